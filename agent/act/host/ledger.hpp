@@ -1,0 +1,35 @@
+// What the job has cost and how often it failed: kept on the volume, since no instance keeps state.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "agent/act/host/failure.hpp"
+
+namespace spotter::act::host {
+
+struct Ledger {
+  std::uint64_t attempts_without_progress = 0;
+  std::uint64_t newest_step = 0;
+  double seconds = 0;
+  double dollars = 0;
+  std::uint64_t starts = 0;
+  std::uint64_t failures = 0;
+  bool done = false;
+};
+
+struct LedgerRead {
+  Ledger ledger;
+  std::string warning;  // not empty: the file was damaged, and where it was moved
+};
+
+// `<mount>/.spotter/ledger.json`. Missing reads as zeros; a damaged one is moved aside to
+// `ledger.damaged-<seconds since 1970>` and reads as zeros with a warning. Kinds: those of
+// fail_errno.
+Outcome<LedgerRead> read_ledger(const std::filesystem::path& mount_point);
+
+// Atomic and durable. Kinds: those of fail_errno, "not-mounted" (there is no .spotter directory).
+Outcome<void> write_ledger(const std::filesystem::path& mount_point, const Ledger& ledger);
+
+}  // namespace spotter::act::host

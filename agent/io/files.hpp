@@ -1,0 +1,34 @@
+// Files that are either whole or absent, also after a power cut. Every failure is the errno of the
+// call that failed; nothing is retried (a failed fsync marks pages clean: write again, into a new
+// file).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tl/expected.hpp>
+
+namespace spotter::io {
+
+template <class T>
+using Expected = tl::expected<T, std::error_code>;
+
+// Replaces `path` by a file that holds exactly `bytes` with exactly `mode` (the umask does not
+// count). On success it is durable: temporary file in the same directory, fsync, rename, fsync of
+// the directory. On failure the old file is as it was and the temporary one is removed.
+Expected<void> atomic_write(const std::filesystem::path& path, std::string_view bytes, mode_t mode);
+
+// The whole content of a regular file. std::errc::file_too_large when it is longer than `limit`
+// bytes.
+Expected<std::string> read_file(const std::filesystem::path& path, std::size_t limit);
+
+Expected<void> fsync_directory(const std::filesystem::path& path);
+
+// mkdir -p; directories that exist are left as they are. std::errc::not_a_directory otherwise.
+Expected<void> make_directories(const std::filesystem::path& path, mode_t mode);
+
+}  // namespace spotter::io
