@@ -1,0 +1,109 @@
+// job.yaml + environment -> one validated Job, or every mistake in it at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "agent/config/python_environment.hpp"
+#include "agent/config/secrets.hpp"
+#include "agent/decide/names.hpp"
+
+namespace spotter::config {
+
+enum class FileSystem : std::uint8_t { Xfs, Ext4 };
+std::string_view to_text(FileSystem filesystem);  // "xfs", "ext4"
+
+struct Tag {
+  std::string key;
+  std::string value;
+};
+
+// An EBS volume, found by its one tag.
+struct EbsStorage {
+  Tag tag;
+  std::string mount = "/mnt/spotter";  // absolute, no "..", not a system directory
+  FileSystem filesystem = FileSystem::Xfs;
+};
+
+struct Storage {
+  EbsStorage ebs;
+};
+
+struct Code {
+  std::string repository;  // any git URL or path, without a password in it
+  std::string revision;    // full commit id: 40 lower-case hex digits
+  std::optional<SecretReference> token;
+};
+
+struct Trainer {
+  std::string command;  // for the user's login shell; never expanded by us
+  std::string user;     // default: spotter, or the agent's own user when that is not root
+  PythonEnvironment environment;
+  std::map<std::string, std::string> env;
+  std::map<std::string, SecretReference> secrets;
+  std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
+  std::optional<Duration> stop_grace;
+  std::string result;  // relative to the mount; empty: exit status 0 alone counts as finished
+};
+
+enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
+
+struct OnFailure {
+  int attempts_without_progress = 3;
+  GiveUp then = GiveUp::ScaleToZero;
+};
+
+struct Limits {
+  std::optional<double> hours;
+  std::optional<double> dollars;
+};
+
+struct Job {
+  JobName name;
+  Storage storage;
+  std::optional<Code> code;
+  Trainer trainer;
+  std::string checkpoints = "checkpoints";  // directory, relative to the mount
+  OnFailure on_failure;
+  Limits limits;
+  std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags
+};
+
+// One mistake; line and column count from 1, line 0 means the file as a whole.
+struct Problem {
+  int line = 0;
+  int column = 0;
+  std::string message;
+};
+template <class T>
+using Checked = tl::expected<T, std::vector<Problem>>;
+
+// What the job is read against. Pure input: tests give their own.
+struct Environment {
+  std::map<std::string, std::string> variables;
+  std::string user;   // who the agent runs as; empty: not known, then `trainer.user` is not checked
+  bool root = false;  // only root can run the trainer as somebody else
+
+  static Environment of_process();
+};
+
+inline constexpr std::size_t job_size_limit = 256 * 1024;
+
+// Pure. On failure: every mistake, sorted by position. `${NAME}` of the environment is expanded in
+// storage.*.mount, code.repository, trainer.environment and tag values (`$${` is a plain `${`);
+// trainer.command is the shell's to expand. Aliases, several documents, binary and texts over
+// 256 KiB are refused.
+Checked<Job> parse_job(std::string_view text, const Environment& environment);
+
+// The same for a file; one that cannot be read is a Problem with line 0.
+Checked<Job> load_job(const std::string& path, const Environment& environment);
+
+// `PATH:LINE:COLUMN: message`, one a line, each ended by a newline.
+std::string describe(const std::vector<Problem>& problems, std::string_view path);
+
+}  // namespace spotter::config

@@ -1,0 +1,35 @@
+// What `spotter supervise` is told to run. It arrives as JSON on stdin, because it holds secrets.
+#pragma once
+
+#include <csignal>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "agent/config/python_environment.hpp"
+#include "agent/wire/result.hpp"
+
+namespace spotter::supervise {
+
+struct Spec {
+  std::string command;  // run as `SHELL -l -c command`
+  std::string shell;    // empty: the user's own; /bin/sh where that is nologin or false
+  std::string user;     // when we are not root: the current user
+  std::map<std::string, std::string> environment;  // all that the trainer gets beside HOME, USER,
+                                                   // LOGNAME, SHELL, PATH and LANG; secrets, too
+  config::PythonEnvironment environment_kind;
+  std::string working_directory;  // absolute, must exist; empty: the user's home
+  std::string log_file;           // absolute; appended to; made with the user as its owner
+  int stop_signal = SIGTERM;      // sent to the trainer when the supervisor gets SIGTERM; 0: none
+  std::string job;
+};
+
+// {"command", "shell", "user", "environment": {NAME: value}, "environment_kind": "conda NAME",
+//  "working_directory", "log_file", "stop_signal": 15, "job"}: command, user, log_file are required.
+// The failure names the key, never a value.
+Result<Spec> parse_spec(std::string_view json);
+std::string to_json(const Spec& spec);
+
+inline constexpr std::size_t spec_size_limit = 4 * 1024 * 1024;
+
+}  // namespace spotter::supervise
