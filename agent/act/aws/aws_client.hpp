@@ -1,0 +1,133 @@
+// Calls to AWS: signed, retried as the SDKs' standard mode does, within a deadline.
+//
+//   auto call = client.call(wire::DescribeVolumes{...}, 30s);   // named first: see io/asio.hpp
+//   CallResult<wire::Page<wire::Volume>> volumes = co_await std::move(call);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+#include "agent/act/aws/credentials.hpp"
+#include "agent/act/aws/endpoints.hpp"
+#include "agent/act/aws/retry.hpp"
+#include "agent/io/http.hpp"
+#include "agent/wire/aws_error.hpp"
+#include "agent/wire/ec2_query.hpp"
+
+namespace spotter::act {
+
+struct CallError {
+  enum class Kind {
+    NotSent,             // nothing reached AWS before the deadline
+    Throttled,           // to the end of the attempts; nothing was changed
+    Transient,           // AWS's own trouble or a lost answer, of a call that changes nothing
+    Unknown,             // a mutating call whose answer was lost: it may have been carried out
+    NoCredentials,       // no source has any
+    ExpiredCredentials,  // and fresh ones did not help
+    NotFound,
+    Permission,
+    DryRun,      // it would have succeeded
+    Unreadable,  // a read's answer that is not what the API documents
+    Cancelled,   // by the caller, of a call that changes nothing or was not sent yet
+    Other,       // refused: `code` says why
+  };
+  Kind kind = Kind::Other;
+  std::string code;  // AWS's, e.g. IncorrectState; empty when there was no answer
+  std::string message;
+  std::string request_id;
+  int status = 0;  // HTTP; 0: no answer
+  int attempts = 0;
+
+  bool unsettled() const { return kind == Kind::Unknown; }
+};
+
+template <class T>
+using CallResult = tl::expected<T, CallError>;
+
+struct AwsSettings {
+  Region region;
+  Environment environment;
+  std::uint64_t seed = 0;  // of the jitter
+  RetryPolicy retry;
+  CredentialChain::WallClock clock;  // empty: the system's
+};
+
+// One call that is signed and sent as it is; query() and ssm_parameter() make these.
+struct SignedCall {
+  std::string service;
+  io::HttpRequest request;  // unsigned
+  wire::Repeatable repeatable = wire::Repeatable::No;
+};
+
+// Threading: the io_context's one thread. Both references must outlive the client and its calls.
+class AwsClient {
+ public:
+  AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSettings settings);
+
+  // One page. `deadline` bounds the whole call, retries and waiting included.
+  template <class Request>
+  asio::awaitable<CallResult<typename Request::Answer>> call(Request request, Duration deadline);
+
+  // All pages as one; `deadline` bounds each page's call. At most 1000 pages.
+  template <class Request>
+  asio::awaitable<CallResult<typename Request::Answer>> call_all(Request request,
+                                                                 Duration deadline);
+
+  // The body of a 200.
+  asio::awaitable<CallResult<std::string>> query(wire::Query query, Duration deadline);
+
+  // SSM GetParameter WithDecryption: the value.
+  asio::awaitable<CallResult<std::string>> ssm_parameter(std::string name, Duration deadline);
+
+  const Region& region() const { return settings_.region; }
+
+ private:
+  struct Attempt;
+  asio::awaitable<CallResult<std::string>> perform(SignedCall call, Duration deadline);
+  asio::awaitable<CallResult<std::string>> attempt(const SignedCall& call, Duration left);
+  void learn_clock(const io::HttpResponse& response);
+  wire::WallTime now() const;
+
+  io::HttpClient& http_;
+  CredentialChain& credentials_;
+  AwsSettings settings_;
+  Backoff backoff_;
+  RetryBucket bucket_;
+  std::chrono::seconds skew_{0};  // AWS's clock minus ours
+};
+
+CallError unreadable(const Error& error, wire::Repeatable repeatable);
+
+template <class Request>
+asio::awaitable<CallResult<typename Request::Answer>> AwsClient::call(Request request,
+                                                                      Duration deadline) {
+  wire::Query encoded = wire::encode(request);
+  const wire::Repeatable repeatable = encoded.repeatable;
+  auto pending = query(std::move(encoded), deadline);
+  CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return tl::unexpected(std::move(body.error()));
+  auto answer = wire::decode<Request>(*body);
+  if (!answer) co_return tl::unexpected(unreadable(answer.error(), repeatable));
+  co_return std::move(*answer);
+}
+
+template <class Request>
+asio::awaitable<CallResult<typename Request::Answer>> AwsClient::call_all(Request request,
+                                                                          Duration deadline) {
+  typename Request::Answer all;
+  for (int page = 0; page < 1000; ++page) {
+    auto pending = call(request, deadline);
+    auto answer = co_await std::move(pending);
+    if (!answer) co_return tl::unexpected(std::move(answer.error()));
+    for (auto& item : answer->items) all.items.push_back(std::move(item));
+    if (answer->next_token.empty()) co_return all;
+    request.next_token = std::move(answer->next_token);
+  }
+  const Error endless{"AWS answers page after page without an end"};
+  co_return tl::unexpected(unreadable(endless, wire::Repeatable::Read));
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,27 @@
+// Signature Version 4, with the time handed in: libcurl's own signer takes the machine's clock,
+// which on a freshly resumed instance may be wrong. Source:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/io/http.hpp"
+#include "agent/wire/imds.hpp"
+
+namespace spotter::act {
+
+struct SigningScope {
+  std::string service;  // ec2
+  std::string region;   // us-west-2
+  wire::WallTime time;
+};
+
+// Adds X-Amz-Date, X-Amz-Security-Token (when there is one) and Authorization. Signs the host, the
+// content type, every x-amz-* header and the body. The URL's query must be sorted and escaped
+// already.
+void sign(io::HttpRequest& request, const wire::Credentials& credentials,
+          const SigningScope& scope);
+
+}  // namespace spotter::act

@@ -1,0 +1,29 @@
+// The one door to Boost.Asio, so that its 100,000 lines are parsed once, as a precompiled header.
+//
+// g++ 12: a braced aggregate or a capturing lambda as a temporary inside a co_await expression is
+// destroyed twice. Name it first:   auto answer = client.send(std::move(request));
+//                                   auto result = co_await std::move(answer);
+#pragma once
+
+#include <utility>  // boost/asio/awaitable.hpp uses std::exchange without including it
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/datagram_protocol.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace spotter {
+namespace asio = boost::asio;
+}  // namespace spotter

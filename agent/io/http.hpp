@@ -1,0 +1,73 @@
+// An HTTP client for one thread: libcurl's multi interface driven by an Asio io_context.
+//
+// It knows nothing of AWS: no signing, no retries, no redirects (a 3xx is an answer like any
+// other). Connections are kept and reused; an idle one is closed after 60 s.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "agent/io/asio.hpp"
+
+namespace spotter::io {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;  // sent when it is not empty, or when the method is POST or PUT
+  std::chrono::milliseconds connect_timeout{3'000};
+  std::chrono::milliseconds timeout{30'000};      // the whole exchange, the connect included
+  std::size_t response_limit = 8u * 1024 * 1024;  // a longer body ends as TooLarge
+  bool use_proxy = true;  // false: ignores http_proxy & co (link-local services)
+};
+
+struct HttpResponse {
+  int status = 0;
+  std::map<std::string, std::string> headers;  // names in lower case; of repeated ones the last
+  std::string body;
+  // CLOCK_BOOTTIME when the answer's last byte was here: comparable with spotter::Time.
+  std::chrono::milliseconds received_at{0};
+};
+
+struct HttpError {
+  enum class Kind {
+    NotSent,    // no connection: certainly nothing reached the server
+    Timeout,    // the request may have been carried out
+    Broken,     // the connection ended, or the answer is no HTTP: it may have been carried out
+    Security,   // the server's certificate is not accepted: nothing was sent
+    TooLarge,   // the answer exceeds response_limit
+    Cancelled,  // by the caller, through the coroutine's cancellation slot
+  };
+  Kind kind = Kind::Broken;
+  std::string message;
+};
+
+using HttpResult = tl::expected<HttpResponse, HttpError>;
+
+// Threading: used only from handlers of the one io_context, which a single thread runs.
+// Lifetime: may be destroyed while calls are under way; those end as usual.
+class HttpClient {
+ public:
+  explicit HttpClient(asio::io_context& context);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  // Any status is a response; an HttpError means that there is none. Cancelling the coroutine (any
+  // cancellation type) drops the transfer and its connection and yields Cancelled.
+  asio::awaitable<HttpResult> send(HttpRequest request);
+
+ private:
+  class Multi;
+  struct Transfer;
+  std::shared_ptr<Multi> multi_;
+};
+
+}  // namespace spotter::io

@@ -1,0 +1,50 @@
+// What the trainer tells the agent: systemd's notification datagrams (sd_notify(3)), with the
+// X_SPOTTER_ keys of libspotter. No I/O.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/wire/result.hpp"
+
+namespace spotter::wire {
+
+inline constexpr std::size_t longest_datagram = 4096;    // a longer one is refused whole
+inline constexpr std::size_t longest_status_text = 256;  // STATUS= is cut to this
+
+struct Progress {
+  std::uint64_t step = 0;
+  std::optional<std::uint64_t> steps_total;
+  std::optional<std::uint64_t> epoch;
+  std::optional<std::uint64_t> epochs_total;
+  std::optional<double> loss;
+  std::optional<double> accuracy;
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+struct DurableCheckpoint {
+  std::string path;  // absolute
+  std::uint64_t step = 0;
+  friend bool operator==(const DurableCheckpoint&, const DurableCheckpoint&) = default;
+};
+
+struct TrainerMessage {
+  bool ready = false;
+  bool watchdog = false;
+  bool finished = false;  // the result is durable
+  std::optional<std::string> status;
+  std::optional<Progress> progress;
+  std::optional<std::uint64_t> resumed_step;
+  std::optional<DurableCheckpoint> checkpoint;
+  friend bool operator==(const TrainerMessage&, const TrainerMessage&) = default;
+};
+
+// Unknown keys, lines without '=' and values that do not parse are skipped: a trainer's mistake
+// must not cost the rest of its datagram. A checkpoint needs an absolute path and a step, else it
+// is not taken. Fails only for a datagram that is too long or contains a NUL.
+Result<TrainerMessage> parse_datagram(std::string_view bytes);
+
+}  // namespace spotter::wire
