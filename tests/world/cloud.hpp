@@ -1,0 +1,155 @@
+// The whole state of the fake AWS as one copyable value, and the few things that all its parts
+// share: time, chance, the agenda of what falls due, the occurrences for the host, faults and
+// permissions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/world/occurrence.hpp"
+#include "tests/world/random.hpp"
+#include "tests/world/settings.hpp"
+#include "tests/world/table.hpp"
+#include "tests/world/values.hpp"
+
+namespace spotter::world {
+
+// What falls due. Each names the attempt it belongs to, so that an overtaken one does nothing.
+struct VolumeReady {
+  VolumeId id;
+};
+struct VolumeVanishes {
+  VolumeId id;
+};
+struct AttachEnds {
+  VolumeId id;
+  std::uint64_t attempt;
+};
+struct DetachEnds {
+  VolumeId id;
+  std::uint64_t attempt;
+};
+struct SnapshotEnds {
+  SnapshotId id;
+};
+struct InstanceRuns {
+  InstanceId id;
+};
+struct ShutDownEnds {
+  InstanceId id;
+};
+struct InterruptionDue {
+  InstanceId id;
+  std::uint64_t notice;
+};
+struct FleetWakes {
+  FleetId id;
+  std::uint64_t wake;
+};
+struct CapacityReturns {
+  Zone zone;
+};
+using Happening =
+    std::variant<VolumeReady, VolumeVanishes, AttachEnds, DetachEnds, SnapshotEnds, InstanceRuns,
+                 ShutDownEnds, InterruptionDue, FleetWakes, CapacityReturns>;
+
+// What becomes of one call before it reaches the core.
+struct Admission {
+  std::optional<ApiError> error;  // answer this and do nothing (unless `carry_out`)
+  Duration delay{0};
+  bool drop = false;       // the caller gets no answer
+  bool carry_out = false;  // with drop: the call is carried out all the same
+};
+
+struct FailNext {
+  int count = 0;
+  std::string code;
+};
+
+// How the volume or snapshot machinery misbehaves, switched on by World::fault.
+struct StorageFaults {
+  std::optional<Time> attach_hangs_until;
+  std::optional<Time> detach_hangs_until;
+  int volumes_to_fail = 0;                 // the next CreateVolumes end in `error`
+  bool key_forbidden = false;              // an encrypted volume vanishes after CreateVolume's 200
+  int snapshots_to_fail = 0;               // the next CreateSnapshots end in `error`
+  int snapshots_to_recover = 0;            // the next CreateSnapshots end in `recoverable`
+  std::optional<Duration> snapshot_takes;  // instead of Settings::snapshot
+};
+
+// What IMDS does instead of answering, by the names of `fault imds MODE`.
+struct MetadataFault {
+  std::string mode;  // down slow 401 403 429 500 empty garbage half
+  Time until{};
+  Duration delay{0};  // of slow
+};
+
+struct MetadataToken {
+  InstanceId instance;
+  Time expires{};
+};
+
+struct Capacity {
+  std::optional<int> limit;  // how many instances fit; nothing: any number
+  Time empty_until{};        // an interruption took the capacity away until then
+};
+
+struct Cloud {
+  Cloud(Settings settings_given, std::uint64_t seed);
+
+  Settings settings;
+  Random random;
+  Time now{};
+  std::multimap<Time, Happening> agenda;  // equal times keep the order of their scheduling
+  std::vector<Occurrence> occurrences;    // not yet taken by the host
+  std::vector<HistoryEvent> history;
+
+  Table<VolumeId, Volume> volumes;
+  Table<SnapshotId, Snapshot> snapshots;
+  Table<InstanceId, Instance> instances;
+  Table<FleetId, FleetRequest> fleets;
+  std::map<std::string, LaunchTemplate> templates;          // by id
+  std::map<std::string, VolumeId> volume_tokens;            // ClientToken -> what it made
+  std::map<std::string, std::string> volume_token_digests;  // ClientToken -> the call's parameters
+  std::map<VolumeId, std::vector<Time>> snapshot_times;     // the calls, for the limits
+  std::map<Zone, Capacity> capacity;
+  std::map<std::string, MetadataToken> metadata_tokens;
+  std::map<std::string, Credential> credentials;  // by access key
+
+  std::map<std::string, Duration> latencies;  // by action or "*"
+  std::map<std::string, Time> throttled;      // until
+  std::map<std::string, FailNext> failing;
+  std::set<std::string> denied;
+  StorageFaults storage_faults;
+  std::map<InstanceId, MetadataFault> metadata_faults;  // empty id: every instance
+
+  WallTime wall(Time time) const { return settings.origin + time.time_since_epoch(); }
+  Duration lag() {
+    return settings.consistency_lag.count() ? random.up_to(settings.consistency_lag) : Duration{0};
+  }
+  void schedule(Duration later, Happening what) { agenda.emplace(now + later, std::move(what)); }
+  void occur(Occurrence occurrence) { occurrences.push_back(std::move(occurrence)); }
+  void record(std::string kind, std::string subject, std::string detail = {});
+  bool has_zone(const Zone& zone) const;
+  // A number for notices, attempts and wakes: never the same twice.
+  std::uint64_t number() { return ++numbers; }
+
+  std::uint64_t numbers = 0;
+};
+
+// Lets everything up to `until` happen, then it is `until`.
+void run_agenda(Cloud& cloud, Time until);
+
+// "2026-01-01T00:00:00.000Z" as in XML answers, "2026-01-01T00:00:00Z" as in IMDS, and the Date
+// header.
+std::string xml_time(WallTime time);
+std::string metadata_time(WallTime time);
+std::string http_date(WallTime time);
+std::optional<WallTime> parse_time(const std::string& text);  // of ISO 8601, UTC
+
+}  // namespace spotter::world

@@ -1,0 +1,60 @@
+// Spot Fleet requests and EC2 Fleets: one machine, two vocabularies.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-spot-fleets.html (states),
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/manage-ec2-fleet.html
+#pragma once
+
+#include "tests/world/cloud.hpp"
+
+namespace spotter::world {
+
+// One id's part of CancelSpotFleetRequests or DeleteFleets, each of which may fail alone.
+struct FleetCancellation {
+  FleetId id;
+  FleetState before = FleetState::Active;
+  FleetState after = FleetState::Cancelled;
+  std::optional<ApiError> error;
+};
+
+struct ModifyFleet {
+  FleetId id;
+  std::optional<int> target;
+  std::optional<std::string> excess_policy;
+};
+
+class Fleets {
+ public:
+  explicit Fleets(Cloud& cloud) : cloud_(cloud) {}
+
+  // `request` without id, state and times; its options must name existing zones.
+  Expected<FleetRequest> create(FleetRequest request);
+  std::vector<FleetCancellation> cancel(const std::vector<FleetId>& ids, FleetKind kind,
+                                        bool terminate);
+  Expected<void> modify(const ModifyFleet& request, FleetKind kind);
+
+  const FleetRequest* seen(const FleetId& id) const;
+  std::vector<FleetRequest> list(FleetKind kind) const;
+  std::vector<Instance> living(const FleetRequest& fleet) const;
+  double fulfilled(const FleetRequest& fleet) const;
+  std::string activity(const FleetRequest& fleet) const;  // pending_fulfillment, fulfilled, ...
+
+  void instance_ended(const FleetId& id);
+  void capacity_changed();
+  void on(const FleetWakes& happening);
+
+ private:
+  void wake(FleetRequest& fleet, Range range);
+  void launch_missing(FleetRequest& fleet);
+  void terminate_excess(FleetRequest& fleet);
+  bool launch_one(FleetRequest& fleet);
+  bool restart_one(FleetRequest& fleet);
+  void expire(FleetRequest& fleet);
+  void settle(FleetRequest& fleet);
+
+  Cloud& cloud_;
+};
+
+std::string_view name(FleetState state, FleetKind kind);
+// The present price of a type in a zone, dollars an hour; fixed by the names, not by the seed.
+double spot_price(const InstanceType& type, const Zone& zone);
+
+}  // namespace spotter::world

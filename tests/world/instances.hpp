@@ -1,0 +1,53 @@
+// Instances and what ends them.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+#pragma once
+
+#include "tests/world/cloud.hpp"
+
+namespace spotter::world {
+
+struct LaunchInstance {
+  LaunchOption option;
+  Fleet fleet;
+  bool spot = true;
+  bool process = true;
+  InterruptionAction when_interrupted = InterruptionAction::Terminate;
+  std::string client_token;
+};
+
+class Instances {
+ public:
+  explicit Instances(Cloud& cloud) : cloud_(cloud) {}
+
+  // InsufficientInstanceCapacity when the zone has none.
+  Expected<Instance> launch(const LaunchInstance& request);
+  Expected<Instance> terminate(const InstanceId& id, const std::string& reason);
+  bool restart(const InstanceId& stopped);  // false: its zone has no capacity
+
+  Expected<void> interrupt(const InstanceId& id, InterruptionAction action, Duration lead);
+  Expected<void> rebalance(const InstanceId& id);
+  Expected<void> withdraw(const InstanceId& id);
+  Expected<void> kill(const InstanceId& id, const std::string& reason);
+
+  bool has_capacity(const Zone& zone) const;
+  const Instance* seen(const InstanceId& id) const;
+  std::vector<Instance> list() const;  // those that DescribeInstances would show
+
+  void on(const InstanceRuns& happening);
+  void on(const ShutDownEnds& happening);
+  void on(const InterruptionDue& happening);
+
+ private:
+  Expected<Instance*> reach(const InstanceId& id);
+  Instance& change(const InstanceId& id);
+  void end(const InstanceId& id, InstanceState state, const std::string& reason);
+
+  Cloud& cloud_;
+};
+
+bool is_alive(const Instance& instance);  // pending or running
+std::string_view name(InstanceState state);
+int code(InstanceState state);
+
+}  // namespace spotter::world

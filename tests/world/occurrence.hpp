@@ -1,0 +1,60 @@
+// What the world asks of its host: the emulator starts processes and makes loop devices, the
+// simulator keeps a model. World::advance returns them in the order in which they happened.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "agent/decide/names.hpp"
+
+namespace spotter::world {
+
+struct InstanceStarted {
+  InstanceId id;
+  std::string user_data;  // decoded; empty when there is none
+  Zone zone;
+  InstanceType type;
+  bool process = true;  // false: an identity only (`instance add`), run nothing
+};
+// The operating system is asked to shut down (ACPI power button): SIGTERM; InstanceKilled follows.
+struct InstanceShuttingDown {
+  InstanceId id;
+};
+// SIGKILL of everything that runs on the instance, now. Comes once for every InstanceStarted at
+// most; a stopped instance may be started again under the same id.
+struct InstanceKilled {
+  InstanceId id;
+};
+struct VolumeMade {
+  VolumeId id;
+  std::optional<SnapshotId> from;
+  std::uint64_t gibibytes = 0;
+};
+struct VolumeRemoved {
+  VolumeId id;
+};
+// The volume's content as of this instant (of the CreateSnapshot call, not of its completion).
+struct SnapshotTaken {
+  SnapshotId id;
+  VolumeId volume;
+};
+struct SnapshotRemoved {
+  SnapshotId id;
+};
+struct DeviceAttached {
+  VolumeId volume;
+  InstanceId instance;
+  std::string device;  // as asked for: /dev/sdf
+};
+struct DeviceDetached {
+  VolumeId volume;
+  InstanceId instance;
+};
+
+using Occurrence =
+    std::variant<InstanceStarted, InstanceShuttingDown, InstanceKilled, VolumeMade, VolumeRemoved,
+                 SnapshotTaken, SnapshotRemoved, DeviceAttached, DeviceDetached>;
+
+}  // namespace spotter::world

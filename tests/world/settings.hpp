@@ -1,0 +1,67 @@
+// Everything about the fake AWS that a test may want different, with AWS's own behaviour as the
+// default. A range is drawn from uniformly by the world's seed, so that a failure replays from the
+// seed alone.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/decide/names.hpp"
+
+namespace spotter::world {
+
+using WallTime = std::chrono::sys_time<std::chrono::milliseconds>;
+
+struct Range {
+  Duration least{};
+  Duration most{};
+};
+
+struct Settings {
+  Region region = "us-west-2";
+  std::string account = "123456789012";
+  std::vector<Zone> zones = {"us-west-2a", "us-west-2b", "us-west-2c"};
+  // The wall clock at Time{0}; every timestamp in an answer is origin + now.
+  WallTime origin = std::chrono::sys_days{std::chrono::year{2026} / 1 / 1};
+
+  // "Attach and detach take 1 to 4 s" (design.md); the rest are typical values of the EBS/EC2
+  // guides.
+  Range volume_creation{Duration{500}, Duration{3000}};
+  Range attach{Duration{1000}, Duration{4000}};
+  Range detach{Duration{1000}, Duration{4000}};
+  Range snapshot{Duration{2000}, Duration{6000}};
+  Duration snapshot_per_gibibyte{0};  // added for each GiB of the volume, for replayed markets
+  Range boot{Duration{1000}, Duration{3000}};            // pending -> running
+  Range shut_down{Duration{2000}, Duration{5000}};       // shutting-down -> terminated
+  Range volume_release{Duration{1000}, Duration{4000}};  // instance dead -> its volumes available
+  Range fleet_reaction{Duration{500},
+                       Duration{1500}};               // submitted -> active -> launch, and changes
+  Range replacement{Duration{2000}, Duration{6000}};  // instance dead -> its replacement launched
+  Range capacity_retry{Duration{3000}, Duration{8000}};  // no capacity anywhere: try again
+  Range capacity_lost{Duration{60000},
+                      Duration{180000}};  // how long an interruption empties a zone
+
+  // Longest time for which a Describe call may still show the earlier picture (0 = consistent).
+  Duration consistency_lag{0};
+  // "It takes up to 30 s for spot requests"; applies to DescribeSpotInstanceRequests alone.
+  Duration spot_request_lag{0};
+
+  Duration interruption_lead{120000};          // the two minutes of an interruption notice
+  Duration terminated_visible{3600000};        // a terminated instance stays in DescribeInstances
+  Duration credentials_lifetime{6 * 3600000};  // role credentials last about six hours
+  Duration snapshot_gap{15000};                // least time between two snapshots of one volume
+  std::size_t pending_snapshots = 5;           // per volume (1 for st1 and sc1)
+  bool metadata_tags = false;                  // tags/instance is off unless switched on
+  std::string role = "spotter-role";
+  std::string default_type = "p3.2xlarge";
+
+  std::string user_access_key = "AKIAEMULATOR00000000";
+  std::string user_secret = "emulator-secret";
+
+  bool record_history = true;  // the simulator of a million lives switches it off
+};
+
+}  // namespace spotter::world

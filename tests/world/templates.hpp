@@ -1,0 +1,27 @@
+// Launch templates and their versions.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplate.html
+#pragma once
+
+#include "tests/world/cloud.hpp"
+
+namespace spotter::world {
+
+struct TemplateReference {
+  std::string id;  // or
+  std::string name;
+  std::string version = "$Default";  // a number, $Default or $Latest
+};
+
+class Templates {
+ public:
+  explicit Templates(Cloud& cloud) : cloud_(cloud) {}
+
+  Expected<LaunchTemplate> create(const std::string& name, TemplateVersion data, Tags tags);
+  Expected<LaunchTemplate> find(const TemplateReference& reference) const;
+  Expected<TemplateVersion> version(const TemplateReference& reference) const;
+
+ private:
+  Cloud& cloud_;
+};
+
+}  // namespace spotter::world

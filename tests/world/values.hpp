@@ -1,0 +1,213 @@
+// The resources of the fake AWS as plain structs, named as the EC2 API reference names them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "agent/decide/names.hpp"
+
+namespace spotter::world {
+
+// What a refused call answers:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+struct ApiError {
+  std::string code;
+  std::string message;
+  int http_status = 400;
+};
+
+template <class T>
+using Expected = tl::expected<T, ApiError>;
+
+inline tl::unexpected<ApiError> refusal(std::string code, std::string message, int status = 400) {
+  return tl::unexpected<ApiError>(ApiError{std::move(code), std::move(message), status});
+}
+
+using Tags = std::map<std::string, std::string>;
+
+enum class VolumeState : std::uint8_t { Creating, Available, InUse, Deleting, Deleted, Error };
+enum class AttachmentState : std::uint8_t { Attaching, Attached, Detaching, Busy };
+enum class SnapshotState : std::uint8_t { Pending, Completed, Error, Recoverable, Deleted };
+// In the order of the codes 0, 16, 32, 48, 64, 80 of the API's InstanceState.
+enum class InstanceState : std::uint8_t {
+  Pending,
+  Running,
+  ShuttingDown,
+  Terminated,
+  Stopping,
+  Stopped
+};
+enum class FleetState : std::uint8_t {
+  Submitted,
+  Active,
+  Modifying,
+  CancelledRunning,      // of EC2 Fleet: deleted_running
+  CancelledTerminating,  // of EC2 Fleet: deleted_terminating
+  Cancelled              // of EC2 Fleet: deleted
+};
+enum class FleetType : std::uint8_t { Maintain, Request, Instant };
+
+struct Attachment {
+  InstanceId instance;
+  std::string device;
+  AttachmentState state = AttachmentState::Attaching;
+  Time since{};
+  bool delete_on_termination = false;
+};
+
+struct Volume {
+  VolumeId id;
+  Zone zone;
+  std::uint64_t gibibytes = 0;
+  std::optional<SnapshotId> snapshot;
+  std::string type = "gp3";
+  std::optional<int> iops;
+  std::optional<int> throughput;
+  bool encrypted = false;
+  std::string key;  // ARN or id of the KMS key; empty = the account's default, or not encrypted
+  VolumeState state = VolumeState::Creating;
+  std::optional<Attachment> attachment;
+  Tags tags;
+  Time created{};
+  std::string client_token;
+  std::uint64_t attempt = 0;  // counts attach, detach: an overtaken one's end is ignored
+  bool mounted = false;       // as the host told
+};
+
+struct Snapshot {
+  SnapshotId id;
+  VolumeId volume;
+  std::uint64_t gibibytes = 0;
+  bool encrypted = false;
+  std::string key;
+  std::string description;
+  SnapshotState state = SnapshotState::Pending;
+  SnapshotState outcome =
+      SnapshotState::Completed;  // decided by the faults of the time of the call
+  Time started{};
+  Time ends{};
+  Tags tags;
+};
+
+// An interruption or rebalance as IMDS shows it.
+struct Notice {
+  InterruptionAction action = InterruptionAction::Terminate;
+  Time deadline{};
+  std::uint64_t number = 0;  // a withdrawn notice's kill is recognised by it
+};
+
+struct Instance {
+  InstanceId id;
+  Zone zone;
+  InstanceType type;
+  std::string image;
+  std::string key_name;
+  std::string subnet;
+  std::string address;    // private IPv4
+  std::string user_data;  // decoded
+  std::string profile;    // name or ARN of the instance profile
+  std::string client_token;
+  Fleet fleet;               // kind None: run by hand
+  std::string spot_request;  // sir-...; empty: on demand
+  std::string template_id;
+  InstanceState state = InstanceState::Pending;
+  std::optional<Notice> notice;
+  std::optional<Time> rebalance;
+  Tags tags;
+  bool process = true;
+  bool metadata_tags = false;
+  Time launched{};
+  std::optional<Time> died{};
+  std::string reason;  // why it died: Server.SpotInstanceTermination, Client.UserInitiatedShutdown
+  InterruptionAction when_interrupted = InterruptionAction::Terminate;
+};
+
+// One place where a fleet may launch: a launch specification's or override's type in one zone.
+struct LaunchOption {
+  std::string image;
+  InstanceType type;
+  Zone zone;
+  std::string subnet;
+  std::string user_data;  // decoded
+  std::string key_name;
+  std::string profile;
+  std::string max_price;
+  double weight = 1;
+  Tags instance_tags;
+  bool metadata_tags = false;
+  std::string template_id;  // empty: from a launch specification
+  std::string template_name;
+  std::string template_version;
+};
+
+struct FleetRequest {
+  Fleet fleet;  // SpotFleet or Ec2Fleet, and its id
+  FleetType type = FleetType::Maintain;
+  FleetState state = FleetState::Submitted;
+  int target = 1;
+  int on_demand_target = 0;
+  std::string allocation = "lowestPrice";
+  std::string excess_policy = "default";
+  std::string role;
+  std::string client_token;
+  bool terminate_with_expiration = false;
+  bool replace_unhealthy = false;
+  bool terminate_on_cancel = false;
+  InterruptionAction when_interrupted = InterruptionAction::Terminate;
+  std::optional<Time> valid_from;
+  std::optional<Time> valid_until;
+  std::vector<LaunchOption> options;
+  Tags tags;
+  Time created{};
+  std::vector<InstanceId> instances;  // all that it ever launched, oldest first
+  std::vector<std::string> errors;    // why an instant fleet launched less
+  std::uint64_t wake = 0;             // number of the newest scheduled wake-up
+  // The configuration as it was sent (name -> value below the config's prefix), to be echoed.
+  std::map<std::string, std::string> sent;
+};
+
+struct TemplateVersion {
+  int number = 1;
+  std::string description;
+  Time created{};
+  std::string image;
+  InstanceType type;
+  Zone zone;
+  std::string key_name;
+  std::string profile;
+  std::string user_data;  // decoded
+  std::string max_price;
+  bool spot = false;
+  Tags instance_tags;
+  bool metadata_tags = false;
+};
+
+struct LaunchTemplate {
+  std::string id;  // lt-0123456789abcdef0
+  std::string name;
+  Time created{};
+  int default_version = 1;
+  std::vector<TemplateVersion> versions;
+  Tags tags;
+};
+
+struct Credential {
+  std::string access_key;
+  std::string secret;
+  std::string session_token;  // empty: a user's long-lived key
+  std::string caller;         // "user" or an instance id
+  std::optional<Time> expires;
+};
+
+struct HistoryEvent {
+  Time at{};
+  std::string kind;     // "instance-started", "volume-attached", ...
+  std::string subject;  // the id of what it happened to
+  std::string detail;
+};
+
+}  // namespace spotter::world

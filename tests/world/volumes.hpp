@@ -1,0 +1,68 @@
+// EBS volumes: create, attach, detach, delete.
+// https://docs.aws.amazon.com/ebs/latest/userguide/ebs-describing-volumes.html (states),
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html,
+// API_AttachVolume.html, ...
+#pragma once
+
+#include "tests/world/cloud.hpp"
+
+namespace spotter::world {
+
+struct CreateVolume {
+  Zone zone;
+  std::optional<std::uint64_t> gibibytes;  // default: the snapshot's
+  std::optional<SnapshotId> snapshot;
+  std::string type = "gp2";  // the API's own default
+  std::optional<int> iops;
+  std::optional<int> throughput;
+  bool encrypted = false;
+  std::string key;
+  Tags tags;
+  std::string client_token;
+};
+
+struct AttachVolume {
+  VolumeId volume;
+  InstanceId instance;
+  std::string device;
+};
+
+struct DetachVolume {
+  VolumeId volume;
+  std::optional<InstanceId> instance;
+  std::optional<std::string> device;
+  bool force = false;
+};
+
+class Volumes {
+ public:
+  explicit Volumes(Cloud& cloud) : cloud_(cloud) {}
+
+  Expected<Volume> create(const CreateVolume& request);
+  Expected<Attachment> attach(const AttachVolume& request);
+  // The attachment as the answer shows it: detaching.
+  Expected<Attachment> detach(const DetachVolume& request);
+  Expected<void> remove(const VolumeId& id);
+  void set_mounted(const VolumeId& id, bool mounted);
+
+  // As Describe calls see it, stale where the world is; nullptr: not (yet, any more) there.
+  const Volume* seen(const VolumeId& id) const;
+  std::vector<Volume> list() const;
+
+  // The instance is dead: what it held becomes available after a while.
+  void release(const InstanceId& dead);
+  void on(const VolumeReady& happening);
+  void on(const VolumeVanishes& happening);
+  void on(const AttachEnds& happening);
+  void on(const DetachEnds& happening);
+
+ private:
+  Expected<Volume*> reach(const VolumeId& id);
+  Expected<void> check_new(const CreateVolume& request) const;
+  void begin_detach(Volume& volume, Range range);
+  Volume& change(const VolumeId& id);
+
+  Cloud& cloud_;
+};
+
+}  // namespace spotter::world
