@@ -126,6 +126,7 @@ struct Cloud {
   std::map<std::string, FailNext> failing;
   std::set<std::string> denied;
   StorageFaults storage_faults;
+  int cancels_to_fail = 0;  // the next ids of a cancel that get unexpectedError
   std::map<InstanceId, MetadataFault> metadata_faults;  // empty id: every instance
 
   WallTime wall(Time time) const { return settings.origin + time.time_since_epoch(); }

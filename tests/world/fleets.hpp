@@ -3,6 +3,8 @@
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/manage-ec2-fleet.html
 #pragma once
 
+#include <string_view>
+
 #include "tests/world/cloud.hpp"
 
 namespace spotter::world {
@@ -42,7 +44,9 @@ class Fleets {
   void on(const FleetWakes& happening);
 
  private:
+  FleetRequest& change(const FleetId& id);
   void wake(FleetRequest& fleet, Range range);
+  std::vector<LaunchOption> open_pools(const FleetRequest& fleet) const;
   void launch_missing(FleetRequest& fleet);
   void terminate_excess(FleetRequest& fleet);
   bool launch_one(FleetRequest& fleet);

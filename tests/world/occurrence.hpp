@@ -48,6 +48,7 @@ struct DeviceAttached {
   InstanceId instance;
   std::string device;  // as asked for: /dev/sdf
 };
+// Follows a DeviceAttached of the same volume and instance.
 struct DeviceDetached {
   VolumeId volume;
   InstanceId instance;

@@ -34,9 +34,9 @@ struct Settings {
   Range detach{Duration{1000}, Duration{4000}};
   Range snapshot{Duration{2000}, Duration{6000}};
   Duration snapshot_per_gibibyte{0};  // added for each GiB of the volume, for replayed markets
-  Range boot{Duration{1000}, Duration{3000}};            // pending -> running
-  Range shut_down{Duration{2000}, Duration{5000}};       // shutting-down -> terminated
-  Range volume_release{Duration{1000}, Duration{4000}};  // instance dead -> its volumes available
+  Range boot{Duration{1000}, Duration{3000}};           // pending -> running
+  Range shut_down{Duration{2000}, Duration{5000}};      // shutting-down -> terminated
+  Range volume_release{Duration{500}, Duration{2000}};  // instance dead -> its volumes available
   Range fleet_reaction{Duration{500},
                        Duration{1500}};               // submitted -> active -> launch, and changes
   Range replacement{Duration{2000}, Duration{6000}};  // instance dead -> its replacement launched

@@ -56,7 +56,7 @@ struct Attachment {
   std::string device;
   AttachmentState state = AttachmentState::Attaching;
   Time since{};
-  bool delete_on_termination = false;
+  bool present = false;  // the device has appeared (and not gone again)
 };
 
 struct Volume {
@@ -119,6 +119,7 @@ struct Instance {
   std::optional<Time> rebalance;
   Tags tags;
   bool process = true;
+  bool started = false;  // the host was told so, and not yet that it is dead
   bool metadata_tags = false;
   Time launched{};
   std::optional<Time> died{};
@@ -165,7 +166,8 @@ struct FleetRequest {
   Time created{};
   std::vector<InstanceId> instances;  // all that it ever launched, oldest first
   std::vector<std::string> errors;    // why an instant fleet launched less
-  std::uint64_t wake = 0;             // number of the newest scheduled wake-up
+  std::uint64_t wake = 0;             // number of the scheduled wake-up that counts
+  std::optional<Time> wakes_at;
   // The configuration as it was sent (name -> value below the config's prefix), to be echoed.
   std::map<std::string, std::string> sent;
 };

@@ -1,0 +1,250 @@
+#include "tests/world/instances.hpp"
+
+#include <algorithm>
+
+#include "tests/world/fleets.hpp"
+#include "tests/world/volumes.hpp"
+
+namespace spotter::world {
+
+// Reasons: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
+constexpr const char* interrupted_reason =
+    "Server.SpotInstanceTermination: Spot instance termination";
+constexpr const char* stopped_reason = "Server.SpotInstanceShutdown: Spot instance shutdown";
+
+bool is_alive(const Instance& instance) {
+  return instance.state == InstanceState::Pending || instance.state == InstanceState::Running;
+}
+
+std::string_view name(InstanceState state) {
+  constexpr std::string_view names[] = {"pending",    "running",  "shutting-down",
+                                        "terminated", "stopping", "stopped"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceState.html
+int code(InstanceState state) { return static_cast<int>(state) * 16; }
+
+Instance& Instances::change(const InstanceId& id) {
+  return cloud_.instances.change(id, cloud_.now, cloud_.lag());
+}
+
+Expected<Instance*> Instances::reach(const InstanceId& id) {
+  Instance* instance = cloud_.instances.find(id);
+  if (!instance || !cloud_.instances.seen(id, cloud_.now)) {
+    return refusal("InvalidInstanceID.NotFound",
+                   "The instance ID '" + id.str() + "' does not exist");
+  }
+  return instance;
+}
+
+bool Instances::has_capacity(const Zone& zone) const {
+  const auto found = cloud_.capacity.find(zone);
+  if (found == cloud_.capacity.end() || cloud_.now < found->second.empty_until) return false;
+  if (!found->second.limit) return true;
+  int running = 0;
+  cloud_.instances.each(
+      [&](const Instance& other) { running += other.zone == zone && is_alive(other); });
+  return running < *found->second.limit;
+}
+
+Expected<Instance> Instances::launch(const LaunchInstance& request) {
+  const LaunchOption& option = request.option;
+  if (!cloud_.has_zone(option.zone)) {
+    return refusal("InvalidParameterValue",
+                   "Invalid availability zone: [" + option.zone.str() + "]");
+  }
+  if (!has_capacity(option.zone)) {
+    return refusal("InsufficientInstanceCapacity",
+                   "We currently do not have sufficient " + option.type.str() +
+                       " capacity in the Availability Zone you requested (" + option.zone.str() +
+                       ").",
+                   500);
+  }
+  Random& random = cloud_.random;
+  Instance instance{.id = InstanceId("i-0" + random.hex(16)),
+                    .zone = option.zone,
+                    .type = option.type,
+                    .image = option.image,
+                    .key_name = option.key_name,
+                    .subnet = option.subnet,
+                    .address = "10." + std::to_string(random.below(256)) + '.' +
+                               std::to_string(random.below(256)) + '.' +
+                               std::to_string(4 + random.below(250)),
+                    .user_data = option.user_data,
+                    .profile = option.profile,
+                    .client_token = request.client_token,
+                    .fleet = request.fleet,
+                    .spot_request = request.spot ? "sir-" + random.hex(8) : "",
+                    .template_id = option.template_id,
+                    .tags = option.instance_tags,
+                    .process = request.process,
+                    .metadata_tags = option.metadata_tags || cloud_.settings.metadata_tags,
+                    .launched = cloud_.now,
+                    .when_interrupted = request.when_interrupted};
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/tag-spot-fleet.html: AWS's own tags
+  if (request.fleet.kind == FleetKind::SpotFleet) {
+    instance.tags["aws:ec2spot:fleet-request-id"] = request.fleet.id.str();
+  } else if (request.fleet.kind == FleetKind::Ec2Fleet) {
+    instance.tags["aws:ec2:fleet-id"] = request.fleet.id.str();
+  }
+  if (!option.template_id.empty()) {
+    instance.tags["aws:ec2launchtemplate:id"] = option.template_id;
+    instance.tags["aws:ec2launchtemplate:version"] = option.template_version;
+  }
+  cloud_.record("instance-launched", instance.id.str(), instance.zone.str());
+  cloud_.schedule(random.within(cloud_.settings.boot), InstanceRuns{instance.id});
+  return cloud_.instances.add(instance.id, instance, cloud_.now, cloud_.lag());
+}
+
+bool Instances::restart(const InstanceId& stopped) {
+  const Instance* found = cloud_.instances.find(stopped);
+  if (!found || found->state != InstanceState::Stopped || !has_capacity(found->zone)) return false;
+  Instance& instance = change(stopped);
+  instance.state = InstanceState::Pending;
+  instance.notice.reset();
+  instance.rebalance.reset();
+  instance.died.reset();
+  cloud_.schedule(cloud_.random.within(cloud_.settings.boot), InstanceRuns{stopped});
+  cloud_.record("instance-restarted", stopped.str(), instance.zone.str());
+  return true;
+}
+
+Expected<Instance> Instances::terminate(const InstanceId& id, const std::string& reason) {
+  const auto reached = reach(id);
+  if (!reached) return tl::unexpected(reached.error());
+  const InstanceState before = (*reached)->state;
+  if (before == InstanceState::ShuttingDown || before == InstanceState::Terminated) {
+    return **reached;  // "this operation is idempotent" (API_TerminateInstances)
+  }
+  Instance& instance = change(id);
+  instance.state = InstanceState::ShuttingDown;
+  instance.reason = reason;
+  instance.died = cloud_.now;
+  if (instance.started) cloud_.occur(InstanceShuttingDown{id});
+  cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});
+  cloud_.record("instance-shutting-down", id.str(), reason);
+  const Instance answer = instance;
+  if (answer.fleet.kind != FleetKind::None) Fleets(cloud_).instance_ended(answer.fleet.id);
+  return answer;
+}
+
+// "The notice is made available in the instance metadata two minutes before"; for hibernation
+// "hibernation begins immediately" (spot-instance-termination-notices.html,
+// hibernate-spot-instances.html).
+Expected<void> Instances::interrupt(const InstanceId& id, InterruptionAction action,
+                                    Duration lead) {
+  const Instance* found = cloud_.instances.find(id);
+  if (!found || !is_alive(*found)) {
+    return refusal("IncorrectInstanceState", "The instance '" + id.str() + "' is not running.");
+  }
+  if (action == InterruptionAction::Hibernate) lead = Duration{0};
+  Instance& instance = *cloud_.instances.find(id);
+  instance.notice = Notice{action, cloud_.now + lead, cloud_.number()};
+  cloud_.schedule(lead, InterruptionDue{id, instance.notice->number});
+  // The capacity is what AWS wants back: nothing new starts in this zone for a while.
+  const Duration lost = lead + cloud_.random.within(cloud_.settings.capacity_lost);
+  Capacity& capacity = cloud_.capacity[instance.zone];
+  capacity.empty_until = std::max(capacity.empty_until, cloud_.now + lost);
+  cloud_.schedule(lost, CapacityReturns{instance.zone});
+  cloud_.record("interruption-notice", id.str(), std::to_string(lead.count()) + " ms");
+  return {};
+}
+
+Expected<void> Instances::rebalance(const InstanceId& id) {
+  Instance* instance = cloud_.instances.find(id);
+  if (!instance || !is_alive(*instance)) {
+    return refusal("IncorrectInstanceState", "The instance '" + id.str() + "' is not running.");
+  }
+  instance->rebalance = cloud_.now;
+  cloud_.record("rebalance-recommendation", id.str());
+  return {};
+}
+
+Expected<void> Instances::withdraw(const InstanceId& id) {
+  Instance* instance = cloud_.instances.find(id);
+  if (!instance || (!instance->notice && !instance->rebalance)) {
+    return refusal("IncorrectInstanceState", "The instance '" + id.str() + "' has no notice.");
+  }
+  if (instance->notice) cloud_.capacity[instance->zone].empty_until = cloud_.now;
+  instance->notice.reset();
+  instance->rebalance.reset();
+  cloud_.record("notice-withdrawn", id.str());
+  return {};
+}
+
+Expected<void> Instances::kill(const InstanceId& id, const std::string& reason) {
+  const Instance* found = cloud_.instances.find(id);
+  if (!found || !is_alive(*found)) {
+    return refusal("IncorrectInstanceState", "The instance '" + id.str() + "' is not running.");
+  }
+  end(id, InstanceState::ShuttingDown, reason);
+  return {};
+}
+
+// What runs on it dies now; the API shows shutting-down (stopping) for a while.
+void Instances::end(const InstanceId& id, InstanceState state, const std::string& reason) {
+  Instance& instance = change(id);
+  instance.state = state;
+  instance.reason = reason;
+  instance.died = cloud_.now;
+  if (instance.started) cloud_.occur(InstanceKilled{id});
+  instance.started = false;
+  cloud_.schedule(cloud_.random.within(cloud_.settings.shut_down), ShutDownEnds{id});
+  cloud_.record("instance-killed", id.str(), reason);
+  const FleetId fleet = instance.fleet.id;
+  if (fleet) Fleets(cloud_).instance_ended(fleet);
+}
+
+const Instance* Instances::seen(const InstanceId& id) const {
+  const Instance* instance = cloud_.instances.seen(id, cloud_.now);
+  if (!instance || instance->state != InstanceState::Terminated) return instance;
+  const Time gone =
+      instance->died.value_or(instance->launched) + cloud_.settings.terminated_visible;
+  return cloud_.now < gone ? instance : nullptr;
+}
+
+std::vector<Instance> Instances::list() const {
+  std::vector<Instance> instances;
+  cloud_.instances.each([&](const Instance& instance) {
+    if (const Instance* shown = seen(instance.id)) instances.push_back(*shown);
+  });
+  return instances;
+}
+
+void Instances::on(const InstanceRuns& happening) {
+  if (cloud_.instances.find(happening.id)->state != InstanceState::Pending) return;
+  Instance& instance = change(happening.id);
+  instance.state = InstanceState::Running;
+  instance.started = true;
+  cloud_.occur(InstanceStarted{instance.id, instance.user_data, instance.zone, instance.type,
+                               instance.process});
+  cloud_.record("instance-running", instance.id.str(), instance.zone.str());
+}
+
+void Instances::on(const ShutDownEnds& happening) {
+  const InstanceState before = cloud_.instances.find(happening.id)->state;
+  if (before != InstanceState::ShuttingDown && before != InstanceState::Stopping) return;
+  Instance& instance = change(happening.id);
+  if (instance.started) cloud_.occur(InstanceKilled{instance.id});
+  instance.started = false;
+  const bool stops = before == InstanceState::Stopping;
+  instance.state = stops ? InstanceState::Stopped : InstanceState::Terminated;
+  cloud_.record(stops ? "instance-stopped" : "instance-terminated", instance.id.str());
+  // "When a Spot Instance is stopped, its EBS volumes stay attached" (interruption behaviour page).
+  if (!stops) Volumes(cloud_).release(happening.id);
+}
+
+void Instances::on(const InterruptionDue& happening) {
+  const Instance* instance = cloud_.instances.find(happening.id);
+  if (!is_alive(*instance) || !instance->notice || instance->notice->number != happening.notice) {
+    return;
+  }
+  if (instance->notice->action == InterruptionAction::Terminate) {
+    end(happening.id, InstanceState::ShuttingDown, interrupted_reason);
+  } else {
+    end(happening.id, InstanceState::Stopping, stopped_reason);
+  }
+}
+
+}  // namespace spotter::world

@@ -1,0 +1,328 @@
+#include "tests/world/volumes.hpp"
+
+#include <algorithm>
+
+#include "tests/world/fleets.hpp"
+#include "tests/world/instances.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+constexpr Range forever{Duration{365LL * 86400000}, Duration{365LL * 86400000}};
+
+struct Limits {
+  std::string_view type;
+  std::uint64_t least;
+  std::uint64_t most;
+  bool iops;  // may (io1, io2: must) be given
+};
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html, Size and Iops
+constexpr Limits limits[] = {{"gp2", 1, 16384, false},    {"gp3", 1, 16384, true},
+                             {"io1", 4, 16384, true},     {"io2", 4, 65536, true},
+                             {"st1", 125, 16384, false},  {"sc1", 125, 16384, false},
+                             {"standard", 1, 1024, false}};
+
+// What must be equal for a ClientToken to mean the same call.
+std::string digest(const CreateVolume& request) {
+  return request.zone.str() + '|' + std::to_string(request.gibibytes.value_or(0)) + '|' +
+         (request.snapshot ? request.snapshot->str() : "") + '|' + request.type + '|' +
+         std::to_string(request.iops.value_or(0)) + '|' +
+         std::to_string(request.throughput.value_or(0)) + '|' + (request.encrypted ? "e|" : "|") +
+         request.key;
+}
+
+tl::unexpected<ApiError> in_use(const Volume& volume) {
+  return refusal("VolumeInUse", volume.id.str() + " is already attached to an instance");
+}
+
+}  // namespace
+
+Volume& Volumes::change(const VolumeId& id) {
+  return cloud_.volumes.change(id, cloud_.now, cloud_.lag());
+}
+
+// A volume that the API does not know yet cannot be used, either.
+Expected<Volume*> Volumes::reach(const VolumeId& id) {
+  Volume* volume = cloud_.volumes.find(id);
+  if (!volume || volume->state == VolumeState::Deleted || !cloud_.volumes.seen(id, cloud_.now)) {
+    return refusal("InvalidVolume.NotFound", "The volume '" + id.str() + "' does not exist.");
+  }
+  return volume;
+}
+
+Expected<void> Volumes::check_new(const CreateVolume& request) const {
+  if (!cloud_.has_zone(request.zone)) {
+    return refusal("InvalidZone.NotFound", "The zone '" + request.zone.str() + "' does not exist.");
+  }
+  if (!request.gibibytes && !request.snapshot) {
+    return refusal("MissingParameter", "The request must contain the parameter size or snapshotId");
+  }
+  const auto limit = std::find_if(std::begin(limits), std::end(limits),
+                                  [&](const Limits& it) { return it.type == request.type; });
+  if (limit == std::end(limits)) {
+    return refusal("UnknownVolumeType", "Unsupported volume type '" + request.type + "'");
+  }
+  if (request.gibibytes &&
+      (*request.gibibytes < limit->least || *request.gibibytes > limit->most)) {
+    return refusal("InvalidParameterValue", "Volume of " + std::to_string(*request.gibibytes) +
+                                                "GiB is out of range for volume type " +
+                                                request.type);
+  }
+  if ((request.type == "io1" || request.type == "io2") && !request.iops) {
+    return refusal("MissingParameter",
+                   "The parameter iops must be specified for " + request.type + " volumes.");
+  }
+  if ((request.iops && !limit->iops) || (request.throughput && request.type != "gp3")) {
+    return refusal(
+        "InvalidParameterCombination",
+        "The parameter iops or throughput is not supported for " + request.type + " volumes.");
+  }
+  if (!request.key.empty() && !request.encrypted) {
+    return refusal("InvalidParameterDependency",
+                   "The parameter KmsKeyId requires the parameter Encrypted to be set.");
+  }
+  if (!request.snapshot) return {};
+  const Snapshot* snapshot = cloud_.snapshots.seen(*request.snapshot, cloud_.now);
+  if (!snapshot || snapshot->state == SnapshotState::Deleted) {
+    return refusal("InvalidSnapshot.NotFound",
+                   "The snapshot '" + request.snapshot->str() + "' does not exist.");
+  }
+  if (snapshot->state != SnapshotState::Completed) {
+    return refusal("IncorrectState", "Snapshot is in invalid state - pending");
+  }
+  if (request.gibibytes && *request.gibibytes < snapshot->gibibytes) {
+    return refusal("InvalidParameterValue",
+                   "Volume size must be at least the size of the snapshot, " +
+                       std::to_string(snapshot->gibibytes) + "GiB");
+  }
+  return {};
+}
+
+// "Ensuring idempotency": the same token with the same parameters answers the first one's result.
+// https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
+Expected<Volume> Volumes::create(const CreateVolume& request) {
+  const std::string& token = request.client_token;
+  if (const auto earlier = cloud_.volume_tokens.find(token);
+      !token.empty() && earlier != cloud_.volume_tokens.end()) {
+    const Volume* made = cloud_.volumes.find(earlier->second);
+    // "burned": a creation that failed afterwards keeps its token for hours.
+    if (cloud_.volume_token_digests[token] != digest(request) ||
+        made->state == VolumeState::Deleted) {
+      return refusal("IdempotentParameterMismatch",
+                     "The client token '" + token + "' was used with other parameters.");
+    }
+    return *made;
+  }
+  if (auto checked = check_new(request); !checked) return tl::unexpected(checked.error());
+  const Snapshot* source = request.snapshot ? cloud_.snapshots.find(*request.snapshot) : nullptr;
+  Volume volume{.id = VolumeId("vol-0" + cloud_.random.hex(16)),
+                .zone = request.zone,
+                .gibibytes = request.gibibytes.value_or(source ? source->gibibytes : 0),
+                .snapshot = request.snapshot,
+                .type = request.type,
+                .iops = request.iops,
+                .throughput = request.throughput,
+                .encrypted = request.encrypted || (source && source->encrypted),
+                .key = request.key.empty() && source ? source->key : request.key,
+                .tags = request.tags,
+                .created = cloud_.now,
+                .client_token = token};
+  // Baselines: gp3 3000 and 125 MiB/s, gp2 3 a GiB within 100..16000 (EBS volume types page).
+  if (volume.type == "gp3" && !volume.iops) volume.iops = 3000;
+  if (volume.type == "gp3" && !volume.throughput) volume.throughput = 125;
+  if (volume.type == "gp2") {
+    volume.iops = std::clamp(static_cast<int>(volume.gibibytes) * 3, 100, 16000);
+  }
+  if (!token.empty()) {
+    cloud_.volume_tokens[token] = volume.id;
+    cloud_.volume_token_digests[token] = digest(request);
+  }
+  // https://repost.aws/knowledge-center/ebs-error-volume-is-unknown: without permission on the key,
+  // CreateVolume succeeds and the volume is gone soon after.
+  if (volume.encrypted && cloud_.storage_faults.key_forbidden) {
+    cloud_.schedule(Duration{500}, VolumeVanishes{volume.id});
+  } else {
+    cloud_.schedule(cloud_.random.within(cloud_.settings.volume_creation), VolumeReady{volume.id});
+    cloud_.occur(VolumeMade{volume.id, volume.snapshot, volume.gibibytes});
+  }
+  cloud_.record("volume-created", volume.id.str(),
+                volume.zone.str() + (volume.snapshot ? " from " + volume.snapshot->str() : ""));
+  return cloud_.volumes.add(volume.id, volume, cloud_.now, cloud_.lag());
+}
+
+Expected<Attachment> Volumes::attach(const AttachVolume& request) {
+  const auto reached = reach(request.volume);
+  if (!reached) return tl::unexpected(reached.error());
+  const Volume& found = **reached;
+  const Instance* instance = cloud_.instances.find(request.instance);
+  if (!instance || instance->state == InstanceState::Terminated) {
+    return refusal("InvalidInstanceID.NotFound",
+                   "The instance ID '" + request.instance.str() + "' does not exist");
+  }
+  if (found.attachment) return in_use(found);
+  if (found.state != VolumeState::Available) {
+    return refusal("IncorrectState", "Volume '" + found.id.str() + "' is not 'available'.");
+  }
+  if (instance->zone != found.zone) {
+    return refusal("InvalidVolume.ZoneMismatch", "The volume '" + found.id.str() +
+                                                     "' is not in the same availability zone as "
+                                                     "instance '" +
+                                                     instance->id.str() + "'");
+  }
+  if (instance->state != InstanceState::Running && instance->state != InstanceState::Stopped) {
+    return refusal("IncorrectState", "Instance '" + instance->id.str() + "' is not 'running'.");
+  }
+  bool taken = false;
+  cloud_.volumes.each([&](const Volume& other) {
+    taken = taken || (other.attachment && other.attachment->instance == request.instance &&
+                      other.attachment->device == request.device);
+  });
+  if (taken) {
+    return refusal("InvalidParameterValue", "Invalid value '" + request.device +
+                                                "' for unixDevice. Attachment point " +
+                                                request.device + " is already in use");
+  }
+  Volume& volume = change(request.volume);
+  volume.state = VolumeState::InUse;
+  volume.attempt = cloud_.number();
+  volume.attachment =
+      Attachment{request.instance, request.device, AttachmentState::Attaching, cloud_.now};
+  const auto& hang = cloud_.storage_faults.attach_hangs_until;
+  const bool hangs = hang && cloud_.now < *hang;
+  cloud_.schedule(cloud_.random.within(hangs ? forever : cloud_.settings.attach),
+                  AttachEnds{volume.id, volume.attempt});
+  cloud_.record("volume-attaching", volume.id.str(), request.instance.str());
+  return *volume.attachment;
+}
+
+Expected<Attachment> Volumes::detach(const DetachVolume& request) {
+  const auto reached = reach(request.volume);
+  if (!reached) return tl::unexpected(reached.error());
+  const Volume& found = **reached;
+  if (!found.attachment) {
+    return refusal("IncorrectState",
+                   "Volume '" + found.id.str() + "' is in the 'available' state.");
+  }
+  const Attachment& attachment = *found.attachment;
+  if ((request.instance && *request.instance != attachment.instance) ||
+      (request.device && *request.device != attachment.device)) {
+    return refusal("InvalidAttachment.NotFound",
+                   "Volume '" + found.id.str() + "' is not attached as stated.");
+  }
+  const Instance* instance = cloud_.instances.find(attachment.instance);
+  // A terminating instance gives its volumes up by itself.
+  if (instance && instance->state == InstanceState::ShuttingDown) {
+    return refusal("IncorrectInstanceState", "The instance '" + instance->id.str() +
+                                                 "' is not in a valid state for this operation.");
+  }
+  const bool going =
+      attachment.state == AttachmentState::Detaching || attachment.state == AttachmentState::Busy;
+  if (going && !request.force) return attachment;
+  Volume& volume = change(request.volume);
+  if (request.force) volume.mounted = false;
+  const auto& hang = cloud_.storage_faults.detach_hangs_until;
+  const bool hangs = hang && cloud_.now < *hang && !request.force;
+  begin_detach(volume, hangs ? forever : cloud_.settings.detach);
+  return *volume.attachment;
+}
+
+// "If a volume is still mounted, detaching leaves it stuck in the busy state until it is
+// unmounted." https://docs.aws.amazon.com/ebs/latest/userguide/ebs-detaching-volume.html
+void Volumes::begin_detach(Volume& volume, Range range) {
+  volume.attempt = cloud_.number();
+  volume.attachment->state = volume.mounted ? AttachmentState::Busy : AttachmentState::Detaching;
+  cloud_.record("volume-detaching", volume.id.str(), volume.attachment->instance.str());
+  if (!volume.mounted) {
+    cloud_.schedule(cloud_.random.within(range), DetachEnds{volume.id, volume.attempt});
+  }
+}
+
+void Volumes::set_mounted(const VolumeId& id, bool mounted) {
+  Volume* volume = cloud_.volumes.find(id);
+  if (!volume) return;
+  volume->mounted = mounted;
+  if (!mounted && volume->attachment && volume->attachment->state == AttachmentState::Busy) {
+    begin_detach(*volume, cloud_.settings.detach);
+  }
+}
+
+Expected<void> Volumes::remove(const VolumeId& id) {
+  const auto reached = reach(id);
+  if (!reached) return tl::unexpected(reached.error());
+  const Volume& found = **reached;
+  if (found.attachment) {
+    return refusal("VolumeInUse", "Volume " + id.str() + " is currently attached to " +
+                                      found.attachment->instance.str());
+  }
+  if (found.state != VolumeState::Available && found.state != VolumeState::Error) {
+    return refusal("IncorrectState", "Volume '" + id.str() + "' is not 'available'.");
+  }
+  Volume& volume = change(id);
+  volume.state = VolumeState::Deleted;
+  cloud_.occur(VolumeRemoved{id});
+  cloud_.record("volume-deleted", id.str());
+  return {};
+}
+
+const Volume* Volumes::seen(const VolumeId& id) const {
+  const Volume* volume = cloud_.volumes.seen(id, cloud_.now);
+  return volume && volume->state != VolumeState::Deleted ? volume : nullptr;
+}
+
+std::vector<Volume> Volumes::list() const {
+  std::vector<Volume> volumes;
+  cloud_.volumes.each_seen(cloud_.now, [&](const Volume& volume) {
+    if (volume.state != VolumeState::Deleted) volumes.push_back(volume);
+  });
+  return volumes;
+}
+
+void Volumes::release(const InstanceId& dead) {
+  std::vector<VolumeId> held;
+  cloud_.volumes.each([&](const Volume& volume) {
+    if (volume.attachment && volume.attachment->instance == dead) held.push_back(volume.id);
+  });
+  for (const VolumeId& id : held) {
+    Volume& volume = change(id);
+    volume.mounted = false;
+    begin_detach(volume, cloud_.settings.volume_release);
+  }
+}
+
+void Volumes::on(const VolumeReady& happening) {
+  Volume& volume = change(happening.id);
+  if (volume.state != VolumeState::Creating) return;
+  const bool fails = cloud_.storage_faults.volumes_to_fail > 0;
+  if (fails) --cloud_.storage_faults.volumes_to_fail;
+  volume.state = fails ? VolumeState::Error : VolumeState::Available;
+  cloud_.record(fails ? "volume-failed" : "volume-available", volume.id.str());
+}
+
+void Volumes::on(const VolumeVanishes& happening) {
+  change(happening.id).state = VolumeState::Deleted;
+  cloud_.record("volume-vanished", happening.id.str(), "its key may not be used");
+}
+
+void Volumes::on(const AttachEnds& happening) {
+  const Volume* found = cloud_.volumes.find(happening.id);
+  if (found->attempt != happening.attempt) return;
+  Volume& volume = change(happening.id);
+  volume.attachment->state = AttachmentState::Attached;
+  volume.attachment->present = true;
+  cloud_.occur(DeviceAttached{volume.id, volume.attachment->instance, volume.attachment->device});
+  cloud_.record("volume-attached", volume.id.str(), volume.attachment->instance.str());
+}
+
+void Volumes::on(const DetachEnds& happening) {
+  const Volume* found = cloud_.volumes.find(happening.id);
+  if (found->attempt != happening.attempt) return;
+  Volume& volume = change(happening.id);
+  const InstanceId instance = volume.attachment->instance;
+  if (volume.attachment->present) cloud_.occur(DeviceDetached{volume.id, instance});
+  volume.attachment.reset();
+  volume.state = VolumeState::Available;
+  cloud_.record("volume-available", volume.id.str(), "detached from " + instance.str());
+}
+
+}  // namespace spotter::world
