@@ -1,5 +1,5 @@
-// Bad input and failed conversions are values: Result<T>. The world's failures are events (decide/event.hpp),
-// our own bugs are assertions.
+// Bad input and failed conversions are values: Result<T>. The world's failures are events
+// (decide/event.hpp), our own bugs are assertions.
 #pragma once
 
 #include <string>

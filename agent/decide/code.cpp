@@ -1,0 +1,85 @@
+// The volume is ours, mounted and verified. Before the trainer starts: is the job already done, has
+// it failed too often, is there money left? Then the code, then the trainer.
+#include <algorithm>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+Stage start_trainer(Context& c) {
+  c.ask(StartTrainer{}, c.policy.start_trainer);
+  return StartingTrainer{};
+}
+
+}  // namespace
+
+std::optional<Surrender> overspent(const Context& c) {
+  const Ledger& ledger = c.facts.ledger;
+  if (c.policy.hours_limit > 0 && ledger.seconds >= c.policy.hours_limit * 3600) {
+    return Surrender::HoursSpent;
+  }
+  if (c.policy.dollars_limit > 0 && ledger.dollars >= c.policy.dollars_limit) {
+    return Surrender::DollarsSpent;
+  }
+  return std::nullopt;
+}
+
+Stage prepare_training(Context& c) {
+  if (c.facts.ledger.done || c.facts.ended_success) {
+    c.facts.done = true;
+    return let_go(c, After::Finish);
+  }
+  if (!c.policy.has_code) return count_attempt(c);
+  c.ask(FetchCode{}, c.policy.fetch_code);
+  return FetchingCode{};
+}
+
+// Counted before it begins: an instance that dies in the attempt has counted it, too.
+Stage count_attempt(Context& c) {
+  if (const auto why = overspent(c)) return give_up(c, *why);
+  if (c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
+    return give_up(c, Surrender::NoProgress);
+  }
+  c.facts.blocked_since = kNever;
+  ++c.facts.ledger.attempts_without_progress;
+  c.ask(WriteLedger{c.facts.ledger}, c.policy.ledger);
+  return CountingAttempt{};
+}
+
+Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {
+  if (Next end = leaving(c)) return end;
+  return start_trainer(c);
+}
+
+// A volume that takes no account (full, read-only) takes no checkpoint either.
+Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
+  --c.facts.ledger.attempts_without_progress;
+  if (Next end = leaving(c)) return end;
+  return block(c, Block::MountFailed, failed.detail);
+}
+
+Next on(const FetchingCode&, const CodeFetched&, Context& c) {
+  if (Next end = leaving(c)) return end;
+  return count_attempt(c);
+}
+
+Next on(const FetchingCode&, const EffectFailed& failed, Context& c) {
+  if (Next end = leaving(c)) return end;
+  const bool missing = failed.failure == Failure::CodeMissing;
+  return block(c, missing ? Block::CodeMissing : Block::CodeUnreachable, failed.detail);
+}
+
+Next on(const StartingTrainer&, const TrainerStarted&, Context& c) {
+  c.facts.trainer_running = true;
+  c.facts.ended_success = false;
+  c.facts.step = c.facts.resumed_step = -1;
+  return train(c);
+}
+
+Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
+  if (Next end = leaving(c)) return end;
+  return block(c, Block::TrainerUnstartable, failed.detail);
+}
+
+}  // namespace spotter::decide

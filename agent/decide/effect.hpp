@@ -1,0 +1,135 @@
+// Everything the core can ask of the world. An imperative each; every one is answered by exactly
+// one event that names its id, at the latest at its deadline (then EffectFailed). All are
+// idempotent.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "agent/decide/event.hpp"
+
+namespace spotter::decide {
+
+// --- looking ---
+struct LookAtHost {};
+struct ReadIdentity {};
+struct ReadFleet {
+  InstanceId instance;
+};
+struct SurveyStorage {};
+
+// --- EC2, changing ---
+struct AttachVolume {
+  VolumeId volume;
+  std::uint32_t attempt = 0;  // chooses the device name: a stuck one is not used again
+};
+struct DetachVolume {
+  VolumeId volume;
+  InstanceId instance;
+};
+struct ClaimVolume {  // spotter:generation = generation, spotter:role = state
+  VolumeId volume;
+  std::uint32_t generation = 0;
+};
+struct CreateSnapshot {
+  VolumeId volume;
+  std::uint32_t generation = 0;
+};
+struct CreateVolume {  // a candidate in our zone, in all else like its parent
+  SnapshotId snapshot;
+  VolumeId parent;
+  std::uint32_t generation = 0;
+  std::uint32_t attempt = 0;  // part of the ClientToken: one whose creation failed is burned
+};
+struct MarkVerified {
+  VolumeId volume;
+};
+struct PromoteVolume {  // gives it the discovery tag and spotter:role = state
+  VolumeId volume;
+};
+struct MarkDone {
+  VolumeId volume;
+};
+struct DeleteVolume {
+  VolumeId volume;
+};
+struct DeleteSnapshot {
+  SnapshotId snapshot;
+};
+struct CancelFleet {
+  Fleet fleet;
+};
+struct ScaleFleetToZero {
+  Fleet fleet;
+};
+
+// --- the host ---
+struct FindDevice {
+  VolumeId volume;
+};
+struct InspectDisk {
+  Device device;
+};
+struct MakeFilesystem {
+  Device device;
+};
+struct Mount {
+  Device device;
+  VolumeId volume;
+  bool read_only = false;  // a copy that is being proven: nothing may write to it yet
+};
+struct Unmount {};
+struct ReadLedger {};
+struct WriteLedger {
+  Ledger ledger;
+};
+struct VerifyCheckpoints {};
+struct FetchCode {};
+struct StartTrainer {};
+struct StopTrainer {  // tell it why and until when, then its stop signal
+  InterruptionAction action = InterruptionAction::Terminate;
+  Time deadline;
+};
+struct KillTrainer {};
+
+// --- ourselves ---
+struct Abandon {
+  EffectId effect;
+};
+struct Exit {};
+
+using Command = std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume,
+                             DetachVolume, ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified,
+                             PromoteVolume, MarkDone, DeleteVolume, DeleteSnapshot, CancelFleet,
+                             ScaleFleetToZero, FindDevice, InspectDisk, MakeFilesystem, Mount,
+                             Unmount, ReadLedger, WriteLedger, VerifyCheckpoints, FetchCode,
+                             StartTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
+
+struct Effect {
+  EffectId id;
+  Time deadline;
+  Command what;
+};
+
+// The effects of one step, in order. No step has more than four; no heap.
+class Effects {
+ public:
+  void add(Effect effect) {
+    assert(size_ < items_.size());
+    items_[size_++] = std::move(effect);
+  }
+  void clear() { size_ = 0; }
+  const Effect* begin() const { return items_.data(); }
+  const Effect* end() const { return items_.data() + size_; }
+  std::size_t size() const { return size_; }
+  const Effect& operator[](std::size_t index) const { return items_[index]; }
+
+ private:
+  std::array<Effect, 4> items_{};
+  std::size_t size_ = 0;
+};
+
+}  // namespace spotter::decide

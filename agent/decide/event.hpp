@@ -1,0 +1,138 @@
+// Everything that can happen to an agent. A past participle each; `at` is when it was seen.
+// Answers name the effect that asked (`effect`); what is sensed unasked has none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "agent/decide/ledger.hpp"
+#include "agent/decide/names.hpp"
+#include "agent/decide/survey.hpp"
+
+namespace spotter::decide {
+
+// Which process asked (drawn at each start of the agent), and its how-manieth question. {0,0}:
+// nobody.
+struct EffectId {
+  std::uint32_t incarnation = 0;
+  std::uint32_t number = 0;
+  explicit operator bool() const { return number != 0; }
+  friend bool operator==(const EffectId&, const EffectId&) = default;
+};
+
+// Why an effect failed, as far as the core cares. The words for a person travel in `detail`.
+enum class Failure : std::uint8_t {
+  Unavailable,  // throttled, 5xx, no network, timed out: try again later
+  Refused,      // no permission, or a request EC2 will never take: a person must act
+  Missing,      // the thing named does not exist (any more)
+  Conflict,     // the thing is in another state than we thought (in use, already there)
+  Abandoned,    // we asked for it to be given up
+  DeviceAbsent,
+  DiskForeign,        // another file system or other data than the job's
+  DiskNotBlank,       // asked to format, found data
+  FilesystemDamaged,  // fsck or log replay says no
+  MountFailed,
+  Busy,  // cannot unmount: somebody holds a file
+  CodeUnreachable,
+  CodeMissing,  // the pinned revision does not exist there
+  TrainerUnstartable,
+};
+
+using Detail = ShortText<200>;
+
+// --- sensed ---
+struct Started {};
+struct Woke {};
+struct NoticeSeen {
+  InterruptionAction action = InterruptionAction::Terminate;
+  Time deadline;  // on the boot clock: now + (the notice's time - the Date of the same answer)
+};
+struct NoticeWithdrawn {};
+struct RebalanceRecommended {};
+struct TrainerProgressed {
+  std::int64_t step = 0;
+};
+struct TrainerResumed {
+  std::int64_t step = 0;
+};
+struct CheckpointMade {  // durable, says the trainer
+  std::int64_t step = 0;
+};
+struct TrainerEnded {
+  bool success = false;           // exit status 0, and the declared result exists
+  bool stopped_as_asked = false;  // EX_TEMPFAIL (75), or death by the signal that we sent
+};
+struct StopRequested {  // SIGINT, or SIGTERM while the machine shuts down: let go of everything
+  Time deadline;
+};
+
+// --- answers ---
+struct HostLooked {
+  enum class Trainer : std::uint8_t { None, Running, Ended } trainer = Trainer::None;
+  TrainerEnded ended;  // when Ended
+  VolumeId mounted;    // empty: nothing of ours
+};
+struct IdentityRead {
+  InstanceId instance;
+  InstanceType type;
+  Zone zone;
+  Region region;
+};
+struct FleetRead {
+  Fleet fleet;
+  double dollars_per_hour = 0;  // 0: unknown
+};
+struct StorageSurveyed {
+  Survey survey;
+};
+struct CallAccepted {};  // an EC2 call that changes something was taken
+struct SnapshotStarted {
+  SnapshotId snapshot;
+};
+struct VolumeCreated {
+  VolumeId volume;
+};
+struct DeviceFound {
+  Device device;
+};
+struct DiskInspected {
+  bool blank = false;
+  bool matches = false;  // holds the file system that job.yaml names
+  Detail found;          // "ext4", "LVM2_member", ...
+};
+struct FilesystemMade {};
+struct Mounted {};
+struct Unmounted {};
+struct LedgerRead {
+  Ledger ledger;
+};
+struct LedgerWritten {};
+struct CheckpointsVerified {
+  std::optional<std::int64_t> newest;  // step of the newest one that verifies
+  std::uint32_t torn = 0;              // moved aside
+};
+struct CodeFetched {};
+struct TrainerStarted {};
+struct EffectFailed {
+  Failure failure = Failure::Unavailable;
+  // A changing call without an answer may have been carried out: only a later look settles it.
+  bool unsettled = false;
+  Detail detail;
+};
+
+using Happening =
+    std::variant<Started, Woke, NoticeSeen, NoticeWithdrawn, RebalanceRecommended,
+                 TrainerProgressed, TrainerResumed, CheckpointMade, TrainerEnded, StopRequested,
+                 HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
+                 SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected, FilesystemMade,
+                 Mounted, Unmounted, LedgerRead, LedgerWritten, CheckpointsVerified, CodeFetched,
+                 TrainerStarted, EffectFailed>;
+
+struct Event {
+  Time at;
+  EffectId effect;  // the question that this answers
+  Happening what;
+};
+
+}  // namespace spotter::decide

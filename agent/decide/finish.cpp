@@ -1,0 +1,132 @@
+// The end: the result is durable, so say so on the volume, leave nothing behind, cancel the fleet.
+// Or the job's failure policy: no more money, but nothing cancelled and nothing deleted.
+#include <algorithm>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+constexpr std::uint32_t kMarkTries = 3;  // the volume's ledger says `done`, too
+constexpr std::uint32_t kTidyTries = 5;  // an idle instance costs more than a snapshot
+
+Duration backoff(const Policy& policy, std::uint32_t failures) {
+  const std::uint32_t doublings = failures < 10 ? failures : 10;
+  return std::min(policy.retry_last, policy.retry_first * (1 << doublings));
+}
+
+Stage ask_cancel(Context& c, std::uint32_t failures) {
+  c.ask(CancelFleet{c.facts.fleet}, c.policy.ec2_call);
+  return CancellingFleet{failures};
+}
+
+Stage ask_scale(Context& c, std::uint32_t failures) {
+  c.ask(ScaleFleetToZero{c.facts.fleet}, c.policy.ec2_call);
+  return ScalingToZero{failures};
+}
+
+Stage unmount_done(Context& c) {
+  c.facts.retries = 0;
+  c.ask(Unmount{}, c.policy.unmount);
+  return Unmounting{After::Finish};
+}
+
+}  // namespace
+
+Stage tidy_up(Context& c) {
+  c.facts.retries = 0;
+  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  return Tidying{};
+}
+
+Stage cancel_fleet(Context& c) {
+  if (c.facts.fleet.kind == FleetKind::None) return c.facts.done ? Stage(Finished{}) : GaveUp{};
+  return ask_cancel(c, 0);
+}
+
+Stage scale_to_zero(Context& c) {
+  if (c.facts.fleet.kind == FleetKind::None) return GaveUp{};
+  return ask_scale(c, 0);
+}
+
+Next on(const MarkingDone&, const CallAccepted&, Context& c) { return unmount_done(c); }
+
+Next on(const MarkingDone& stage, const EffectFailed& failed, Context& c) {
+  const bool enough = ++c.facts.retries >= kMarkTries || failed.failure == Failure::Refused;
+  if (enough || c.facts.notice) return unmount_done(c);
+  c.wake_in(backoff(c.policy, c.facts.retries));
+  return stage;
+}
+
+Next on(const MarkingDone& stage, const Woke&, Context& c) {
+  c.ask(MarkDone{c.facts.volume}, c.policy.ec2_call);
+  return stage;
+}
+
+Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
+  const auto command = leftover(seen.survey, c.facts);
+  if (!command) return cancel_fleet(c);
+  c.ask(*command, c.policy.ec2_call);
+  return stage;
+}
+
+Next on(const Tidying& stage, const CallAccepted&, Context& c) {
+  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  return stage;
+}
+
+Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
+  const bool gone = failed.failure == Failure::Missing;
+  if (!gone && (++c.facts.retries >= kTidyTries || failed.failure == Failure::Refused)) {
+    return cancel_fleet(c);
+  }
+  c.wake_in(backoff(c.policy, gone ? 0 : c.facts.retries));
+  return stage;
+}
+
+Next on(const Tidying& stage, const Woke&, Context& c) {
+  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  return stage;
+}
+
+Next on(const CancellingFleet&, const CallAccepted&, Context& c) {
+  return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{});
+}
+
+// It costs money until it succeeds: there is no last try.
+Next on(const CancellingFleet& stage, const EffectFailed&, Context& c) {
+  c.wake_in(backoff(c.policy, stage.failures));
+  return CancellingFleet{stage.failures + 1};
+}
+
+Next on(const CancellingFleet& stage, const Woke&, Context& c) {
+  return ask_cancel(c, stage.failures);
+}
+
+Next on(const ScalingToZero&, const CallAccepted&, Context&) { return GaveUp{}; }
+
+Next on(const ScalingToZero& stage, const EffectFailed&, Context& c) {
+  c.wake_in(backoff(c.policy, stage.failures));
+  return ScalingToZero{stage.failures + 1};
+}
+
+Next on(const ScalingToZero& stage, const Woke&, Context& c) {
+  return ask_scale(c, stage.failures);
+}
+
+Next on(const Finished&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return settle(c, After::Exit);
+}
+
+Next on(const GaveUp&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  return let_go(c, After::Release);
+}
+
+Next on(const GaveUp&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return let_go(c, After::Exit);
+}
+
+}  // namespace spotter::decide

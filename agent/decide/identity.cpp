@@ -1,0 +1,93 @@
+// Who am I, and what is already going on here? An agent that was killed and started again finds its
+// trainer running, or how it ended, and its volume still mounted.
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+Duration backoff(const Policy& policy, std::uint32_t failures) {
+  const std::uint32_t doublings = failures < 10 ? failures : 10;
+  return std::min(policy.retry_last, policy.retry_first * (1 << doublings));
+}
+
+Stage identify(Context& c, std::uint32_t failures) {
+  c.ask(ReadIdentity{}, c.policy.imds_call);
+  return Identifying{failures};
+}
+
+Stage read_fleet(Context& c, std::uint32_t failures) {
+  c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
+  return ReadingFleet{failures};
+}
+
+// An adopted trainer is watched before anything is asked of the cloud.
+Stage go_to_work(Context& c) {
+  if (!c.facts.trainer_running) return survey(c);
+  c.ask(ReadLedger{}, c.policy.ledger);
+  return ReadingAccount{};
+}
+
+}  // namespace
+
+Next on(const Booting&, const Started&, Context& c) {
+  c.ask(LookAtHost{}, c.policy.look);
+  return LookingAround{};
+}
+
+Next on(const LookingAround&, const HostLooked& seen, Context& c) {
+  c.facts.volume = seen.mounted;
+  c.facts.mounted = c.facts.attached = static_cast<bool>(seen.mounted);
+  c.facts.trainer_running = seen.trainer == HostLooked::Trainer::Running && c.facts.mounted;
+  c.facts.ended_success = seen.trainer == HostLooked::Trainer::Ended && seen.ended.success &&
+                          static_cast<bool>(seen.mounted);
+  return identify(c, 0);
+}
+
+// The host cannot be looked at (a hung mount, no memory): nothing may be started beside what may be
+// running, so look again until it can.
+Next on(const LookingAround&, const EffectFailed&, Context& c) {
+  c.ask(LookAtHost{}, c.policy.look);
+  return LookingAround{};
+}
+
+Next on(const Identifying&, const IdentityRead& identity, Context& c) {
+  c.facts.instance = identity.instance;
+  c.facts.type = identity.type;
+  c.facts.zone = identity.zone;
+  c.facts.region = identity.region;
+  return read_fleet(c, 0);
+}
+
+Next on(const Identifying& stage, const EffectFailed&, Context& c) {
+  if (Next end = leaving(c)) return end;
+  c.wake_in(backoff(c.policy, stage.failures));
+  return Identifying{stage.failures + 1};
+}
+
+Next on(const Identifying& stage, const Woke&, Context& c) { return identify(c, stage.failures); }
+
+Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
+  c.facts.fleet = c.policy.fleet.kind == FleetKind::None ? read.fleet : c.policy.fleet;
+  c.facts.dollars_per_hour = read.dollars_per_hour;
+  if (!c.facts.trainer_running) {
+    if (Next end = leaving(c)) return end;
+  }
+  return go_to_work(c);
+}
+
+// Which fleet to cancel is needed only at the end: without permission to ask, work begins.
+Next on(const ReadingFleet& stage, const EffectFailed& failed, Context& c) {
+  if (failed.failure == Failure::Refused || c.facts.trainer_running) {
+    c.facts.fleet = c.policy.fleet;
+    return go_to_work(c);
+  }
+  if (Next end = leaving(c)) return end;
+  c.wake_in(backoff(c.policy, stage.failures));
+  return ReadingFleet{stage.failures + 1};
+}
+
+Next on(const ReadingFleet& stage, const Woke&, Context& c) {
+  return read_fleet(c, stage.failures);
+}
+
+}  // namespace spotter::decide

@@ -1,0 +1,18 @@
+// The account that travels with the volume: what the job has spent, and whether it gets anywhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace spotter::decide {
+
+struct Ledger {
+  std::uint32_t attempts_without_progress = 0;  // starts since the last durable checkpoint
+  std::int64_t newest_step = -1;                // of a durable checkpoint; -1: none yet
+  double seconds = 0;                           // instance time since the job began
+  double dollars = 0;                           // at the spot price seen at each start; 0: unknown
+  bool done = false;                            // the result is durable
+  friend bool operator==(const Ledger&, const Ledger&) = default;
+};
+
+}  // namespace spotter::decide

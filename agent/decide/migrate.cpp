@@ -1,0 +1,90 @@
+// The volume follows its job into another zone: snapshot, candidate, proof, commit, promotion
+// (design: "The migration, step by step"). DeleteVolume of the parent is the commit: atomic, and
+// refused while anybody has it attached. What to do next is always decided by a fresh look, in
+// plan.cpp.
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+Stage look_again(Context& c) {
+  if (Next end = leaving(c)) return *end;
+  return survey(c);
+}
+
+Stage failed_call(Context& c, const EffectFailed& failed) {
+  if (Next end = leaving(c)) return *end;
+  if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
+  return retry_later(c, failed);
+}
+
+}  // namespace
+
+Next on(const Snapshotting&, const SnapshotStarted&, Context& c) {
+  c.facts.snapshot_asked_at = c.now;
+  if (Next end = leaving(c)) return end;
+  return wait(c, Wait::SnapshotPending, c.policy.poll_snapshot);
+}
+
+Next on(const Snapshotting&, const EffectFailed& failed, Context& c) {
+  if (failed.unsettled) c.facts.snapshot_asked_at = c.now;  // it may be on its way
+  return failed_call(c, failed);
+}
+
+Next on(const CreatingCandidate&, const VolumeCreated&, Context& c) {
+  if (Next end = leaving(c)) return end;
+  return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+}
+
+Next on(const CreatingCandidate&, const EffectFailed& failed, Context& c) {
+  // Conflict: the ClientToken was burned by a creation that failed later (a key we may not use).
+  if (failed.failure == Failure::Conflict) ++c.facts.create_attempt;
+  return failed_call(c, failed);
+}
+
+Next on(const Attesting&, const CallAccepted&, Context& c) {
+  c.facts.proven_at = c.now;
+  return look_again(c);
+}
+
+Next on(const Attesting&, const EffectFailed& failed, Context& c) { return failed_call(c, failed); }
+
+Next on(const Committing&, const CallAccepted&, Context& c) {
+  c.facts.parent_gone_since = c.now;
+  return look_again(c);
+}
+
+// Missing: another agent's commit was first. Conflict: the parent is in use again, ours is stale.
+Next on(const Committing&, const EffectFailed& failed, Context& c) {
+  if (failed.failure == Failure::Missing) return look_again(c);
+  return failed_call(c, failed);
+}
+
+Next on(const Promoting& stage, const CallAccepted&, Context& c) {
+  if (c.facts.volume == stage.candidate) c.facts.generation = 0;  // to be claimed as any other
+  if (Next end = leaving(c)) return end;
+  return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+}
+
+Next on(const Promoting&, const EffectFailed& failed, Context& c) { return failed_call(c, failed); }
+
+Next on(const Discarding&, const CallAccepted&, Context& c) { return look_again(c); }
+
+Next on(const Discarding&, const EffectFailed& failed, Context& c) {
+  if (failed.failure == Failure::Missing) return look_again(c);
+  return failed_call(c, failed);
+}
+
+// Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
+// and every candidate is then of the past. One at a time; nullopt: nothing is left.
+std::optional<Command> leftover(const Survey& survey, const Facts& facts) {
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
+    const bool copy = volume.role != Role::State && !volume.discoverable;
+    if (copy && free && !volume.holder && volume.id != facts.volume) return DeleteVolume{volume.id};
+  }
+  for (const SeenSnapshot& snapshot : survey.snapshots) return DeleteSnapshot{snapshot.id};
+  return std::nullopt;
+}
+
+}  // namespace spotter::decide

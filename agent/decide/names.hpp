@@ -1,0 +1,87 @@
+// The vocabulary of the whole program: identifiers, time, and the few values that every layer
+// shares. Standard library only.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace spotter {
+
+// Monotonic time that also advances while the machine is suspended (CLOCK_BOOTTIME), or virtual
+// time in the simulator. Never the wall clock: that one may be wrong.
+struct BootClock {
+  using duration = std::chrono::milliseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<BootClock>;
+  static constexpr bool is_steady = true;
+};
+using Time = BootClock::time_point;
+using Duration = BootClock::duration;
+
+// A short text without a heap, so that State is cheap to copy. Longer input is cut; `fits()` tells
+// a parser beforehand.
+template <std::size_t Capacity>
+class ShortText {
+ public:
+  constexpr ShortText() = default;
+  constexpr ShortText(std::string_view text) { assign(text); }  // NOLINT: a name reads as text
+  constexpr ShortText(const char* text) { assign(text); }       // NOLINT: a name reads as text
+
+  static constexpr bool fits(std::string_view text) { return text.size() <= Capacity; }
+  constexpr std::string_view view() const { return {text_.data(), size_}; }
+  std::string str() const { return std::string(view()); }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr explicit operator bool() const { return size_ != 0; }
+
+  friend constexpr bool operator==(const ShortText& a, const ShortText& b) {
+    return a.view() == b.view();
+  }
+  friend constexpr auto operator<=>(const ShortText& a, const ShortText& b) {
+    return a.view() <=> b.view();
+  }
+
+ private:
+  constexpr void assign(std::string_view text) {
+    size_ = static_cast<std::uint8_t>(text.size() < Capacity ? text.size() : Capacity);
+    for (std::size_t i = 0; i < size_; ++i) text_[i] = text[i];
+  }
+  static_assert(Capacity < 256);
+  std::array<char, Capacity> text_{};
+  std::uint8_t size_ = 0;
+};
+
+// Identifiers of different things do not compare or convert into one another.
+template <class Tag, std::size_t Capacity>
+struct Name : ShortText<Capacity> {
+  using ShortText<Capacity>::ShortText;
+};
+
+using InstanceId = Name<struct InstanceTag, 31>;  // i-0123456789abcdef0
+using VolumeId = Name<struct VolumeTag, 31>;      // vol-0123456789abcdef0
+using SnapshotId = Name<struct SnapshotTag, 31>;  // snap-0123456789abcdef0
+using FleetId = Name<struct FleetTag, 63>;        // sfr-UUID, fleet-UUID, or a group's name
+using Zone = Name<struct ZoneTag, 31>;            // us-west-2a, us-west-2-lax-1a
+using Region = Name<struct RegionTag, 31>;        // us-west-2
+using InstanceType = Name<struct TypeTag, 31>;    // p3.2xlarge
+using JobName = Name<struct JobTag, 63>;          // the job of job.yaml
+using Device = Name<struct DeviceTag, 127>;       // a path below /dev (or a directory in a test)
+
+// How the instance came to be, and so what "cancel the fleet" means for it.
+enum class FleetKind : std::uint8_t { None, SpotFleet, Ec2Fleet, AutoScalingGroup };
+
+struct Fleet {
+  FleetKind kind = FleetKind::None;
+  FleetId id;
+  friend bool operator==(const Fleet&, const Fleet&) = default;
+};
+
+// What the metadata service says will happen to the instance.
+enum class InterruptionAction : std::uint8_t { Terminate, Stop, Hibernate };
+
+}  // namespace spotter

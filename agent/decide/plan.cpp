@@ -1,0 +1,260 @@
+// Given all that can be seen of the job's storage: what is the one next thing to do? Asked anew
+// after every change, so that an agent killed anywhere, here or in another zone, carries on.
+#include <algorithm>
+#include <vector>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+using Volumes = std::vector<const SeenVolume*>;
+
+bool is_current(const SeenVolume& volume) {
+  return volume.discoverable && volume.role == Role::State && volume.state != VolumeState::Deleting;
+}
+
+Volumes current_volumes(const Survey& survey) {
+  Volumes found;
+  for (const SeenVolume& volume : survey.volumes) {
+    if (is_current(volume)) found.push_back(&volume);
+  }
+  return found;
+}
+
+bool is_done(const Survey& survey) {
+  return std::any_of(survey.volumes.begin(), survey.volumes.end(),
+                     [](const SeenVolume& volume) { return volume.done; });
+}
+
+// The volume that EC2 says is attached to us, if it is not `except`.
+const SeenVolume* other_in_hand(const Survey& survey, const Facts& facts, const VolumeId& except) {
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.holder == facts.instance && volume.id != except) return &volume;
+  }
+  return nullptr;
+}
+
+Detail names_of(const Volumes& volumes) {
+  std::string names;
+  for (const SeenVolume* volume : volumes) names += (names.empty() ? "" : ", ") + volume->id.str();
+  return Detail(names);
+}
+
+// Lets go of what is in hand (a copy that lost, or is of an older generation), then looks again.
+Stage drop(const SeenVolume& volume, Context& c) {
+  c.facts.volume = volume.id;
+  c.facts.attached = true;
+  // After a restart of the agent it is not known whether it is mounted: unmounting settles it.
+  c.facts.mounted = true;
+  c.facts.proven = {};
+  return let_go(c, After::Survey);
+}
+
+Stage attached_here(const SeenVolume& volume, Context& c) {
+  Facts& facts = c.facts;
+  facts.volume = volume.id;
+  facts.purpose = Purpose::Train;
+  facts.attached = true;
+  facts.ours_to_format = volume.ours_to_format && (volume.from.empty() || !volume.parent.empty());
+  if (facts.generation != 0 && volume.generation == facts.generation) return bring_up(c);
+  if (facts.generation == volume.generation + 1) {  // written, not visible yet
+    return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+  }
+  c.ask(ClaimVolume{volume.id, volume.generation + 1}, c.policy.ec2_call);
+  return Claiming{volume.id, volume.generation + 1};
+}
+
+Stage attaching_here(const SeenVolume& volume, Context& c) {
+  Facts& facts = c.facts;
+  facts.volume = volume.id;
+  facts.attached = true;
+  if (facts.attaching_since == kNever) facts.attaching_since = c.now;
+  if (c.now - facts.attaching_since < c.policy.attaching_limit) {
+    return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+  }
+  facts.attaching_since = kNever;
+  ++facts.attach_attempt;  // another device name next time
+  return let_go(c, After::Survey);
+}
+
+// A volume in another's hands is waited for, never forced, unless its holder is proven stopped.
+Stage held_by_other(const SeenVolume& volume, Context& c) {
+  if (volume.holder_state == HolderState::Stopped &&
+      volume.attachment == AttachmentState::Attached) {
+    c.ask(DetachVolume{volume.id, volume.holder}, c.policy.ec2_call);
+    return Discarding{};
+  }
+  return wait(c, Wait::VolumeHeld, c.policy.poll_held);
+}
+
+Stage use_volume(const SeenVolume& volume, Purpose purpose, Context& c) {
+  if (volume.state == VolumeState::Error) {
+    return block(c, Block::VolumeBroken, Detail(volume.id.view()));
+  }
+  if (volume.holder == c.facts.instance) {
+    if (volume.attachment == AttachmentState::Attaching) return attaching_here(volume, c);
+    if (volume.attachment != AttachmentState::Attached) {
+      return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+    }
+    c.facts.attaching_since = kNever;
+    if (purpose == Purpose::Train) return attached_here(volume, c);
+    c.facts.volume = volume.id;
+    c.facts.purpose = purpose;
+    c.facts.attached = true;
+    c.facts.ours_to_format = volume.ours_to_format;
+    return bring_up(c);
+  }
+  if (volume.holder) return held_by_other(volume, c);
+  if (volume.state != VolumeState::Available) {
+    return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+  }
+  if (volume.id != c.facts.volume) c.facts.generation = 0;
+  return attach(c, volume.id, purpose);
+}
+
+const SeenVolume* candidate_here(const Survey& survey, const VolumeId& parent,
+                                 std::uint32_t generation, const Facts& facts) {
+  const SeenVolume* best = nullptr;
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool fits = volume.role != Role::State && !volume.discoverable &&
+                      volume.parent == parent && volume.generation == generation &&
+                      volume.zone == facts.zone && volume.state != VolumeState::Deleting;
+    if (!fits) continue;
+    if (volume.holder == facts.instance) return &volume;
+    if (!best || volume.id < best->id) best = &volume;
+  }
+  return best;
+}
+
+Stage settle_candidate(const SeenVolume& candidate, Context& c) {
+  Facts& facts = c.facts;
+  if (candidate.role == Role::Candidate && facts.proven_at == kNever) {
+    c.ask(MarkVerified{candidate.id}, c.policy.ec2_call);
+    return Attesting{candidate.id};
+  }
+  if (candidate.role == Role::Candidate) {  // the tag is written, and not visible yet
+    return wait(c, Wait::CandidateSettling, c.policy.poll_attachment);
+  }
+  if (facts.proven_at == kNever) facts.proven_at = c.now;
+  const Duration left = facts.proven_at + c.policy.consistency_bound - c.now;
+  if (left > Duration::zero()) return wait(c, Wait::CandidateSettling, left);
+  c.ask(DeleteVolume{candidate.parent}, c.policy.ec2_call);
+  return Committing{candidate.parent};
+}
+
+// Has this instance proved `volume` itself, and is it still in hand?
+bool is_proven(const SeenVolume& volume, const Facts& facts) {
+  return facts.proven && facts.proven == volume.id && volume.holder == facts.instance;
+}
+
+}  // namespace
+
+Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_t generation,
+                      Context& c) {
+  Facts& facts = c.facts;
+  if (const SeenVolume* candidate = candidate_here(survey, parent, generation, facts)) {
+    if (is_proven(*candidate, facts)) return settle_candidate(*candidate, c);
+    if (candidate->state != VolumeState::Error) return use_volume(*candidate, Purpose::Prove, c);
+    ++facts.create_attempt;
+    c.ask(DeleteVolume{candidate->id}, c.policy.ec2_call);
+    return Discarding{};
+  }
+  const SeenSnapshot* best = nullptr;
+  for (const SeenSnapshot& snapshot : survey.snapshots) {
+    if (snapshot.parent != parent || snapshot.generation != generation) continue;
+    if (snapshot.state == SnapshotState::Failed) {
+      c.ask(DeleteSnapshot{snapshot.id}, c.policy.ec2_call);
+      return Discarding{};
+    }
+    if (!best || snapshot.started > best->started) best = &snapshot;
+  }
+  if (best && best->state == SnapshotState::Completed) {
+    c.ask(CreateVolume{best->id, parent, generation, facts.create_attempt}, c.policy.ec2_call);
+    return CreatingCandidate{best->id};
+  }
+  const bool just_asked = facts.snapshot_asked_at != kNever &&
+                          c.now - facts.snapshot_asked_at < c.policy.consistency_bound;
+  if (best || just_asked) return wait(c, Wait::SnapshotPending, c.policy.poll_snapshot);
+  c.ask(CreateSnapshot{parent, generation}, c.policy.ec2_call);
+  return Snapshotting{parent};
+}
+
+namespace {
+
+// The volume is in another zone: it can only be followed by a copy.
+Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
+  if (const SeenVolume* held = other_in_hand(survey, c.facts, volume.id)) {
+    const bool fresh = held->parent == volume.id && held->generation == volume.generation;
+    if (!fresh || volume.state != VolumeState::Available) return drop(*held, c);
+  }
+  if (volume.state == VolumeState::Error) {
+    return block(c, Block::VolumeBroken, Detail(volume.id.view()));
+  }
+  if (volume.holder) return held_by_other(volume, c);
+  if (volume.state != VolumeState::Available) {
+    return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+  }
+  return raise_candidate(survey, volume.id, volume.generation, c);
+}
+
+const SeenVolume* winner(const Survey& survey) {
+  const SeenVolume* best = nullptr;
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool able = volume.role == Role::Verified && volume.state != VolumeState::Deleting &&
+                      volume.state != VolumeState::Error;
+    if (able && (!best || volume.id < best->id)) best = &volume;
+  }
+  return best;
+}
+
+Stage crown(const Survey& survey, const SeenVolume& best, Context& c) {
+  const SeenVolume* held = other_in_hand(survey, c.facts, best.id);
+  if (held) return drop(*held, c);  // ours lost
+  const bool elsewhere = best.holder && best.holder != c.facts.instance;
+  if (elsewhere && best.holder_state == HolderState::Alive) return held_by_other(best, c);
+  c.ask(PromoteVolume{best.id}, c.policy.ec2_call);
+  return Promoting{best.id};
+}
+
+// No volume carries the discovery tag. Either a migration was committed and its winner is not yet
+// crowned, or the volume was lost, or there never was one.
+Stage recover(const Survey& survey, Context& c) {
+  const SeenVolume* best = winner(survey);
+  const SeenSnapshot* newest = nullptr;
+  for (const SeenSnapshot& snapshot : survey.snapshots) {
+    if (snapshot.state != SnapshotState::Completed) continue;
+    if (!newest || snapshot.started > newest->started) newest = &snapshot;
+  }
+  if (!best && !newest) return block(c, Block::NoVolume, {});
+  if (c.facts.parent_gone_since == kNever) c.facts.parent_gone_since = c.now;
+  const Duration left = c.facts.parent_gone_since + 2 * c.policy.consistency_bound - c.now;
+  if (left > Duration::zero()) {
+    return wait(c, Wait::CommitSettling, std::min<Duration>(left, c.policy.poll_snapshot));
+  }
+  if (best) return crown(survey, *best, c);
+  return raise_candidate(survey, newest->parent, newest->generation, c);
+}
+
+}  // namespace
+
+Next plan(const Survey& survey, Context& c) {
+  if (is_done(survey)) {
+    c.facts.done = true;
+    if (const SeenVolume* held = other_in_hand(survey, c.facts, {})) {
+      c.facts.volume = held->id;
+      c.facts.mounted = c.facts.attached = true;  // unmounting settles what is not known
+    }
+    return let_go(c, After::Finish);
+  }
+  const Volumes current = current_volumes(survey);
+  if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
+  if (current.empty()) return recover(survey, c);
+  c.facts.parent_gone_since = kNever;
+  const SeenVolume& volume = *current.front();
+  if (volume.zone != c.facts.zone) return migrate(survey, volume, c);
+  if (const SeenVolume* held = other_in_hand(survey, c.facts, volume.id)) return drop(*held, c);
+  return use_volume(volume, Purpose::Train, c);
+}
+
+}  // namespace spotter::decide

@@ -1,0 +1,81 @@
+// Every limit of the program, each with its reason, and the job's own choices that the core needs.
+// Times are durations on the boot clock.
+#pragma once
+
+#include <cstdint>
+
+#include "agent/decide/names.hpp"
+
+namespace spotter::decide {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// What to do with the fleet when the job only ever fails (job.yaml: on_failure.then).
+enum class FailurePolicy : std::uint8_t { ScaleToZero, Hold, Cancel };
+
+struct Policy {
+  // --- the job's choices (job.yaml) ---
+  std::uint32_t attempts_without_progress = 3;
+  FailurePolicy then = FailurePolicy::ScaleToZero;
+  double hours_limit = 0;              // 0: none
+  double dollars_limit = 0;            // 0: none
+  bool has_code = false;               // is there a repository to check out?
+  Fleet fleet;                         // None: learn it from the instance's own tags
+  Duration stop_grace = seconds(100);  // how long the trainer may take to checkpoint and end
+
+  // --- the cloud ---
+  // EC2 is eventually consistent; AWS names no bound. Everything seen in practice settles within
+  // it. The migration waits it three times, so a job may lower it (storage.ebs.consistency_bound).
+  Duration consistency_bound = seconds(30);
+  // An EC2 call answers in well under a second; the SDKs allow 60 s. Half of that leaves time to
+  // look again within the two minutes of a notice.
+  Duration ec2_call = seconds(30);
+  // While a state change is awaited (attach takes 1 to 4 s, a snapshot minutes).
+  Duration poll_attachment = seconds(1);
+  Duration poll_snapshot = seconds(5);
+  Duration poll_held = seconds(5);  // the volume is another instance's: it may be let go any second
+  // AWS support's advice: more than a minute and a half in `attaching` never ends well.
+  Duration attaching_limit = seconds(90);
+  // After a failed call that the client has already retried: double from the first to the last.
+  Duration retry_first = seconds(2);
+  Duration retry_last = seconds(60);
+  // A person has to act: looking twice a minute notices it soon and costs nothing.
+  Duration blocked_retry = seconds(30);
+  // An instance that waits for a person for longer costs money for nothing: the job's failure
+  // policy ends it (never by cancelling: the fault is not the job's).
+  Duration blocked_limit = minutes(60);
+  // How often the work tree of the cloud (old snapshots, dropped candidates) is tidied.
+  Duration tidy_every = minutes(10);
+
+  // --- the host ---
+  Duration imds_call = seconds(10);
+  Duration look = seconds(10);
+  Duration device =
+      seconds(60);  // an attached NVMe disk appears within 2 s; udev may be busy at boot
+  Duration inspect = seconds(60);
+  Duration make_filesystem = minutes(5);
+  Duration mount = minutes(30);   // a dirty log of a lazily loaded volume is replayed from S3
+  Duration verify = minutes(60);  // checksums of a checkpoint of many GB, lazily loaded
+  Duration fetch_code = minutes(15);
+  Duration start_trainer = seconds(30);
+  Duration ledger = seconds(30);
+  Duration unmount = seconds(60);
+  // The account of hours, dollars and attempts is written this often while training.
+  Duration ledger_every = seconds(60);
+
+  // --- the notice ---
+  // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in
+  // the page cache) and detach (1 to 4 s) still fit. For a short notice: a third of what is left.
+  Duration release_reserve = seconds(20);
+  // An instance alive this long after its deadline was spared: it takes up work again.
+  Duration spared_after = seconds(60);
+
+  // --- the trainer ---
+  Duration restart_first = seconds(2);  // after a crash, doubled each time ...
+  Duration restart_last = seconds(60);  // ... up to here
+};
+
+}  // namespace spotter::decide

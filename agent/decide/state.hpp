@@ -1,0 +1,214 @@
+// All that an agent knows: the stage it is in, and the facts it has learned. Nothing else decides.
+// A stage is a participle: what is going on now. It awaits one answer (`awaited`), or a wake-up
+// (`wake_at`), or something sensed. There is no state file: after a crash the agent looks again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "agent/decide/event.hpp"
+#include "agent/decide/ledger.hpp"
+#include "agent/decide/names.hpp"
+
+namespace spotter::decide {
+
+constexpr Time kNever = Time::max();
+
+// Why a volume is being brought up: to train on it, or to prove a copy before its parent may go.
+enum class Purpose : std::uint8_t { Train, Prove };
+
+// Why nothing can be done just now, and no person needs to act.
+enum class Wait : std::uint8_t {
+  Retry,           // a call failed; look again
+  VolumeHeld,      // another instance has the volume
+  VolumeChanging,  // creating, attaching, detaching, deleting
+  SnapshotPending,
+  CandidateSettling,  // the consistency bound before the commit
+  CommitSettling,     // two bounds after it
+  TrainerRestart,     // it crashed; start it again after a pause
+};
+
+// Why nothing can be done until a person acts.
+enum class Block : std::uint8_t {
+  NoVolume,
+  TwoVolumes,
+  VolumeBroken,  // EC2 says `error`
+  CopyDamaged,   // the copy lacks the newest checkpoint of its parent's ledger
+  BlankNotOurs,  // a blank disk without spotter:format=blank
+  DiskForeign,
+  FilesystemDamaged,
+  MountFailed,
+  DeviceAbsent,
+  CodeUnreachable,
+  CodeMissing,
+  TrainerUnstartable,
+  NotPermitted,
+};
+
+// What follows when the volume has been let go.
+enum class After : std::uint8_t {
+  Release,  // wait for the end of the instance
+  Finish,   // the result is durable: cancel the fleet
+  GiveUp,   // the job's failure policy or a limit
+  Survey,   // drop this volume (a stale candidate) and look again
+  Exit,     // the service was asked to stop
+};
+
+// --- identity.cpp ---
+struct Booting {};
+struct LookingAround {};
+struct Identifying {
+  std::uint32_t failures = 0;
+};
+struct ReadingFleet {
+  std::uint32_t failures = 0;
+};
+// --- storage.cpp ---
+struct Surveying {};
+struct Waiting {
+  Wait why = Wait::Retry;
+};
+struct Blocked {
+  Block why = Block::NoVolume;
+  Detail detail;
+};
+struct Attaching {
+  VolumeId volume;
+};
+struct Claiming {
+  VolumeId volume;
+  std::uint32_t generation = 0;
+};
+struct FindingDevice {};
+struct Inspecting {};
+struct Formatting {};
+struct Mounting {};
+struct ReadingAccount {};
+struct Verifying {};
+// --- migrate.cpp ---
+struct Snapshotting {
+  VolumeId volume;
+};
+struct CreatingCandidate {
+  SnapshotId snapshot;
+};
+struct Attesting {  // tagging the candidate `verified`
+  VolumeId candidate;
+};
+struct Committing {  // deleting the parent
+  VolumeId parent;
+};
+struct Promoting {
+  VolumeId candidate;
+};
+struct Discarding {};  // deleting a leftover volume or snapshot
+// --- code.cpp ---
+struct CountingAttempt {};
+struct FetchingCode {};
+struct StartingTrainer {};
+// --- training.cpp ---
+struct Training {
+  bool tidying = false;
+  bool tidied = false;  // nothing of an earlier migration is left
+  Time next_ledger;
+  Time next_tidy = kNever;
+};
+// --- release.cpp ---
+struct Stopping {
+  After then = After::Release;
+  Time kill_at;
+  bool killed = false;
+};
+struct ClosingAccount {
+  After then = After::Release;
+};
+struct Unmounting {
+  After then = After::Release;
+};
+struct Detaching {
+  After then = After::Release;
+};
+struct Released {};
+// --- finish.cpp ---
+struct MarkingDone {};
+struct Tidying {};  // before the end: no snapshot, no candidate may stay
+struct CancellingFleet {
+  std::uint32_t failures = 0;
+};
+struct ScalingToZero {
+  std::uint32_t failures = 0;
+};
+struct Finished {};
+struct GaveUp {};
+struct Leaving {};  // asked to stop: the process ends
+
+using Stage =
+    std::variant<Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked,
+                 Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
+                 ReadingAccount, Verifying, Snapshotting, CreatingCandidate, Attesting, Committing,
+                 Promoting, Discarding, CountingAttempt, FetchingCode, StartingTrainer, Training,
+                 Stopping, ClosingAccount, Unmounting, Detaching, Released, MarkingDone, Tidying,
+                 CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
+
+struct Notice {
+  InterruptionAction action = InterruptionAction::Terminate;
+  Time deadline;
+};
+
+// Why the job was given up, for the journal.
+enum class Surrender : std::uint8_t { None, NoProgress, HoursSpent, DollarsSpent, BlockedTooLong };
+
+struct Facts {
+  // who am I
+  InstanceId instance;
+  InstanceType type;
+  Zone zone;
+  Region region;
+  Fleet fleet;
+  double dollars_per_hour = 0;
+  // the volume in hand
+  VolumeId volume;
+  Purpose purpose = Purpose::Train;
+  bool ours_to_format = false;
+  bool attached = false;
+  bool mounted = false;
+  Device device;
+  std::uint32_t generation = 0;     // that we wrote on `volume`; 0: not claimed by us yet
+  VolumeId proven;                  // the candidate whose newest checkpoint we verified ourselves
+  Time proven_at = kNever;          // when it was tagged `verified`
+  Time parent_gone_since = kNever;  // since when no volume carries the discovery tag
+  Time attaching_since = kNever;
+  std::uint32_t attach_attempt = 0;
+  std::uint32_t create_attempt = 0;
+  Time snapshot_asked_at = kNever;  // EC2 may not show a snapshot at once
+  // what goes wrong
+  std::uint32_t retries = 0;  // of calls, since the last success
+  Time blocked_since = kNever;
+  std::uint32_t crashes = 0;  // of the trainer, on this instance, since the last checkpoint
+  Surrender surrender = Surrender::None;
+  // the end
+  std::optional<Notice> notice;
+  bool leave = false;  // StopRequested: go when all is let go
+  // the job
+  bool trainer_running = false;
+  bool ended_success = false;  // it ended well while no agent was there to see
+  bool done = false;  // the result is durable, by the volume's tag, its ledger or the trainer
+  Ledger ledger;
+  bool ledger_known = false;
+  Time accounted = kNever;  // up to here the ledger's seconds are counted
+  std::int64_t step = -1;
+  std::int64_t resumed_step = -1;
+  std::int64_t checkpoint_step = -1;
+};
+
+struct State {
+  Facts facts;
+  Stage stage = Booting{};
+  EffectId awaited;
+  Time wake_at = kNever;
+  std::uint32_t incarnation = 1;
+  std::uint32_t effects_made = 0;
+};
+
+}  // namespace spotter::decide

@@ -1,0 +1,17 @@
+// The core: one pure function. No clock, no I/O, no randomness; the same state and event always
+// give the same new state and effects, so a whole life can be simulated and replayed.
+#pragma once
+
+#include "agent/decide/effect.hpp"
+#include "agent/decide/event.hpp"
+#include "agent/decide/policy.hpp"
+#include "agent/decide/state.hpp"
+
+namespace spotter::decide {
+
+// Moves `state` on by one event and leaves in `effects` what is to be done now, in order.
+// An answer to a question that is not awaited (late, of an earlier incarnation) changes nothing.
+// The caller sends Woke at state.wake_at (kNever: no need), and answers every effect once.
+void step(State& state, const Event& event, const Policy& policy, Effects& effects);
+
+}  // namespace spotter::decide

@@ -1,0 +1,221 @@
+// From "which volume is mine" to "it is mounted, and its newest checkpoint is whole". Every change
+// at EC2 is followed by a fresh look (plan.cpp), so it does not matter where an earlier agent
+// stopped.
+#include <algorithm>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+
+Stage survey(Context& c) {
+  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  return Surveying{};
+}
+
+Stage wait(Context& c, Wait why, Duration how_long) {
+  c.wake_in(how_long);
+  return Waiting{why};
+}
+
+// A changing call whose answer was lost may show only after the consistency bound.
+Stage retry_later(Context& c, const EffectFailed& failed) {
+  const std::uint32_t doublings = std::min<std::uint32_t>(c.facts.retries++, 10);
+  const Duration pause = std::min(c.policy.retry_last, c.policy.retry_first * (1 << doublings));
+  return wait(c, Wait::Retry, failed.unsettled ? c.policy.consistency_bound : pause);
+}
+
+Stage block(Context& c, Block why, const Detail& detail) {
+  if (c.facts.blocked_since == kNever) c.facts.blocked_since = c.now;
+  c.wake_in(c.policy.blocked_retry);
+  return Blocked{why, detail};
+}
+
+Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
+  c.facts.volume = volume;
+  c.facts.purpose = purpose;
+  c.ask(AttachVolume{volume, c.facts.attach_attempt}, c.policy.ec2_call);
+  return Attaching{volume};
+}
+
+Stage bring_up(Context& c) {
+  c.ask(FindDevice{c.facts.volume}, c.policy.device);
+  return FindingDevice{};
+}
+
+namespace {
+
+// Local work that failed: either given up because we have to go, or a person must look.
+Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
+  if (Next end = leaving(c)) return *end;
+  if (failed.failure == Failure::Unavailable || failed.failure == Failure::Abandoned) {
+    return retry_later(c, failed);
+  }
+  return block(c, why, failed.detail);
+}
+
+Stage call_failed(Context& c, const EffectFailed& failed) {
+  if (Next end = leaving(c)) return *end;
+  if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
+  return retry_later(c, failed);
+}
+
+Stage read_account(Context& c) {
+  c.ask(ReadLedger{}, c.policy.ledger);
+  return ReadingAccount{};
+}
+
+// A copy that is blank like its parent, or whose newest checkpoint verifies, has proved itself.
+Stage proved(Context& c) {
+  c.facts.proven = c.facts.volume;
+  c.facts.proven_at = kNever;
+  return survey(c);
+}
+
+}  // namespace
+
+Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
+  c.facts.retries = 0;
+  if (Next end = leaving(c)) return end;
+  return plan(seen.survey, c);
+}
+
+Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
+
+Next on(const Waiting& stage, const Woke&, Context& c) {
+  if (stage.why == Wait::TrainerRestart) return count_attempt(c);
+  return survey(c);
+}
+
+Next on(const Waiting&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  return let_go(c, After::Release);
+}
+
+Next on(const Waiting&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return let_go(c, After::Exit);
+}
+
+Next on(const Blocked&, const Woke&, Context& c) {
+  if (c.now - c.facts.blocked_since >= c.policy.blocked_limit) {
+    return give_up(c, Surrender::BlockedTooLong);
+  }
+  return survey(c);
+}
+
+Next on(const Blocked&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  return let_go(c, After::Release);
+}
+
+Next on(const Blocked&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return let_go(c, After::Exit);
+}
+
+// Accepted is not attached: the next looks will tell.
+Next on(const Attaching&, const CallAccepted&, Context& c) {
+  c.facts.attached = true;
+  c.facts.attaching_since = c.now;
+  if (Next end = leaving(c)) return end;
+  return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+}
+
+Next on(const Attaching&, const EffectFailed& failed, Context& c) {
+  // It may be attaching all the same; letting go of what we do not hold does no harm.
+  c.facts.attached = failed.unsettled;
+  return call_failed(c, failed);
+}
+
+Next on(const Claiming& stage, const CallAccepted&, Context& c) {
+  c.facts.generation = stage.generation;
+  if (Next end = leaving(c)) return end;
+  return survey(c);  // read back before anything is written
+}
+
+Next on(const Claiming&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
+
+Next on(const FindingDevice&, const DeviceFound& found, Context& c) {
+  if (Next end = leaving(c)) return end;
+  c.facts.device = found.device;
+  c.ask(InspectDisk{found.device}, c.policy.inspect);
+  return Inspecting{};
+}
+
+Next on(const FindingDevice&, const EffectFailed& failed, Context& c) {
+  return host_failed(c, failed, Block::DeviceAbsent);
+}
+
+Next on(const Inspecting&, const DiskInspected& disk, Context& c) {
+  if (Next end = leaving(c)) return end;
+  if (disk.blank && !c.facts.ours_to_format) return block(c, Block::BlankNotOurs, {});
+  if (disk.blank && c.facts.purpose == Purpose::Prove) return proved(c);
+  if (disk.blank) {
+    c.ask(MakeFilesystem{c.facts.device}, c.policy.make_filesystem);
+    return Formatting{};
+  }
+  if (!disk.matches) return block(c, Block::DiskForeign, disk.found);
+  c.ask(Mount{c.facts.device, c.facts.volume, c.facts.purpose == Purpose::Prove}, c.policy.mount);
+  return Mounting{};
+}
+
+Next on(const Inspecting&, const EffectFailed& failed, Context& c) {
+  return host_failed(c, failed, Block::DiskForeign);
+}
+
+Next on(const Formatting&, const FilesystemMade&, Context& c) {
+  if (Next end = leaving(c)) return end;
+  c.ask(Mount{c.facts.device, c.facts.volume, false}, c.policy.mount);
+  return Mounting{};
+}
+
+Next on(const Formatting&, const EffectFailed& failed, Context& c) {
+  return host_failed(c, failed, Block::DiskForeign);
+}
+
+Next on(const Mounting&, const Mounted&, Context& c) {
+  c.facts.mounted = true;
+  if (Next end = leaving(c)) return end;
+  return read_account(c);
+}
+
+Next on(const Mounting&, const EffectFailed& failed, Context& c) {
+  // A mount that was given up or timed out may have happened: unmounting settles it.
+  const bool unsure = failed.failure == Failure::Abandoned || failed.unsettled;
+  c.facts.mounted = c.facts.mounted || unsure;
+  const bool damaged = failed.failure == Failure::FilesystemDamaged;
+  return host_failed(c, failed, damaged ? Block::FilesystemDamaged : Block::MountFailed);
+}
+
+Next on(const ReadingAccount&, const LedgerRead& read, Context& c) {
+  c.facts.ledger = read.ledger;
+  c.facts.ledger_known = true;
+  if (c.facts.accounted == kNever) c.facts.accounted = c.now;
+  if (c.facts.trainer_running) return train(c);
+  if (Next end = leaving(c)) return end;
+  if (c.facts.proven == c.facts.volume && c.facts.purpose == Purpose::Train) {
+    return prepare_training(c);  // the copy was verified before it became the volume
+  }
+  c.ask(VerifyCheckpoints{}, c.policy.verify);
+  return Verifying{};
+}
+
+Next on(const ReadingAccount&, const EffectFailed& failed, Context& c) {
+  if (c.facts.trainer_running) return train(c);
+  return host_failed(c, failed, Block::MountFailed);
+}
+
+Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {
+  c.facts.checkpoint_step = seen.newest.value_or(-1);
+  if (Next end = leaving(c)) return end;
+  if (c.facts.purpose == Purpose::Train) return prepare_training(c);
+  // The copy's own ledger says which checkpoint must be there. If it is not, the original stays.
+  const bool whole = c.facts.checkpoint_step >= c.facts.ledger.newest_step;
+  return whole ? proved(c) : block(c, Block::CopyDamaged, {});
+}
+
+Next on(const Verifying&, const EffectFailed& failed, Context& c) {
+  return host_failed(c, failed, Block::MountFailed);
+}
+
+}  // namespace spotter::decide

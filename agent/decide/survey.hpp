@@ -1,0 +1,53 @@
+// What one look at the cloud tells about the job's storage.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "agent/decide/names.hpp"
+
+namespace spotter::decide {
+
+// EC2's volume states (API reference: Volume), those of a volume that is about to vanish as
+// Deleting.
+enum class VolumeState : std::uint8_t { Creating, Available, InUse, Deleting, Error };
+enum class AttachmentState : std::uint8_t { None, Attaching, Attached, Detaching, Busy };
+// Gone: terminated, or unknown to EC2 although it was asked for by id.
+enum class HolderState : std::uint8_t { Alive, Stopped, Gone };
+enum class SnapshotState : std::uint8_t { Pending, Completed, Failed, Recoverable };
+
+// The tag `spotter:role`. A volume that a user made and tagged for discovery has none: it is State.
+enum class Role : std::uint8_t { State, Candidate, Verified };
+
+struct SeenVolume {
+  VolumeId id;
+  Zone zone;
+  VolumeState state = VolumeState::Available;
+  bool discoverable = false;  // carries the tag by which job.yaml names the volume
+  Role role = Role::State;
+  VolumeId parent;               // tag spotter:parent
+  std::uint32_t generation = 0;  // tag spotter:generation
+  bool ours_to_format = false;   // tag spotter:format = blank
+  bool done = false;             // tag spotter:done
+  SnapshotId from;
+  AttachmentState attachment = AttachmentState::None;
+  InstanceId holder;
+  HolderState holder_state = HolderState::Alive;
+};
+
+struct SeenSnapshot {
+  SnapshotId id;
+  VolumeId parent;               // the volume that it was made of
+  std::uint32_t generation = 0;  // the volume's generation when it was taken
+  SnapshotState state = SnapshotState::Pending;
+  std::int64_t started = 0;  // seconds since the epoch, EC2's clock: only ever compared
+};
+
+// Volumes with the discovery tag or with the job's tag, and the job's snapshots.
+struct Survey {
+  std::vector<SeenVolume> volumes;
+  std::vector<SeenSnapshot> snapshots;
+};
+
+}  // namespace spotter::decide

@@ -1,0 +1,159 @@
+// The long stage. The trainer works; the agent watches, keeps the account, and tidies up after an
+// earlier move as soon as a checkpoint of our own is durable.
+#include <algorithm>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+void plan_wake(const Training& stage, Context& c) {
+  c.wake_at(std::min(stage.next_ledger, stage.next_tidy));
+}
+
+void write_account(Training& stage, Context& c) {
+  account(c);
+  c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
+  stage.next_ledger = c.now + c.policy.ledger_every;
+}
+
+Stage tidying_later(Training stage, bool clean, Context& c) {
+  stage.tidying = false;
+  stage.tidied = stage.tidied || clean;
+  stage.next_tidy = c.now + c.policy.tidy_every;
+  plan_wake(stage, c);
+  return stage;
+}
+
+Time kill_time(const Context& c, Time deadline) {
+  const Duration left = deadline - c.now;
+  const Duration reserve = std::min<Duration>(c.policy.release_reserve, left / 3);
+  return std::min(c.now + c.policy.stop_grace, deadline - reserve);
+}
+
+Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadline) {
+  c.tell(StopTrainer{action, deadline}, c.policy.start_trainer);
+  const Time kill_at = std::max(c.now, kill_time(c, deadline));
+  c.wake_at(kill_at);
+  return Stopping{then, kill_at, false};
+}
+
+}  // namespace
+
+Stage train(Context& c) {
+  if (c.facts.accounted == kNever) c.facts.accounted = c.now;
+  if (c.facts.notice) {
+    return stop_trainer(c, After::Release, c.facts.notice->action, c.facts.notice->deadline);
+  }
+  if (c.facts.leave) {
+    return stop_trainer(c, After::Exit, InterruptionAction::Stop, c.now + c.policy.stop_grace);
+  }
+  Training stage;
+  stage.next_ledger = c.now + c.policy.ledger_every;
+  plan_wake(stage, c);
+  return stage;
+}
+
+// A crash of the agent loses at most `ledger_every`.
+void account(Context& c) {
+  if (c.facts.accounted == kNever) return;
+  const double spent = std::chrono::duration<double>(c.now - c.facts.accounted).count();
+  c.facts.ledger.seconds += spent;
+  c.facts.ledger.dollars += spent / 3600 * c.facts.dollars_per_hour;
+  c.facts.accounted = c.now;
+}
+
+Stage give_up(Context& c, Surrender why) {
+  c.facts.surrender = why;
+  if (c.facts.trainer_running) {
+    return stop_trainer(c, After::GiveUp, InterruptionAction::Stop, c.now + c.policy.stop_grace);
+  }
+  return let_go(c, After::GiveUp);
+}
+
+Next on(const Training&, const TrainerProgressed& progress, Context& c) {
+  c.facts.step = progress.step;
+  return std::nullopt;
+}
+
+Next on(const Training&, const TrainerResumed& resumed, Context& c) {
+  c.facts.resumed_step = c.facts.step = resumed.step;
+  return std::nullopt;
+}
+
+Next on(const Training& training, const CheckpointMade& made, Context& c) {
+  Training stage = training;
+  c.facts.checkpoint_step = made.step;
+  if (made.step > c.facts.ledger.newest_step) {
+    const bool had_failed = c.facts.ledger.attempts_without_progress != 0;
+    c.facts.ledger.newest_step = made.step;
+    c.facts.ledger.attempts_without_progress = 0;
+    c.facts.crashes = 0;
+    if (had_failed) write_account(stage, c);
+  }
+  if (!stage.tidied && !stage.tidying && stage.next_tidy == kNever) stage.next_tidy = c.now;
+  plan_wake(stage, c);
+  return stage;
+}
+
+Next on(const Training&, const TrainerEnded& ended, Context& c) { return trainer_ended(c, ended); }
+
+Next trainer_ended(Context& c, const TrainerEnded& ended) {
+  c.facts.trainer_running = false;
+  if (ended.success) {
+    c.facts.done = true;
+    return let_go(c, After::Finish);
+  }
+  account(c);
+  if (c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
+    return give_up(c, Surrender::NoProgress);
+  }
+  const std::uint32_t doublings = std::min<std::uint32_t>(c.facts.crashes++, 10);
+  return wait(c, Wait::TrainerRestart,
+              std::min(c.policy.restart_last, c.policy.restart_first * (1 << doublings)));
+}
+
+Next on(const Training&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  return stop_trainer(c, After::Release, notice.action, notice.deadline);
+}
+
+Next on(const Training&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return stop_trainer(c, After::Exit, InterruptionAction::Stop, stop.deadline);
+}
+
+Next on(const Training& training, const Woke&, Context& c) {
+  Training stage = training;
+  if (c.now >= stage.next_ledger) {
+    write_account(stage, c);
+    if (const auto why = overspent(c)) return give_up(c, *why);
+  }
+  if (c.now >= stage.next_tidy && !stage.tidying) {
+    stage.tidying = true;
+    stage.next_tidy = kNever;
+    c.ask(SurveyStorage{}, c.policy.ec2_call);
+  }
+  plan_wake(stage, c);
+  return stage;
+}
+
+Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
+  const auto command = leftover(seen.survey, c.facts);
+  if (!command) return tidying_later(training, true, c);
+  c.ask(*command, c.policy.ec2_call);
+  plan_wake(training, c);
+  return training;
+}
+
+Next on(const Training& training, const CallAccepted&, Context& c) {
+  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  plan_wake(training, c);
+  return training;
+}
+
+Next on(const Training& training, const EffectFailed&, Context& c) {
+  return tidying_later(training, false, c);
+}
+
+}  // namespace spotter::decide

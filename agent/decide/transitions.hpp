@@ -1,0 +1,193 @@
+// Which stage does something about which event: the table of contents of decide/. A pair that is
+// not here means nothing and reaches ignored(); tests/decide/transitions.txt shows every pair.
+#pragma once
+
+#include <optional>
+
+#include "agent/decide/effect.hpp"
+#include "agent/decide/event.hpp"
+#include "agent/decide/policy.hpp"
+#include "agent/decide/state.hpp"
+
+namespace spotter::decide {
+
+using Next = std::optional<Stage>;  // nullopt: the stage stays
+
+// What a transition may touch.
+struct Context {
+  State& state;
+  Facts& facts;
+  const Policy& policy;
+  Time now;
+  Effects& effects;
+  std::optional<Time> wake;
+
+  // Asks, and awaits the answer: the stage that follows stands on it.
+  void ask(Command command, Duration limit) { state.awaited = tell(std::move(command), limit); }
+  // Asks without waiting: the answer will be ignored.
+  EffectId tell(Command command, Duration limit) {
+    const EffectId id{state.incarnation, ++state.effects_made};
+    effects.add({id, now + limit, std::move(command)});
+    return id;
+  }
+  void wake_at(Time time) { wake = time; }
+  void wake_in(Duration duration) { wake = now + duration; }
+};
+
+inline Next ignored() { return std::nullopt; }
+
+// --- shared beginnings of a stage; each asks what the stage awaits ---
+Stage survey(Context&);                                        // storage.cpp
+Stage wait(Context&, Wait why, Duration how_long);             // storage.cpp
+Stage retry_later(Context&, const EffectFailed&);              // storage.cpp
+Stage block(Context&, Block why, const Detail& detail);        // storage.cpp
+Stage attach(Context&, const VolumeId&, Purpose);              // storage.cpp
+Stage bring_up(Context&);                                      // storage.cpp
+Next plan(const Survey&, Context&);                            // plan.cpp
+std::optional<Command> leftover(const Survey&, const Facts&);  // migrate.cpp
+Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, Context&);
+Stage prepare_training(Context&);                    // code.cpp
+Stage count_attempt(Context&);                       // code.cpp
+std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
+Stage train(Context&);                               // training.cpp
+void account(Context&);                              // training.cpp: time and money so far
+Stage give_up(Context&, Surrender);                  // training.cpp
+Next trainer_ended(Context&, const TrainerEnded&);   // training.cpp
+Stage let_go(Context&, After);                       // release.cpp
+Next leaving(Context&);                              // release.cpp: a notice or a stop waits
+Stage settle(Context&, After);                       // release.cpp: all is let go; what now?
+Stage tidy_up(Context&);                             // finish.cpp
+Stage cancel_fleet(Context&);                        // finish.cpp
+Stage scale_to_zero(Context&);                       // finish.cpp
+
+// --- identity.cpp ---
+Next on(const Booting&, const Started&, Context&);
+Next on(const LookingAround&, const HostLooked&, Context&);
+Next on(const LookingAround&, const EffectFailed&, Context&);
+Next on(const Identifying&, const IdentityRead&, Context&);
+Next on(const Identifying&, const EffectFailed&, Context&);
+Next on(const Identifying&, const Woke&, Context&);
+Next on(const ReadingFleet&, const FleetRead&, Context&);
+Next on(const ReadingFleet&, const EffectFailed&, Context&);
+Next on(const ReadingFleet&, const Woke&, Context&);
+// --- storage.cpp ---
+Next on(const Surveying&, const StorageSurveyed&, Context&);
+Next on(const Surveying&, const EffectFailed&, Context&);
+Next on(const Waiting&, const Woke&, Context&);
+Next on(const Waiting&, const NoticeSeen&, Context&);
+Next on(const Waiting&, const StopRequested&, Context&);
+Next on(const Blocked&, const Woke&, Context&);
+Next on(const Blocked&, const NoticeSeen&, Context&);
+Next on(const Blocked&, const StopRequested&, Context&);
+Next on(const Attaching&, const CallAccepted&, Context&);
+Next on(const Attaching&, const EffectFailed&, Context&);
+Next on(const Claiming&, const CallAccepted&, Context&);
+Next on(const Claiming&, const EffectFailed&, Context&);
+Next on(const FindingDevice&, const DeviceFound&, Context&);
+Next on(const FindingDevice&, const EffectFailed&, Context&);
+Next on(const Inspecting&, const DiskInspected&, Context&);
+Next on(const Inspecting&, const EffectFailed&, Context&);
+Next on(const Formatting&, const FilesystemMade&, Context&);
+Next on(const Formatting&, const EffectFailed&, Context&);
+Next on(const Mounting&, const Mounted&, Context&);
+Next on(const Mounting&, const EffectFailed&, Context&);
+Next on(const ReadingAccount&, const LedgerRead&, Context&);
+Next on(const ReadingAccount&, const EffectFailed&, Context&);
+Next on(const Verifying&, const CheckpointsVerified&, Context&);
+Next on(const Verifying&, const EffectFailed&, Context&);
+// --- migrate.cpp ---
+Next on(const Snapshotting&, const SnapshotStarted&, Context&);
+Next on(const Snapshotting&, const EffectFailed&, Context&);
+Next on(const CreatingCandidate&, const VolumeCreated&, Context&);
+Next on(const CreatingCandidate&, const EffectFailed&, Context&);
+Next on(const Attesting&, const CallAccepted&, Context&);
+Next on(const Attesting&, const EffectFailed&, Context&);
+Next on(const Committing&, const CallAccepted&, Context&);
+Next on(const Committing&, const EffectFailed&, Context&);
+Next on(const Promoting&, const CallAccepted&, Context&);
+Next on(const Promoting&, const EffectFailed&, Context&);
+Next on(const Discarding&, const CallAccepted&, Context&);
+Next on(const Discarding&, const EffectFailed&, Context&);
+// --- code.cpp ---
+Next on(const CountingAttempt&, const LedgerWritten&, Context&);
+Next on(const CountingAttempt&, const EffectFailed&, Context&);
+Next on(const FetchingCode&, const CodeFetched&, Context&);
+Next on(const FetchingCode&, const EffectFailed&, Context&);
+Next on(const StartingTrainer&, const TrainerStarted&, Context&);
+Next on(const StartingTrainer&, const EffectFailed&, Context&);
+// --- training.cpp ---
+Next on(const Training&, const TrainerProgressed&, Context&);
+Next on(const Training&, const TrainerResumed&, Context&);
+Next on(const Training&, const CheckpointMade&, Context&);
+Next on(const Training&, const TrainerEnded&, Context&);
+Next on(const Training&, const NoticeSeen&, Context&);
+Next on(const Training&, const StopRequested&, Context&);
+Next on(const Training&, const Woke&, Context&);
+Next on(const Training&, const StorageSurveyed&, Context&);
+Next on(const Training&, const CallAccepted&, Context&);
+Next on(const Training&, const EffectFailed&, Context&);
+// --- release.cpp ---
+Next on(const Stopping&, const TrainerProgressed&, Context&);
+Next on(const Stopping&, const CheckpointMade&, Context&);
+Next on(const Stopping&, const TrainerEnded&, Context&);
+Next on(const Stopping&, const NoticeSeen&, Context&);
+Next on(const Stopping&, const Woke&, Context&);
+Next on(const ClosingAccount&, const LedgerWritten&, Context&);
+Next on(const ClosingAccount&, const EffectFailed&, Context&);
+Next on(const Unmounting&, const Unmounted&, Context&);
+Next on(const Unmounting&, const EffectFailed&, Context&);
+Next on(const Unmounting&, const Woke&, Context&);
+Next on(const Detaching&, const CallAccepted&, Context&);
+Next on(const Detaching&, const EffectFailed&, Context&);
+Next on(const Detaching&, const Woke&, Context&);
+Next on(const Released&, const NoticeWithdrawn&, Context&);
+Next on(const Released&, const StopRequested&, Context&);
+Next on(const Released&, const Woke&, Context&);
+// --- finish.cpp ---
+Next on(const MarkingDone&, const CallAccepted&, Context&);
+Next on(const MarkingDone&, const EffectFailed&, Context&);
+Next on(const MarkingDone&, const Woke&, Context&);
+Next on(const Tidying&, const StorageSurveyed&, Context&);
+Next on(const Tidying&, const CallAccepted&, Context&);
+Next on(const Tidying&, const EffectFailed&, Context&);
+Next on(const Tidying&, const Woke&, Context&);
+Next on(const CancellingFleet&, const CallAccepted&, Context&);
+Next on(const CancellingFleet&, const EffectFailed&, Context&);
+Next on(const CancellingFleet&, const Woke&, Context&);
+Next on(const ScalingToZero&, const CallAccepted&, Context&);
+Next on(const ScalingToZero&, const EffectFailed&, Context&);
+Next on(const ScalingToZero&, const Woke&, Context&);
+Next on(const Finished&, const StopRequested&, Context&);
+Next on(const GaveUp&, const NoticeSeen&, Context&);
+Next on(const GaveUp&, const StopRequested&, Context&);
+
+// --- what holds in every stage that says nothing else ---
+// A notice is remembered at once; the stage's own answer then finds it (leaving()). Local work that
+// may take long is given up now. A call to EC2 is not: its outcome must be known before we go.
+void remember_notice(Context&, const NoticeSeen&);  // release.cpp
+void remember_stop(Context&, const StopRequested&);
+void abandon_local_work(Context&);
+
+template <class AnyStage>
+Next on(const AnyStage&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  abandon_local_work(c);
+  return std::nullopt;
+}
+template <class AnyStage>
+Next on(const AnyStage&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  abandon_local_work(c);
+  return std::nullopt;
+}
+template <class AnyStage>
+Next on(const AnyStage&, const NoticeWithdrawn&, Context& c) {
+  c.facts.notice.reset();
+  return std::nullopt;
+}
+template <class AnyStage, class AnyEvent>
+Next on(const AnyStage&, const AnyEvent&, Context&) {
+  return ignored();
+}
+
+}  // namespace spotter::decide
