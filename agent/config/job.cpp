@@ -1,0 +1,151 @@
+#include "agent/config/job.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <tuple>
+
+#include "agent/config/reader.hpp"
+
+namespace spotter::config {
+namespace {
+
+using Fields = Reader::Fields;
+constexpr auto required = Reader::required;
+constexpr auto optional = Reader::optional;
+
+Reader::Take one_tag(Reader& reader, Tag& tag) {
+  return [&](const Node& node, const std::string& path) {
+    const auto each = [&](const Node& key, const Node& value, const std::string& below) {
+      if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
+        return reader.problem(key, path, wrong);
+      tag.key = key.text;
+      reader.expanded(tag.value, tag_value)(value, below);
+    };
+    reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
+    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
+      reader.problem(node, path, "expected exactly one tag, found " +
+                                     std::to_string(node.keys.size()));
+  };
+}
+
+template <class T>
+Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scalar<T>& type,
+                       std::string_view expected) {
+  return reader.pairs(expected, [&](const Node& key, const Node& value, const std::string& path) {
+    if (const auto wrong = wrong_variable_name(key.text); !wrong.empty())
+      return reader.problem(key, path, wrong);
+    reader.scalar(to[key.text], type)(value, path);
+  });
+}
+
+Fields ebs_fields(Reader& reader, EbsStorage& ebs) {
+  return {{"tag", required, one_tag(reader, ebs.tag)},
+          {"mount", optional, reader.expanded(ebs.mount, mount_point)},
+          {"filesystem", optional, reader.scalar(ebs.filesystem, file_system)}};
+}
+
+Fields storage_fields(Reader& reader, Storage& storage) {
+  return {{"ebs", required, reader.object(storage.ebs, ebs_fields)}};
+}
+
+Fields code_fields(Reader& reader, Code& code) {
+  return {{"repository", required, reader.expanded(code.repository, repository)},
+          {"revision", required, reader.scalar(code.revision, commit_id)},
+          {"token", optional, reader.scalar(code.token, secret_reference)}};
+}
+
+Fields trainer_fields(Reader& reader, Trainer& trainer) {
+  return {
+      {"command", required, reader.scalar(trainer.command, command)},
+      {"user", optional, reader.scalar(trainer.user, user_name)},
+      {"environment", optional, reader.expanded(trainer.environment, python_environment)},
+      {"env", optional,
+       variables(reader, trainer.env, environment_value, "a mapping of names to values")},
+      {"secrets", optional,
+       variables(reader, trainer.secrets, secret_reference, "a mapping of names to references")},
+      {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
+      {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+      {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
+}
+
+Fields checkpoints_fields(Reader& reader, std::string& directory) {
+  return {{"directory", optional, reader.scalar(directory, path_below_mount)}};
+}
+
+Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
+  return {{"attempts_without_progress", optional,
+           reader.scalar(on_failure.attempts_without_progress, attempts)},
+          {"then", optional, reader.scalar(on_failure.then, give_up)}};
+}
+
+Fields limits_fields(Reader& reader, Limits& limits) {
+  return {{"hours", optional, reader.scalar(limits.hours, positive_number)},
+          {"dollars", optional, reader.scalar(limits.dollars, positive_number)}};
+}
+
+Fields fleet_fields(Reader& reader, Fleet& fleet) {
+  return {{"kind", required, reader.scalar(fleet.kind, fleet_kind)},
+          {"id", required, reader.scalar(fleet.id, fleet_id)}};
+}
+
+Fields job_fields(Reader& reader, Job& job) {
+  return {{"job", required, reader.scalar(job.name, job_name)},
+          {"storage", required, reader.object(job.storage, storage_fields)},
+          {"code", optional, reader.object(job.code, code_fields)},
+          {"trainer", required, reader.object(job.trainer, trainer_fields)},
+          {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
+          {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
+          {"limits", optional, reader.object(job.limits, limits_fields)},
+          {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
+}
+
+const Node* child(const Node& map, std::string_view key) {
+  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
+    if (map.keys[i].text == key) return &map.items[i];
+  return nullptr;
+}
+
+// What concerns two keys, or a key and the machine.
+void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
+  const Node* trainer = child(root, "trainer");
+  if (trainer == nullptr) return;
+  if (const Node* secrets = child(*trainer, "secrets")) {
+    for (const Node& key : secrets->keys)
+      if (job.trainer.env.contains(key.text))
+        reader.problem(key, "trainer.secrets." + key.text, "is in trainer.env, too: which is it?");
+  }
+  const Node* user = child(*trainer, "user");
+  if (job.trainer.user.empty() && user == nullptr)
+    job.trainer.user = environment.root || environment.user.empty() ? "spotter" : environment.user;
+  const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
+  if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign)
+    reader.problem(*user, "trainer.user",
+                   "only root can run the trainer as '" + job.trainer.user + "'; we are '" +
+                       environment.user + "'");
+}
+
+}  // namespace
+
+std::string_view to_text(FileSystem filesystem) {
+  return filesystem == FileSystem::Xfs ? "xfs" : "ext4";
+}
+
+Checked<Job> parse_job(std::string_view text, const Environment& environment) {
+  const auto root = parse_yaml(text);
+  if (!root) return tl::unexpected(root.error());
+  if (root->kind == Node::Kind::Null)
+    return tl::unexpected(std::vector<Problem>{{0, 0, "the file is empty"}});
+  Job job;
+  job.trainer.stop_signal = SIGTERM;
+  std::vector<Problem> problems;
+  Reader reader(environment, problems);
+  reader.map(*root, "", job_fields(reader, job));
+  check_together(reader, *root, job, environment);
+  if (problems.empty()) return job;
+  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+  });
+  return tl::unexpected(std::move(problems));
+}
+
+}  // namespace spotter::config

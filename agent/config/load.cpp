@@ -1,0 +1,41 @@
+// Where config meets the machine: the file, the environment, the user.
+#include <pwd.h>
+#include <unistd.h>
+
+#include "agent/config/file.hpp"
+#include "agent/config/job.hpp"
+
+namespace spotter::config {
+
+Environment Environment::of_process() {
+  Environment here;
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view variable = *each;
+    const auto equals = variable.find('=');
+    if (equals != variable.npos)
+      here.variables.emplace(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  here.root = geteuid() == 0;
+  if (const passwd* user = getpwuid(geteuid())) here.user = user->pw_name;
+  return here;
+}
+
+Checked<Job> load_job(const std::string& path, const Environment& environment) {
+  const auto file = read_small_file(path, job_size_limit);
+  if (file) return parse_job(file->content, environment);
+  return tl::unexpected(
+      std::vector<Problem>{{0, 0, "cannot read the job: " + file.error().message}});
+}
+
+std::string describe(const std::vector<Problem>& problems, std::string_view path) {
+  std::string text;
+  for (const auto& problem : problems) {
+    text += path;
+    if (problem.line > 0)
+      text += ":" + std::to_string(problem.line) + ":" + std::to_string(problem.column);
+    text += ": " + problem.message + "\n";
+  }
+  return text;
+}
+
+}  // namespace spotter::config

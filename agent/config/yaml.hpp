@@ -1,0 +1,30 @@
+// YAML text -> a plain tree that knows where everything stood. Stricter than YAML: one document, no
+// aliases (a few lines of them can unfold to gigabytes), UTF-8 text only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/config/job.hpp"
+
+namespace spotter::config {
+
+struct Node {
+  enum class Kind : std::uint8_t { Null, Text, List, Map };
+  Kind kind = Kind::Null;
+  int line = 1;
+  int column = 1;
+  std::string text;         // Text: as written, without quotes
+  std::vector<Node> keys;   // Map: keys[i] belongs to items[i]; duplicates are kept
+  std::vector<Node> items;  // Map or List
+};
+
+// The root is Null for an empty text.
+Checked<Node> parse_yaml(std::string_view text);
+
+// "a list", "the text 'abc'": for messages.
+std::string describe(const Node& node);
+
+}  // namespace spotter::config
