@@ -1,0 +1,152 @@
+#include "tests/world/ec2_api.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+const Operations& operations() {
+  static const Operations all = [] {
+    Operations made;
+    add_volume_operations(made);
+    add_snapshot_operations(made);
+    add_tag_operations(made);
+    add_instance_operations(made);
+    add_spot_operations(made);
+    add_spot_fleet_operations(made);
+    add_fleet_operations(made);
+    add_template_operations(made);
+    add_place_operations(made);
+    return made;
+  }();
+  return all;
+}
+
+constexpr const char* declaration = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, "Common error
+// structure"
+Reply error_reply(Cloud& cloud, const ApiError& error) {
+  Xml xml;
+  xml.element("Response", [&] {
+    xml.element("Errors", [&] {
+      xml.element("Error", [&] {
+        xml.text("Code", error.code);
+        xml.text("Message", error.message);
+      });
+    });
+    xml.text("RequestID", cloud.random.uuid());
+  });
+  return {.status = error.http_status, .body = declaration + xml.str()};
+}
+
+Reply success_reply(Cloud& cloud, const std::string& action, const Xml& inner) {
+  const std::string tag = action + "Response";
+  return {.body = declaration +
+                  ("<" + tag + " xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">") +
+                  "<requestId>" + cloud.random.uuid() + "</requestId>" + inner.str() + "</" + tag +
+                  ">"};
+}
+
+Reply answer(Cloud& cloud, const Call& call) {
+  const auto operation = operations().find(call.action);
+  const Query query(call.parameters);
+  // "Checks whether you have the required permissions ... without actually making the request"
+  if (query.boolean("DryRun")) {
+    return error_reply(
+        cloud, {"DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412});
+  }
+  Session session{cloud, query};
+  const Answer result = operation->second(session);
+  if (query.error()) return error_reply(cloud, *query.error());
+  if (!result) return error_reply(cloud, result.error());
+  return success_reply(cloud, call.action, *result);
+}
+
+}  // namespace
+
+Reply World::refuse(const ApiError& error, Time now) {
+  enter(now);
+  Reply reply = error_reply(cloud_, error);
+  reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
+  return reply;
+}
+
+Reply World::ec2(const Call& call, Time now) {
+  enter(now);
+  if (!operations().count(call.action)) {
+    return refuse(
+        {"InvalidAction", "The action " + call.action + " is not valid for this web service."},
+        now);
+  }
+  const Admission admission = admit(call.action, now);
+  Reply reply;
+  if (admission.error && !admission.carry_out) {
+    reply = error_reply(cloud_, *admission.error);
+  } else {
+    reply = answer(cloud_, call);
+  }
+  reply.delay = admission.delay;
+  reply.drop = admission.drop;
+  reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
+  reply.headers["Server"] = "AmazonEC2";
+  return reply;
+}
+
+Xml returned_true() {
+  Xml xml;
+  xml.value("return", true);
+  return xml;
+}
+
+void write_tags(Xml& xml, const Tags& tags, std::string_view name) {
+  if (tags.empty()) return;
+  xml.items(name, tags, [&](const auto& tag) {
+    xml.text("key", tag.first);
+    xml.text("value", tag.second);
+  });
+}
+
+void write_id_error(Xml& xml, const ApiError& error) {
+  xml.element("error", [&] {
+    xml.text("code", error.code);
+    xml.text("message", error.message);
+  });
+}
+
+std::string lower_first(std::string name) {
+  if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+  return name;
+}
+
+// Recursion over the names that share a first component; numbers are list items, in numeric order.
+void write_sent(Xml& xml, const std::map<std::string, std::string>& sent) {
+  std::map<std::pair<std::size_t, std::string>, std::map<std::string, std::string>> groups;
+  for (const auto& [name, value] : sent) {
+    const std::size_t dot = name.find('.');
+    const std::string first = name.substr(0, dot);
+    const bool number = std::isdigit(static_cast<unsigned char>(first[0]));
+    groups[{number ? first.size() : 0, first}]
+          [dot == std::string::npos ? "" : name.substr(dot + 1)] = value;
+  }
+  for (const auto& [key, below] : groups) {
+    const bool number = key.first > 0;
+    const std::string name = number ? "item" : lower_first(key.second);
+    if (const auto leaf = below.find(""); leaf != below.end()) {
+      xml.text(name, leaf->second);
+    } else {
+      xml.element(name, [&] { write_sent(xml, below); });
+    }
+  }
+}
+
+std::optional<Time> time_parameter(Session& session, const std::string& name) {
+  if (!session.query.has(name)) return std::nullopt;
+  const auto wall = parse_time(session.query.text(name));
+  if (!wall) {
+    session.query.refuse("InvalidParameterValue", "Invalid time: " + session.query.text(name));
+    return std::nullopt;
+  }
+  return Time{} + (*wall - session.cloud.settings.origin);
+}
+
+}  // namespace spotter::world

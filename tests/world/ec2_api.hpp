@@ -1,0 +1,83 @@
+// The EC2 Query layer: one function an operation, parameters -> typed core -> the XML inside the
+// response. Element names: the EC2 API reference, checked against botocore's service model
+// (shapes_test.py).
+#pragma once
+
+#include "tests/world/query.hpp"
+#include "tests/world/world.hpp"
+#include "tests/world/xml.hpp"
+
+namespace spotter::world {
+
+struct Session {
+  Cloud& cloud;
+  const Query& query;
+};
+
+using Answer = Expected<Xml>;
+using Operation = Answer (*)(Session&);
+using Operations = std::map<std::string, Operation>;
+
+// The first problem of the parameters, as a return value.
+#define SPOTTER_CHECK_QUERY(session) \
+  if ((session).query.error()) return tl::unexpected(*(session).query.error())
+
+void add_volume_operations(Operations& operations);
+void add_snapshot_operations(Operations& operations);
+void add_tag_operations(Operations& operations);
+void add_instance_operations(Operations& operations);
+void add_spot_operations(Operations& operations);
+void add_spot_fleet_operations(Operations& operations);
+void add_fleet_operations(Operations& operations);
+void add_template_operations(Operations& operations);
+void add_place_operations(Operations& operations);
+
+// Shared pieces of answers and requests.
+Xml returned_true();  // <return>true</return>
+void write_tags(Xml& xml, const Tags& tags, std::string_view name = "tagSet");
+void write_id_error(Xml& xml, const ApiError& error);  // <error><code/><message/></error>
+// Sent parameters ("LaunchSpecifications.1.ImageId") as nested elements
+// (launchSpecifications/item/imageId).
+void write_sent(Xml& xml, const std::map<std::string, std::string>& sent);
+std::string lower_first(std::string name);
+
+// Rows by id (an unknown id answers `not_found`), filtered and cut into a page. `rows`: sorted by
+// id.
+template <class Row>
+Expected<Page<Row>> select(Session& session, std::vector<Row> rows,
+                           const std::vector<std::string>& ids, const std::string& not_found,
+                           const std::vector<std::string>& known,
+                           const std::function<Facts(const Row&)>& facts,
+                           const std::function<std::string(const Row&)>& id_of) {
+  const auto filters = session.query.filters();
+  if (auto checked = check_filters(filters, known); !checked) {
+    return tl::unexpected(checked.error());
+  }
+  for (const std::string& id : ids) {
+    if (std::none_of(rows.begin(), rows.end(), [&](const Row& row) { return id_of(row) == id; })) {
+      return refusal(not_found, "The ID '" + id + "' does not exist");
+    }
+  }
+  std::erase_if(rows, [&](const Row& row) {
+    const bool named = ids.empty() || std::find(ids.begin(), ids.end(), id_of(row)) != ids.end();
+    return !named || (!filters.empty() && !passes(filters, facts(row), row.tags));
+  });
+  auto result = page(std::move(rows), session.query);
+  SPOTTER_CHECK_QUERY(session);
+  return result;
+}
+
+// Where a launch may go: zones of a comma-separated list, of subnets, else every zone.
+struct Site {
+  Zone zone;
+  std::string subnet;
+};
+std::vector<Site> sites(Session& session, const std::string& zones, const std::string& subnets);
+std::string subnet_of(const Cloud& cloud, const Zone& zone);
+// A template's data as a place to launch (without its zone).
+LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVersion& version);
+// The options of LaunchTemplateConfigs.N below `prefix`, as both kinds of fleets send them.
+std::vector<LaunchOption> template_options(Session& session, const std::string& prefix);
+std::optional<Time> time_parameter(Session& session, const std::string& name);
+
+}  // namespace spotter::world

@@ -1,0 +1,229 @@
+#include <set>
+
+#include "tests/world/ec2_api.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html: "instant",
+// "request", "maintain"
+FleetType type_of(const Query& query) {
+  const std::string text = query.text("Type", "maintain");
+  if (text == "request") return FleetType::Request;
+  if (text == "instant") return FleetType::Instant;
+  if (text != "maintain") query.refuse("InvalidParameterValue", "Invalid fleet type: " + text);
+  return FleetType::Maintain;
+}
+
+std::string_view name(FleetType type) {
+  constexpr std::string_view names[] = {"maintain", "request", "instant"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+void write_origin(Xml& xml, const FleetRequest& fleet, const Instance& instance) {
+  const auto option = std::find_if(
+      fleet.options.begin(), fleet.options.end(),
+      [&](const LaunchOption& it) { return it.zone == instance.zone && it.type == instance.type; });
+  xml.element("launchTemplateAndOverrides", [&] {
+    xml.element("launchTemplateSpecification", [&] {
+      xml.text("launchTemplateId", instance.template_id);
+      if (option != fleet.options.end()) xml.text("version", option->template_version);
+    });
+    xml.element("overrides", [&] {
+      xml.text("instanceType", instance.type.view());
+      xml.text("availabilityZone", instance.zone.view());
+    });
+  });
+  xml.text("lifecycle", instance.spot_request.empty() ? "on-demand" : "spot");
+}
+
+// Only for fleets of type instant.
+void write_launched(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
+  xml.items("errorSet", fleet.errors, [&](const std::string& code) {
+    xml.text("errorCode", code);
+    xml.text("errorMessage", "There is not enough capacity to fulfill your request.");
+    xml.text("lifecycle", "spot");
+  });
+  xml.items("fleetInstanceSet", fleet.instances, [&](const InstanceId& id) {
+    const Instance& instance = *cloud.instances.find(id);
+    write_origin(xml, fleet, instance);
+    xml.element("instanceIds", [&] { xml.text("item", id.view()); });
+    xml.text("instanceType", instance.type.view());
+  });
+}
+
+Answer create_fleet(Session& session) {
+  const Query& query = session.query;
+  const std::string capacity = "TargetCapacitySpecification.";
+  FleetRequest request{
+      .fleet = {FleetKind::Ec2Fleet, {}},
+      .type = type_of(query),
+      .allocation = query.text("SpotOptions.AllocationStrategy", "lowest-price"),
+      .excess_policy = query.text("ExcessCapacityTerminationPolicy", "termination"),
+      .client_token = query.text("ClientToken"),
+      .terminate_with_expiration = query.boolean("TerminateInstancesWithExpiration"),
+      .replace_unhealthy = query.boolean("ReplaceUnhealthyInstances"),
+      .valid_from = time_parameter(session, "ValidFrom"),
+      .valid_until = time_parameter(session, "ValidUntil"),
+      .tags = query.tags_for("fleet"),
+      .sent = query.all()};
+  query.required(capacity + "TotalTargetCapacity");
+  request.target = query.integer(capacity + "TotalTargetCapacity").value_or(0);
+  request.on_demand_target = query.integer(capacity + "OnDemandTargetCapacity").value_or(0);
+  if (query.text(capacity + "DefaultTargetCapacityType", "spot") == "on-demand") {
+    request.on_demand_target =
+        request.target - query.integer(capacity + "SpotTargetCapacity").value_or(0);
+  }
+  const std::string behaviour = query.text("SpotOptions.InstanceInterruptionBehavior");
+  if (behaviour == "stop") request.when_interrupted = InterruptionAction::Stop;
+  if (behaviour == "hibernate") request.when_interrupted = InterruptionAction::Hibernate;
+  request.options = template_options(session, "LaunchTemplateConfigs");
+  const Tags instance_tags = query.tags_for("instance");  // honoured for instant fleets alone
+  for (LaunchOption& option : request.options) {
+    if (request.type != FleetType::Instant) break;
+    for (const auto& [key, value] : instance_tags) option.instance_tags[key] = value;
+  }
+  if (request.options.empty()) query.required("LaunchTemplateConfigs");
+  SPOTTER_CHECK_QUERY(session);
+  const auto made = Fleets(session.cloud).create(std::move(request));
+  if (!made) return tl::unexpected(made.error());
+  Xml xml;
+  xml.text("fleetId", made->fleet.id.view());
+  if (made->type == FleetType::Instant) write_launched(xml, session.cloud, *made);
+  return xml;
+}
+
+void write_fleet(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
+  xml.text("fleetId", fleet.fleet.id.view());
+  xml.text("fleetState", name(fleet.state, FleetKind::Ec2Fleet));
+  xml.text("activityStatus", Fleets(cloud).activity(fleet));
+  xml.text("createTime", xml_time(cloud.wall(fleet.created)));
+  xml.value("fulfilledCapacity", Fleets(cloud).fulfilled(fleet));
+  xml.value("fulfilledOnDemandCapacity", 0.0);
+  std::map<std::string, std::string> shown = fleet.sent;
+  static const std::set<std::string> echoed = {"LaunchTemplateConfigs",
+                                               "TargetCapacitySpecification",
+                                               "SpotOptions",
+                                               "OnDemandOptions",
+                                               "ClientToken",
+                                               "ValidFrom",
+                                               "ValidUntil",
+                                               "Context"};
+  std::erase_if(
+      shown, [&](const auto& it) { return !echoed.count(it.first.substr(0, it.first.find('.'))); });
+  shown["TargetCapacitySpecification.TotalTargetCapacity"] = std::to_string(fleet.target);
+  shown["TargetCapacitySpecification.OnDemandTargetCapacity"] =
+      std::to_string(fleet.on_demand_target);
+  shown["TargetCapacitySpecification.SpotTargetCapacity"] =
+      std::to_string(fleet.target - fleet.on_demand_target);
+  shown["ExcessCapacityTerminationPolicy"] = fleet.excess_policy;
+  shown["Type"] = name(fleet.type);
+  shown["TerminateInstancesWithExpiration"] = fleet.terminate_with_expiration ? "true" : "false";
+  shown["ReplaceUnhealthyInstances"] = fleet.replace_unhealthy ? "true" : "false";
+  write_sent(xml, shown);
+  write_tags(xml, fleet.tags);
+  if (fleet.type == FleetType::Instant) write_launched(xml, cloud, fleet);
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeFleets.html, Filters
+Answer describe_fleets(Session& session) {
+  const auto page = select<FleetRequest>(
+      session, Fleets(session.cloud).list(FleetKind::Ec2Fleet), session.query.list("FleetId"),
+      "InvalidFleetId.NotFound",
+      {"activity-status", "excess-capacity-termination-policy", "fleet-state",
+       "replace-unhealthy-instances", "type"},
+      [&](const FleetRequest& it) -> Facts {
+        return {{"activity-status", Fleets(session.cloud).activity(it)},
+                {"excess-capacity-termination-policy", it.excess_policy},
+                {"fleet-state", std::string(name(it.state, FleetKind::Ec2Fleet))},
+                {"replace-unhealthy-instances", it.replace_unhealthy ? "true" : "false"},
+                {"type", std::string(name(it.type))}};
+      },
+      [](const FleetRequest& it) { return it.fleet.id.str(); });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("fleetSet", page->rows,
+            [&](const FleetRequest& it) { write_fleet(xml, session.cloud, it); });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
+Answer describe_fleet_instances(Session& session) {
+  const FleetId id(session.query.required("FleetId"));
+  const auto filters = session.query.filters();
+  if (auto checked = check_filters(filters, {"instance-type"}); !checked) {
+    return tl::unexpected(checked.error());
+  }
+  SPOTTER_CHECK_QUERY(session);
+  const FleetRequest* fleet = Fleets(session.cloud).seen(id);
+  if (!fleet || fleet->fleet.kind != FleetKind::Ec2Fleet) {
+    return refusal("InvalidFleetId.NotFound", "The fleet ID '" + id.str() + "' does not exist");
+  }
+  std::vector<Instance> rows = Fleets(session.cloud).living(*fleet);
+  std::erase_if(rows, [&](const Instance& it) {
+    return !passes(filters, {{"instance-type", it.type.str()}}, it.tags);
+  });
+  const auto shown = page(std::move(rows), session.query);
+  Xml xml;
+  xml.text("fleetId", id.view());
+  xml.items("activeInstanceSet", shown.rows, [&](const Instance& it) {
+    xml.text("instanceId", it.id.view());
+    xml.text("instanceType", it.type.view());
+    xml.text("spotInstanceRequestId", it.spot_request);
+    xml.text("instanceHealth", "healthy");
+  });
+  xml.optional("nextToken", shown.next);
+  return xml;
+}
+
+Answer modify_fleet(Session& session) {
+  const Query& query = session.query;
+  ModifyFleet request{.id = FleetId(query.required("FleetId")),
+                      .target = query.integer("TargetCapacitySpecification.TotalTargetCapacity")};
+  if (query.has("ExcessCapacityTerminationPolicy")) {
+    request.excess_policy = query.text("ExcessCapacityTerminationPolicy");
+  }
+  SPOTTER_CHECK_QUERY(session);
+  const auto done = Fleets(session.cloud).modify(request, FleetKind::Ec2Fleet);
+  if (!done) return tl::unexpected(done.error());
+  return returned_true();
+}
+
+Answer delete_fleets(Session& session) {
+  std::vector<FleetId> ids;
+  for (const std::string& id : session.query.list("FleetId")) ids.emplace_back(id);
+  if (ids.empty()) session.query.required("FleetId");
+  session.query.required("TerminateInstances");
+  const bool terminate = session.query.boolean("TerminateInstances");
+  SPOTTER_CHECK_QUERY(session);
+  const auto results = Fleets(session.cloud).cancel(ids, FleetKind::Ec2Fleet, terminate);
+  Xml xml;
+  const auto write = [&](const char* element, bool failed, auto body) {
+    std::vector<FleetCancellation> chosen = results;
+    std::erase_if(chosen, [&](const auto& it) { return it.error.has_value() != failed; });
+    xml.items(element, chosen, [&](const FleetCancellation& it) {
+      xml.text("fleetId", it.id.view());
+      body(it);
+    });
+  };
+  write("unsuccessfulFleetDeletionSet", true,
+        [&](const FleetCancellation& it) { write_id_error(xml, *it.error); });
+  write("successfulFleetDeletionSet", false, [&](const FleetCancellation& it) {
+    xml.text("currentFleetState", name(it.after, FleetKind::Ec2Fleet));
+    xml.text("previousFleetState", name(it.before, FleetKind::Ec2Fleet));
+  });
+  return xml;
+}
+
+}  // namespace
+
+void add_fleet_operations(Operations& operations) {
+  operations["CreateFleet"] = create_fleet;
+  operations["DescribeFleets"] = describe_fleets;
+  operations["DescribeFleetInstances"] = describe_fleet_instances;
+  operations["ModifyFleet"] = modify_fleet;
+  operations["DeleteFleets"] = delete_fleets;
+}
+
+}  // namespace spotter::world

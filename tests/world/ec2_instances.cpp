@@ -1,0 +1,269 @@
+#include "tests/world/ec2_api.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+constexpr const char* malformed = "InvalidInstanceID.Malformed";
+constexpr const char* user_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
+
+std::string reservation_of(const Instance& instance) { return "r-" + instance.id.str().substr(2); }
+
+std::string private_name(const Cloud& cloud, const Instance& instance) {
+  std::string address = instance.address;
+  std::replace(address.begin(), address.end(), '.', '-');
+  return "ip-" + address + '.' + cloud.settings.region.str() + ".compute.internal";
+}
+
+void write_state(Xml& xml, std::string_view element, InstanceState state) {
+  xml.element(element, [&] {
+    xml.value("code", code(state));
+    xml.text("name", name(state));
+  });
+}
+
+// The data volumes that are attached; root volumes are not modelled.
+void write_devices(Xml& xml, const Cloud& cloud, const Instance& instance) {
+  xml.element("blockDeviceMapping", [&] {
+    cloud.volumes.each_seen(cloud.now, [&](const Volume& volume) {
+      if (!volume.attachment || volume.attachment->instance != instance.id) return;
+      xml.element("item", [&] {
+        xml.text("deviceName", volume.attachment->device);
+        xml.element("ebs", [&] {
+          xml.text("volumeId", volume.id.view());
+          xml.text("status", volume.attachment->present ? "attached" : "attaching");
+          xml.text("attachTime", xml_time(cloud.wall(volume.attachment->since)));
+          xml.value("deleteOnTermination", false);
+        });
+      });
+    });
+  });
+}
+
+void write_instance(Xml& xml, const Cloud& cloud, const Instance& instance) {
+  xml.text("instanceId", instance.id.view());
+  xml.text("imageId", instance.image);
+  write_state(xml, "instanceState", instance.state);
+  xml.text("privateDnsName", private_name(cloud, instance));
+  xml.text("privateIpAddress", instance.address);
+  xml.text("dnsName", "");
+  xml.text("reason", instance.reason);
+  xml.optional("keyName", instance.key_name);
+  xml.text("amiLaunchIndex", "0");
+  xml.text("instanceType", instance.type.view());
+  xml.text("launchTime", xml_time(cloud.wall(instance.launched)));
+  xml.element("placement", [&] {
+    xml.text("availabilityZone", instance.zone.view());
+    xml.text("groupName", "");
+    xml.text("tenancy", "default");
+  });
+  xml.element("monitoring", [&] { xml.text("state", "disabled"); });
+  xml.optional("subnetId", instance.subnet);
+  xml.text("architecture", "x86_64");
+  xml.text("rootDeviceType", "ebs");
+  xml.text("rootDeviceName", "/dev/xvda");
+  write_devices(xml, cloud, instance);
+  xml.text("virtualizationType", "hvm");
+  xml.optional("clientToken", instance.client_token);
+  write_tags(xml, instance.tags);
+  xml.text("hypervisor", "xen");
+  if (!instance.spot_request.empty()) {
+    xml.text("instanceLifecycle", "spot");
+    xml.text("spotInstanceRequestId", instance.spot_request);
+  }
+  if (!instance.profile.empty()) {
+    xml.element("iamInstanceProfile", [&] {
+      const std::string& profile = instance.profile;
+      xml.text("arn", profile.rfind("arn:", 0) == 0 ? profile
+                                                    : "arn:aws:iam::" + cloud.settings.account +
+                                                          ":instance-profile/" + profile);
+      xml.text("id", "AIPAEMULATOR000000000");
+    });
+  }
+  if (!instance.reason.empty()) {
+    xml.element("stateReason", [&] {
+      xml.text("code", instance.reason.substr(0, instance.reason.find(':')));
+      xml.text("message", instance.reason);
+    });
+  }
+}
+
+void write_reservation(Xml& xml, const Cloud& cloud, const std::vector<Instance>& instances) {
+  xml.text("reservationId", reservation_of(instances.front()));
+  xml.text("ownerId", cloud.settings.account);
+  xml.element("groupSet", [] {});
+  xml.items("instancesSet", instances, [&](const Instance& it) { write_instance(xml, cloud, it); });
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html, Filters (those
+// with a meaning here)
+const std::vector<std::string> known = {"instance-id",
+                                        "instance-state-name",
+                                        "instance-state-code",
+                                        "instance-type",
+                                        "availability-zone",
+                                        "image-id",
+                                        "private-ip-address",
+                                        "spot-instance-request-id",
+                                        "instance-lifecycle",
+                                        "launch-time",
+                                        "key-name",
+                                        "subnet-id",
+                                        "client-token",
+                                        "owner-id",
+                                        "reservation-id",
+                                        "private-dns-name",
+                                        "block-device-mapping.volume-id",
+                                        "block-device-mapping.device-name",
+                                        "architecture",
+                                        "root-device-type",
+                                        "state-reason-code"};
+
+Facts facts(const Cloud& cloud, const Instance& instance) {
+  Facts all = {{"instance-id", instance.id.str()},
+               {"instance-state-name", std::string(name(instance.state))},
+               {"instance-state-code", std::to_string(code(instance.state))},
+               {"instance-type", instance.type.str()},
+               {"availability-zone", instance.zone.str()},
+               {"image-id", instance.image},
+               {"private-ip-address", instance.address},
+               {"private-dns-name", private_name(cloud, instance)},
+               {"spot-instance-request-id", instance.spot_request},
+               {"launch-time", xml_time(cloud.wall(instance.launched))},
+               {"key-name", instance.key_name},
+               {"subnet-id", instance.subnet},
+               {"client-token", instance.client_token},
+               {"owner-id", cloud.settings.account},
+               {"reservation-id", reservation_of(instance)},
+               {"architecture", "x86_64"},
+               {"root-device-type", "ebs"},
+               {"state-reason-code", instance.reason.substr(0, instance.reason.find(':'))}};
+  if (!instance.spot_request.empty()) all.emplace("instance-lifecycle", "spot");
+  cloud.volumes.each_seen(cloud.now, [&](const Volume& volume) {
+    if (!volume.attachment || volume.attachment->instance != instance.id) return;
+    all.emplace("block-device-mapping.volume-id", volume.id.str());
+    all.emplace("block-device-mapping.device-name", volume.attachment->device);
+  });
+  return all;
+}
+
+std::vector<std::string> instance_ids(Session& session) {
+  const auto ids = session.query.list("InstanceId");
+  for (std::size_t i = 1; i <= ids.size(); ++i) {
+    session.query.identifier("InstanceId." + std::to_string(i), "i-", malformed);
+  }
+  return ids;
+}
+
+Answer describe_instances(Session& session) {
+  const auto ids = instance_ids(session);
+  SPOTTER_CHECK_QUERY(session);
+  const Cloud& cloud = session.cloud;
+  const auto page = select<Instance>(
+      session, Instances(session.cloud).list(), ids, "InvalidInstanceID.NotFound", known,
+      [&](const Instance& it) { return facts(cloud, it); },
+      [](const Instance& it) { return it.id.str(); });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("reservationSet", page->rows,
+            [&](const Instance& it) { write_reservation(xml, cloud, {it}); });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
+// The launch of RunInstances: its own parameters over those of a launch template.
+Expected<LaunchInstance> launch_request(Session& session) {
+  const Query& query = session.query;
+  LaunchInstance request{.spot = query.text("InstanceMarketOptions.MarketType") == "spot",
+                         .client_token = query.text("ClientToken")};
+  LaunchOption& option = request.option;
+  const TemplateReference reference{query.text("LaunchTemplate.LaunchTemplateId"),
+                                    query.text("LaunchTemplate.LaunchTemplateName"),
+                                    query.text("LaunchTemplate.Version", "$Default")};
+  if (!reference.id.empty() || !reference.name.empty()) {
+    const auto version = Templates(session.cloud).version(reference);
+    if (!version) return tl::unexpected(version.error());
+    option = option_of(*Templates(session.cloud).find(reference), *version);
+    request.spot = request.spot || version->spot;
+  }
+  option.image = query.text("ImageId", option.image);
+  if (option.image.empty()) query.required("ImageId");
+  option.type = InstanceType(query.text("InstanceType", option.type.str()));
+  if (option.type.empty()) option.type = InstanceType("m1.small");  // the API's default
+  option.key_name = query.text("KeyName", option.key_name);
+  option.profile =
+      query.text("IamInstanceProfile.Arn", query.text("IamInstanceProfile.Name", option.profile));
+  if (query.has("UserData")) option.user_data = query.base64("UserData");
+  option.instance_tags.merge(query.tags_for("instance"));
+  if (query.text("MetadataOptions.InstanceMetadataTags") == "enabled") option.metadata_tags = true;
+  const auto where = sites(session, query.text("Placement.AvailabilityZone", option.zone.str()),
+                           query.text("SubnetId"));
+  option.zone = where.front().zone;
+  option.subnet = where.front().subnet;
+  SPOTTER_CHECK_QUERY(session);
+  return request;
+}
+
+Answer run_instances(Session& session) {
+  const int least = session.query.integer("MinCount").value_or(1);
+  const int most = session.query.integer("MaxCount").value_or(least);
+  if (least < 1 || most < least || most > 100) {
+    session.query.refuse("InvalidParameterValue", "MinCount and MaxCount are invalid.");
+  }
+  const auto request = launch_request(session);
+  if (!request) return tl::unexpected(request.error());
+  std::vector<Instance> made;
+  session.cloud.instances.each([&](const Instance& earlier) {
+    const bool same =
+        !request->client_token.empty() && earlier.client_token == request->client_token;
+    if (same) made.push_back(earlier);
+  });
+  std::optional<ApiError> trouble;
+  while (made.empty() || (std::ssize(made) < most && made.front().launched == session.cloud.now)) {
+    const auto launched = Instances(session.cloud).launch(*request);
+    if (!launched) {
+      trouble = launched.error();
+      break;
+    }
+    made.push_back(*launched);
+  }
+  // "If this is more than EC2 can launch, it launches ... above MinCount"; fewer: none.
+  if (std::ssize(made) < least) {
+    for (const Instance& it : made) (void)Instances(session.cloud).terminate(it.id, user_reason);
+    return tl::unexpected(trouble.value_or(ApiError{"InsufficientInstanceCapacity", "", 500}));
+  }
+  Xml xml;
+  write_reservation(xml, session.cloud, made);
+  return xml;
+}
+
+Answer terminate_instances(Session& session) {
+  const auto ids = instance_ids(session);
+  if (ids.empty()) session.query.required("InstanceId");
+  SPOTTER_CHECK_QUERY(session);
+  const Instances instances(session.cloud);
+  for (const std::string& id : ids) {
+    if (!instances.seen(InstanceId(id))) {
+      return refusal("InvalidInstanceID.NotFound", "The instance ID '" + id + "' does not exist");
+    }
+  }
+  Xml xml;
+  xml.items("instancesSet", ids, [&](const std::string& id) {
+    const InstanceState before = session.cloud.instances.find(InstanceId(id))->state;
+    const auto after = Instances(session.cloud).terminate(InstanceId(id), user_reason);
+    xml.text("instanceId", id);
+    write_state(xml, "currentState", after ? after->state : before);
+    write_state(xml, "previousState", before);
+  });
+  return xml;
+}
+
+}  // namespace
+
+void add_instance_operations(Operations& operations) {
+  operations["DescribeInstances"] = describe_instances;
+  operations["RunInstances"] = run_instances;
+  operations["TerminateInstances"] = terminate_instances;
+}
+
+}  // namespace spotter::world

@@ -1,0 +1,153 @@
+// Zones, regions and instance types: what does not change.
+#include "tests/world/ec2_api.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+struct PlaceRow {
+  std::string name;
+  int number = 0;
+  Tags tags;
+};
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeAvailabilityZones.html
+Answer describe_availability_zones(Session& session) {
+  const Cloud& cloud = session.cloud;
+  const std::string region = cloud.settings.region.str();
+  std::vector<PlaceRow> rows;
+  for (const Zone& zone : cloud.settings.zones) {
+    rows.push_back({zone.str(), static_cast<int>(rows.size()) + 1, {}});
+  }
+  const auto id = [](const PlaceRow& it) { return "usw2-az" + std::to_string(it.number); };
+  const auto page = select<PlaceRow>(
+      session, rows, session.query.list("ZoneName"), "InvalidZone.NotFound",
+      {"zone-name", "zone-id", "region-name", "state", "zone-type", "group-name", "opt-in-status"},
+      [&](const PlaceRow& it) -> Facts {
+        return {{"zone-name", it.name},
+                {"zone-id", id(it)},
+                {"region-name", region},
+                {"state", "available"},
+                {"zone-type", "availability-zone"},
+                {"group-name", region},
+                {"opt-in-status", "opt-in-not-required"}};
+      },
+      [](const PlaceRow& it) { return it.name; });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("availabilityZoneInfo", page->rows, [&](const PlaceRow& it) {
+    xml.text("optInStatus", "opt-in-not-required");
+    xml.text("zoneName", it.name);
+    xml.text("zoneId", id(it));
+    xml.text("zoneState", "available");
+    xml.text("regionName", region);
+    xml.text("groupName", region);
+    xml.text("networkBorderGroup", region);
+    xml.text("zoneType", "availability-zone");
+    xml.element("messageSet", [] {});
+  });
+  return xml;
+}
+
+Answer describe_regions(Session& session) {
+  const std::string region = session.cloud.settings.region.str();
+  const auto page = select<PlaceRow>(
+      session, {{region, 1, {}}}, session.query.list("RegionName"), "InvalidParameterValue",
+      {"region-name", "endpoint", "opt-in-status"},
+      [](const PlaceRow& it) -> Facts {
+        return {{"region-name", it.name},
+                {"endpoint", "ec2." + it.name + ".amazonaws.com"},
+                {"opt-in-status", "opt-in-not-required"}};
+      },
+      [](const PlaceRow& it) { return it.name; });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("regionInfo", page->rows, [&](const PlaceRow& it) {
+    xml.text("regionName", it.name);
+    xml.text("regionEndpoint", "ec2." + it.name + ".amazonaws.com");
+    xml.text("optInStatus", "opt-in-not-required");
+  });
+  return xml;
+}
+
+struct TypeRow {
+  const char* name;
+  int processors;
+  int mebibytes;
+  const char* gpu;  // "": none
+  int gpus;
+  int gpu_mebibytes;
+  Tags tags;
+};
+
+// https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html (accelerated computing), gp.html
+const std::vector<TypeRow>& types() {
+  static const std::vector<TypeRow> rows = {
+      {"c5.large", 2, 4096, "", 0, 0, {}},
+      {"g4dn.xlarge", 4, 16384, "T4", 1, 16384, {}},
+      {"g5.xlarge", 4, 16384, "A10G", 1, 24576, {}},
+      {"g6.xlarge", 4, 16384, "L4", 1, 22888, {}},
+      {"m5.large", 2, 8192, "", 0, 0, {}},
+      {"p3.2xlarge", 8, 62464, "V100", 1, 16384, {}},
+      {"p4d.24xlarge", 96, 1179648, "A100", 8, 40960, {}},
+      {"p5.48xlarge", 192, 2097152, "H100", 8, 81920, {}},
+      {"t3.micro", 2, 1024, "", 0, 0, {}},
+  };
+  return rows;
+}
+
+void write_type(Xml& xml, const TypeRow& it) {
+  xml.text("instanceType", it.name);
+  xml.value("currentGeneration", true);
+  xml.element("supportedUsageClasses", [&] {
+    xml.text("item", "on-demand");
+    xml.text("item", "spot");
+  });
+  xml.text("hypervisor", "nitro");
+  xml.element("vCpuInfo", [&] { xml.value("defaultVCpus", it.processors); });
+  xml.element("memoryInfo", [&] { xml.value("sizeInMiB", it.mebibytes); });
+  if (it.gpus == 0) return;
+  xml.element("gpuInfo", [&] {
+    xml.element("gpus", [&] {
+      xml.element("item", [&] {
+        xml.text("name", it.gpu);
+        xml.text("manufacturer", "NVIDIA");
+        xml.value("count", it.gpus);
+        xml.element("memoryInfo", [&] { xml.value("sizeInMiB", it.gpu_mebibytes); });
+      });
+    });
+    xml.value("totalGpuMemoryInMiB", it.gpus * it.gpu_mebibytes);
+  });
+}
+
+Answer describe_instance_types(Session& session) {
+  const auto page = select<TypeRow>(
+      session, types(), session.query.list("InstanceType"), "InvalidInstanceType",
+      {"instance-type", "current-generation", "hypervisor", "vcpu-info.default-vcpus",
+       "memory-info.size-in-mib", "supported-usage-class"},
+      [](const TypeRow& it) -> Facts {
+        return {{"instance-type", it.name},
+                {"current-generation", "true"},
+                {"hypervisor", "nitro"},
+                {"vcpu-info.default-vcpus", std::to_string(it.processors)},
+                {"memory-info.size-in-mib", std::to_string(it.mebibytes)},
+                {"supported-usage-class", "on-demand"},
+                {"supported-usage-class", "spot"}};
+      },
+      [](const TypeRow& it) { return std::string(it.name); });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("instanceTypeSet", page->rows, [&](const TypeRow& it) { write_type(xml, it); });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
+}  // namespace
+
+void add_place_operations(Operations& operations) {
+  operations["DescribeAvailabilityZones"] = describe_availability_zones;
+  operations["DescribeRegions"] = describe_regions;
+  operations["DescribeInstanceTypes"] = describe_instance_types;
+}
+
+}  // namespace spotter::world

@@ -1,0 +1,226 @@
+#include "tests/world/ec2_api.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+constexpr const char* prefix = "SpotFleetRequestConfig.";
+constexpr const char* not_found = "InvalidSpotFleetRequestId.NotFound";
+
+FleetType type_of(const Query& query, const std::string& text) {
+  if (text == "request") return FleetType::Request;
+  if (text == "instant") return FleetType::Instant;
+  if (text != "maintain") query.refuse("InvalidParameterValue", "Invalid fleet type: " + text);
+  return FleetType::Maintain;
+}
+
+InterruptionAction behaviour_of(const std::string& text) {
+  if (text == "stop") return InterruptionAction::Stop;
+  return text == "hibernate" ? InterruptionAction::Hibernate : InterruptionAction::Terminate;
+}
+
+// "AvailabilityZone: to specify multiple Availability Zones, separate them using commas; for
+// example, "us-west-2a, us-west-2b"" (API_SpotPlacement.html)
+std::vector<LaunchOption> specification_options(Session& session) {
+  const Query& query = session.query;
+  std::vector<LaunchOption> options;
+  for (const std::string& it : query.members(std::string(prefix) + "LaunchSpecifications")) {
+    LaunchOption option{.image = query.required(it + "ImageId"),
+                        .type = InstanceType(query.required(it + "InstanceType")),
+                        .user_data = query.base64(it + "UserData"),
+                        .key_name = query.text(it + "KeyName"),
+                        .profile = query.text(it + "IamInstanceProfile.Arn",
+                                              query.text(it + "IamInstanceProfile.Name")),
+                        .max_price = query.text(it + "SpotPrice"),
+                        .weight = query.decimal(it + "WeightedCapacity", 1),
+                        .instance_tags = query.tags_for("instance", it + "TagSpecificationSet")};
+    for (const Site& site : sites(session, query.text(it + "Placement.AvailabilityZone"),
+                                  query.text(it + "SubnetId"))) {
+      option.zone = site.zone;
+      option.subnet = site.subnet;
+      options.push_back(option);
+    }
+  }
+  return options;
+}
+
+Answer request_spot_fleet(Session& session) {
+  const Query& query = session.query;
+  const auto at = [](const char* name) { return std::string(prefix) + name; };
+  FleetRequest request{
+      .fleet = {FleetKind::SpotFleet, {}},
+      .type = type_of(query, query.text(at("Type"), "maintain")),
+      .allocation = query.text(at("AllocationStrategy"), "lowestPrice"),
+      .excess_policy = query.text(at("ExcessCapacityTerminationPolicy"), "default"),
+      .role = query.required(at("IamFleetRole")),
+      .client_token = query.text(at("ClientToken")),
+      .terminate_with_expiration = query.boolean(at("TerminateInstancesWithExpiration")),
+      .replace_unhealthy = query.boolean(at("ReplaceUnhealthyInstances")),
+      .when_interrupted = behaviour_of(query.text(at("InstanceInterruptionBehavior"))),
+      .valid_from = time_parameter(session, at("ValidFrom")),
+      .valid_until = time_parameter(session, at("ValidUntil")),
+      .tags = query.tags_for("spot-fleet-request", at("TagSpecification")),
+      .sent = query.below(prefix)};
+  query.required(at("TargetCapacity"));
+  request.target = query.integer(at("TargetCapacity")).value_or(0);
+  request.on_demand_target = query.integer(at("OnDemandTargetCapacity")).value_or(0);
+  request.options = specification_options(session);
+  for (LaunchOption& option : template_options(session, at("LaunchTemplateConfigs"))) {
+    request.options.push_back(std::move(option));
+  }
+  SPOTTER_CHECK_QUERY(session);
+  const auto made = Fleets(session.cloud).create(std::move(request));
+  if (!made) return tl::unexpected(made.error());
+  Xml xml;
+  xml.text("spotFleetRequestId", made->fleet.id.view());
+  return xml;
+}
+
+void write_request(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
+  xml.text("spotFleetRequestId", fleet.fleet.id.view());
+  xml.text("spotFleetRequestState", name(fleet.state, FleetKind::SpotFleet));
+  xml.text("activityStatus", Fleets(cloud).activity(fleet));
+  xml.text("createTime", xml_time(cloud.wall(fleet.created)));
+  std::map<std::string, std::string> config = fleet.sent;
+  std::erase_if(config, [](const auto& it) { return it.first.rfind("TagSpecification.", 0) == 0; });
+  config["TargetCapacity"] = std::to_string(fleet.target);
+  config["AllocationStrategy"] = fleet.allocation;
+  config["ExcessCapacityTerminationPolicy"] = fleet.excess_policy;
+  config["Type"] = fleet.type == FleetType::Request ? "request" : "maintain";
+  config["FulfilledCapacity"] = std::to_string(Fleets(cloud).fulfilled(fleet));
+  xml.element("spotFleetRequestConfig", [&] { write_sent(xml, config); });
+  write_tags(xml, fleet.tags);
+}
+
+Answer describe_spot_fleet_requests(Session& session) {
+  const auto page = select<FleetRequest>(
+      session, Fleets(session.cloud).list(FleetKind::SpotFleet),
+      session.query.list("SpotFleetRequestId"), not_found, {},
+      [](const FleetRequest&) { return Facts{}; },
+      [](const FleetRequest& it) { return it.fleet.id.str(); });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("spotFleetRequestConfigSet", page->rows,
+            [&](const FleetRequest& it) { write_request(xml, session.cloud, it); });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
+Expected<FleetRequest> named_fleet(Session& session) {
+  const FleetId id(session.query.required("SpotFleetRequestId"));
+  SPOTTER_CHECK_QUERY(session);
+  const FleetRequest* fleet = Fleets(session.cloud).seen(id);
+  if (fleet && fleet->fleet.kind == FleetKind::SpotFleet) return *fleet;
+  return refusal(not_found, "The spot fleet request ID '" + id.str() + "' does not exist");
+}
+
+Answer describe_spot_fleet_instances(Session& session) {
+  const auto fleet = named_fleet(session);
+  if (!fleet) return tl::unexpected(fleet.error());
+  const auto shown = page(Fleets(session.cloud).living(*fleet), session.query);
+  Xml xml;
+  xml.text("spotFleetRequestId", fleet->fleet.id.view());
+  xml.items("activeInstanceSet", shown.rows, [&](const Instance& it) {
+    xml.text("instanceId", it.id.view());
+    xml.text("instanceType", it.type.view());
+    xml.text("spotInstanceRequestId", it.spot_request);
+    xml.text("instanceHealth", "healthy");
+  });
+  xml.optional("nextToken", shown.next);
+  return xml;
+}
+
+// Launches and terminations (instanceChange), changes of the request (fleetRequestChange).
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EventInformation.html
+Answer describe_spot_fleet_request_history(Session& session) {
+  const auto fleet = named_fleet(session);
+  if (!fleet) return tl::unexpected(fleet.error());
+  const auto start = time_parameter(session, "StartTime");
+  if (!start) session.query.required("StartTime");
+  SPOTTER_CHECK_QUERY(session);
+  const Cloud& cloud = session.cloud;
+  static const std::map<std::string, std::string> changes = {
+      {"fleet-submitted", "submitted"},
+      {"fleet-active", "active"},
+      {"fleet-modified", "modify_in_progress"},
+      {"fleet-cancelled", "cancelled_terminating"},
+      {"fleet-ended", "cancelled"},
+      {"fleet-expired", "expired"},
+      {"instance-launched", "launched"},
+      {"instance-terminated", "terminated"}};
+  std::vector<HistoryEvent> events;
+  for (const HistoryEvent& event : cloud.history) {
+    const bool ours = event.subject == fleet->fleet.id.view() ||
+                      std::any_of(fleet->instances.begin(), fleet->instances.end(),
+                                  [&](const auto& id) { return id.view() == event.subject; });
+    if (ours && event.at >= *start && changes.count(event.kind)) events.push_back(event);
+  }
+  const auto shown = page(std::move(events), session.query);
+  Xml xml;
+  xml.text("spotFleetRequestId", fleet->fleet.id.view());
+  xml.text("startTime", xml_time(cloud.wall(*start)));
+  xml.text("lastEvaluatedTime", xml_time(cloud.wall(cloud.now)));
+  xml.items("historyRecordSet", shown.rows, [&](const HistoryEvent& event) {
+    const bool instance = event.subject.rfind("i-", 0) == 0;
+    xml.text("timestamp", xml_time(cloud.wall(event.at)));
+    xml.text("eventType", instance ? "instanceChange" : "fleetRequestChange");
+    xml.element("eventInformation", [&] {
+      if (instance) xml.text("instanceId", event.subject);
+      xml.text("eventSubType", changes.at(event.kind));
+      xml.text("eventDescription", event.detail);
+    });
+  });
+  xml.optional("nextToken", shown.next);
+  return xml;
+}
+
+Answer cancel_spot_fleet_requests(Session& session) {
+  std::vector<FleetId> ids;
+  for (const std::string& id : session.query.list("SpotFleetRequestId")) ids.emplace_back(id);
+  if (ids.empty()) session.query.required("SpotFleetRequestId");
+  session.query.required("TerminateInstances");
+  const bool terminate = session.query.boolean("TerminateInstances");
+  SPOTTER_CHECK_QUERY(session);
+  const auto results = Fleets(session.cloud).cancel(ids, FleetKind::SpotFleet, terminate);
+  Xml xml;
+  const auto write = [&](const char* element, bool failed, auto body) {
+    std::vector<FleetCancellation> chosen = results;
+    std::erase_if(chosen, [&](const auto& it) { return it.error.has_value() != failed; });
+    xml.items(element, chosen, [&](const FleetCancellation& it) {
+      xml.text("spotFleetRequestId", it.id.view());
+      body(it);
+    });
+  };
+  write("unsuccessfulFleetRequestSet", true,
+        [&](const FleetCancellation& it) { write_id_error(xml, *it.error); });
+  write("successfulFleetRequestSet", false, [&](const FleetCancellation& it) {
+    xml.text("currentSpotFleetRequestState", name(it.after, FleetKind::SpotFleet));
+    xml.text("previousSpotFleetRequestState", name(it.before, FleetKind::SpotFleet));
+  });
+  return xml;
+}
+
+Answer modify_spot_fleet_request(Session& session) {
+  ModifyFleet request{.id = FleetId(session.query.required("SpotFleetRequestId")),
+                      .target = session.query.integer("TargetCapacity")};
+  if (session.query.has("ExcessCapacityTerminationPolicy")) {
+    request.excess_policy = session.query.text("ExcessCapacityTerminationPolicy");
+  }
+  SPOTTER_CHECK_QUERY(session);
+  const auto done = Fleets(session.cloud).modify(request, FleetKind::SpotFleet);
+  if (!done) return tl::unexpected(done.error());
+  return returned_true();
+}
+
+}  // namespace
+
+void add_spot_fleet_operations(Operations& operations) {
+  operations["RequestSpotFleet"] = request_spot_fleet;
+  operations["DescribeSpotFleetRequests"] = describe_spot_fleet_requests;
+  operations["DescribeSpotFleetInstances"] = describe_spot_fleet_instances;
+  operations["DescribeSpotFleetRequestHistory"] = describe_spot_fleet_request_history;
+  operations["CancelSpotFleetRequests"] = cancel_spot_fleet_requests;
+  operations["ModifySpotFleetRequest"] = modify_spot_fleet_request;
+}
+
+}  // namespace spotter::world

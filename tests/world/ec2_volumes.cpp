@@ -1,0 +1,176 @@
+#include "tests/world/ec2_api.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+constexpr const char* malformed = "InvalidVolumeID.Malformed";
+
+std::string_view name(VolumeState state) {
+  constexpr std::string_view names[] = {"creating", "available", "in-use",
+                                        "deleting", "deleted",   "error"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+std::string_view name(AttachmentState state) {
+  constexpr std::string_view names[] = {"attaching", "attached", "detaching", "busy"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+void write_attachment(Xml& xml, const Cloud& cloud, const VolumeId& volume, const Attachment& it) {
+  xml.text("volumeId", volume.view());
+  xml.text("instanceId", it.instance.view());
+  xml.text("device", it.device);
+  xml.text("status", name(it.state));
+  xml.text("attachTime", xml_time(cloud.wall(it.since)));
+  xml.value("deleteOnTermination", false);
+}
+
+void write_volume(Xml& xml, const Cloud& cloud, const Volume& volume) {
+  xml.text("volumeId", volume.id.view());
+  xml.value("size", volume.gibibytes);
+  xml.text("snapshotId", volume.snapshot ? volume.snapshot->view() : "");
+  xml.text("availabilityZone", volume.zone.view());
+  xml.text("status", name(volume.state));
+  xml.text("createTime", xml_time(cloud.wall(volume.created)));
+  xml.element("attachmentSet", [&] {
+    if (!volume.attachment) return;
+    xml.element("item", [&] { write_attachment(xml, cloud, volume.id, *volume.attachment); });
+  });
+  write_tags(xml, volume.tags);
+  xml.text("volumeType", volume.type);
+  if (volume.iops) xml.value("iops", *volume.iops);
+  if (volume.throughput) xml.value("throughput", *volume.throughput);
+  xml.value("encrypted", volume.encrypted);
+  xml.optional("kmsKeyId", volume.key);
+  xml.value("multiAttachEnabled", false);
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeVolumes.html, Filters
+const std::vector<std::string> known = {"volume-id",
+                                        "status",
+                                        "availability-zone",
+                                        "size",
+                                        "snapshot-id",
+                                        "volume-type",
+                                        "encrypted",
+                                        "create-time",
+                                        "attachment.instance-id",
+                                        "attachment.device",
+                                        "attachment.status",
+                                        "attachment.attach-time",
+                                        "attachment.delete-on-termination",
+                                        "multi-attach-enabled"};
+
+Facts facts(const Cloud& cloud, const Volume& volume) {
+  Facts all = {{"volume-id", volume.id.str()},
+               {"status", std::string(name(volume.state))},
+               {"availability-zone", volume.zone.str()},
+               {"size", std::to_string(volume.gibibytes)},
+               {"snapshot-id", volume.snapshot ? volume.snapshot->str() : ""},
+               {"volume-type", volume.type},
+               {"encrypted", volume.encrypted ? "true" : "false"},
+               {"create-time", xml_time(cloud.wall(volume.created))},
+               {"multi-attach-enabled", "false"}};
+  if (volume.attachment) {
+    all.emplace("attachment.instance-id", volume.attachment->instance.str());
+    all.emplace("attachment.device", volume.attachment->device);
+    all.emplace("attachment.status", name(volume.attachment->state));
+    all.emplace("attachment.attach-time", xml_time(cloud.wall(volume.attachment->since)));
+    all.emplace("attachment.delete-on-termination", "false");
+  }
+  return all;
+}
+
+Answer describe_volumes(Session& session) {
+  const auto ids = session.query.list("VolumeId");
+  for (std::size_t i = 1; i <= ids.size(); ++i) {
+    session.query.identifier("VolumeId." + std::to_string(i), "vol-", malformed);
+  }
+  SPOTTER_CHECK_QUERY(session);
+  const Cloud& cloud = session.cloud;
+  const auto page = select<Volume>(
+      session, Volumes(session.cloud).list(), ids, "InvalidVolume.NotFound", known,
+      [&](const Volume& it) { return facts(cloud, it); },
+      [](const Volume& it) { return it.id.str(); });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("volumeSet", page->rows, [&](const Volume& it) { write_volume(xml, cloud, it); });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
+Answer create_volume(Session& session) {
+  const Query& query = session.query;
+  CreateVolume request{.zone = Zone(query.required("AvailabilityZone")),
+                       .type = query.text("VolumeType", "gp2"),
+                       .iops = query.integer("Iops"),
+                       .throughput = query.integer("Throughput"),
+                       .encrypted = query.boolean("Encrypted"),
+                       .key = query.text("KmsKeyId"),
+                       .tags = query.tags_for("volume"),
+                       .client_token = query.text("ClientToken")};
+  if (const auto size = query.integer("Size"))
+    request.gibibytes = static_cast<std::uint64_t>(*size);
+  if (!query.text("SnapshotId").empty()) {
+    request.snapshot =
+        SnapshotId(query.identifier("SnapshotId", "snap-", "InvalidSnapshotID.Malformed"));
+  }
+  SPOTTER_CHECK_QUERY(session);
+  const auto made = Volumes(session.cloud).create(request);
+  if (!made) return tl::unexpected(made.error());
+  Xml xml;
+  write_volume(xml, session.cloud, *made);
+  return xml;
+}
+
+Answer attach_volume(Session& session) {
+  const Query& query = session.query;
+  const AttachVolume request{
+      .volume = VolumeId(query.identifier("VolumeId", "vol-", malformed)),
+      .instance = InstanceId(query.identifier("InstanceId", "i-", "InvalidInstanceID.Malformed")),
+      .device = query.required("Device")};
+  SPOTTER_CHECK_QUERY(session);
+  const auto attachment = Volumes(session.cloud).attach(request);
+  if (!attachment) return tl::unexpected(attachment.error());
+  Xml xml;
+  write_attachment(xml, session.cloud, request.volume, *attachment);
+  return xml;
+}
+
+Answer detach_volume(Session& session) {
+  const Query& query = session.query;
+  DetachVolume request{.volume = VolumeId(query.identifier("VolumeId", "vol-", malformed)),
+                       .force = query.boolean("Force")};
+  if (query.has("InstanceId")) {
+    request.instance =
+        InstanceId(query.identifier("InstanceId", "i-", "InvalidInstanceID.Malformed"));
+  }
+  if (query.has("Device")) request.device = query.text("Device");
+  SPOTTER_CHECK_QUERY(session);
+  const auto attachment = Volumes(session.cloud).detach(request);
+  if (!attachment) return tl::unexpected(attachment.error());
+  Xml xml;
+  write_attachment(xml, session.cloud, request.volume, *attachment);
+  return xml;
+}
+
+Answer delete_volume(Session& session) {
+  const VolumeId id(session.query.identifier("VolumeId", "vol-", malformed));
+  SPOTTER_CHECK_QUERY(session);
+  const auto removed = Volumes(session.cloud).remove(id);
+  if (!removed) return tl::unexpected(removed.error());
+  return returned_true();
+}
+
+}  // namespace
+
+void add_volume_operations(Operations& operations) {
+  operations["DescribeVolumes"] = describe_volumes;
+  operations["CreateVolume"] = create_volume;
+  operations["AttachVolume"] = attach_volume;
+  operations["DetachVolume"] = detach_volume;
+  operations["DeleteVolume"] = delete_volume;
+}
+
+}  // namespace spotter::world

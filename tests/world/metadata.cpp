@@ -1,0 +1,261 @@
+#include "tests/world/metadata.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+namespace spotter::world {
+
+namespace {
+
+constexpr Duration renew_before{10 * 60000};  // "at least five minutes prior to the expiration"
+
+Reply plain(int status, std::string body) {
+  return {.status = status, .body = std::move(body), .content_type = "text/plain"};
+}
+
+Reply html(int status, const std::string& title) {
+  return {.status = status,
+          .body =
+              "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>\n"
+              "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML 1.0 Transitional//EN\"\n"
+              "\t\"http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd\">\n"
+              "<html xmlns=\"http://www.w3.org/1999/xhtml\" xml:lang=\"en\" lang=\"en\">\n"
+              " <head>\n  <title>" +
+              std::to_string(status) + " - " + title + "</title>\n </head>\n <body>\n  <h1>" +
+              std::to_string(status) + " - " + title + "</h1>\n </body>\n</html>\n",
+          .content_type = "text/html"};
+}
+
+std::string header(const MetadataRequest& request, const char* name) {
+  const auto found = request.headers.find(name);
+  return found == request.headers.end() ? "" : found->second;
+}
+
+std::optional<MetadataFault> fault_of(const Cloud& cloud, const InstanceId& id) {
+  for (const InstanceId& key : {id, InstanceId{}}) {
+    const auto found = cloud.metadata_faults.find(key);
+    if (found != cloud.metadata_faults.end() && cloud.now < found->second.until) {
+      return found->second;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view name(InterruptionAction action) {
+  constexpr std::string_view names[] = {"terminate", "stop", "hibernate"};
+  return names[static_cast<std::size_t>(action)];
+}
+
+std::string dashed(std::string address) {
+  std::replace(address.begin(), address.end(), '.', '-');
+  return address;
+}
+
+}  // namespace
+
+Reply World::metadata(const InstanceId& instance, const MetadataRequest& request, Time now) {
+  enter(now);
+  Reply reply = Metadata(cloud_, instance).answer(request);
+  reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
+  reply.headers["Server"] = "EC2ws";
+  return reply;
+}
+
+Reply Metadata::answer(const MetadataRequest& request) {
+  const Instance* instance = cloud_.instances.find(id_);
+  if (!instance || !instance->started) return {.drop = true};
+  const auto fault = fault_of(cloud_, id_);
+  const std::string mode = fault ? fault->mode : "";
+  const bool is_token = request.path == "/latest/api/token";
+  if (mode == "down") return {.drop = true};
+  if (mode == "403") return html(403, "Forbidden");
+  if (mode == "429") return html(429, "Too Many Requests");
+  if (mode == "500") return html(500, "Internal Server Error");
+  if (mode == "empty") return plain(200, "");
+  if (mode == "garbage") return plain(200, "\x7f{[\"<<<\x01");
+  if (mode == "401" && !is_token) return html(401, "Unauthorized");
+  Reply reply;
+  if (is_token) {
+    reply = token(request);
+  } else if (!has_valid_token(request)) {
+    reply = html(401, "Unauthorized");
+  } else if (request.method != "GET") {
+    reply = html(405, "Method Not Allowed");
+  } else {
+    reply = get(request.path);
+  }
+  if (mode == "slow") reply.delay = fault->delay;
+  if (mode == "half") reply.body.resize(reply.body.size() / 2);
+  return reply;
+}
+
+// "PUT requests with an X-Forwarded-For header are rejected"; TTL 1 s to 6 h. 400: "missing or
+// invalid parameters" (instancedata-data-retrieval.html)
+Reply Metadata::token(const MetadataRequest& request) {
+  if (request.method != "PUT") return html(405, "Method Not Allowed");
+  if (request.headers.count("x-forwarded-for")) return html(403, "Forbidden");
+  const std::string text = header(request, "x-aws-ec2-metadata-token-ttl-seconds");
+  int seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || seconds < 1 || seconds > 21600) {
+    return html(400, "Bad Request");
+  }
+  const std::string made = "AQAEA" + cloud_.random.hex(47) + "==";
+  cloud_.metadata_tokens[made] = {id_, cloud_.now + Duration{seconds * 1000LL}};
+  Reply reply = plain(200, made);
+  reply.headers["X-Aws-Ec2-Metadata-Token-Ttl-Seconds"] = text;
+  return reply;
+}
+
+bool Metadata::has_valid_token(const MetadataRequest& request) const {
+  const auto found = cloud_.metadata_tokens.find(header(request, "x-aws-ec2-metadata-token"));
+  return found != cloud_.metadata_tokens.end() && found->second.instance == id_ &&
+         cloud_.now < found->second.expires;
+}
+
+// A document, else the listing of a directory (names one a line, directories with a slash), else
+// 404.
+Reply Metadata::get(const std::string& path) {
+  if (path == "/" || path.empty()) return plain(200, "latest");
+  constexpr std::string_view root = "/latest";
+  if (path.rfind(root, 0) != 0) return html(404, "Not Found");
+  std::string wanted = path.substr(root.size());
+  wanted.erase(0, wanted.find_first_not_of('/'));
+  const auto all = documents();
+  const auto found = all.find(wanted);
+  if (found != all.end()) return plain(200, found->second);
+  if (!wanted.empty() && wanted.back() != '/') wanted += '/';
+  std::string listing, last;
+  for (auto it = all.lower_bound(wanted); it != all.end() && it->first.rfind(wanted, 0) == 0;
+       ++it) {
+    const std::size_t slash = it->first.find('/', wanted.size());
+    const std::string entry = it->first.substr(
+        wanted.size(), slash == std::string::npos ? slash : slash + 1 - wanted.size());
+    if (entry == last) continue;
+    listing += (listing.empty() ? "" : "\n") + entry;
+    last = entry;
+  }
+  return listing.empty() ? html(404, "Not Found") : plain(200, listing);
+}
+
+std::map<std::string, std::string> Metadata::documents() {
+  const Instance& instance = *cloud_.instances.find(id_);
+  const std::string region = cloud_.settings.region.str();
+  const std::string host = "ip-" + dashed(instance.address) + '.' + region + ".compute.internal";
+  const std::string& role = cloud_.settings.role;
+  std::map<std::string, std::string> below = {
+      {"ami-id", instance.image},
+      {"ami-launch-index", "0"},
+      {"hostname", host},
+      {"local-hostname", host},
+      {"instance-id", instance.id.str()},
+      {"instance-type", instance.type.str()},
+      {"instance-life-cycle", instance.spot_request.empty() ? "on-demand" : "spot"},
+      {"local-ipv4", instance.address},
+      {"placement/availability-zone", instance.zone.str()},
+      {"placement/region", region},
+      {"events/maintenance/scheduled", "[]"},
+      {"events/maintenance/history", "[]"},
+      {"services/domain", "amazonaws.com"},
+      {"services/partition", "aws"},
+      {"iam/info", nlohmann::json{{"Code", "Success"},
+                                  {"LastUpdated", metadata_time(cloud_.wall(instance.launched))},
+                                  {"InstanceProfileArn", "arn:aws:iam::" + cloud_.settings.account +
+                                                             ":instance-profile/" + role},
+                                  {"InstanceProfileId", "AIPAEMULATOR000000000"}}
+                       .dump(2)},
+      {"iam/security-credentials/" + role, credential_document()}};
+  add_spot(instance, below);
+  if (instance.tags.count("aws:autoscaling:groupName")) {
+    below["autoscaling/target-lifecycle-state"] = instance.notice ? "Terminated" : "InService";
+  }
+  if (instance.metadata_tags) {
+    // Keys with a slash or a blank cannot be instance tags in IMDS (work-with-tags-in-IMDS.html).
+    for (const auto& [key, value] : instance.tags) {
+      if (key.find_first_of("/ ") == std::string::npos) below["tags/instance/" + key] = value;
+    }
+  }
+  std::map<std::string, std::string> all;
+  for (auto& [path, text] : below) all["meta-data/" + path] = std::move(text);
+  all["dynamic/instance-identity/document"] = identity_document(instance);
+  if (!instance.user_data.empty()) all["user-data"] = instance.user_data;
+  return all;
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html:
+// instance-action for all three actions, termination-time (kept for compatibility) only when it
+// will be terminated.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
+void Metadata::add_spot(const Instance& instance,
+                        std::map<std::string, std::string>& documents) const {
+  if (instance.notice) {
+    const std::string time = metadata_time(cloud_.wall(instance.notice->deadline));
+    documents["spot/instance-action"] = "{\"action\": \"" +
+                                        std::string(name(instance.notice->action)) +
+                                        "\", \"time\": \"" + time + "\"}";
+    if (instance.notice->action == InterruptionAction::Terminate) {
+      documents["spot/termination-time"] = time;
+    }
+  }
+  if (instance.rebalance) {
+    documents["events/recommendations/rebalance"] =
+        "{\"noticeTime\": \"" + metadata_time(cloud_.wall(*instance.rebalance)) + "\"}";
+  }
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-identity-documents.html
+std::string Metadata::identity_document(const Instance& instance) const {
+  return nlohmann::json{{"accountId", cloud_.settings.account},
+                        {"architecture", "x86_64"},
+                        {"availabilityZone", instance.zone.str()},
+                        {"billingProducts", nullptr},
+                        {"devpayProductCodes", nullptr},
+                        {"marketplaceProductCodes", nullptr},
+                        {"imageId", instance.image},
+                        {"instanceId", instance.id.str()},
+                        {"instanceType", instance.type.str()},
+                        {"kernelId", nullptr},
+                        {"pendingTime", metadata_time(cloud_.wall(instance.launched))},
+                        {"privateIp", instance.address},
+                        {"ramdiskId", nullptr},
+                        {"region", cloud_.settings.region.str()},
+                        {"version", "2017-09-30"}}
+      .dump(2);
+}
+
+Credential Metadata::credential() {
+  for (auto it = cloud_.credentials.begin(); it != cloud_.credentials.end();) {
+    const Credential& have = it->second;
+    if (have.expires && *have.expires <= cloud_.now) {
+      it = cloud_.credentials.erase(it);
+      continue;
+    }
+    if (have.caller == id_.str() && *have.expires - cloud_.now > renew_before) return have;
+    ++it;
+  }
+  std::string key = "ASIA" + cloud_.random.hex(16);
+  std::transform(key.begin(), key.end(), key.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  return cloud_.credentials[key] = {.access_key = key,
+                                    .secret = cloud_.random.hex(40),
+                                    .session_token = "IQoJb3JpZ2luX2Vj" + cloud_.random.hex(120),
+                                    .caller = id_.str(),
+                                    .expires = cloud_.now + cloud_.settings.credentials_lifetime};
+}
+
+std::string Metadata::credential_document() {
+  const Credential it = credential();
+  const Time issued = *it.expires - cloud_.settings.credentials_lifetime;
+  return nlohmann::json{{"Code", "Success"},
+                        {"LastUpdated", metadata_time(cloud_.wall(issued))},
+                        {"Type", "AWS-HMAC"},
+                        {"AccessKeyId", it.access_key},
+                        {"SecretAccessKey", it.secret},
+                        {"Token", it.session_token},
+                        {"Expiration", metadata_time(cloud_.wall(*it.expires))}}
+      .dump(2);
+}
+
+}  // namespace spotter::world
