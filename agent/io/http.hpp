@@ -25,6 +25,9 @@ struct HttpRequest {
   std::chrono::milliseconds connect_timeout{3'000};
   std::chrono::milliseconds timeout{30'000};      // the whole exchange, the connect included
   std::size_t response_limit = 8u * 1024 * 1024;  // a longer body ends as TooLarge
+  // libcurl sends a request a second time by itself when a reused connection turns out to be dead.
+  // True: a connection of its own, so that what must not happen twice does not.
+  bool fresh_connection = false;
   bool use_proxy = true;  // false: ignores http_proxy & co (link-local services)
 };
 
@@ -61,7 +64,8 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   // Any status is a response; an HttpError means that there is none. Cancelling the coroutine (any
-  // cancellation type) drops the transfer and its connection and yields Cancelled.
+  // cancellation type that it lets through) drops the transfer and its connection and yields
+  // Cancelled.
   asio::awaitable<HttpResult> send(HttpRequest request);
 
  private:

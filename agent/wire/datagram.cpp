@@ -1,0 +1,80 @@
+#include "agent/wire/datagram.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace spotter::wire {
+namespace {
+
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> decimal(std::string_view text) {
+  double value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (!std::isfinite(value)) return std::nullopt;  // a diverged loss is no figure to show
+  return value;
+}
+
+// Fields that make one value only together, until the whole datagram is read.
+struct Parts {
+  std::optional<std::uint64_t> step;
+  Progress progress;
+  std::optional<std::string> checkpoint_path;
+  std::optional<std::uint64_t> checkpoint_step;
+};
+
+void take_progress(std::string_view key, std::string_view value, Parts& parts) {
+  if (key == "X_SPOTTER_STEP") parts.step = whole_number(value);
+  if (key == "X_SPOTTER_STEPS_TOTAL") parts.progress.steps_total = whole_number(value);
+  if (key == "X_SPOTTER_EPOCH") parts.progress.epoch = whole_number(value);
+  if (key == "X_SPOTTER_EPOCHS_TOTAL") parts.progress.epochs_total = whole_number(value);
+  if (key == "X_SPOTTER_LOSS") parts.progress.loss = decimal(value);
+  if (key == "X_SPOTTER_ACCURACY") parts.progress.accuracy = decimal(value);
+}
+
+void take(std::string_view key, std::string_view value, TrainerMessage& message, Parts& parts) {
+  if (key == "READY") message.ready = value == "1";
+  if (key == "WATCHDOG") message.watchdog = value == "1";
+  if (key == "STATUS") message.status = std::string(value.substr(0, longest_status_text));
+  if (key == "X_SPOTTER_FINISHED") message.finished = value == "1";
+  if (key == "X_SPOTTER_RESUMED_STEP") message.resumed_step = whole_number(value);
+  if (key == "X_SPOTTER_CHECKPOINT") parts.checkpoint_path = std::string(value);
+  if (key == "X_SPOTTER_CHECKPOINT_STEP") parts.checkpoint_step = whole_number(value);
+  take_progress(key, value, parts);
+}
+
+}  // namespace
+
+Result<TrainerMessage> parse_datagram(std::string_view bytes) {
+  if (bytes.size() > longest_datagram) return failure("the trainer's datagram is too long");
+  if (bytes.find('\0') != std::string_view::npos) {
+    return failure("the trainer's datagram contains a NUL");
+  }
+  TrainerMessage message;
+  Parts parts;
+  while (!bytes.empty()) {
+    const auto end = std::min(bytes.find('\n'), bytes.size());
+    const std::string_view line = bytes.substr(0, end);
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    const auto equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    take(line.substr(0, equals), line.substr(equals + 1), message, parts);
+  }
+  if (parts.step) {
+    parts.progress.step = *parts.step;
+    message.progress = parts.progress;
+  }
+  if (parts.checkpoint_path && parts.checkpoint_path->starts_with('/') && parts.checkpoint_step) {
+    message.checkpoint = DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step};
+  }
+  return message;
+}
+
+}  // namespace spotter::wire
