@@ -2,7 +2,6 @@
 // Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -85,7 +84,6 @@ class ImdsClient {
   io::HttpClient& http_;
   ImdsSettings settings_;
   std::string token_;
-  std::string role_;
 };
 
 }  // namespace spotter::sense

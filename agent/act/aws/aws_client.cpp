@@ -1,0 +1,214 @@
+#include "agent/act/aws/aws_client.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "agent/act/aws/signature.hpp"
+#include "agent/wire/ssm.hpp"
+
+namespace spotter::act {
+namespace {
+
+using wire::ErrorClass;
+using wire::Repeatable;
+using Kind = CallError::Kind;
+using Steady = std::chrono::steady_clock;
+
+// One attempt of a call that may be repeated: leaves time for another within a deadline of 30 s.
+constexpr Duration longest_attempt{12'000};
+// AWS accepts five minutes; what is less is the network's.
+constexpr std::chrono::seconds tolerated_skew{60};
+
+wire::WallTime system_time() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+CallError from_http(const io::HttpError& error) {
+  switch (error.kind) {
+    case io::HttpError::Kind::NotSent:
+      return {.kind = Kind::NotSent, .message = error.message};
+    case io::HttpError::Kind::Security:
+      return {.kind = Kind::Permission, .message = error.message};
+    case io::HttpError::Kind::TooLarge:
+      return {.kind = Kind::Unreadable, .message = error.message};
+    case io::HttpError::Kind::Cancelled:
+      return {.kind = Kind::Cancelled, .message = error.message};
+    case io::HttpError::Kind::Timeout:
+    case io::HttpError::Kind::Broken:
+      break;
+  }
+  return {.kind = Kind::Transient, .message = error.message};
+}
+
+Kind kind_of(ErrorClass what) {
+  switch (what) {
+    case ErrorClass::Throttled:
+      return Kind::Throttled;
+    case ErrorClass::Transient:
+      return Kind::Transient;
+    case ErrorClass::ExpiredCredentials:
+      return Kind::ExpiredCredentials;
+    case ErrorClass::NotFound:
+      return Kind::NotFound;
+    case ErrorClass::ClockSkew:  // and the service's time did not help
+    case ErrorClass::Permission:
+      return Kind::Permission;
+    case ErrorClass::DryRun:
+      return Kind::DryRun;
+    case ErrorClass::Other:
+      break;
+  }
+  return Kind::Other;
+}
+
+CallError from_response(const io::HttpResponse& response) {
+  wire::AwsError error = wire::parse_error(response.body);
+  return {.kind = kind_of(wire::classify(response.status, error.code)),
+          .code = std::move(error.code),
+          .message = std::move(error.message),
+          .request_id = std::move(error.request_id),
+          .status = response.status};
+}
+
+// AWS may have done what was asked, and did not say.
+bool may_be_done(const CallError& error) {
+  return error.kind == Kind::Transient || error.kind == Kind::Cancelled ||
+         error.kind == Kind::Unreadable;
+}
+
+// AWS answered, and its answer holds for the earlier attempts of the same call, too.
+bool settles(const CallError& error) {
+  return error.kind == Kind::Other || error.kind == Kind::NotFound || error.kind == Kind::DryRun;
+}
+
+bool worth_retrying(const CallError& error, Repeatable repeatable) {
+  if (error.kind == Kind::NotSent || error.kind == Kind::Throttled) return true;
+  return error.kind == Kind::Transient && repeatable != Repeatable::No;
+}
+
+}  // namespace
+
+CallError unreadable(const Error& error, Repeatable repeatable) {
+  return {.kind = repeatable == Repeatable::Read ? Kind::Unreadable : Kind::Unknown,
+          .message = error.message,
+          .status = 200,
+          .attempts = 1};
+}
+
+AwsClient::AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSettings settings)
+    : http_(http),
+      credentials_(credentials),
+      settings_(std::move(settings)),
+      backoff_(settings_.seed) {
+  if (!settings_.clock) settings_.clock = system_time;
+}
+
+wire::WallTime AwsClient::now() const { return settings_.clock() + skew_; }
+
+asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Duration deadline) {
+  SignedCall call{.service = query.service, .request = {}, .repeatable = query.repeatable};
+  call.request.method = "POST";
+  call.request.url = endpoint(settings_.environment, query.service, settings_.region) + "/";
+  call.request.headers.emplace_back("Content-Type",
+                                    "application/x-www-form-urlencoded; charset=utf-8");
+  call.request.body = wire::form_body(query);
+  call.request.fresh_connection = query.repeatable == Repeatable::No;
+  auto pending = perform(std::move(call), deadline);
+  co_return co_await std::move(pending);
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::ssm_parameter(std::string name,
+                                                                  Duration deadline) {
+  SignedCall call{.service = "ssm", .request = {}, .repeatable = Repeatable::Read};
+  call.request.method = "POST";
+  call.request.url = endpoint(settings_.environment, "ssm", settings_.region) + "/";
+  call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
+  call.request.headers.emplace_back("X-Amz-Target", "AmazonSSM.GetParameter");
+  call.request.body = wire::encode_get_parameter(name);
+  auto pending = perform(std::move(call), deadline);
+  CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return body;
+  auto value = wire::decode_get_parameter(*body);
+  if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
+  co_return std::move(*value);
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Duration deadline) {
+  const auto until = Steady::now() + deadline;
+  bool renewed = false;    // the credentials, or our idea of the time: once
+  bool unsettled = false;  // an earlier attempt may have been carried out
+  int retries = 0;
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (int number = 1;; ++number) {
+    const auto left = std::chrono::ceil<Duration>(until - Steady::now());
+    auto pending = attempt(call, std::max(left, Duration{1}));
+    CallResult<std::string> answer = co_await std::move(pending);
+    if (answer) {
+      bucket_.give_back(retries == 0 ? 1 : RetryBucket::retry_cost);
+      co_return answer;
+    }
+    CallError& error = answer.error();
+    error.attempts = number;
+    unsettled = unsettled || (call.repeatable != Repeatable::Read && may_be_done(error));
+    if (!renewed && renew(error)) {
+      renewed = true;
+      continue;
+    }
+    const int cost = error.kind == Kind::Transient && error.status == 0 ? RetryBucket::timeout_cost
+                                                                        : RetryBucket::retry_cost;
+    const Duration pause = backoff_.delay(settings_.retry, retries);
+    const bool again = worth_retrying(error, call.repeatable) &&
+                       ++retries < settings_.retry.attempts && Steady::now() + pause < until &&
+                       bucket_.take(cost);
+    if (!again) {
+      if (unsettled && !settles(error)) error.kind = Kind::Unknown;
+      co_return answer;
+    }
+    timer.expires_after(pause);
+    auto wait = timer.async_wait(asio::use_awaitable);
+    co_await std::move(wait);
+  }
+}
+
+bool AwsClient::renew(const CallError& error) {
+  if (error.status == 0) return false;
+  const ErrorClass what = wire::classify(error.status, error.code);
+  const bool clock_was_wrong = std::exchange(clock_was_wrong_, false);
+  // EC2 says RequestExpired for both: a clock that is behind, and temporary keys past their end.
+  const bool keys_may_be_old =
+      what == ErrorClass::ExpiredCredentials || error.code == "RequestExpired";
+  if (keys_may_be_old) credentials_.expire();
+  return keys_may_be_old || (what == ErrorClass::ClockSkew && clock_was_wrong);
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::attempt(const SignedCall& call, Duration left) {
+  auto pending_credentials = credentials_.get();
+  Result<wire::Credentials> credentials = co_await std::move(pending_credentials);
+  if (!credentials) {
+    CallError error{.kind = Kind::NoCredentials, .message = credentials.error().message};
+    co_return tl::unexpected(std::move(error));
+  }
+  io::HttpRequest request = call.request;
+  request.timeout = call.repeatable == Repeatable::No ? left : std::min(left, longest_attempt);
+  request.connect_timeout = std::min(request.connect_timeout, request.timeout);
+  const SigningScope scope{call.service, settings_.region.str(), now()};
+  sign(request, *credentials, scope);
+  auto pending = http_.send(std::move(request));
+  io::HttpResult response = co_await std::move(pending);
+  if (!response) co_return tl::unexpected(from_http(response.error()));
+  if (response->status == 200) co_return std::move(response->body);
+  CallError error = from_response(*response);
+  if (wire::classify(error.status, error.code) == ErrorClass::ClockSkew) learn_clock(*response);
+  co_return tl::unexpected(std::move(error));
+}
+
+void AwsClient::learn_clock(const io::HttpResponse& response) {
+  const auto header = response.headers.find("date");
+  if (header == response.headers.end()) return;
+  const auto date = wire::parse_http_date(header->second);
+  if (!date) return;
+  clock_was_wrong_ = std::chrono::abs(*date - now()) > tolerated_skew;
+  if (clock_was_wrong_) skew_ = *date - settings_.clock();
+}
+
+}  // namespace spotter::act

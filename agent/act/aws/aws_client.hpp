@@ -4,8 +4,8 @@
 //   CallResult<wire::Page<wire::Volume>> volumes = co_await std::move(call);
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -85,9 +85,9 @@ class AwsClient {
   const Region& region() const { return settings_.region; }
 
  private:
-  struct Attempt;
   asio::awaitable<CallResult<std::string>> perform(SignedCall call, Duration deadline);
   asio::awaitable<CallResult<std::string>> attempt(const SignedCall& call, Duration left);
+  bool renew(const CallError& error);  // true: worth an immediate second attempt
   void learn_clock(const io::HttpResponse& response);
   wire::WallTime now() const;
 
@@ -97,6 +97,7 @@ class AwsClient {
   Backoff backoff_;
   RetryBucket bucket_;
   std::chrono::seconds skew_{0};  // AWS's clock minus ours
+  bool clock_was_wrong_ = false;  // learnt since the last renew()
 };
 
 CallError unreadable(const Error& error, wire::Repeatable repeatable);
