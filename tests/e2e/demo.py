@@ -1,0 +1,341 @@
+#!/usr/bin/python3
+"""The main job, end to end: a real training that survives two interruptions of its instances.
+
+A world of spotter-emulator with two zones, one volume and a spot fleet of one; real MNIST; the
+first instance is interrupted with notice, the second dies without, the third finishes. Then the
+same training without interruptions, and the comparison of the weights, bit for bit.
+Standard library only. `scripts/demo` builds everything first.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import job as jobs
+import picture
+import volumes
+from emulator import ROOT, Emulator, Failed
+from watch import Watch, steps_of
+
+JOB = "mnist-mlp"
+SEED = 7
+THREADS = 2
+NOTICE_SECONDS = 12  # AWS gives 120; nobody wants to watch that
+
+# The user's own program: the repository's train.sh. The rest comes from job.yaml.
+TRAIN = """#!/bin/sh
+# One log of steps for each start, outside the volume: the demo counts with it.
+instance=${SPOTTER_NOTICE_FILE%/run/notice}
+exec "$SPOTTER_TRAIN" --data "$MNIST" --seed SEED --threads THREADS --batch 128 \\
+  --steps-log "$STEPS/${instance##*/}-$$.log" "$@"
+"""
+
+
+def train_script():
+    return TRAIN.replace("SEED", str(SEED)).replace("THREADS", str(THREADS))
+
+
+class Demo:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.progress = picture.Progress()
+        self.promises = []  # (words, kept)
+        self.facts = {}
+        self.emulator = self.watch = None
+
+    # The pieces
+
+    def promise(self, words, kept):
+        self.promises.append((words, bool(kept)))
+        return kept
+
+    def say(self, text):
+        self.progress.say(self.watch.now() if self.watch else 0.0, text)
+
+    def until(self, what, condition, seconds):
+        """Watches until condition() holds. What happens meanwhile is seen, drawn and remembered."""
+        end = time.monotonic() + seconds
+        while True:
+            self.watch.look()
+            value = condition()
+            if value:
+                return value
+            if time.monotonic() > end:
+                raise Failed(f"waited {seconds} s in vain for: {what}")
+            living = [one for one in self.watch.in_order() if one.alive()]
+            status = living[-1].status if living else {}
+            step, total = status.get("step") or 0, status.get("steps_total") or 0
+            stage = status.get("stage", "waiting for an instance")
+            self.progress.bar(max(0, step) / total if total > 0 else 0,
+                              f"{stage}, step {max(0, step)}, waiting for: {what}")
+            time.sleep(0.1)
+
+    def set_up(self):
+        mode = "user" if self.arguments.user_mode else "auto"
+        self.emulator = Emulator(self.arguments.bin, name="demo", mode=mode,
+                                 seed=self.arguments.seed)
+        place = self.emulator.workplace
+        shutil.copytree(self.arguments.data, place / "mnist", copy_function=shutil.copyfile)
+        (place / "steps").mkdir()
+        (place / "steps").chmod(0o777)  # the trainer's user writes its logs there
+        how = {"root": "as root: loop devices, a real xfs, namespaces, IMDS at 169.254.169.254",
+               "user": "as an ordinary user: volumes are directories, IMDS on loopback"}
+        print(f"The world runs {how.get(self.emulator.mode, self.emulator.mode)}.\n"
+              f"It is in {place}\n", flush=True)
+
+    def job(self):
+        place = self.emulator.workplace
+        revision = jobs.repository(place / "repository", {"train.sh": train_script()})
+        env = {"SPOTTER_TRAIN": str(self.emulator.bin / "spotter-train"),
+               "MNIST": str(place / "mnist"), "STEPS": str(place / "steps"),
+               "OMP_NUM_THREADS": str(THREADS)}
+        command = f"./train.sh --epochs {self.arguments.epochs}"
+        return jobs.document(JOB, place / "repository", revision, command,
+                             trainer={"env": env, "result": "result/weights.bin"},
+                             ebs={"consistency_bound": "1s"})
+
+    def launch(self):
+        emulator, client = self.emulator, self.emulator.ec2
+        self.volume = client.create_volume(emulator.zones[0], jobs.volume_tags(jobs.TAG, JOB))
+        script = jobs.user_data(emulator.bin, jobs.yaml(self.job()))
+        template = client.create_template(JOB, script)
+        self.fleet = client.request_spot_fleet(template, emulator.zones)
+        self.watch = Watch(emulator)
+        self.say(f"volume {self.volume} in {emulator.zones[0]}, fleet {self.fleet} of one")
+
+    # The story
+
+    def number(self, index):
+        return self.until(f"instance {index}", lambda: self.watch.in_order()[index - 1:index],
+                          60)[0]
+
+    def training_until(self, instance, share):
+        """Until the instance is at that share of the job, in the middle of an epoch."""
+        def there():
+            status = instance.status
+            if not instance.alive():
+                raise Failed(f"{instance.id} ended before it should")
+            total, step = status.get("steps_total") or 0, status.get("step") or 0
+            if status.get("stage") != "training" or total <= 0:
+                return False
+            epoch = total / self.arguments.epochs
+            return step >= share * total and 0.2 < step / epoch % 1 < 0.9
+        self.until(f"step {share:.0%} on {instance.id}", there, 120)
+
+    def first(self):
+        one = self.number(1)
+        self.say(f"{one.id} runs in {one.zone}")
+        self.training_until(one, 0.3)
+        self.say(f"notice: {one.id} will be terminated in {NOTICE_SECONDS} s")
+        deadline = self.watch.now() + NOTICE_SECONDS
+        one.marks.append((self.watch.now(), "notice"))
+        self.emulator.interrupt(one.id, NOTICE_SECONDS)
+        try:
+            self.until("the volume to be let go", lambda: one.status.get("released"),
+                       NOTICE_SECONDS)
+            left = deadline - self.watch.now()
+        except Failed:
+            left = 0
+        self.facts["released_seconds_before_deadline"] = round(left, 2)
+        self.promise(f"{one.id} had checkpointed and let go {left:.1f} s before its deadline",
+                     left > 0)
+        self.say(f"{one.id} let go of everything {left:.1f} s before the deadline")
+        self.until(f"the end of {one.id}", lambda: not one.alive(), NOTICE_SECONDS + 10)
+
+    def second(self):
+        one, two = self.watch.in_order()[0], self.number(2)
+        self.say(f"{two.id} runs in {two.zone}")
+        self.promise(f"its successor {two.id} is in another zone ({one.zone}, then {two.zone})",
+                     one.zone != two.zone)
+        self.training_until(two, 0.6)
+        self.say(f"{two.id} resumed at step {two.status.get('resumed_step')}; "
+                 "it is killed without notice")
+        self.emulator.kill(two.id)
+        self.until(f"the end of {two.id}", lambda: not two.alive(), 10)
+
+    def third(self):
+        three = self.number(3)
+        self.say(f"{three.id} runs in {three.zone}")
+        self.until("the fleet to be cancelled", lambda: self.emulator.ec2.fleet_state(
+            self.fleet).startswith("cancelled"), 120)
+        self.until("the instances to be gone", lambda: not self.not_terminated(), 30)
+        self.until("the fleet to be at rest",
+                   lambda: self.emulator.ec2.fleet_state(self.fleet) == "cancelled", 30)
+        self.lasted = self.watch.now()
+        self.say("finished: the fleet is cancelled, its instances are gone")
+
+    def not_terminated(self):
+        return [one.text("instanceId") for one in self.emulator.ec2.instances()
+                if one.text("instanceState/name") != "terminated"]
+
+    # The reckoning
+
+    def judge_steps(self):
+        folder = self.emulator.workplace / "steps"
+        lives = self.watch.in_order()
+        done = [steps_of(folder, one.id) for one in lives]
+        flat = [step for steps in done for step in steps]
+        total = len(set(flat))
+        last = [steps[-1] if steps else 0 for steps in done]
+        resumed = [one.status.get("resumed_step") or 0 for one in lives]
+        first = [steps[0] if steps else 0 for steps in done]
+        self.facts.update(
+            steps_total=total, steps_done=len(flat), steps_repeated=len(flat) - total,
+            steps_repeated_after_notice=max(0, last[0] - (first[1] - 1)),
+            instances=[{"id": one.id, "zone": one.zone, "from_step": first[index],
+                        "to_step": last[index], "seconds": round((one.end or 0) - one.start, 1)}
+                       for index, one in enumerate(lives)])
+        self.promise(f"every step from 1 to {total} was done",
+                     set(flat) == set(range(1, max(flat, default=0) + 1)) and total)
+        self.promise(f"after the notice it went on at the very step ({last[0]}, then {first[1]})",
+                     first[1] == last[0] + 1 and resumed[1] == last[0])
+        newest = lives[1].status.get("checkpoint_step") or 0
+        self.promise(f"after the kill it went on from the newest durable checkpoint, step {newest}"
+                     f" ({last[1] - newest} steps repeated)",
+                     first[2] == resumed[2] + 1 and newest <= resumed[2] <= last[1])
+
+    def judge_world(self):
+        client = self.emulator.ec2
+        kept = [one.text("volumeId") for one in client.volumes()]
+        snapshots = [one.text("snapshotId") for one in client.snapshots()]
+        state = client.fleet_state(self.fleet)
+        alive = self.not_terminated()
+        self.facts.update(
+            fleet_state=state, leaked_volumes=len(kept) - 1, leaked_snapshots=len(snapshots),
+            leaked_instances=len(alive), interruptions=len(self.watch.in_order()) - 1)
+        self.promise("the fleet is cancelled and its instances are terminated",
+                     state == "cancelled" and not alive)
+        self.promise("nothing is left but one volume", len(kept) == 1 and not snapshots)
+        return kept
+
+    def reference(self):
+        """The same training, uninterrupted, with none of Spotter around it."""
+        place = self.emulator.workplace / "reference"
+        place.mkdir()
+        environment = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": str(THREADS),
+                       "SPOTTER_STORAGE": str(place),
+                       "SPOTTER_CHECKPOINTS": str(place / "checkpoints")}
+        script = self.emulator.workplace / "repository" / "train.sh"
+        environment |= {"SPOTTER_TRAIN": str(self.emulator.bin / "spotter-train"),
+                        "MNIST": str(self.emulator.workplace / "mnist"), "STEPS": str(place),
+                        "SPOTTER_NOTICE_FILE": "reference/run/notice"}
+        total = self.facts["steps_total"]
+        with open(place / "output", "wb") as output:
+            trainer = subprocess.Popen([script, "--epochs", str(self.arguments.epochs)],
+                                       env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                                       stderr=output, cwd=place, start_new_session=True)
+        try:
+            while trainer.poll() is None:
+                done = len(steps_of(place, "reference")) if self.progress.live else 0
+                self.progress.bar(done / max(1, total), "the same training without interruptions")
+                time.sleep(0.2)
+        finally:
+            if trainer.poll() is None:
+                os.killpg(trainer.pid, signal.SIGKILL)
+                trainer.wait()
+        self.progress.clear()
+        if trainer.returncode:
+            raise Failed(f"the reference run ended with {trainer.returncode}:\n"
+                         + (place / "output").read_text(errors="replace")[-2000:])
+        return place
+
+    def compare(self, kept):
+        self.emulator.stop()
+        if len(kept) != 1:
+            raise Failed(f"cannot compare: the volumes are {kept}")
+        result = volumes.copy_out(self.emulator, kept[0], "result")
+        metrics = json.loads((result / "metrics.json").read_text())
+        self.facts["final_accuracy"] = metrics.get("accuracy", metrics.get("test_accuracy"))
+        accuracy = self.facts["final_accuracy"]
+        self.promise(f"test accuracy {accuracy:.4f}", accuracy >= self.arguments.least_accuracy)
+        if not self.arguments.verify:
+            self.facts["bit_identical"] = None
+            return
+        self.say("the same training once more, without interruptions")
+        ours = volumes.sha256(result / "weights.bin")
+        theirs = volumes.sha256(self.reference() / "result" / "weights.bin")
+        self.facts.update(weights_sha256=ours, reference_sha256=theirs,
+                          bit_identical=ours == theirs)
+        self.promise(f"the weights are bit for bit those of an uninterrupted run ({ours[:12]})",
+                     ours == theirs)
+
+    def run(self):
+        self.set_up()
+        self.launch()
+        self.first()
+        self.second()
+        self.third()
+        self.judge_steps()
+        self.compare(self.judge_world())
+
+    def draw(self):
+        paper = picture.Paper()
+        width = min(110, shutil.get_terminal_size((100, 24)).columns - 2)
+        now = getattr(self, "lasted", self.watch.now())
+        lines = picture.timeline([one.row(now) for one in self.watch.in_order()], now, width, paper)
+        print("\n" + "\n".join(lines) + "\n\n" + "\n".join(picture.verdicts(self.promises, paper)))
+        if "steps_total" in self.facts:
+            print("\n  steps {steps_total}, done {steps_done}, repeated {steps_repeated}; "
+                  "interruptions {interruptions}; test accuracy {final_accuracy}"
+                  .format(**{"final_accuracy": "?", "interruptions": "?", **self.facts}))
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True,
+                        help="run the uninterrupted training, too, and compare (the default)")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the facts there")
+    parser.add_argument("--keep", action="store_true", help="keep the world's directory")
+    parser.add_argument("--user-mode", action="store_true", help="no loop devices and namespaces")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1, help="of the world, not of the training")
+    parser.add_argument("--least-accuracy", type=float, default=0.9, help=argparse.SUPPRESS)
+    parser.add_argument("--bin", default=str(ROOT / "build/release/bin"), help="the binaries")
+    parser.add_argument("--data", default=str(ROOT / "build/mnist"), help="MNIST's files")
+    return parser.parse_args()
+
+
+def main():
+    # A polite end is handled as a Ctrl-C is: everything is cleaned.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    demo = Demo(arguments())
+    trouble = None
+    try:
+        demo.run()
+    except (Failed, OSError, subprocess.SubprocessError) as failure:
+        trouble = str(failure)
+    except KeyboardInterrupt:
+        trouble = "stopped by the user"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # cleaning up is not to be interrupted
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    demo.progress.clear()
+    if demo.emulator:
+        if demo.watch and demo.watch.instances:
+            demo.draw()
+        if trouble and trouble != "stopped by the user":
+            print(demo.emulator.logs(), file=sys.stderr)
+        remains = demo.emulator.close(keep=demo.arguments.keep)
+        demo.promise("no process, mount or loop device is left behind", not remains)
+        for line in remains:
+            print(f"left behind: {line}", file=sys.stderr)
+    held = not trouble and all(kept for _, kept in demo.promises)
+    facts = {"held": held, "mode": getattr(demo.emulator, "mode", None), "trouble": trouble,
+             "promises": [{"promise": text, "kept": kept} for text, kept in demo.promises],
+             **demo.facts}
+    if demo.arguments.json:
+        demo.arguments.json.write_text(json.dumps(facts, indent=2) + "\n")
+    if trouble:
+        print(f"\nscripts/demo: {trouble}", file=sys.stderr)
+    print("\nEvery promise held." if held else "\nNot every promise held.")
+    return 0 if held else 130 if trouble == "stopped by the user" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,236 @@
+"""One spotter-emulator in a temporary directory: started, asked, stopped, without remains."""
+
+import glob
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import ec2
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARIES = ("spotter", "spotter-emulator", "spotter-train")
+
+
+class Failed(Exception):
+    """A promise that was not kept, in words for a person."""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait(what, condition, seconds, every=0.1):
+    """The first true value of condition(), within the time; `what` names it when it never came."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failed(f"waited {seconds:g} s in vain for: {what}")
+        time.sleep(every)
+
+
+def tail(path, lines=25):
+    try:
+        text = pathlib.Path(path).read_text(errors="replace").splitlines()
+    except OSError as error:
+        return f"({error})"
+    return "\n".join(text[-lines:])
+
+
+class Emulator:
+    """`directory` is the emulator's own; `workplace` around it holds what an image would: bin/."""
+
+    def __init__(self, binaries, name="e2e", mode="auto", zones=("us-west-2a", "us-west-2b"),
+                 seed=1, options=()):
+        parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
+        self.workplace = pathlib.Path(tempfile.mkdtemp(prefix=f"spotter-{name[:8]}-", dir=parent))
+        self.workplace.chmod(0o755)  # the unprivileged trainer has to reach it
+        self.directory = self.workplace / "world"
+        self.zones, self.process, self.mode = list(zones), None, mode
+        try:
+            self.bin = self._install(pathlib.Path(binaries))
+            self._start(["--mode", mode, "--zones", ",".join(zones), "--seed", str(seed),
+                         *options])
+        except BaseException:
+            self.close()
+            raise
+
+    def _install(self, binaries):
+        """Binaries where the unprivileged user may read them, which a build folder may not be."""
+        target = self.workplace / "bin"
+        target.mkdir()
+        for name in BINARIES:
+            if (binaries / name).exists():
+                shutil.copy(binaries / name, target / name)
+        for name in BINARIES[:2]:
+            if not (target / name).exists():
+                raise Failed(f"{binaries / name} is missing: run scripts/build")
+        return target
+
+    def _start(self, arguments):
+        self.directory.mkdir()
+        self.log = self.workplace / "emulator.out"
+        with open(self.log, "wb") as log:
+            # Its own session: a Ctrl-C at the terminal is ours to handle, in order.
+            self.process = subprocess.Popen(
+                [self.bin / "spotter-emulator", "serve", "--directory", self.directory,
+                 "--api", f"127.0.0.1:{free_port()}", "--metadata", f"127.0.0.1:{free_port()}",
+                 *arguments],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        facts = self.directory / "emulator.json"
+
+        def ready():
+            if self.process.poll() is not None:
+                raise Failed(f"spotter-emulator ended with {self.process.returncode}:\n"
+                             + tail(self.log))
+            try:
+                return json.loads(facts.read_text())
+            except (OSError, ValueError):
+                return None
+        found = wait("spotter-emulator to be ready", ready, 20)
+        self.api, self.mode = found["api"], found.get("mode", self.mode)
+        self.ec2 = ec2.Client(self.api)
+
+    # What the emulator is asked to do
+
+    def control(self, *words):
+        done = subprocess.run([self.bin / "spotter-emulator", "--api", self.ec2.endpoint, *words],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+                              check=False)
+        if done.returncode:
+            raise Failed(f"spotter-emulator {' '.join(words)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    def interrupt(self, instance, seconds, action="terminate"):
+        self.control("interrupt", instance, "--in", f"{seconds}s", "--action", action)
+
+    def kill(self, instance):
+        self.control("kill", instance)
+
+    # What an instance shows
+
+    def instance(self, instance):
+        return self.directory / "instances" / instance
+
+    def status(self, instance):
+        """What the agent says of itself, {} before it does."""
+        try:
+            return json.loads((self.instance(instance) / "run" / "status.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def console(self, instance):
+        try:
+            return (self.instance(instance) / "console.log").read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def logs(self, lines=25):
+        """The last words of everybody, for a failure's report."""
+        files = [self.log, self.directory / "emulator.log",
+                 *sorted(glob.glob(f"{self.directory}/instances/*/console.log")),
+                 *sorted(glob.glob(f"{self.directory}/instances/*/run/trainer.log"))]
+        shown = [path for path in files if os.path.exists(path) and os.path.getsize(path)]
+        return "\n".join(f"--- {os.path.relpath(path, self.workplace)}\n{tail(path, lines)}"
+                         for path in shown)
+
+    # The end
+
+    def stop(self):
+        """The world ends: afterwards there are no instances, only the volumes' files."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise Failed("spotter-emulator did not stop within 20 s") from None
+
+    def close(self, keep=False):
+        """Stops everything and returns what was left behind: an empty list, or the test fails."""
+        try:
+            self.stop()
+            remains = []
+        except Failed as failure:
+            remains = [str(failure)]
+        remains += leftovers(self.workplace)
+        sweep(self.workplace)
+        if not keep:
+            shutil.rmtree(self.workplace, ignore_errors=True)
+            if self.workplace.exists():
+                remains.append(f"{self.workplace} could not be removed")
+        return remains
+
+
+def processes(path):
+    """(pid, words) of the processes that have to do with `path`; ourselves left out."""
+    needle, found = os.fsencode(str(path)), []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) in (os.getpid(), os.getppid()):
+            continue
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read()
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                environment = file.read()
+            folder = os.fsencode(os.readlink(f"/proc/{entry}/cwd"))
+        except OSError:
+            continue
+        if needle in words or needle in environment or folder.startswith(needle):
+            found.append((int(entry), words.replace(b"\0", b" ").decode(errors="replace")))
+    return found
+
+
+def mounts(path):
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return [line.split()[4] for line in file if line.split()[4].startswith(f"{path}/")]
+
+
+def loops(path):
+    found = []
+    for file in glob.glob("/sys/block/loop*/loop/backing_file"):
+        try:
+            with open(file, encoding="utf-8") as backing:
+                if backing.read().startswith(f"{path}/"):
+                    found.append("/dev/" + file.split("/")[3])
+        except OSError:
+            pass
+    return found
+
+
+def leftovers(path, patience=3):
+    """What still runs, is mounted or looped below `path`. The kernel gets a moment to let go."""
+    end = time.monotonic() + patience
+    while True:
+        remains = [f"process {pid}: {words}" for pid, words in processes(path)]
+        remains += [f"mount {mount}" for mount in mounts(path)]
+        remains += [f"loop device {loop}" for loop in loops(path)]
+        if not remains or time.monotonic() > end:
+            return remains
+        time.sleep(0.1)
+
+
+def sweep(path):
+    """Removes those remains, each by its own name: a failed test must not disturb the next."""
+    for pid, _ in processes(path):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    for mount in reversed(mounts(path)):
+        subprocess.run(["umount", mount], check=False, capture_output=True)
+    for loop in loops(path):
+        subprocess.run(["losetup", "--detach", loop], check=False, capture_output=True)

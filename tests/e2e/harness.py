@@ -1,0 +1,142 @@
+"""What every story shares: an emulator, a job with a small trainer, waiting, and a clean end."""
+
+import os
+import pathlib
+import re
+import signal
+import sys
+import unittest
+
+import job as jobs
+from emulator import ROOT, Emulator, Failed, processes, wait
+
+BINARIES = os.environ.get("SPOTTER_BIN") or str(ROOT / "build/release/bin")
+MODE = os.environ.get("SPOTTER_E2E_MODE", "auto")
+TRAINER = pathlib.Path(__file__).with_name("fake_trainer.py")
+
+
+class Story(unittest.TestCase):
+    """One world a test. Subclasses call launch() and then tell what must happen."""
+
+    job_name = "story"
+    emulator_options = ()
+
+    def setUp(self):
+        self.world = Emulator(BINARIES, name="story", mode=MODE, options=self.emulator_options)
+        self.ec2 = self.world.ec2
+        self.addCleanup(self._end)
+        self.zone = self.world.zones[0]
+        self.repository = self.world.workplace / "repository"
+        self.revision = jobs.repository(self.repository, {"train.py": TRAINER.read_text()})
+
+    def _end(self):
+        outcome = self._outcome
+        errors = [error for _, error in getattr(outcome, "errors", []) if error]
+        if errors or (outcome.result and outcome.result.failures + outcome.result.errors):
+            print(self.world.logs(), file=sys.stderr)
+        remains = self.world.close(keep=bool(os.environ.get("SPOTTER_KEEP")))
+        self.assertEqual(remains, [], "left behind")
+
+    # Given
+
+    def root_only(self, reason):
+        if self.world.mode != "root":
+            self.skipTest(f"needs root: {reason}")
+
+    def volume(self, tags=None, zone=None, **more):
+        """A volume as a user makes it, available."""
+        tags = jobs.volume_tags(jobs.TAG, self.job_name) if tags is None else tags
+        volume = self.ec2.create_volume(zone or self.zone, tags, **more)
+        self.wait_volume(volume, "available")
+        return volume
+
+    def job(self, env=None, secrets=None, **more):
+        env = {"STEPS": "30", "PACE": "0.1", **(env or {})}
+        trainer = {"env": env, **({"secrets": secrets} if secrets else {})}
+        return jobs.document(self.job_name, self.repository, self.revision, "./train.py",
+                             trainer=trainer, **more)
+
+    def launch(self, job, restart=True, zones=None, besides=()):
+        """A spot fleet of one whose instance runs this job; gives back the instance's id."""
+        text = job if isinstance(job, str) else jobs.yaml(job)
+        script = jobs.user_data(self.world.bin, text, restart)
+        template = self.ec2.create_template("story", script)
+        self.fleet = self.ec2.request_spot_fleet(template, zones or [self.zone])
+        self.instance = self.wait_instance(besides)
+        return self.instance
+
+    # Then
+
+    def wait_instance(self, besides=(), seconds=30):
+        def running():
+            for instance in self.ec2.instances():
+                name = instance.text("instanceId")
+                if name not in besides and instance.text("instanceState/name") == "running":
+                    return name
+            return None
+        return wait("an instance to run", running, seconds)
+
+    def wait_volume(self, volume, state, seconds=30):
+        return wait(f"{volume} to be {state}", lambda: self.volume_state(volume) == state, seconds)
+
+    def volume_state(self, volume):
+        return next((one.text("status") for one in self.ec2.volumes()
+                     if one.text("volumeId") == volume), "gone")
+
+    def wait_status(self, instance, what, condition, seconds=60):
+        """Until the agent's own account of itself fits; gives that account back."""
+        def fits():
+            status = self.world.status(instance)
+            return status if status and condition(status) else None
+        try:
+            return wait(what, fits, seconds)
+        except Failed as failure:
+            raise Failed(f"{failure}; last status: {self.world.status(instance)}") from None
+
+    def wait_stage(self, instance, stage, seconds=60):
+        return self.wait_status(instance, f"the stage {stage}",
+                                lambda status: status.get("stage") == stage, seconds)
+
+    def wait_console(self, instance, pattern, seconds=60):
+        def said():
+            return re.search(pattern, self.world.console(instance), re.I)
+        return wait(f"the console to say /{pattern}/", said, seconds)
+
+    def everybody(self, instance):
+        return processes(self.world.instance(instance))
+
+    @staticmethod
+    def environment(pid):
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+
+    def agents(self, instance):
+        """Process ids of the instance's agents."""
+        agent = f"{self.world.bin}/spotter agent"
+        return [pid for pid, words in self.everybody(instance) if words.startswith(agent)]
+
+    def kill_agent(self, instance):
+        for pid in self.agents(instance):
+            os.kill(pid, signal.SIGKILL)
+
+    def trainers(self, instance):
+        return [pid for pid, words in self.everybody(instance)
+                if words.startswith("/usr/bin/python3") and "train.py" in words]
+
+    def assert_fleet_untouched(self):
+        self.assertEqual(self.ec2.fleet_state(self.fleet), "active")
+        self.assertEqual(self.ec2.fleet_target(self.fleet), 1)
+
+    def assert_volumes(self, *expected):
+        self.assertEqual(sorted(one.text("volumeId") for one in self.ec2.volumes()),
+                         sorted(expected), "a volume was made or deleted")
+        self.assertEqual(self.ec2.snapshots(), [], "a snapshot was made")
+
+
+def main():
+    """One CTest entry: exit status 77 when every test was skipped, with the reason as last line."""
+    program = unittest.main(module="__main__", exit=False, verbosity=2)
+    result = program.result
+    if result.skipped and len(result.skipped) == result.testsRun:
+        print("skipped: " + "; ".join(reason for _, reason in result.skipped))
+        sys.exit(77)
+    sys.exit(not result.wasSuccessful())

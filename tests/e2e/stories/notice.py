@@ -1,0 +1,40 @@
+"""An interruption notice: the volume is let go before the deadline, whatever the trainer does."""
+
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+from emulator import wait
+
+
+class Notice(harness.Story):
+    def _interrupted(self, behaviour, seconds):
+        volume = self.volume()
+        instance = self.launch(self.job(env={"BEHAVIOUR": behaviour, "STEPS": "100000"}))
+        self.wait_status(instance, "training",
+                         lambda status: status["stage"] == "training" and status.get("step", 0) > 3)
+        began = time.monotonic()
+        self.world.interrupt(instance, seconds)
+        self.wait_status(instance, "released", lambda status: status.get("released"), seconds)
+        self.assertLess(time.monotonic() - began, seconds)
+        wait("the volume to be free", lambda: self.volume_state(volume) == "available", seconds)
+        self.assertEqual(self.trainers(instance), [])
+        self.assert_fleet_untouched()
+        return volume, instance
+
+    def test_a_trainer_that_listens_checkpoints_and_its_successor_goes_on(self):
+        volume, instance = self._interrupted("train", 15)
+        stopped = self.world.status(instance)["checkpoint_step"]
+        other = self.wait_instance(besides=(instance,), seconds=60)
+        status = self.wait_status(other, "training", lambda one: one.get("resumed_step"))
+        self.assertEqual(status["resumed_step"], stopped)
+        self.assertEqual(self.volume_state(volume), "in-use")
+
+    def test_a_trainer_that_ignores_signals_is_killed_in_time(self):
+        self._interrupted("deaf", 15)
+
+
+if __name__ == "__main__":
+    harness.main()

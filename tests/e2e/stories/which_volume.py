@@ -1,0 +1,54 @@
+"""No volume, two volumes, a volume that another instance holds: said clearly, nothing touched."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+
+
+class WhichVolume(harness.Story):
+    def test_no_volume_with_the_tag(self):
+        other = self.volume(tags={"Name": "something-else"})
+        instance = self.launch(self.job())
+        self.wait_stage(instance, "blocked")
+        self.wait_console(instance, "no volume carries the tag", 10)
+        self.assert_volumes(other)
+        self.assert_fleet_untouched()
+
+    def test_it_goes_on_when_the_volume_appears(self):
+        instance = self.launch(self.job(env={"STEPS": "3"}))
+        self.wait_stage(instance, "blocked")
+        self.volume()
+        self.wait_status(instance, "the job to go on", lambda status: status["stage"] in
+                         ("training", "finished"), 60)
+
+    def test_two_volumes_with_the_tag(self):
+        one, two = self.volume(), self.volume()
+        instance = self.launch(self.job())
+        self.wait_stage(instance, "blocked")
+        self.wait_console(instance, "more than one volume", 10)
+        self.assertEqual(self.volume_state(one), "available")
+        self.assertEqual(self.volume_state(two), "available")
+        self.assert_volumes(one, two)
+        self.assert_fleet_untouched()
+
+    def test_a_volume_held_by_another_instance_is_waited_for(self):
+        volume = self.volume()
+        self.world.control("instance", "add", "--zone", self.zone)
+        holder = self.wait_instance()
+        self.ec2.call("AttachVolume", VolumeId=volume, InstanceId=holder, Device="/dev/sdf")
+        self.wait_volume(volume, "in-use")
+        instance = self.launch(self.job(env={"STEPS": "3"}), besides=(holder,))
+        self.wait_console(instance, "attached to another instance")
+        self.assertEqual(self.volume_state(volume), "in-use")
+        self.assert_volumes(volume)
+        self.assert_fleet_untouched()
+        # Not forced: it is let go by its holder, and only then taken.
+        self.ec2.call("DetachVolume", VolumeId=volume)
+        self.wait_status(instance, "the job to go on", lambda status: status["stage"] in
+                         ("training", "finished"), 60)
+
+
+if __name__ == "__main__":
+    harness.main()
