@@ -1,0 +1,105 @@
+#include "agent/act/host/ledger.hpp"
+
+#include <cmath>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "agent/io/files.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t ledger_limit = 64U << 10;
+
+fs::path ledger_path(const fs::path& mount_point) {
+  return mount_point / ".spotter" / "ledger.json";
+}
+
+json to_json(const Ledger& ledger) {
+  return {{"attempts_without_progress", ledger.attempts_without_progress},
+          {"newest_step", ledger.newest_step},
+          {"seconds", ledger.seconds},
+          {"dollars", ledger.dollars},
+          {"starts", ledger.starts},
+          {"failures", ledger.failures},
+          {"done", ledger.done}};
+}
+
+bool read_count(const json& object, const char* name, std::uint64_t& count) {
+  const auto at = object.find(name);
+  if (at == object.end()) return true;
+  if (!at->is_number_unsigned()) return false;
+  count = at->get<std::uint64_t>();
+  return true;
+}
+
+bool read_amount(const json& object, const char* name, double& amount) {
+  const auto at = object.find(name);
+  if (at == object.end()) return true;
+  if (!at->is_number()) return false;
+  amount = at->get<double>();
+  return std::isfinite(amount) && amount >= 0;
+}
+
+// Unknown keys are those of a newer Spotter; a known key of the wrong type is damage.
+std::optional<Ledger> parse(const std::string& text) {
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  Ledger ledger;
+  const auto done = object.find("done");
+  if (done != object.end()) {
+    if (!done->is_boolean()) return std::nullopt;
+    ledger.done = done->get<bool>();
+  }
+  if (!read_count(object, "attempts_without_progress", ledger.attempts_without_progress) ||
+      !read_count(object, "newest_step", ledger.newest_step) ||
+      !read_count(object, "starts", ledger.starts) ||
+      !read_count(object, "failures", ledger.failures) ||
+      !read_amount(object, "seconds", ledger.seconds) ||
+      !read_amount(object, "dollars", ledger.dollars)) {
+    return std::nullopt;
+  }
+  return ledger;
+}
+
+Outcome<LedgerRead> set_aside(const fs::path& path) {
+  const auto aside = path.parent_path() / ("ledger.damaged-" + std::to_string(std::time(nullptr)));
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (error) return fail_errno(error, "cannot move the damaged " + path.string() + " aside");
+  return LedgerRead{{},
+                    path.string() + " was damaged; it was moved to " + aside.string() +
+                        " and counting starts again from zero"};
+}
+
+}  // namespace
+
+Outcome<LedgerRead> read_ledger(const fs::path& mount_point) {
+  const auto path = ledger_path(mount_point);
+  const auto text = io::read_file(path, ledger_limit);
+  if (!text) {
+    if (text.error() == std::errc::no_such_file_or_directory) return LedgerRead{};
+    if (text.error() == std::errc::file_too_large) return set_aside(path);
+    return fail_errno(text.error(), "cannot read " + path.string());
+  }
+  if (const auto ledger = parse(*text)) return LedgerRead{*ledger, {}};
+  return set_aside(path);
+}
+
+Outcome<void> write_ledger(const fs::path& mount_point, const Ledger& ledger) {
+  const auto path = ledger_path(mount_point);
+  std::error_code error;
+  if (!fs::is_directory(path.parent_path(), error)) {
+    return fail("not-mounted",
+                "there is no " + path.parent_path().string() + "; mount the job's volume first");
+  }
+  const auto written = io::atomic_write(path, to_json(ledger).dump() + "\n", 0644);
+  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  return {};
+}
+
+}  // namespace spotter::act::host

@@ -1,0 +1,131 @@
+#include "agent/io/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace spotter::io {
+namespace {
+
+tl::unexpected<std::error_code> last_error() {
+  return tl::unexpected<std::error_code>(std::error_code(errno, std::generic_category()));
+}
+
+// Closes on the way out; close() itself where its result matters.
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  int close() { return ::close(std::exchange(fd_, -1)); }
+
+ private:
+  int fd_;
+};
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+// Removes the temporary file unless it has become the real one; keeps errno.
+class Temporary {
+ public:
+  explicit Temporary(std::string path) : path_(std::move(path)) {}
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() {
+    const int saved = errno;
+    if (!path_.empty()) ::unlink(path_.c_str());
+    errno = saved;
+  }
+  void keep() { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
+std::filesystem::path directory_of(const std::filesystem::path& path) {
+  const auto parent = path.parent_path();
+  return parent.empty() ? std::filesystem::path(".") : parent;
+}
+
+}  // namespace
+
+Expected<void> atomic_write(const std::filesystem::path& path, std::string_view bytes,
+                            mode_t mode) {
+  const auto directory = directory_of(path);
+  std::string name = (directory / (".tmp-" + path.filename().string() + "-XXXXXX")).string();
+  File file(::mkostemp(name.data(), O_CLOEXEC));
+  if (file.get() < 0) return last_error();
+  Temporary temporary(name);
+  if (!write_all(file.get(), bytes)) return last_error();
+  if (::fchmod(file.get(), mode) != 0) return last_error();
+  if (::fsync(file.get()) != 0) return last_error();
+  if (file.close() != 0) return last_error();
+  if (::rename(name.c_str(), path.c_str()) != 0) return last_error();
+  temporary.keep();
+  return fsync_directory(directory);
+}
+
+Expected<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+  // O_NONBLOCK: a FIFO of that name must not hang us.
+  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return last_error();
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return last_error();
+  if (!S_ISREG(status.st_mode)) {
+    return tl::unexpected<std::error_code>(std::make_error_code(std::errc::invalid_argument));
+  }
+  std::string bytes;
+  std::vector<char> buffer(65536);
+  for (;;) {
+    const auto n = ::read(file.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return last_error();
+    if (n == 0) return bytes;
+    if (bytes.size() + static_cast<std::size_t>(n) > limit) {
+      return tl::unexpected<std::error_code>(std::make_error_code(std::errc::file_too_large));
+    }
+    bytes.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+}
+
+Expected<void> fsync_directory(const std::filesystem::path& path) {
+  File directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) return last_error();
+  if (::fsync(directory.get()) != 0) return last_error();
+  return {};
+}
+
+Expected<void> make_directories(const std::filesystem::path& path, mode_t mode) {
+  std::filesystem::path so_far;
+  for (const auto& part : path) {
+    so_far /= part;
+    if (part.empty() || ::mkdir(so_far.c_str(), mode) == 0) continue;
+    const int error = errno;
+    struct stat status {};
+    if (::stat(so_far.c_str(), &status) == 0) {
+      if (S_ISDIR(status.st_mode)) continue;
+      return tl::unexpected<std::error_code>(std::make_error_code(std::errc::not_a_directory));
+    }
+    return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
+  }
+  return {};
+}
+
+}  // namespace spotter::io
