@@ -1,0 +1,131 @@
+#include "tests/world/test_api.hpp"
+
+namespace spotter::world {
+namespace {
+
+struct MetadataService : testing::Test {
+  Reply put_token(const std::string& seconds, Api::Parameters more = {}) {
+    more["x-aws-ec2-metadata-token-ttl-seconds"] = seconds;
+    return api.world.metadata(id, {"PUT", "/latest/api/token", more}, api.now);
+  }
+  Reply get(const std::string& path) {
+    return api.world.metadata(id, {"GET", "/latest/" + path, {{"x-aws-ec2-metadata-token", token}}},
+                              api.now);
+  }
+  Api api;
+  InstanceId id = InstanceId(api.instance("us-west-2b"));
+  std::string token = put_token("60").body;
+};
+
+TEST_F(MetadataService, RefusesVersionOneAndMalformedTokenRequests) {
+  EXPECT_EQ(api.world.metadata(id, {"GET", "/latest/meta-data/instance-id", {}}, api.now).status,
+            401);
+  EXPECT_EQ(put_token("0").status, 400);
+  EXPECT_EQ(put_token("21601").status, 400);
+  EXPECT_EQ(put_token("soon").status, 400);
+  EXPECT_EQ(api.world.metadata(id, {"PUT", "/latest/api/token", {}}, api.now).status, 400);
+  EXPECT_EQ(put_token("60", {{"x-forwarded-for", "10.0.0.1"}}).status, 403);
+  EXPECT_EQ(get("meta-data/instance-id").body, id.view());
+  api.wait(60_s);
+  EXPECT_EQ(get("meta-data/instance-id").status, 401);
+}
+
+TEST_F(MetadataService, ATokenIsOfOneInstanceOnly) {
+  const InstanceId other(api.instance());
+  const MetadataRequest request{
+      "GET", "/latest/meta-data/instance-id", {{"x-aws-ec2-metadata-token", token}}};
+  EXPECT_EQ(api.world.metadata(other, request, api.now).status, 401);
+}
+
+TEST_F(MetadataService, SaysWhoAndWhereTheInstanceIs) {
+  EXPECT_EQ(get("meta-data/placement/availability-zone").body, "us-west-2b");
+  EXPECT_EQ(get("meta-data/placement/").body, "availability-zone\nregion");
+  EXPECT_NE(get("meta-data/").body.find("placement/"), std::string::npos);
+  EXPECT_NE(get("dynamic/instance-identity/document").body.find("\"region\": \"us-west-2\""),
+            std::string::npos);
+  EXPECT_EQ(get("meta-data/events/maintenance/scheduled").body, "[]");
+  const Reply missing = get("meta-data/tags/instance/Name");
+  EXPECT_EQ(missing.status, 404);
+  EXPECT_EQ(missing.content_type, "text/html");
+  EXPECT_EQ(missing.headers.at("Date"), "Thu, 01 Jan 2026 00:00:00 GMT");
+}
+
+TEST_F(MetadataService, ShowsANoticeAtOnceAndForgetsItWhenWithdrawn) {
+  EXPECT_EQ(get("meta-data/spot/instance-action").status, 404);
+  ASSERT_TRUE(api.world.interrupt(id, InterruptionAction::Terminate, 50_s, api.now));
+  EXPECT_EQ(get("meta-data/spot/instance-action").body,
+            "{\"action\": \"terminate\", \"time\": \"2026-01-01T00:00:50Z\"}");
+  EXPECT_EQ(get("meta-data/spot/termination-time").body, "2026-01-01T00:00:50Z");
+  ASSERT_TRUE(api.world.rebalance(id, api.now));
+  EXPECT_EQ(get("meta-data/events/recommendations/rebalance").body,
+            "{\"noticeTime\": \"2026-01-01T00:00:00Z\"}");
+  ASSERT_TRUE(api.world.withdraw(id, api.now));
+  EXPECT_EQ(get("meta-data/spot/instance-action").status, 404);
+  EXPECT_EQ(get("meta-data/events/recommendations/rebalance").status, 404);
+}
+
+TEST_F(MetadataService, IsSilentOnceTheInstanceIsDead) {
+  ASSERT_TRUE(api.world.kill(id, api.now));
+  EXPECT_TRUE(get("meta-data/instance-id").drop);
+}
+
+TEST_F(MetadataService, GivesCredentialsThatTheWorldKnows) {
+  const std::string path = "meta-data/iam/security-credentials/";
+  EXPECT_EQ(get(path).body, "spotter-role");
+  const std::string body = get(path + "spotter-role").body;
+  const std::size_t at = body.find("ASIA");
+  ASSERT_NE(at, std::string::npos);
+  const std::string key = body.substr(at, 20);
+  const auto credential = api.world.credential(key, api.now);
+  ASSERT_TRUE(credential);
+  EXPECT_EQ(credential->caller, id.view());
+  EXPECT_NE(body.find(credential->session_token), std::string::npos);
+  EXPECT_EQ(get(path + "spotter-role").body, body);
+  EXPECT_FALSE(api.world.credential(key, api.now + 7 * 3600_s));
+  EXPECT_EQ(api.world.credential("AKIAEMULATOR00000000", api.now)->secret, "emulator-secret");
+}
+
+TEST_F(MetadataService, FailsInEveryNamedWay) {
+  const std::string whole = get("meta-data/instance-id").body;
+  const auto under = [&](const std::string& mode) {
+    EXPECT_TRUE(api.world.fault("imds", {{"mode", mode}, {"for", "10s"}}, api.now));
+    return get("meta-data/instance-id");
+  };
+  EXPECT_TRUE(under("down").drop);
+  EXPECT_EQ(under("slow").delay, Duration{2000});
+  EXPECT_EQ(under("401").status, 401);
+  EXPECT_EQ(put_token("60").status, 200);
+  EXPECT_EQ(under("429").status, 429);
+  EXPECT_EQ(under("500").status, 500);
+  EXPECT_EQ(under("empty").body, "");
+  EXPECT_NE(under("garbage").body, whole);
+  EXPECT_EQ(under("half").body, whole.substr(0, whole.size() / 2));
+  api.wait(10_s);
+  EXPECT_EQ(get("meta-data/instance-id").body, whole);
+}
+
+TEST(Metadata, ShowsTagsOnlyWhereSwitchedOn) {
+  Settings settings;
+  settings.metadata_tags = true;
+  Api api(settings);
+  api.spot_fleet();
+  api.wait(20_s);
+  const InstanceId id = api.all<InstanceStarted>().at(0).id;
+  const std::string token =
+      api.world
+          .metadata(id,
+                    {"PUT", "/latest/api/token", {{"x-aws-ec2-metadata-token-ttl-seconds", "9"}}},
+                    api.now)
+          .body;
+  const auto get = [&](const std::string& path) {
+    return api.world
+        .metadata(id, {"GET", "/latest/" + path, {{"x-aws-ec2-metadata-token", token}}}, api.now)
+        .body;
+  };
+  EXPECT_EQ(get("meta-data/tags/instance"), "aws:ec2spot:fleet-request-id");
+  EXPECT_EQ(get("meta-data/tags/instance/aws:ec2spot:fleet-request-id").rfind("sfr-", 0), 0u);
+  EXPECT_EQ(get("user-data"), "echo hi");
+}
+
+}  // namespace
+}  // namespace spotter::world
