@@ -1,0 +1,43 @@
+// The control API, /_spotter/... on the API port, JSON. Not for instances: they get 404.
+//   GET  /_spotter/state
+//   POST /_spotter/interrupt  {"instance","action"?,"in_ms"?}     /rebalance /withdraw /kill
+//   {"instance"} POST /_spotter/instance   {"zone","type"?}  -> {"instance","metadata"} POST
+//   /_spotter/fault      {"name", "arguments": {...}}        GET /_spotter/faults POST
+//   /_spotter/stop
+// Errors: 400 or 404 with {"error": "..."}.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+
+#include "tests/emulator/http.hpp"
+#include "tests/emulator/machines.hpp"
+#include "tests/world/world.hpp"
+
+namespace spotter::emulator {
+
+class Control {
+ public:
+  struct Parts {
+    world::World& world;
+    Machines& machines;
+    std::function<Time()> now;
+    std::function<void()> settle;  // lets the host carry out what has happened
+    std::function<void()> stop;
+    std::string mode;
+  };
+  explicit Control(Parts parts) : parts_(std::move(parts)) {}
+
+  HttpResponse answer(const HttpRequest& request);
+
+ private:
+  HttpResponse state();
+  HttpResponse post(std::string_view what, const nlohmann::json& body);
+  HttpResponse add_instance(const nlohmann::json& body);
+  world::Expected<void> change(std::string_view what, const nlohmann::json& body);
+  world::Expected<void> interrupt(const InstanceId& id, const nlohmann::json& body);
+
+  Parts parts_;
+};
+
+}  // namespace spotter::emulator

@@ -1,0 +1,42 @@
+// The emulator's folder DIR: one emulator at a time, and what an earlier one left there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+
+#include "agent/wire/result.hpp"
+
+namespace spotter::emulator {
+
+struct Announcement {       // DIR/emulator.json
+  std::string api;          // http://127.0.0.1:4566
+  std::string metadata;     // 127.0.0.1:1338
+  std::string mode;         // root | user
+  std::string certificate;  // of the API, when it speaks TLS
+  pid_t pid = 0;
+};
+
+class Directory {
+ public:
+  // Makes DIR if need be, takes its lock (released by the kernel however this process ends),
+  // removes the volumes, snapshots, instances and loop devices of an earlier run. Fails when an
+  // emulator serves DIR, or when a loop device there is in use.
+  static Result<Directory> open(const std::filesystem::path& path);
+  Directory(Directory&& other) noexcept;
+  Directory& operator=(Directory&&) = delete;
+  ~Directory();  // takes the announcement away; the rest stays, to be looked at
+
+  const std::filesystem::path& path() const { return path_; }  // absolute
+  Result<void> announce(const Announcement& announcement) const;
+
+ private:
+  Directory(std::filesystem::path path, int lock) : path_(std::move(path)), lock_(lock) {}
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+Result<Announcement> read_announcement(const std::filesystem::path& directory);
+
+}  // namespace spotter::emulator

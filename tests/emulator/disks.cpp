@@ -1,0 +1,131 @@
+#include "tests/emulator/disks.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "tests/emulator/file_copy.hpp"
+
+namespace spotter::emulator {
+namespace fs = std::filesystem;
+
+fs::path device_link(const VolumeId& volume) {
+  std::string serial = volume.str();  // the serial is the volume's id without the dash
+  if (const auto dash = serial.find('-'); dash != std::string::npos) serial.erase(dash, 1);
+  return fs::path("disk/by-id") / ("nvme-Amazon_Elastic_Block_Store_" + serial);
+}
+
+Disks::Disks(fs::path directory, Kind kind) : directory_(std::move(directory)), kind_(kind) {
+  std::error_code ignored;
+  fs::create_directories(directory_ / "volumes", ignored);
+  fs::create_directories(directory_ / "snapshots", ignored);
+}
+
+fs::path Disks::volume_path(const VolumeId& volume) const {
+  return directory_ / "volumes" / volume.str();
+}
+
+fs::path Disks::snapshot_path(const SnapshotId& snapshot) const {
+  return directory_ / "snapshots" / snapshot.str();
+}
+
+Result<void> Disks::make(const VolumeId& volume, const std::optional<SnapshotId>& from,
+                         std::uint64_t gibibytes) {
+  const fs::path path = volume_path(volume);
+  if (from && !fs::exists(snapshot_path(*from)))
+    return failure("volume " + volume.str() + ": its snapshot " + from->str() + " has no content");
+  if (from)
+    if (auto copied = copy_as_of_now(snapshot_path(*from), path); !copied) return copied;
+  std::error_code failed;
+  if (kind_ == Kind::Folders) {
+    fs::create_directory(path, failed);
+  } else {
+    std::ofstream(path, std::ios::app).close();
+    fs::resize_file(path, gibibytes << 30, failed);
+  }
+  if (failed) return failure(path.string() + ": " + failed.message());
+  return {};
+}
+
+Result<void> Disks::remove(const VolumeId& volume) {
+  detach(volume);
+  std::error_code failed;
+  fs::remove_all(volume_path(volume), failed);
+  if (failed) return failure(volume_path(volume).string() + ": " + failed.message());
+  return {};
+}
+
+Result<void> Disks::take_snapshot(const SnapshotId& snapshot, const VolumeId& volume) {
+  if (const auto* attached = device(volume))
+    if (auto synced = attached->sync(); !synced) return synced;
+  return copy_as_of_now(volume_path(volume), snapshot_path(snapshot));
+}
+
+Result<void> Disks::remove_snapshot(const SnapshotId& snapshot) {
+  std::error_code failed;
+  fs::remove_all(snapshot_path(snapshot), failed);
+  if (failed) return failure(snapshot_path(snapshot).string() + ": " + failed.message());
+  return {};
+}
+
+Result<void> Disks::connect(const VolumeId& volume, Attached& attached) {
+  fs::path target = volume_path(volume);
+  if (kind_ == Kind::LoopDevices) {
+    auto device = LoopDevice::attach(target);
+    if (!device) return tl::unexpected(device.error());
+    target = device->path();
+    attached.device = std::move(*device);
+  }
+  std::error_code failed;
+  fs::create_directories(attached.link.parent_path(), failed);
+  fs::remove(attached.link, failed);
+  fs::create_symlink(target, attached.link, failed);
+  if (failed) return failure(attached.link.string() + ": " + failed.message());
+  return {};
+}
+
+Result<void> Disks::attach(const VolumeId& volume, const fs::path& devices) {
+  detach(volume);
+  Attached& attached = attached_[volume];
+  attached.link = devices / device_link(volume);
+  if (still_bound(volume)) return {};
+  releasing_.erase(volume);
+  return connect(volume, attached);
+}
+
+void Disks::detach(const VolumeId& volume) {
+  const auto found = attached_.find(volume);
+  if (found == attached_.end()) return;
+  std::error_code ignored;
+  fs::remove(found->second.link, ignored);
+  if (found->second.device) releasing_[volume] = found->second.device->number();
+  attached_.erase(found);
+}
+
+bool Disks::still_bound(const VolumeId& volume) const {
+  const auto found = releasing_.find(volume);
+  return found != releasing_.end() && backing_file(found->second) == volume_path(volume).string();
+}
+
+bool Disks::settle() {
+  std::erase_if(releasing_, [&](const auto& entry) { return !still_bound(entry.first); });
+  bool waiting = false;
+  for (auto& [volume, attached] : attached_) {
+    if (kind_ == Kind::Folders || attached.device) continue;
+    if (releasing_.contains(volume)) {
+      waiting = true;
+    } else if (auto connected = connect(volume, attached); !connected) {
+      spdlog::error("attach {}: {}", volume.view(), connected.error().message);
+    }
+  }
+  return waiting;
+}
+
+const LoopDevice* Disks::device(const VolumeId& volume) const {
+  const auto found = attached_.find(volume);
+  return found != attached_.end() && found->second.device ? &*found->second.device : nullptr;
+}
+
+}  // namespace spotter::emulator

@@ -1,0 +1,62 @@
+// Volumes and snapshots on this machine, below DIR/volumes and DIR/snapshots. As root a volume is a
+// sparse file behind a loop device, for an ordinary user it is a folder; an attached one shows as
+//   DEVICES/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0
+// the name that udev gives it on Nitro instances:
+// https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/decide/names.hpp"
+#include "agent/wire/result.hpp"
+#include "tests/emulator/loop_device.hpp"
+
+namespace spotter::emulator {
+
+// What a volume shows as below an instance's devices: "disk/by-id/nvme-Amazon_...".
+std::filesystem::path device_link(const VolumeId& volume);
+
+class Disks {
+ public:
+  enum class Kind { LoopDevices, Folders };
+  // REQUIRES: `directory` is an absolute path; its folders volumes/ and snapshots/ are made here.
+  Disks(std::filesystem::path directory, Kind kind);
+
+  Result<void> make(const VolumeId& volume, const std::optional<SnapshotId>& from,
+                    std::uint64_t gibibytes);
+  Result<void> remove(const VolumeId& volume);
+  Result<void> take_snapshot(const SnapshotId& snapshot, const VolumeId& volume);
+  Result<void> remove_snapshot(const SnapshotId& snapshot);
+
+  // The device shows below `devices` at once, or, while an earlier attachment's device is still in
+  // use (a dead instance's mount goes a moment after it), with a later settle().
+  Result<void> attach(const VolumeId& volume, const std::filesystem::path& devices);
+  void detach(const VolumeId& volume);
+  // Carries on with what waits; call again, some milliseconds later, while it answers true.
+  bool settle();
+
+  // The loop device that the volume is attached as, now.
+  const LoopDevice* device(const VolumeId& volume) const;
+  std::filesystem::path volume_path(const VolumeId& volume) const;
+  std::filesystem::path snapshot_path(const SnapshotId& snapshot) const;
+
+ private:
+  struct Attached {
+    std::filesystem::path link;
+    std::optional<LoopDevice> device;  // none: a folder, or it waits
+  };
+
+  Result<void> connect(const VolumeId& volume, Attached& attached);
+  bool still_bound(const VolumeId& volume) const;
+
+  std::filesystem::path directory_;
+  Kind kind_;
+  std::map<VolumeId, Attached> attached_;
+  std::map<VolumeId, int> releasing_;  // loop devices that were let go, until they are free
+};
+
+}  // namespace spotter::emulator

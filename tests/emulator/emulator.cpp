@@ -1,0 +1,227 @@
+#include "tests/emulator/emulator.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <cstdio>
+
+#include "tests/emulator/form.hpp"
+#include "tests/emulator/namespaces.hpp"
+
+namespace spotter::emulator {
+namespace {
+
+std::chrono::nanoseconds boot_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
+}
+
+WallTime wall_clock() {
+  return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+}
+
+world::Settings settings_of(const ServeOptions& options) {
+  world::Settings settings;
+  settings.origin = wall_clock();
+  settings.zones.clear();
+  for (const auto& zone : options.zones) settings.zones.emplace_back(zone);
+  // A zone is its region and one letter: us-west-2a.
+  if (!options.zones.empty())
+    settings.region = Region(options.zones[0].substr(0, options.zones[0].size() - 1));
+  return settings;
+}
+
+MachineSettings machines_of(const ServeOptions& options, const Directory& directory,
+                            bool namespaces) {
+  return {directory.path(), namespaces, options.metadata, options.environment};
+}
+
+Result<bool> choose_namespaces(Mode mode) {
+  if (mode == Mode::User) return false;
+  const bool loops = ::access("/dev/loop-control", R_OK | W_OK) == 0;
+  const bool possible = ::geteuid() == 0 && loops && can_make_namespaces();
+  if (mode == Mode::Root && !possible)
+    return failure(std::string("--mode root needs ") +
+                   (::geteuid() != 0 ? "root"
+                    : !loops         ? "/dev/loop-control (modprobe loop)"
+                                     : "the right to make namespaces (CAP_SYS_ADMIN)"));
+  return possible;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
+  TlsContext tls;
+  if (!options.certificate.empty()) {
+    auto context = server_tls(options.certificate, options.key);
+    if (!context) return tl::unexpected(context.error());
+    tls = *context;
+  }
+  const auto namespaces = choose_namespaces(options.mode);
+  if (!namespaces) return tl::unexpected(namespaces.error());
+  auto directory = Directory::open(options.directory);
+  if (!directory) return tl::unexpected(directory.error());
+  std::unique_ptr<Emulator> emulator(
+      new Emulator(std::move(options), std::move(*directory), *namespaces, std::move(tls)));
+  auto listener = Listener::open(
+      emulator->context_, emulator->options_.api,
+      [raw = emulator.get()](const HttpRequest& request) { return raw->api(request, false); },
+      emulator->tls_);
+  if (!listener) return tl::unexpected(listener.error());
+  emulator->listener_ = std::move(*listener);
+  return emulator;
+}
+
+Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, TlsContext tls)
+    : options_(std::move(options)),
+      directory_(std::move(directory)),
+      namespaces_(namespaces),
+      tls_(std::move(tls)),
+      started_(boot_time()),
+      world_(settings_of(options_), options_.seed),
+      host_(context_, machines_of(options_, directory_, namespaces_),
+            {[this](const auto& id, const auto& request) { return metadata(id, request); },
+             [this](const auto& request) { return api(request, true); }},
+            [this](const VolumeId& volume, bool mounted) {
+              world_.set_mounted(volume, mounted, now());
+              settle();
+            }),
+      control_({world_, host_.machines(), [this] { return now(); }, [this] { settle(); },
+                [this] { boost::asio::post(context_, [this] { context_.stop(); }); },
+                namespaces_ ? "root" : "user"}),
+      timer_(context_),
+      ending_(context_, SIGTERM, SIGINT),
+      children_(context_, SIGCHLD) {}
+
+Time Emulator::now() const {
+  const std::chrono::duration<double, std::milli> real = boot_time() - started_;
+  return Time{Duration{static_cast<Duration::rep>(real.count() * options_.time_scale)}};
+}
+
+// Rounded up: a timer that rings early would find nothing due.
+Duration Emulator::real(Duration of_world) const {
+  const double milliseconds = static_cast<double>(of_world.count()) / options_.time_scale;
+  return Duration{static_cast<Duration::rep>(milliseconds) + 1};
+}
+
+// The host carries out what has happened; what that makes happen (a process that ends) comes next.
+void Emulator::settle() {
+  if (settling_) return;
+  settling_ = true;
+  for (auto due = world_.advance(now()); !due.empty(); due = world_.advance(now()))
+    for (const auto& occurrence : due) host_.perform(occurrence);
+  settling_ = false;
+  const auto next = world_.next();
+  if (!next) return;
+  timer_.expires_after(real(std::max(Duration{0}, *next - now())));
+  timer_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) settle();
+  });
+}
+
+void Emulator::await_child() {
+  children_.async_wait([this](const boost::system::error_code& failed, int) {
+    if (failed) return;
+    reap();
+    await_child();
+  });
+}
+
+// An init that ended by itself was killed by somebody: the instance is dead without a notice.
+void Emulator::reap() {
+  for (pid_t pid = 0; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;) {
+    const auto id = host_.machines().instance_of(pid);
+    if (!id) continue;
+    spdlog::warn("{}: its init is gone", id->view());
+    host_.machines().kill(*id);
+    if (const auto killed = world_.kill(*id, now()); !killed)
+      spdlog::warn("{}: {}", id->view(), killed.error().message);
+  }
+  settle();
+}
+
+Result<void> Emulator::run() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const std::string api = std::string(tls_ ? "https://" : "http://") + listener_->endpoint().str();
+  const std::string mode = namespaces_ ? "root" : "user";
+  // Inside a namespace the API is plain HTTP on 127.0.0.1:4566; outside it is this port.
+  std::error_code ignored;
+  const std::string certificate =
+      tls_ ? std::filesystem::absolute(options_.certificate, ignored).string() : "";
+  if (!namespaces_) host_.machines().add_environment("AWS_ENDPOINT_URL=" + api);
+  if (!namespaces_ && tls_) host_.machines().add_environment("AWS_CA_BUNDLE=" + certificate);
+  auto announced =
+      directory_.announce({api, options_.metadata.str(), mode, certificate, ::getpid()});
+  if (!announced) return announced;
+  ending_.async_wait([this](const boost::system::error_code& failed, int) {
+    if (!failed) context_.stop();
+  });
+  await_child();
+  settle();
+  std::printf("READY api=%s metadata=%s mode=%s pid=%d directory=%s\n", api.c_str(),
+              options_.metadata.str().c_str(), mode.c_str(), ::getpid(), directory_.path().c_str());
+  std::fflush(stdout);
+  context_.run();
+  host_.machines().kill_all();
+  return {};
+}
+
+HttpResponse Emulator::response(world::Reply reply) const {
+  HttpResponse result{reply.status, std::move(reply.body), std::move(reply.content_type)};
+  for (auto& [name, value] : reply.headers) result.headers.emplace_back(name, std::move(value));
+  if (reply.delay.count() > 0) result.delay = real(reply.delay);
+  result.drop = reply.drop;
+  return result;
+}
+
+HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request) {
+  world::MetadataRequest asked{request.method, std::string(request.path()), {}};
+  for (const auto& [name, value] : request.headers) asked.headers.emplace(name, value);
+  auto result = response(world_.metadata(id, asked, now()));
+  settle();
+  return result;
+}
+
+HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
+  if (!request.path().starts_with("/_spotter/")) return ec2(request);
+  if (from_inside) return {404, "the control API is not for instances\n"};
+  return control_.answer(request);
+}
+
+tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& request) {
+  Verification rules{world_.settings().region.str(), "ec2", {wall_clock(), world_.wall(now())}};
+  rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
+    const auto found = world_.credential(access_key, now());
+    if (!found) return std::nullopt;
+    return SigningKey{found->secret, found->session_token, found->caller};
+  };
+  return verify(request, rules);
+}
+
+HttpResponse Emulator::ec2(const HttpRequest& request) {
+  const auto caller = caller_of(request);
+  if (!caller) {
+    const Refusal& why = caller.error();
+    return response(world_.refuse({why.code, why.message, why.status}, now()));
+  }
+  world::Call call{"", {}, *caller};
+  for (auto& [name, value] : parse_form(request.query(), Plus::IsSpace))
+    call.parameters[name] = std::move(value);
+  for (auto& [name, value] : parse_form(request.body, Plus::IsSpace))
+    call.parameters[name] = std::move(value);
+  call.action = call.parameters["Action"];
+  if (call.action == "DetachVolume") host_.watch_mounts();
+  auto result = response(world_.ec2(call, now()));
+  spdlog::info("{} {} -> {}", call.caller, call.action, result.status);
+  settle();
+  return result;
+}
+
+}  // namespace spotter::emulator

@@ -1,0 +1,76 @@
+// The fake AWS over HTTP: the world, its host on this machine, the API port and time itself.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/emulator/control.hpp"
+#include "tests/emulator/directory.hpp"
+#include "tests/emulator/host.hpp"
+#include "tests/emulator/listener.hpp"
+#include "tests/emulator/sigv4.hpp"
+#include "tests/world/world.hpp"
+
+namespace spotter::emulator {
+
+enum class Mode { Automatic, Root, User };
+
+struct ServeOptions {
+  std::filesystem::path directory;
+  Endpoint api{"127.0.0.1", 4566};
+  Endpoint metadata{"127.0.0.1", 1338};
+  std::vector<std::string> zones = {"us-west-2a", "us-west-2b"};
+  Mode mode = Mode::Automatic;
+  std::uint64_t seed = 0;
+  double time_scale = 1;  // the world's seconds in one real second
+  std::string certificate;
+  std::string key;
+  std::vector<std::string> environment;
+};
+
+class Emulator {
+ public:
+  // Throws nothing: what cannot be set up is the answer.
+  static Result<std::unique_ptr<Emulator>> create(ServeOptions options);
+
+  // Until `stop`, SIGTERM or SIGINT; prints one line that begins with READY once it listens.
+  Result<void> run();
+
+ private:
+  Emulator(ServeOptions options, Directory directory, bool namespaces, TlsContext tls);
+
+  Time now() const;
+  Duration real(Duration of_world) const;
+  void settle();
+  void reap();
+  void await_child();
+  tl::expected<std::string, Refusal> caller_of(const HttpRequest& request);
+
+  HttpResponse api(const HttpRequest& request, bool from_inside);
+  HttpResponse ec2(const HttpRequest& request);
+  HttpResponse metadata(const InstanceId& id, const HttpRequest& request);
+  HttpResponse response(world::Reply reply) const;
+
+  ServeOptions options_;
+  Directory directory_;
+  bool namespaces_;
+  TlsContext tls_;
+  boost::asio::io_context context_{1};
+  std::chrono::nanoseconds started_;
+  world::World world_;
+  Host host_;
+  Control control_;
+  bool settling_ = false;
+  boost::asio::steady_timer timer_;
+  boost::asio::signal_set ending_;
+  boost::asio::signal_set children_;
+  std::unique_ptr<Listener> listener_;
+};
+
+}  // namespace spotter::emulator

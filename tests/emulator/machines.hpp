@@ -1,0 +1,91 @@
+// The instances of this machine: their folders, processes and listening sockets.
+//   DIR/instances/i-*/{user-data,console.log,run/,mnt/,devices/}
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/decide/names.hpp"
+#include "agent/wire/result.hpp"
+#include "tests/emulator/init.hpp"
+#include "tests/emulator/listener.hpp"
+#include "tests/world/occurrence.hpp"
+
+namespace spotter::emulator {
+
+struct MachineSettings {
+  std::filesystem::path directory;  // absolute
+  bool namespaces = true;           // root mode
+  Endpoint metadata;                // of the first instance outside namespaces; the next adds one
+  std::vector<std::string>
+      environment;  // NAME=VALUE for every instance, as if baked into its image
+};
+
+class Machines {
+ public:
+  struct Handlers {
+    std::function<HttpResponse(const InstanceId&, const HttpRequest&)> metadata;
+    HttpHandler api;  // as seen from inside an instance
+  };
+  Machines(boost::asio::io_context& context, MachineSettings settings, Handlers handlers);
+  ~Machines();  // kills all
+
+  void add_environment(std::string assignment) {
+    settings_.environment.push_back(std::move(assignment));
+  }
+
+  // A stopped instance comes back to its folder; what lay in its run/ is gone, as with any boot.
+  Result<void> start(const world::InstanceStarted& started);
+  // SIGTERM to every process, as an operating system that shuts down sends it.
+  void shut_down(const InstanceId& id);
+  // Returns when every process of the instance is gone. As root, what its file systems had not
+  // written is lost as in a power cut, unless the instance had been asked to shut down.
+  void kill(const InstanceId& id);
+  void kill_all();
+  // A child of this process ended: the instance whose init it was, if it was one.
+  std::optional<InstanceId> instance_of(pid_t init) const;
+
+  std::filesystem::path folder(const InstanceId& id) const;
+  std::filesystem::path devices(const InstanceId& id) const { return folder(id) / "devices"; }
+  // Where the instance's metadata is: as the instance itself sees it.
+  std::string metadata_endpoint(const InstanceId& id) const;
+  std::optional<pid_t> init_of(const InstanceId& id) const;
+  // While this lives, the instance's processes stand still (user mode: a folder is copied as it
+  // is).
+  std::vector<pid_t> freeze(const InstanceId& id) const;
+  // Where the device numbered "7:0" is mounted in the instance, as paths of its own.
+  std::vector<std::string> mount_points(const InstanceId& id, const std::string& device) const;
+  // Loop devices ("7:0") of this instance, as the disks know them.
+  std::function<std::vector<std::string>(const InstanceId&)> devices_of;
+
+ private:
+  struct Machine {
+    InitProcess init;
+    bool asked_to_shut_down = false;
+    std::vector<std::unique_ptr<Listener>> listeners;
+    std::string endpoint;
+  };
+
+  Result<void> boot(const world::InstanceStarted& started, Machine& machine);
+  Result<void> listen_outside(const InstanceId& id, Machine& machine);
+  Result<void> listen_inside(const InstanceId& id, Machine& machine);
+  Result<void> make_folders(const world::InstanceStarted& started);
+  std::vector<std::string> environment(const InstanceId& id, const Machine& machine) const;
+  void cut_power(const InstanceId& id);
+
+  boost::asio::io_context& context_;
+  MachineSettings settings_;
+  Handlers handlers_;
+  std::map<InstanceId, Machine> machines_;
+  unsigned next_address_ = 0;
+};
+
+}  // namespace spotter::emulator

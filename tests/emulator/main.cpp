@@ -1,0 +1,206 @@
+// spotter-emulator: IMDS and EC2 on this machine. Exit status: 0 done, 1 it failed, 2 misused.
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tests/emulator/client.hpp"
+#include "tests/emulator/duration.hpp"
+#include "tests/emulator/emulator.hpp"
+#include "tests/emulator/init.hpp"
+
+namespace spotter::emulator {
+namespace {
+
+using nlohmann::json;
+
+int complain(const std::string& message, int status = 1) {
+  std::fprintf(stderr, "spotter-emulator: %s\n", message.c_str());
+  return status;
+}
+
+struct Arguments {
+  std::string api;
+  ServeOptions serve;
+  std::string serve_api = "127.0.0.1:4566";
+  std::string serve_metadata = "127.0.0.1:1338";
+  std::string instances = "process";
+  std::string mode = "auto";
+  std::string zone;
+  std::string type = "p3.2xlarge";
+  std::string instance;
+  std::string lead;
+  std::string action = "terminate";
+  std::vector<std::string> fault;
+  bool as_json = false;
+};
+
+int serve(Arguments& arguments) {
+  static const std::map<std::string, Mode> modes = {
+      {"auto", Mode::Automatic}, {"root", Mode::Root}, {"user", Mode::User}};
+  auto& options = arguments.serve;
+  const auto api = parse_endpoint(arguments.serve_api);
+  if (!api) return complain("--api: " + api.error().message, 2);
+  const auto metadata = parse_endpoint(arguments.serve_metadata);
+  if (!metadata) return complain("--metadata: " + metadata.error().message, 2);
+  options.api = *api;
+  options.metadata = *metadata;
+  options.mode = modes.at(arguments.mode);
+  auto emulator = Emulator::create(options);
+  if (!emulator) return complain(emulator.error().message);
+  const std::string log = (options.directory / "emulator.log").string();
+  spdlog::set_default_logger(spdlog::basic_logger_mt("emulator", log));
+  spdlog::flush_on(spdlog::level::info);
+  const auto served = (*emulator)->run();
+  return served ? 0 : complain(served.error().message);
+}
+
+// Prints what `print` makes of the answer.
+template <class Print>
+int ask(const Arguments& arguments, const std::string& what, const std::optional<json>& body,
+        Print print) {
+  const auto client = Client::find(arguments.api);
+  if (!client) return complain(client.error().message, 2);
+  const auto answer = client->call(what, body);
+  if (!answer) return complain(answer.error().message);
+  std::fputs(print(*answer).c_str(), stdout);
+  return 0;
+}
+
+std::string nothing(const json&) { return {}; }
+
+int control_instance(const Arguments& arguments, const std::string& what) {
+  json body = {{"instance", arguments.instance}};
+  if (what == "interrupt") body["action"] = arguments.action;
+  if (!arguments.lead.empty()) {
+    const auto lead = parse_duration(arguments.lead);
+    if (!lead) return complain("--in: " + lead.error().message, 2);
+    body["in_ms"] = lead->count();
+  }
+  return ask(arguments, what, body, nothing);
+}
+
+int add_instance(const Arguments& arguments) {
+  const json body = {{"zone", arguments.zone}, {"type", arguments.type}};
+  return ask(arguments, "instance", body, [](const json& answer) {
+    return answer.value("instance", "") + " " + answer.value("metadata", "") + "\n";
+  });
+}
+
+int inject_fault(const Arguments& arguments) {
+  if (arguments.fault.empty()) {
+    for (const auto& line : world::World::fault_names()) std::printf("%s\n", line.c_str());
+    return 0;
+  }
+  const auto fault = parse_fault(arguments.fault);
+  if (!fault) return complain(fault.error().message, 2);
+  return ask(arguments, "fault", json{{"name", fault->name}, {"arguments", fault->arguments}},
+             nothing);
+}
+
+int show_state(const Arguments& arguments) {
+  return ask(arguments, "state", std::nullopt, [&](const json& state) {
+    return arguments.as_json ? state.dump(2) + "\n" : describe_state(state);
+  });
+}
+
+int stop(const Arguments& arguments) {
+  const auto client = Client::find(arguments.api);
+  if (!client) return complain(client.error().message, 2);
+  const auto stopped = client->stop();
+  return stopped ? 0 : complain(stopped.error().message);
+}
+
+void describe_serve(CLI::App& app, Arguments& to) {
+  auto* command = app.add_subcommand("serve", "Serve until stopped; prints one READY line");
+  command->add_option("--directory", to.serve.directory, "Where disks, instances and logs go")
+      ->required();
+  command->add_option("--api", to.serve_api, "EC2 and control port; port 0: any")
+      ->capture_default_str();
+  command
+      ->add_option("--metadata", to.serve_metadata,
+                   "IMDS of the first identity outside a namespace; the next address is the "
+                   "next one's; port 0: any")
+      ->capture_default_str();
+  command->add_option("--zones", to.serve.zones, "Availability zones, by commas")->delimiter(',');
+  command->add_option("--instances", to.instances, "What an instance is")
+      ->check(CLI::IsMember({"process"}));
+  command->add_option("--mode", to.mode, "root: namespaces and loop devices; user: folders")
+      ->check(CLI::IsMember({"auto", "root", "user"}));
+  command->add_option("--seed", to.serve.seed, "What AWS leaves open is chosen by it");
+  command->add_option("--time-scale", to.serve.time_scale, "Seconds of the world in a real one")
+      ->check(CLI::Range(0.01, 1000.0));
+  command->add_option("--environment", to.serve.environment,
+                      "NAME=VALUE for every instance, as if baked into its image; repeatable");
+  auto* certificate = command->add_option("--tls-certificate", to.serve.certificate,
+                                          "PEM chain: the API port speaks TLS");
+  auto* key = command->add_option("--tls-key", to.serve.key, "PEM private key");
+  certificate->needs(key);
+  key->needs(certificate);
+}
+
+void describe_control(CLI::App& app, Arguments& to) {
+  auto* instance = app.add_subcommand("instance", "Instances")->require_subcommand(1);
+  auto* add = instance->add_subcommand("add",
+                                       "An identity without a process; prints its id and "
+                                       "its metadata endpoint");
+  add->add_option("--zone", to.zone)->required();
+  add->add_option("--type", to.type)->capture_default_str();
+  static constexpr std::pair<const char*, const char*> commands[] = {
+      {"interrupt", "A notice in the instance's metadata now, its end at the deadline"},
+      {"rebalance", "A rebalance recommendation"},
+      {"withdraw", "Takes the notice back"},
+      {"kill", "The end at once, without a notice"}};
+  for (const auto& [name, what] : commands) {
+    auto* command = app.add_subcommand(name, what);
+    command->add_option("instance", to.instance, "i-...")->required();
+    if (std::string_view(name) != "interrupt") continue;
+    command->add_option("--in", to.lead, "How long until the end, as in 120s");
+    command->add_option("--action", to.action)
+        ->check(CLI::IsMember({"terminate", "stop", "hibernate"}))
+        ->capture_default_str();
+  }
+  app.add_subcommand("fault", "Breaks something; without a name, lists what can be broken")
+      ->add_option("fault", to.fault,
+                   "latency ACTION 2s | throttle ACTION 60s | fail ACTION N CODE"
+                   " | imds MODE | capacity ZONE N | NAME KEY=VALUE...");
+  app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);
+  app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
+}
+
+int dispatch(const CLI::App& app, Arguments& arguments) {
+  const std::string command = app.get_subcommands().at(0)->get_name();
+  if (command == "serve") return serve(arguments);
+  if (command == "instance") return add_instance(arguments);
+  if (command == "fault") return inject_fault(arguments);
+  if (command == "state") return show_state(arguments);
+  if (command == "stop") return stop(arguments);
+  return control_instance(arguments, command);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("IMDS, EC2 and spot fleets on this machine", "spotter-emulator");
+  Arguments arguments;
+  app.add_option("--api", arguments.api,
+                 "The emulator to talk to; else SPOTTER_EMULATOR, else ./emulator.json");
+  app.require_subcommand(1);
+  describe_serve(app, arguments);
+  describe_control(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return dispatch(app, arguments);
+}
+
+}  // namespace
+}  // namespace spotter::emulator
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "instance-init")
+    return spotter::emulator::instance_init(argc, argv);
+  return spotter::emulator::run(argc, argv);
+}

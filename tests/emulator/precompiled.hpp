@@ -1,0 +1,19 @@
+// What takes long to compile, once.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+// clang-format off: boost/asio/awaitable.hpp needs <utility> first
+#include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/beast.hpp>
+#include <boost/beast/ssl.hpp>
+// clang-format on
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/world/world.hpp"
