@@ -185,7 +185,11 @@ const NamedFault faults[] = {
 Admission World::admit(const std::string& action, Time now) {
   enter(now);
   Admission admission{.delay = of_action(cloud_.latencies, action).value_or(Duration{0})};
-  if (const auto until = of_action(cloud_.throttled, action); until && cloud_.now < *until) {
+  const auto is_throttled = [&](const std::string& key) {
+    const auto found = cloud_.throttled.find(key);
+    return found != cloud_.throttled.end() && cloud_.now < found->second;
+  };
+  if (is_throttled(action) || is_throttled("*")) {
     admission.error = ApiError{"RequestLimitExceeded", "Request limit exceeded.", 503};
     return admission;
   }

@@ -55,6 +55,17 @@ TEST(Volume, DetachWaitsForTheUnmountUnlessForced) {
   EXPECT_EQ(api.volume_state(id), "available");
 }
 
+TEST(Volume, NeverAppearsOnAMachineThatIsGoingAndIsReleasedWhenItIsGone) {
+  Api api;
+  const std::string holder = api.instance(), id = api.volume();
+  api.raw("AttachVolume", {{"VolumeId", id}, {"InstanceId", holder}, {"Device", "/dev/sdf"}});
+  ASSERT_TRUE(api.world.kill(InstanceId(holder), api.now));
+  api.wait(30_s);
+  EXPECT_TRUE(api.all<DeviceAttached>().empty());
+  EXPECT_TRUE(api.all<DeviceDetached>().empty());
+  EXPECT_EQ(api.volume_state(id), "available");
+}
+
 TEST(Volume, TheSameClientTokenMeansTheSameVolume) {
   Api api;
   Api::Parameters call = {

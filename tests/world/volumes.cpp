@@ -307,6 +307,9 @@ void Volumes::on(const VolumeVanishes& happening) {
 void Volumes::on(const AttachEnds& happening) {
   const Volume* found = cloud_.volumes.find(happening.id);
   if (found->attempt != happening.attempt) return;
+  // No device appears on a machine that is going: the volume is released when it is gone.
+  const Instance& holder = *cloud_.instances.find(found->attachment->instance);
+  if (!is_alive(holder) && holder.state != InstanceState::Stopped) return;
   Volume& volume = change(happening.id);
   volume.attachment->state = AttachmentState::Attached;
   volume.attachment->present = true;

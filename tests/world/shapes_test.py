@@ -1,0 +1,175 @@
+#!/usr/bin/python3
+"""Checks the fake EC2 against botocore: requests are made by its serializer, answers read by its parser,
+and every element of an answer must be one that its service model knows.
+
+usage: shapes_test.py WORLD_QUERY
+"""
+import base64
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import botocore.parsers
+import botocore.serialize
+import botocore.session
+
+MODEL = botocore.session.get_session().get_service_model("ec2")
+SERIALIZER = botocore.serialize.create_serializer("ec2", include_validation=True)
+PARSER = botocore.parsers.create_parser("ec2")
+ZONES = "us-west-2a, us-west-2b"
+
+
+def unknown_elements(element, shape, path):
+    """Paths of the elements below `element` that `shape` has no member for."""
+    if shape.type_name == "list":
+        name = shape.member.serialization.get("name", "item")
+        for child in element:
+            if local(child) != name:
+                yield f"{path}/{local(child)}"
+            else:
+                yield from unknown_elements(child, shape.member, f"{path}/{name}")
+    elif shape.type_name == "structure":
+        members = {m.serialization.get("name", n): m for n, m in shape.members.items()}
+        for child in element:
+            if local(child) in members:
+                yield from unknown_elements(child, members[local(child)], f"{path}/{local(child)}")
+            elif (path, local(child)) != ("", "requestId"):
+                yield f"{path}/{local(child)}"
+
+
+def local(element):
+    return element.tag.rpartition("}")[2]
+
+
+class Client:
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.now = 0
+        self.covered = set()
+
+    def wait(self, seconds):
+        self.now += int(seconds * 1000)
+
+    def __call__(self, action, **arguments):
+        operation = MODEL.operation_model(action)
+        body = SERIALIZER.serialize_to_request(arguments, operation)["body"]
+        question = {"action": action, "parameters": {k: str(v) for k, v in body.items()}, "now": self.now}
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        parsed = PARSER.parse({"status_code": answer["status"], "headers": {},
+                               "body": answer["body"].encode()}, operation.output_shape)
+        assert answer["status"] == 200, f"{action}: {parsed['Error']}"
+        if operation.output_shape is not None:
+            root = ElementTree.fromstring(answer["body"])
+            unknown = list(unknown_elements(root, operation.output_shape, ""))
+            assert not unknown, f"{action}: elements that botocore does not know: {unknown}"
+        self.covered.add(action)
+        return parsed
+
+
+def storage(ask, instance):
+    tags = [{"ResourceType": "volume", "Tags": [{"Key": "Name", "Value": "mnist"}]}]
+    volume = ask("CreateVolume", AvailabilityZone="us-west-2a", Size=8, VolumeType="gp3", Iops=4000,
+                 Encrypted=True, KmsKeyId="alias/mine", TagSpecifications=tags, ClientToken="t")["VolumeId"]
+    ask.wait(10)
+    ask("AttachVolume", VolumeId=volume, InstanceId=instance, Device="/dev/sdf")
+    ask.wait(10)
+    shown = ask("DescribeVolumes", Filters=[{"Name": "tag:Name", "Values": ["mnist"]}])["Volumes"][0]
+    assert shown["Attachments"][0]["State"] == "attached" and shown["Iops"] == 4000, shown
+    assert shown["Tags"] == [{"Key": "Name", "Value": "mnist"}], shown
+    attached = ask("DescribeInstances", InstanceIds=[instance])["Reservations"][0]["Instances"][0]
+    assert attached["BlockDeviceMappings"][0]["Ebs"]["VolumeId"] == volume, attached
+    snapshot = ask("CreateSnapshot", VolumeId=volume, Description="one")["SnapshotId"]
+    ask("CreateTags", Resources=[snapshot], Tags=[{"Key": "spotter:role", "Value": "snapshot"}])
+    assert ask("DescribeTags", Filters=[{"Name": "resource-id", "Values": [snapshot]}])["Tags"]
+    ask.wait(10)
+    shown = ask("DescribeSnapshots", OwnerIds=["self"], SnapshotIds=[snapshot])["Snapshots"][0]
+    assert shown["State"] == "completed" and shown["VolumeSize"] == 8, shown
+    ask("DeleteTags", Resources=[snapshot], Tags=[{"Key": "spotter:role"}])
+    ask("DetachVolume", VolumeId=volume, InstanceId=instance, Force=True)
+    ask.wait(10)
+    ask("DeleteVolume", VolumeId=volume)
+    ask("DeleteSnapshot", SnapshotId=snapshot)
+
+
+def spot_fleet(ask):
+    specification = {
+        "ImageId": "ami-1a2b3c4d", "KeyName": "mine", "InstanceType": "p3.2xlarge", "SpotPrice": "1.00",
+        "SecurityGroups": [{"GroupId": "sg-1"}], "IamInstanceProfile": {"Arn": "arn:aws:iam::1:instance-profile/x"},
+        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 75, "VolumeType": "gp2"}}],
+        "Placement": {"AvailabilityZone": ZONES}, "UserData": base64.b64encode(b"#!/bin/sh\n").decode(),
+        "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "job", "Value": "mnist"}]}]}
+    config = {
+        "TargetCapacity": 2, "IamFleetRole": "arn:aws:iam::1:role/fleet", "AllocationStrategy": "diversified",
+        "Type": "maintain", "TerminateInstancesWithExpiration": True, "LaunchSpecifications": [specification],
+        "ValidUntil": "2027-01-01T00:00:00Z"}
+    fleet = ask("RequestSpotFleet", SpotFleetRequestConfig=config)["SpotFleetRequestId"]
+    start = "2025-12-31T00:00:00Z"
+    ask.wait(20)
+    shown = ask("DescribeSpotFleetRequests", SpotFleetRequestIds=[fleet])["SpotFleetRequestConfigs"][0]
+    echoed = shown["SpotFleetRequestConfig"]["LaunchSpecifications"][0]
+    assert echoed == specification, echoed
+    assert shown["SpotFleetRequestState"] == "active" and shown["ActivityStatus"] == "fulfilled", shown
+    active = ask("DescribeSpotFleetInstances", SpotFleetRequestId=fleet)["ActiveInstances"]
+    requests = ask("DescribeSpotInstanceRequests", SpotInstanceRequestIds=[active[0]["SpotInstanceRequestId"]])
+    assert requests["SpotInstanceRequests"][0]["Status"]["Code"] == "fulfilled", requests
+    assert ask("ModifySpotFleetRequest", SpotFleetRequestId=fleet, TargetCapacity=1)["Return"]
+    ask.wait(20)
+    assert ask("DescribeSpotFleetRequestHistory", SpotFleetRequestId=fleet, StartTime=start)["HistoryRecords"]
+    done = ask("CancelSpotFleetRequests", SpotFleetRequestIds=[fleet, "sfr-x"], TerminateInstances=True)
+    assert len(done["SuccessfulFleetRequests"]) == len(done["UnsuccessfulFleetRequests"]) == 1, done
+
+
+def ec2_fleet(ask):
+    data = {"ImageId": "ami-1", "InstanceType": "g5.xlarge", "UserData": base64.b64encode(b"hi").decode(),
+            "Placement": {"AvailabilityZone": "us-west-2a"}, "IamInstanceProfile": {"Name": "spotter"},
+            "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": {"MaxPrice": "1"}},
+            "MetadataOptions": {"InstanceMetadataTags": "enabled"},
+            "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "job", "Value": "m"}]}]}
+    ask("CreateLaunchTemplate", LaunchTemplateName="trainer", LaunchTemplateData=data)
+    assert ask("DescribeLaunchTemplates", LaunchTemplateNames=["trainer"])["LaunchTemplates"]
+    versions = ask("DescribeLaunchTemplateVersions", LaunchTemplateName="trainer", Versions=["$Latest"])
+    assert versions["LaunchTemplateVersions"][0]["LaunchTemplateData"] == data, versions
+    config = {"LaunchTemplateSpecification": {"LaunchTemplateName": "trainer", "Version": "1"},
+              "Overrides": [{"InstanceType": "p3.2xlarge", "AvailabilityZone": "us-west-2b", "WeightedCapacity": 1}]}
+    capacity = {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "spot"}
+    instant = ask("CreateFleet", Type="instant", LaunchTemplateConfigs=[config], TargetCapacitySpecification=capacity)
+    assert len(instant["Instances"][0]["InstanceIds"]) == 1, instant
+    fleet = ask("CreateFleet", Type="maintain", LaunchTemplateConfigs=[config], TargetCapacitySpecification=capacity,
+                SpotOptions={"AllocationStrategy": "capacity-optimized"},
+                TagSpecifications=[{"ResourceType": "fleet", "Tags": [{"Key": "a", "Value": "b"}]}])["FleetId"]
+    ask.wait(20)
+    shown = ask("DescribeFleets", FleetIds=[fleet])["Fleets"][0]
+    assert shown["LaunchTemplateConfigs"] == [config] and shown["FulfilledCapacity"] == 1, shown
+    assert ask("DescribeFleets", FleetIds=[instant["FleetId"]])["Fleets"][0]["Instances"]
+    assert ask("DescribeFleetInstances", FleetId=fleet)["ActiveInstances"]
+    ask("ModifyFleet", FleetId=fleet, TargetCapacitySpecification={"TotalTargetCapacity": 0})
+    done = ask("DeleteFleets", FleetIds=[fleet, "fleet-x"], TerminateInstances=True)
+    assert len(done["SuccessfulFleetDeletions"]) == len(done["UnsuccessfulFleetDeletions"]) == 1, done
+
+
+def main():
+    ask = Client(sys.argv[1])
+    run = ask("RunInstances", ImageId="ami-1", MinCount=1, MaxCount=1, InstanceType="t3.micro",
+              Placement={"AvailabilityZone": "us-west-2a"}, InstanceMarketOptions={"MarketType": "spot"},
+              IamInstanceProfile={"Name": "spotter"})
+    instance = run["Instances"][0]["InstanceId"]
+    ask.wait(10)
+    storage(ask, instance)
+    spot_fleet(ask)
+    ec2_fleet(ask)
+    ask("TerminateInstances", InstanceIds=[instance])
+    assert len(ask("DescribeAvailabilityZones")["AvailabilityZones"]) == 3
+    assert ask("DescribeRegions")["Regions"][0]["RegionName"] == "us-west-2"
+    assert ask("DescribeSpotPriceHistory", InstanceTypes=["g5.xlarge"])["SpotPriceHistory"]
+    types = ask("DescribeInstanceTypes", InstanceTypes=["p4d.24xlarge"])["InstanceTypes"]
+    assert types[0]["GpuInfo"]["Gpus"][0]["Count"] == 8, types
+    ask.process.stdin.close()
+    assert ask.process.wait() == 0
+    print(f"{len(ask.covered)} operations agree with botocore's service model")
+
+
+if __name__ == "__main__":
+    main()
