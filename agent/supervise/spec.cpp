@@ -1,0 +1,99 @@
+#include "agent/supervise/spec.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace spotter::supervise {
+namespace {
+
+using Json = nlohmann::json;
+
+// Every key once, typed; no value in a message: it may be a secret.
+Result<std::string> text_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) return std::string();
+  if (!found->is_string()) return failure(std::string("spec: '") + key + "' must be a string");
+  auto text = found->get<std::string>();
+  if (text.find('\0') != text.npos)
+    return failure(std::string("spec: '") + key + "' holds a NUL character");
+  return text;
+}
+
+Result<void> read_environment(const Json& json, Spec& spec) {
+  const auto found = json.find("environment");
+  if (found == json.end()) return {};
+  if (!found->is_object()) return failure("spec: 'environment' must be an object");
+  for (const auto& [name, value] : found->items()) {
+    const bool good = !name.empty() && name.find('=') == name.npos && name.find('\0') == name.npos;
+    if (!good) return failure("spec: a variable's name must not be empty or hold '='");
+    if (!value.is_string() || value.get_ref<const std::string&>().find('\0') != std::string::npos)
+      return failure("spec: environment '" + name + "' must be a string without NUL characters");
+    spec.environment[name] = value.get<std::string>();
+  }
+  return {};
+}
+
+Result<void> check(const Spec& spec) {
+  const auto relative = [](const std::string& path) { return !path.empty() && path[0] != '/'; };
+  if (spec.command.empty()) return failure("spec: 'command' is missing");
+  if (spec.user.empty()) return failure("spec: 'user' is missing");
+  if (spec.log_file.empty()) return failure("spec: 'log_file' is missing");
+  if (relative(spec.log_file)) return failure("spec: 'log_file' must be an absolute path");
+  if (relative(spec.shell)) return failure("spec: 'shell' must be an absolute path");
+  if (relative(spec.working_directory))
+    return failure("spec: 'working_directory' must be an absolute path");
+  if (spec.stop_signal < 0 || spec.stop_signal > SIGRTMAX)
+    return failure("spec: 'stop_signal' must be a signal's number, or 0");
+  return {};
+}
+
+Result<void> read_texts(const Json& json, Spec& spec) {
+  const std::pair<const char*, std::string*> texts[] = {
+      {"command", &spec.command}, {"shell", &spec.shell},
+      {"user", &spec.user},       {"working_directory", &spec.working_directory},
+      {"job", &spec.job},         {"log_file", &spec.log_file}};
+  for (const auto& [key, target] : texts) {
+    auto text = text_of(json, key);
+    if (!text) return tl::unexpected(text.error());
+    *target = *std::move(text);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Spec> parse_spec(std::string_view text) {
+  if (text.size() > spec_size_limit) return failure("spec: larger than 4 MiB");
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return failure("spec: not a JSON object");
+  Spec spec;
+  if (auto read = read_texts(json, spec); !read) return tl::unexpected(read.error());
+  if (auto read = read_environment(json, spec); !read) return tl::unexpected(read.error());
+  const auto kind = text_of(json, "environment_kind");
+  if (!kind) return tl::unexpected(kind.error());
+  if (!kind->empty()) {
+    const auto environment = config::parse_python_environment(*kind);
+    if (!environment) return failure("spec: environment_kind: " + environment.error().message);
+    spec.environment_kind = *environment;
+  }
+  if (const auto signal = json.find("stop_signal"); signal != json.end()) {
+    if (!signal->is_number_integer()) return failure("spec: 'stop_signal' must be a number");
+    spec.stop_signal = signal->get<int>();
+  }
+  if (auto good = check(spec); !good) return tl::unexpected(good.error());
+  return spec;
+}
+
+std::string to_json(const Spec& spec) {
+  const Json json{{"command", spec.command},
+                  {"shell", spec.shell},
+                  {"user", spec.user},
+                  {"environment", spec.environment},
+                  {"environment_kind", config::to_text(spec.environment_kind)},
+                  {"working_directory", spec.working_directory},
+                  {"log_file", spec.log_file},
+                  {"stop_signal", spec.stop_signal},
+                  {"job", spec.job}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace spotter::supervise

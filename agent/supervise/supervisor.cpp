@@ -1,0 +1,112 @@
+#include "agent/supervise/supervisor.hpp"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+
+#include "agent/supervise/launch.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/watch.hpp"
+
+namespace spotter::supervise {
+namespace {
+
+constexpr int report_number = 3;  // where the detached supervisor keeps the pipe to its starter
+
+// One line to the starter: "ok SUPERVISOR TRAINER", "running MESSAGE" or "failed MESSAGE".
+void report(const std::string& line) {
+  [[maybe_unused]] const ssize_t written = write(report_number, line.data(), line.size());
+  close(report_number);
+}
+
+void report(const StartFailure& what) {
+  report((what.kind == StartFailure::Kind::AlreadyRunning ? "running " : "failed ") +
+         what.message);
+}
+
+// Keeps nothing of the starter but the pipe: whoever waits for its output's end must not wait for us.
+void let_go_of_everything(int pipe) {
+  dup2(pipe, report_number);
+  fcntl(report_number, F_SETFD, FD_CLOEXEC);
+  close_range(report_number + 1, ~0U, 0);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int standard = 0; standard <= 2; ++standard) dup2(null, standard);
+  close(null);
+  umask(022);
+  [[maybe_unused]] const int ignored = chdir("/");  // our working directory must not keep a mount busy
+}
+
+[[noreturn]] void be_supervisor(const std::string& directory, const Spec& spec,
+                                const Launch& launch, int pipe) {
+  let_go_of_everything(pipe);
+  auto watch = Watch::begin(directory, spec, launch);
+  if (!watch) {
+    report(watch.error());
+    _exit(1);
+  }
+  report("ok " + std::to_string(getpid()) + " " + std::to_string(watch->trainer()));
+  watch->until_the_end();
+  _exit(0);
+}
+
+std::string read_to_end(int file) {
+  std::string text;
+  std::array<char, 512> buffer{};
+  while (true) {
+    const ssize_t got = read(file, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+tl::expected<Started, StartFailure> understand(const std::string& line) {
+  using Kind = StartFailure::Kind;
+  std::istringstream words(line);
+  std::string first;
+  Started started;
+  words >> first;
+  if (first == "ok" && words >> started.supervisor_pid >> started.trainer_pid) return started;
+  const auto space = line.find(' ');
+  if (space == line.npos)
+    return tl::unexpected(StartFailure{Kind::Failed, "the supervisor died while starting"});
+  return tl::unexpected(StartFailure{first == "running" ? Kind::AlreadyRunning : Kind::Failed,
+                                     line.substr(space + 1)});
+}
+
+tl::unexpected<StartFailure> failed(std::string message) {
+  return tl::unexpected(StartFailure{StartFailure::Kind::Failed, std::move(message)});
+}
+
+}  // namespace
+
+tl::expected<Started, StartFailure> start(const std::string& run_directory, const Spec& spec) {
+  if (run_directory.empty() || run_directory[0] != '/')
+    return failed("the run directory must be an absolute path");
+  const auto launch = prepare(spec);
+  if (!launch) return failed(launch.error().message);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return failed("pipe: " + std::string(std::strerror(errno)));
+  const Descriptor report_in(ends[0]);
+  Descriptor report_out(ends[1]);
+  const pid_t between = fork();
+  if (between < 0) return failed("fork: " + std::string(std::strerror(errno)));
+  if (between == 0) {
+    setsid();
+    const pid_t supervisor = fork();  // no session leader: it can never get a terminal
+    if (supervisor == 0) be_supervisor(run_directory, spec, *launch, report_out.get());
+    _exit(supervisor < 0 ? 1 : 0);
+  }
+  report_out.reset();
+  waitpid(between, nullptr, 0);
+  return understand(read_to_end(report_in.get()));
+}
+
+}  // namespace spotter::supervise

@@ -1,0 +1,129 @@
+#include "agent/supervise/trainer.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace spotter::supervise {
+namespace {
+
+// The child's way to say what failed: read by spawn_trainer.
+[[noreturn]] void give_up(int report, const std::string& what) {
+  const std::string message = what + ": " + std::strerror(errno);
+  [[maybe_unused]] const ssize_t written = write(report, message.data(), message.size());
+  _exit(127);
+}
+
+// The death signal is cleared when credentials change, and a parent that has died already sends none.
+void die_with(pid_t supervisor) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != supervisor) _exit(127);
+}
+
+void take_user(const Account& account, int report) {
+  if (geteuid() != 0) return;
+  if (setgroups(account.groups.size(), account.groups.data()) != 0)
+    give_up(report, "cannot set the groups of user '" + account.name + "'");
+  if (setresgid(account.gid, account.gid, account.gid) != 0 ||
+      setresuid(account.uid, account.uid, account.uid) != 0)
+    give_up(report, "cannot become user '" + account.name + "'");
+}
+
+void take_defaults() {
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  umask(022);
+  rlimit core{};
+  if (getrlimit(RLIMIT_CORE, &core) == 0) {
+    core.rlim_cur = 0;
+    setrlimit(RLIMIT_CORE, &core);
+  }
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+[[noreturn]] void become_trainer(const Launch& launch, int log, int report, pid_t supervisor) {
+  die_with(supervisor);
+  setsid();
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+    give_up(report, "cannot redirect the trainer's output");
+  take_defaults();
+  take_user(launch.account, report);
+  die_with(supervisor);
+  if (chdir(launch.working_directory.c_str()) != 0)
+    give_up(report, "user '" + launch.account.name + "' cannot enter the working directory " +
+                        launch.working_directory);
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  execve(launch.shell.c_str(), pointers(launch.arguments).data(),
+         pointers(launch.environment).data());
+  give_up(report, "cannot run the login shell " + launch.shell);
+}
+
+std::string read_to_end(int file) {
+  std::string text;
+  std::array<char, 512> buffer{};
+  while (true) {
+    const ssize_t got = read(file, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+Result<Descriptor> open_log(const std::string& path, const Account& owner) {
+  constexpr int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const auto wrong = [&](const std::string& why) {
+    return failure("cannot open the log file " + path + ": " + why);
+  };
+  Descriptor log(open(path.c_str(), flags | O_CREAT | O_EXCL, 0644));
+  if (log) {
+    if (geteuid() == 0 && fchown(log.get(), owner.uid, owner.gid) != 0)
+      return wrong(std::strerror(errno));
+    return log;
+  }
+  log = Descriptor(open(path.c_str(), flags));
+  if (!log) return wrong(std::strerror(errno));
+  struct stat status {};
+  if (fstat(log.get(), &status) != 0) return wrong(std::strerror(errno));
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
+    return wrong("not a plain file of its own");
+  return log;
+}
+
+Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
+  const Descriptor report_in(ends[0]);
+  Descriptor report_out(ends[1]);
+  const pid_t supervisor = getpid();
+  const pid_t trainer = fork();
+  if (trainer < 0) return failure("fork: " + std::string(std::strerror(errno)));
+  if (trainer == 0) become_trainer(launch, log.get(), report_out.get(), supervisor);
+  report_out.reset();
+  const std::string message = read_to_end(report_in.get());  // its end comes with exec
+  if (message.empty()) return trainer;
+  waitpid(trainer, nullptr, 0);
+  return failure(message);
+}
+
+}  // namespace spotter::supervise

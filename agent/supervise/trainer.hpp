@@ -1,0 +1,19 @@
+// Starting the trainer's process. Internal to supervise.
+#pragma once
+
+#include <sys/types.h>
+
+#include "agent/supervise/launch.hpp"
+#include "agent/supervise/run_directory.hpp"
+
+namespace spotter::supervise {
+
+// The log, opened for appending and reading; a new one belongs to the user. A symbolic link or a hard link is
+// refused: root would write wherever a user made it point.
+Result<Descriptor> open_log(const std::string& path, const Account& owner);
+
+// Forks and execs. Returns the pid once exec has succeeded, or which step before it failed; then
+// the child is gone. The trainer dies when this process does.
+Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log);
+
+}  // namespace spotter::supervise

@@ -1,0 +1,241 @@
+#include "agent/supervise/watch.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/processes.hpp"
+#include "agent/supervise/trainer.hpp"
+
+namespace spotter::supervise {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
+constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
+constexpr off_t last_words_bytes = 4096;
+constexpr int last_words_lines = 20;
+
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void reap_all() {
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+}
+
+// True once nobody descends from us any more.
+bool wait_for_descendants(int milliseconds, int repeated_signal) {
+  constexpr int step = 10;
+  for (int waited = 0;; waited += step) {
+    reap_all();
+    if (descendants_of(getpid()).empty()) return true;
+    if (waited >= milliseconds) return false;
+    if (repeated_signal != 0) signal_descendants(getpid(), repeated_signal);
+    usleep(step * 1000);
+  }
+}
+
+std::string last_lines(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  auto start = text.size();
+  for (int line = 0; line < last_words_lines; ++line) {
+    if (start == 0) return text;
+    const auto found = text.rfind('\n', start - 1);
+    if (found == text.npos) return text;
+    start = found;
+  }
+  return text.substr(start + 1);
+}
+
+}  // namespace
+
+tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, const Spec& spec,
+                                               const Launch& launch) {
+  using Kind = StartFailure::Kind;
+  const auto failed = [](const std::string& why) {
+    return tl::unexpected(StartFailure{Kind::Failed, why});
+  };
+  if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
+    return failed("cannot make the run directory " + directory + ": " + std::strerror(errno));
+  Watch watch(directory, spec);
+  auto lock = watch.directory_.open_lock();
+  if (!lock) return failed(lock.error().message);
+  watch.lock_ = *std::move(lock);
+  if (!try_lock(watch.lock_))
+    return tl::unexpected(StartFailure{
+        Kind::AlreadyRunning, "another supervisor is at work in " + directory +
+                                  " (it holds supervisor.lock): one trainer at a time"});
+  if (access(watch.directory_.file("ended.json").c_str(), F_OK) == 0)
+    return failed("how the trainer before ended was not collected yet: " + directory +
+                  "/ended.json");
+  // Of a supervisor that was killed, something may still write to the storage.
+  if (auto cleared = end_vanished(directory); !cleared) return failed(cleared.error().message);
+  auto ready = watch.listen();
+  if (ready) ready = watch.start_trainer(spec, launch);
+  if (ready) return watch;
+  watch.undo();
+  return failed(ready.error().message);
+}
+
+Result<void> Watch::listen() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
+  sigprocmask(SIG_SETMASK, &watched, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  // Whoever daemonises below us becomes our child: nobody escapes the end.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  signals_ = Descriptor(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  socket_ = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const Descriptor here(open(directory_.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const auto address = socket_address(here, "supervisor.sock");
+  if (auto removed = directory_.remove("supervisor.sock"); !removed) return removed;
+  const mode_t mask = umask(0177);
+  const bool bound = signals_ && socket_ && here &&
+                     bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address),
+                          sizeof address) == 0;
+  const int error = errno;
+  umask(mask);
+  if (bound) return {};
+  return failure("cannot listen at " + directory_.file("supervisor.sock") + ": " +
+                 std::strerror(error));
+}
+
+Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
+  auto log = open_log(spec.log_file, launch.account);
+  if (!log) return tl::unexpected(log.error());
+  log_ = *std::move(log);
+  log_start_ = lseek(log_.get(), 0, SEEK_END);
+  started_ = boottime_milliseconds();
+  const auto trainer = spawn_trainer(launch, log_);
+  if (!trainer) return tl::unexpected(trainer.error());
+  trainer_ = *trainer;
+  const auto process = find_process(trainer_);
+  return directory_.write("supervisor.json",
+                          dump({{"pid", getpid()},
+                                {"trainer_pid", trainer_},
+                                {"trainer_start_ticks", process ? process->start_ticks : 0},
+                                {"started_boottime_ms", started_},
+                                {"job", job_}}));
+}
+
+void Watch::undo() {
+  kill_tree();
+  wait_for_descendants(milliseconds_to_die, SIGKILL);
+  for (const char* name : {"supervisor.sock", "supervisor.json", "supervisor.json.new"})
+    std::ignore = directory_.remove(name);
+}
+
+void Watch::until_the_end() {
+  std::array<pollfd, 2> watched{pollfd{signals_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN, 0}};
+  while (!trainer_ended()) {
+    if (poll(watched.data(), watched.size(), -1) < 0) continue;
+    if (watched[0].revents != 0) obey_signal();
+    if (watched[1].revents != 0) obey_datagram();
+  }
+  ended_ = boottime_milliseconds();
+  record_end(end_descendants());
+}
+
+// Waits for whoever has ended; only the trainer's own end is the end.
+bool Watch::trainer_ended() {
+  while (true) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return false;
+    if (pid != trainer_) continue;
+    status_ = status;
+    return true;
+  }
+}
+
+void Watch::obey_signal() {
+  signalfd_siginfo info{};
+  while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+    const bool stop = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+    if (stop && stop_signal_ != 0) signal_main_process(trainer_, stop_signal_);
+  }
+}
+
+// `kill`, `signal N`, `signal-group N`; anything else is ignored: only our own agent can send here.
+void Watch::obey_datagram() {
+  std::array<char, 64> buffer{};
+  const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+  if (size <= 0) return;
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(size));
+  if (text == "kill") return kill_tree();
+  const auto space = text.find(' ');
+  if (space == text.npos) return;
+  int signal = 0;
+  std::from_chars(text.data() + space + 1, text.data() + text.size(), signal);
+  if (signal < 1 || signal > SIGRTMAX) return;
+  if (text.substr(0, space) == "signal") signal_main_process(trainer_, signal);
+  if (text.substr(0, space) == "signal-group") ::kill(-trainer_, signal);
+}
+
+void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL); }
+
+std::vector<pid_t> Watch::end_descendants() {
+  signal_descendants(getpid(), SIGTERM);
+  if (wait_for_descendants(milliseconds_to_end, 0)) return {};
+  kill_tree();
+  if (wait_for_descendants(milliseconds_to_die, SIGKILL)) return {};
+  std::vector<pid_t> left_over;
+  for (const auto& each : descendants_of(getpid())) left_over.push_back(each.pid);
+  return left_over;
+}
+
+std::string Watch::last_words() const {
+  struct stat status {};
+  if (fstat(log_.get(), &status) != 0) return {};
+  const off_t begin = status.st_size < log_start_ ? 0 : log_start_;  // smaller: it was truncated
+  const off_t size = std::min(status.st_size - begin, last_words_bytes);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  const ssize_t got = pread(log_.get(), text.data(), text.size(), status.st_size - size);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return last_lines(std::move(text));
+}
+
+std::string Watch::ended_json(const std::string& words,
+                              const std::vector<pid_t>& left_over) const {
+  Json json{{"trainer_pid", trainer_},
+            {"job", job_},
+            {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
+            {"last_words", words},
+            {"ended_boottime_ms", ended_},
+            {"ran_ms", ended_ - started_},
+            {"left_over", left_over}};
+  if (WIFSIGNALED(status_))
+    json["signal"] = WTERMSIG(status_);
+  else
+    json["exit_code"] = WEXITSTATUS(status_);
+  return dump(json);
+}
+
+void Watch::record_end(const std::vector<pid_t>& left_over) {
+  const std::string words = last_words();
+  log_.reset();  // before anybody hears of the end: the log may lie on the mount
+  std::ignore = directory_.remove("supervisor.sock");
+  // A full disk may still have room for the short form.
+  if (!directory_.write("ended.json", ended_json(words, left_over)))
+    std::ignore = directory_.write("ended.json", ended_json("", left_over));
+}
+
+}  // namespace spotter::supervise

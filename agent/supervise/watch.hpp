@@ -1,0 +1,57 @@
+// The supervisor at work: one trainer from its start to its recorded end. Internal to supervise.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "agent/supervise/launch.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/supervisor.hpp"
+
+namespace spotter::supervise {
+
+class Watch {
+ public:
+  // Takes the lock, binds the socket, starts the trainer, writes supervisor.json. On failure nothing stays.
+  static tl::expected<Watch, StartFailure> begin(const std::string& directory, const Spec& spec,
+                                                 const Launch& launch);
+
+  pid_t trainer() const { return trainer_; }
+
+  // Passes signals on until the trainer ends, ends its descendants, writes ended.json.
+  void until_the_end();
+
+ private:
+  Watch(const std::string& directory, const Spec& spec)
+      : directory_(directory), stop_signal_(spec.stop_signal), job_(spec.job) {}
+
+  Result<void> listen();
+  Result<void> start_trainer(const Spec& spec, const Launch& launch);
+  void undo();
+
+  bool trainer_ended();
+  void obey_signal();
+  void obey_datagram();
+  void kill_tree();
+  std::vector<pid_t> end_descendants();
+  std::string last_words() const;
+  void record_end(const std::vector<pid_t>& left_over);
+  std::string ended_json(const std::string& words, const std::vector<pid_t>& left_over) const;
+
+  RunDirectory directory_;
+  int stop_signal_;
+  std::string job_;
+  Descriptor lock_;
+  Descriptor socket_;
+  Descriptor signals_;
+  Descriptor log_;
+  off_t log_start_ = 0;
+  pid_t trainer_ = 0;
+  int status_ = 0;  // as of waitpid, once the trainer has ended
+  std::int64_t started_ = 0;
+  std::int64_t ended_ = 0;
+};
+
+}  // namespace spotter::supervise
