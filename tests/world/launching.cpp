@@ -71,7 +71,7 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
 }
 
 // One option for each override (or the template alone) and zone.
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_FleetLaunchTemplateOverridesRequest.html
+// EC2 API reference: API_FleetLaunchTemplateOverridesRequest.html
 std::vector<LaunchOption> template_options(Session& session, const std::string& prefix) {
   const Query& query = session.query;
   const Templates templates(session.cloud);

@@ -103,7 +103,7 @@ class World {
                        Time now);
   static std::vector<std::string> fault_names();  // "throttle action=A for=30s", one line each
 
-  // {"now","region","instances":[...],"volumes":[...],"snapshots":[...],"fleets":[...],"events":[...]}
+  // {"now", "wall", "region", and lists: "instances", "volumes", "snapshots", "fleets", "events"}
   std::string state_json(Time now);
 
   const Cloud& cloud() const { return cloud_; }
