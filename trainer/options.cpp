@@ -1,0 +1,115 @@
+#include "trainer/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+
+#include "trainer/checkpoint/files.hpp"
+
+namespace spotter::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kUsage = 2;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Result<std::string> parameters_text(const std::string& given) {
+  const auto start = given.find_first_not_of(" \t\n");
+  if (start != std::string::npos && given[start] == '{') return given;
+  std::string text;
+  const auto read =
+      checkpoint::read_pieces(given, [&](std::string_view piece) { text.append(piece); });
+  if (!read) return tl::unexpected(read.error());
+  return text;
+}
+
+// What was given for each parameter on the command line, by the parameter's name.
+using Given = std::map<std::string, std::string>;
+
+void add_parameters(CLI::App& app, Given& given) {
+  const auto add = [&](const char* flags, const char* name, const char* text) {
+    app.add_option(flags, given[name], text)->group("Hyper-parameters");
+  };
+  add("--batch-size,--batch_size", "batch_size", "examples a step (128)");
+  add("--epochs", "epochs", "passes over the training set (5)");
+  add("--hidden,--hidden-nodes,--hidden_nodes", "hidden_nodes",
+      "nodes of the layers after the first one of 512 (256,128)");
+  add("--dropout,--dropout-rate,--dropout_rate", "dropout_rate", "0 .. 0.999 (0.2)");
+  add("--activation,--activate-fn,--activate_fn", "activate_fn", "relu|tanh|sigmoid|elu (relu)");
+  add("--optimizer", "optimizer", "rmsprop|adam|sgd (rmsprop)");
+  add("--learning-rate,--learning_rate", "learning_rate", "(0.001)");
+  add("--seed", "seed", "of weights, order and dropout (1)");
+}
+
+void add_places(CLI::App& app, Options& options, std::string& parameters) {
+  app.add_option("--data", options.data, "directory of the four MNIST files")->required();
+  app.add_option("--checkpoints", options.checkpoints, "directory ($SPOTTER_CHECKPOINTS)");
+  app.add_option("--result", options.result, "directory ($SPOTTER_STORAGE/result)");
+  app.add_option("--parameters", parameters,
+                 "JSON file, or JSON itself, of hyper-parameters ($SPOTTER_PARAMETERS)");
+  app.add_option("--threads", options.threads, "of a new run; a resumed one keeps its own (1)")
+      ->check(CLI::Range(1U, 1024U));
+  app.add_option("--checkpoint-every", options.checkpoint_every,
+                 "steps; 0: at the end of each epoch only (0)");
+  app.add_option("--keep", options.keep, "checkpoints kept (2)")->check(CLI::Range(1, 1000));
+  app.add_option("--steps-log", options.steps_log, "append each executed step's number");
+  app.add_option("--slow-down", options.slow_down, "milliseconds to wait in each step (0)")
+      ->check(CLI::Range(0U, 60'000U));
+}
+
+Result<void> complete(Options& options, const std::string& parameters, const Given& given) {
+  if (options.checkpoints.empty()) options.checkpoints = environment("SPOTTER_CHECKPOINTS");
+  if (options.checkpoints.empty()) {
+    return failure("where do checkpoints go? Give --checkpoints or set SPOTTER_CHECKPOINTS");
+  }
+  const fs::path storage = environment("SPOTTER_STORAGE");
+  if (options.result.empty() && !storage.empty()) options.result = storage / "result";
+  if (options.result.empty()) {
+    return failure("where does the result go? Give --result or set SPOTTER_STORAGE");
+  }
+  const std::string source = parameters.empty() ? environment("SPOTTER_PARAMETERS") : parameters;
+  if (!source.empty()) {
+    const auto text = parameters_text(source);
+    if (!text) return tl::unexpected(text.error());
+    if (auto merged = merge(options.parameters, *text); !merged) return merged;
+  }
+  for (const auto& [name, value] : given) {
+    if (value.empty()) continue;
+    if (auto done = set(options.parameters, name, value); !done) return done;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::variant<Options, Exit> read_options(int count, char** arguments) {
+  CLI::App app(
+      "Trains a multi-layer perceptron on MNIST, so that it can be interrupted at any step.\n"
+      "Exit status: 0 finished, the result is durable; 75 stopped on request behind a durable\n"
+      "checkpoint, start again to go on; 1 failed; 2 bad usage.",
+      "spotter-train");
+  Options options;
+  std::string parameters;
+  Given given;
+  add_places(app, options, parameters);
+  add_parameters(app, given);
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return Exit{app.exit(error) == 0 ? 0 : kUsage};
+  }
+  if (auto completed = complete(options, parameters, given); !completed) {
+    std::cerr << "spotter-train: " << completed.error().message << "\n";
+    return Exit{kUsage};
+  }
+  return options;
+}
+
+}  // namespace spotter::train

@@ -1,0 +1,32 @@
+// The command line and environment of spotter-train, validated whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+
+#include "trainer/parameters.hpp"
+
+namespace spotter::train {
+
+struct Options {
+  Parameters parameters;
+  std::filesystem::path data;
+  std::filesystem::path checkpoints;
+  std::filesystem::path result;
+  unsigned threads = 1;  // so small a network gains nothing from more, and on busy cores loses 9 x
+  std::uint64_t checkpoint_every = 0;  // steps; 0: only at the end of each epoch
+  std::size_t keep = 2;                // checkpoints
+  std::filesystem::path steps_log;     // empty: none
+  unsigned slow_down = 0;              // milliseconds a step
+};
+
+// The program is over before it began: after --help (0) or bad usage (2); what to say was said.
+struct Exit {
+  int status = 0;
+};
+
+std::variant<Options, Exit> read_options(int count, char** arguments);
+
+}  // namespace spotter::train

@@ -1,0 +1,292 @@
+#include "trainer/training.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/checkpoint/link.hpp"
+#include "trainer/console.hpp"
+#include "trainer/mlp.hpp"
+#include "trainer/mnist.hpp"
+#include "trainer/order.hpp"
+#include "trainer/results.hpp"
+#include "trainer/snapshot.hpp"
+
+namespace spotter::train {
+
+namespace {
+
+using checkpoint::Descriptor;
+using checkpoint::stop_requested;
+
+constexpr std::chrono::milliseconds kNap{20};  // how late a stop may be seen while slowed down
+
+std::string text(const char* format, auto... values) {
+  char line[256];
+  std::snprintf(line, sizeof line, format, values...);
+  return line;
+}
+
+class Run {
+ public:
+  explicit Run(const Options& options)
+      : options_(options), link_(checkpoint::Link::from_environment()) {}
+
+  Result<Outcome> operator()();
+
+ private:
+  Result<void> find_checkpoint();
+  Result<void> check_identity() const;
+  Result<void> prepare();
+  Result<Outcome> loop();
+  Result<void> step(std::span<const std::uint32_t> order);
+  Result<void> end_epoch();
+  Result<void> save();
+  Result<Outcome> stop(int signal);
+  Result<Outcome> finish();
+  Result<void> log_step();
+  void slow_down() const;
+
+  std::uint64_t epoch_index() const { return position_.step / steps_per_epoch_; }
+  bool at_epoch_end() const { return position_.step % steps_per_epoch_ == 0; }
+
+  const Options& options_;
+  checkpoint::Link link_;
+  Console console_;
+  std::optional<checkpoint::Checkpoint> resumed_;
+  Saved saved_;
+  Position position_;
+  Identity identity_;
+  Mnist data_;
+  std::unique_ptr<Mlp> mlp_;
+  Descriptor steps_log_;
+  std::uint64_t steps_per_epoch_ = 0;
+  std::uint64_t steps_total_ = 0;
+  std::optional<std::uint64_t> durable_step_;
+  std::filesystem::path durable_path_;
+};
+
+Result<void> Run::find_checkpoint() {
+  auto latest = checkpoint::latest(options_.checkpoints);
+  if (!latest) {
+    return failure("the checkpoints cannot be read: " + latest.error().message +
+                   "\n  Give this user access to " + options_.checkpoints.string() + ".");
+  }
+  for (const auto& torn : latest->torn) {
+    const bool moved = !torn.moved_to.empty();
+    console_.line("torn checkpoint " + torn.path.filename().string() + ": " + torn.reason +
+                  (moved ? "; moved to " + torn.moved_to.filename().string() : ""));
+  }
+  resumed_ = std::move(latest->newest);
+  if (!resumed_) return {};
+  auto saved = read_snapshot(*resumed_);
+  if (!saved) return tl::unexpected(saved.error());
+  saved_ = std::move(*saved);
+  durable_step_ = resumed_->step;
+  durable_path_ = resumed_->path;
+  return {};
+}
+
+Result<void> Run::check_identity() const {
+  const std::string advice = "\n  Go on with the same, or start anew with another --checkpoints.";
+  std::string different;
+  for (const auto& [name, value] : identity_.parameters.items()) {
+    const auto before = saved_.identity.parameters.value(name, nlohmann::json());
+    if (before != value) {
+      different += " " + name + " was " + before.dump() + ", is " + value.dump() + ";";
+    }
+  }
+  if (!different.empty()) {
+    return failure(resumed_->path.string() + " belongs to a run with other parameters:" +
+                   different + advice);
+  }
+  if (identity_.data != saved_.identity.data) {
+    return failure(resumed_->path.string() + " belongs to a run on other data than " +
+                   options_.data.string() + "." + advice);
+  }
+  if (position_.step > steps_total_) {
+    return failure(text("the newest checkpoint is of step %llu, but %u epochs have only %llu.",
+                        static_cast<unsigned long long>(position_.step),
+                        options_.parameters.epochs,
+                        static_cast<unsigned long long>(steps_total_)) +
+                   advice);
+  }
+  return {};
+}
+
+Result<void> Run::prepare() {
+  if (auto found = find_checkpoint(); !found) return found;
+  auto data = read_mnist(options_.data);
+  if (!data) return tl::unexpected(data.error());
+  data_ = std::move(*data);
+  identity_ = {identity_parameters(options_.parameters), data_.sum, options_.threads};
+  const std::uint64_t batch = options_.parameters.batch_size;
+  steps_per_epoch_ = (data_.training.count + batch - 1) / batch;
+  steps_total_ = steps_per_epoch_ * options_.parameters.epochs;
+  position_.log = log_header();
+  if (resumed_) {
+    position_ = saved_.position;
+    if (auto same = check_identity(); !same) return same;
+    if (identity_.threads != saved_.identity.threads) {
+      identity_.threads = saved_.identity.threads;
+      console_.line(text("keeping the run's %u threads: another number would change the bits",
+                         identity_.threads));
+    }
+  }
+  mlp_ = std::make_unique<Mlp>(options_.parameters, identity_.threads);
+  if (resumed_) {
+    if (auto restored = restore_network(*resumed_, *mlp_); !restored) return restored;
+  }
+  if (!options_.steps_log.empty()) {
+    steps_log_ = Descriptor(
+        ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!steps_log_) return checkpoint::system_failure("cannot open", options_.steps_log);
+  }
+  return {};
+}
+
+Result<Outcome> Run::operator()() {
+  if (auto prepared = prepare(); !prepared) return tl::unexpected(prepared.error());
+  const auto step = static_cast<unsigned long long>(position_.step);
+  const auto total = static_cast<unsigned long long>(steps_total_);
+  console_.line(resumed_ ? text("resuming at step %llu of %llu from %s", step, total,
+                                resumed_->path.filename().c_str())
+                         : text("starting from scratch: %llu steps, %u training and %u test images",
+                                total, data_.training.count, data_.test.count));
+  link_.ready();
+  link_.resumed(position_.step);
+  return loop();
+}
+
+Result<Outcome> Run::loop() {
+  std::vector<std::uint32_t> order;
+  std::optional<std::uint64_t> order_of;
+  while (position_.step < steps_total_) {
+    if (const auto signal = stop_requested()) return stop(*signal);
+    if (order_of != epoch_index()) {
+      order_of = epoch_index();
+      order = epoch_order(options_.parameters.seed, *order_of, data_.training.count);
+    }
+    if (auto done = step(order); !done) return tl::unexpected(done.error());
+    const auto every = options_.checkpoint_every;
+    const bool due = every != 0 && position_.step % every == 0;
+    if (at_epoch_end()) {
+      if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
+    } else if (due) {
+      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+    }
+    slow_down();
+  }
+  return finish();
+}
+
+Result<void> Run::step(std::span<const std::uint32_t> order) {
+  const std::size_t at = position_.step % steps_per_epoch_ * options_.parameters.batch_size;
+  const auto batch =
+      order.subspan(at, std::min<std::size_t>(options_.parameters.batch_size, order.size() - at));
+  const std::uint64_t epoch = epoch_index() + 1;
+  const Score score = mlp_->train(data_.training, batch, position_.step);
+  if (!std::isfinite(score.loss_sum)) {
+    return failure(text("the loss of step %llu is not finite; try a smaller --learning-rate",
+                        static_cast<unsigned long long>(position_.step + 1)));
+  }
+  ++position_.step;
+  position_.epoch.loss_sum += score.loss_sum;
+  position_.epoch.correct += score.correct;
+  position_.epoch.count += score.count;
+  if (auto logged = log_step(); !logged) return logged;
+  const checkpoint::Progress progress{position_.step,
+                                      steps_total_,
+                                      epoch,
+                                      options_.parameters.epochs,
+                                      mean_loss(position_.epoch),
+                                      accuracy(position_.epoch)};
+  link_.progress(progress);
+  console_.progress(progress, steps_per_epoch_);
+  return {};
+}
+
+// The epoch's row belongs to its last step: whoever resumes there finds it in the checkpoint.
+Result<void> Run::end_epoch() {
+  position_.test = mlp_->evaluate(data_.test);
+  position_.log += log_row(epoch_index(), position_.epoch, position_.test);
+  const std::string row =
+      text("epoch %llu/%u: loss %.4f, accuracy %.4f; on the test images loss %.4f, accuracy %.4f",
+           static_cast<unsigned long long>(epoch_index()), options_.parameters.epochs,
+           mean_loss(position_.epoch), accuracy(position_.epoch), mean_loss(position_.test),
+           accuracy(position_.test));
+  position_.epoch = {};
+  if (auto saved = save(); !saved) return saved;
+  if (auto written = write_log(options_.result, position_); !written) return written;
+  console_.line(row);
+  return {};
+}
+
+Result<void> Run::save() {
+  if (durable_step_ == position_.step) return {};
+  auto path = save_snapshot(options_.checkpoints, options_.keep, *mlp_, position_, identity_);
+  if (!path) {
+    return failure("the checkpoint could not be written: " + path.error().message +
+                   "\n  Older checkpoints are untouched. Make room or mend the volume, start again.");
+  }
+  durable_step_ = position_.step;
+  durable_path_ = *path;
+  link_.checkpointed(*path, position_.step);
+  return {};
+}
+
+Result<Outcome> Run::stop(int signal) {
+  const bool there = durable_step_ == position_.step;
+  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  // Asked to stop before anything was done: say again what is durable.
+  if (there) link_.checkpointed(durable_path_, position_.step);
+  console_.line(text("stopped by SIG%s at step %llu; the checkpoint is durable",
+                     ::sigabbrev_np(signal), static_cast<unsigned long long>(position_.step)));
+  return Outcome::Stopped;
+}
+
+// Also where a finished run is started again: the result is written once more, the same bits.
+Result<Outcome> Run::finish() {
+  auto written = write_result(options_.result, options_.parameters, position_, mlp_->weights());
+  if (!written) {
+    return failure("the result could not be written: " + written.error().message +
+                   "\n  The last checkpoint is durable: make room or mend the volume, start again.");
+  }
+  link_.finished();
+  console_.line(text("finished: %llu steps, accuracy %.4f on the test images; result in ",
+                     static_cast<unsigned long long>(position_.step), accuracy(position_.test)) +
+                options_.result.string());
+  return Outcome::Finished;
+}
+
+// One write a step: the line is there as soon as the step is done, even if SIGKILL follows.
+Result<void> Run::log_step() {
+  if (!steps_log_) return {};
+  const std::string line = std::to_string(position_.step) + "\n";
+  if (::write(steps_log_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    return checkpoint::system_failure("cannot write", options_.steps_log);
+  }
+  return {};
+}
+
+void Run::slow_down() const {
+  auto left = std::chrono::milliseconds(options_.slow_down);
+  while (left.count() > 0 && !stop_requested()) {
+    const auto nap = std::min(left, kNap);
+    std::this_thread::sleep_for(nap);
+    left -= nap;
+  }
+}
+
+}  // namespace
+
+Result<Outcome> train(const Options& options) { return Run(options)(); }
+
+}  // namespace spotter::train
