@@ -1,0 +1,33 @@
+// What the kernel says is mounted: /proc/self/mountinfo (proc(5)).
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace spotter::act::host {
+
+struct MountEntry {
+  dev_t device = 0;
+  std::string mount_point;
+  std::string filesystem;
+  std::string source;
+  bool read_only = false;
+};
+
+std::vector<MountEntry> mounts(const std::filesystem::path& mountinfo = "/proc/self/mountinfo");
+
+// The topmost mount at exactly this place, symlinks above it resolved.
+std::optional<MountEntry> mount_at(const std::filesystem::path& mount_point);
+
+// The same, absolute and with the parent's symlinks resolved, as mountinfo names it.
+std::filesystem::path mount_name(const std::filesystem::path& mount_point);
+
+// Which processes use the file system: "python3 (pid 71) has /mnt/x/log.txt open"; at most `limit`.
+// Those that hold it mounted in another mount namespace count, too.
+std::vector<std::string> holders(dev_t device, std::size_t limit);
+
+}  // namespace spotter::act::host
