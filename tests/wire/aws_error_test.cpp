@@ -1,0 +1,66 @@
+#include "agent/wire/aws_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include "agent/wire/ssm.hpp"
+
+namespace spotter::wire {
+namespace {
+
+TEST(AwsError, ReadsEc2sForm) {
+  const AwsError error = parse_error(R"(<?xml version="1.0" encoding="UTF-8"?>
+<Response><Errors><Error><Code>InvalidVolume.NotFound</Code><Message>The volume 'vol-1' does not exist.</Message>
+</Error></Errors><RequestID>ea966190-f9aa-478e-9ede-example</RequestID></Response>)");
+  EXPECT_EQ(error.code, "InvalidVolume.NotFound");
+  EXPECT_EQ(error.message, "The volume 'vol-1' does not exist.");
+  EXPECT_EQ(error.request_id, "ea966190-f9aa-478e-9ede-example");
+}
+
+TEST(AwsError, ReadsTheQueryProtocolsAndJsonsForms) {
+  const AwsError query = parse_error(
+      "<ErrorResponse "
+      "xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Error><Type>Sender"
+      "</Type><Code>Throttling</Code><Message>Rate "
+      "exceeded</Message></Error><RequestId>r</RequestId>"
+      "</ErrorResponse>");
+  EXPECT_EQ(query.code, "Throttling");
+  EXPECT_EQ(query.request_id, "r");
+  const AwsError json =
+      parse_error(R"({"__type":"com.amazonaws.ssm#ParameterNotFound","message":"gone"})");
+  EXPECT_EQ(json.code, "ParameterNotFound");
+  EXPECT_EQ(json.message, "gone");
+}
+
+TEST(AwsError, KeepsTheBeginningOfGarbage) {
+  for (const char* body : {"", "<html>502\n</html>", "{\"half\":", "<Response><Errors><Err"}) {
+    const AwsError error = parse_error(body);
+    EXPECT_TRUE(error.code.empty()) << body;
+    EXPECT_EQ(error.message.empty(), *body == '\0') << body;
+  }
+}
+
+TEST(AwsError, IsClassified) {
+  EXPECT_EQ(classify(503, "RequestLimitExceeded"), ErrorClass::Throttled);
+  EXPECT_EQ(classify(429, ""), ErrorClass::Throttled);
+  EXPECT_EQ(classify(500, "InternalError"), ErrorClass::Transient);
+  EXPECT_EQ(classify(502, ""), ErrorClass::Transient);
+  EXPECT_EQ(classify(400, "ExpiredToken"), ErrorClass::ExpiredCredentials);
+  EXPECT_EQ(classify(400, "RequestExpired"), ErrorClass::ClockSkew);
+  EXPECT_EQ(classify(401, "AuthFailure"), ErrorClass::ClockSkew);
+  EXPECT_EQ(classify(400, "InvalidVolume.NotFound"), ErrorClass::NotFound);
+  EXPECT_EQ(classify(403, "UnauthorizedOperation"), ErrorClass::Permission);
+  EXPECT_EQ(classify(412, "DryRunOperation"), ErrorClass::DryRun);
+  EXPECT_EQ(classify(400, "IncorrectState"), ErrorClass::Other);
+}
+
+TEST(Ssm, ReadsTheParameterAndNeverQuotesIt) {
+  EXPECT_EQ(encode_get_parameter("/wandb/key"), R"({"Name":"/wandb/key","WithDecryption":true})");
+  EXPECT_EQ(decode_get_parameter(R"({"Parameter":{"Name":"/k","Value":"s3cret"}})").value(),
+            "s3cret");
+  const auto broken = decode_get_parameter(R"({"Parameter":{"Value":"s3cret")");
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().message.find("s3cret"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace spotter::wire

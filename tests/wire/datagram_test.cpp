@@ -1,0 +1,60 @@
+#include "agent/wire/datagram.hpp"
+
+#include <gtest/gtest.h>
+
+namespace spotter::wire {
+namespace {
+
+TEST(Datagram, ReadsProgress) {
+  const auto message = parse_datagram(
+      "STATUS=epoch 2\nX_SPOTTER_STEP=1234\nX_SPOTTER_STEPS_TOTAL=2345\nX_SPOTTER_EPOCH=2\n"
+      "X_SPOTTER_EPOCHS_TOTAL=5\nX_SPOTTER_LOSS=0.125\nX_SPOTTER_ACCURACY=9.7e-1");
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->status, "epoch 2");
+  EXPECT_EQ(message->progress, (Progress{.step = 1234,
+                                         .steps_total = 2345,
+                                         .epoch = 2,
+                                         .epochs_total = 5,
+                                         .loss = 0.125,
+                                         .accuracy = 0.97}));
+  EXPECT_FALSE(message->ready);
+}
+
+TEST(Datagram, ReadsTheSingleWords) {
+  EXPECT_TRUE(parse_datagram("READY=1\n")->ready);
+  EXPECT_TRUE(parse_datagram("WATCHDOG=1")->watchdog);
+  EXPECT_FALSE(parse_datagram("READY=0")->ready);
+  EXPECT_TRUE(parse_datagram("X_SPOTTER_FINISHED=1")->finished);
+  EXPECT_EQ(parse_datagram("X_SPOTTER_RESUMED_STEP=0")->resumed_step, 0u);
+}
+
+TEST(Datagram, TakesACheckpointOnlyWhole) {
+  EXPECT_EQ(
+      parse_datagram("X_SPOTTER_CHECKPOINT=/c/step-1\nX_SPOTTER_CHECKPOINT_STEP=1")->checkpoint,
+      (DurableCheckpoint{"/c/step-1", 1}));
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT=/c/step-1")->checkpoint);
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT_STEP=1")->checkpoint);
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT=c\nX_SPOTTER_CHECKPOINT_STEP=1")->checkpoint);
+}
+
+TEST(Datagram, SkipsWhatItCannotRead) {
+  const auto message = parse_datagram(
+      "nonsense\n=\nMAINPID=7\nX_SPOTTER_STEP=12\nX_SPOTTER_LOSS=nan\nX_SPOTTER_EPOCH=-1\n\nREADY="
+      "1");
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->progress, (Progress{.step = 12}));
+  EXPECT_TRUE(message->ready);
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_STEP=12x")->progress);
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_STEP=99999999999999999999")->progress);
+  EXPECT_EQ(parse_datagram("").value(), TrainerMessage{});
+}
+
+TEST(Datagram, IsBounded) {
+  EXPECT_FALSE(parse_datagram(std::string(longest_datagram + 1, 'x')));
+  EXPECT_FALSE(parse_datagram(std::string_view("READY=1\0", 8)));
+  EXPECT_EQ(parse_datagram("STATUS=" + std::string(4000, 'x'))->status->size(),
+            longest_status_text);
+}
+
+}  // namespace
+}  // namespace spotter::wire

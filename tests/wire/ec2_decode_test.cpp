@@ -1,0 +1,214 @@
+// Answers in the form of the examples of the EC2 API reference.
+#include <gtest/gtest.h>
+
+#include "agent/wire/ec2_query.hpp"
+
+namespace spotter::wire {
+namespace {
+
+std::string answer(const std::string& action, const std::string& content) {
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<" + action +
+         "Response xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\">\n"
+         "  <requestId>59dbff89-35bd-4eac-99ed-be587EXAMPLE</requestId>\n" +
+         content + "</" + action + "Response>";
+}
+
+const std::string volume_item = R"(
+    <volumeId>vol-1234567890abcdef0</volumeId>
+    <size>80</size>
+    <snapshotId>snap-1234567890abcdef0</snapshotId>
+    <availabilityZone>us-east-1a</availabilityZone>
+    <status>in-use</status>
+    <createTime>2026-11-21T10:15:30.123Z</createTime>
+    <attachmentSet>
+      <item>
+        <volumeId>vol-1234567890abcdef0</volumeId>
+        <instanceId>i-1234567890abcdef0</instanceId>
+        <device>/dev/sdh</device>
+        <status>attached</status>
+        <attachTime>2026-11-21T10:16:30.000Z</attachTime>
+        <deleteOnTermination>false</deleteOnTermination>
+      </item>
+    </attachmentSet>
+    <tagSet>
+      <item><key>Name</key><value>a &amp; b</value></item>
+      <item><key>empty</key><value/></item>
+    </tagSet>
+    <volumeType>gp3</volumeType>
+    <iops>3000</iops>
+    <throughput>125</throughput>
+    <encrypted>true</encrypted>
+    <kmsKeyId>arn:aws:kms:us-east-1:1:key/k</kmsKeyId>
+    <sseType>somethingNew</sseType>)";
+
+const std::string volumes =
+    answer("DescribeVolumes",
+           "<volumeSet><item>" + volume_item + "</item></volumeSet><nextToken>more</nextToken>");
+
+TEST(Ec2Answer, ReadsAVolume) {
+  const auto page = decode<DescribeVolumes>(volumes);
+  ASSERT_TRUE(page) << page.error().message;
+  ASSERT_EQ(page->items.size(), 1u);
+  EXPECT_EQ(page->next_token, "more");
+  const Volume& volume = page->items[0];
+  EXPECT_EQ(volume.id, VolumeId("vol-1234567890abcdef0"));
+  EXPECT_EQ(volume.zone, Zone("us-east-1a"));
+  EXPECT_EQ(volume.state, VolumeState::InUse);
+  EXPECT_EQ(volume.type, "gp3");
+  EXPECT_EQ(volume.size_gib, 80u);
+  EXPECT_EQ(volume.iops, 3000u);
+  EXPECT_EQ(volume.throughput, 125u);
+  EXPECT_TRUE(volume.encrypted);
+  EXPECT_EQ(volume.kms_key, "arn:aws:kms:us-east-1:1:key/k");
+  EXPECT_EQ(volume.from_snapshot, SnapshotId("snap-1234567890abcdef0"));
+  EXPECT_EQ(volume.tags, (Tags{{"Name", "a & b"}, {"empty", ""}}));
+  EXPECT_EQ(to_rfc3339(volume.create_time), "2026-11-21T10:15:30Z");
+  ASSERT_EQ(volume.attachments.size(), 1u);
+  EXPECT_EQ(volume.attachments[0].instance, InstanceId("i-1234567890abcdef0"));
+  EXPECT_EQ(volume.attachments[0].device, "/dev/sdh");
+  EXPECT_EQ(volume.attachments[0].state, AttachmentState::Attached);
+  EXPECT_FALSE(volume.attachments[0].delete_on_termination);
+}
+
+TEST(Ec2Answer, ReadsANewBlankVolume) {
+  const auto volume = decode<CreateVolume>(answer("CreateVolume", R"(
+    <volumeId>vol-1</volumeId><size>8</size><snapshotId/><availabilityZone>us-east-1a</availabilityZone>
+    <status>creating</status><createTime>2009-12-28T05:42:53.000Z</createTime><volumeType>standard</volumeType>)"));
+  ASSERT_TRUE(volume) << volume.error().message;
+  EXPECT_EQ(volume->state, VolumeState::Creating);
+  EXPECT_TRUE(volume->from_snapshot.empty());
+  EXPECT_FALSE(volume->iops);
+  EXPECT_TRUE(volume->attachments.empty());
+}
+
+TEST(Ec2Answer, TellsAnEmptyListFromAMissingOne) {
+  const auto none = decode<DescribeVolumes>(answer("DescribeVolumes", "<volumeSet/>"));
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_TRUE(none->items.empty());
+  EXPECT_FALSE(decode<DescribeVolumes>(answer("DescribeVolumes", "")));
+}
+
+TEST(Ec2Answer, NeedsWhatItNeeds) {
+  const std::string without_zone =
+      answer("CreateVolume",
+             "<volumeId>vol-1</volumeId><size>8</size><status>creating</status>"
+             "<createTime>2009-12-28T05:42:53Z</createTime><volumeType>gp3</volumeType>");
+  const auto volume = decode<CreateVolume>(without_zone);
+  ASSERT_FALSE(volume);
+  EXPECT_NE(volume.error().message.find("availabilityZone"), std::string::npos);
+}
+
+TEST(Ec2Answer, KeepsAWordThatIsNewToItApart) {
+  std::string xml = volumes;
+  xml.replace(xml.find("in-use"), 6, "asleep");
+  const auto page = decode<DescribeVolumes>(xml);
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->items[0].state, VolumeState::Unknown);
+}
+
+TEST(Ec2Answer, RefusesEveryBeginningOfADocument) {
+  for (std::size_t length = 0; length < volumes.size(); ++length) {
+    EXPECT_FALSE(decode<DescribeVolumes>(volumes.substr(0, length))) << length;
+  }
+  EXPECT_TRUE(decode<DescribeVolumes>(volumes));
+}
+
+TEST(Ec2Answer, SurvivesEveryDamagedByte) {
+  std::size_t refused = 0;
+  for (std::size_t at = 0; at < volumes.size(); ++at) {
+    for (const char damage : {'<', '\0', '\xff', '&'}) {
+      std::string xml = volumes;
+      xml[at] = damage;
+      if (!decode<DescribeVolumes>(xml)) ++refused;
+    }
+  }
+  EXPECT_GT(refused, volumes.size());
+}
+
+TEST(Ec2Answer, RefusesAnotherActionsAnswerAndGarbage) {
+  EXPECT_FALSE(decode<DescribeSnapshots>(volumes));
+  EXPECT_FALSE(decode<DescribeVolumes>("<html><body>proxy</body></html>"));
+  EXPECT_FALSE(decode<DescribeVolumes>("{\"volumeSet\": []}"));
+  EXPECT_FALSE(decode<DescribeVolumes>(std::string(10'000, '<')));
+}
+
+TEST(Ec2Answer, RefusesNumbersTimesAndNamesThatAreNone) {
+  const auto broken = [](const std::string& what, const std::string& with) {
+    std::string xml = volumes;
+    xml.replace(xml.find(what), what.size(), with);
+    return decode<DescribeVolumes>(xml);
+  };
+  EXPECT_FALSE(broken("<size>80<", "<size>-80<"));
+  EXPECT_FALSE(broken("<size>80<", "<size>99999999999999999999999<"));
+  EXPECT_FALSE(broken("2026-11-21T10:15:30.123Z", "yesterday"));
+  EXPECT_FALSE(broken("<volumeId>vol-", "<volumeId>vol-00000000000000000000000000000000"));
+}
+
+TEST(Ec2Answer, ReadsAttachAndDetach) {
+  const std::string body =
+      "<volumeId>vol-1</volumeId><instanceId>i-1</instanceId><device>/dev/sdh</device>"
+      "<status>attaching</status><attachTime>2026-11-21T10:15:30.000Z</attachTime>";
+  EXPECT_EQ(decode<AttachVolume>(answer("AttachVolume", body))->state, AttachmentState::Attaching);
+  EXPECT_EQ(decode<DetachVolume>(answer("DetachVolume", body))->instance, InstanceId("i-1"));
+}
+
+TEST(Ec2Answer, TakesOnlyTrueForAYes) {
+  EXPECT_TRUE(decode<DeleteVolume>(answer("DeleteVolume", "<return>true</return>")));
+  EXPECT_FALSE(decode<DeleteVolume>(answer("DeleteVolume", "<return>false</return>")));
+  EXPECT_FALSE(decode<CreateTags>(answer("CreateTags", "")));
+  EXPECT_TRUE(decode<CreateTags>(answer("CreateTags", "<return>true</return>")));
+  EXPECT_TRUE(decode<DeleteSnapshot>(answer("DeleteSnapshot", "<return>true</return>")));
+  EXPECT_TRUE(decode<ModifyFleet>(answer("ModifyFleet", "<return>true</return>")));
+}
+
+TEST(Ec2Answer, ReadsSnapshots) {
+  const std::string item = R"(<snapshotId>snap-1</snapshotId><volumeId>vol-1</volumeId>
+    <status>pending</status><startTime>2026-11-21T10:15:30.000Z</startTime><progress>60%</progress>
+    <ownerId>111122223333</ownerId><volumeSize>80</volumeSize><description>Daily</description>
+    <tagSet><item><key>spotter:parent</key><value>vol-1</value></item></tagSet>)";
+  const auto made = decode<CreateSnapshot>(answer("CreateSnapshot", item));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->progress, 60);
+  EXPECT_EQ(made->state, SnapshotState::Pending);
+  EXPECT_EQ(made->tags.at("spotter:parent"), "vol-1");
+  const auto page = decode<DescribeSnapshots>(
+      answer("DescribeSnapshots", "<snapshotSet><item>" + item + "</item></snapshotSet>"));
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_EQ(page->items.at(0).volume, VolumeId("vol-1"));
+}
+
+TEST(Ec2Answer, ReadsInstancesOfAllReservations) {
+  const std::string instance = R"(<item><instancesSet><item><instanceId>i-1</instanceId>
+    <instanceState><code>16</code><name>running</name></instanceState>
+    <placement><availabilityZone>us-west-2b</availabilityZone><groupName/></placement>
+    <instanceType>p3.2xlarge</instanceType><instanceLifecycle>spot</instanceLifecycle>
+    <launchTime>2026-11-21T10:15:30.000Z</launchTime>
+    <tagSet><item><key>aws:ec2:fleet-id</key><value>fleet-1</value></item></tagSet>
+    </item></instancesSet></item>)";
+  const auto page = decode<DescribeInstances>(
+      answer("DescribeInstances", "<reservationSet>" + instance + instance + "</reservationSet>"));
+  ASSERT_TRUE(page) << page.error().message;
+  ASSERT_EQ(page->items.size(), 2u);
+  EXPECT_EQ(page->items[1].state, InstanceState::Running);
+  EXPECT_EQ(page->items[1].zone, Zone("us-west-2b"));
+  EXPECT_EQ(page->items[1].lifecycle, "spot");
+  EXPECT_EQ(page->items[1].tags.at("aws:ec2:fleet-id"), "fleet-1");
+}
+
+TEST(Ec2Answer, ReadsTagsAndTerminations) {
+  const auto tags = decode<DescribeTags>(answer("DescribeTags", R"(<tagSet><item>
+    <resourceId>i-1</resourceId><resourceType>instance</resourceType>
+    <key>aws:ec2spot:fleet-request-id</key><value>sfr-1</value></item></tagSet>)"));
+  ASSERT_TRUE(tags) << tags.error().message;
+  EXPECT_EQ(tags->items.at(0).value, "sfr-1");
+  const auto changes =
+      decode<TerminateInstances>(answer("TerminateInstances", R"(<instancesSet><item>
+    <instanceId>i-1</instanceId><currentState><code>32</code><name>shutting-down</name></currentState>
+    <previousState><code>16</code><name>running</name></previousState></item></instancesSet>)"));
+  ASSERT_TRUE(changes) << changes.error().message;
+  EXPECT_EQ(changes->at(0).current, InstanceState::ShuttingDown);
+  EXPECT_EQ(changes->at(0).previous, InstanceState::Running);
+}
+
+}  // namespace
+}  // namespace spotter::wire

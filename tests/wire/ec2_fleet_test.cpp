@@ -1,0 +1,91 @@
+// Fleets, prices and groups: answers in the form of the API references' examples.
+#include <gtest/gtest.h>
+
+#include "agent/wire/ec2_query.hpp"
+
+namespace spotter::wire {
+namespace {
+
+std::string answer(const std::string& action, const std::string& content) {
+  return "<" + action + "Response xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>r" +
+         "</requestId>" + content + "</" + action + "Response>";
+}
+
+TEST(FleetAnswer, SeesTheFailureInsideASuccessfulCancellation) {
+  const auto outcome = decode<CancelSpotFleetRequests>(answer("CancelSpotFleetRequests", R"(
+    <unsuccessfulFleetRequestSet><item><error><code>fleetRequestIdDoesNotExist</code>
+      <message>no such fleet</message></error><spotFleetRequestId>sfr-2</spotFleetRequestId></item>
+    </unsuccessfulFleetRequestSet>
+    <successfulFleetRequestSet><item><spotFleetRequestId>sfr-1</spotFleetRequestId>
+      <currentSpotFleetRequestState>cancelled_terminating</currentSpotFleetRequestState>
+      <previousSpotFleetRequestState>active</previousSpotFleetRequestState></item>
+    </successfulFleetRequestSet>)"));
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  ASSERT_EQ(outcome->cancelled.size(), 1u);
+  EXPECT_EQ(outcome->cancelled[0].id, FleetId("sfr-1"));
+  EXPECT_EQ(outcome->cancelled[0].current, FleetState::CancelledTerminating);
+  ASSERT_EQ(outcome->failed.size(), 1u);
+  EXPECT_EQ(outcome->failed[0].id, FleetId("sfr-2"));
+  EXPECT_EQ(outcome->failed[0].code, "fleetRequestIdDoesNotExist");
+}
+
+TEST(FleetAnswer, SeesTheFailureInsideASuccessfulDeletion) {
+  const auto outcome = decode<DeleteFleets>(answer("DeleteFleets", R"(
+    <unsuccessfulFleetDeletionSet><item><error><code>fleetNotInDeletableState</code>
+      <message>no</message></error><fleetId>fleet-2</fleetId></item></unsuccessfulFleetDeletionSet>
+    <successfulFleetDeletionSet><item><fleetId>fleet-1</fleetId>
+      <currentFleetState>deleted-running</currentFleetState>
+      <previousFleetState>active</previousFleetState></item></successfulFleetDeletionSet>)"));
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->cancelled.at(0).current, FleetState::CancelledRunning);
+  EXPECT_EQ(outcome->failed.at(0).code, "fleetNotInDeletableState");
+}
+
+TEST(FleetAnswer, TakesSilenceForNoCancellation) {
+  EXPECT_FALSE(decode<DeleteFleets>(answer("DeleteFleets", "")));
+  EXPECT_FALSE(decode<CancelSpotFleetRequests>(
+      answer("CancelSpotFleetRequests", "<successfulFleetRequestSet/>")));
+}
+
+TEST(FleetAnswer, ReadsBothKindsOfFleet) {
+  const auto spot = decode<DescribeSpotFleetRequests>(answer("DescribeSpotFleetRequests", R"(
+    <spotFleetRequestConfigSet><item><spotFleetRequestId>sfr-1</spotFleetRequestId>
+      <spotFleetRequestState>active</spotFleetRequestState><spotFleetRequestConfig>
+      <targetCapacity>1</targetCapacity><fulfilledCapacity>1.0</fulfilledCapacity>
+      <type>maintain</type></spotFleetRequestConfig></item></spotFleetRequestConfigSet>)"));
+  ASSERT_TRUE(spot) << spot.error().message;
+  EXPECT_EQ(spot->items.at(0).state, FleetState::Active);
+  EXPECT_EQ(spot->items.at(0).target_capacity, 1);
+  EXPECT_DOUBLE_EQ(spot->items.at(0).fulfilled_capacity, 1.0);
+  const auto fleet = decode<DescribeFleets>(answer("DescribeFleets", R"(
+    <fleetSet><item><fleetId>fleet-1</fleetId><fleetState>deleted_terminating</fleetState>
+      <fulfilledCapacity>0.0</fulfilledCapacity><type>maintain</type>
+      <targetCapacitySpecification><totalTargetCapacity>2</totalTargetCapacity>
+      </targetCapacitySpecification></item></fleetSet><nextToken>t</nextToken>)"));
+  ASSERT_TRUE(fleet) << fleet.error().message;
+  EXPECT_EQ(fleet->items.at(0).state, FleetState::CancelledTerminating);
+  EXPECT_EQ(fleet->items.at(0).target_capacity, 2);
+  EXPECT_EQ(fleet->next_token, "t");
+}
+
+TEST(FleetAnswer, ReadsPrices) {
+  const auto prices = decode<DescribeSpotPriceHistory>(answer("DescribeSpotPriceHistory", R"(
+    <spotPriceHistorySet><item><instanceType>p3.2xlarge</instanceType>
+      <productDescription>Linux/UNIX</productDescription><spotPrice>0.918000</spotPrice>
+      <timestamp>2026-11-21T10:15:30.000Z</timestamp>
+      <availabilityZone>us-west-2a</availabilityZone></item></spotPriceHistorySet><nextToken/>)"));
+  ASSERT_TRUE(prices) << prices.error().message;
+  EXPECT_DOUBLE_EQ(prices->items.at(0).dollars_per_hour, 0.918);
+  EXPECT_TRUE(prices->next_token.empty());
+}
+
+TEST(FleetAnswer, TakesAutoScalingsEmptyAnswer) {
+  EXPECT_TRUE(decode<SetDesiredCapacity>(
+      "<SetDesiredCapacityResponse xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\">"
+      "<ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></"
+      "SetDesiredCapacityResponse>"));
+  EXPECT_FALSE(decode<SetDesiredCapacity>("<ErrorResponse/>"));
+}
+
+}  // namespace
+}  // namespace spotter::wire
