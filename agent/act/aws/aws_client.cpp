@@ -112,7 +112,7 @@ asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Dur
   call.request.headers.emplace_back("Content-Type",
                                     "application/x-www-form-urlencoded; charset=utf-8");
   call.request.body = wire::form_body(query);
-  call.request.fresh_connection = query.repeatable == Repeatable::No;
+  call.request.fresh_connection = query.repeatable != Repeatable::Read;
   auto pending = perform(std::move(call), deadline);
   co_return co_await std::move(pending);
 }

@@ -1,0 +1,212 @@
+#include "agent/act/aws/aws_client.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/net/server.hpp"
+
+namespace spotter::act {
+namespace {
+
+using namespace std::chrono_literals;
+using net_test::Reply;
+using net_test::run;
+using Kind = CallError::Kind;
+
+Reply refusal(int status, const std::string& code) {
+  return {
+      .status = status,
+      .body = "<Response><Errors><Error><Code>" + code +
+              "</Code><Message>m</Message></Error></Errors><RequestID>r</RequestID></Response>"};
+}
+
+const std::string no_volumes =
+    "<DescribeVolumesResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><volumeSet/>"
+    "</DescribeVolumesResponse>";
+const std::string yes = "<DeleteVolumeResponse><return>true</return></DeleteVolumeResponse>";
+
+class Aws : public testing::Test {
+ protected:
+  // Answers from the script, its last line for ever.
+  Reply next(const net_test::Request&) {
+    const Reply reply = script_.front();
+    if (script_.size() > 1) script_.erase(script_.begin());
+    return reply;
+  }
+  AwsSettings settings() {
+    AwsSettings settings{.region = "us-west-2", .environment = environment()};
+    settings.retry.base = 1ms;
+    settings.clock = [this] { return clock_; };
+    return settings;
+  }
+  Environment environment() {
+    return Environment(std::map<std::string, std::string, std::less<>>{
+        {"AWS_ENDPOINT_URL_EC2", server_.url()}, {"HOME", "/nonexistent"}});
+  }
+  template <class Request>
+  auto call(Request request, Duration deadline = 5s) {
+    return run(context_, client_.call(std::move(request), deadline));
+  }
+
+  asio::io_context context_;
+  std::vector<Reply> script_;
+  wire::WallTime clock_ = wire::parse_rfc3339("2026-11-21T10:15:30Z").value();
+  int credentials_asked_ = 0;
+  net_test::Server server_{context_, [this](const auto& request) { return next(request); }};
+  io::HttpClient http_{context_};
+  CredentialChain credentials_{
+      http_, environment(), [this]() -> asio::awaitable<Result<std::optional<wire::Credentials>>> {
+        ++credentials_asked_;
+        wire::Credentials keys{"ASIA", "secret", "token", std::nullopt};
+        co_return std::optional(std::move(keys));
+      }};
+  AwsClient client_{http_, credentials_, settings()};
+};
+
+TEST_F(Aws, SignsAndSendsAQuery) {
+  script_ = {{.body = no_volumes}};
+  const auto page = call(wire::DescribeVolumes{.volumes = {"vol-1"}});
+  ASSERT_TRUE(page) << page.error().message;
+  const auto& request = server_.requests().at(0);
+  EXPECT_EQ(request.body(), "Action=DescribeVolumes&Version=2016-11-15&VolumeId.1=vol-1");
+  EXPECT_EQ(request["X-Amz-Date"], "20261121T101530Z");
+  EXPECT_EQ(request["X-Amz-Security-Token"], "token");
+  EXPECT_NE(request["Authorization"].find("/20261121/us-west-2/ec2/aws4_request"),
+            std::string::npos);
+}
+
+TEST_F(Aws, RetriesThrottlingOfAnyCall) {
+  script_ = {refusal(503, "RequestLimitExceeded"), {.body = yes}};
+  EXPECT_TRUE(call(wire::DeleteVolume{.volume = "vol-1"}));
+  EXPECT_EQ(server_.requests().size(), 2u);
+}
+
+TEST_F(Aws, GivesUpAfterTheLastAttempt) {
+  script_ = {refusal(503, "RequestLimitExceeded")};
+  const auto error = call(wire::DeleteVolume{.volume = "vol-1"}).error();
+  EXPECT_EQ(error.kind, Kind::Throttled);
+  EXPECT_EQ(error.attempts, 4);
+  EXPECT_EQ(error.request_id, "r");
+  EXPECT_EQ(server_.requests().size(), 4u);
+}
+
+TEST_F(Aws, RetriesALostAnswerOfARead) {
+  script_ = {{.drop = true}, refusal(500, "InternalError"), {.body = no_volumes}};
+  EXPECT_TRUE(call(wire::DescribeVolumes{}));
+  EXPECT_EQ(server_.requests().size(), 3u);
+}
+
+TEST_F(Aws, NeverRepeatsAMutationWhoseAnswerWasLost) {
+  for (const Reply& lost :
+       {Reply{.drop = true}, refusal(500, "InternalError"), Reply{.status = 502},
+        Reply{.hang = true}, Reply{.body = "<DeleteVolumeResponse><retu"}}) {
+    const auto before = server_.requests().size();
+    script_ = {lost};
+    const auto error = call(wire::DeleteVolume{.volume = "vol-1"}, 200ms).error();
+    EXPECT_EQ(error.kind, Kind::Unknown) << lost.status;
+    EXPECT_TRUE(error.unsettled());
+    EXPECT_EQ(server_.requests().size(), before + 1) << lost.status;
+  }
+}
+
+TEST_F(Aws, NeverRepeatsAMutationOverAConnectionThatDiedWhileIdle) {
+  script_ = {{.body = no_volumes}, {.drop = true}};
+  ASSERT_TRUE(call(wire::DescribeVolumes{}));
+  EXPECT_EQ(call(wire::DeleteVolume{.volume = "vol-1"}).error().kind, Kind::Unknown);
+  EXPECT_EQ(server_.requests().size(), 2u);
+}
+
+TEST_F(Aws, RepeatsAMutationThatCarriesAToken) {
+  script_ = {{.drop = true}, refusal(400, "InvalidParameterValue")};
+  EXPECT_EQ(call(wire::CreateVolume{.client_token = "c"}).error().kind, Kind::Other);
+  EXPECT_EQ(server_.requests().size(), 2u);
+  script_ = {{.drop = true}, refusal(503, "RequestLimitExceeded")};
+  EXPECT_EQ(call(wire::CreateVolume{.client_token = "d"}).error().kind, Kind::Unknown);
+}
+
+TEST_F(Aws, ClassifiesRefusalsWithoutRetrying) {
+  const std::vector<std::tuple<int, std::string, Kind>> cases{
+      {400, "InvalidVolume.NotFound", Kind::NotFound},
+      {403, "UnauthorizedOperation", Kind::Permission},
+      {412, "DryRunOperation", Kind::DryRun},
+      {400, "IncorrectState", Kind::Other}};
+  for (const auto& [status, code, kind] : cases) {
+    const auto before = server_.requests().size();
+    script_ = {refusal(status, code)};
+    const auto error = call(wire::DeleteVolume{.volume = "vol-1"}).error();
+    EXPECT_EQ(error.kind, kind) << code;
+    EXPECT_EQ(error.code, code);
+    EXPECT_EQ(server_.requests().size(), before + 1);
+  }
+}
+
+TEST_F(Aws, FetchesFreshCredentialsOnce) {
+  script_ = {refusal(400, "ExpiredToken"), {.body = no_volumes}};
+  EXPECT_TRUE(call(wire::DescribeVolumes{}));
+  EXPECT_EQ(credentials_asked_, 2);
+  script_ = {refusal(400, "ExpiredToken")};
+  EXPECT_EQ(call(wire::DescribeVolumes{}).error().kind, Kind::ExpiredCredentials);
+  EXPECT_EQ(credentials_asked_, 3);
+}
+
+TEST_F(Aws, LearnsTheTimeFromTheRefusal) {
+  Reply skewed = refusal(401, "AuthFailure");
+  skewed.headers.emplace_back("Date", "Sat, 21 Nov 2026 12:00:00 GMT");
+  script_ = {skewed, {.body = no_volumes}};
+  EXPECT_TRUE(call(wire::DescribeVolumes{}));
+  EXPECT_EQ(server_.requests().at(1)["X-Amz-Date"], "20261121T120000Z");
+  script_ = {skewed};  // now the time is right, so the keys are wrong
+  EXPECT_EQ(call(wire::DescribeVolumes{}).error().kind, Kind::Permission);
+  EXPECT_EQ(server_.requests().size(), 3u);
+}
+
+TEST_F(Aws, FollowsThePages) {
+  const std::string item =
+      "<item><resourceId>i-1</resourceId><resourceType>instance</resourceType><key>k</key>"
+      "<value>v</value></item>";
+  const auto page = [&](const std::string& rest) {
+    return Reply{.body = "<DescribeTagsResponse><tagSet>" + item + "</tagSet>" + rest +
+                         "</DescribeTagsResponse>"};
+  };
+  script_ = {page("<nextToken>two</nextToken>"), page("")};
+  const auto all = run(context_, client_.call_all(wire::DescribeTags{}, 5s));
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->items.size(), 2u);
+  EXPECT_NE(server_.requests().at(1).body().find("NextToken=two"), std::string::npos);
+}
+
+TEST_F(Aws, SaysWhenThereAreNoCredentials) {
+  CredentialChain none(http_, environment());
+  AwsClient client(http_, none, settings());
+  const auto answer = run(context_, client.call(wire::DescribeVolumes{}, 5s));
+  EXPECT_EQ(answer.error().kind, Kind::NoCredentials);
+  EXPECT_TRUE(server_.requests().empty());
+}
+
+TEST_F(Aws, ReadsAParameter) {
+  script_ = {{.body = R"({"Parameter":{"Name":"/k","Type":"SecureString","Value":"s3cret"}})"}};
+  AwsSettings with_ssm = settings();
+  with_ssm.environment = Environment(std::map<std::string, std::string, std::less<>>{
+      {"AWS_ENDPOINT_URL_SSM", server_.url()}, {"HOME", "/nonexistent"}});
+  AwsClient client(http_, credentials_, with_ssm);
+  EXPECT_EQ(run(context_, client.ssm_parameter("/k", 5s)).value(), "s3cret");
+  EXPECT_EQ(server_.requests().at(0)["X-Amz-Target"], "AmazonSSM.GetParameter");
+}
+
+TEST(Retry, DrawsTheWholeRangeAndEmptiesItsBucket) {
+  Backoff backoff(1), same(1);
+  const RetryPolicy policy{.base = 100ms, .ceiling = 1s};
+  for (int retry = 0; retry < 40; ++retry) {
+    const Duration delay = backoff.delay(policy, retry);
+    EXPECT_EQ(delay, same.delay(policy, retry));
+    EXPECT_LE(delay, retry == 0 ? 100ms : 1'000ms);
+  }
+  RetryBucket bucket;
+  int taken = 0;
+  while (bucket.take(RetryBucket::retry_cost)) ++taken;
+  EXPECT_EQ(taken, 100);
+  bucket.give_back(RetryBucket::retry_cost);
+  EXPECT_TRUE(bucket.take(RetryBucket::retry_cost));
+}
+
+}  // namespace
+}  // namespace spotter::act
