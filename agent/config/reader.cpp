@@ -47,8 +47,9 @@ void Reader::map(const Node& node, const std::string& path, const Fields& fields
     if (field == fields.end())
       problem(key, path, unknown_key(key.text, fields));
     else if (const Node* first = earlier(node, i))
-      problem(key, path, "'" + key.text + "' is given twice; the first is in line " +
-                             std::to_string(first->line));
+      problem(
+          key, path,
+          "'" + key.text + "' is given twice; the first is in line " + std::to_string(first->line));
     else
       field->take(node.items[i], below(path, field->key));
   }
@@ -66,8 +67,9 @@ Reader::Take Reader::pairs(std::string_view expected, TakePair each) {
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       const Node& key = node.keys[i];
       if (const Node* first = earlier(node, i))
-        problem(key, path, "'" + key.text + "' is given twice; the first is in line " +
-                               std::to_string(first->line));
+        problem(key, path,
+                "'" + key.text + "' is given twice; the first is in line " +
+                    std::to_string(first->line));
       else
         each(key, node.items[i], below(path, key.text));
     }
@@ -92,8 +94,9 @@ bool Reader::is_map(const Node& node, const std::string& path, const std::string
   if (node.kind == Node::Kind::Null)
     problem(node, path, "the value is missing; expected " + expected);
   else  // what was found stays unsaid where it is text: `secrets: hunter2`
-    problem(node, path, "expected " + expected + ", found " +
-                            (node.kind == Node::Kind::Text ? "text" : describe(node)));
+    problem(node, path,
+            "expected " + expected + ", found " +
+                (node.kind == Node::Kind::Text ? "text" : describe(node)));
   return false;
 }
 

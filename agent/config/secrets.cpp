@@ -90,8 +90,8 @@ Result<ResolvedSecret> resolve(const SecretReference& reference,
                     ? from_variable(reference.target, variables)
                     : from_parameter(reference.target, read_parameter);
   if (secret) return secret;
-  return failure("the secret " + describe(reference) + " cannot be read: " +
-                 secret.error().message);
+  return failure("the secret " + describe(reference) +
+                 " cannot be read: " + secret.error().message);
 }
 
 }  // namespace spotter::config

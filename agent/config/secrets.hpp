@@ -12,8 +12,8 @@
 
 namespace spotter::config {
 
-// A value that cannot be printed, compared or converted by accident: whoever needs it says reveal().
-// Its memory is overwritten at the end (as far as std::string lets us know where it was).
+// A value that cannot be printed, compared or converted by accident: whoever needs it says
+// reveal(). Its memory is overwritten at the end (as far as std::string lets us know where it was).
 class Secret {
  public:
   explicit Secret(std::string value) : value_(std::move(value)) {}
@@ -29,7 +29,8 @@ class Secret {
   std::string value_;
 };
 
-// `file:/etc/spotter/token`, `env:WANDB_API_KEY`, `ssm:/wandb/key`. Only says where: may be printed.
+// `file:/etc/spotter/token`, `env:WANDB_API_KEY`, `ssm:/wandb/key`. Only says where: may be
+// printed.
 struct SecretReference {
   enum class Kind : std::uint8_t { File, Environment, Parameter };
   Kind kind = Kind::File;
@@ -38,7 +39,8 @@ struct SecretReference {
   friend bool operator==(const SecretReference&, const SecretReference&) = default;
 };
 
-// Fails on anything else. The message never repeats `text`: it may be a secret put there by mistake.
+// Fails on anything else. The message never repeats `text`: it may be a secret put there by
+// mistake.
 Result<SecretReference> parse_secret_reference(std::string_view text);
 std::string describe(const SecretReference& reference);
 

@@ -145,8 +145,9 @@ std::int64_t milliseconds(std::string_view unit) {
 
 Result<Duration> parse_duration(std::string_view text) {
   const auto wrong = [text] {
-    return failure(quoted(text) + " is not a duration; write a number and a unit (ms, s, m, h, d), "
-                                  "as in 90s, 5m or 2h30m");
+    return failure(quoted(text) +
+                   " is not a duration; write a number and a unit (ms, s, m, h, d), "
+                   "as in 90s, 5m or 2h30m");
   };
   constexpr std::int64_t limit = 1000LL * 24 * 3600 * 1000;  // 1000 days: more is a slip of the pen
   std::int64_t sum = 0;
@@ -183,9 +184,9 @@ Result<int> parse_attempts(std::string_view text) {
 }
 
 Result<GiveUp> parse_give_up(std::string_view text) {
-  return choose<GiveUp>(text, {{"scale-to-zero", GiveUp::ScaleToZero},
-                               {"hold", GiveUp::Hold},
-                               {"cancel", GiveUp::Cancel}});
+  return choose<GiveUp>(
+      text,
+      {{"scale-to-zero", GiveUp::ScaleToZero}, {"hold", GiveUp::Hold}, {"cancel", GiveUp::Cancel}});
 }
 
 Result<double> parse_positive_number(std::string_view text) {
@@ -204,7 +205,8 @@ Result<FleetKind> parse_fleet_kind(std::string_view text) {
 }
 
 Result<FleetId> parse_fleet_id(std::string_view text) {
-  if (text.empty() || has_line_break(text)) return failure("expected a fleet's id or a group's name");
+  if (text.empty() || has_line_break(text))
+    return failure("expected a fleet's id or a group's name");
   if (!FleetId::fits(text)) return failure(quoted(text) + " is longer than 63 characters");
   return FleetId(text);
 }
@@ -218,7 +220,8 @@ Result<std::string> parse_tag_value(std::string_view text) {
 
 }  // namespace
 
-// The expectations are literals and the parsers functions: all of this is initialised at compile time.
+// The expectations are literals and the parsers functions: all of this is initialised at compile
+// time.
 const Scalar<JobName> job_name{"a name", parse_job_name};
 const Scalar<std::string> mount_point{"an absolute path", parse_mount_point};
 const Scalar<std::string> path_below_mount{"a path below the mount", parse_path_below_mount};
@@ -237,8 +240,7 @@ const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duratio
 const Scalar<int> attempts{"a whole number from 1 to 1000", parse_attempts};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
-const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group",
-                                   parse_fleet_kind};
+const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group", parse_fleet_kind};
 const Scalar<FleetId> fleet_id{"a fleet's id or a group's name", parse_fleet_id};
 const Scalar<std::string> environment_value{"text", parse_environment_value};
 const Scalar<std::string> tag_value{"a tag's value", parse_tag_value};

@@ -1,5 +1,5 @@
-// The text of one value -> the value, or what is wrong with it. Pure. Each Scalar is one type of job.yaml; its
-// message does not name the key, the reader adds that.
+// The text of one value -> the value, or what is wrong with it. Pure. Each Scalar is one type of
+// job.yaml; its message does not name the key, the reader adds that.
 #pragma once
 
 #include <map>
@@ -18,25 +18,25 @@ struct Scalar {
   Result<T> (*parse)(std::string_view text);
 };
 
-extern const Scalar<JobName> job_name;                       // [a-z0-9-]{1,63}
-extern const Scalar<std::string> mount_point;                // absolute
-extern const Scalar<std::string> path_below_mount;           // relative, without ".."
+extern const Scalar<JobName> job_name;              // [a-z0-9-]{1,63}
+extern const Scalar<std::string> mount_point;       // absolute
+extern const Scalar<std::string> path_below_mount;  // relative, without ".."
 extern const Scalar<FileSystem> file_system;
-extern const Scalar<std::string> repository;                 // without a password in it
+extern const Scalar<std::string> repository;  // without a password in it
 extern const Scalar<std::string> commit_id;
 extern const Scalar<SecretReference> secret_reference;
-extern const Scalar<std::string> command;                    // any text that is not blank
+extern const Scalar<std::string> command;  // any text that is not blank
 extern const Scalar<std::string> user_name;
 extern const Scalar<PythonEnvironment> python_environment;
 extern const Scalar<std::optional<int>> stop_signal;
-extern const Scalar<Duration> duration;                      // 90s, 500ms, 2h30m; positive
-extern const Scalar<int> attempts;                           // 1 to 1000
+extern const Scalar<Duration> duration;  // 90s, 500ms, 2h30m; positive
+extern const Scalar<int> attempts;       // 1 to 1000
 extern const Scalar<GiveUp> give_up;
 extern const Scalar<double> positive_number;
 extern const Scalar<FleetKind> fleet_kind;
 extern const Scalar<FleetId> fleet_id;
-extern const Scalar<std::string> environment_value;          // any text, the empty one, too
-extern const Scalar<std::string> tag_value;                  // EC2: at most 256 characters
+extern const Scalar<std::string> environment_value;  // any text, the empty one, too
+extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
 
 // What is wrong with the name of a variable for the trainer, or of a tag; empty when nothing is.
 std::string wrong_variable_name(std::string_view name);

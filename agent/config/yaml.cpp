@@ -10,15 +10,16 @@
 namespace spotter::config {
 namespace {
 
-// Builds the tree from the parser's events: YAML::Node would unfold aliases and forget key positions.
+// Builds the tree from the parser's events: YAML::Node would unfold aliases and forget key
+// positions.
 class TreeBuilder : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(at(mark, Node::Kind::Null)); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    problems_.push_back({mark.line + 1, mark.column + 1,
-                         "an alias (*name) is not supported: write the value out"});
+    problems_.push_back(
+        {mark.line + 1, mark.column + 1, "an alias (*name) is not supported: write the value out"});
     add(at(mark, Node::Kind::Null));
   }
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
@@ -60,8 +61,7 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     Node& parent = open_.back();
-    const bool is_key =
-        parent.kind == Node::Kind::Map && parent.keys.size() == parent.items.size();
+    const bool is_key = parent.kind == Node::Kind::Map && parent.keys.size() == parent.items.size();
     if (is_key && node.kind != Node::Kind::Text)
       problems_.push_back({node.line, node.column, "a key must be text, not " + describe(node)});
     (is_key ? parent.keys : parent.items).push_back(std::move(node));
@@ -72,7 +72,8 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<Problem> problems_;
 };
 
-// The length of the UTF-8 sequence that starts at `text`, or 0 when it is none or a control character.
+// The length of the UTF-8 sequence that starts at `text`, or 0 when it is none or a control
+// character.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -125,8 +126,8 @@ Checked<Node> parse_yaml(std::string_view text) {
     if (!problems.empty()) return tl::unexpected(problems);
     return root;
   } catch (const YAML::Exception& exception) {
-    return tl::unexpected(std::vector<Problem>{{exception.mark.line + 1, exception.mark.column + 1,
-                                                "not valid YAML: " + exception.msg}});
+    return tl::unexpected(std::vector<Problem>{
+        {exception.mark.line + 1, exception.mark.column + 1, "not valid YAML: " + exception.msg}});
   }
 }
 

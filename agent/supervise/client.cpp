@@ -80,7 +80,8 @@ Result<void> send(const std::string& directory, const std::string& text) {
 }  // namespace
 
 Result<Supervised> look(const std::string& run_directory) {
-  const bool held = lock_is_held(run_directory);  // first: what is written before its release is seen
+  const bool held =
+      lock_is_held(run_directory);  // first: what is written before its release is seen
   const auto end = read_json(run_directory + "/ended.json");
   if (!end) return tl::unexpected(end.error());
   if (!end->is_null()) return ended(*end, run_directory);

@@ -42,19 +42,20 @@ using Supervised = std::variant<None, Starting, Running, Ended, Vanished>;
 // Fails only when a file is there and cannot be read or understood.
 Result<Supervised> look(const std::string& run_directory);
 
-// To the trainer's main process only (data loaders must not die before the checkpoint is written). While
-// that process is a shell which neither traps nor ignores the signal, its only child is meant.
-// Delivery is asynchronous; fails when no supervisor listens.
+// To the trainer's main process only (data loaders must not die before the checkpoint is written).
+// While that process is a shell which neither traps nor ignores the signal, its only child is
+// meant. Delivery is asynchronous; fails when no supervisor listens.
 Result<void> send_signal(const std::string& run_directory, int signal);
 Result<void> send_signal_to_group(const std::string& run_directory, int signal);
 Result<void> kill(const std::string& run_directory);  // SIGKILL to the whole tree
 
-// The agent has taken what look() said: forgets Ended or Vanished, so that a next trainer may start.
-// Of a vanished one, it SIGKILLs what is left of the trainer's session first.
+// The agent has taken what look() said: forgets Ended or Vanished, so that a next trainer may
+// start. Of a vanished one, it SIGKILLs what is left of the trainer's session first.
 Result<void> collect(const std::string& run_directory);
 
-// Of a supervisor that was killed: SIGKILLs what is left of its trainer's session (at most 5 s), removes
-// supervisor.json. collect() and a new supervisor call it. REQUIRES: the lock is free, or ours.
+// Of a supervisor that was killed: SIGKILLs what is left of its trainer's session (at most 5 s),
+// removes supervisor.json. collect() and a new supervisor call it. REQUIRES: the lock is free, or
+// ours.
 Result<void> end_vanished(const std::string& run_directory);
 
 // A close-on-exec pidfd, readable when the process has ended. The caller closes it.

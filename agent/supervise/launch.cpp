@@ -62,7 +62,8 @@ Result<std::string> find_conda(const std::string& name, const Account& account) 
     for (const std::string& above : {account.home, std::string("/opt")})
       for (const char* kind : {"conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge"})
         roots.push_back(above + "/" + kind);
-    for (const auto& root : roots) candidates.push_back(name == "base" ? root : root + "/envs/" + name);
+    for (const auto& root : roots)
+      candidates.push_back(name == "base" ? root : root + "/envs/" + name);
   }
   for (const auto& candidate : candidates) {
     if (access((candidate + "/bin/python").c_str(), F_OK) == 0) return candidate;
@@ -72,7 +73,8 @@ Result<std::string> find_conda(const std::string& name, const Account& account) 
                  searched);
 }
 
-// What `conda activate` and `source bin/activate` do, less the prompt. Returns the directory for PATH.
+// What `conda activate` and `source bin/activate` do, less the prompt. Returns the directory for
+// PATH.
 Result<std::string> activate(const Spec& spec, const Launch& launch, Variables& variables) {
   const auto& wanted = spec.environment_kind;
   if (wanted.kind == Kind::None) return std::string();
@@ -98,7 +100,8 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-// A login shell's profile sets PATH anew (Debian's /etc/profile does), so ours is exported after it.
+// A login shell's profile sets PATH anew (Debian's /etc/profile does), so ours is exported after
+// it.
 std::string command_line(const Spec& spec, const std::string& bin) {
   const auto path = spec.environment.find("PATH");
   const bool given = path != spec.environment.end();

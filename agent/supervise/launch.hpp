@@ -1,4 +1,5 @@
-// A Spec resolved against this machine: everything that can be wrong is found before anything forks.
+// A Spec resolved against this machine: everything that can be wrong is found before anything
+// forks.
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +29,8 @@ struct Launch {
   std::string working_directory;
 };
 
-// Fails: no such user, another user while we are not root, no working directory, no shell, no such Python
-// environment.
+// Fails: no such user, another user while we are not root, no working directory, no shell, no such
+// Python environment.
 Result<Launch> prepare(const Spec& spec);
 
 }  // namespace spotter::supervise

@@ -14,7 +14,7 @@ struct Process {
   pid_t pid = 0;
   pid_t parent = 0;
   pid_t session = 0;
-  char state = '?';              // Z: ended, not yet waited for
+  char state = '?';               // Z: ended, not yet waited for
   std::uint64_t start_ticks = 0;  // since boot; with the pid, an identity that is never reused
   std::string name;
 };
@@ -26,10 +26,10 @@ std::vector<Process> descendants_of(pid_t ancestor);
 
 void signal_descendants(pid_t ancestor, int signal);
 
-// A shell that runs the trainer as its child would die of a stop signal and leave the trainer without a
-// parent. So where a shell neither traps nor ignores it, its children get it instead (`tee` excepted:
-// it ends with its input), and so on down. SIGINT goes to shell and children, as from a
-// terminal: that is what shells are made for.
+// A shell that runs the trainer as its child would die of a stop signal and leave the trainer
+// without a parent. So where a shell neither traps nor ignores it, its children get it instead
+// (`tee` excepted: it ends with its input), and so on down. SIGINT goes to shell and children, as
+// from a terminal: that is what shells are made for.
 void signal_main_process(pid_t trainer, int signal);
 
 // SIGKILLs all of a session whose leader was that process, however often they fork; at most 5 s.

@@ -88,8 +88,8 @@ bool is_locked(const Descriptor& lock) {
 sockaddr_un socket_address(const Descriptor& directory, std::string_view name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%.*s",
-                directory.get(), static_cast<int>(name.size()), name.data());
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%.*s", directory.get(),
+                static_cast<int>(name.size()), name.data());
   return address;
 }
 

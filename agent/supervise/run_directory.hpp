@@ -41,8 +41,8 @@ class RunDirectory {
   // Removes it; that it is not there is no failure.
   Result<void> remove(std::string_view name) const;
 
-  // The lock of a supervisor's life. Open file description locks: a test does not disturb the holder,
-  // and the kernel lets go of it however the holder ends.
+  // The lock of a supervisor's life. Open file description locks: a test does not disturb the
+  // holder, and the kernel lets go of it however the holder ends.
   Result<Descriptor> open_lock() const;
 
  private:
@@ -52,8 +52,8 @@ class RunDirectory {
 bool try_lock(const Descriptor& lock);   // true: we hold it now
 bool is_locked(const Descriptor& lock);  // by somebody else
 
-// The socket's address goes through /proc/self/fd, because a socket's path must have at most 107 bytes and
-// a run directory may lie deep. `directory` must stay open while the address is used.
+// The socket's address goes through /proc/self/fd, because a socket's path must have at most 107
+// bytes and a run directory may lie deep. `directory` must stay open while the address is used.
 sockaddr_un socket_address(const Descriptor& directory, std::string_view name);
 
 std::int64_t boottime_milliseconds();

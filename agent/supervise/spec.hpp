@@ -25,7 +25,8 @@ struct Spec {
 };
 
 // {"command", "shell", "user", "environment": {NAME: value}, "environment_kind": "conda NAME",
-//  "working_directory", "log_file", "stop_signal": 15, "job"}: command, user, log_file are required.
+//  "working_directory", "log_file", "stop_signal": 15, "job"}: command, user, log_file are
+//  required.
 // The failure names the key, never a value.
 Result<Spec> parse_spec(std::string_view json);
 std::string to_json(const Spec& spec);

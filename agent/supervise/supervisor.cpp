@@ -27,11 +27,11 @@ void report(const std::string& line) {
 }
 
 void report(const StartFailure& what) {
-  report((what.kind == StartFailure::Kind::AlreadyRunning ? "running " : "failed ") +
-         what.message);
+  report((what.kind == StartFailure::Kind::AlreadyRunning ? "running " : "failed ") + what.message);
 }
 
-// Keeps nothing of the starter but the pipe: whoever waits for its output's end must not wait for us.
+// Keeps nothing of the starter but the pipe: whoever waits for its output's end must not wait for
+// us.
 void let_go_of_everything(int pipe) {
   dup2(pipe, report_number);
   fcntl(report_number, F_SETFD, FD_CLOEXEC);
@@ -40,7 +40,8 @@ void let_go_of_everything(int pipe) {
   for (int standard = 0; standard <= 2; ++standard) dup2(null, standard);
   close(null);
   umask(022);
-  [[maybe_unused]] const int ignored = chdir("/");  // our working directory must not keep a mount busy
+  [[maybe_unused]] const int ignored =
+      chdir("/");  // our working directory must not keep a mount busy
 }
 
 [[noreturn]] void be_supervisor(const std::string& directory, const Spec& spec,

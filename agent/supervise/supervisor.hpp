@@ -27,14 +27,14 @@ struct Started {
   int trainer_pid = 0;
 };
 
-// Detaches a supervisor (fork, setsid, fork) and returns once the trainer's shell was exec'ed, or with
-// what prevented that; then no process and no supervisor.json stays behind. The caller should be
-// small and single-threaded (`spotter supervise` is). An ended.json that nobody collected is
-// a failure: it would be lost.
+// Detaches a supervisor (fork, setsid, fork) and returns once the trainer's shell was exec'ed, or
+// with what prevented that; then no process and no supervisor.json stays behind. The caller should
+// be small and single-threaded (`spotter supervise` is). An ended.json that nobody collected is a
+// failure: it would be lost.
 //
 // The trainer: own session and process group, Spec's user with that user's groups and clean
-// environment, default signals, no inherited files, stdin /dev/null, output appended to the log, umask
-// 022, no core files; SIGKILLed when the supervisor dies, however that dies. When the trainer
+// environment, default signals, no inherited files, stdin /dev/null, output appended to the log,
+// umask 022, no core files; SIGKILLed when the supervisor dies, however that dies. When the trainer
 // ends, all its descendants are ended, too (SIGTERM, 2 s, SIGKILL): nothing keeps the mount busy.
 tl::expected<Started, StartFailure> start(const std::string& run_directory, const Spec& spec);
 

@@ -24,7 +24,8 @@ namespace {
   _exit(127);
 }
 
-// The death signal is cleared when credentials change, and a parent that has died already sends none.
+// The death signal is cleared when credentials change, and a parent that has died already sends
+// none.
 void die_with(pid_t supervisor) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) _exit(127);
@@ -105,8 +106,7 @@ Result<Descriptor> open_log(const std::string& path, const Account& owner) {
   if (!log) return wrong(std::strerror(errno));
   struct stat status {};
   if (fstat(log.get(), &status) != 0) return wrong(std::strerror(errno));
-  if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
-    return wrong("not a plain file of its own");
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1) return wrong("not a plain file of its own");
   return log;
 }
 

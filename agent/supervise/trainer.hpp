@@ -8,8 +8,8 @@
 
 namespace spotter::supervise {
 
-// The log, opened for appending and reading; a new one belongs to the user. A symbolic link or a hard link is
-// refused: root would write wherever a user made it point.
+// The log, opened for appending and reading; a new one belongs to the user. A symbolic link or a
+// hard link is refused: root would write wherever a user made it point.
 Result<Descriptor> open_log(const std::string& path, const Account& owner);
 
 // Forks and execs. Returns the pid once exec has succeeded, or which step before it failed; then

@@ -79,9 +79,9 @@ tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, con
   if (!lock) return failed(lock.error().message);
   watch.lock_ = *std::move(lock);
   if (!try_lock(watch.lock_))
-    return tl::unexpected(StartFailure{
-        Kind::AlreadyRunning, "another supervisor is at work in " + directory +
-                                  " (it holds supervisor.lock): one trainer at a time"});
+    return tl::unexpected(StartFailure{Kind::AlreadyRunning,
+                                       "another supervisor is at work in " + directory +
+                                           " (it holds supervisor.lock): one trainer at a time"});
   if (access(watch.directory_.file("ended.json").c_str(), F_OK) == 0)
     return failed("how the trainer before ended was not collected yet: " + directory +
                   "/ended.json");
@@ -108,9 +108,9 @@ Result<void> Watch::listen() {
   const auto address = socket_address(here, "supervisor.sock");
   if (auto removed = directory_.remove("supervisor.sock"); !removed) return removed;
   const mode_t mask = umask(0177);
-  const bool bound = signals_ && socket_ && here &&
-                     bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address),
-                          sizeof address) == 0;
+  const bool bound =
+      signals_ && socket_ && here &&
+      bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   const int error = errno;
   umask(mask);
   if (bound) return {};
@@ -144,7 +144,8 @@ void Watch::undo() {
 }
 
 void Watch::until_the_end() {
-  std::array<pollfd, 2> watched{pollfd{signals_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN, 0}};
+  std::array<pollfd, 2> watched{pollfd{signals_.get(), POLLIN, 0},
+                                pollfd{socket_.get(), POLLIN, 0}};
   while (!trainer_ended()) {
     if (poll(watched.data(), watched.size(), -1) < 0) continue;
     if (watched[0].revents != 0) obey_signal();
@@ -213,8 +214,7 @@ std::string Watch::last_words() const {
   return last_lines(std::move(text));
 }
 
-std::string Watch::ended_json(const std::string& words,
-                              const std::vector<pid_t>& left_over) const {
+std::string Watch::ended_json(const std::string& words, const std::vector<pid_t>& left_over) const {
   Json json{{"trainer_pid", trainer_},
             {"job", job_},
             {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},

@@ -14,7 +14,8 @@ namespace spotter::supervise {
 
 class Watch {
  public:
-  // Takes the lock, binds the socket, starts the trainer, writes supervisor.json. On failure nothing stays.
+  // Takes the lock, binds the socket, starts the trainer, writes supervisor.json. On failure
+  // nothing stays.
   static tl::expected<Watch, StartFailure> begin(const std::string& directory, const Spec& spec,
                                                  const Launch& launch);
 

@@ -1,0 +1,197 @@
+// How a trainer begins and ends under supervision.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/supervise/stage.hpp"
+
+namespace spotter::supervise {
+namespace {
+
+class Life : public Stage {};
+
+TEST_F(Life, KeepsTheExitStatusUntilItIsCollected) {
+  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+  const auto trainer = started(spec("exit 75"));
+  const Ended end = wait_for_end();
+  EXPECT_EQ(end.exit_code, 75);
+  EXPECT_FALSE(end.signal);
+  EXPECT_EQ(end.trainer_pid, trainer.trainer_pid);
+  EXPECT_EQ(end.job, "story");
+  EXPECT_GE(end.ran.count(), 0);
+  EXPECT_TRUE(end.left_over.empty());
+  ASSERT_TRUE(collect(directory()));
+  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+}
+
+TEST_F(Life, NamesTheSignalThatEndedIt) {
+  started(spec("kill -KILL $$"));
+  const Ended end = wait_for_end();
+  EXPECT_EQ(end.signal, SIGKILL);
+  EXPECT_FALSE(end.exit_code);
+}
+
+TEST_F(Life, IsSeenWhileItRuns) {
+  const auto trainer = started(spec("echo up; exec sleep 1000"));
+  ASSERT_TRUE(says("up"));
+  const auto running = std::get<Running>(look(directory()).value());
+  EXPECT_EQ(running.trainer_pid, trainer.trainer_pid);
+  EXPECT_EQ(running.supervisor_pid, trainer.supervisor_pid);
+  EXPECT_EQ(running.job, "story");
+  EXPECT_FALSE(collect(directory())) << "a running trainer is not to be forgotten";
+}
+
+TEST_F(Life, SaysWhyTheShellCannotBeExecuted) {
+  std::ofstream(path("shell")) << "#!/no/such/interpreter\n";
+  std::filesystem::permissions(path("shell"), std::filesystem::perms(0755));
+  auto broken = spec("true");
+  broken.shell = path("shell");
+  const auto result = start(directory(), broken);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "cannot run the login shell " + path("shell") + ": No such file or directory");
+  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+  EXPECT_TRUE(start(directory(), spec("true"))) << "a failure must leave the way free";
+}
+
+TEST_F(Life, RefusesAnUnknownUser) {
+  auto nobody = spec("true");
+  nobody.user = "no-such-user";
+  const auto result = start(directory(), nobody);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "there is no user 'no-such-user' on this machine (trainer.user of job.yaml)");
+}
+
+TEST_F(Life, RefusesAMissingWorkingDirectory) {
+  auto lost = spec("true");
+  lost.working_directory = path("nowhere");
+  const auto result = start(directory(), lost);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "the working directory " + path("nowhere") + " does not exist");
+}
+
+TEST_F(Life, RefusesASecondSupervisor) {
+  started(spec("exec sleep 1000"));
+  const auto second = start(directory(), spec("true"));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().kind, StartFailure::Kind::AlreadyRunning);
+  EXPECT_NE(second.error().message.find("another supervisor is at work"), std::string::npos);
+  EXPECT_TRUE(std::holds_alternative<Running>(look(directory()).value()));
+}
+
+TEST_F(Life, RefusesToOverwriteAnEndThatNobodyCollected) {
+  started(spec("exit 9"));
+  wait_for_end();
+  ASSERT_TRUE(eventually([&] { return descendants_of(getpid()).empty(); }));
+  const auto second = start(directory(), spec("true"));
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("not collected"), std::string::npos);
+  ASSERT_TRUE(collect(directory()));
+  EXPECT_TRUE(start(directory(), spec("true")));
+}
+
+TEST_F(Life, GoesOnWhenTheAgentIsKilled) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t agent = fork();
+  if (agent == 0) {
+    const bool good = start(directory(), spec("echo up; sleep 1000")).has_value();
+    [[maybe_unused]] const auto written = write(ready[1], good ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  char answer = 0;
+  ASSERT_EQ(read(ready[0], &answer, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  ::kill(agent, SIGKILL);
+  waitpid(agent, nullptr, 0);
+  ASSERT_EQ(answer, 'y');
+  ASSERT_TRUE(says("up"));
+  const auto running = std::get<Running>(look(directory()).value());
+  EXPECT_TRUE(runs(running.trainer_pid));
+  ASSERT_TRUE(kill(directory())) << "a new agent finds the supervisor by its directory alone";
+  EXPECT_EQ(wait_for_end().signal, SIGKILL);
+}
+
+TEST_F(Life, TakesTheTrainerAlongWhenTheSupervisorIsKilled) {
+  const auto trainer = started(spec("(trap '' TERM; sleep 1000) & echo up; sleep 1000"));
+  ASSERT_TRUE(says("up"));
+  ::kill(trainer.supervisor_pid, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !runs(trainer.trainer_pid); }));
+  waitpid(trainer.supervisor_pid, nullptr, 0);
+  const auto gone = std::get<Vanished>(look(directory()).value());
+  EXPECT_EQ(gone.trainer_pid, trainer.trainer_pid);
+  ASSERT_TRUE(collect(directory()));
+  EXPECT_TRUE(eventually([&] { return descendants_of(getpid()).empty(); }))
+      << "what was left of the trainer's session must be gone";
+  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+}
+
+TEST_F(Life, EndsWhatTheTrainerLeftBehind) {
+  started(
+      spec("setsid sh -c 'trap \"\" TERM; echo $$ > grandchild; while :; do sleep 1; done' &\n"
+           "while [ ! -s grandchild ]; do sleep 0.01; done"));
+  const Ended end = wait_for_end();
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_TRUE(end.left_over.empty());
+  const int grandchild = std::stoi(read_file(path("grandchild")));
+  EXPECT_FALSE(runs(grandchild)) << "it would keep the mount busy";
+}
+
+TEST_F(Life, AsksLeftBehindProcessesToEndBeforeItKillsThem) {
+  started(
+      spec("setsid sh -c 'trap \"echo goodbye; exit\" TERM; echo $$ > grandchild;"
+           "while :; do sleep 0.05; done' &\n"
+           "while [ ! -s grandchild ]; do sleep 0.01; done"));
+  wait_for_end();
+  EXPECT_NE(log().find("goodbye"), std::string::npos);
+}
+
+TEST_F(Life, KeepsTheLastWords) {
+  std::ofstream(log_file()) << "words of an earlier run\n";
+  started(
+      spec("i=0; while [ $i -lt 30 ]; do i=$((i+1)); echo line $i; done; echo why >&2; exit 1"));
+  const Ended end = wait_for_end();
+  EXPECT_TRUE(end.last_words.starts_with("line 12\n")) << end.last_words;
+  EXPECT_TRUE(end.last_words.ends_with("line 30\nwhy")) << end.last_words;
+  EXPECT_TRUE(log().starts_with("words of an earlier run\nline 1\n")) << "the log is appended to";
+}
+
+TEST_F(Life, LimitsTheLastWordsAndLeavesOutEarlierRuns) {
+  std::ofstream(log_file()) << "words of an earlier run\n";
+  started(spec("exit 1"));
+  EXPECT_EQ(wait_for_end().last_words, "");
+  ASSERT_TRUE(collect(directory()));
+  started(spec("head -c 100000 /dev/zero | tr '\\0' x; printf '\\377'"));
+  const Ended end = wait_for_end();
+  EXPECT_LE(end.last_words.size(), 4096u + 2) << "a byte that is no UTF-8 becomes three";
+  EXPECT_TRUE(end.last_words.starts_with("xxxx"));
+}
+
+TEST_F(Life, RefusesALogThatIsALink) {
+  std::filesystem::create_symlink("/etc/passwd", log_file());
+  const auto result = start(directory(), spec("true"));
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("cannot open the log file"), std::string::npos);
+}
+
+TEST_F(Life, EndsThePidfdAfterTheEndWasWritten) {
+  const auto trainer = started(spec("exit 3"));
+  const auto file = open_pidfd(trainer.supervisor_pid);
+  if (file) {  // none: it has ended already
+    pollfd watched{*file, POLLIN, 0};
+    EXPECT_EQ(poll(&watched, 1, 20'000), 1);
+    close(*file);
+  }
+  EXPECT_EQ(std::get<Ended>(look(directory()).value()).exit_code, 3);
+  EXPECT_FALSE(open_pidfd(1 << 30));
+}
+
+}  // namespace
+}  // namespace spotter::supervise

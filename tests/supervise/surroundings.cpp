@@ -1,0 +1,196 @@
+// What the trainer finds around it: user, environment, files, limits; and the command line itself.
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/supervise/stage.hpp"
+
+namespace spotter::supervise {
+namespace {
+
+class Surroundings : public Stage {
+ protected:
+  void make_python(const std::string& root) {
+    std::filesystem::create_directories(root + "/bin");
+    std::ofstream(root + "/bin/python") << "#!/bin/sh\necho \"python of " << root << "\"\n";
+    std::filesystem::permissions(root + "/bin/python", std::filesystem::perms(0755));
+  }
+
+  struct Answer {
+    int status = -1;
+    std::string errors;
+  };
+  // `spotter supervise --run-directory DIR --spec -`, with this on stdin.
+  Answer run_command(const std::string& input) {
+    std::ofstream(path("spec.json")) << input;
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open(path("spec.json").c_str(), O_RDONLY), 0);
+      const int output = open(path("errors").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(output, 1);
+      dup2(output, 2);
+      execl("/proc/self/exe", "spotter", "supervise", "--run-directory", directory().c_str(),
+            "--spec", "-", nullptr);
+      _exit(126);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(path("errors"))};
+  }
+};
+
+TEST_F(Surroundings, AreThoseOfTheUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start a trainer as another user";
+  const passwd* nobody = getpwnam("nobody");
+  ASSERT_NE(nobody, nullptr);
+  auto as_nobody = spec("id -u; id -g; id -G; echo $HOME $USER $LOGNAME; exit 5");
+  as_nobody.user = "nobody";
+  as_nobody.shell = "";  // nologin: no shell to log in with
+  started(as_nobody);
+  EXPECT_EQ(wait_for_end().exit_code, 5);
+  const auto uid = std::to_string(nobody->pw_uid);
+  const auto gid = std::to_string(nobody->pw_gid);
+  EXPECT_EQ(log(), uid + "\n" + gid + "\n" + gid + "\n" + nobody->pw_dir + " nobody nobody\n");
+}
+
+TEST_F(Surroundings, AnotherUsersTrainerDiesWithTheSupervisor) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start a trainer as another user";
+  auto as_nobody = spec("echo up; exec sleep 1000");
+  as_nobody.user = "nobody";
+  const auto trainer = started(as_nobody);
+  ASSERT_TRUE(says("up"));
+  ::kill(trainer.supervisor_pid, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !runs(trainer.trainer_pid); }))
+      << "the death signal is lost with the change of user unless it is set again";
+}
+
+TEST_F(Surroundings, OnlyRootStartsAsAnotherUser) {
+  if (geteuid() == 0) {
+    ASSERT_EQ(seteuid(65534), 0);
+    const auto result = start(directory(), [&] {
+      auto as_root = spec("true");
+      as_root.user = "root";
+      return as_root;
+    }());
+    ASSERT_EQ(seteuid(0), 0);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().message, "only root can run the trainer as 'root'; we are 'nobody'");
+  } else {
+    auto as_root = spec("true");
+    as_root.user = "root";
+    EXPECT_FALSE(start(directory(), as_root));
+  }
+}
+
+TEST_F(Surroundings, HaveNothingOfTheAgentInThem) {
+  ASSERT_EQ(setenv("AGENT_SECRET", "hunter2", 1), 0);
+  const int kept = open("/etc/passwd", O_RDONLY);  // on purpose without close-on-exec
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  signal(SIGUSR2, SIG_IGN);
+  auto curious = spec(
+      "env; ls -l /proc/self/fd | wc -l; grep -E '^Sig(Blk|Ign)' /proc/self/status; umask; "
+      "ulimit -S -c; readlink /proc/self/fd/0; cut -d' ' -f5,6 /proc/$$/stat; echo $$; pwd");
+  curious.environment = {{"FROM_THE_JOB", "with spaces and 'quotes'"}};
+  const auto trainer = started(curious);
+  wait_for_end();
+  sigprocmask(SIG_UNBLOCK, &blocked, nullptr);
+  signal(SIGUSR2, SIG_DFL);
+  close(kept);
+  unsetenv("AGENT_SECRET");
+  const auto text = log();
+  const auto pid = std::to_string(trainer.trainer_pid);
+  EXPECT_EQ(text.find("AGENT_SECRET"), std::string::npos);
+  EXPECT_NE(text.find("FROM_THE_JOB=with spaces and 'quotes'\n"), std::string::npos) << text;
+  const auto expected =
+      "\n5\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n0022\n0\n"
+      "/dev/null\n" +
+      pid + " " + pid + "\n" + pid + "\n" + directory() + "\n";
+  EXPECT_NE(text.find(expected), std::string::npos) << text;
+}
+
+TEST_F(Surroundings, HoldTheVirtualEnvironmentEvenAfterTheProfileSetPath) {
+  make_python(path("it's venv"));
+  auto inside = spec("python; echo $VIRTUAL_ENV; ls / > /dev/null && echo ls");
+  inside.environment_kind = {config::PythonEnvironment::Kind::Venv, "it's venv"};
+  started(inside);
+  EXPECT_EQ(wait_for_end().exit_code, 0);
+  EXPECT_EQ(log(), "python of " + path("it's venv") + "\n" + path("it's venv") + "\nls\n");
+}
+
+TEST_F(Surroundings, HoldTheCondaEnvironment) {
+  make_python(path("conda"));
+  auto inside = spec("python; echo $CONDA_PREFIX");
+  inside.environment_kind = {config::PythonEnvironment::Kind::Conda, path("conda")};
+  started(inside);
+  wait_for_end();
+  EXPECT_EQ(log(), "python of " + path("conda") + "\n" + path("conda") + "\n");
+}
+
+TEST_F(Surroundings, SayWhichEnvironmentIsMissing) {
+  auto missing = spec("true");
+  missing.environment_kind = {config::PythonEnvironment::Kind::Venv, "/no/venv"};
+  EXPECT_EQ(start(directory(), missing).error().message,
+            "there is no Python environment at /no/venv (/no/venv/bin/python is missing); make it: "
+            "python3 -m venv /no/venv");
+  missing.environment_kind = {config::PythonEnvironment::Kind::Conda, "nowhere"};
+  EXPECT_TRUE(start(directory(), missing)
+                  .error()
+                  .message.starts_with("there is no conda environment 'nowhere'"));
+}
+
+TEST_F(Surroundings, TheCommandReturnsOnceTheTrainerRuns) {
+  auto secret = spec("echo got $API_KEY; exec sleep 1000");
+  secret.environment["API_KEY"] = "hunter2";
+  const auto answer = run_command(to_json(secret));
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_EQ(answer.errors, "");
+  ASSERT_TRUE(says("got hunter2"));
+  const auto running = std::get<Running>(look(directory()).value());
+  const auto line = read_file("/proc/" + std::to_string(running.supervisor_pid) + "/cmdline");
+  EXPECT_EQ(line.find("hunter2"), std::string::npos);
+  const auto second = run_command(to_json(secret));
+  EXPECT_EQ(second.status, 3);
+  EXPECT_NE(second.errors.find("another supervisor is at work"), std::string::npos);
+}
+
+TEST_F(Surroundings, TheCommandSaysWhatIsWrongWithItsSpec) {
+  auto answer = run_command("{");
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_EQ(answer.errors, "spotter supervise: spec: not a JSON object\n");
+  answer = run_command(R"({"command": "x", "environment": {"KEY": 5}})");
+  EXPECT_EQ(answer.errors,
+            "spotter supervise: spec: environment 'KEY' must be a string without NUL characters\n");
+  answer = run_command(R"({"command": "x", "user": "no-such-user", "log_file": "/tmp/x"})");
+  EXPECT_EQ(answer.status, 1);
+  EXPECT_EQ(answer.errors,
+            "spotter supervise: there is no user 'no-such-user' on this machine (trainer.user of "
+            "job.yaml)\n");
+}
+
+TEST(SpecText, SurvivesTheTrip) {
+  Spec spec{.command = "./train.sh 'a b'",
+            .user = "ubuntu",
+            .environment = {{"A", "1"}, {"B", "two\nlines"}},
+            .environment_kind = {config::PythonEnvironment::Kind::Conda, "torch"},
+            .log_file = "/run/spotter/trainer.log",
+            .stop_signal = 0,
+            .job = "mnist"};
+  const auto back = parse_spec(to_json(spec));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(to_json(*back), to_json(spec));
+  EXPECT_EQ(back->environment, spec.environment);
+  EXPECT_EQ(back->environment_kind, spec.environment_kind);
+  EXPECT_EQ(back->stop_signal, 0);
+}
+
+}  // namespace
+}  // namespace spotter::supervise
