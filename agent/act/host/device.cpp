@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto look_every = 100ms;
+constexpr const char* link_prefix = "nvme-Amazon_Elastic_Block_Store_";
 constexpr const char* ebs_model = "Amazon Elastic Block Store";
 constexpr std::size_t attribute_limit = 4096;  // a sysfs attribute is a page at most
 
@@ -68,8 +69,7 @@ bool serial_contradicts(const fs::path& device, const std::string& serial, const
 }
 
 std::optional<fs::path> by_id(const DeviceQuery& query, const std::string& serial) {
-  const auto link =
-      query.devices / "disk" / "by-id" / ("nvme-Amazon_Elastic_Block_Store_" + serial);
+  const auto link = query.devices / "disk" / "by-id" / (link_prefix + serial);
   std::error_code error;
   const auto device = fs::canonical(link, error);
   if (error || !is_device(device) || serial_contradicts(device, serial, query.sysfs)) {
@@ -129,6 +129,24 @@ Outcome<fs::path> find_device(const DeviceQuery& query) {
                                    query.devices.string() + " after " +
                                    std::to_string(query.wait.count()) +
                                    " ms; is the volume attached to this instance?");
+}
+
+std::string volume_of(const fs::path& device, const fs::path& devices, const fs::path& sysfs) {
+  std::error_code error;
+  const auto wanted = fs::canonical(device, error);
+  if (error) return {};
+  auto serial = attribute(sysfs / "block" / wanted.filename() / "device" / "serial");
+  for (fs::directory_iterator at(devices / "disk" / "by-id", error), end;
+       !error && at != end && serial.rfind("vol", 0) != 0; at.increment(error)) {
+    const auto name = at->path().filename().string();
+    std::error_code unresolved;
+    if (name.rfind(link_prefix, 0) == 0 && fs::canonical(at->path(), unresolved) == wanted) {
+      serial = name.substr(std::string(link_prefix).size());
+    }
+  }
+  if (serial.rfind("vol-", 0) == 0) return serial_of(serial) ? serial : std::string();
+  const auto volume = serial.rfind("vol", 0) == 0 ? "vol-" + serial.substr(3) : std::string();
+  return serial_of(volume) ? volume : std::string();
 }
 
 }  // namespace spotter::act::host

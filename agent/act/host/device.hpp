@@ -24,4 +24,9 @@ struct DeviceQuery {
 // Kinds: "device-absent", "bad-request" (not a volume id).
 Outcome<std::filesystem::path> find_device(const DeviceQuery& query);
 
+// The other way round: vol-... of a device by its serial or by-id symlink; empty when neither says.
+std::string volume_of(const std::filesystem::path& device,
+                      const std::filesystem::path& devices = "/dev",
+                      const std::filesystem::path& sysfs = "/sys");
+
 }  // namespace spotter::act::host

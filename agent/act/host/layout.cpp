@@ -28,7 +28,10 @@ Fd open_directory(int parent, const char* name) {
   return Fd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-using Listing = std::unique_ptr<DIR, decltype(&::closedir)>;
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using Listing = std::unique_ptr<DIR, CloseDirectory>;
 
 // The walk. A directory's names are listed through a second descriptor, since fdopendir keeps its
 // own.
@@ -42,7 +45,7 @@ class Walk {
     }
     const int duplicate = ::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (duplicate < 0) return fail_errno(errno, "cannot list a directory of the volume");
-    const Listing listing(::fdopendir(duplicate), &::closedir);
+    const Listing listing(::fdopendir(duplicate));
     if (!listing) return fail_errno(errno, "cannot list a directory of the volume");
     for (;;) {
       errno = 0;

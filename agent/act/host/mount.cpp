@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <map>
 
+#include "agent/act/host/device.hpp"
 #include "agent/act/host/fd.hpp"
 #include "agent/act/host/inspect.hpp"
 #include "agent/act/host/layout.hpp"
@@ -94,10 +95,34 @@ tl::unexpected<Failure> mount_failure(int error, const MountRequest& request) {
   }
 }
 
-// None: free to mount. True: mounted there already from this device.
+unsigned long flags_of(const MountRequest& request) {
+  return MS_NODEV | MS_NOSUID | MS_NOATIME |
+         (request.read_only ? static_cast<unsigned long>(MS_RDONLY) : 0UL);
+}
+
+const char* options_of(const MountRequest& request) {
+  return request.filesystem == "xfs" ? "nouuid" : "";
+}
+
+// The copy is proven: from now on it may be written to.
+Outcome<void> make_writable(const MountRequest& request, const MountEntry& there) {
+  if (request.read_only || !there.read_only) return {};
+  if (::mount(nullptr, request.mount_point.c_str(), nullptr, MS_REMOUNT | flags_of(request),
+              options_of(request)) != 0) {
+    return mount_failure(errno, request);
+  }
+  return {};
+}
+
+// False: free to mount. True: mounted there already from this device.
 Outcome<bool> already_mounted(const MountRequest& request, dev_t device) {
   const auto there = mount_at(request.mount_point);
-  if (there && there->device == device) return true;
+  if (there && there->device == device) {
+    if (const auto writable = make_writable(request, *there); !writable) {
+      return tl::unexpected<Failure>(writable.error());
+    }
+    return true;
+  }
   if (there) {
     return fail("mount-point-busy", there->source + " is mounted on " +
                                         request.mount_point.string() +
@@ -117,12 +142,11 @@ Outcome<void> attach(const MountRequest& request) {
   if (const auto made = io::make_directories(request.mount_point, 0755); !made) {
     return fail_errno(made.error(), "cannot make " + request.mount_point.string(), "mount-failed");
   }
-  if (request.filesystem == "ext4") {
+  if (request.filesystem == "ext4" && !request.read_only) {
     if (const auto mended = repair_ext4(request.device); !mended) return mended;
   }
-  const char* options = request.filesystem == "xfs" ? "nouuid" : "";
   if (::mount(request.device.c_str(), request.mount_point.c_str(), request.filesystem.c_str(),
-              MS_NODEV | MS_NOSUID | MS_NOATIME, options) != 0) {
+              flags_of(request), options_of(request)) != 0) {
     return mount_failure(errno, request);
   }
   return {};
@@ -154,8 +178,6 @@ Outcome<Mounted> mount(const MountRequest& request) {
   if (request.filesystem != "xfs" && request.filesystem != "ext4") {
     return fail("bad-request", "the file system is xfs or ext4, not '" + request.filesystem + "'");
   }
-  const auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Failure>(user.error());
   const bool directory = is_directory_device(request.device);
   const auto already = directory ? mount_directory(request) : mount_block(request);
   if (!already) return tl::unexpected<Failure>(already.error());
@@ -166,18 +188,24 @@ Outcome<Mounted> mount(const MountRequest& request) {
   if (::statvfs(request.mount_point.c_str(), &space) != 0) {
     return fail_errno(errno, "cannot look at " + request.mount_point.string(), "mount-failed");
   }
-  if (!directory && (space.f_flag & ST_RDONLY) != 0) {
+  if (!directory && !request.read_only && (space.f_flag & ST_RDONLY) != 0) {
     return fail("device-read-only", request.mount_point.string() +
                                         " is mounted read-only; see the kernel's log for why");
   }
   mounted.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  if (request.read_only) {
+    mounted.previous_volume = read_volume_record(request.mount_point).volume;
+    return mounted;
+  }
+  const auto user = find_user(request.user);
+  if (!user) return tl::unexpected<Failure>(user.error());
   if (const auto laid = ensure_layout(request, *user, mounted); !laid) {
     return tl::unexpected<Failure>(laid.error());
   }
   return mounted;
 }
 
-Outcome<Look> look(const fs::path& mount_point) {
+Outcome<Look> look(const fs::path& mount_point, const fs::path& devices) {
   Look seen;
   std::error_code error;
   const auto name = mount_name(mount_point);
@@ -196,7 +224,9 @@ Outcome<Look> look(const fs::path& mount_point) {
   } else {
     return seen;
   }
-  seen.volume = read_volume_record(mount_point).volume;
+  seen.recorded = read_volume_record(mount_point).volume;
+  seen.volume = volume_of(seen.device, devices);
+  if (seen.volume.empty()) seen.volume = seen.recorded;
   struct statvfs space {};
   if (::statvfs(mount_point.c_str(), &space) != 0) {
     return fail_errno(errno, "cannot look at " + mount_point.string());

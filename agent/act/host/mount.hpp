@@ -21,6 +21,7 @@ struct MountRequest {
   std::string volume;  // vol-..., written to .spotter/volume.json
   std::string user;    // the trainer's; owns the directories below
   std::vector<std::string> directories = {"code", "checkpoints", "result", "log"};
+  bool read_only = false;  // to prove a copy: nothing of ours is written, `user` is not looked at
 };
 
 struct Mounted {
@@ -50,12 +51,14 @@ struct Look {
   bool mounted = false;
   std::string device;
   std::string filesystem;
-  std::string volume;  // of .spotter/volume.json; empty when it does not say
+  std::string volume;    // by the device's serial, else what the record says; empty: unknown
+  std::string recorded;  // of .spotter/volume.json: on a fresh copy, the volume it was copied from
   bool read_only = false;
   std::uint64_t size_bytes = 0;
   std::uint64_t free_bytes = 0;
 };
-Outcome<Look> look(const std::filesystem::path& mount_point);
+Outcome<Look> look(const std::filesystem::path& mount_point,
+                   const std::filesystem::path& devices = "/dev");
 
 // syncfs of the file system that holds `path`. Kinds: "input-output", "storage-full",
 // "sync-failed".

@@ -1,0 +1,26 @@
+// Which checkpoint would the trainer resume from?
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/act/host/failure.hpp"
+
+namespace spotter::act::host {
+
+struct Verified {
+  std::optional<std::uint64_t>
+      newest;  // none: no checkpoint of ours that verifies; start from scratch
+  std::filesystem::path path;
+  std::vector<std::string> torn;  // where they are now, with the reason
+};
+
+// Reads every byte of the newest checkpoint, and of older ones as long as they are torn. Torn ones
+// are moved aside to `torn-...`, unless `read_only`. A missing directory is one without
+// checkpoints. Kind: "verify-failed" (nothing is known: no permission, or no resources).
+Outcome<Verified> verify_checkpoints(const std::filesystem::path& directory, bool read_only);
+
+}  // namespace spotter::act::host

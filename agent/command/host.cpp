@@ -1,0 +1,230 @@
+#include "agent/command/host.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "agent/act/host/checkout.hpp"
+#include "agent/act/host/device.hpp"
+#include "agent/act/host/format.hpp"
+#include "agent/act/host/inspect.hpp"
+#include "agent/act/host/ledger.hpp"
+#include "agent/act/host/mount.hpp"
+#include "agent/act/host/verify.hpp"
+
+namespace spotter::command {
+namespace {
+
+using nlohmann::json;
+namespace work = act::host;
+
+// The options of all verbs; each verb registers those that it reads.
+struct Options {
+  work::DeviceQuery query;
+  work::MountRequest mount;
+  work::CheckoutRequest checkout;
+  work::Ledger ledger;
+  std::string wait = "0";
+  std::string path;
+  bool read_only = false;
+};
+
+using Verb = std::function<json()>;
+
+json failed(const work::Failure& failure) {
+  return {{"ok", false}, {"kind", failure.kind}, {"error", failure.error}};
+}
+
+template <class T>
+json answer(const work::Outcome<T>& outcome, const std::function<json(const T&)>& fields) {
+  if (!outcome) return failed(outcome.error());
+  json object = fields(*outcome);
+  object["ok"] = true;
+  return object;
+}
+
+json answer(const work::Outcome<void>& outcome) {
+  return outcome ? json{{"ok", true}} : failed(outcome.error());
+}
+
+json describe(const work::Inspection& found) {
+  return {{"blank", found.blank}, {"filesystem", found.filesystem}, {"label", found.label},
+          {"uuid", found.uuid},   {"signature", found.signature},   {"detail", found.detail},
+          {"bytes", found.bytes}};
+}
+
+json describe(const work::Look& seen) {
+  return {{"mounted", seen.mounted},       {"device", seen.device},
+          {"filesystem", seen.filesystem}, {"volume", seen.volume},
+          {"recorded", seen.recorded},     {"read_only", seen.read_only},
+          {"size_bytes", seen.size_bytes}, {"free_bytes", seen.free_bytes}};
+}
+
+json describe(const work::Mounted& mounted) {
+  return {{"already", mounted.already},
+          {"previous_volume", mounted.previous_volume},
+          {"owners_changed", mounted.owners_changed},
+          {"free_bytes", mounted.free_bytes}};
+}
+
+json describe(const work::Verified& verified) {
+  const json newest = verified.newest ? json(*verified.newest) : json();
+  return {{"newest", newest}, {"path", verified.path.string()}, {"torn", verified.torn}};
+}
+
+json describe(const work::LedgerRead& read) {
+  const auto& ledger = read.ledger;
+  json fields = {{"attempts_without_progress", ledger.attempts_without_progress},
+                 {"newest_step", ledger.newest_step},
+                 {"seconds", ledger.seconds},
+                 {"dollars", ledger.dollars},
+                 {"starts", ledger.starts},
+                 {"failures", ledger.failures},
+                 {"done", ledger.done}};
+  if (!read.warning.empty()) fields["warning"] = read.warning;
+  return fields;
+}
+
+json describe(const std::filesystem::path& device) { return {{"device", device.string()}}; }
+json describe(const work::CheckedOut& checked_out) { return {{"fetched", checked_out.fetched}}; }
+
+template <class T>
+json told(const work::Outcome<T>& outcome) {
+  return answer<T>(outcome, [](const T& value) { return describe(value); });
+}
+
+// "1500", "1500ms" or "2s". CLI11 has checked the form.
+std::chrono::milliseconds duration(const std::string& text) {
+  const double number = std::strtod(text.c_str(), nullptr);
+  const bool seconds = text.back() == 's' && text.find("ms") == std::string::npos;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds ? number * 1000 : number));
+}
+
+std::string check_duration(const std::string& text) {
+  const auto unit = text.find_first_not_of("0123456789.");
+  const auto rest = unit == std::string::npos ? "" : text.substr(unit);
+  if (unit != 0 && !text.empty() && (rest.empty() || rest == "ms" || rest == "s")) return {};
+  return "a duration looks like 1500ms or 2s, not " + text;
+}
+
+CLI::App* add(CLI::App& app, const char* name, const char* help, Verb& chosen, Verb verb) {
+  auto* command = app.add_subcommand(name, help);
+  command->callback([&chosen, verb = std::move(verb)] { chosen = verb; });
+  return command;
+}
+
+void add_disk_verbs(CLI::App& app, Options& options, Verb& chosen) {
+  auto& mount = options.mount;
+  auto* find = add(app, "find-device", "where the volume's disk is", chosen, [&options] {
+    options.query.wait = duration(options.wait);
+    return told(work::find_device(options.query));
+  });
+  find->add_option("--volume", options.query.volume)->required();
+  find->add_option("--hint", options.query.hint, "the attachment's device name, for Xen");
+  find->add_option("--wait", options.wait)->check(check_duration);
+  auto* inspect = add(app, "inspect", "what is on the disk", chosen,
+                      [&mount] { return told(work::inspect(mount.device)); });
+  auto* format = add(app, "format", "make a file system on a blank disk", chosen,
+                     [&mount] { return told(work::format(mount.device, mount.filesystem)); });
+  auto* attach = add(app, "mount", "mount and lay out the volume", chosen,
+                     [&mount] { return told(work::mount(mount)); });
+  for (auto* command : {inspect, format, attach}) {
+    command->add_option("--device", mount.device)->required();
+  }
+  for (auto* command : {format, attach}) {
+    command->add_option("--filesystem", mount.filesystem)->required();
+  }
+  attach->add_option("--mount-point", mount.mount_point)->required();
+  attach->add_option("--volume", mount.volume)->required();
+  attach->add_option("--user", mount.user)->required();
+  attach->add_option_function<std::string>(
+      "--checkpoints", [&mount](const std::string& name) { mount.directories.push_back(name); },
+      "another directory of the user's, relative");
+  attach->add_flag("--read-only", mount.read_only);
+}
+
+void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
+  auto& path = options.path;
+  auto* unmount = add(app, "unmount", "sync and unmount", chosen, [&options] {
+    return answer<bool>(work::unmount(options.path, duration(options.wait)), [](bool was_mounted) {
+      return json{{"was_mounted", was_mounted}};
+    });
+  });
+  unmount->add_option("--wait", options.wait)->check(check_duration);
+  auto* look = add(app, "look", "what is mounted there", chosen,
+                   [&options] { return told(work::look(options.path, options.query.devices)); });
+  auto* sync = add(app, "sync", "make the file system durable", chosen,
+                   [&path] { return answer(work::sync(path)); });
+  auto* read = add(app, "ledger-read", "the job's counts", chosen,
+                   [&path] { return told(work::read_ledger(path)); });
+  auto* write = add(app, "ledger-write", "keep the job's counts", chosen, [&options] {
+    return answer(work::write_ledger(options.path, options.ledger));
+  });
+  for (auto* command : {unmount, look, sync, read, write}) {
+    command->add_option("--mount-point", path)->required();
+  }
+  auto& ledger = options.ledger;
+  write->add_option("--attempts-without-progress", ledger.attempts_without_progress)->required();
+  write->add_option("--newest-step", ledger.newest_step)->required();
+  write->add_option("--seconds", ledger.seconds)->required()->check(CLI::NonNegativeNumber);
+  write->add_option("--dollars", ledger.dollars)->required()->check(CLI::NonNegativeNumber);
+  write->add_option("--starts", ledger.starts);
+  write->add_option("--failures", ledger.failures);
+  write->add_option("--done", ledger.done);
+}
+
+void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
+  auto& checkout = options.checkout;
+  auto* code = add(app, "checkout", "fetch the pinned commit as the user", chosen, [&checkout] {
+    if (const char* token = std::getenv("SPOTTER_GIT_TOKEN")) checkout.token = token;
+    return told(work::checkout(checkout));
+  });
+  code->add_option("--repository", checkout.repository)->required();
+  code->add_option("--revision", checkout.revision)->required();
+  code->add_option("--directory", checkout.directory)->required();
+  code->add_option("--user", checkout.user)->required();
+  auto* verify = add(app, "verify", "the newest checkpoint that is whole", chosen, [&options] {
+    return told(work::verify_checkpoints(options.path, options.read_only));
+  });
+  verify->add_option("--checkpoints", options.path)->required();
+  verify->add_flag("--read-only", options.read_only);
+}
+
+int print(const json& object, int status) {
+  // What a disk's label or git's words hold need not be UTF-8.
+  const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  const bool printed = std::printf("%s\n", line.c_str()) > 0 && std::fflush(stdout) == 0;
+  return printed ? status : 1;
+}
+
+}  // namespace
+
+int host(int argc, char** argv) {
+  Options options;
+  if (const char* devices = std::getenv("SPOTTER_DEVICES"); devices != nullptr && *devices != 0) {
+    options.query.devices = devices;
+  }
+  Verb chosen;
+  CLI::App app("One piece of local work; prints one line of JSON", "spotter host");
+  app.require_subcommand(1);
+  add_disk_verbs(app, options, chosen);
+  add_mount_verbs(app, options, chosen);
+  add_content_verbs(app, options, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return print(failed({"bad-request", error.what()}), 2);
+  }
+  const json object = chosen();
+  const bool ok = object.value("ok", false);
+  const int bad = object.value("kind", "") == "bad-request" ? 2 : 1;
+  return print(object, ok ? 0 : bad);
+}
+
+}  // namespace spotter::command
