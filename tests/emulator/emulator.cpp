@@ -137,7 +137,7 @@ void Emulator::await_child() {
 // An init that ended by itself was killed by somebody: the instance is dead without a notice.
 void Emulator::reap() {
   for (pid_t pid = 0; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;) {
-    const auto id = host_.machines().instance_of(pid);
+    const auto id = host_.machines().init_ended(pid);
     if (!id) continue;
     spdlog::warn("{}: its init is gone", id->view());
     host_.machines().kill(*id);

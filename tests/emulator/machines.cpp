@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/ip/address_v4.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -177,20 +178,38 @@ void Machines::kill(const InstanceId& id) {
     kill_tree(init);
     if (!wait_until_gone(init, settings_.namespaces ? std::vector<pid_t>{} : others))
       spdlog::error("{}: some of its processes do not die", id.view());
-    close_descriptor(machine.init.socket);
-    for (int& listener : machine.init.listeners) close_descriptor(listener);
   }
+  close_descriptor(machine.init.socket);
+  for (int& listener : machine.init.listeners) close_descriptor(listener);
   machines_.erase(found);
+  if (!settings_.namespaces) kill_strays();
 }
 
 void Machines::kill_all() {
   while (!machines_.empty()) kill(InstanceId(machines_.begin()->first));
 }
 
-std::optional<InstanceId> Machines::instance_of(pid_t init) const {
-  for (const auto& [id, machine] : machines_)
-    if (machine.init.pid == init) return id;
+std::optional<InstanceId> Machines::init_ended(pid_t pid) {
+  for (auto& [id, machine] : machines_) {
+    if (machine.init.pid != pid) continue;
+    machine.init.pid = -1;  // the number may be another process's from now on
+    return id;
+  }
   return std::nullopt;
+}
+
+// Children of ours that are no init: in user mode, what a dead init has left behind.
+void Machines::kill_strays() {
+  const pid_t self = ::getpid();
+  for (const pid_t pid : descendants(self)) {
+    const bool known = std::any_of(machines_.begin(), machines_.end(), [&](const auto& entry) {
+      return entry.second.init.pid == pid;
+    });
+    if (known || parent_of(pid) != self) continue;
+    auto others = descendants(pid);
+    kill_tree(pid);
+    wait_until_gone(pid, others);
+  }
 }
 
 std::string Machines::metadata_endpoint(const InstanceId& id) const {

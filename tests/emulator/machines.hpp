@@ -50,8 +50,9 @@ class Machines {
   // written is lost as in a power cut, unless the instance had been asked to shut down.
   void kill(const InstanceId& id);
   void kill_all();
-  // A child of this process ended: the instance whose init it was, if it was one.
-  std::optional<InstanceId> instance_of(pid_t init) const;
+  // A child of this process ended and was reaped: the instance whose init it was, if it was one.
+  // What is left of that instance is gone with its kill().
+  std::optional<InstanceId> init_ended(pid_t pid);
 
   std::filesystem::path folder(const InstanceId& id) const;
   std::filesystem::path devices(const InstanceId& id) const { return folder(id) / "devices"; }
@@ -80,6 +81,7 @@ class Machines {
   Result<void> make_folders(const world::InstanceStarted& started);
   std::vector<std::string> environment(const InstanceId& id, const Machine& machine) const;
   void cut_power(const InstanceId& id);
+  void kill_strays();
 
   boost::asio::io_context& context_;
   MachineSettings settings_;

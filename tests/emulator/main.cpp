@@ -116,6 +116,7 @@ int stop(const Arguments& arguments) {
 void describe_serve(CLI::App& app, Arguments& to) {
   auto* command = app.add_subcommand("serve", "Serve until stopped; prints one READY line");
   command->add_option("--directory", to.serve.directory, "Where disks, instances and logs go")
+      ->take_last()
       ->required();
   command->add_option("--api", to.serve_api, "EC2 and control port; port 0: any")
       ->capture_default_str();

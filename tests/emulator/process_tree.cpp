@@ -70,6 +70,11 @@ std::vector<pid_t> descendants(pid_t root) {
   return found;
 }
 
+pid_t parent_of(pid_t pid) {
+  Process process;
+  return read_process(pid, process) ? process.parent : 0;
+}
+
 std::vector<pid_t> freeze(pid_t root) {
   std::vector<pid_t> stopped;
   for (int round = 0; round < 1000; ++round) {

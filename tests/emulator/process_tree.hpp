@@ -12,6 +12,8 @@ namespace spotter::emulator {
 // Every descendant of `root`, without `root`, zombies included.
 std::vector<pid_t> descendants(pid_t root);
 
+pid_t parent_of(pid_t pid);  // 0 when there is no such process
+
 // Stops all descendants of `root` and returns them: none can fork, and so none can be missed by the
 // kill that follows. Stopping takes effect a moment after the signal, so it looks until nothing new
 // appears and all have stopped; at most a second.
