@@ -48,8 +48,9 @@ LifecycleState parse_lifecycle_state(std::string_view text);
 
 // meta-data/events/maintenance/scheduled: a JSON array, empty when nothing is planned.
 struct MaintenanceEvent {
-  std::string code;  // instance-reboot | system-reboot | system-maintenance | instance-retirement |
-                     // instance-stop
+  // instance-reboot | system-reboot | system-maintenance | instance-retirement | instance-stop
+  std::string code;
+  // instance-stop
   std::string id;
   std::string state;  // active | completed | canceled
   std::string description;

@@ -9,7 +9,8 @@ namespace {
 
 TEST(AwsError, ReadsEc2sForm) {
   const AwsError error = parse_error(R"(<?xml version="1.0" encoding="UTF-8"?>
-<Response><Errors><Error><Code>InvalidVolume.NotFound</Code><Message>The volume 'vol-1' does not exist.</Message>
+<Response><Errors><Error><Code>InvalidVolume.NotFound</Code>
+<Message>The volume 'vol-1' does not exist.</Message>
 </Error></Errors><RequestID>ea966190-f9aa-478e-9ede-example</RequestID></Response>)");
   EXPECT_EQ(error.code, "InvalidVolume.NotFound");
   EXPECT_EQ(error.message, "The volume 'vol-1' does not exist.");

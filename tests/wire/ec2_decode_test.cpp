@@ -72,8 +72,10 @@ TEST(Ec2Answer, ReadsAVolume) {
 
 TEST(Ec2Answer, ReadsANewBlankVolume) {
   const auto volume = decode<CreateVolume>(answer("CreateVolume", R"(
-    <volumeId>vol-1</volumeId><size>8</size><snapshotId/><availabilityZone>us-east-1a</availabilityZone>
-    <status>creating</status><createTime>2009-12-28T05:42:53.000Z</createTime><volumeType>standard</volumeType>)"));
+    <volumeId>vol-1</volumeId><size>8</size><snapshotId/>
+    <availabilityZone>us-east-1a</availabilityZone>
+    <status>creating</status><createTime>2009-12-28T05:42:53.000Z</createTime>
+    <volumeType>standard</volumeType>)"));
   ASSERT_TRUE(volume) << volume.error().message;
   EXPECT_EQ(volume->state, VolumeState::Creating);
   EXPECT_TRUE(volume->from_snapshot.empty());
@@ -203,7 +205,8 @@ TEST(Ec2Answer, ReadsTagsAndTerminations) {
   EXPECT_EQ(tags->items.at(0).value, "sfr-1");
   const auto changes =
       decode<TerminateInstances>(answer("TerminateInstances", R"(<instancesSet><item>
-    <instanceId>i-1</instanceId><currentState><code>32</code><name>shutting-down</name></currentState>
+    <instanceId>i-1</instanceId>
+    <currentState><code>32</code><name>shutting-down</name></currentState>
     <previousState><code>16</code><name>running</name></previousState></item></instancesSet>)"));
   ASSERT_TRUE(changes) << changes.error().message;
   EXPECT_EQ(changes->at(0).current, InstanceState::ShuttingDown);
