@@ -24,8 +24,8 @@ constexpr std::string_view kMagic = "SPOTTERW";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kEvaluationBatch = 1000;
 
-// libtorch sets its own threads only; those of an OpenBLAS on pthreads decide how products are split, so
-// they are part of what makes a run repeatable.
+// libtorch sets its own threads only; those of an OpenBLAS on pthreads decide how products are
+// split, so they are part of what makes a run repeatable.
 void set_threads(unsigned threads) {
   at::set_num_threads(static_cast<int>(threads));
   using SetThreads = void (*)(int);
@@ -60,7 +60,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Parameters& parame
       return std::make_unique<torch::optim::Adam>(std::move(tensors),
                                                   torch::optim::AdamOptions(rate).eps(1e-7));
     case Optimizer::Sgd:
-      return std::make_unique<torch::optim::SGD>(std::move(tensors), torch::optim::SGDOptions(rate));
+      return std::make_unique<torch::optim::SGD>(std::move(tensors),
+                                                 torch::optim::SGDOptions(rate));
     case Optimizer::RmsProp:
       break;
   }
@@ -201,13 +202,15 @@ std::string Mlp::weights() const {
   for (const auto& tensor : tensors) {
     append(bytes, static_cast<std::uint32_t>(tensor.dim()));
     for (const auto size : tensor.sizes()) append(bytes, static_cast<std::uint64_t>(size));
-    append(bytes, tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()) * sizeof(float));
+    append(bytes, tensor.data_ptr<float>(),
+           static_cast<std::size_t>(tensor.numel()) * sizeof(float));
   }
   return bytes;
 }
 
 Result<void> Mlp::set_weights(std::string_view bytes) {
-  // Same shapes: everything but the values is the same, so they can be told apart by comparing the rest.
+  // Same shapes: everything but the values is the same, so they can be told apart by comparing the
+  // rest.
   const std::string own = weights();
   if (bytes.size() != own.size()) return failure("the weights belong to another network");
   std::size_t at = kMagic.size() + 2 * sizeof(std::uint32_t);

@@ -1,5 +1,6 @@
-// The multi-layer perceptron of the hyper-parameter example: Dense 512 relu, then each hidden layer with
-// activation and dropout, then 10 classes with softmax. The only header in front of libtorch; it includes none of it.
+// The multi-layer perceptron of the hyper-parameter example: Dense 512 relu, then each hidden layer
+// with activation and dropout, then 10 classes with softmax. The only header in front of libtorch;
+// it includes none of it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct Score {
   std::uint64_t count = 0;
 };
 
-// Deterministic: the same parameters, data, number of threads and libtorch on the same kind of CPU give
-// the same bits.
+// Deterministic: the same parameters, data, number of threads and libtorch on the same kind of CPU
+// give the same bits.
 class Mlp {
  public:
   // Weights are drawn from the seed (Glorot uniform; biases are zero).
@@ -30,15 +31,16 @@ class Mlp {
   Mlp(const Mlp&) = delete;
   Mlp& operator=(const Mlp&) = delete;
 
-  // One optimizer step on the examples that `indices` names. `step` (from 0) selects the dropout masks.
+  // One optimizer step on the examples that `indices` names. `step` (from 0) selects the dropout
+  // masks.
   Score train(const Examples& examples, std::span<const std::uint32_t> indices, std::uint64_t step);
 
   // Without dropout, over all of `examples`.
   Score evaluate(const Examples& examples);
 
-  // The weights as they stand in result/weights.bin: "SPOTTERW", then little-endian: u32 version 1, u32
-  // number of tensors, then each tensor: u32 dimensions, u64 sizes, float32 values. Order: weight (out x
-  // in) and bias of each layer, from the input on.
+  // The weights as they stand in result/weights.bin: "SPOTTERW", then little-endian: u32 version 1,
+  // u32 number of tensors, then each tensor: u32 dimensions, u64 sizes, float32 values. Order:
+  // weight (out x in) and bias of each layer, from the input on.
   std::string weights() const;
   Result<void> set_weights(std::string_view bytes);
 

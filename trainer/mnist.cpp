@@ -11,13 +11,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kFileLimit = std::uint64_t{1} << 30;  // 20 x MNIST: memory is not for guessing
+constexpr std::uint64_t kFileLimit = std::uint64_t{1}
+                                     << 30;  // 20 x MNIST: memory is not for guessing
 constexpr std::uint32_t kImagesMagic = 0x803;
 constexpr std::uint32_t kLabelsMagic = 0x801;
 
 std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
   std::uint32_t value = 0;
-  for (std::size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<std::uint8_t>(bytes[i]);
+  for (std::size_t i = at; i < at + 4; ++i)
+    value = value << 8 | static_cast<std::uint8_t>(bytes[i]);
   return value;
 }
 

@@ -1,5 +1,5 @@
-// The MNIST files, read and validated whole. Format: http://yann.lecun.com/exdb/mnist/ (idx: big-endian
-// magic 0x00000803 for images, 0x00000801 for labels, then the sizes, then bytes).
+// The MNIST files, read and validated whole. Format: http://yann.lecun.com/exdb/mnist/ (idx:
+// big-endian magic 0x00000803 for images, 0x00000801 for labels, then the sizes, then bytes).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct Mnist {
   std::string sum;  // XXH3 of all of it: a resumed run must see the same data
 };
 
-// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte. The error names the file, what is wrong with it, and
-// how to get good ones.
+// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte. The error names the file, what is wrong with
+// it, and how to get good ones.
 Result<Mnist> read_mnist(const std::filesystem::path& directory);
 
 }  // namespace spotter::train

@@ -95,6 +95,8 @@ std::variant<Options, Exit> read_options(int count, char** arguments) {
       "Exit status: 0 finished, the result is durable; 75 stopped on request behind a durable\n"
       "checkpoint, start again to go on; 1 failed; 2 bad usage.",
       "spotter-train");
+  // The last one counts, so that a script can put defaults before its own arguments.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   Options options;
   std::string parameters;
   Given given;

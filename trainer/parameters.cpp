@@ -48,7 +48,8 @@ Result<std::vector<std::uint32_t>> layers(std::string_view text) {
   std::vector<std::uint32_t> nodes;
   for (std::size_t at = 0; at < plain.size();) {
     const std::size_t comma = std::min(plain.find(',', at), plain.size());
-    auto value = number<std::uint32_t>(std::string_view(plain).substr(at, comma - at), 1, kMostNodes);
+    auto value =
+        number<std::uint32_t>(std::string_view(plain).substr(at, comma - at), 1, kMostNodes);
     if (!value) return tl::unexpected(value.error());
     nodes.push_back(*value);
     at = comma + 1;
@@ -74,8 +75,9 @@ Result<void> assign(Parameters& to, const std::string& name, const std::string& 
   if (name == "optimizer") return put(to.optimizer, choice<Optimizer>(value, kOptimizers));
   if (name == "learning_rate") return put(to.learning_rate, number<double>(value, 1e-9, 1000));
   if (name == "seed") return put(to.seed, number<std::uint64_t>(value, 0, UINT64_MAX));
-  return failure("unknown; known are batch_size, epochs, hidden_nodes, dropout_rate, activate_fn, "
-                 "optimizer, learning_rate, seed");
+  return failure(
+      "unknown; known are batch_size, epochs, hidden_nodes, dropout_rate, activate_fn, "
+      "optimizer, learning_rate, seed");
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ struct Parameters {
 // Sets one parameter from text, as it stands on a command line ("256,128", "0.2", "relu").
 Result<void> set(Parameters& parameters, const std::string& name, const std::string& value);
 
-// Sets those that a JSON object names. Values may also be texts, as SageMaker passes them. The error tells
-// every mistake at once.
+// Sets those that a JSON object names. Values may also be texts, as SageMaker passes them. The
+// error tells every mistake at once.
 Result<void> merge(Parameters& parameters, const std::string& json);
 
 nlohmann::json to_json(const Parameters& parameters);

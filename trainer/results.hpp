@@ -1,4 +1,5 @@
-// The files of the result directory. All are functions of the run alone: no times, no names of machines.
+// The files of the result directory. All are functions of the run alone: no times, no names of
+// machines.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace spotter::train {
 std::string log_header();
 std::string log_row(std::uint64_t epoch, const Score& training, const Score& test);
 
-// training.csv, replaced as a whole: no duplicate and no missing row, however often the run was cut.
+// training.csv, replaced as a whole: no duplicate and no missing row, however often the run was
+// cut.
 Result<void> write_log(const std::filesystem::path& directory, const Position& position);
 
 // weights.bin, metrics.json and training.csv, durable when it returns.

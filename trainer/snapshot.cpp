@@ -28,19 +28,21 @@ nlohmann::json identity_parameters(const Parameters& parameters) {
   return json;
 }
 
-Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory, std::size_t keep,
-                                            const Mlp& mlp, const Position& position,
-                                            const Identity& identity) {
+Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory,
+                                            std::size_t keep, const Mlp& mlp,
+                                            const Position& position, const Identity& identity) {
   const std::string model = mlp.weights();
   const std::string optimizer = mlp.optimizer_state();
   const std::array<checkpoint::Part, 3> parts = {
       checkpoint::Part{std::string(kModel), model},
       checkpoint::Part{std::string(kOptimizer), optimizer},
       checkpoint::Part{std::string(kLog), position.log}};
-  const nlohmann::json meta = {
-      {"trainer", "spotter-train mlp"},    {"parameters", identity.parameters},
-      {"data", identity.data},             {"threads", identity.threads},
-      {"epoch", to_json(position.epoch)}, {"test", to_json(position.test)}};
+  const nlohmann::json meta = {{"trainer", "spotter-train mlp"},
+                               {"parameters", identity.parameters},
+                               {"data", identity.data},
+                               {"threads", identity.threads},
+                               {"epoch", to_json(position.epoch)},
+                               {"test", to_json(position.test)}};
   return checkpoint::save(directory, position.step, parts, meta, {.last = keep});
 }
 

@@ -34,9 +34,9 @@ struct Saved {
   Identity identity;
 };
 
-Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory, std::size_t keep,
-                                            const Mlp& mlp, const Position& position,
-                                            const Identity& identity);
+Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory,
+                                            std::size_t keep, const Mlp& mlp,
+                                            const Position& position, const Identity& identity);
 
 // Reads all but the network itself.
 Result<Saved> read_snapshot(const checkpoint::Checkpoint& checkpoint);

@@ -104,8 +104,8 @@ Result<void> Run::check_identity() const {
     }
   }
   if (!different.empty()) {
-    return failure(resumed_->path.string() + " belongs to a run with other parameters:" +
-                   different + advice);
+    return failure(resumed_->path.string() +
+                   " belongs to a run with other parameters:" + different + advice);
   }
   if (identity_.data != saved_.identity.data) {
     return failure(resumed_->path.string() + " belongs to a run on other data than " +
@@ -113,8 +113,7 @@ Result<void> Run::check_identity() const {
   }
   if (position_.step > steps_total_) {
     return failure(text("the newest checkpoint is of step %llu, but %u epochs have only %llu.",
-                        static_cast<unsigned long long>(position_.step),
-                        options_.parameters.epochs,
+                        static_cast<unsigned long long>(position_.step), options_.parameters.epochs,
                         static_cast<unsigned long long>(steps_total_)) +
                    advice);
   }
@@ -233,8 +232,9 @@ Result<void> Run::save() {
   if (durable_step_ == position_.step) return {};
   auto path = save_snapshot(options_.checkpoints, options_.keep, *mlp_, position_, identity_);
   if (!path) {
-    return failure("the checkpoint could not be written: " + path.error().message +
-                   "\n  Older checkpoints are untouched. Make room or mend the volume, start again.");
+    return failure(
+        "the checkpoint could not be written: " + path.error().message +
+        "\n  Older checkpoints are untouched. Make room or mend the volume, start again.");
   }
   durable_step_ = position_.step;
   durable_path_ = *path;
@@ -256,8 +256,9 @@ Result<Outcome> Run::stop(int signal) {
 Result<Outcome> Run::finish() {
   auto written = write_result(options_.result, options_.parameters, position_, mlp_->weights());
   if (!written) {
-    return failure("the result could not be written: " + written.error().message +
-                   "\n  The last checkpoint is durable: make room or mend the volume, start again.");
+    return failure(
+        "the result could not be written: " + written.error().message +
+        "\n  The last checkpoint is durable: make room or mend the volume, start again.");
   }
   link_.finished();
   console_.line(text("finished: %llu steps, accuracy %.4f on the test images; result in ",

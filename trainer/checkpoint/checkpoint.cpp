@@ -42,8 +42,8 @@ Result<std::vector<std::uint64_t>> steps_in(const fs::path& directory) {
   return steps;
 }
 
-// A living writer holds a lock on its temporary directory: a process number would lie, since another
-// instance, or another container, gives the same ones away again.
+// A living writer holds a lock on its temporary directory: a process number would lie, since
+// another instance, or another container, gives the same ones away again.
 void remove_leftovers(const fs::path& directory) {
   const auto names = list_names(directory);
   if (!names) return;
@@ -57,7 +57,8 @@ void remove_leftovers(const fs::path& directory) {
   }
 }
 
-// First out of sight under one rename, then gone: a removal cut short must not look like a torn checkpoint.
+// First out of sight under one rename, then gone: a removal cut short must not look like a torn
+// checkpoint.
 void remove_checkpoint(const fs::path& directory, std::uint64_t step) {
   const fs::path doomed = directory / (std::string(kTemporary) + "old-" + directory_name(step));
   std::error_code error;
@@ -122,8 +123,8 @@ Verdict<std::string> read_manifest(const fs::path& path) {
 Verdict<void> check_part(const fs::path& path, const PartEntry& part) {
   Sum sum;
   int code = 0;
-  const auto read =
-      read_pieces(path / part.name, [&](std::string_view piece) { sum.add(piece); }, &code);
+  const auto read = read_pieces(
+      path / part.name, [&](std::string_view piece) { sum.add(piece); }, &code);
   if (!read) return tl::unexpected(Refusal{read.error().message, !says_nothing(code)});
   if (*read != part.bytes) {
     return tl::unexpected(Refusal{part.name + " has " + std::to_string(*read) + " bytes, not " +
@@ -221,8 +222,9 @@ Result<void> Writer::publish(const fs::path& target) {
     return ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target.c_str(), flags) == 0;
   };
   bool renamed = rename(RENAME_NOREPLACE);
-  // One of this step is there: exchanged, so that at no instant there is none. What was there goes after
-  // the fsync. File systems without the flags (EINVAL) still rename where nothing is in the way.
+  // One of this step is there: exchanged, so that at no instant there is none. What was there goes
+  // after the fsync. File systems without the flags (EINVAL) still rename where nothing is in the
+  // way.
   const bool exchanged = !renamed && errno == EEXIST && rename(RENAME_EXCHANGE);
   if (!renamed && !exchanged && errno == EINVAL) renamed = rename(0);
   if (!renamed && !exchanged) return system_failure("cannot rename to", target);
@@ -267,8 +269,8 @@ Result<Latest> latest(const fs::path& directory) {
     const fs::path path = directory / directory_name(step);
     auto checkpoint = examine(path);
     if (checkpoint && checkpoint->step != step) {
-      checkpoint = tl::unexpected(
-          Refusal{"the manifest says step " + std::to_string(checkpoint->step)});
+      checkpoint =
+          tl::unexpected(Refusal{"the manifest says step " + std::to_string(checkpoint->step)});
     }
     if (checkpoint) {
       result.newest = std::move(*checkpoint);

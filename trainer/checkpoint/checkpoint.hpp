@@ -2,10 +2,10 @@
 //
 //   <directory>/step-000000001234/{model.bin, ..., manifest.json}
 //
-// A checkpoint is written as `.tmp-step-...-<pid>`: each part fsynced, the manifest last, the directory
-// fsynced, renamed, the parent fsynced. What commit() or save() acknowledged survives a power cut.
-// One history has one writer; two of them do not destroy one another's work, the later commit stands.
-// Not thread-safe per Writer; different Writers may work in parallel.
+// A checkpoint is written as `.tmp-step-...-<pid>`: each part fsynced, the manifest last, the
+// directory fsynced, renamed, the parent fsynced. What commit() or save() acknowledged survives a
+// power cut. One history has one writer; two of them do not destroy one another's work, the later
+// commit stands. Not thread-safe per Writer; different Writers may work in parallel.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,12 @@ struct Latest {
   std::vector<Torn> torn;            // tell the user of each
 };
 
-// One checkpoint being written. Destroyed before commit(), or after any failure, it removes what it wrote.
+// One checkpoint being written. Destroyed before commit(), or after any failure, it removes what it
+// wrote.
 class Writer {
  public:
-  // Creates `directory` if needed, removes what dead writers left there, opens the temporary directory.
+  // Creates `directory` if needed, removes what dead writers left there, opens the temporary
+  // directory.
   static Result<Writer> begin(const std::filesystem::path& directory, std::uint64_t step);
 
   Writer(Writer&&) noexcept = default;
@@ -61,9 +63,9 @@ class Writer {
   // Writes and fsyncs one part. After a failure the writer is void: every further call fails.
   Result<void> add_part(const std::string& name, std::string_view bytes);
 
-  // Durable when it returns a path; on failure no checkpoint was made and the older ones are untouched
-  // (one exception: when only the last fsync, that of `directory`, fails, the new one may be there).
-  // A checkpoint of the same step is replaced in one instant.
+  // Durable when it returns a path; on failure no checkpoint was made and the older ones are
+  // untouched (one exception: when only the last fsync, that of `directory`, fails, the new one may
+  // be there). A checkpoint of the same step is replaced in one instant.
   Result<std::filesystem::path> commit(const nlohmann::json& meta);
 
  private:
@@ -83,15 +85,16 @@ struct Part {
   std::string_view bytes;
 };
 
-// A Writer's whole life, then the retention: older checkpoints beyond it are removed, after the new one is
-// durable. That removal failing is no failure of the save.
+// A Writer's whole life, then the retention: older checkpoints beyond it are removed, after the new
+// one is durable. That removal failing is no failure of the save.
 Result<std::filesystem::path> save(const std::filesystem::path& directory, std::uint64_t step,
                                    std::span<const Part> parts, const nlohmann::json& meta,
                                    Retention retention = {});
 
-// The newest checkpoint that verifies. Torn ones are renamed to `torn-step-...` and reported; leftovers of
-// dead writers are removed. An error only if the directory or a file cannot be opened for lack of
-// permission or resources: then nothing is known, and to start from scratch would be wrong.
+// The newest checkpoint that verifies. Torn ones are renamed to `torn-step-...` and reported;
+// leftovers of dead writers are removed. An error only if the directory or a file cannot be opened
+// for lack of permission or resources: then nothing is known, and to start from scratch would be
+// wrong.
 Result<Latest> latest(const std::filesystem::path& directory);
 
 // Reads every byte. Fails with the reason when it is torn, incomplete or unreadable.

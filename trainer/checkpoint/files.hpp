@@ -1,5 +1,5 @@
-// The few POSIX mechanisms that the checkpoint format rests on. Every result is checked; an error names the path.
-// Not part of what a trainer uses: see checkpoint.hpp.
+// The few POSIX mechanisms that the checkpoint format rests on. Every result is checked; an error
+// names the path. Not part of what a trainer uses: see checkpoint.hpp.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,10 @@ tl::unexpected<Error> system_failure(std::string_view what, const std::filesyste
 // Opens a directory for fsync, flock and the *at() calls.
 Result<Descriptor> open_directory(const std::filesystem::path& path);
 
-// Creates `name` in `directory` (it must not exist), writes `bytes`, fsyncs, closes. After a failure the
-// file may exist with any content: the caller drops its whole directory and never fsyncs this file again,
-// because a failed fsync marks the pages clean (https://wiki.postgresql.org/wiki/Fsync_Errors).
+// Creates `name` in `directory` (it must not exist), writes `bytes`, fsyncs, closes. After a
+// failure the file may exist with any content: the caller drops its whole directory and never
+// fsyncs this file again, because a failed fsync marks the pages clean
+// (https://wiki.postgresql.org/wiki/Fsync_Errors).
 Result<void> write_new_file(int directory, const std::string& name, std::string_view bytes,
                             const std::filesystem::path& shown);
 
@@ -48,14 +49,14 @@ Result<void> sync_directory(int directory, const std::filesystem::path& shown);
 // Creates the directory and its missing parents, each made durable in its own parent.
 Result<void> make_directories(const std::filesystem::path& path);
 
-// Passes the content of a regular file (links are not followed) to `sink`, piece by piece. Returns the
-// bytes read. On failure `code`, when given, receives errno.
+// Passes the content of a regular file (links are not followed) to `sink`, piece by piece. Returns
+// the bytes read. On failure `code`, when given, receives errno.
 Result<std::uint64_t> read_pieces(const std::filesystem::path& path,
                                   const std::function<void(std::string_view)>& sink,
                                   int* code = nullptr);
 
-// Replaces a file as a whole, durably: a reader, and a machine after a power cut, see the old content or
-// the new one. The directory must exist.
+// Replaces a file as a whole, durably: a reader, and a machine after a power cut, see the old
+// content or the new one. The directory must exist.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes);
 
 // The names in a directory, sorted. A directory that does not exist has none.

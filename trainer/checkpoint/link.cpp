@@ -20,8 +20,8 @@ namespace {
 constexpr std::chrono::milliseconds kProgressInterval{100};  // 10 a second is more than an eye sees
 constexpr std::size_t kNoticeLimit = 64 * 1024;              // bytes; the agent writes about 100
 
-// The one piece of global state: a signal handler can reach nothing else. (A signalfd would need the
-// signals blocked in every thread, and BLAS libraries start theirs before main.)
+// The one piece of global state: a signal handler can reach nothing else. (A signalfd would need
+// the signals blocked in every thread, and BLAS libraries start theirs before main.)
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -67,7 +67,8 @@ void Link::send(std::string_view datagram) {
   std::memcpy(address.sun_path, address_.data(), address_.size());
   if (address_.front() == '@') address.sun_path[0] = '\0';
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address_.size());
-  // Addressed each time, not connected: the agent may be restarted and bind anew. A result is of no use.
+  // Addressed each time, not connected: the agent may be restarted and bind anew. A result is of no
+  // use.
   (void)::sendto(socket_.get(), datagram.data(), datagram.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
                  reinterpret_cast<const sockaddr*>(&address), size);
 }
@@ -88,9 +89,8 @@ void Link::progress(const Progress& now) {
   char numbers[96];
   std::snprintf(numbers, sizeof numbers, "X_SPOTTER_LOSS=%.6g\nX_SPOTTER_ACCURACY=%.6g\n", now.loss,
                 now.accuracy);
-  send("WATCHDOG=1\nX_SPOTTER_STEP=" + std::to_string(now.step) +
-       "\nX_SPOTTER_STEPS_TOTAL=" + std::to_string(now.steps_total) +
-       "\nX_SPOTTER_EPOCH=" + std::to_string(now.epoch) +
+  send("WATCHDOG=1\nX_SPOTTER_STEP=" + std::to_string(now.step) + "\nX_SPOTTER_STEPS_TOTAL=" +
+       std::to_string(now.steps_total) + "\nX_SPOTTER_EPOCH=" + std::to_string(now.epoch) +
        "\nX_SPOTTER_EPOCHS_TOTAL=" + std::to_string(now.epochs_total) + "\n" + numbers);
 }
 

@@ -1,6 +1,7 @@
 // The trainer's side of its link with the agent: datagrams in systemd's notification format
-// (https://www.freedesktop.org/software/systemd/man/sd_notify.html) to $NOTIFY_SOCKET, the notice in the file
-// $SPOTTER_NOTICE_FILE, and the stop signal. Without Spotter around it all of it does nothing.
+// (https://www.freedesktop.org/software/systemd/man/sd_notify.html) to $NOTIFY_SOCKET, the notice
+// in the file $SPOTTER_NOTICE_FILE, and the stop signal. Without Spotter around it all of it does
+// nothing.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,7 @@ struct Progress {
 
 // The machine will be taken away.
 struct Notice {
-  std::string action;  // terminate, stop, hibernate
+  std::string action;                                 // terminate, stop, hibernate
   std::optional<std::chrono::milliseconds> deadline;  // CLOCK_BOOTTIME, see boot_now()
 };
 
@@ -42,7 +43,7 @@ class Link {
   // None of these blocks or fails: training goes on when nobody listens.
   void ready();
   void status(std::string_view text);
-  void resumed(std::uint64_t step);  // once, before the first step; 0: from scratch
+  void resumed(std::uint64_t step);    // once, before the first step; 0: from scratch
   void progress(const Progress& now);  // sends at most 10 a second, and the last step always
   // Only for what is durable already.
   void checkpointed(const std::filesystem::path& path, std::uint64_t step);
@@ -60,11 +61,13 @@ class Link {
   std::optional<std::chrono::milliseconds> last_progress_;
 };
 
-// From now on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 only set a flag, and SIGPIPE is ignored (a
-// reader of our output that died is no reason to stop). SIGHUP stays ignored where it was (nohup).
+// From now on SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 only set a flag, and SIGPIPE is ignored
+// (a reader of our output that died is no reason to stop). SIGHUP stays ignored where it was
+// (nohup).
 void catch_stop_signals();
 
-// The signal that asked this process to stop, if any did. Async-signal-safe, cheap enough for each step.
+// The signal that asked this process to stop, if any did. Async-signal-safe, cheap enough for each
+// step.
 std::optional<int> stop_requested();
 
 }  // namespace spotter::checkpoint

@@ -1,8 +1,8 @@
 // The manifest: what a checkpoint is made of, and the sums that prove it whole. No I/O.
 //
-// Bytes: one JSON object on one line, its last member `"xxh3_128"` being the sum of all the bytes before
-// that member's comma, then a newline. So a reader in any language checks the manifest without having to
-// write JSON exactly as this one does, and a flipped bit anywhere in it is found.
+// Bytes: one JSON object on one line, its last member `"xxh3_128"` being the sum of all the bytes
+// before that member's comma, then a newline. So a reader in any language checks the manifest
+// without having to write JSON exactly as this one does, and a flipped bit anywhere in it is found.
 //   {"format":1,"meta":{...},"parts":[{"bytes":N,"name":"model.bin","xxh3_128":"hex"}],"step":1234,"xxh3_128":"hex"}
 #pragma once
 
@@ -48,7 +48,8 @@ class Sum {
 };
 std::string sum_of(std::string_view bytes);
 
-// A part's name is a plain file name: letters, digits, `.`, `_`, `-`; not hidden, not the manifest's, <= 100.
+// A part's name is a plain file name: letters, digits, `.`, `_`, `-`; not hidden, not the
+// manifest's, <= 100.
 bool is_part_name(std::string_view name);
 
 std::string encode(const Manifest& manifest);

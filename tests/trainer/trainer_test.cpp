@@ -1,0 +1,189 @@
+// The real spotter-train, interrupted in every way: the end is always the same, to the bit.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "tests/trainer/run_trainer.hpp"
+#include "tests/trainer/scratch.hpp"
+#include "tests/trainer/small_mnist.hpp"
+#include "trainer/checkpoint/checkpoint.hpp"
+
+namespace spotter::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kStopped = 75;
+constexpr std::uint64_t kSteps = 40;  // 4 epochs of 10 steps
+
+class TrainerRun : public ::testing::Test {
+ protected:
+  void SetUp() override { write_small_mnist(scratch_.path() / "data"); }
+
+  std::vector<std::string> arguments(const std::string& name, std::vector<std::string> more = {}) {
+    std::vector<std::string> all = {"--data",        place("data"),
+                                    "--checkpoints", place(name + "/c"),
+                                    "--result",      place(name + "/result"),
+                                    "--batch-size",  "32",
+                                    "--epochs",      "4",
+                                    "--hidden",      "32,16"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  int run(const std::string& name, const std::vector<std::string>& more = {}) {
+    return Trainer(arguments(name, more), place("output")).wait();
+  }
+  std::string place(const std::string& name) const { return (scratch_.path() / name).string(); }
+  std::string output() const { return read_file(place("output")); }
+
+  void expect_same_result(const std::string& one, const std::string& other) {
+    for (const char* file : {"weights.bin", "metrics.json", "training.csv"}) {
+      EXPECT_TRUE(read_file(place(one + "/result/" + file)) ==
+                  read_file(place(other + "/result/" + file)))
+          << file;
+    }
+  }
+  std::vector<std::uint64_t> steps_logged(const std::string& path) const {
+    std::vector<std::uint64_t> steps;
+    if (!fs::exists(path)) return steps;
+    std::istringstream lines(read_file(path));
+    for (std::uint64_t step = 0; lines >> step;) steps.push_back(step);
+    return steps;
+  }
+  // Waits until `count` steps were executed in all; false after a minute without them.
+  bool wait_for_steps(const std::string& path, std::size_t count) const {
+    for (int time = 0; time < 6000; ++time) {
+      if (steps_logged(path).size() >= count) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(TrainerRun, LearnsAndLeavesAWholeResult) {
+  ASSERT_EQ(run("a"), 0) << output();
+  const auto metrics = nlohmann::json::parse(read_file(place("a/result/metrics.json")));
+  EXPECT_EQ(metrics["steps"], kSteps);
+  EXPECT_GT(metrics["accuracy"], 0.9);
+  std::istringstream log(read_file(place("a/result/training.csv")));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(log, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[0], "epoch,loss,accuracy,val_loss,val_accuracy");
+  for (int epoch = 1; epoch <= 4; ++epoch) {
+    EXPECT_TRUE(lines[epoch].starts_with(std::to_string(epoch) + ",")) << lines[epoch];
+  }
+  EXPECT_TRUE(read_file(place("a/result/weights.bin")).starts_with("SPOTTERW"));
+}
+
+TEST_F(TrainerRun, TwoRunsOfOneSeedAreEqualAndThoseOfAnotherAreNot) {
+  ASSERT_EQ(run("a"), 0) << output();
+  ASSERT_EQ(run("b"), 0) << output();
+  expect_same_result("a", "b");
+  ASSERT_EQ(run("c", {"--seed", "2"}), 0) << output();
+  EXPECT_FALSE(read_file(place("a/result/weights.bin")) ==
+               read_file(place("c/result/weights.bin")));
+}
+
+// Ten interruptions, at steps drawn from a seed; every other one without a notice.
+TEST_F(TrainerRun, InterruptedTenTimesItEndsAsIfNothingHadBeen) {
+  ASSERT_EQ(run("whole"), 0) << output();
+  const std::string log = place("steps");
+  const std::vector<std::string> more = {"--steps-log",        log, "--slow-down", "15",
+                                         "--checkpoint-every", "3"};
+  train::Sequence random(20240601);
+  std::uint64_t repeated = 0;
+  for (int time = 0; time < 10; ++time) {
+    const int signal = time % 2 == 0 ? SIGTERM : SIGKILL;
+    Trainer trainer(arguments("cut", more), place("output"));
+    const auto before = steps_logged(log).size();
+    ASSERT_TRUE(wait_for_steps(log, before + 1 + random.below(5))) << output();
+    trainer.signal(signal);
+    ASSERT_EQ(trainer.wait(), signal == SIGTERM ? kStopped : -SIGKILL) << output();
+    const auto last = steps_logged(log).back();
+    const auto newest = checkpoint::latest(place("cut/c"))->newest;
+    const std::uint64_t resumed = newest ? newest->step : 0;
+    if (signal == SIGTERM) {
+      EXPECT_EQ(resumed, last) << "a stop on request repeats nothing";
+    }
+    EXPECT_LE(last - resumed, 3U) << "a kill repeats at most what came since the last checkpoint";
+    repeated += last - resumed;
+  }
+  ASSERT_EQ(run("cut", more), 0) << output();
+  expect_same_result("whole", "cut");
+  EXPECT_EQ(steps_logged(log).size(), kSteps + repeated);
+}
+
+TEST_F(TrainerRun, EveryStopSignalStopsBehindADurableCheckpoint) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) {
+    const std::string name = "signal" + std::to_string(signal);
+    const std::string log = place(name + ".steps");
+    Trainer trainer(arguments(name, {"--steps-log", log, "--slow-down", "50"}), place("output"));
+    ASSERT_TRUE(wait_for_steps(log, 2)) << output();
+    trainer.signal(signal);
+    ASSERT_EQ(trainer.wait(), kStopped) << output();
+    EXPECT_EQ(checkpoint::latest(place(name + "/c"))->newest->step, steps_logged(log).back());
+  }
+}
+
+TEST_F(TrainerRun, StartedAgainAfterTheEndItOnlyMakesSureOfTheResult) {
+  ASSERT_EQ(run("a", {"--steps-log", place("steps")}), 0) << output();
+  const std::string weights = read_file(place("a/result/weights.bin"));
+  fs::remove_all(place("a/result"));
+  ASSERT_EQ(run("a", {"--steps-log", place("steps")}), 0) << output();
+  EXPECT_TRUE(read_file(place("a/result/weights.bin")) == weights);
+  EXPECT_EQ(steps_logged(place("steps")).size(), kSteps);
+}
+
+TEST_F(TrainerRun, ATornCheckpointIsToldAndNotResumedFrom) {
+  ASSERT_EQ(run("whole"), 0) << output();
+  ASSERT_EQ(run("a", {"--epochs", "3"}), 0) << output();
+  const auto newest = checkpoint::latest(place("a/c"))->newest->path;
+  fs::resize_file(newest / "model.bin", 100);
+  ASSERT_EQ(run("a"), 0) << output();
+  EXPECT_NE(output().find("torn checkpoint step-000000000030"), std::string::npos) << output();
+  expect_same_result("whole", "a");
+}
+
+TEST_F(TrainerRun, ACheckpointOfAnotherRunIsRefused) {
+  ASSERT_EQ(run("a"), 0) << output();
+  EXPECT_EQ(run("a", {"--dropout", "0.3", "--seed", "9"}), 1);
+  EXPECT_NE(output().find("dropout_rate was 0.2, is 0.3; seed was 1, is 9"), std::string::npos)
+      << output();
+  EXPECT_EQ(run("a", {"--epochs", "2"}), 1);
+  write_set(place("data"), "train", 300, 77);
+  EXPECT_EQ(run("a"), 1);
+  EXPECT_NE(output().find("other data"), std::string::npos) << output();
+}
+
+TEST_F(TrainerRun, BadUsageIsTwoAndBadDataIsOne) {
+  EXPECT_EQ(run("a", {"--unknown"}), 2);
+  EXPECT_EQ(run("a", {"--epochs", "none"}), 2);
+  EXPECT_EQ(run("a", {"--parameters", R"({"epoch": 1})"}), 2);
+  EXPECT_EQ(Trainer({"--data", place("data")}, place("output")).wait(), 2);
+  fs::remove(place("data/t10k-labels-idx1-ubyte"));
+  EXPECT_EQ(run("a"), 1);
+  EXPECT_NE(output().find("scripts/fetch-mnist"), std::string::npos) << output();
+}
+
+TEST_F(TrainerRun, PlacesAndParametersComeFromTheEnvironmentToo) {
+  Trainer trainer(
+      {"--data", place("data"), "--batch-size", "32"}, place("output"),
+      {"SPOTTER_STORAGE=" + place("s"), "SPOTTER_CHECKPOINTS=" + place("s/c"),
+       R"(SPOTTER_PARAMETERS={"epochs": "1", "hidden_nodes": [16], "batch_size": 64})"});
+  ASSERT_EQ(trainer.wait(), 0) << output();
+  const auto metrics = nlohmann::json::parse(read_file(place("s/result/metrics.json")));
+  EXPECT_EQ(metrics["parameters"]["hidden_nodes"], nlohmann::json({16}));
+  EXPECT_EQ(metrics["parameters"]["batch_size"], 32) << "the command line has the last word";
+  EXPECT_EQ(metrics["steps"], 10);
+}
+
+}  // namespace
+}  // namespace spotter::test
