@@ -23,8 +23,8 @@ Reader::Take one_tag(Reader& reader, Tag& tag) {
     };
     reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
     if (node.kind == Node::Kind::Map && node.keys.size() != 1)
-      reader.problem(node, path, "expected exactly one tag, found " +
-                                     std::to_string(node.keys.size()));
+      reader.problem(node, path,
+                     "expected exactly one tag, found " + std::to_string(node.keys.size()));
   };
 }
 
@@ -41,7 +41,8 @@ Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scala
 Fields ebs_fields(Reader& reader, EbsStorage& ebs) {
   return {{"tag", required, one_tag(reader, ebs.tag)},
           {"mount", optional, reader.expanded(ebs.mount, mount_point)},
-          {"filesystem", optional, reader.scalar(ebs.filesystem, file_system)}};
+          {"filesystem", optional, reader.scalar(ebs.filesystem, file_system)},
+          {"consistency_bound", optional, reader.scalar(ebs.consistency_bound, duration)}};
 }
 
 Fields storage_fields(Reader& reader, Storage& storage) {

@@ -28,6 +28,8 @@ struct EbsStorage {
   Tag tag;
   std::string mount = "/mnt/spotter";  // absolute, no "..", not a system directory
   FileSystem filesystem = FileSystem::Xfs;
+  // After which everybody sees a change at EC2; waited three times in a move to another zone.
+  std::optional<Duration> consistency_bound;  // none: the policy's 30 s
 };
 
 struct Storage {

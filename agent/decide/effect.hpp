@@ -24,6 +24,7 @@ struct SurveyStorage {};
 // --- EC2, changing ---
 struct AttachVolume {
   VolumeId volume;
+  InstanceId instance;
   std::uint32_t attempt = 0;  // chooses the device name: a stuck one is not used again
 };
 struct DetachVolume {
@@ -39,6 +40,7 @@ struct CreateSnapshot {
   std::uint32_t generation = 0;
 };
 struct CreateVolume {  // a candidate in our zone, in all else like its parent
+  Zone zone;
   SnapshotId snapshot;
   VolumeId parent;
   std::uint32_t generation = 0;
@@ -86,7 +88,9 @@ struct ReadLedger {};
 struct WriteLedger {
   Ledger ledger;
 };
-struct VerifyCheckpoints {};
+struct VerifyCheckpoints {
+  bool read_only = false;  // torn ones are passed over, not moved aside
+};
 struct FetchCode {};
 struct StartTrainer {};
 struct StopTrainer {  // tell it why and until when, then its stop signal

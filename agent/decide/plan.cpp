@@ -170,7 +170,8 @@ Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_
     if (!best || snapshot.started > best->started) best = &snapshot;
   }
   if (best && best->state == SnapshotState::Completed) {
-    c.ask(CreateVolume{best->id, parent, generation, facts.create_attempt}, c.policy.ec2_call);
+    c.ask(CreateVolume{facts.zone, best->id, parent, generation, facts.create_attempt},
+          c.policy.ec2_call);
     return CreatingCandidate{best->id};
   }
   const bool just_asked = facts.snapshot_asked_at != kNever &&

@@ -33,7 +33,7 @@ Stage block(Context& c, Block why, const Detail& detail) {
 Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
   c.facts.volume = volume;
   c.facts.purpose = purpose;
-  c.ask(AttachVolume{volume, c.facts.attach_attempt}, c.policy.ec2_call);
+  c.ask(AttachVolume{volume, c.facts.instance, c.facts.attach_attempt}, c.policy.ec2_call);
   return Attaching{volume};
 }
 
@@ -196,7 +196,7 @@ Next on(const ReadingAccount&, const LedgerRead& read, Context& c) {
   if (c.facts.proven == c.facts.volume && c.facts.purpose == Purpose::Train) {
     return prepare_training(c);  // the copy was verified before it became the volume
   }
-  c.ask(VerifyCheckpoints{}, c.policy.verify);
+  c.ask(VerifyCheckpoints{c.facts.purpose == Purpose::Prove}, c.policy.verify);
   return Verifying{};
 }
 

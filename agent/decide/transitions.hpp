@@ -185,6 +185,13 @@ Next on(const AnyStage&, const NoticeWithdrawn&, Context& c) {
   c.facts.notice.reset();
   return std::nullopt;
 }
+// An adopted trainer may end before we are done looking: prepare_training() finds it.
+template <class AnyStage>
+Next on(const AnyStage&, const TrainerEnded& ended, Context& c) {
+  c.facts.ended_success = c.facts.trainer_running && ended.success;
+  c.facts.trainer_running = false;
+  return std::nullopt;
+}
 template <class AnyStage, class AnyEvent>
 Next on(const AnyStage&, const AnyEvent&, Context&) {
   return ignored();

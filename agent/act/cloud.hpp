@@ -1,0 +1,67 @@
+// EC2 effects. Each returns the one happening that answers it and never throws; the caller adds the
+// id.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "agent/act/aws/aws_client.hpp"
+#include "agent/config/job.hpp"
+#include "agent/decide/effect.hpp"
+#include "agent/decide/event.hpp"
+
+namespace spotter::act {
+
+// A failed call as the core sees it. `detail` keeps AWS's own code and words.
+decide::EffectFailed as_failure(const CallError& error);
+
+// The tags that Spotter keeps on what it owns (README: tags).
+namespace tag {
+inline constexpr const char* job = "spotter:job";
+inline constexpr const char* role = "spotter:role";
+inline constexpr const char* parent = "spotter:parent";
+inline constexpr const char* generation = "spotter:generation";
+inline constexpr const char* format = "spotter:format";
+inline constexpr const char* done = "spotter:done";
+}  // namespace tag
+
+class Cloud {
+ public:
+  Cloud(AwsClient& aws, const config::Job& job) : aws_(aws), job_(job) {}
+
+  using Answer = asio::awaitable<decide::Happening>;
+
+  // --- survey.cpp ---
+  Answer survey(Duration limit);
+  // --- fleet.cpp ---
+  Answer read_fleet(InstanceId instance, Duration limit);  // and the spot price
+  Answer cancel_fleet(Fleet fleet, Duration limit);
+  Answer scale_to_zero(Fleet fleet, Duration limit);
+  // --- cloud.cpp ---
+  Answer attach(decide::AttachVolume effect, Duration limit);
+  Answer detach(decide::DetachVolume effect, Duration limit);
+  Answer claim(decide::ClaimVolume effect, Duration limit);
+  Answer create_snapshot(decide::CreateSnapshot effect, Duration limit);
+  Answer create_volume(decide::CreateVolume effect, Duration limit);
+  Answer mark_verified(VolumeId volume, Duration limit);
+  Answer promote(VolumeId volume, Duration limit);
+  Answer mark_done(VolumeId volume, Duration limit);
+  Answer delete_volume(VolumeId volume, Duration limit);
+  Answer delete_snapshot(SnapshotId snapshot, Duration limit);
+
+ private:
+  Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
+  Answer set_capacity_of_group(Fleet fleet, Duration limit);
+
+  AwsClient& aws_;
+  const config::Job& job_;
+};
+
+// Accepted, or what went wrong.
+template <class T>
+decide::Happening accepted(const CallResult<T>& result) {
+  if (!result) return as_failure(result.error());
+  return decide::CallAccepted{};
+}
+
+}  // namespace spotter::act

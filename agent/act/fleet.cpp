@@ -1,0 +1,107 @@
+// Which fleet is ours, what does it cost, and how does it end? Spot Fleet, EC2 Fleet and Auto
+// Scaling groups each have their own words for it.
+#include "agent/act/cloud.hpp"
+
+namespace spotter::act {
+namespace {
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-fleet-tags.html and relatives: the
+// tags that AWS puts on the instances of a fleet.
+Fleet fleet_of(const wire::Tags& tags) {
+  struct Known {
+    const char* key;
+    FleetKind kind;
+  };
+  constexpr Known known[] = {{"aws:ec2spot:fleet-request-id", FleetKind::SpotFleet},
+                             {"aws:ec2:fleet-id", FleetKind::Ec2Fleet},
+                             {"aws:autoscaling:groupName", FleetKind::AutoScalingGroup}};
+  for (const Known& entry : known) {
+    const auto found = tags.find(entry.key);
+    if (found != tags.end()) return Fleet{entry.kind, FleetId(found->second)};
+  }
+  return {};
+}
+
+// A cancellation can fail inside a successful answer. A fleet that does not exist, or is no longer
+// cancellable, is as good as cancelled.
+decide::Happening outcome(const CallResult<wire::FleetCancellation>& result, const FleetId& fleet) {
+  if (!result) return as_failure(result.error());
+  for (const wire::FleetFailure& failed : result->failed) {
+    if (failed.id != fleet) continue;
+    const bool over = failed.code.find("DoesNotExist") != std::string::npos ||
+                      failed.code.find("NotInCancellableState") != std::string::npos ||
+                      failed.code.find("NotInDeletableState") != std::string::npos;
+    if (over) continue;
+    decide::EffectFailed failure;
+    failure.detail = decide::Detail(failed.code + ": " + failed.message);
+    return failure;
+  }
+  return decide::CallAccepted{};
+}
+
+}  // namespace
+
+Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration limit) {
+  wire::DescribeInstances request;
+  request.instances = {instance};
+  auto call = aws_.call(std::move(request), limit);
+  const auto answer = co_await std::move(call);
+  if (!answer) co_return as_failure(answer.error());
+  decide::FleetRead read;
+  if (answer->items.empty()) co_return read;
+  const wire::Instance& self = answer->items.front();
+  read.fleet = fleet_of(self.tags);
+
+  wire::DescribeSpotPriceHistory prices;
+  prices.types = {self.type};
+  prices.zone = self.zone;
+  auto ask = aws_.call(std::move(prices), limit);
+  const auto history = co_await std::move(ask);
+  // Without a price the limit in dollars cannot be kept; the one in hours can. No reason to stop.
+  if (history && !history->items.empty()) {
+    const wire::SpotPrice* newest = &history->items.front();
+    for (const wire::SpotPrice& price : history->items) {
+      if (price.since > newest->since) newest = &price;
+    }
+    read.dollars_per_hour = newest->dollars_per_hour;
+  }
+  co_return read;
+}
+
+Cloud::Answer Cloud::set_capacity_of_group(Fleet fleet, Duration limit) {
+  auto call = aws_.call(wire::SetDesiredCapacity{fleet.id, 0}, limit);
+  const auto result = co_await std::move(call);
+  co_return accepted(result);
+}
+
+Cloud::Answer Cloud::cancel_fleet(Fleet fleet, Duration limit) {
+  if (fleet.kind == FleetKind::AutoScalingGroup) {
+    auto scale = set_capacity_of_group(fleet, limit);
+    co_return co_await std::move(scale);
+  }
+  if (fleet.kind == FleetKind::Ec2Fleet) {
+    auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit);
+    const auto result = co_await std::move(call);
+    co_return outcome(result, fleet.id);
+  }
+  auto call = aws_.call(wire::CancelSpotFleetRequests{{fleet.id}}, limit);
+  const auto result = co_await std::move(call);
+  co_return outcome(result, fleet.id);
+}
+
+Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
+  if (fleet.kind == FleetKind::AutoScalingGroup) {
+    auto scale = set_capacity_of_group(fleet, limit);
+    co_return co_await std::move(scale);
+  }
+  if (fleet.kind == FleetKind::Ec2Fleet) {
+    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit);
+    const auto result = co_await std::move(call);
+    co_return accepted(result);
+  }
+  auto call = aws_.call(wire::ModifySpotFleetRequest{fleet.id, 0}, limit);
+  const auto result = co_await std::move(call);
+  co_return accepted(result);
+}
+
+}  // namespace spotter::act

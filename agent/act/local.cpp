@@ -1,0 +1,237 @@
+#include "agent/act/local.hpp"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace spotter::act {
+
+using decide::EffectFailed;
+using decide::Failure;
+using nlohmann::json;
+
+// What a child said: its JSON, or why there is none.
+struct Local::Work {
+  json answer;
+  std::optional<EffectFailed> failed;
+};
+
+namespace {
+
+struct KindOfFailure {
+  const char* kind;
+  Failure failure;
+};
+
+// The kinds that `spotter host` prints (act/host/*.hpp); whatever is not here is MountFailed.
+constexpr KindOfFailure kKinds[] = {
+    {"device-absent", Failure::DeviceAbsent},
+    {"not-blank", Failure::DiskNotBlank},
+    {"filesystem-mismatch", Failure::DiskForeign},
+    {"foreign-signature", Failure::DiskForeign},
+    {"not-formatted", Failure::DiskForeign},
+    {"filesystem-damaged", Failure::FilesystemDamaged},
+    {"mount-busy", Failure::Busy},
+    {"code-unreachable", Failure::CodeUnreachable},
+    {"code-denied", Failure::CodeUnreachable},
+    {"code-failed", Failure::CodeUnreachable},
+    {"revision-missing", Failure::CodeMissing},
+};
+
+Failure failure_of(const std::string& kind) {
+  for (const KindOfFailure& entry : kKinds) {
+    if (kind == entry.kind) return entry.failure;
+  }
+  return Failure::MountFailed;
+}
+
+EffectFailed failed_process(const io::ProcessResult& result) {
+  EffectFailed failed;
+  switch (result.end) {
+    case io::ProcessResult::End::Cancelled:
+      failed.failure = Failure::Abandoned;
+      failed.detail = "given up";
+      break;
+    case io::ProcessResult::End::TimedOut:
+      failed.failure = Failure::Unavailable;
+      failed.unsettled = true;
+      failed.detail = "it took too long";
+      break;
+    default:
+      failed.failure = Failure::MountFailed;
+      failed.detail = decide::Detail("the helper process failed: " + result.errors);
+  }
+  return failed;
+}
+
+std::vector<std::string> with_token(const std::string& token) {
+  std::vector<std::string> environment;
+  for (char** entry = ::environ; *entry; ++entry) environment.emplace_back(*entry);
+  if (!token.empty()) environment.push_back("SPOTTER_GIT_TOKEN=" + token);
+  return environment;
+}
+
+std::string text(const Device& device) { return device.str(); }
+
+}  // namespace
+
+asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Duration limit,
+                                        std::string token) {
+  io::ProcessRequest request;
+  request.argv = {program_, "host"};
+  request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
+  request.timeout = limit;
+  request.environment = with_token(token);
+  auto running = io::run(std::move(request));
+  const io::ProcessResult result = co_await std::move(running);
+  Work work;
+  const bool ended = result.end == io::ProcessResult::End::Exited;
+  if (ended) work.answer = json::parse(result.output, nullptr, false);
+  if (!ended || !work.answer.is_object()) {
+    work.failed = failed_process(result);
+  } else if (!work.answer.value("ok", false)) {
+    EffectFailed failed;
+    failed.failure = failure_of(work.answer.value("kind", ""));
+    failed.detail = decide::Detail(work.answer.value("error", "unknown"));
+    work.failed = failed;
+  }
+  co_return work;
+}
+
+Local::Answer Local::find_device(VolumeId volume, Duration limit) {
+  const Duration wait = limit * 9 / 10;  // it should say what it saw before it is ended
+  std::vector<std::string> arguments = {"find-device", "--volume", volume.str(), "--wait",
+                                        std::to_string(wait.count()) + "ms"};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::DeviceFound{Device(work.answer.value("device", ""))};
+}
+
+Local::Answer Local::inspect(Device device, Duration limit) {
+  std::vector<std::string> arguments = {"inspect", "--device", text(device)};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  decide::DiskInspected seen;
+  seen.blank = work.answer.value("blank", false);
+  const std::string filesystem = work.answer.value("filesystem", "");
+  seen.matches = filesystem == config::to_text(job_.storage.ebs.filesystem);
+  seen.found = decide::Detail(work.answer.value("detail", ""));
+  co_return seen;
+}
+
+Local::Answer Local::make_filesystem(Device device, Duration limit) {
+  std::vector<std::string> arguments = {"format", "--device", text(device), "--filesystem",
+                                        std::string(to_text(job_.storage.ebs.filesystem))};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::FilesystemMade{};
+}
+
+Local::Answer Local::mount(decide::Mount effect, Duration limit) {
+  std::vector<std::string> arguments = {"mount",
+                                        "--device",
+                                        text(effect.device),
+                                        "--filesystem",
+                                        std::string(to_text(job_.storage.ebs.filesystem)),
+                                        "--mount-point",
+                                        job_.storage.ebs.mount,
+                                        "--volume",
+                                        effect.volume.str(),
+                                        "--user",
+                                        job_.trainer.user};
+  if (effect.read_only) arguments.push_back("--read-only");
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::Mounted{};
+}
+
+Local::Answer Local::unmount(Duration limit) {
+  const Duration wait = limit / 4;
+  std::vector<std::string> arguments = {"unmount", "--mount-point", job_.storage.ebs.mount,
+                                        "--wait", std::to_string(wait.count()) + "ms"};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::Unmounted{};
+}
+
+Local::Answer Local::read_ledger(Duration limit) {
+  std::vector<std::string> arguments = {"ledger-read", "--mount-point", job_.storage.ebs.mount};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  decide::Ledger ledger;
+  ledger.attempts_without_progress = work.answer.value("attempts_without_progress", 0U);
+  const auto newest = work.answer.value("newest_step", std::int64_t{0});
+  ledger.newest_step = newest > 0 ? newest : -1;
+  ledger.seconds = work.answer.value("seconds", 0.0);
+  ledger.dollars = work.answer.value("dollars", 0.0);
+  ledger.done = work.answer.value("done", false);
+  co_return decide::LedgerRead{ledger};
+}
+
+Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
+  const std::int64_t newest = ledger.newest_step > 0 ? ledger.newest_step : 0;
+  std::vector<std::string> arguments = {"ledger-write",
+                                        "--mount-point",
+                                        job_.storage.ebs.mount,
+                                        "--attempts-without-progress",
+                                        std::to_string(ledger.attempts_without_progress),
+                                        "--newest-step",
+                                        std::to_string(newest),
+                                        "--seconds",
+                                        std::to_string(ledger.seconds),
+                                        "--dollars",
+                                        std::to_string(ledger.dollars),
+                                        "--done",
+                                        ledger.done ? "true" : "false"};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::LedgerWritten{};
+}
+
+Local::Answer Local::verify(bool read_only, Duration limit) {
+  const std::string directory = job_.storage.ebs.mount + "/" + job_.checkpoints;
+  std::vector<std::string> arguments = {"verify", "--checkpoints", directory};
+  if (read_only) arguments.push_back("--read-only");
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  decide::CheckpointsVerified seen;
+  const json newest = work.answer.value("newest", json());
+  if (newest.is_number_integer()) seen.newest = newest.get<std::int64_t>();
+  seen.torn = static_cast<std::uint32_t>(work.answer.value("torn", json::array()).size());
+  co_return seen;
+}
+
+Local::Answer Local::fetch_code(std::string token, Duration limit) {
+  std::vector<std::string> arguments = {"checkout",
+                                        "--repository",
+                                        job_.code->repository,
+                                        "--revision",
+                                        job_.code->revision,
+                                        "--directory",
+                                        job_.storage.ebs.mount + "/code",
+                                        "--user",
+                                        job_.trainer.user};
+  auto running = run(std::move(arguments), limit, std::move(token));
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::CodeFetched{};
+}
+
+asio::awaitable<tl::expected<VolumeId, EffectFailed>> Local::mounted_volume(Duration limit) {
+  std::vector<std::string> arguments = {"look", "--mount-point", job_.storage.ebs.mount};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return tl::unexpected(*work.failed);
+  if (!work.answer.value("mounted", false)) co_return VolumeId();
+  co_return VolumeId(work.answer.value("volume", ""));
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,221 @@
+#include "agent/act/performer.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "agent/decide/describe.hpp"
+#include "agent/supervise/verdict.hpp"
+
+namespace spotter::act {
+namespace {
+
+using namespace decide;  // the commands' names; act's own classes are Cloud, Local, Trainer
+
+template <class... Commands>
+bool is(const Command& command) {
+  return (std::holds_alternative<Commands>(command) || ...);
+}
+
+bool is_local(const Command& command) {
+  return is<LookAtHost, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, ReadLedger,
+            WriteLedger, VerifyCheckpoints, FetchCode, StartTrainer>(command);
+}
+
+EffectFailed given_up() {
+  EffectFailed failed;
+  failed.failure = Failure::Abandoned;
+  failed.unsettled = true;
+  failed.detail = "given up";
+  return failed;
+}
+
+void log_failure(const Command& command, const EffectFailed& failed) {
+  if (failed.failure == Failure::Abandoned) return;
+  spdlog::warn("{} failed: {}{}", name(command), failed.detail.view(),
+               failed.unsettled ? " (it may have been carried out all the same)" : "");
+}
+
+}  // namespace
+
+Performer::Performer(asio::io_context& context, Cloud& cloud, Local& local, Trainer& trainer,
+                     Surroundings surroundings)
+    : context_(context),
+      cloud_(cloud),
+      local_(local),
+      trainer_(trainer),
+      surroundings_(std::move(surroundings)) {}
+
+void Performer::perform(const Effect& effect) {
+  if (const auto* abandoned = std::get_if<Abandon>(&effect.what)) return abandon(abandoned->effect);
+  if (is<Exit>(effect.what)) return surroundings_.exit();
+  if (const auto* stop = std::get_if<StopTrainer>(&effect.what)) {
+    return answer(effect.id, trainer_.stop(*stop));
+  }
+  if (is<KillTrainer>(effect.what)) return answer(effect.id, trainer_.kill());
+  if (!is_local(effect.what)) return start(effect);
+  if (local_busy_) {
+    waiting_local_.push_back(effect);
+    return;
+  }
+  local_busy_ = true;
+  start(effect);
+}
+
+void Performer::start(const Effect& effect) {
+  auto signal = std::make_shared<asio::cancellation_signal>();
+  running_[effect.id.number] = signal;
+  auto body = [](Performer* self, Effect asked) -> asio::awaitable<void> {
+    // Whatever ends the work, an answer is owed; an exception here is the work's cancellation.
+    Happening what = given_up();
+    const Duration left = asked.deadline - self->surroundings_.now();
+    try {
+      auto working = self->work(asked.what, std::max(left, Duration(1)));
+      what = co_await std::move(working);
+    } catch (const boost::system::system_error&) {
+      what = given_up();
+    }
+    if (const auto* failed = std::get_if<EffectFailed>(&what)) log_failure(asked.what, *failed);
+    self->running_.erase(asked.id.number);
+    if (is_local(asked.what)) self->finish_local();
+    self->answer(asked.id, std::move(what));
+  };
+  asio::co_spawn(context_, body(this, effect),
+                 asio::bind_cancellation_slot(signal->slot(), [signal](std::exception_ptr error) {
+                   if (error) std::rethrow_exception(error);
+                 }));
+}
+
+void Performer::finish_local() {
+  local_busy_ = false;
+  if (waiting_local_.empty()) return;
+  const Effect next = waiting_local_.front();
+  waiting_local_.pop_front();
+  local_busy_ = true;
+  start(next);
+}
+
+void Performer::abandon(EffectId id) {
+  const auto found = running_.find(id.number);
+  if (found != running_.end()) {
+    found->second->emit(asio::cancellation_type::all);
+    return;
+  }
+  const auto queued = std::find_if(waiting_local_.begin(), waiting_local_.end(),
+                                   [&](const Effect& effect) { return effect.id == id; });
+  if (queued == waiting_local_.end()) return;
+  waiting_local_.erase(queued);
+  answer(id, given_up());
+}
+
+void Performer::answer(EffectId id, Happening what) {
+  surroundings_.deliver({surroundings_.now(), id, std::move(what)});
+}
+
+Performer::Answer Performer::work(const Command& command, Duration limit) {
+  return is_local(command) ? local_work(command, limit) : cloud_work(command, limit);
+}
+
+Performer::Answer Performer::cloud_work(const Command& command, Duration limit) {
+  if (is<ReadIdentity>(command)) return surroundings_.read_identity();
+  if (const auto* c = std::get_if<ReadFleet>(&command)) {
+    return cloud_.read_fleet(c->instance, limit);
+  }
+  if (const auto* c = std::get_if<AttachVolume>(&command)) return cloud_.attach(*c, limit);
+  if (const auto* c = std::get_if<DetachVolume>(&command)) return cloud_.detach(*c, limit);
+  if (const auto* c = std::get_if<ClaimVolume>(&command)) return cloud_.claim(*c, limit);
+  if (const auto* c = std::get_if<CreateSnapshot>(&command)) {
+    return cloud_.create_snapshot(*c, limit);
+  }
+  if (const auto* c = std::get_if<CreateVolume>(&command)) return cloud_.create_volume(*c, limit);
+  if (const auto* c = std::get_if<MarkVerified>(&command)) {
+    return cloud_.mark_verified(c->volume, limit);
+  }
+  if (const auto* c = std::get_if<PromoteVolume>(&command)) return cloud_.promote(c->volume, limit);
+  if (const auto* c = std::get_if<MarkDone>(&command)) return cloud_.mark_done(c->volume, limit);
+  if (const auto* c = std::get_if<DeleteVolume>(&command)) {
+    return cloud_.delete_volume(c->volume, limit);
+  }
+  if (const auto* c = std::get_if<DeleteSnapshot>(&command)) {
+    return cloud_.delete_snapshot(c->snapshot, limit);
+  }
+  if (const auto* c = std::get_if<CancelFleet>(&command)) {
+    return cloud_.cancel_fleet(c->fleet, limit);
+  }
+  if (const auto* c = std::get_if<ScaleFleetToZero>(&command)) {
+    return cloud_.scale_to_zero(c->fleet, limit);
+  }
+  return cloud_.survey(limit);
+}
+
+Performer::Answer Performer::local_work(const Command& command, Duration limit) {
+  if (const auto* c = std::get_if<FindDevice>(&command)) {
+    return local_.find_device(c->volume, limit);
+  }
+  if (const auto* c = std::get_if<InspectDisk>(&command)) return local_.inspect(c->device, limit);
+  if (const auto* c = std::get_if<MakeFilesystem>(&command)) {
+    return local_.make_filesystem(c->device, limit);
+  }
+  if (const auto* c = std::get_if<Mount>(&command)) return local_.mount(*c, limit);
+  if (is<Unmount>(command)) return local_.unmount(limit);
+  if (is<ReadLedger>(command)) return local_.read_ledger(limit);
+  if (const auto* c = std::get_if<WriteLedger>(&command)) {
+    return local_.write_ledger(c->ledger, limit);
+  }
+  if (const auto* c = std::get_if<VerifyCheckpoints>(&command)) {
+    return local_.verify(c->read_only, limit);
+  }
+  if (is<FetchCode>(command)) return fetch_code(limit);
+  if (is<StartTrainer>(command)) return start_trainer(limit);
+  return look_at_host(limit);
+}
+
+Performer::Answer Performer::look_at_host(Duration limit) {
+  auto looking = local_.mounted_volume(limit);
+  const auto mounted = co_await std::move(looking);
+  if (!mounted) co_return mounted.error();
+  const auto supervised = supervise::look(surroundings_.run_directory);
+  if (!supervised) {
+    EffectFailed failed;
+    failed.detail = Detail(supervised.error().message);
+    co_return failed;
+  }
+  HostLooked seen;
+  seen.mounted = *mounted;
+  if (const auto* ended = std::get_if<supervise::Ended>(&*supervised)) {
+    const supervise::Verdict verdict =
+        supervise::judge(*ended, {surroundings_.run_directory, surroundings_.result, false});
+    seen.trainer = HostLooked::Trainer::Ended;
+    seen.ended = {verdict.success, verdict.stopped_as_asked};
+  }
+  const bool runs = std::holds_alternative<supervise::Running>(*supervised) ||
+                    std::holds_alternative<supervise::Starting>(*supervised);
+  if (runs) {
+    seen.trainer = HostLooked::Trainer::Running;
+    spdlog::info("a trainer of an earlier agent is running: it is taken over");
+    surroundings_.watch_trainer();
+  }
+  co_return seen;
+}
+
+Performer::Answer Performer::fetch_code(Duration limit) {
+  auto reading = trainer_.code_token(limit);
+  auto token = co_await std::move(reading);
+  if (!token) {
+    EffectFailed failed;
+    failed.failure = Failure::CodeUnreachable;
+    failed.detail = Detail("code.token: " + token.error().message);
+    co_return failed;
+  }
+  auto fetching = local_.fetch_code(std::move(*token), limit);
+  co_return co_await std::move(fetching);
+}
+
+Performer::Answer Performer::start_trainer(Duration limit) {
+  auto starting = trainer_.start(limit);
+  Happening what = co_await std::move(starting);
+  if (std::holds_alternative<TrainerStarted>(what)) surroundings_.watch_trainer();
+  co_return what;
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,178 @@
+// One look at the job's storage: its volumes, its snapshots, and whether their holders live.
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "agent/act/cloud.hpp"
+
+namespace spotter::act {
+namespace {
+
+using decide::SeenSnapshot;
+using decide::SeenVolume;
+
+std::string value_of(const wire::Tags& tags, const char* key) {
+  const auto found = tags.find(key);
+  return found == tags.end() ? std::string() : found->second;
+}
+
+// A tag that somebody changed by hand to no number reads as 0, as one that was never written.
+std::uint32_t generation_of(const wire::Tags& tags) {
+  const std::string text = value_of(tags, tag::generation);
+  std::uint32_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+decide::VolumeState state_of(wire::VolumeState state) {
+  switch (state) {
+    case wire::VolumeState::Creating:
+      return decide::VolumeState::Creating;
+    case wire::VolumeState::Available:
+      return decide::VolumeState::Available;
+    case wire::VolumeState::Deleting:
+    case wire::VolumeState::Deleted:
+      return decide::VolumeState::Deleting;
+    case wire::VolumeState::Error:
+      return decide::VolumeState::Error;
+    default:
+      return decide::VolumeState::InUse;  // unknown: hands off
+  }
+}
+
+decide::AttachmentState state_of(wire::AttachmentState state) {
+  switch (state) {
+    case wire::AttachmentState::Attaching:
+      return decide::AttachmentState::Attaching;
+    case wire::AttachmentState::Attached:
+      return decide::AttachmentState::Attached;
+    case wire::AttachmentState::Detaching:
+      return decide::AttachmentState::Detaching;
+    case wire::AttachmentState::Detached:
+      return decide::AttachmentState::None;
+    default:
+      return decide::AttachmentState::Busy;
+  }
+}
+
+decide::SnapshotState state_of(wire::SnapshotState state) {
+  switch (state) {
+    case wire::SnapshotState::Completed:
+      return decide::SnapshotState::Completed;
+    case wire::SnapshotState::Error:
+      return decide::SnapshotState::Failed;
+    case wire::SnapshotState::Recoverable:
+      return decide::SnapshotState::Recoverable;
+    default:
+      return decide::SnapshotState::Pending;
+  }
+}
+
+decide::HolderState state_of(wire::InstanceState state) {
+  switch (state) {
+    case wire::InstanceState::Terminated:
+      return decide::HolderState::Gone;
+    case wire::InstanceState::Stopped:
+      return decide::HolderState::Stopped;
+    default:
+      return decide::HolderState::Alive;
+  }
+}
+
+decide::Role role_of(const wire::Tags& tags) {
+  const std::string role = value_of(tags, tag::role);
+  if (role == "candidate") return decide::Role::Candidate;
+  if (role == "verified") return decide::Role::Verified;
+  return decide::Role::State;
+}
+
+SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
+  SeenVolume result;
+  result.id = volume.id;
+  result.zone = volume.zone;
+  result.state = state_of(volume.state);
+  const config::Tag& found_by = job.storage.ebs.tag;
+  const std::string owner = value_of(volume.tags, tag::job);
+  result.discoverable = value_of(volume.tags, found_by.key.c_str()) == found_by.value &&
+                        (owner.empty() || owner == job.name.view());
+  result.role = role_of(volume.tags);
+  result.parent = VolumeId(value_of(volume.tags, tag::parent));
+  result.generation = generation_of(volume.tags);
+  result.ours_to_format = value_of(volume.tags, tag::format) == "blank";
+  result.done = value_of(volume.tags, tag::done) == "true";
+  result.from = volume.from_snapshot;
+  for (const wire::Attachment& attachment : volume.attachments) {
+    if (attachment.state == wire::AttachmentState::Detached) continue;
+    result.holder = attachment.instance;
+    result.attachment = state_of(attachment.state);
+  }
+  return result;
+}
+
+SeenSnapshot seen(const wire::Snapshot& snapshot) {
+  SeenSnapshot result;
+  result.id = snapshot.id;
+  const std::string parent = value_of(snapshot.tags, tag::parent);
+  result.parent = parent.empty() ? snapshot.volume : VolumeId(parent);
+  result.generation = generation_of(snapshot.tags);
+  result.state = state_of(snapshot.state);
+  result.started =
+      std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
+          .count();
+  return result;
+}
+
+void set_holder_states(std::vector<SeenVolume>& volumes,
+                       const std::vector<wire::Instance>& instances) {
+  for (SeenVolume& volume : volumes) {
+    if (!volume.holder) continue;
+    volume.holder_state = decide::HolderState::Gone;  // EC2 forgets the terminated after an hour
+    for (const wire::Instance& instance : instances) {
+      if (instance.id == volume.holder) volume.holder_state = state_of(instance.state);
+    }
+  }
+}
+
+}  // namespace
+
+Cloud::Answer Cloud::survey(Duration limit) {
+  decide::Survey survey;
+  const config::Tag& found_by = job_.storage.ebs.tag;
+  const std::vector<wire::Filter> filters = {{"tag:" + found_by.key, {found_by.value}},
+                                             {"tag:spotter:job", {job_.name.str()}}};
+  std::set<VolumeId> known;
+  for (const wire::Filter& filter : filters) {
+    wire::DescribeVolumes request;
+    request.filters = {filter};
+    auto call = aws_.call_all(std::move(request), limit);
+    const auto volumes = co_await std::move(call);
+    if (!volumes) co_return as_failure(volumes.error());
+    for (const wire::Volume& volume : volumes->items) {
+      if (volume.state == wire::VolumeState::Deleted || !known.insert(volume.id).second) continue;
+      survey.volumes.push_back(seen(volume, job_));
+    }
+  }
+  wire::DescribeSnapshots request;
+  request.filters = {{"tag:spotter:job", {job_.name.str()}}};
+  auto call = aws_.call_all(std::move(request), limit);
+  const auto snapshots = co_await std::move(call);
+  if (!snapshots) co_return as_failure(snapshots.error());
+  for (const wire::Snapshot& snapshot : snapshots->items)
+    survey.snapshots.push_back(seen(snapshot));
+
+  wire::Filter holders{"instance-id", {}};
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.holder) holders.values.push_back(volume.holder.str());
+  }
+  if (!holders.values.empty()) {
+    wire::DescribeInstances lookup;
+    lookup.filters = {holders};
+    auto look = aws_.call_all(std::move(lookup), limit);
+    const auto instances = co_await std::move(look);
+    if (!instances) co_return as_failure(instances.error());
+    set_holder_states(survey.volumes, instances->items);
+  }
+  co_return decide::StorageSurveyed{std::move(survey)};
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,164 @@
+#include "agent/act/trainer.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "agent/io/files.hpp"
+#include "agent/io/process.hpp"
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/spec.hpp"
+
+namespace spotter::act {
+namespace {
+
+using decide::EffectFailed;
+using decide::Failure;
+
+EffectFailed unstartable(const std::string& why) {
+  EffectFailed failed;
+  failed.failure = Failure::TrainerUnstartable;
+  failed.detail = decide::Detail(why);
+  return failed;
+}
+
+std::map<std::string, std::string> own_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = ::environ; *entry; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return variables;
+}
+
+// Where AWS answers is the same for the trainer as for us; who we are is not passed on.
+constexpr const char* kPassedOn[] = {"AWS_REGION",           "AWS_DEFAULT_REGION",
+                                     "AWS_ENDPOINT_URL",     "AWS_ENDPOINT_URL_S3",
+                                     "AWS_ENDPOINT_URL_EC2", "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+
+const char* word(InterruptionAction action) {
+  switch (action) {
+    case InterruptionAction::Terminate:
+      return "terminate";
+    case InterruptionAction::Stop:
+      return "stop";
+    case InterruptionAction::Hibernate:
+      return "hibernate";
+  }
+  return "terminate";
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace
+
+asio::awaitable<Result<std::string>> Trainer::secret(config::SecretReference reference,
+                                                     Duration limit) {
+  if (reference.kind == config::SecretReference::Kind::Parameter) {
+    auto call = aws_.ssm_parameter(reference.target, limit);
+    auto value = co_await std::move(call);
+    if (!value) co_return failure(config::describe(reference) + ": " + value.error().message);
+    co_return std::move(*value);
+  }
+  const auto no_parameter = [](const std::string& name) -> Result<config::Secret> {
+    return failure("ssm:" + name + " is not read here");
+  };
+  auto resolved = config::resolve(reference, own_variables(), no_parameter);
+  if (!resolved) co_return tl::unexpected(resolved.error());
+  if (!resolved->warning.empty()) spdlog::warn("{}", resolved->warning);
+  co_return resolved->secret.reveal();
+}
+
+asio::awaitable<Result<std::string>> Trainer::code_token(Duration limit) {
+  if (!job_.code || !job_.code->token) co_return std::string();
+  auto reading = secret(*job_.code->token, limit);
+  co_return co_await std::move(reading);
+}
+
+asio::awaitable<Result<std::map<std::string, std::string>>> Trainer::environment(Duration limit) {
+  const std::string mount = job_.storage.ebs.mount;
+  const std::map<std::string, std::string> ours = own_variables();
+  std::map<std::string, std::string> result;
+  for (const char* name : kPassedOn) {
+    const auto found = ours.find(name);
+    if (found != ours.end()) result[name] = found->second;
+  }
+  result["NOTIFY_SOCKET"] = paths_.run_directory + "/trainer.sock";
+  result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/notice";
+  result["SPOTTER_STORAGE"] = mount;
+  result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints;
+  result["SPOTTER_JOB"] = job_.name.str();
+  for (const auto& [name, value] : job_.trainer.env) result[name] = value;
+  for (const auto& [name, reference] : job_.trainer.secrets) {
+    auto reading = secret(reference, limit);
+    auto value = co_await std::move(reading);
+    if (!value) co_return failure("trainer.secrets." + name + ": " + value.error().message);
+    result[name] = std::move(*value);
+  }
+  co_return result;
+}
+
+Trainer::Answer Trainer::start(Duration limit) {
+  ::unlink((paths_.run_directory + "/notice").c_str());
+  if (const auto collected = supervise::collect(paths_.run_directory); !collected) {
+    co_return unstartable(collected.error().message);
+  }
+  auto preparing = environment(limit);
+  auto variables = co_await std::move(preparing);
+  if (!variables) co_return unstartable(variables.error().message);
+
+  supervise::Spec spec;
+  spec.command = job_.trainer.command;
+  spec.user = job_.trainer.user;
+  spec.environment = std::move(*variables);
+  spec.environment_kind = job_.trainer.environment;
+  spec.working_directory = job_.storage.ebs.mount + (job_.code ? "/code" : "");
+  spec.log_file = job_.storage.ebs.mount + "/log/trainer.log";
+  spec.stop_signal = job_.trainer.stop_signal.value_or(0);
+  spec.job = job_.name.str();
+
+  io::ProcessRequest request;
+  request.argv = {paths_.program,       "supervise", "--run-directory",
+                  paths_.run_directory, "--spec",    "-"};
+  request.stdin_text = supervise::to_json(spec);
+  request.timeout = limit;
+  auto running = io::run(std::move(request));
+  const io::ProcessResult result = co_await std::move(running);
+  const bool started = result.end == io::ProcessResult::End::Exited && result.status == 0;
+  if (started) co_return decide::TrainerStarted{};
+  co_return unstartable(result.errors.empty() ? "the supervisor did not answer" : result.errors);
+}
+
+decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
+  const nlohmann::json notice = {
+      {"action", word(effect.action)},
+      {"deadline_boottime_ms", effect.deadline.time_since_epoch().count()},
+      {"at", utc_now()}};
+  const std::string path = paths_.run_directory + "/notice";
+  if (const auto written = io::atomic_write(path, notice.dump() + "\n", 0644); !written) {
+    spdlog::warn("cannot write {}: {}", path, written.error().message());
+  }
+  if (!job_.trainer.stop_signal) return decide::CallAccepted{};
+  const auto sent = supervise::send_signal(paths_.run_directory, *job_.trainer.stop_signal);
+  if (!sent) return unstartable(sent.error().message);
+  return decide::CallAccepted{};
+}
+
+decide::Happening Trainer::kill() {
+  if (const auto sent = supervise::kill(paths_.run_directory); !sent) {
+    return unstartable(sent.error().message);
+  }
+  return decide::CallAccepted{};
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,42 @@
+// The trainer's life as effects: start it under its own supervisor, tell it to end, kill it.
+#pragma once
+
+#include <string>
+
+#include "agent/act/aws/aws_client.hpp"
+#include "agent/config/job.hpp"
+#include "agent/decide/effect.hpp"
+#include "agent/decide/event.hpp"
+
+namespace spotter::act {
+
+struct TrainerPaths {
+  std::string program;        // the spotter binary
+  std::string run_directory;  // SPOTTER_RUN
+};
+
+class Trainer {
+ public:
+  Trainer(const config::Job& job, TrainerPaths paths, AwsClient& aws)
+      : job_(job), paths_(std::move(paths)), aws_(aws) {}
+
+  using Answer = asio::awaitable<decide::Happening>;
+
+  Answer start(Duration limit);
+  // Writes SPOTTER_NOTICE_FILE, then sends the stop signal (if the job has one).
+  decide::Happening stop(const decide::StopTrainer& effect);
+  decide::Happening kill();
+
+  // The job's git token; empty when it has none.
+  asio::awaitable<Result<std::string>> code_token(Duration limit);
+
+ private:
+  asio::awaitable<Result<std::string>> secret(config::SecretReference reference, Duration limit);
+  asio::awaitable<Result<std::map<std::string, std::string>>> environment(Duration limit);
+
+  const config::Job& job_;
+  TrainerPaths paths_;
+  AwsClient& aws_;
+};
+
+}  // namespace spotter::act

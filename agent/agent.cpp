@@ -1,0 +1,343 @@
+#include "agent/agent.hpp"
+
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+#include <systemd/sd-bus.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <random>
+
+#include "agent/act/aws/aws_client.hpp"
+#include "agent/act/performer.hpp"
+#include "agent/config/job.hpp"
+#include "agent/decide/describe.hpp"
+#include "agent/io/clock.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
+#include "agent/loop.hpp"
+#include "agent/sense/link.hpp"
+#include "agent/sense/notices.hpp"
+#include "agent/sense/trainer_end.hpp"
+#include "agent/status.hpp"
+
+namespace spotter {
+namespace {
+
+Time now() { return Time(io::boot_time()); }
+
+std::string run_directory_of(const act::Environment& environment) {
+  const std::string set = environment.get("SPOTTER_RUN");
+  return set.empty() ? "/run/spotter" : set;
+}
+
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "spotter" : path.string();
+}
+
+decide::Policy policy_of(const config::Job& job) {
+  decide::Policy policy;
+  policy.attempts_without_progress =
+      static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);
+  switch (job.on_failure.then) {
+    case config::GiveUp::ScaleToZero:
+      policy.then = decide::FailurePolicy::ScaleToZero;
+      break;
+    case config::GiveUp::Hold:
+      policy.then = decide::FailurePolicy::Hold;
+      break;
+    case config::GiveUp::Cancel:
+      policy.then = decide::FailurePolicy::Cancel;
+      break;
+  }
+  policy.hours_limit = job.limits.hours.value_or(0);
+  policy.dollars_limit = job.limits.dollars.value_or(0);
+  policy.has_code = job.code.has_value();
+  if (job.fleet) policy.fleet = *job.fleet;
+  if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
+  if (job.storage.ebs.consistency_bound) {
+    policy.consistency_bound = *job.storage.ebs.consistency_bound;
+  }
+  return policy;
+}
+
+// Is PID 1 bringing the machine down? Then the volume must be let go; a mere restart of the service
+// must leave the trainer alone.
+bool machine_is_stopping() {
+  sd_bus* bus = nullptr;
+  char* state = nullptr;
+  bool stopping = false;
+  if (sd_bus_open_system(&bus) >= 0) {
+    const int got = sd_bus_get_property_string(
+        bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+        "org.freedesktop.systemd1.Manager", "SystemState", nullptr, &state);
+    stopping = got >= 0 && std::string_view(state) == "stopping";
+  }
+  std::free(state);
+  sd_bus_unref(bus);
+  return stopping;
+}
+
+class Agent {
+ public:
+  Agent(asio::io_context& context, config::Job job, act::Environment environment)
+      : context_(context),
+        job_(std::move(job)),
+        policy_(policy_of(job_)),
+        environment_(std::move(environment)),
+        run_directory_(run_directory_of(environment_)),
+        http_(context),
+        imds_(http_, imds_settings()),
+        notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
+        link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
+                        [this](const wire::TrainerMessage& message) { heard(message); }}),
+        trainer_end_(
+            context, run_directory_, [this] { return expectation(); },
+            [this](decide::TrainerEnded ended) { sensed(ended); }),
+        status_(run_directory_ + "/status.json", job_.name.str()),
+        signals_(context, SIGTERM, SIGINT),
+        watchdog_(context) {}
+
+  int run();
+
+ private:
+  sense::ImdsSettings imds_settings() const {
+    sense::ImdsSettings settings;
+    const std::string endpoint = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    if (!endpoint.empty()) settings.endpoint = endpoint;
+    return settings;
+  }
+  std::string result_path() const {
+    if (job_.trainer.result.empty()) return {};
+    return job_.storage.ebs.mount + "/" + job_.trainer.result;
+  }
+  // The trainer's last datagrams came before its end.
+  supervise::Expectation expectation() {
+    link_.drain();
+    return {run_directory_, result_path(), said_finished_};
+  }
+  void sensed(decide::Happening what) {
+    if (loop_) loop_->deliver({now(), {}, std::move(what)});
+  }
+  void heard(const wire::TrainerMessage& message) {
+    said_finished_ = said_finished_ || message.finished;
+    status_.observe(message);
+  }
+
+  bool prepare();
+  void compose_loop(Region region);
+  asio::awaitable<void> live();
+  void trace(const decide::Event& event, const decide::State& state, std::size_t before);
+  void await_signal();
+  void feed_watchdog(Duration every);
+
+  asio::io_context& context_;
+  config::Job job_;
+  decide::Policy policy_;
+  act::Environment environment_;
+  std::string run_directory_;
+  io::HttpClient http_;
+  sense::ImdsClient imds_;
+  sense::Notices notices_;
+  sense::Link link_;
+  sense::TrainerEnd trainer_end_;
+  Status status_;
+  asio::signal_set signals_;
+  asio::steady_timer watchdog_;
+  bool said_finished_ = false;
+
+  std::unique_ptr<act::CredentialChain> credentials_;
+  std::unique_ptr<act::AwsClient> aws_;
+  std::unique_ptr<act::Cloud> cloud_;
+  std::unique_ptr<act::Local> local_;
+  std::unique_ptr<act::Trainer> trainer_;
+  std::unique_ptr<act::Performer> performer_;
+  std::unique_ptr<Loop> loop_;
+};
+
+bool Agent::prepare() {
+  if (const auto made = io::make_directories(run_directory_, 0755); !made) {
+    spdlog::error("cannot make {}: {}. Run as root, or set SPOTTER_RUN", run_directory_,
+                  made.error().message());
+    return false;
+  }
+  if (const auto failed = link_.open(run_directory_ + "/trainer.sock", job_.trainer.user)) {
+    spdlog::error("cannot listen on {}/trainer.sock: {}", run_directory_, failed.message());
+    return false;
+  }
+  return true;
+}
+
+void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
+  const bool moved = state.stage.index() != before;
+  if (const auto* notice = std::get_if<decide::NoticeSeen>(&event.what)) {
+    const double left = std::chrono::duration<double>(notice->deadline - event.at).count();
+    spdlog::warn("interruption notice: the instance ends in {:.1f} s", left);
+  }
+  if (std::holds_alternative<decide::NoticeWithdrawn>(event.what)) {
+    spdlog::info("the interruption notice was withdrawn");
+  }
+  if (std::holds_alternative<decide::RebalanceRecommended>(event.what)) {
+    spdlog::info("a rebalance recommendation: mostly they lead to nothing; work goes on");
+  }
+  if (const auto* resumed = std::get_if<decide::TrainerResumed>(&event.what)) {
+    spdlog::info("the trainer goes on from step {}", resumed->step);
+  }
+  if (const auto* made = std::get_if<decide::CheckpointMade>(&event.what)) {
+    spdlog::info("checkpoint of step {} is durable", made->step);
+  }
+  if (moved) {
+    const std::string words = decide::describe(state, policy_);
+    const auto name = decide::name(state.stage);
+    const bool blocked = std::holds_alternative<decide::Blocked>(state.stage);
+    const auto level = blocked ? spdlog::level::err : spdlog::level::info;
+    spdlog::log(level, "{}{}{}", name, words.empty() ? "" : ": ", words);
+    sd_notifyf(0, "STATUS=%s", (words.empty() ? std::string(name) : words).c_str());
+    if (std::holds_alternative<decide::Training>(state.stage)) ::malloc_trim(0);
+  }
+  status_.update(state, event.at, moved);
+}
+
+void Agent::compose_loop(Region region) {
+  std::random_device random;
+  act::AwsSettings settings;
+  settings.environment = environment_;
+  settings.region = region;
+  settings.seed = random();
+  credentials_ = std::make_unique<act::CredentialChain>(
+      http_, environment_, [this]() -> asio::awaitable<Result<std::optional<wire::Credentials>>> {
+        auto asking = imds_.role_credentials();
+        auto answer = co_await std::move(asking);
+        if (!answer) co_return failure(answer.error().message);
+        co_return std::move(*answer);
+      });
+  aws_ = std::make_unique<act::AwsClient>(http_, *credentials_, std::move(settings));
+  cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
+  local_ = std::make_unique<act::Local>(job_, own_program());
+  trainer_ =
+      std::make_unique<act::Trainer>(job_, act::TrainerPaths{own_program(), run_directory_}, *aws_);
+
+  act::Surroundings surroundings;
+  surroundings.now = now;
+  surroundings.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
+  surroundings.read_identity = [this] { return notices_.read_identity(); };
+  surroundings.watch_trainer = [this] {
+    said_finished_ = false;
+    trainer_end_.watch();
+  };
+  surroundings.exit = [this] { context_.stop(); };
+  surroundings.run_directory = run_directory_;
+  surroundings.result = result_path();
+  performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *trainer_,
+                                                std::move(surroundings));
+
+  decide::State state;
+  state.incarnation = random() | 1U;
+  Loop::Hands hands;
+  hands.now = now;
+  hands.perform = [this](const decide::Effect& effect) { performer_->perform(effect); };
+  hands.trace = [this](const decide::Event& event, const decide::State& after, std::size_t before) {
+    trace(event, after, before);
+  };
+  loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(hands));
+}
+
+// AWS calls need the region before anything else; only the metadata service knows it for sure.
+asio::awaitable<void> Agent::live() {
+  Region region = act::configured_region(environment_);
+  if (region.empty()) {
+    asio::steady_timer timer(context_);
+    for (;;) {
+      auto asking = notices_.read_identity();
+      const decide::Happening answer = co_await std::move(asking);
+      if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
+        region = identity->region;
+        ::setenv("AWS_REGION", region.str().c_str(), 1);  // the trainer is told, too
+        break;
+      }
+      timer.expires_after(std::chrono::seconds(1));
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+  }
+  compose_loop(region);
+  loop_->deliver({now(), {}, decide::Started{}});
+  auto watching = notices_.watch();
+  co_await std::move(watching);
+}
+
+void Agent::await_signal() {
+  signals_.async_wait([this](boost::system::error_code error, int signal) {
+    if (error) return;
+    const bool release = signal == SIGINT || machine_is_stopping();
+    if (!release || !loop_) {
+      spdlog::info("the agent leaves; a running trainer goes on, and the next agent takes it over");
+      return context_.stop();
+    }
+    spdlog::info("asked to stop: letting go of the job");
+    sensed(decide::StopRequested{now() + policy_.stop_grace + policy_.release_reserve});
+    await_signal();
+  });
+}
+
+void Agent::feed_watchdog(Duration every) {
+  sd_notify(0, "WATCHDOG=1");
+  watchdog_.expires_after(every);
+  watchdog_.async_wait([this, every](boost::system::error_code error) {
+    if (!error) feed_watchdog(every);
+  });
+}
+
+int Agent::run() {
+  if (!prepare()) return 1;
+  await_signal();
+  sd_notify(0, "READY=1");
+  std::uint64_t microseconds = 0;
+  if (sd_watchdog_enabled(0, &microseconds) > 0) {
+    feed_watchdog(
+        std::chrono::duration_cast<Duration>(std::chrono::microseconds(microseconds / 2)));
+  }
+  auto failed = [](std::exception_ptr error) {
+    if (error) std::rethrow_exception(error);
+  };
+  asio::co_spawn(context_, live(), failed);
+  context_.run();
+  sd_notify(0, "STOPPING=1");
+  return 0;
+}
+
+int run_agent(const std::string& job_file, bool check_only) {
+  auto job = config::load_job(job_file, config::Environment::of_process());
+  if (!job) {
+    std::cerr << config::describe(job.error(), job_file);
+    return 2;
+  }
+  if (check_only) {
+    std::cout << job_file << ": the job " << job->name.view() << " is well described\n";
+    return 0;
+  }
+  io::set_up_log();
+  spdlog::info("spotter agent for the job {}", job->name.view());
+  asio::io_context context(1);
+  auto agent =
+      std::make_unique<Agent>(context, std::move(*job), act::Environment::of_this_process());
+  return agent->run();
+}
+
+}  // namespace
+
+void add_agent(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("agent", "Watch over the job of job.yaml on this instance");
+  auto job = std::make_shared<std::string>("/etc/spotter/job.yaml");
+  auto check = std::make_shared<bool>(false);
+  command->add_option("--job", *job, "The job's description")->capture_default_str();
+  command->add_flag("--check", *check, "Only say what is wrong with it");
+  command->callback([job, check, &status] { status = run_agent(*job, *check); });
+}
+
+}  // namespace spotter

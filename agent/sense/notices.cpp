@@ -1,0 +1,90 @@
+#include "agent/sense/notices.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace spotter::sense {
+
+using decide::Happening;
+
+void Notices::say_once(const std::string& problem) {
+  if (problem == problem_) return;
+  if (problem.empty()) {
+    spdlog::info("the metadata service answers again");
+  } else {
+    spdlog::warn("the metadata service: {}. Asking again each second", problem);
+  }
+  problem_ = problem;
+}
+
+asio::awaitable<Happening> Notices::read_identity() {
+  auto asking = imds_.identity();
+  const auto identity = co_await std::move(asking);
+  if (identity && *identity) {
+    say_once("");
+    co_return decide::IdentityRead{(*identity)->instance, (*identity)->type, (*identity)->zone,
+                                   (*identity)->region};
+  }
+  decide::EffectFailed failed;
+  failed.detail = decide::Detail(identity ? "no identity document" : identity.error().message);
+  co_return failed;
+}
+
+// The notice of an earlier, failed termination stays with its past time: it is delivered once (its
+// remaining time is 0), and the core finds the instance alive afterwards.
+asio::awaitable<void> Notices::look_for_action() {
+  auto asking = imds_.spot_action();
+  const auto seen = co_await std::move(asking);
+  if (!seen) {
+    say_once(seen.error().message);
+    co_return;
+  }
+  say_once("");
+  if (!*seen) {
+    if (announced_) deliver_(decide::NoticeWithdrawn{});
+    announced_.reset();
+    co_return;
+  }
+  const SpotAction& action = **seen;
+  if (announced_ == action.time) co_return;
+  const bool past = action.remaining <= Duration::zero();
+  announced_ = action.time;
+  if (past) co_return;
+  deliver_(decide::NoticeSeen{action.action, action.deadline()});
+}
+
+asio::awaitable<void> Notices::look_for_hints() {
+  auto asking = imds_.rebalance();
+  const auto rebalance = co_await std::move(asking);
+  if (rebalance && *rebalance && !rebalance_said_) {
+    rebalance_said_ = true;
+    deliver_(decide::RebalanceRecommended{});
+  }
+  // An Auto Scaling group that takes the instance out says so here, without a notice and without a
+  // time: a lifecycle hook may hold it longer, but two minutes is what a notice would give.
+  auto looking = imds_.lifecycle_state();
+  const auto state = co_await std::move(looking);
+  if (state && *state && **state == wire::LifecycleState::Terminated && !leaving_group_) {
+    leaving_group_ = true;
+    deliver_(decide::NoticeSeen{InterruptionAction::Terminate, now_() + wire::longest_notice});
+  }
+}
+
+asio::awaitable<void> Notices::watch() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  auto next = std::chrono::steady_clock::now();
+  for (int round = 0;; ++round) {
+    auto action = look_for_action();
+    co_await std::move(action);
+    if (round % settings_.others_each == 0) {
+      auto hints = look_for_hints();
+      co_await std::move(hints);
+    }
+    // By the clock, not after a pause: a slow answer must not make the next look later.
+    const auto now = std::chrono::steady_clock::now();
+    next = std::max(next + settings_.every, now);
+    timer.expires_at(next);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace spotter::sense

@@ -1,0 +1,55 @@
+#include "agent/sense/trainer_end.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace spotter::sense {
+namespace {
+
+void say(const supervise::Ended& ended, const supervise::Verdict& verdict) {
+  const double ran = std::chrono::duration<double>(ended.ran).count();
+  const std::string how = ended.exit_code ? "exit status " + std::to_string(*ended.exit_code)
+                                          : "signal " + std::to_string(ended.signal.value_or(0));
+  if (verdict.success) {
+    spdlog::info("the trainer finished after {:.1f} s ({})", ran, how);
+  } else if (verdict.stopped_as_asked) {
+    spdlog::info("the trainer ended as asked after {:.1f} s ({})", ran, how);
+  } else {
+    spdlog::error("the trainer failed after {:.1f} s ({}). Its last words:\n{}", ran, how,
+                  ended.last_words);
+  }
+}
+
+}  // namespace
+
+void TrainerEnd::watch() {
+  const auto supervised = supervise::look(run_directory_);
+  const auto* running = supervised ? std::get_if<supervise::Running>(&*supervised) : nullptr;
+  if (!running) return asio::post(context_, [this] { look(); });
+  const auto pidfd = supervise::open_pidfd(running->supervisor_pid);
+  if (!pidfd) return asio::post(context_, [this] { look(); });
+  pidfd_.emplace(context_, *pidfd);
+  pidfd_->async_wait(asio::posix::stream_descriptor::wait_read,
+                     [this](boost::system::error_code error) {
+                       if (error) return;
+                       pidfd_.reset();
+                       look();
+                     });
+}
+
+void TrainerEnd::look() {
+  const auto supervised = supervise::look(run_directory_);
+  const auto* ended = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
+  if (ended) {
+    const supervise::Verdict verdict = supervise::judge(*ended, expect_());
+    say(*ended, verdict);
+    return ended_({verdict.success, verdict.stopped_as_asked});
+  }
+  const bool runs = supervised && (std::holds_alternative<supervise::Running>(*supervised) ||
+                                   std::holds_alternative<supervise::Starting>(*supervised));
+  if (runs) return watch();
+  spdlog::error(
+      "the trainer's supervisor is gone and left no word: the trainer was killed with it");
+  ended_({});
+}
+
+}  // namespace spotter::sense

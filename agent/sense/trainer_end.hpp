@@ -1,0 +1,37 @@
+// Waits for the supervisor's end through its pidfd, then says how the trainer ended.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "agent/decide/event.hpp"
+#include "agent/io/asio.hpp"
+#include "agent/supervise/verdict.hpp"
+
+namespace spotter::sense {
+
+class TrainerEnd {
+ public:
+  using Ended = std::function<void(decide::TrainerEnded)>;
+  using Expect = std::function<supervise::Expectation()>;  // asked when it has ended
+
+  TrainerEnd(asio::io_context& context, std::string run_directory, Expect expect, Ended ended)
+      : context_(context),
+        run_directory_(std::move(run_directory)),
+        expect_(std::move(expect)),
+        ended_(std::move(ended)) {}
+
+  void watch();
+
+ private:
+  void look();
+
+  asio::io_context& context_;
+  std::string run_directory_;
+  Expect expect_;
+  Ended ended_;
+  std::optional<asio::posix::stream_descriptor> pidfd_;
+};
+
+}  // namespace spotter::sense

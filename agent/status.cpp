@@ -1,0 +1,110 @@
+#include "agent/status.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "agent/decide/describe.hpp"
+#include "agent/io/clock.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter {
+namespace {
+
+using nlohmann::json;
+
+constexpr Duration kEvery{200};
+constexpr std::size_t kLimit = 64 * 1024;
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json step_or_null(std::int64_t step) { return step < 0 ? json() : json(step); }
+
+// A reader must see all of it or the one before; that it survives a power cut is not needed.
+void replace_file(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  std::FILE* file = std::fopen(temporary.c_str(), "we");
+  if (!file) return;
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) == 0 && written) std::rename(temporary.c_str(), path.c_str());
+}
+
+}  // namespace
+
+void Status::observe(const wire::TrainerMessage& message) {
+  if (message.progress) progress_ = *message.progress;
+  if (message.status) trainer_says_ = *message.status;
+}
+
+void Status::update(const decide::State& state, Time now, bool stage_changed) {
+  if (!stage_changed && now - written_ < kEvery) return;
+  written_ = now;
+  const decide::Facts& facts = state.facts;
+  json status = {{"version", 1},
+                 {"job", job_},
+                 {"stage", decide::name(state.stage)},
+                 {"instance", facts.instance.view()},
+                 {"zone", facts.zone.view()},
+                 {"volume", facts.volume.view()},
+                 {"step", step_or_null(facts.step)},
+                 {"steps_total", or_null(progress_.steps_total)},
+                 {"epoch", or_null(progress_.epoch)},
+                 {"epochs_total", or_null(progress_.epochs_total)},
+                 {"loss", or_null(progress_.loss)},
+                 {"accuracy", or_null(progress_.accuracy)},
+                 {"trainer_says", trainer_says_},
+                 {"resumed_step", step_or_null(facts.resumed_step)},
+                 {"checkpoint_step", step_or_null(facts.checkpoint_step)},
+                 {"attempts_without_progress", facts.ledger.attempts_without_progress},
+                 {"released", std::holds_alternative<decide::Released>(state.stage)},
+                 {"updated_boottime_ms", now.time_since_epoch().count()}};
+  if (facts.notice) {
+    status["notice_deadline_ms"] = facts.notice->deadline.time_since_epoch().count();
+  }
+  if (const auto* blocked = std::get_if<decide::Blocked>(&state.stage)) {
+    status["blocked"] = decide::words(blocked->why);
+    status["detail"] = blocked->detail.view();
+  }
+  replace_file(path_, status.dump(2) + "\n");
+}
+
+int print_status(const std::string& run_directory, bool as_json) {
+  const auto text = io::read_file(run_directory + "/status.json", kLimit);
+  if (!text) {
+    std::cerr << "spotter: no status in " << run_directory
+              << ": no agent has run here (see `systemctl status spotter`)\n";
+    return 1;
+  }
+  if (as_json) {
+    std::cout << *text;
+    return 0;
+  }
+  const json status = json::parse(*text, nullptr, false);
+  if (!status.is_object() || status.value("version", 0) != 1) {
+    std::cerr << "spotter: the status in " << run_directory << " is of another version\n";
+    return 1;
+  }
+  const auto age = io::boot_time().count() - status.value("updated_boottime_ms", std::int64_t{0});
+  std::cout << "job         " << status.value("job", "") << "\n"
+            << "stage       " << status.value("stage", "") << "\n"
+            << "instance    " << status.value("instance", "") << " in " << status.value("zone", "")
+            << "\n"
+            << "volume      " << status.value("volume", "") << "\n";
+  if (status["step"].is_number()) std::cout << "step        " << status["step"];
+  if (status["steps_total"].is_number()) std::cout << " of " << status["steps_total"];
+  if (status["step"].is_number()) std::cout << "\n";
+  if (status["checkpoint_step"].is_number()) {
+    std::cout << "checkpoint  step " << status["checkpoint_step"] << "\n";
+  }
+  if (status.contains("blocked")) {
+    std::cout << "blocked     " << status.value("blocked", "") << " " << status.value("detail", "")
+              << "\n";
+  }
+  std::cout << "seen        " << age / 1000 << " s ago\n";
+  return 0;
+}
+
+}  // namespace spotter

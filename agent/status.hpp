@@ -1,0 +1,31 @@
+// What `spotter status` shows: the agent writes it to SPOTTER_RUN/status.json as things change.
+#pragma once
+
+#include <string>
+
+#include "agent/decide/state.hpp"
+#include "agent/wire/datagram.hpp"
+
+namespace spotter {
+
+class Status {
+ public:
+  explicit Status(std::string path, std::string job)
+      : path_(std::move(path)), job_(std::move(job)) {}
+
+  void observe(const wire::TrainerMessage& message);
+  // Writes the file, at most five times a second unless the stage has changed.
+  void update(const decide::State& state, Time now, bool stage_changed);
+
+ private:
+  std::string path_;
+  std::string job_;
+  wire::Progress progress_;
+  std::string trainer_says_;
+  Time written_{};
+};
+
+// For `spotter status`: the file as text for a person. Failure: no agent has run here.
+int print_status(const std::string& run_directory, bool json);
+
+}  // namespace spotter

@@ -1,0 +1,26 @@
+// What an ended trainer's exit means for the job.
+#pragma once
+
+#include <string>
+
+#include "agent/supervise/client.hpp"
+
+namespace spotter::supervise {
+
+struct Expectation {
+  std::string run_directory;   // where `notice` lies once the trainer was asked to end
+  std::string result;          // absolute path that must exist; empty: none was declared
+  bool said_finished = false;  // it sent X_SPOTTER_FINISHED=1
+};
+
+struct Verdict {
+  bool success = false;           // the job is done: its result is there
+  bool stopped_as_asked = false;  // it ended because we asked; not the job's failure
+};
+
+// Exit status 0 is success when the declared result exists. When none was declared and the trainer
+// had been asked to end, status 0 may only mean "saved and stopped": then it must have said that it
+// is finished, else the next instance starts it again and it ends at once.
+Verdict judge(const Ended& ended, const Expectation& expectation);
+
+}  // namespace spotter::supervise

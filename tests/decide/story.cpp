@@ -1,0 +1,101 @@
+#include "tests/decide/story.hpp"
+
+#include <gtest/gtest.h>
+
+namespace spotter::decide {
+
+Story::Story() {
+  policy.consistency_bound = seconds(10);
+  policy.has_code = true;
+}
+
+void Story::sense(Happening what) { step(state, {now, {}, std::move(what)}, policy, effects); }
+
+void Story::answer(Happening what) {
+  ASSERT_TRUE(state.awaited) << "nothing is awaited in " << stage();
+  step(state, {now, state.awaited, std::move(what)}, policy, effects);
+}
+
+void Story::wake() {
+  ASSERT_NE(state.wake_at, kNever) << "no wake-up is wanted in " << stage();
+  now = std::max(now, state.wake_at);
+  step(state, {now, {}, Woke{}}, policy, effects);
+}
+
+std::string Story::asked() const {
+  std::string names;
+  for (const Effect& effect : effects) {
+    names += (names.empty() ? "" : " ") + std::string(name(effect.what));
+  }
+  return names;
+}
+
+void Story::boot(Zone zone) {
+  sense(Started{});
+  answer(HostLooked{});
+  answer(IdentityRead{kMe, "p3.2xlarge", zone, "us-west-2"});
+  answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+}
+
+void Story::survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots) {
+  while (std::holds_alternative<Waiting>(state.stage)) wake();
+  answer(StorageSurveyed{{std::move(volumes), std::move(snapshots)}});
+}
+
+void Story::mount_and_read(Ledger ledger, std::optional<std::int64_t> newest) {
+  answer(DeviceFound{"/dev/nvme1n1"});
+  DiskInspected disk;
+  disk.matches = true;
+  answer(disk);
+  answer(Mounted{});
+  answer(LedgerRead{ledger});
+  if (stage() == "verifying") answer(CheckpointsVerified{newest, 0});
+}
+
+void Story::train(Ledger ledger) {
+  boot();
+  survey({the_volume()});
+  answer(CallAccepted{});
+  survey({held(the_volume(), kMe)});
+  answer(CallAccepted{});
+  SeenVolume claimed = held(the_volume(), kMe);
+  claimed.generation = 1;
+  survey({claimed});
+  mount_and_read(ledger);
+  answer(CodeFetched{});
+  answer(LedgerWritten{});
+  answer(TrainerStarted{});
+}
+
+SeenVolume the_volume(Zone zone) {
+  SeenVolume volume;
+  volume.id = kVolume;
+  volume.zone = zone;
+  volume.discoverable = true;
+  return volume;
+}
+
+SeenVolume held(SeenVolume volume, InstanceId by, HolderState state) {
+  volume.state = VolumeState::InUse;
+  volume.attachment = AttachmentState::Attached;
+  volume.holder = by;
+  volume.holder_state = state;
+  return volume;
+}
+
+SeenVolume the_copy(Role role, std::uint32_t generation) {
+  SeenVolume volume;
+  volume.id = kCopy;
+  volume.zone = "us-west-2b";
+  volume.role = role;
+  volume.parent = kVolume;
+  volume.generation = generation;
+  volume.from = "snap-1";
+  return volume;
+}
+
+SeenSnapshot the_snapshot(SnapshotState state, std::uint32_t generation) {
+  return {"snap-1", kVolume, generation, state, 100};
+}
+
+}  // namespace spotter::decide

@@ -1,0 +1,57 @@
+// A story: the pure core, events told by hand, and what it then does. Reads as the journal would.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/decide/describe.hpp"
+#include "agent/decide/step.hpp"
+
+namespace spotter::decide {
+
+class Story {
+ public:
+  Story();
+
+  Policy policy;
+  State state;
+  Effects effects;
+  Time now{Duration(1'000'000)};
+
+  // Unasked: a notice, the trainer's end, ...
+  void sense(Happening what);
+  // The answer to what is awaited. Fails the test when nothing is.
+  void answer(Happening what);
+  // Lets time pass until the core wants to be woken, and wakes it.
+  void wake();
+  void pass(Duration duration) { now += duration; }
+
+  std::string_view stage() const { return name(state.stage); }
+  // "attach-volume", or "" when the last step asked for nothing.
+  std::string asked() const;
+  template <class Command>
+  const Command* did() const {
+    for (const Effect& effect : effects) {
+      if (const auto* command = std::get_if<Command>(&effect.what)) return command;
+    }
+    return nullptr;
+  }
+
+  // --- chapters ---
+  void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
+  void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});
+  void mount_and_read(Ledger ledger = {}, std::optional<std::int64_t> newest = std::nullopt);
+  void train(Ledger ledger = {});  // boot to training on vol-1 in our zone
+};
+
+inline const InstanceId kMe = "i-me";
+inline const VolumeId kVolume = "vol-1";
+inline const VolumeId kCopy = "vol-2";
+
+SeenVolume the_volume(Zone zone = "us-west-2a");  // available, carries the discovery tag
+SeenVolume held(SeenVolume volume, InstanceId by, HolderState state = HolderState::Alive);
+SeenVolume the_copy(Role role, std::uint32_t generation = 0);  // of kVolume, in us-west-2b
+SeenSnapshot the_snapshot(SnapshotState state, std::uint32_t generation = 0);
+
+}  // namespace spotter::decide
