@@ -1,0 +1,170 @@
+// Code from a repository made for the test, fetched as the trainer's user.
+#include "agent/act/host/checkout.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "agent/io/files.hpp"
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Root fetches as nobody from a repository of root's; anybody else as themselves.
+class Checkout : public Directory {
+ protected:
+  void SetUp() override {
+    Directory::SetUp();
+    user_ = "nobody";
+    if (::geteuid() != 0) {
+      const auto* entry = ::getpwuid(::geteuid());
+      if (entry == nullptr) GTEST_SKIP() << "our own user has no name";
+      user_ = entry->pw_name;
+    }
+    repository_ = directory_ / "repository";
+    git({"init", "-q", "--initial-branch=main", repository_.string()}, false);
+    first_ = commit("train.sh", "echo one\n");
+    second_ = commit("train.sh", "echo two\n");
+  }
+  std::string git(std::vector<std::string> arguments, bool inside = true) const {
+    std::vector<std::string> argv{"git"};
+    if (inside) argv.insert(argv.end(), {"-C", repository_.string()});
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    auto output = must_run(std::move(argv));
+    return output.substr(0, output.find('\n'));
+  }
+  std::string commit(const std::string& name, const std::string& text) const {
+    write("repository/" + name, text);
+    git({"add", name});
+    git({"commit", "-q", "-m", "x"});
+    return git({"rev-parse", "HEAD"});
+  }
+  CheckoutRequest request(const std::string& revision) const {
+    return {.repository = repository_.string(),
+            .revision = revision,
+            .directory = directory_ / "code",
+            .user = user_};
+  }
+  std::string code(const std::string& name) const {
+    return io::read_file(directory_ / "code" / name, 1U << 16).value_or("(none)");
+  }
+  std::string user_;
+  fs::path repository_;
+  std::string first_, second_;
+};
+
+TEST_F(Checkout, PutsThePinnedCommitInPlaceAsTheUser) {
+  const auto done = checkout(request(first_));
+  ASSERT_TRUE(done) << words_of(done);
+  EXPECT_TRUE(done->fetched);
+  EXPECT_EQ(code("train.sh"), "echo one\n");
+  if (::geteuid() != 0) return;
+  struct stat status {};
+  ASSERT_EQ(::stat((directory_ / "code/train.sh").c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 65534U);
+}
+
+TEST_F(Checkout, AgainKeepsCachesAndMendsTrackedFiles) {
+  ASSERT_TRUE(checkout(request(first_)));
+  write("code/cache.bin", "expensive");
+  write("code/train.sh", "edited");
+  write("code/.git/index.lock", "");
+  const auto again = checkout(request(first_));
+  ASSERT_TRUE(again) << words_of(again);
+  EXPECT_FALSE(again->fetched);
+  EXPECT_EQ(code("train.sh"), "echo one\n");
+  const auto next = checkout(request(second_));
+  ASSERT_TRUE(next) << words_of(next);
+  EXPECT_EQ(code("train.sh"), "echo two\n");
+  EXPECT_EQ(code("cache.bin"), "expensive");
+}
+
+TEST_F(Checkout, FromAUrlOfAFileWorksToo) {
+  auto asked = request(second_);
+  asked.repository = "file://" + repository_.string();
+  const auto done = checkout(asked);
+  EXPECT_TRUE(done) << words_of(done);
+}
+
+TEST_F(Checkout, MendsARepositoryThatAPowerCutDamaged) {
+  ASSERT_TRUE(checkout(request(first_)));
+  for (const auto& entry : fs::recursive_directory_iterator(directory_ / "code/.git/objects")) {
+    if (!entry.is_regular_file()) continue;
+    fs::permissions(entry.path(), fs::perms(0644));
+    fs::resize_file(entry.path(), 0);
+  }
+  const auto done = checkout(request(first_));
+  ASSERT_TRUE(done) << words_of(done);
+  EXPECT_EQ(code("train.sh"), "echo one\n");
+}
+
+TEST_F(Checkout, RunsNothingOfTheRepository) {
+  const auto proof = directory_ / "proof";
+  fs::create_directory(proof);
+  fs::permissions(proof, fs::perms::all);
+  const auto script = "#!/bin/sh\ntouch " + (proof / "ran").string() + "\n";
+  ASSERT_TRUE(checkout(request(first_)));
+  for (const char* hook : {"post-checkout", "reference-transaction", "post-index-change"}) {
+    fs::permissions(write(std::string("code/.git/hooks/") + hook, script), fs::perms(0755));
+  }
+  const auto program = write("evil.sh", script);
+  fs::permissions(program, fs::perms(0755));
+  write("code/.git/config",
+        "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = " + program.string() +
+            "\n[filter \"x\"]\n\tsmudge = " + program.string() +
+            "\n[credential]\n\thelper = " + program.string() + "\n");
+  write("code/.git/info/attributes", "* filter=x\n");
+  const auto done = checkout(request(second_));
+  ASSERT_TRUE(done) << words_of(done);
+  EXPECT_EQ(code("train.sh"), "echo two\n");
+  EXPECT_FALSE(fs::exists(proof / "ran"));
+}
+
+TEST_F(Checkout, LeavesSubmodulesAlone) {
+  write("repository/.gitmodules",
+        "[submodule \"dep\"]\n\tpath = dep\n\turl = " + repository_.string() + "\n");
+  git({"add", ".gitmodules"});
+  git({"update-index", "--add", "--cacheinfo", "160000," + first_ + ",dep"});
+  git({"commit", "-q", "-m", "x"});
+  const auto done = checkout(request(git({"rev-parse", "HEAD"})));
+  ASSERT_TRUE(done) << words_of(done);
+  EXPECT_FALSE(fs::exists(directory_ / "code/dep/train.sh"));
+}
+
+TEST_F(Checkout, TellsFailuresApart) {
+  EXPECT_EQ(kind_of(checkout(request(std::string(40, 'a')))), "revision-missing");
+  fs::remove_all(directory_ / "code");  // what was fetched needs no repository any more
+  auto nowhere = request(first_);
+  nowhere.repository = (directory_ / "nowhere").string();
+  EXPECT_EQ(kind_of(checkout(nowhere)), "code-unreachable");
+  auto refused = request(first_);
+  refused.repository = "http://127.0.0.1:9/x.git";
+  const auto unreachable = checkout(refused);
+  EXPECT_EQ(kind_of(unreachable), "code-unreachable") << words_of(unreachable);
+  auto command = request(first_);
+  command.repository = "ext::touch " + (directory_ / "ran").string();
+  EXPECT_EQ(kind_of(checkout(command)), "code-unreachable");
+  EXPECT_FALSE(fs::exists(directory_ / "ran"));
+}
+
+TEST_F(Checkout, RefusesWhatIsNoPinnedCommit) {
+  EXPECT_EQ(kind_of(checkout(request("main"))), "bad-request");
+  EXPECT_EQ(kind_of(checkout(request(first_.substr(0, 12)))), "bad-request");
+  auto secret = request(first_);
+  secret.repository = "https://me:hunter2@example.com/x.git";
+  EXPECT_EQ(kind_of(checkout(secret)), "bad-request");
+  EXPECT_EQ(words_of(checkout(secret)).find("hunter2"), std::string::npos);
+  auto option = request(first_);
+  option.repository = "--upload-pack=touch /tmp/x";
+  EXPECT_EQ(kind_of(checkout(option)), "bad-request");
+  auto stranger = request(first_);
+  stranger.user = "no-such-user";
+  EXPECT_EQ(kind_of(checkout(stranger)), "user-missing");
+}
+
+}  // namespace
+}  // namespace spotter::act::host

@@ -1,0 +1,84 @@
+// Finding the volume's disk in a /dev and /sys made for it; directories stand for device nodes.
+#include "agent/act/host/device.hpp"
+
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr const char* volume = "vol-0123456789abcdef0";
+constexpr const char* serial = "vol0123456789abcdef0";
+
+class FindDevice : public Directory {
+ protected:
+  fs::path node(const std::string& name) const {
+    fs::create_directories(directory_ / "dev" / name);
+    return directory_ / "dev" / name;
+  }
+  void nvme(const std::string& name, const std::string& with_serial) const {
+    write("sys/block/" + name + "/device/serial", with_serial);
+    write("sys/block/" + name + "/device/model", "Amazon Elastic Block Store              \n");
+  }
+  void link(const std::string& name, const fs::path& target) const {
+    fs::create_directories(directory_ / "dev/disk/by-id");
+    fs::create_symlink(target, directory_ / "dev/disk/by-id" / name);
+  }
+  DeviceQuery query(const std::string& hint = "") const {
+    return {
+        .volume = volume, .hint = hint, .devices = directory_ / "dev", .sysfs = directory_ / "sys"};
+  }
+};
+
+TEST_F(FindDevice, FollowsTheLinkOfItsSerial) {
+  link(std::string("nvme-Amazon_Elastic_Block_Store_") + serial, node("nvme1n1"));
+  EXPECT_EQ(find_device(query()).value(), directory_ / "dev/nvme1n1");
+  EXPECT_EQ(volume_of(directory_ / "dev/nvme1n1", directory_ / "dev", directory_ / "sys"), volume);
+}
+
+TEST_F(FindDevice, DoesNotBelieveALinkThatTheDiskContradicts) {
+  nvme("nvme1n1", "vol0ffffffffffffffff\n");
+  nvme("nvme2n1", std::string(serial) + "   \n");
+  link(std::string("nvme-Amazon_Elastic_Block_Store_") + serial, node("nvme1n1"));
+  node("nvme2n1");
+  EXPECT_EQ(find_device(query()).value(), directory_ / "dev/nvme2n1");
+  EXPECT_EQ(volume_of(directory_ / "dev/nvme2n1", directory_ / "dev", directory_ / "sys"), volume);
+}
+
+TEST_F(FindDevice, ReadsThePaddedSerialFromSysfs) {
+  nvme("nvme0n1", "vol0aaaaaaaaaaaaaaaa");
+  nvme("nvme1n1", std::string("  ") + serial + "          \n");
+  node("nvme0n1");
+  node("nvme1n1");
+  EXPECT_EQ(find_device(query()).value(), directory_ / "dev/nvme1n1");
+}
+
+TEST_F(FindDevice, BelievesANameOnlyOnXen) {
+  node("xvdf");
+  EXPECT_EQ(kind_of(find_device(query())), "device-absent") << "nobody named it";
+  EXPECT_EQ(find_device(query("/dev/sdf")).value(), directory_ / "dev/xvdf");
+  EXPECT_EQ(find_device(query("xvdf")).value(), directory_ / "dev/xvdf");
+  nvme("nvme0n1", "vol0aaaaaaaaaaaaaaaa");
+  EXPECT_EQ(kind_of(find_device(query("/dev/sdf"))), "device-absent") << "this is Nitro";
+}
+
+TEST_F(FindDevice, SaysWhatIsAbsentAfterTheWait) {
+  auto asked = query();
+  asked.wait = 150ms;
+  const auto found = find_device(asked);
+  EXPECT_EQ(kind_of(found), "device-absent");
+  EXPECT_NE(words_of(found).find(volume), std::string::npos);
+}
+
+TEST_F(FindDevice, RefusesWhatIsNoVolumeId) {
+  for (const char* wrong : {"", "vol-", "vol-../../x", "i-0123", "vol-xyz"}) {
+    auto asked = query();
+    asked.volume = wrong;
+    EXPECT_EQ(kind_of(find_device(asked)), "bad-request") << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace spotter::act::host

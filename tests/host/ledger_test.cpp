@@ -1,0 +1,47 @@
+#include "agent/act/host/ledger.hpp"
+
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+using LedgerFile = Directory;
+
+TEST_F(LedgerFile, IsZeroWhenMissingAndWhatWasWrittenAfter) {
+  const auto none = read_ledger(directory_);
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->ledger.starts, 0U);
+  EXPECT_EQ(none->warning, "");
+  EXPECT_EQ(kind_of(write_ledger(directory_, {})), "not-mounted");
+  fs::create_directory(directory_ / ".spotter");
+  ASSERT_TRUE(write_ledger(directory_, {2, 2345, 12.5, 0.75, 4, 3, true}));
+  const auto read = read_ledger(directory_)->ledger;
+  EXPECT_EQ(read.attempts_without_progress, 2U);
+  EXPECT_EQ(read.newest_step, 2345U);
+  EXPECT_EQ(read.seconds, 12.5);
+  EXPECT_EQ(read.dollars, 0.75);
+  EXPECT_EQ(read.starts, 4U);
+  EXPECT_EQ(read.failures, 3U);
+  EXPECT_TRUE(read.done);
+}
+
+TEST_F(LedgerFile, ThatIsDamagedIsMovedAsideAndSaidSo) {
+  for (const char* damage : {"", "{\"starts\":", "[]", "{\"done\":3}", "{\"starts\":-1}"}) {
+    const auto path = write(".spotter/ledger.json", damage);
+    const auto read = read_ledger(directory_);
+    ASSERT_TRUE(read) << words_of(read);
+    EXPECT_EQ(read->ledger.starts, 0U);
+    EXPECT_NE(read->warning.find("ledger.damaged-"), std::string::npos) << damage;
+    EXPECT_FALSE(fs::exists(path));
+  }
+}
+
+TEST_F(LedgerFile, OfANewerSpotterIsRead) {
+  write(".spotter/ledger.json", R"({"starts":7,"gpu_hours":3.5})");
+  EXPECT_EQ(read_ledger(directory_)->ledger.starts, 7U);
+}
+
+}  // namespace
+}  // namespace spotter::act::host

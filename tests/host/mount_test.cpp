@@ -1,0 +1,263 @@
+// The life of a real file system on a loop device, as root.
+#include "agent/act/host/mount.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <functional>
+
+#include "agent/act/host/format.hpp"
+#include "agent/act/host/layout.hpp"
+#include "agent/io/files.hpp"
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr const char* volume = "vol-0123456789abcdef0";
+
+class Mount : public Disk {
+ protected:
+  MountRequest request(const std::string& filesystem = "xfs") const {
+    return {.device = loop_->path(),
+            .filesystem = filesystem,
+            .mount_point = mount_point(),
+            .volume = volume,
+            .user = "nobody"};
+  }
+  struct stat status_of(const fs::path& relative) const {
+    struct stat status {};
+    EXPECT_EQ(::lstat((mount_point() / relative).c_str(), &status), 0) << relative;
+    return status;
+  }
+};
+
+// A child that does one thing and stays until it is told to end.
+class Companion {
+ public:
+  explicit Companion(const std::function<bool()>& first) {
+    int ready[2];
+    if (::pipe(ready) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const char good = first() ? 'y' : 'n';
+      if (::write(ready[1], &good, 1) == 1) ::pause();
+      ::_exit(0);
+    }
+    char answer = 0;
+    ok_ = ::read(ready[0], &answer, 1) == 1 && answer == 'y';
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ~Companion() { end(); }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  bool ok() const { return ok_; }
+  std::string pid() const { return std::to_string(pid_); }
+
+ private:
+  pid_t pid_ = -1;
+  bool ok_ = false;
+};
+
+TEST_F(Mount, WritesAreThereAfterUnmountAndMount) {
+  ASSERT_TRUE(format(loop_->path(), "xfs"));
+  const auto first = mount(request());
+  ASSERT_TRUE(first) << words_of(first);
+  EXPECT_FALSE(first->already);
+  EXPECT_GT(first->free_bytes, disk_bytes / 2);
+  ASSERT_TRUE(io::atomic_write(mount_point() / "checkpoints" / "x", "kept", 0644));
+  ASSERT_TRUE(sync(mount_point()));
+  EXPECT_TRUE(mount(request())->already);
+  const auto gone = unmount(mount_point(), 5s);
+  ASSERT_TRUE(gone) << words_of(gone);
+  EXPECT_TRUE(*gone);
+  EXPECT_FALSE(unmount(mount_point(), 0s).value()) << "not mounted is success";
+  EXPECT_FALSE(fs::exists(mount_point() / "checkpoints"));
+  ASSERT_TRUE(mount(request()));
+  EXPECT_EQ(io::read_file(mount_point() / "checkpoints" / "x", 10).value(), "kept");
+}
+
+TEST_F(Mount, LaysOutDirectoriesForTheUserAndARecordOfItsOwn) {
+  ASSERT_TRUE(format(loop_->path(), "ext4"));
+  auto asked = request("ext4");
+  asked.directories.push_back("deep/checkpoints");
+  const auto mounted = mount(asked);
+  ASSERT_TRUE(mounted) << words_of(mounted);
+  for (const char* name : {"code", "checkpoints", "result", "log", "deep/checkpoints"}) {
+    EXPECT_EQ(status_of(name).st_uid, 65534U) << name;
+  }
+  EXPECT_EQ(status_of(".spotter").st_uid, 0U);
+  EXPECT_EQ(status_of(".spotter").st_mode & 07777, 0755U);
+  const auto info = io::read_file("/proc/self/mountinfo", 1U << 20).value();
+  const auto line = info.substr(info.find(mount_point().string()));
+  EXPECT_NE(line.substr(0, line.find('\n')).find("nosuid,nodev,noatime"), std::string::npos)
+      << line;
+  const auto seen = look(mount_point());
+  ASSERT_TRUE(seen);
+  EXPECT_TRUE(seen->mounted);
+  EXPECT_EQ(seen->device, loop_->path().string());
+  EXPECT_EQ(seen->volume, volume);
+  EXPECT_EQ(seen->filesystem, "ext4");
+  EXPECT_FALSE(seen->read_only);
+}
+
+TEST_F(Mount, RefusesWhatItCannotMountAndSaysWhy) {
+  EXPECT_EQ(kind_of(mount(request())), "not-formatted");
+  ASSERT_TRUE(format(loop_->path(), "ext4"));
+  const auto mismatch = mount(request("xfs"));
+  EXPECT_EQ(kind_of(mismatch), "filesystem-mismatch");
+  EXPECT_NE(words_of(mismatch).find("ext4"), std::string::npos);
+  auto unknown = request("ext4");
+  unknown.user = "no-such-user";
+  EXPECT_EQ(kind_of(mount(unknown)), "user-missing");
+  ASSERT_TRUE(unmount(mount_point(), 1s));
+  auto escaping = request("ext4");
+  escaping.directories = {"../outside"};
+  EXPECT_EQ(kind_of(mount(escaping)), "bad-request");
+}
+
+TEST_F(Mount, DoesNotCoverAnotherMount) {
+  ASSERT_TRUE(format(loop_->path(), "xfs"));
+  fs::create_directory(mount_point());
+  ASSERT_EQ(::mount("tmpfs", mount_point().c_str(), "tmpfs", 0, "size=1m"), 0);
+  EXPECT_EQ(kind_of(mount(request())), "mount-point-busy");
+  ASSERT_EQ(::umount(mount_point().c_str()), 0);
+  ASSERT_TRUE(mount(request()));
+  auto elsewhere = request();
+  elsewhere.mount_point = directory_ / "other";
+  EXPECT_EQ(kind_of(mount(elsewhere)), "device-busy");
+}
+
+TEST_F(Mount, ADamagedFileSystemIsNamed) {
+  ASSERT_TRUE(format(loop_->path(), "ext4"));
+  // The group descriptors of a superblock that is still right: nothing e2fsck -p may decide.
+  loop_->write(4096, std::string(4096, '\xff'));
+  const auto damaged = mount(request("ext4"));
+  EXPECT_EQ(kind_of(damaged), "filesystem-damaged") << words_of(damaged);
+  EXPECT_FALSE(look(mount_point())->mounted);
+}
+
+TEST_F(Mount, ProvesACopyReadOnlyThenWrites) {
+  ASSERT_TRUE(format(loop_->path(), "xfs"));
+  ASSERT_TRUE(mount(request()));
+  ASSERT_TRUE(unmount(mount_point(), 5s));
+  auto copy = request();
+  copy.volume = "vol-0aaaaaaaaaaaaaaaa";
+  copy.read_only = true;
+  const auto proven = mount(copy);
+  ASSERT_TRUE(proven) << words_of(proven);
+  EXPECT_EQ(proven->previous_volume, volume);
+  EXPECT_TRUE(look(mount_point())->read_only);
+  EXPECT_EQ(look(mount_point())->recorded, volume);
+  copy.read_only = false;
+  const auto writable = mount(copy);
+  ASSERT_TRUE(writable) << words_of(writable);
+  EXPECT_TRUE(writable->already);
+  EXPECT_FALSE(look(mount_point())->read_only);
+  EXPECT_EQ(look(mount_point())->recorded, copy.volume);
+}
+
+TEST_F(Mount, TwoCopiesOfOneFileSystemCanBeMounted) {
+  ASSERT_TRUE(format(loop_->path(), "xfs"));
+  fs::copy_file(directory_ / "disk.img", directory_ / "copy.img");
+  const Loop copy(directory_ / "copy.img", disk_bytes);
+  ASSERT_TRUE(copy) << copy.why();
+  ASSERT_TRUE(mount(request()));
+  auto second = request();
+  second.device = copy.path();
+  second.mount_point = directory_ / "second";
+  const auto mounted = mount(second);
+  EXPECT_TRUE(mounted) << words_of(mounted);
+  EXPECT_TRUE(unmount(second.mount_point, 5s));
+}
+
+TEST_F(Mount, BusyNamesTheHolderAndIsNeverForced) {
+  ASSERT_TRUE(format(loop_->path(), "xfs"));
+  ASSERT_TRUE(mount(request()));
+  const auto file = mount_point() / "log" / "held.txt";
+  Companion holder([&] { return ::open(file.c_str(), O_CREAT | O_WRONLY, 0600) >= 0; });
+  ASSERT_TRUE(holder.ok());
+  const auto busy = unmount(mount_point(), 200ms);
+  EXPECT_EQ(kind_of(busy), "mount-busy");
+  EXPECT_NE(words_of(busy).find("pid " + holder.pid()), std::string::npos) << words_of(busy);
+  EXPECT_NE(words_of(busy).find("held.txt"), std::string::npos) << words_of(busy);
+  EXPECT_TRUE(look(mount_point())->mounted);
+  holder.end();
+  EXPECT_TRUE(unmount(mount_point(), 5s).value_or(false));
+}
+
+TEST_F(Mount, IsNotReleasedWhileAnotherNamespaceHoldsIt) {
+  ASSERT_TRUE(format(loop_->path(), "xfs"));
+  ASSERT_TRUE(mount(request()));
+  Companion other([] { return ::unshare(CLONE_NEWNS) == 0; });
+  ASSERT_TRUE(other.ok());
+  const auto held = unmount(mount_point(), 200ms);
+  EXPECT_EQ(kind_of(held), "mount-busy");
+  EXPECT_NE(words_of(held).find("pid " + other.pid()), std::string::npos) << words_of(held);
+}
+
+TEST_F(Mount, FilesFollowTheUserIntoAnotherImage) {
+  ASSERT_TRUE(format(loop_->path(), "ext4"));
+  ASSERT_TRUE(mount(request("ext4")));
+  const auto root = mount_point();
+  const auto outside = write("outside", "not yours");
+  ASSERT_EQ(::chown(outside.c_str(), 4242, 4242), 0);
+  fs::create_directories(root / "code/a/b");
+  ASSERT_TRUE(io::atomic_write(root / "code/a/b/file", "x", 0600));
+  fs::create_symlink(outside, root / "code/link");
+  for (const char* name : {"code", "code/a", "code/a/b", "code/a/b/file", "code/link"}) {
+    ASSERT_EQ(::lchown((root / name).c_str(), 4242, 4242), 0);
+  }
+  ASSERT_TRUE(io::atomic_write(root / "result/roots", "x", 0600));
+  ASSERT_TRUE(io::atomic_write(root / ".spotter/volume.json",
+                               R"({"volume":"vol-0","user":"nobody","uid":4242,"gid":4242})",
+                               0644));
+  const auto mounted = mount(request("ext4"));
+  ASSERT_TRUE(mounted) << words_of(mounted);
+  EXPECT_EQ(mounted->owners_changed, 5U);
+  EXPECT_EQ(mounted->previous_volume, "vol-0");
+  EXPECT_EQ(status_of("code/a/b/file").st_uid, 65534U);
+  EXPECT_EQ(status_of("code/link").st_uid, 65534U);
+  EXPECT_EQ(status_of("result/roots").st_uid, 0U) << "was not the user's before";
+  struct stat untouched {};
+  ASSERT_EQ(::stat(outside.c_str(), &untouched), 0);
+  EXPECT_EQ(untouched.st_uid, 4242U) << "a symlink is not followed";
+  EXPECT_EQ(mount(request("ext4"))->owners_changed, 0U);
+}
+
+TEST_F(Mount, ASymlinkInPlaceOfOurDirectoryIsNotFollowed) {
+  ASSERT_TRUE(format(loop_->path(), "ext4"));
+  ASSERT_TRUE(mount(request("ext4")));
+  fs::remove_all(mount_point() / ".spotter");
+  fs::create_symlink(directory_, mount_point() / ".spotter");
+  EXPECT_EQ(kind_of(mount(request("ext4"))), "layout-unusable");
+  EXPECT_FALSE(fs::exists(directory_ / "volume.json"));
+}
+
+TEST_F(Mount, AFullDiskIsSaidToBeFull) {
+  ASSERT_TRUE(format(loop_->path(), "ext4"));
+  ASSERT_TRUE(mount(request("ext4")));
+  const Fd big(::open((mount_point() / "big").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  const std::string chunk(1U << 20, 'x');
+  while (::write(big.get(), chunk.data(), chunk.size()) > 0) {
+  }
+  fs::remove_all(mount_point() / ".spotter");
+  while (::write(big.get(), "x", 1) > 0) {
+  }
+  EXPECT_EQ(kind_of(mount(request("ext4"))), "storage-full");
+}
+
+}  // namespace
+}  // namespace spotter::act::host

@@ -1,0 +1,102 @@
+// `spotter host VERB` as the agent uses it: a process that prints one line of JSON.
+#include <nlohmann/json.hpp>
+
+#include "agent/act/host/tool.hpp"
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Verb : public Directory {
+ protected:
+  struct Answer {
+    int status;
+    json line;
+  };
+  Answer host(std::vector<std::string> arguments) const {
+    const ToolRequest request{.argv = with_program(std::move(arguments)),
+                              .environment = {{"SPOTTER_DEVICES", (directory_ / "dev").string()}}};
+    const auto result = run_tool(request, "ourselves");
+    if (!result) return {-1, words_of(result)};
+    EXPECT_EQ(result->output.find('\n'), result->output.size() - 1) << result->output;
+    EXPECT_EQ(result->errors, "");
+    return {result->status, json::parse(result->output, nullptr, false)};
+  }
+
+ private:
+  static std::vector<std::string> with_program(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {fs::read_symlink("/proc/self/exe").string(), "host"});
+    return arguments;
+  }
+};
+
+TEST_F(Verb, FindsAndInspectsADevice) {
+  fs::create_directories(directory_ / "dev/disk/by-id");
+  fs::create_directories(directory_ / "volume");
+  fs::create_symlink(directory_ / "volume",
+                     directory_ / "dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123abcd");
+  const auto found = host({"find-device", "--volume", "vol-0123abcd", "--wait", "100ms"});
+  EXPECT_EQ(found.status, 0);
+  EXPECT_EQ(found.line, (json{{"ok", true}, {"device", (directory_ / "volume").string()}}));
+  const auto inspected = host({"inspect", "--device", found.line["device"]});
+  EXPECT_EQ(inspected.line["blank"], true);
+  EXPECT_EQ(inspected.line["filesystem"], "");
+}
+
+TEST_F(Verb, SaysKindAndWordsOnFailure) {
+  const auto absent = host({"find-device", "--volume", "vol-0123abcd"});
+  EXPECT_EQ(absent.status, 1);
+  EXPECT_EQ(absent.line["ok"], false);
+  EXPECT_EQ(absent.line["kind"], "device-absent");
+  EXPECT_FALSE(absent.line["error"].get<std::string>().empty());
+  EXPECT_EQ(host({"inspect", "--device", (directory_ / "none").string()}).line["kind"],
+            "device-absent");
+}
+
+TEST_F(Verb, BadUseIsAnAnswerToo) {
+  for (const auto& wrong : std::vector<std::vector<std::string>>{
+           {},
+           {"no-such-verb"},
+           {"inspect"},
+           {"find-device", "--volume", "vol-1a", "--wait", "soon"},
+           {"inspect", "--device", "/x", "--colour", "red"}}) {
+    const auto answer = host(wrong);
+    EXPECT_EQ(answer.status, 2);
+    EXPECT_EQ(answer.line["kind"], "bad-request") << answer.line;
+  }
+}
+
+TEST_F(Verb, KeepsTheLedger) {
+  fs::create_directories(directory_ / ".spotter");
+  const auto mount_point = directory_.string();
+  const auto written =
+      host({"ledger-write", "--mount-point", mount_point, "--attempts-without-progress", "1",
+            "--newest-step", "234", "--seconds", "61.5", "--dollars", "0.25", "--done", "true"});
+  EXPECT_EQ(written.line, (json{{"ok", true}}));
+  const auto read = host({"ledger-read", "--mount-point", mount_point});
+  EXPECT_EQ(read.line, (json{{"ok", true},
+                             {"attempts_without_progress", 1},
+                             {"newest_step", 234},
+                             {"seconds", 61.5},
+                             {"dollars", 0.25},
+                             {"starts", 0},
+                             {"failures", 0},
+                             {"done", true}}));
+}
+
+TEST_F(Verb, VerifyAndLookAnswerForNothing) {
+  const auto verified = host({"verify", "--checkpoints", (directory_ / "none").string()});
+  EXPECT_EQ(verified.line["newest"], json());
+  EXPECT_EQ(verified.line["torn"], json::array());
+  EXPECT_EQ(host({"look", "--mount-point", directory_.string()}).line["mounted"], false);
+  EXPECT_EQ(
+      host({"unmount", "--mount-point", directory_.string(), "--wait", "1s"}).line["was_mounted"],
+      false);
+  EXPECT_EQ(host({"sync", "--mount-point", directory_.string()}).line["ok"], true);
+}
+
+}  // namespace
+}  // namespace spotter::act::host
