@@ -1,7 +1,6 @@
 #include "tests/emulator/client.hpp"
 
 #include <curl/curl.h>
-#include <signal.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "tests/emulator/directory.hpp"
+#include "tests/emulator/process_tree.hpp"
 
 namespace spotter::emulator {
 namespace {
@@ -77,7 +77,7 @@ Result<void> Client::stop() const {
   if (!answer) return tl::unexpected(answer.error());
   const pid_t pid = answer->value("pid", 0);
   for (int i = 0; i < 1500 && pid > 0; ++i) {
-    if (::kill(pid, 0) != 0) return {};
+    if (!is_alive(pid)) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   }
   return failure("the emulator, process " + std::to_string(pid) + ", has not ended after 15 s");

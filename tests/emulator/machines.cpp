@@ -202,9 +202,8 @@ std::optional<InstanceId> Machines::init_ended(pid_t pid) {
 void Machines::kill_strays() {
   const pid_t self = ::getpid();
   for (const pid_t pid : descendants(self)) {
-    const bool known = std::any_of(machines_.begin(), machines_.end(), [&](const auto& entry) {
-      return entry.second.init.pid == pid;
-    });
+    const bool known = std::any_of(machines_.begin(), machines_.end(),
+                                   [&](const auto& entry) { return entry.second.init.pid == pid; });
     if (known || parent_of(pid) != self) continue;
     auto others = descendants(pid);
     kill_tree(pid);

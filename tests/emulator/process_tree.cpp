@@ -75,6 +75,11 @@ pid_t parent_of(pid_t pid) {
   return read_process(pid, process) ? process.parent : 0;
 }
 
+bool is_alive(pid_t pid) {
+  Process process;
+  return read_process(pid, process) && process.state != 'Z' && process.state != 'X';
+}
+
 std::vector<pid_t> freeze(pid_t root) {
   std::vector<pid_t> stopped;
   for (int round = 0; round < 1000; ++round) {

@@ -13,6 +13,7 @@ namespace spotter::emulator {
 std::vector<pid_t> descendants(pid_t root);
 
 pid_t parent_of(pid_t pid);  // 0 when there is no such process
+bool is_alive(pid_t pid);    // a zombie is not
 
 // Stops all descendants of `root` and returns them: none can fork, and so none can be missed by the
 // kill that follows. Stopping takes effect a moment after the signal, so it looks until nothing new

@@ -165,7 +165,8 @@ echo synced > mnt/synced; sync -f mnt; echo lost > mnt/lost; touch written; slee
   served.control("kill", {{"instance", writer}});
   ASSERT_TRUE(eventually([&] { return served.state_of(volume) == "available"; }));
   const auto reader = served.run_instance(
-      std::string(await_device) + "mount \"$device\" mnt; cat mnt/synced mnt/lost > all || :; mv all content\n");
+      std::string(await_device) +
+      "mount \"$device\" mnt; cat mnt/synced mnt/lost > all || :; mv all content\n");
   served.attach(volume, reader);
   ASSERT_TRUE(eventually([&] { return exists(served.instance(reader) / "content"); }));
   EXPECT_EQ(read_file(served.instance(reader) / "content"), "synced\n");
