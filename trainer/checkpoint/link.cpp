@@ -18,7 +18,7 @@ namespace spotter::checkpoint {
 namespace {
 
 constexpr std::chrono::milliseconds kProgressInterval{100};  // 10 a second is more than an eye sees
-constexpr std::size_t kNoticeLimit = 64 * 1024;              // bytes; the agent writes about 100
+constexpr std::size_t kNoticeLimit = 65'536;                 // bytes; the agent writes about 100
 
 // The one piece of global state: a signal handler can reach nothing else. (A signalfd would need
 // the signals blocked in every thread, and BLAS libraries start theirs before main.)

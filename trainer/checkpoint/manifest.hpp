@@ -3,7 +3,8 @@
 // Bytes: one JSON object on one line, its last member `"xxh3_128"` being the sum of all the bytes
 // before that member's comma, then a newline. So a reader in any language checks the manifest
 // without having to write JSON exactly as this one does, and a flipped bit anywhere in it is found.
-//   {"format":1,"meta":{...},"parts":[{"bytes":N,"name":"model.bin","xxh3_128":"hex"}],"step":1234,"xxh3_128":"hex"}
+//   {"format":1,"meta":{...},"parts":[{"bytes":N,"name":"model.bin","xxh3_128":"hex"}],
+//    "step":1234,"xxh3_128":"hex"}
 #pragma once
 
 #include <cstdint>
