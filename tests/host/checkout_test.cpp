@@ -204,8 +204,10 @@ class Server {
     input_ = Fd(to[1]);
     const Fd unused_input(to[0]), answers(from[0]);
     ::close(from[1]);
-    char text[16] = {};
-    if (::read(answers.get(), text, sizeof text - 1) > 0) port_ = std::atoi(text);
+    // To the end of the line: closing before it would break the server's pipe.
+    std::string line;
+    for (char letter = 0; ::read(answers.get(), &letter, 1) == 1 && letter != '\n';) line += letter;
+    port_ = std::atoi(line.c_str());
   }
   ~Server() {
     input_.close();
