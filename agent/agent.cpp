@@ -151,6 +151,7 @@ class Agent {
   asio::signal_set signals_;
   asio::steady_timer watchdog_;
   bool said_finished_ = false;
+  std::string said_;  // the last line of the journal about the stage
 
   std::unique_ptr<act::CredentialChain> credentials_;
   std::unique_ptr<act::AwsClient> aws_;
@@ -194,11 +195,13 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
   }
   if (moved) {
     const std::string words = decide::describe(state, policy_);
-    const auto name = decide::name(state.stage);
     const bool blocked = std::holds_alternative<decide::Blocked>(state.stage);
-    const auto level = blocked ? spdlog::level::err : spdlog::level::info;
-    spdlog::log(level, "{}{}{}", name, words.empty() ? "" : ": ", words);
-    sd_notifyf(0, "STATUS=%s", (words.empty() ? std::string(name) : words).c_str());
+    // The same look every second while something is awaited is nobody's news.
+    if (!words.empty() && words != said_) {
+      spdlog::log(blocked ? spdlog::level::err : spdlog::level::info, "{}", words);
+      sd_notifyf(0, "STATUS=%s", words.c_str());
+      said_ = words;
+    }
     if (std::holds_alternative<decide::Training>(state.stage)) ::malloc_trim(0);
   }
   status_.update(state, event.at, moved);

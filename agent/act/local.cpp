@@ -98,10 +98,14 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
   co_return work;
 }
 
-Local::Answer Local::find_device(VolumeId volume, Duration limit) {
-  const Duration wait = limit * 9 / 10;  // it should say what it saw before it is ended
-  std::vector<std::string> arguments = {"find-device", "--volume", volume.str(), "--wait",
-                                        std::to_string(wait.count()) + "ms"};
+Local::Answer Local::find_device(decide::FindDevice effect, Duration limit) {
+  const Duration patience = limit * 9 / 10;  // it should say what it saw before it is ended
+  std::vector<std::string> arguments = {"find-device", "--volume", effect.volume.str(), "--wait",
+                                        std::to_string(patience.count()) + "ms"};
+  if (effect.attached_as) {
+    arguments.push_back("--hint");
+    arguments.push_back(effect.attached_as.str());
+  }
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
@@ -141,7 +145,9 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
                                         "--volume",
                                         effect.volume.str(),
                                         "--user",
-                                        job_.trainer.user};
+                                        job_.trainer.user,
+                                        "--checkpoints",
+                                        job_.checkpoints};
   if (effect.read_only) arguments.push_back("--read-only");
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);

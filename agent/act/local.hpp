@@ -20,7 +20,7 @@ class Local {
 
   using Answer = asio::awaitable<decide::Happening>;
 
-  Answer find_device(VolumeId volume, Duration limit);
+  Answer find_device(decide::FindDevice effect, Duration limit);
   Answer inspect(Device device, Duration limit);
   Answer make_filesystem(Device device, Duration limit);
   Answer mount(decide::Mount effect, Duration limit);

@@ -150,7 +150,7 @@ Performer::Answer Performer::cloud_work(const Command& command, Duration limit) 
 
 Performer::Answer Performer::local_work(const Command& command, Duration limit) {
   if (const auto* c = std::get_if<FindDevice>(&command)) {
-    return local_.find_device(c->volume, limit);
+    return local_.find_device(*c, limit);
   }
   if (const auto* c = std::get_if<InspectDisk>(&command)) return local_.inspect(c->device, limit);
   if (const auto* c = std::get_if<MakeFilesystem>(&command)) {

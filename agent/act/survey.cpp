@@ -104,6 +104,7 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   for (const wire::Attachment& attachment : volume.attachments) {
     if (attachment.state == wire::AttachmentState::Detached) continue;
     result.holder = attachment.instance;
+    result.attached_as = ShortText<31>(attachment.device);
     result.attachment = state_of(attachment.state);
   }
   return result;

@@ -90,18 +90,122 @@ std::string seconds_text(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
 }
 
-std::string describe_training(const Facts& facts) {
-  std::string text = "training on " + facts.volume.str();
-  if (facts.checkpoint_step >= 0) {
-    text += ", newest checkpoint: step " + std::to_string(facts.checkpoint_step);
-  }
-  return text;
+std::string in_hand(const Facts& facts) {
+  return (facts.purpose == Purpose::Prove ? "the copy " : "") + facts.volume.str();
 }
 
-std::string describe_stopping(const Stopping& stage, const Facts& facts) {
+std::string newest(const Facts& facts) {
+  if (facts.checkpoint_step < 0) return "no checkpoint yet";
+  return "newest checkpoint: step " + std::to_string(facts.checkpoint_step);
+}
+
+// One overload a stage that has something to say.
+std::string sentence(const LookingAround&, const Facts&, const Policy&) {
+  return "looking for a trainer and a volume that an earlier agent left here";
+}
+std::string sentence(const Identifying& stage, const Facts&, const Policy&) {
+  return stage.failures == 0 ? "asking the metadata service who I am"
+                             : "the metadata service does not answer; asking again";
+}
+std::string sentence(const ReadingFleet&, const Facts& facts, const Policy&) {
+  return "this is " + facts.instance.str() + " in " + facts.zone.str() + "; asking for its fleet";
+}
+std::string sentence(const Waiting& stage, const Facts&, const Policy&) {
+  return std::string(words(stage.why));
+}
+std::string sentence(const Blocked& stage, const Facts&, const Policy& policy) {
+  std::string text = "blocked: " + std::string(words(stage.why));
+  if (stage.detail) text += " (" + stage.detail.str() + ")";
+  return text + ". Looking again in " + seconds_text(policy.blocked_retry);
+}
+std::string sentence(const Attaching&, const Facts& facts, const Policy&) {
+  return "attaching " + in_hand(facts);
+}
+std::string sentence(const Claiming& stage, const Facts& facts, const Policy&) {
+  return "claiming " + facts.volume.str() + " as generation " + std::to_string(stage.generation);
+}
+std::string sentence(const FindingDevice&, const Facts& facts, const Policy&) {
+  return "finding the device of " + in_hand(facts);
+}
+std::string sentence(const Inspecting&, const Facts& facts, const Policy&) {
+  return "looking at what is on " + facts.device.str();
+}
+std::string sentence(const Formatting&, const Facts& facts, const Policy&) {
+  return facts.volume.str() + " is blank and ours to format: making a file system";
+}
+std::string sentence(const Mounting&, const Facts& facts, const Policy&) {
+  return "mounting " + in_hand(facts) + (facts.purpose == Purpose::Prove ? " read-only" : "");
+}
+std::string sentence(const Verifying&, const Facts&, const Policy&) {
+  return "verifying the newest checkpoint";
+}
+std::string sentence(const Snapshotting& stage, const Facts& facts, const Policy&) {
+  return stage.volume.str() + " is in another zone than " + facts.zone.str() +
+         ": taking a snapshot of it";
+}
+std::string sentence(const CreatingCandidate& stage, const Facts& facts, const Policy&) {
+  return "making a copy in " + facts.zone.str() + " from " + stage.snapshot.str();
+}
+std::string sentence(const Attesting& stage, const Facts& facts, const Policy&) {
+  return "the copy " + stage.candidate.str() + " is whole, " + newest(facts);
+}
+std::string sentence(const Committing& stage, const Facts& facts, const Policy&) {
+  return "the copy " + facts.volume.str() + " is verified; deleting the original " +
+         stage.parent.str();
+}
+std::string sentence(const Promoting& stage, const Facts&, const Policy&) {
+  return stage.candidate.str() + " is the job's volume from now on";
+}
+std::string sentence(const Discarding&, const Facts&, const Policy&) {
+  return "removing what an earlier move left behind";
+}
+std::string sentence(const FetchingCode&, const Facts&, const Policy&) {
+  return "fetching the code";
+}
+std::string sentence(const StartingTrainer&, const Facts& facts, const Policy&) {
+  return "starting the trainer, attempt " + std::to_string(facts.ledger.attempts_without_progress) +
+         " without progress so far";
+}
+std::string sentence(const Training&, const Facts& facts, const Policy&) {
+  return "training on " + facts.volume.str() + ", " + newest(facts);
+}
+std::string sentence(const Stopping& stage, const Facts& facts, const Policy&) {
   if (stage.killed) return "the trainer did not end in time and is killed";
   if (facts.surrender != Surrender::None) return std::string(words(facts.surrender));
   return "the trainer is asked to checkpoint and end";
+}
+std::string sentence(const Unmounting&, const Facts& facts, const Policy&) {
+  return "syncing and unmounting " + in_hand(facts);
+}
+std::string sentence(const Detaching&, const Facts& facts, const Policy&) {
+  return "detaching " + in_hand(facts);
+}
+std::string sentence(const Released&, const Facts& facts, const Policy&) {
+  return "released: nothing of the job is held here any more, " + newest(facts);
+}
+std::string sentence(const MarkingDone&, const Facts& facts, const Policy&) {
+  return "the result is durable: marking " + facts.volume.str() + " as done";
+}
+std::string sentence(const Tidying&, const Facts&, const Policy&) {
+  return "removing what is left of earlier moves";
+}
+std::string sentence(const CancellingFleet& stage, const Facts& facts, const Policy&) {
+  const std::string what = "cancelling the fleet " + facts.fleet.id.str();
+  return stage.failures == 0 ? what : what + " failed; it is tried until it succeeds";
+}
+std::string sentence(const ScalingToZero&, const Facts& facts, const Policy&) {
+  return "setting the target capacity of " + facts.fleet.id.str() +
+         " to 0: nothing is cancelled, nothing deleted";
+}
+std::string sentence(const Finished&, const Facts&, const Policy&) {
+  return "finished: the result is durable";
+}
+std::string sentence(const GaveUp&, const Facts& facts, const Policy&) {
+  return "gave up: " + std::string(words(facts.surrender));
+}
+template <class QuietStage>
+std::string sentence(const QuietStage&, const Facts&, const Policy&) {
+  return {};
 }
 
 }  // namespace
@@ -191,29 +295,8 @@ std::string_view words(Surrender why) {
 }
 
 std::string describe(const State& state, const Policy& policy) {
-  const Facts& facts = state.facts;
-  const std::string volume = facts.volume.str();
-  if (const auto* stage = std::get_if<Waiting>(&state.stage)) return std::string(words(stage->why));
-  if (const auto* stage = std::get_if<Blocked>(&state.stage)) {
-    std::string text = "blocked: " + std::string(words(stage->why));
-    if (stage->detail) text += " (" + stage->detail.str() + ")";
-    return text + ". Looking again in " + seconds_text(policy.blocked_retry);
-  }
-  if (std::holds_alternative<Training>(state.stage)) return describe_training(facts);
-  if (const auto* stage = std::get_if<Stopping>(&state.stage))
-    return describe_stopping(*stage, facts);
-  if (std::holds_alternative<Released>(state.stage)) {
-    return "released: nothing of the job is held here any more, newest checkpoint: step " +
-           std::to_string(facts.checkpoint_step);
-  }
-  if (const auto* stage = std::get_if<Committing>(&state.stage)) {
-    return "the copy " + volume + " is verified; deleting the original " + stage->parent.str();
-  }
-  if (std::holds_alternative<Finished>(state.stage)) return "finished: the result is durable";
-  if (std::holds_alternative<GaveUp>(state.stage)) {
-    return "gave up: " + std::string(words(facts.surrender));
-  }
-  return {};
+  return std::visit([&](const auto& stage) { return sentence(stage, state.facts, policy); },
+                    state.stage);
 }
 
 }  // namespace spotter::decide

@@ -71,6 +71,7 @@ struct ScaleFleetToZero {
 // --- the host ---
 struct FindDevice {
   VolumeId volume;
+  ShortText<31> attached_as;
 };
 struct InspectDisk {
   Device device;

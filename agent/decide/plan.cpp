@@ -98,6 +98,7 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, Context& c) {
       return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
     }
     c.facts.attaching_since = kNever;
+    c.facts.attached_as = volume.attached_as;
     if (purpose == Purpose::Train) return attached_here(volume, c);
     c.facts.volume = volume.id;
     c.facts.purpose = purpose;

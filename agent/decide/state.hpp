@@ -173,6 +173,7 @@ struct Facts {
   bool ours_to_format = false;
   bool attached = false;
   bool mounted = false;
+  ShortText<31> attached_as;
   Device device;
   std::uint32_t generation = 0;     // that we wrote on `volume`; 0: not claimed by us yet
   VolumeId proven;                  // the candidate whose newest checkpoint we verified ourselves

@@ -38,7 +38,7 @@ Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
 }
 
 Stage bring_up(Context& c) {
-  c.ask(FindDevice{c.facts.volume}, c.policy.device);
+  c.ask(FindDevice{c.facts.volume, c.facts.attached_as}, c.policy.device);
   return FindingDevice{};
 }
 

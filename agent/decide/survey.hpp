@@ -33,6 +33,7 @@ struct SeenVolume {
   SnapshotId from;
   AttachmentState attachment = AttachmentState::None;
   InstanceId holder;
+  ShortText<31> attached_as;  // the device name of the attachment; true to its word only on Xen
   HolderState holder_state = HolderState::Alive;
 };
 
