@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -70,7 +71,8 @@ class Demo:
                 raise Failed(f"waited {seconds} s in vain for: {what}")
             living = [one for one in self.watch.in_order() if one.alive()]
             for one in living:
-                if "user data ended with status" in self.emulator.console(one.id):
+                if re.search("user data ended with (status [1-9]|signal)",
+                             self.emulator.console(one.id)):
                     raise Failed(f"the agent on {one.id} ended")
             status = living[-1].status if living else {}
             step, total = status.get("step") or 0, status.get("steps_total") or 0
@@ -281,7 +283,7 @@ class Demo:
         paper = picture.Paper()
         width = min(110, shutil.get_terminal_size((100, 24)).columns - 2)
         now = getattr(self, "lasted", self.watch.now())
-        lines = picture.timeline([one.row(now) for one in self.watch.in_order()], now, width, paper)
+        lines = picture.timeline(self.watch.rows(now), now, width, paper)
         print("\n" + "\n".join(lines) + "\n\n" + "\n".join(picture.verdicts(self.promises, paper)))
         if "steps_total" in self.facts:
             print("\n  steps {steps_total}, done {steps_done}, repeated {steps_repeated}; "

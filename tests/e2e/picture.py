@@ -3,23 +3,10 @@
 import os
 import sys
 
-# Stage of the agent (agent/decide/describe.cpp) -> what is drawn.
-MOVING = {"snapshotting", "creating-candidate", "attesting", "committing", "promoting",
-          "discarding"}
-LETTING_GO = {"stopping", "closing-account", "unmounting", "detaching", "released", "marking-done",
-              "tidying", "cancelling-fleet", "scaling-to-zero", "finished", "gave-up", "leaving"}
 CELLS = {"starting": ("·", "90"), "moving": ("▒", "33"), "training": ("━", "32"),
          "letting go": ("▪", "36")}
-MARKS = {"checkpoint": ("◆", "32;1"), "notice": ("!", "31;1"), "killed": ("✕", "31;1"),
+MARKS = {"checkpoint": ("┿", "32;1"), "notice": ("!", "31;1"), "killed": ("✕", "31;1"),
          "finished": ("✓", "32;1")}
-
-
-def phase(stage, waiting_for_move=False):
-    if stage == "training":
-        return "training"
-    if stage in LETTING_GO:
-        return "letting go"
-    return "moving" if stage in MOVING or waiting_for_move else "starting"
 
 
 class Paper:
@@ -32,7 +19,7 @@ class Paper:
 
     def paint(self, text, code):
         if self.plain:
-            text = text.translate({ord(a): b for a, b in zip("·▒━▪◆✕✓█", ".%=-*x+#")})
+            text = text.translate({ord(a): b for a, b in zip("·▒━▪┿✕✓█", ".%=-*x+#")})
         return f"\033[{code}m{text}\033[0m" if self.colour and code else text
 
     def cell(self, name):

@@ -1,44 +1,57 @@
 """Watches a world from outside: who lives, in which stage, at which step, and when that changed."""
 
+import datetime
 import pathlib
+import re
 import time
-
-import picture
 
 GONE = ("shutting-down", "terminated", "stopped")
 
 
 class Watched:
-    """One instance's life, as its agent's status file and EC2 told it."""
+    """One instance's life: its agent's status while it lives, its console for the whole story."""
 
     def __init__(self, name, zone, now):
         self.id, self.zone, self.start, self.end = name, zone, now, None
-        self.phases, self.marks = [(now, "starting")], []
-        self.status, self.notice, self.moved = {}, None, False
+        self.phases, self.marks, self.status = [], [], {}
 
     def alive(self):
         return self.end is None
 
-    def see(self, status, now):
-        stage = status.get("stage", "")
-        self.moved = stage in picture.MOVING or (
-            self.moved and stage not in ("fetching-code", "training"))
-        phase = picture.phase(stage, self.moved)
-        if phase != self.phases[-1][1]:
-            self.phases.append((now, phase))
-        before, after = (one.get("checkpoint_step") or -1 for one in (self.status, status))
-        if after > before and phase in ("training", "letting go"):
-            self.marks.append((now, "checkpoint"))
-        self.status = status
+    def row(self, now, console):
+        phases, checkpoints = life(console)
+        return {"id": self.id, "zone": self.zone, "to": self.end or now,
+                "phases": [(self.start, "starting")] + phases, "marks": checkpoints + self.marks}
 
-    def row(self, now):
-        return {"id": self.id, "zone": self.zone, "from": self.start, "to": self.end or now,
-                "phases": self.phases, "marks": self.marks}
+
+LINE = re.compile(r"^(\d{4}-\S+T\S+)\s+\w+\s+(.*)$", re.M)
+# What the agent says -> what is going on from then on. A move lasts until the trainer starts.
+SAID = (
+    (re.compile("taking a snapshot|making a copy|recover"), "moving"),
+    (re.compile("training on"), "training"),
+    (re.compile("asked to checkpoint|trainer (finished|ended|failed)|syncing|detaching|released|"
+                "result is durable|cancelling|gave up"), "letting go"),
+)
+CHECKPOINT = re.compile(r"checkpoint of step \d+ is durable")
+
+
+def life(console):
+    """Phases and checkpoints of an agent's log, in seconds since 1970 as its clock said."""
+    phases, marks = [], []
+    for stamp, text in LINE.findall(console):
+        at = datetime.datetime.fromisoformat(stamp).timestamp()
+        if CHECKPOINT.match(text):
+            marks.append((at, "checkpoint"))
+            continue
+        phase = next((phase for pattern, phase in SAID if pattern.search(text)), None)
+        if phase and (not phases or phases[-1][1] != phase):
+            phases.append((at, phase))
+    return phases, marks
 
 
 class Watch:
     def __init__(self, emulator):
-        self.emulator, self.began = emulator, time.monotonic()
+        self.emulator, self.began, self.birth = emulator, time.monotonic(), time.time()
         self.instances, self.asked = {}, 0
 
     def now(self):
@@ -46,6 +59,14 @@ class Watch:
 
     def in_order(self):
         return list(self.instances.values())
+
+    def rows(self, now):
+        """What picture.timeline() draws."""
+        rows = [one.row(now, self.emulator.console(one.id)) for one in self.in_order()]
+        for row in rows:
+            for key in ("phases", "marks"):  # the console's clock is the wall's, ours starts at 0
+                row[key] = [(at - self.birth if at > 1e9 else at, what) for at, what in row[key]]
+        return rows
 
     def look(self):
         """The status files at every look, EC2 twice a second."""
@@ -57,8 +78,7 @@ class Watch:
         for instance in self.in_order():
             if instance.alive():
                 status = self.emulator.status(instance.id)
-                if status:
-                    instance.see(status, now)
+                instance.status = status or instance.status
 
     def _instance(self, one, now):
         name, state = one.text("instanceId"), one.text("instanceState/name")
@@ -68,11 +88,9 @@ class Watch:
             self.instances[name] = Watched(name, one.text("placement/availabilityZone"), now)
         watched = self.instances[name]
         if state in GONE and watched.alive():
-            status = self.emulator.status(name)
-            if status:
-                watched.see(status, now)
+            watched.status = self.emulator.status(name) or watched.status
             watched.end = now
-            finished = watched.status.get("stage") == "finished"
+            finished = watched.status.get("stage") in ("finished", "cancelling-fleet", "leaving")
             watched.marks.append((now, "finished" if finished else "killed"))
 
 
