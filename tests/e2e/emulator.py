@@ -124,9 +124,10 @@ class Emulator:
         return self.directory / "instances" / instance
 
     def status(self, instance):
-        """What the agent says of itself, {} before it does."""
+        """What the agent says of itself, without what it does not know; {} before it speaks."""
         try:
-            return json.loads((self.instance(instance) / "run" / "status.json").read_text())
+            text = (self.instance(instance) / "run" / "status.json").read_text()
+            return {key: value for key, value in json.loads(text).items() if value is not None}
         except (OSError, ValueError):
             return {}
 

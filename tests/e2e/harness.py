@@ -97,6 +97,11 @@ class Story(unittest.TestCase):
         return self.wait_status(instance, f"the stage {stage}",
                                 lambda status: status.get("stage") == stage, seconds)
 
+    def wait_training(self, instance, step, seconds=60):
+        return self.wait_status(instance, f"the trainer to do step {step}", lambda status:
+                                status["stage"] == "training" and status.get("step", 0) >= step,
+                                seconds)
+
     def wait_console(self, instance, pattern, seconds=60):
         def said():
             return re.search(pattern, self.world.console(instance), re.I)

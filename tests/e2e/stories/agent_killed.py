@@ -13,8 +13,7 @@ class AgentKilled(harness.Story):
     def _training(self, steps):
         self.volume()
         instance = self.launch(self.job(env={"STEPS": str(steps)}))
-        self.wait_status(instance, "training",
-                         lambda status: status["stage"] == "training" and status.get("step", 0) > 2)
+        self.wait_training(instance, 3)
         return instance
 
     def _kill(self, instance):
@@ -29,8 +28,7 @@ class AgentKilled(harness.Story):
         self.assertTrue(trainer)
         self._kill(instance)
         step = self.world.status(instance).get("step", 0)
-        self.wait_status(instance, "the same trainer, adopted", lambda status:
-                         status["stage"] == "training" and status.get("step", 0) > step + 5)
+        self.wait_training(instance, step + 6)
         self.assertEqual(self.trainers(instance), trainer)
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
              .startswith("cancelled"), 60)

@@ -18,7 +18,7 @@ class Secrets(harness.Story):
         path.chmod(0o600)
         job = self.job(env={"STEPS": "40"}, secrets={"API_KEY": f"file:{path}"})
         instance = self.launch(job)
-        self.wait_status(instance, "training", lambda status: status.get("step", 0) > 2)
+        self.wait_training(instance, 3)
         trainer = self.trainers(instance)[0]
         self.assertIn(f"API_KEY={SECRET}".encode(), self.environment(trainer))
         for pid, words in self.everybody(instance):
