@@ -1,6 +1,11 @@
 #include "agent/loop.hpp"
 
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
 #include <vector>
+
+#include "agent/decide/invariants.hpp"
 
 namespace spotter {
 
@@ -20,6 +25,10 @@ void Loop::deliver(decide::Event event) {
 void Loop::take(const decide::Event& event) {
   const std::size_t before = state_.stage.index();
   decide::step(state_, event, policy_, effects_);
+  if (const char* words = decide::broken_invariant(state_)) {
+    spdlog::critical("broken invariant: {}. The agent stops and is started again", words);
+    std::abort();
+  }
   hands_.trace(event, state_, before);
   const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());
   for (const decide::Effect& effect : effects) hands_.perform(effect);

@@ -1,8 +1,5 @@
 #include "agent/decide/invariants.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-
 namespace spotter::decide {
 namespace {
 
@@ -45,13 +42,6 @@ const char* broken_invariant(const State& state) {
     return "every stage awaits an answer, a wake-up, or is one that may rest";
   }
   return nullptr;
-}
-
-void check_invariants(const State& state) {
-  if (const char* words = broken_invariant(state)) {
-    std::fprintf(stderr, "spotter: broken invariant: %s\n", words);
-    std::abort();
-  }
 }
 
 }  // namespace spotter::decide

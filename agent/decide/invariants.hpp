@@ -1,5 +1,6 @@
-// What must hold after every step, whatever happened (design: "What must hold, always"). A
-// violation is our own bug: the process stops, is started again, and looks at the world afresh.
+// What must hold after every step, whatever happened (design: "What must hold, always"). The loop
+// and the simulator ask after each step. A violation is our own bug: the process stops, is started
+// again, and looks at the world afresh.
 #pragma once
 
 #include "agent/decide/state.hpp"
@@ -8,8 +9,5 @@ namespace spotter::decide {
 
 // The first invariant that `state` breaks, in words, or nullptr.
 const char* broken_invariant(const State& state);
-
-// Aborts with the words on stderr when one is broken.
-void check_invariants(const State& state);
 
 }  // namespace spotter::decide

@@ -1,6 +1,5 @@
 #include "agent/decide/step.hpp"
 
-#include "agent/decide/invariants.hpp"
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
@@ -25,7 +24,6 @@ void step(State& state, const Event& event, const Policy& policy, Effects& effec
     state.wake_at = kNever;
   }
   if (next) state.stage = *next;
-  check_invariants(state);
 }
 
 }  // namespace spotter::decide

@@ -11,7 +11,8 @@ namespace spotter::decide {
 
 // Moves `state` on by one event and leaves in `effects` what is to be done now, in order.
 // An answer to a question that is not awaited (late, of an earlier incarnation) changes nothing.
-// The caller sends Woke at state.wake_at (kNever: no need), and answers every effect once.
+// The caller sends Woke at state.wake_at (kNever: no need), answers every effect once, and asks
+// broken_invariant() (invariants.hpp) before it does anything.
 void step(State& state, const Event& event, const Policy& policy, Effects& effects);
 
 }  // namespace spotter::decide

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "agent/decide/invariants.hpp"
 #include "agent/decide/step.hpp"
 
 namespace {
@@ -79,6 +80,7 @@ void BM_WholeLife(benchmark::State& bench) {
       if (std::holds_alternative<Woke>(event.what)) event.at = state.wake_at;
       event.effect = event.what.index() >= first_answer ? state.awaited : EffectId{};
       step(state, event, policy, effects);
+      if (broken_invariant(state)) bench.SkipWithError("a broken invariant");
     }
     if (!std::holds_alternative<Released>(state.stage)) bench.SkipWithError("the story went wrong");
     benchmark::DoNotOptimize(state);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/decide/invariants.hpp"
+
 namespace spotter::decide {
 
 Story::Story() {
@@ -9,17 +11,22 @@ Story::Story() {
   policy.has_code = true;
 }
 
-void Story::sense(Happening what) { step(state, {now, {}, std::move(what)}, policy, effects); }
+void Story::take(Event event) {
+  step(state, event, policy, effects);
+  EXPECT_EQ(broken_invariant(state), nullptr) << "in " << stage();
+}
+
+void Story::sense(Happening what) { take({now, {}, std::move(what)}); }
 
 void Story::answer(Happening what) {
   ASSERT_TRUE(state.awaited) << "nothing is awaited in " << stage();
-  step(state, {now, state.awaited, std::move(what)}, policy, effects);
+  take({now, state.awaited, std::move(what)});
 }
 
 void Story::wake() {
   ASSERT_NE(state.wake_at, kNever) << "no wake-up is wanted in " << stage();
   now = std::max(now, state.wake_at);
-  step(state, {now, {}, Woke{}}, policy, effects);
+  take({now, {}, Woke{}});
 }
 
 std::string Story::asked() const {

@@ -38,6 +38,9 @@ class Story {
     return nullptr;
   }
 
+  // Every step goes through here: the invariants hold after each.
+  void take(Event event);
+
   // --- chapters ---
   void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
   void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});

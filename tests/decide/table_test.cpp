@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "agent/decide/invariants.hpp"
 #include "tests/decide/story.hpp"
 
 namespace spotter::decide {
@@ -69,6 +70,7 @@ std::string row(const Stage& stage, const Happening& what) {
   const Policy policy;
   const EffectId effect = is_answer(what) ? state.awaited : EffectId{};
   step(state, {Time(Duration(1000)), effect, what}, policy, effects);
+  EXPECT_EQ(broken_invariant(state), nullptr) << name(stage) << " + " << name(what);
   std::string text;
   for (const Effect& done : effects) text += " " + std::string(name(done.what));
   const bool moved = state.stage.index() != stage.index();
