@@ -69,6 +69,18 @@ asio::awaitable<void> Notices::look_for_hints() {
   }
 }
 
+// Days ahead, and for a person: a spot instance with a planned retirement is better replaced early.
+asio::awaitable<void> Notices::look_for_maintenance() {
+  auto asking = imds_.maintenance();
+  const auto events = co_await std::move(asking);
+  if (!events || !*events) co_return;
+  for (const wire::MaintenanceEvent& event : **events) {
+    if (event.state != "active" || !maintenance_said_.insert(event.id).second) continue;
+    spdlog::warn("AWS plans maintenance of this instance: {} ({}){}", event.code, event.description,
+                 event.not_before ? ", not before " + wire::to_rfc3339(*event.not_before) : "");
+  }
+}
+
 asio::awaitable<void> Notices::watch() {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   auto next = std::chrono::steady_clock::now();
@@ -78,6 +90,10 @@ asio::awaitable<void> Notices::watch() {
     if (round % settings_.others_each == 0) {
       auto hints = look_for_hints();
       co_await std::move(hints);
+    }
+    if (round % settings_.maintenance_each == 0) {
+      auto maintenance = look_for_maintenance();
+      co_await std::move(maintenance);
     }
     // By the clock, not after a pause: a slow answer must not make the next look later.
     const auto now = std::chrono::steady_clock::now();

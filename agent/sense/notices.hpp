@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "agent/decide/event.hpp"
@@ -15,7 +16,8 @@ struct WatchSettings {
   // AWS recommends every 5 s; a second costs nothing and gains up to 4 s of 120.
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
   Duration every = std::chrono::seconds(1);
-  int others_each = 10;  // rebalance, lifecycle state: a hint, and minutes ahead
+  int others_each = 10;        // rebalance, lifecycle state: a hint, and minutes ahead
+  int maintenance_each = 600;  // planned days ahead
 };
 
 class Notices {
@@ -30,6 +32,7 @@ class Notices {
  private:
   asio::awaitable<void> look_for_action();
   asio::awaitable<void> look_for_hints();
+  asio::awaitable<void> look_for_maintenance();
   void say_once(const std::string& problem);
 
   ImdsClient& imds_;
@@ -37,6 +40,7 @@ class Notices {
   std::function<Time()> now_;
   std::function<void(decide::Happening)> deliver_;
   std::optional<wire::WallTime> announced_;  // the notice that was delivered, by its own time
+  std::set<std::string> maintenance_said_;
   bool leaving_group_ = false;
   bool rebalance_said_ = false;
   std::string problem_;  // said in the journal, until it changes
