@@ -1,6 +1,6 @@
 // The EC2 Query layer: one function an operation, parameters -> typed core -> the XML inside the
 // response. Element names: the EC2 API reference, checked against botocore's service model
-// (shapes_test.py).
+// (tests/shapes).
 #pragma once
 
 #include "tests/world/query.hpp"
