@@ -1,0 +1,139 @@
+// The volume is in another zone: the copy, the commit, and what is left over.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+// The volume is in zone a, we are in zone b: up to a copy in hand that was verified.
+void prove_copy(Story& story) {
+  story.boot("us-west-2b");
+  story.survey({the_volume()});
+  EXPECT_EQ(story.asked(), "create-snapshot");
+  story.answer(SnapshotStarted{"snap-1"});
+  story.survey({the_volume()}, {the_snapshot(SnapshotState::Pending)});
+  EXPECT_EQ(story.stage(), "waiting");
+  story.survey({the_volume()}, {the_snapshot(SnapshotState::Completed)});
+  EXPECT_EQ(story.asked(), "create-volume");
+  story.answer(VolumeCreated{kCopy});
+  story.survey({the_volume(), the_copy(Role::Candidate)});
+  ASSERT_TRUE(story.did<AttachVolume>());
+  EXPECT_EQ(story.did<AttachVolume>()->volume, kCopy);
+  story.answer(CallAccepted{});
+  story.survey({the_volume(), held(the_copy(Role::Candidate), kMe)});
+  EXPECT_EQ(story.asked(), "find-device");
+}
+
+TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndTheBoundHasPassed) {
+  Story story;
+  prove_copy(story);
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  DiskInspected disk;
+  disk.matches = true;
+  story.answer(disk);
+  ASSERT_TRUE(story.did<Mount>());
+  EXPECT_TRUE(story.did<Mount>()->read_only) << "nothing writes to a copy before the commit";
+  story.answer(Mounted{});
+  Ledger ledger;
+  ledger.newest_step = 250;
+  story.answer(LedgerRead{ledger});
+  story.answer(CheckpointsVerified{250, 0});
+  story.answer(StorageSurveyed{{{the_volume(), held(the_copy(Role::Candidate), kMe)}, {}}});
+  EXPECT_EQ(story.asked(), "mark-verified");
+  story.answer(CallAccepted{});
+  const Time attested = story.now;
+  const SeenVolume copy = held(the_copy(Role::Verified), kMe);
+  story.answer(StorageSurveyed{{{the_volume(), copy}, {}}});
+  EXPECT_EQ(story.stage(), "waiting");
+  story.survey({the_volume(), copy});
+  ASSERT_TRUE(story.did<DeleteVolume>());
+  EXPECT_EQ(story.did<DeleteVolume>()->volume, kVolume);
+  EXPECT_GE(story.now - attested, story.policy.consistency_bound);
+  story.answer(CallAccepted{});
+  const Time committed = story.now;
+  while (story.asked() != "promote-volume") {
+    ASSERT_FALSE(story.did<Mount>());
+    if (story.stage() == "waiting") story.wake();
+    story.answer(StorageSurveyed{{{copy}, {the_snapshot(SnapshotState::Completed)}}});
+  }
+  EXPECT_GE(story.now - committed, 2 * story.policy.consistency_bound);
+  story.answer(CallAccepted{});
+  SeenVolume crowned = copy;
+  crowned.role = Role::State;
+  crowned.discoverable = true;
+  story.survey({crowned});
+  EXPECT_EQ(story.asked(), "claim-volume");
+}
+
+TEST(Migration, ACopyWithoutTheNewestCheckpointNeverReplacesItsParent) {
+  Story story;
+  prove_copy(story);
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  DiskInspected disk;
+  disk.matches = true;
+  story.answer(disk);
+  story.answer(Mounted{});
+  Ledger ledger;
+  ledger.newest_step = 250;
+  story.answer(LedgerRead{ledger});
+  story.answer(CheckpointsVerified{200, 1});
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::CopyDamaged);
+}
+
+TEST(Migration, AnOriginalInUseAgainMakesTheCopyStaleAndItIsDropped) {
+  Story story;
+  prove_copy(story);
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  DiskInspected disk;
+  disk.matches = true;
+  story.answer(disk);
+  story.answer(Mounted{});
+  story.answer(LedgerRead{});
+  story.answer(CheckpointsVerified{});
+  const SeenVolume copy = held(the_copy(Role::Candidate), kMe);
+  story.answer(StorageSurveyed{{{held(the_volume(), "i-other"), copy}, {}}});
+  EXPECT_EQ(story.asked(), "unmount");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.asked(), "detach-volume");
+  EXPECT_EQ(story.did<DetachVolume>()->volume, kCopy);
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "survey-storage");
+}
+
+TEST(Migration, ACommitLostToAnotherInstanceGoesToTheLowestId) {
+  Story story;
+  story.boot("us-west-2b");
+  SeenVolume winner = held(the_copy(Role::Verified), "i-other");
+  winner.id = "vol-0";
+  const SeenVolume mine = held(the_copy(Role::Verified), kMe);
+  while (!story.did<Unmount>()) story.survey({winner, mine});
+  story.answer(Unmounted{});
+  ASSERT_TRUE(story.did<DetachVolume>());
+  EXPECT_EQ(story.did<DetachVolume>()->volume, kCopy);
+}
+
+TEST(Migration, AVerifiedCopyWhoseHolderDiedIsCrownedFromAnyZone) {
+  Story story;
+  story.boot("us-west-2a");
+  const SeenVolume orphan = held(the_copy(Role::Verified), "i-dead", HolderState::Gone);
+  while (!story.did<PromoteVolume>()) story.survey({orphan});
+  EXPECT_EQ(story.did<PromoteVolume>()->volume, kCopy);
+}
+
+TEST(Migration, TheSnapshotGoesAfterTheFirstDurableCheckpoint) {
+  Story story;
+  story.train();
+  EXPECT_EQ(story.asked(), "");
+  story.sense(CheckpointMade{10});
+  story.wake();
+  EXPECT_NE(story.asked().find("survey-storage"), std::string::npos);
+  SeenVolume mine = held(the_volume(), kMe);
+  story.answer(StorageSurveyed{{{mine}, {the_snapshot(SnapshotState::Completed)}}});
+  EXPECT_EQ(story.asked(), "delete-snapshot");
+  EXPECT_EQ(story.stage(), "training");
+}
+
+}  // namespace
+}  // namespace spotter::decide

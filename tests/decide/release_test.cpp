@@ -1,0 +1,112 @@
+// Letting go of the volume in time: on a notice, and when the agent is told to stop.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+TEST(Release, DetachesOnlyAfterTheCheckpointIsDurable) {
+  Story story;
+  story.train();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(118)});
+  EXPECT_EQ(story.asked(), "stop-trainer");
+  story.sense(CheckpointMade{250});
+  EXPECT_EQ(story.asked(), "");
+  story.sense(TrainerEnded{false, true});
+  EXPECT_EQ(story.asked(), "write-ledger");
+  EXPECT_EQ(story.did<WriteLedger>()->ledger.newest_step, 250);
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "unmount");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.asked(), "detach-volume");
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "released");
+}
+
+TEST(Release, KillsADeafTrainerInTimeToUnmountAndDetach) {
+  Story story;
+  story.train();
+  const Time deadline = story.now + seconds(60);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  story.wake();
+  EXPECT_EQ(story.asked(), "kill-trainer");
+  EXPECT_LE(story.now, deadline - story.policy.release_reserve);
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(EffectFailed{Failure::Busy});
+  EXPECT_EQ(story.stage(), "unmounting") << "a busy mount is tried again, never detached";
+  story.wake();
+  EXPECT_EQ(story.asked(), "unmount");
+}
+
+TEST(Release, ANoticeOfFiveSecondsStillLeavesTimeToDetach) {
+  Story story;
+  story.train();
+  const Time deadline = story.now + seconds(5);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  story.wake();
+  EXPECT_EQ(story.asked(), "kill-trainer");
+  EXPECT_LT(story.now, deadline - seconds(1));
+}
+
+TEST(Release, ANoticeDuringAMountGivesItUpAndUnmountsWhatMayBeMounted) {
+  Story story;
+  story.boot();
+  story.survey({the_volume()});
+  story.answer(CallAccepted{});
+  story.survey({held(the_volume(), kMe)});
+  story.answer(CallAccepted{});
+  SeenVolume claimed = held(the_volume(), kMe);
+  claimed.generation = 1;
+  story.survey({claimed});
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  DiskInspected disk;
+  disk.matches = true;
+  story.answer(disk);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  EXPECT_EQ(story.asked(), "abandon");
+  story.answer(EffectFailed{Failure::Abandoned});
+  EXPECT_EQ(story.asked(), "unmount");
+}
+
+TEST(Release, AfterANoticeNothingLongIsBegun) {
+  Story story;
+  story.boot();
+  story.sense(NoticeSeen{InterruptionAction::Stop, story.now + seconds(100)});
+  story.survey({the_volume("us-west-2b")});
+  EXPECT_EQ(story.stage(), "released");
+  EXPECT_EQ(story.asked(), "");
+}
+
+TEST(Release, AWithdrawnNoticeAndASparedInstanceTakeUpWorkAgain) {
+  for (const bool withdrawn : {true, false}) {
+    Story story;
+    story.train();
+    story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+    story.sense(TrainerEnded{false, true});
+    story.answer(LedgerWritten{});
+    story.answer(Unmounted{});
+    story.answer(CallAccepted{});
+    ASSERT_EQ(story.stage(), "released");
+    if (withdrawn) story.sense(NoticeWithdrawn{});
+    if (!withdrawn) story.wake();
+    EXPECT_EQ(story.asked(), "survey-storage");
+  }
+}
+
+TEST(Stop, ASIGINTLetsGoOfEverythingAndLeaves) {
+  Story story;
+  story.train();
+  story.sense(StopRequested{story.now + seconds(100)});
+  EXPECT_EQ(story.asked(), "stop-trainer");
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "exit");
+  EXPECT_EQ(story.stage(), "leaving");
+}
+
+}  // namespace
+}  // namespace spotter::decide

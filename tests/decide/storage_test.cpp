@@ -1,0 +1,144 @@
+// Finding, claiming and mounting the job's volume; what cannot be taken is left alone.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+TEST(Storage, AttachesTheTaggedVolumeClaimsItAndOnlyThenLooksAtTheDisk) {
+  Story story;
+  story.boot();
+  EXPECT_EQ(story.asked(), "survey-storage");
+  story.survey({the_volume()});
+  ASSERT_TRUE(story.did<AttachVolume>());
+  EXPECT_EQ(story.did<AttachVolume>()->volume, kVolume);
+  story.answer(CallAccepted{});
+  story.survey({held(the_volume(), kMe)});
+  ASSERT_TRUE(story.did<ClaimVolume>());
+  EXPECT_EQ(story.did<ClaimVolume>()->generation, 1U);
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "survey-storage") << "the claim is read back";
+  story.survey({held(the_volume(), kMe)});
+  EXPECT_EQ(story.stage(), "waiting") << "not visible yet: nothing is mounted";
+  SeenVolume claimed = held(the_volume(), kMe);
+  claimed.generation = 1;
+  story.survey({claimed});
+  EXPECT_EQ(story.asked(), "find-device");
+}
+
+TEST(Storage, WaitsForAVolumeInOtherHandsAndNeverForcesIt) {
+  Story story;
+  story.boot();
+  story.survey({held(the_volume(), "i-other")});
+  EXPECT_EQ(story.stage(), "waiting");
+  EXPECT_EQ(story.asked(), "");
+  story.survey({held(the_volume(), "i-other", HolderState::Gone)});
+  EXPECT_EQ(story.asked(), "") << "EC2 lets go of a terminated holder's volume by itself";
+  story.survey({held(the_volume(), "i-other", HolderState::Stopped)});
+  EXPECT_EQ(story.asked(), "detach-volume") << "a stopped one keeps it for ever";
+}
+
+TEST(Storage, TwoVolumesWithTheTagBlockAndNothingIsTouched) {
+  Story story;
+  story.boot();
+  SeenVolume second = the_volume();
+  second.id = "vol-9";
+  story.survey({the_volume(), second});
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TwoVolumes);
+  EXPECT_EQ(story.asked(), "");
+  story.wake();
+  EXPECT_EQ(story.asked(), "survey-storage");
+}
+
+TEST(Storage, ACandidateIsNotASecondVolume) {
+  Story story;
+  story.boot();
+  story.survey({the_volume(), the_copy(Role::Candidate)});
+  EXPECT_EQ(story.asked(), "attach-volume");
+}
+
+TEST(Storage, ABlankDiskIsFormattedOnlyWhenItIsMarkedAsOursAndMadeFromNothing) {
+  for (const bool marked : {false, true}) {
+    for (const bool from_snapshot : {false, true}) {
+      Story story;
+      story.boot();
+      SeenVolume volume = the_volume();
+      volume.ours_to_format = marked;
+      if (from_snapshot) volume.from = "snap-of-somebody";
+      story.survey({volume});
+      story.answer(CallAccepted{});
+      story.survey({held(volume, kMe)});
+      story.answer(CallAccepted{});
+      volume.generation = 1;
+      story.survey({held(volume, kMe)});
+      story.answer(DeviceFound{"/dev/nvme1n1"});
+      DiskInspected blank;
+      blank.blank = true;
+      story.answer(blank);
+      if (marked && !from_snapshot) {
+        EXPECT_EQ(story.asked(), "make-filesystem");
+      } else {
+        EXPECT_EQ(story.stage(), "blocked");
+        EXPECT_EQ(story.asked(), "");
+      }
+    }
+  }
+}
+
+TEST(Storage, AForeignFileSystemBlocks) {
+  Story story;
+  story.boot();
+  story.survey({the_volume()});
+  story.answer(CallAccepted{});
+  story.survey({held(the_volume(), kMe)});
+  story.answer(CallAccepted{});
+  SeenVolume claimed = held(the_volume(), kMe);
+  claimed.generation = 1;
+  story.survey({claimed});
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  DiskInspected foreign;
+  foreign.found = "LVM2_member";
+  story.answer(foreign);
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).detail.view(), "LVM2_member");
+}
+
+TEST(Storage, ALostAnswerIsSettledByALookAfterTheConsistencyBound) {
+  Story story;
+  story.boot();
+  story.survey({the_volume()});
+  const Time asked_at = story.now;
+  story.answer(EffectFailed{Failure::Unavailable, true});
+  EXPECT_EQ(story.stage(), "waiting");
+  EXPECT_GE(story.state.wake_at - asked_at, story.policy.consistency_bound);
+  story.survey({held(the_volume(), kMe)});
+  EXPECT_EQ(story.asked(), "claim-volume") << "it was attached all the same";
+}
+
+TEST(Answers, OfAQuestionThatIsNotAwaitedChangeNothing) {
+  Story story;
+  story.boot();
+  const EffectId old = story.state.awaited;
+  story.survey({the_volume()});
+  step(story.state, {story.now, old, StorageSurveyed{}}, story.policy, story.effects);
+  EXPECT_EQ(story.stage(), "attaching");
+  step(story.state, {story.now, {7, 3}, CallAccepted{}}, story.policy, story.effects);
+  EXPECT_EQ(story.stage(), "attaching") << "an answer to an earlier incarnation";
+}
+
+TEST(Blocked, TooLongEndsTheCostNotTheFleet) {
+  Story story;
+  story.policy.then = FailurePolicy::Cancel;
+  story.boot();
+  story.survey({});
+  while (story.stage() == "blocked") {
+    story.wake();
+    if (story.asked() == "survey-storage") story.survey({});
+  }
+  EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
+}
+
+}  // namespace
+}  // namespace spotter::decide

@@ -1,0 +1,152 @@
+// The trainer: started, failing, finished, and found again by a restarted agent.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+TEST(Training, CountsTheAttemptBeforeItBegins) {
+  Story story;
+  story.train();
+  EXPECT_EQ(story.stage(), "training");
+  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 1U);
+  story.sense(CheckpointMade{100});
+  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 0U);
+  ASSERT_TRUE(story.did<WriteLedger>());
+  EXPECT_EQ(story.did<WriteLedger>()->ledger.newest_step, 100);
+}
+
+TEST(Training, ACrashIsTriedAgainThenScalesToZeroButNeverCancels) {
+  Story story;
+  story.train();
+  for (int attempt = 2; attempt <= 3; ++attempt) {
+    story.sense(TrainerEnded{});
+    EXPECT_EQ(story.stage(), "waiting");
+    story.wake();
+    EXPECT_EQ(story.asked(), "write-ledger");
+    story.answer(LedgerWritten{});
+    story.answer(TrainerStarted{});
+  }
+  story.sense(TrainerEnded{});
+  EXPECT_EQ(story.stage(), "closing-account");
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "gave-up");
+}
+
+TEST(Training, ASpentBudgetStopsTheTrainerWithACheckpoint) {
+  Story story;
+  story.policy.dollars_limit = 2;
+  story.train();
+  story.pass(hours(3));
+  story.sense(Woke{});
+  EXPECT_NE(story.asked().find("stop-trainer"), std::string::npos);
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
+  EXPECT_EQ(story.state.facts.surrender, Surrender::DollarsSpent);
+}
+
+TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  EXPECT_EQ(story.asked(), "write-ledger");
+  EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "mark-done");
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "unmount");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.asked(), "detach-volume");
+  story.answer(CallAccepted{});
+  SeenVolume done = the_volume();
+  done.done = true;
+  story.answer(StorageSurveyed{{{done}, {the_snapshot(SnapshotState::Completed)}}});
+  EXPECT_EQ(story.asked(), "delete-snapshot");
+  story.answer(CallAccepted{});
+  story.answer(StorageSurveyed{{{done}, {}}});
+  ASSERT_TRUE(story.did<CancelFleet>());
+  EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "sfr-1");
+  story.answer(EffectFailed{Failure::Unavailable});
+  story.wake();
+  EXPECT_EQ(story.asked(), "cancel-fleet") << "until it succeeds";
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "finished");
+}
+
+TEST(Finish, ATrainerThatFinishesInTheVerySecondOfTheNoticeIsDone) {
+  Story story;
+  story.train();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.sense(TrainerEnded{true, false});
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "mark-done");
+}
+
+TEST(Finish, AnInstanceThatFindsTheJobDoneCancelsAndMovesNoVolume) {
+  Story story;
+  story.boot("us-west-2b");
+  SeenVolume done = the_volume("us-west-2a");
+  done.done = true;
+  story.survey({done});
+  EXPECT_EQ(story.asked(), "survey-storage");
+  story.answer(StorageSurveyed{{{done}, {}}});
+  EXPECT_EQ(story.asked(), "cancel-fleet");
+}
+
+TEST(Crash, ARestartedAgentAdoptsTheRunningTrainer) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{});
+  EXPECT_EQ(story.asked(), "read-ledger");
+  story.answer(LedgerRead{});
+  EXPECT_EQ(story.stage(), "training");
+}
+
+TEST(Crash, ARestartedAgentFindsThatTheTrainerFinishedMeanwhile) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Ended;
+  seen.ended.success = true;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{});
+  story.survey({held(the_volume(), kMe)});
+  story.answer(CallAccepted{});
+  SeenVolume claimed = held(the_volume(), kMe);
+  claimed.generation = 1;
+  story.survey({claimed});
+  story.mount_and_read();
+  EXPECT_EQ(story.asked(), "write-ledger");
+  EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
+}
+
+TEST(Crash, AnAdoptedTrainerThatFailsAtOnceIsNotForgotten) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.sense(TrainerEnded{});
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{});
+  EXPECT_EQ(story.asked(), "survey-storage");
+}
+
+}  // namespace
+}  // namespace spotter::decide
