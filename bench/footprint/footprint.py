@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Memory and CPU of an idle agent that polls the metadata service each second, after TLS calls to EC2.
+"""Memory and CPU of an idle agent: it polls the metadata service, and has called EC2 over TLS.
 
 The agent is started outside of any instance: its identity is one that the emulator adds without a
 process, EC2 answers over TLS with a certificate made here, and there is no volume, so that it stays
@@ -55,8 +55,9 @@ def measure(place, binaries, seconds):
     try:
         log = open(place / "emulator.log", "wb")
         processes.append(subprocess.Popen(
-            [binaries / "spotter-emulator", "serve", "--directory", place / "world", "--mode", "user",
-             "--api", f"127.0.0.1:{api}", "--metadata", f"127.0.0.1:{free_port()}",
+            [binaries / "spotter-emulator", "serve", "--directory", place / "world",
+             "--mode", "user", "--api", f"127.0.0.1:{api}",
+             "--metadata", f"127.0.0.1:{free_port()}",
              "--tls-certificate", place / "cert.pem", "--tls-key", place / "key.pem"],
             stdout=log, stderr=log))
         wait("the emulator", lambda: (place / "world/emulator.json").exists(), 20)

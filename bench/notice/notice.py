@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""From a notice in the metadata service to the signal at the trainer, and to the durable checkpoint.
+"""From a notice in the metadata service to the signal at the trainer and the durable checkpoint.
 
 Rounds of one instance: interrupt it (120 s), let it release its volume, withdraw the notice, let it
 train again. The agent polls once a second, so the signal comes after a part of a second that chance
@@ -93,7 +93,8 @@ def main():
                                  on_failure={"attempts_without_progress": 1000})
         volume_tags = jobs.volume_tags(jobs.TAG, "bench")
         world.ec2.create_volume("us-west-2a", volume_tags)
-        template = world.ec2.create_template("bench", jobs.user_data(world.bin, jobs.yaml(document)))
+        user_data = jobs.user_data(world.bin, jobs.yaml(document))
+        template = world.ec2.create_template("bench", user_data)
         world.ec2.request_spot_fleet(template, ["us-west-2a"])
         instance = wait("an instance", lambda: next(
             (one.text("instanceId") for one in world.ec2.instances()), None), 30)

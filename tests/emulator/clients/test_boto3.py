@@ -229,7 +229,8 @@ class Fleets(Boto3Test):
 
 class Faults(Boto3Test):
     def test_a_throttled_action_says_so_until_the_fault_is_cleared(self):
-        self.assertEqual(self.served.command("fault", "throttle", "DescribeVolumes", "1h").returncode, 0)
+        throttled = self.served.command("fault", "throttle", "DescribeVolumes", "1h")
+        self.assertEqual(throttled.returncode, 0)
         self.assertEqual(self.code(self.ec2.describe_volumes), "RequestLimitExceeded")
         self.assertEqual(self.served.command("fault", "clear").returncode, 0)
         self.assertIn("Volumes", self.ec2.describe_volumes())
