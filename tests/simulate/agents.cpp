@@ -1,0 +1,144 @@
+// Agents as processes: they start, are killed, are told things, and ask for things.
+#include "agent/decide/describe.hpp"
+#include "agent/decide/invariants.hpp"
+#include "tests/simulate/simulation.hpp"
+
+namespace spotter::simulate {
+
+using decide::EffectFailed;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Host* Simulation::agent_of(const InstanceId& id, std::uint64_t run) {
+  Host& host = hosts_[id];
+  return host.alive && host.agent.alive && host.agent.run == run ? &host : nullptr;
+}
+
+void Simulation::start_agent(const InstanceId& id) {
+  Host& host = hosts_[id];
+  const std::uint64_t run = ++numbers_;
+  host.agent = Agent{};
+  host.agent.alive = true;
+  host.agent.run = run;
+  host.agent.state.incarnation = static_cast<std::uint32_t>(random_.below(1'000'000)) + 1;
+  say(id.str(), "agent starts");
+  take(host, {now_, {}, decide::Started{}});
+  look_at_metadata(host, milliseconds(100));
+}
+
+void Simulation::kill_agent(Host& host) {
+  if (!host.agent.alive) return;
+  say(host.id.str(), "agent is killed");
+  // Its child may have got as far as doing the work.
+  if (host.agent.working && chance(0.5)) (void)work(host, host.agent.working->what);
+  host.agent.alive = false;
+  host.agent.working.reset();
+  host.agent.waiting.clear();
+}
+
+// Stands for the look each second: nothing else would change what it finds.
+void Simulation::look_at_metadata(Host& host, Duration delay) {
+  at(delay, [this, id = host.id, run = host.agent.run] {
+    Host* its = agent_of(id, run);
+    if (!its) return;
+    const world::Instance* instance = world_.cloud().instances.find(id);
+    const auto& notice = instance->notice;
+    auto& announced = its->agent.announced;
+    if (!notice) {
+      if (announced) sense(*its, decide::NoticeWithdrawn{});
+      announced.reset();
+    } else if (announced != notice->number) {
+      announced = notice->number;
+      if (notice->deadline > now_)
+        sense(*its, decide::NoticeSeen{notice->action, notice->deadline});
+    }
+  });
+}
+
+void Simulation::sense(Host& host, decide::Happening what) {
+  if (host.alive && host.agent.alive) take(host, {now_, {}, std::move(what)});
+}
+
+void Simulation::take(Host& host, const decide::Event& event) {
+  decide::State& state = host.agent.state;
+  const Time woken = state.wake_at;
+  if (record_ && !std::holds_alternative<decide::TrainerProgressed>(event.what)) {
+    std::string line = "[" + std::string(name(state.stage)) + "] " + std::string(name(event.what));
+    if (const auto* failed = std::get_if<EffectFailed>(&event.what)) {
+      line += " (" + failed->detail.str() + (failed->unsettled ? ", unsettled)" : ")");
+    }
+    if (event.effect && event.effect != state.awaited) line += " (ignored)";
+    say(host.id.str(), line);
+  }
+  decide::Effects effects;
+  decide::step(state, event, policy_, effects);
+  ++verdict_.steps;
+  if (const char* words = decide::broken_invariant(state)) return broken(words);
+  if (record_ && !std::holds_alternative<decide::TrainerProgressed>(event.what)) {
+    std::string line = "  -> " + std::string(name(state.stage));
+    if (const auto* waiting = std::get_if<decide::Waiting>(&state.stage)) {
+      line += ": " + std::string(words(waiting->why));
+    }
+    if (const auto* blocked = std::get_if<decide::Blocked>(&state.stage)) {
+      line += ": " + std::string(words(blocked->why)) + " " + blocked->detail.str();
+    }
+    for (const decide::Effect& effect : effects) line += "; " + std::string(name(effect.what));
+    say(host.id.str(), line);
+  }
+  for (const decide::Effect& effect : effects) perform(host, effect);
+  if (state.wake_at == decide::kNever || state.wake_at == woken) return;
+  agenda_.emplace(std::max(now_, state.wake_at),
+                  [this, id = host.id, run = host.agent.run, when = state.wake_at] {
+                    Host* its = agent_of(id, run);
+                    if (its && its->agent.state.wake_at == when) sense(*its, decide::Woke{});
+                  });
+}
+
+void Simulation::answer_later(Host& host, decide::EffectId id, Duration later,
+                              decide::Happening what) {
+  at(later, [this, instance = host.id, run = host.agent.run, id, what = std::move(what)] {
+    if (Host* its = agent_of(instance, run)) take(*its, {now_, id, what});
+  });
+}
+
+void Simulation::perform(Host& host, const decide::Effect& effect) {
+  using namespace decide;
+  const Command& command = effect.what;
+  if (const auto* it = std::get_if<decide::Abandon>(&command)) return abandon(host, it->effect);
+  if (std::holds_alternative<Exit>(command)) {
+    host.agent.alive = false;
+    say(host.id.str(), "agent leaves");
+    return;
+  }
+  if (std::holds_alternative<StopTrainer>(command)) return stop_trainer(host);
+  if (std::holds_alternative<KillTrainer>(command)) {
+    if (host.trainer.life != Trainer::Life::Running) return;
+    at(milliseconds(100), [this, id = host.id, run = host.trainer.run] {
+      if (Host* its = trainer_of(id, run)) {
+        trainer_dies(*its);
+        end_trainer(*its, false, false);
+      }
+    });
+    return;
+  }
+  if (std::holds_alternative<ReadIdentity>(command)) {
+    if (now_ < calm_ && chance(menu_.look_fails)) {
+      return answer_later(host, effect.id, seconds(3), EffectFailed{});
+    }
+    return answer_later(host, effect.id, milliseconds(20),
+                        IdentityRead{host.id, host.type, host.zone, "us-west-2"});
+  }
+  if (std::holds_alternative<SurveyStorage>(command)) return survey(host, effect);
+  const bool local =
+      std::holds_alternative<LookAtHost>(command) || std::holds_alternative<FindDevice>(command) ||
+      std::holds_alternative<InspectDisk>(command) ||
+      std::holds_alternative<MakeFilesystem>(command) || std::holds_alternative<Mount>(command) ||
+      std::holds_alternative<Unmount>(command) || std::holds_alternative<ReadLedger>(command) ||
+      std::holds_alternative<WriteLedger>(command) ||
+      std::holds_alternative<VerifyCheckpoints>(command) ||
+      std::holds_alternative<FetchCode>(command) || std::holds_alternative<StartTrainer>(command);
+  if (local) return do_locally(host, effect);
+  call(host, effect);
+}
+
+}  // namespace spotter::simulate

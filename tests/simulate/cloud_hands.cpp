@@ -1,0 +1,305 @@
+// EC2 as an agent meets it: calls that are late, lost, refused, or carried out though no answer
+// came. What each effect means at EC2 follows agent/act/cloud.cpp, fleet.cpp and survey.cpp.
+#include <algorithm>
+#include <memory>
+
+#include "agent/decide/describe.hpp"
+#include "tests/simulate/simulation.hpp"
+#include "tests/world/tagging.hpp"
+
+namespace spotter::simulate {
+
+using decide::CallAccepted;
+using decide::EffectFailed;
+using decide::Failure;
+using decide::Happening;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+EffectFailed failed(const world::ApiError& error) {
+  const auto is = [&](std::initializer_list<const char*> codes) {
+    return std::any_of(codes.begin(), codes.end(), [&](auto code) { return error.code == code; });
+  };
+  EffectFailed result;
+  result.detail = decide::Detail(error.code);
+  result.failure = Failure::Refused;
+  if (error.code.find("NotFound") != std::string::npos) result.failure = Failure::Missing;
+  if (is({"VolumeInUse", "IncorrectState", "IncorrectInstanceState", "InvalidVolume.ZoneMismatch",
+          "IdempotentParameterMismatch", "InvalidSnapshot.InUse"})) {
+    result.failure = Failure::Conflict;
+  }
+  if (is({"ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded"})) {
+    result.failure = Failure::Unavailable;
+  }
+  return result;
+}
+
+template <class T>
+Happening accepted(const world::Expected<T>& result) {
+  if (!result) return failed(result.error());
+  return CallAccepted{};
+}
+
+std::string value_of(const world::Tags& tags, const char* key) {
+  const auto found = tags.find(key);
+  return found == tags.end() ? std::string() : found->second;
+}
+
+EffectFailed lost(const char* detail, bool unsettled) {
+  EffectFailed result;
+  result.unsettled = unsettled;
+  result.detail = detail;
+  return result;
+}
+
+}  // namespace
+
+void Simulation::call(Host& host, const decide::Effect& effect) {
+  const Duration limit = effect.deadline - now_;
+  const bool fails = now_ < calm_ && chance(menu_.call_fails);
+  const std::uint64_t kind = fails ? random_.below(3) : 3;
+  if (kind == 0) {
+    return answer_later(host, effect.id, between(milliseconds(200), seconds(15)),
+                        lost("RequestLimitExceeded", false));
+  }
+  if (kind == 1) return answer_later(host, effect.id, limit, lost("timed out", true));
+  const bool answered = kind == 3;
+  const Duration there =
+      answered || chance(0.5) ? between(milliseconds(20), milliseconds(400)) : random_.up_to(limit);
+  at(there, [this, id = host.id, boot = host.boot, run = host.agent.run, effect, answered] {
+    const Host& now = hosts_[id];
+    if (!now.alive || now.boot != boot) return;  // it went down with the request
+    const Happening outcome = carry_out(id, effect.what);
+    const auto* refused = std::get_if<EffectFailed>(&outcome);
+    say(id.str(), "      EC2: " + std::string(name(effect.what)) +
+                      (refused ? " refused: " + refused->detail.str() : " carried out") +
+                      (answered ? "" : ", the answer is lost"));
+    Host* asker = agent_of(id, run);
+    if (!asker) return;
+    if (answered) {
+      answer_later(*asker, effect.id, between(milliseconds(20), milliseconds(400)), outcome);
+    } else {
+      answer_later(*asker, effect.id, effect.deadline - now_, lost("timed out", true));
+    }
+  });
+}
+
+Happening Simulation::tag(const std::string& id, const world::Tags& tags) {
+  // create_tags takes the whole cloud; World lends it only for reading.
+  return accepted(world::create_tags(const_cast<world::Cloud&>(world_.cloud()), {id}, tags));
+}
+
+Happening Simulation::carry_out(const InstanceId& caller, const decide::Command& command) {
+  using namespace decide;
+  if (const auto* it = std::get_if<ReadFleet>(&command)) return read_fleet(it->instance);
+  if (const auto* it = std::get_if<decide::AttachVolume>(&command)) {
+    const std::string device = std::string("/dev/sd") + static_cast<char>('f' + it->attempt % 11);
+    return accepted(world_.volumes(now_).attach({it->volume, it->instance, device}));
+  }
+  if (const auto* it = std::get_if<decide::DetachVolume>(&command)) {
+    return accepted(world_.volumes(now_).detach({it->volume, it->instance, {}, false}));
+  }
+  if (const auto* it = std::get_if<ClaimVolume>(&command)) {
+    return tag(it->volume.str(), {{"spotter:job", kJob},
+                                  {"spotter:role", "state"},
+                                  {"spotter:generation", std::to_string(it->generation)}});
+  }
+  if (const auto* it = std::get_if<MarkVerified>(&command)) {
+    return tag(it->volume.str(), {{"spotter:role", "verified"}});
+  }
+  if (const auto* it = std::get_if<PromoteVolume>(&command)) {
+    return tag(it->volume.str(), {{kDiscoveryKey, kDiscoveryValue}, {"spotter:role", "state"}});
+  }
+  if (const auto* it = std::get_if<MarkDone>(&command)) {
+    return tag(it->volume.str(), {{"spotter:done", "true"}});
+  }
+  if (const auto* it = std::get_if<decide::CreateSnapshot>(&command)) {
+    const auto made =
+        world_.snapshots(now_).create({it->volume,
+                                       "",
+                                       {{"spotter:job", kJob},
+                                        {"spotter:role", "snapshot"},
+                                        {"spotter:parent", it->volume.str()},
+                                        {"spotter:generation", std::to_string(it->generation)}}});
+    return made ? Happening(SnapshotStarted{made->id}) : failed(made.error());
+  }
+  if (const auto* it = std::get_if<decide::CreateVolume>(&command)) return create_volume(*it);
+  if (const auto* it = std::get_if<DeleteVolume>(&command)) {
+    return accepted(world_.volumes(now_).remove(it->volume));
+  }
+  if (const auto* it = std::get_if<DeleteSnapshot>(&command)) {
+    return accepted(world_.snapshots(now_).remove(it->snapshot));
+  }
+  if (const auto* it = std::get_if<ScaleFleetToZero>(&command)) {
+    return accepted(world_.fleets(now_).modify({it->fleet.id, 0, {}}, it->fleet.kind));
+  }
+  if (const auto* it = std::get_if<CancelFleet>(&command)) return cancel_fleet(caller, it->fleet);
+  return CallAccepted{};
+}
+
+Happening Simulation::create_volume(const decide::CreateVolume& command) {
+  world::CreateVolume request;
+  request.zone = command.zone;
+  request.snapshot = command.snapshot;
+  if (const world::Volume* parent = world_.volumes(now_).seen(command.parent)) {
+    request.type = parent->type;
+    request.gibibytes = parent->gibibytes;
+    const std::string format = value_of(parent->tags, "spotter:format");
+    if (!format.empty()) request.tags["spotter:format"] = format;
+  }
+  request.tags["spotter:job"] = kJob;
+  request.tags["spotter:role"] = "candidate";
+  request.tags["spotter:parent"] = command.parent.str();
+  request.tags["spotter:generation"] = std::to_string(command.generation);
+  request.client_token = "spotter-" + command.snapshot.str() + "-" + command.zone.str() + "-" +
+                         std::to_string(command.attempt);
+  const auto made = world_.volumes(now_).create(request);
+  return made ? Happening(decide::VolumeCreated{made->id}) : failed(made.error());
+}
+
+Happening Simulation::cancel_fleet(const InstanceId& caller, const Fleet& fleet) {
+  judge_cancel(caller);
+  for (const auto& result : world_.fleets(now_).cancel({fleet.id}, fleet.kind, true)) {
+    if (!result.error) continue;
+    const std::string& code = result.error->code;
+    if (code.find("DoesNotExist") != std::string::npos || code.find("NotIn") != std::string::npos) {
+      continue;
+    }
+    return lost("unexpectedError", false);
+  }
+  return CallAccepted{};
+}
+
+Happening Simulation::read_fleet(const InstanceId& instance) {
+  const world::Instance* seen = world_.instances(now_).seen(instance);
+  if (!seen) return failed({"InvalidInstanceID.NotFound", ""});
+  return decide::FleetRead{seen->fleet, 0.9};
+}
+
+namespace {
+
+decide::SeenVolume seen(const world::Volume& volume) {
+  using world::VolumeState;
+  decide::SeenVolume result;
+  result.id = volume.id;
+  result.zone = volume.zone;
+  switch (volume.state) {
+    case VolumeState::Creating:
+      result.state = decide::VolumeState::Creating;
+      break;
+    case VolumeState::Available:
+      result.state = decide::VolumeState::Available;
+      break;
+    case VolumeState::InUse:
+      result.state = decide::VolumeState::InUse;
+      break;
+    case VolumeState::Error:
+      result.state = decide::VolumeState::Error;
+      break;
+    default:
+      result.state = decide::VolumeState::Deleting;
+  }
+  const std::string owner = value_of(volume.tags, "spotter:job");
+  const std::string role = value_of(volume.tags, "spotter:role");
+  const std::string generation = value_of(volume.tags, "spotter:generation");
+  result.discoverable =
+      value_of(volume.tags, kDiscoveryKey) == kDiscoveryValue && (owner.empty() || owner == kJob);
+  if (role == "candidate") result.role = decide::Role::Candidate;
+  if (role == "verified") result.role = decide::Role::Verified;
+  result.parent = VolumeId(value_of(volume.tags, "spotter:parent"));
+  if (!generation.empty()) result.generation = static_cast<std::uint32_t>(std::stoul(generation));
+  result.ours_to_format = value_of(volume.tags, "spotter:format") == "blank";
+  result.done = value_of(volume.tags, "spotter:done") == "true";
+  if (volume.snapshot) result.from = *volume.snapshot;
+  if (!volume.attachment) return result;
+  result.holder = volume.attachment->instance;
+  result.attached_as = ShortText<31>(volume.attachment->device);
+  switch (volume.attachment->state) {
+    case world::AttachmentState::Attaching:
+      result.attachment = decide::AttachmentState::Attaching;
+      break;
+    case world::AttachmentState::Attached:
+      result.attachment = decide::AttachmentState::Attached;
+      break;
+    case world::AttachmentState::Detaching:
+      result.attachment = decide::AttachmentState::Detaching;
+      break;
+    default:
+      result.attachment = decide::AttachmentState::Busy;
+  }
+  return result;
+}
+
+decide::SeenSnapshot seen(const world::Snapshot& snapshot) {
+  using world::SnapshotState;
+  decide::SeenSnapshot result;
+  result.id = snapshot.id;
+  result.parent = VolumeId(value_of(snapshot.tags, "spotter:parent"));
+  result.generation =
+      static_cast<std::uint32_t>(std::stoul("0" + value_of(snapshot.tags, "spotter:generation")));
+  result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
+  switch (snapshot.state) {
+    case SnapshotState::Completed:
+      result.state = decide::SnapshotState::Completed;
+      break;
+    case SnapshotState::Error:
+      result.state = decide::SnapshotState::Failed;
+      break;
+    case SnapshotState::Recoverable:
+      result.state = decide::SnapshotState::Recoverable;
+      break;
+    default:
+      result.state = decide::SnapshotState::Pending;
+  }
+  return result;
+}
+
+}  // namespace
+
+// Four calls one after the other, as act/survey.cpp makes them: the picture is of no one instant.
+void Simulation::survey(Host& host, const decide::Effect& effect) {
+  if (now_ < calm_ && chance(menu_.call_fails / 2)) {
+    return answer_later(host, effect.id, between(seconds(1), effect.deadline - now_),
+                        lost("timed out", false));
+  }
+  const auto picture = std::make_shared<decide::Survey>();
+  const auto gap = [this] { return between(milliseconds(10), milliseconds(250)); };
+  Duration later = gap();
+  at(later, [this, picture] {
+    for (const world::Volume& it : world_.volumes(now_).list()) {
+      if (seen(it).discoverable) picture->volumes.push_back(seen(it));
+    }
+  });
+  at(later += gap(), [this, picture] {
+    for (const world::Volume& it : world_.volumes(now_).list()) {
+      const bool ours = value_of(it.tags, "spotter:job") == kJob;
+      const bool known = std::any_of(picture->volumes.begin(), picture->volumes.end(),
+                                     [&](const auto& other) { return other.id == it.id; });
+      if (ours && !known) picture->volumes.push_back(seen(it));
+    }
+  });
+  at(later += gap(), [this, picture] {
+    for (const world::Snapshot& it : world_.snapshots(now_).list()) {
+      if (value_of(it.tags, "spotter:job") == kJob) picture->snapshots.push_back(seen(it));
+    }
+  });
+  at(later += gap(), [this, picture, id = host.id, run = host.agent.run, asked = effect.id] {
+    for (decide::SeenVolume& volume : picture->volumes) {
+      if (!volume.holder) continue;
+      const world::Instance* its = world_.instances(now_).seen(volume.holder);
+      volume.holder_state = decide::HolderState::Alive;
+      if (!its || its->state == world::InstanceState::Terminated) {
+        volume.holder_state = decide::HolderState::Gone;
+      } else if (its->state == world::InstanceState::Stopped) {
+        volume.holder_state = decide::HolderState::Stopped;
+      }
+    }
+    if (Host* asker = agent_of(id, run)) {
+      take(*asker, {now_, asked, decide::StorageSurveyed{std::move(*picture)}});
+    }
+  });
+}
+
+}  // namespace spotter::simulate

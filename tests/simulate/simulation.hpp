@@ -1,0 +1,123 @@
+// One whole job of one seed: instances boot, agents decide, trainers train, things break, until the
+// fleet is gone. One thread, virtual time; the same seed tells the same story.
+#pragma once
+
+#include "tests/simulate/model.hpp"
+
+namespace spotter::simulate {
+
+struct Verdict {
+  std::uint64_t seed = 0;
+  std::string broken;  // empty: nothing
+  std::string outcome;
+  Duration took{0};
+  std::uint64_t steps = 0;      // of the core
+  std::uint64_t instances = 0;  // that ran
+  std::uint64_t blows = 0;
+};
+
+class Simulation {
+ public:
+  Simulation(std::uint64_t seed, bool record);
+  Verdict run();
+  // What happened, a line each; empty unless recorded.
+  const std::deque<std::string>& transcript() const { return transcript_; }
+  std::string describe_menu() const;
+
+ private:
+  using Action = std::function<void()>;
+
+  // --- simulation.cpp: time and the world ---
+  void at(Duration later, Action action);
+  Duration between(Duration least, Duration most);
+  bool chance(double share);
+  void say(const std::string& who, const std::string& what);
+  void drain();
+  void submit_job();
+  bool is_over() const;
+  void on(const world::InstanceStarted& it);
+  void on(const world::InstanceShuttingDown& it);
+  void on(const world::InstanceKilled& it);
+  void on(const world::VolumeMade& it);
+  void on(const world::VolumeRemoved& it);
+  void on(const world::SnapshotTaken& it);
+  void on(const world::SnapshotRemoved&) {}
+  void on(const world::DeviceAttached& it);
+  void on(const world::DeviceDetached& it);
+
+  // --- agents.cpp: processes and their events ---
+  void start_agent(const InstanceId& id);
+  void kill_agent(Host& host);
+  void look_at_metadata(Host& host, Duration delay);
+  void sense(Host& host, decide::Happening what);
+  void take(Host& host, const decide::Event& event);
+  void answer_later(Host& host, decide::EffectId id, Duration later, decide::Happening what);
+  void perform(Host& host, const decide::Effect& effect);
+  Host* agent_of(const InstanceId& id, std::uint64_t run);
+
+  // --- cloud_hands.cpp: EC2 ---
+  void call(Host& host, const decide::Effect& effect);
+  decide::Happening carry_out(const InstanceId& caller, const decide::Command& command);
+  decide::Happening tag(const std::string& id, const world::Tags& tags);
+  decide::Happening create_volume(const decide::CreateVolume& command);
+  decide::Happening cancel_fleet(const InstanceId& caller, const Fleet& fleet);
+  decide::Happening read_fleet(const InstanceId& instance);
+  void survey(Host& host, const decide::Effect& effect);
+
+  // --- local_hands.cpp: the host ---
+  void do_locally(Host& host, const decide::Effect& effect);
+  void begin_work(Host& host);
+  void end_work(Host& host, decide::Happening what);
+  void abandon(Host& host, decide::EffectId id);
+  decide::Happening work(Host& host, const decide::Command& command);
+  decide::Happening mount(Host& host, const decide::Mount& command);
+  decide::Happening start_trainer(Host& host);
+
+  // --- trainer_model.cpp ---
+  void tick(const InstanceId& id, std::uint64_t run);
+  void write_checkpoint(Host& host, std::function<void(Host&)> then);
+  void stop_trainer(Host& host);
+  void end_trainer(Host& host, bool success, bool as_asked);
+  void trainer_dies(Host& host);
+  Host* trainer_of(const InstanceId& id, std::uint64_t run);
+
+  // --- chaos.cpp ---
+  void choose_menu();
+  void strike();
+  void blow(std::uint64_t kind);
+  Host* any_host();
+
+  // --- judge.cpp ---
+  void broken(const std::string& words);
+  void judge_start(const Host& host);
+  void judge_write(const Host& host, const char* what);
+  void judge_removal(const VolumeId& removed);
+  void judge_cancel(const InstanceId& caller);
+  void judge_end();
+
+  bool record_;
+  world::Random random_;
+  world::World world_;
+  Menu menu_;
+  Work work_;
+  decide::Policy policy_;
+  Fleet fleet_;
+  Time now_{std::chrono::hours(1)};
+  Time calm_;  // from here on nothing breaks any more
+  Time limit_;
+  std::multimap<Time, Action> agenda_;
+  std::map<InstanceId, Host> hosts_;
+  std::map<VolumeId, Disk> disks_;
+  std::map<SnapshotId, Disk> images_;
+  std::int64_t durable_ = -1;         // the newest step that a trainer called durable
+  std::uint64_t starts_in_vain_ = 0;  // of trainers since the last durable checkpoint
+  std::uint64_t numbers_ = 0;
+  std::deque<std::string> transcript_;
+  Verdict verdict_;
+};
+
+constexpr const char* kDiscoveryKey = "Name";
+constexpr const char* kDiscoveryValue = "mnist-volume";
+constexpr const char* kJob = "mnist-mlp";
+
+}  // namespace spotter::simulate

@@ -1,0 +1,103 @@
+// A trainer: steps, checkpoints, an end; and what a kill leaves of a checkpoint half written.
+#include "tests/simulate/simulation.hpp"
+
+namespace spotter::simulate {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Host* Simulation::trainer_of(const InstanceId& id, std::uint64_t run) {
+  Host& host = hosts_[id];
+  const Trainer& trainer = host.trainer;
+  const bool runs = host.alive && trainer.life == Trainer::Life::Running && trainer.run == run;
+  return runs ? &host : nullptr;
+}
+
+void Simulation::tick(const InstanceId& id, std::uint64_t run) {
+  Host* host = trainer_of(id, run);
+  if (!host || host->trainer.stopping) return;
+  const std::int64_t step = ++host->trainer.step;
+  sense(*host, decide::TrainerProgressed{step});
+  if (menu_.crashes && now_ < calm_ && chance(0.01)) {
+    say(id.str(), "trainer crashes");
+    return end_trainer(*host, false, false);
+  }
+  if (step >= work_.steps) {
+    return write_checkpoint(*host, [this](Host& its) {
+      judge_write(its, "the result");
+      disks_[its.trainer.volume].result = true;
+      say(its.id.str(), "trainer has finished");
+      end_trainer(its, true, false);
+    });
+  }
+  const auto go_on = [this, id, run] { at(work_.step_takes, [this, id, run] { tick(id, run); }); };
+  if (step % work_.checkpoint_every == 0) {
+    return write_checkpoint(*host, [go_on](Host&) { go_on(); });
+  }
+  go_on();
+}
+
+void Simulation::write_checkpoint(Host& host, std::function<void(Host&)> then) {
+  host.trainer.writing = true;
+  const auto end = [this, id = host.id, run = host.trainer.run, then = std::move(then),
+                    step = host.trainer.step] {
+    Host* its = trainer_of(id, run);
+    if (!its || !its->trainer.writing) return;
+    its->trainer.writing = false;
+    judge_write(*its, "a checkpoint");
+    Disk& disk = disks_[its->trainer.volume];
+    disk.checkpoints.push_back({step, false});
+    while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
+    if (step > durable_) {
+      durable_ = step;
+      starts_in_vain_ = 0;
+    }
+    say(id.str(), "trainer: step " + std::to_string(step) + " is durable");
+    sense(*its, decide::CheckpointMade{step});
+    if (trainer_of(id, run)) then(*its);
+  };
+  at(between(milliseconds(100), seconds(6)), end);
+}
+
+void Simulation::stop_trainer(Host& host) {
+  Trainer& trainer = host.trainer;
+  if (trainer.life != Trainer::Life::Running || trainer.stopping) return;
+  if (menu_.deaf && now_ < calm_ && chance(0.3)) return;
+  at(between(milliseconds(50), work_.aware ? work_.step_takes : seconds(1)),
+     [this, id = host.id, run = trainer.run] {
+       Host* its = trainer_of(id, run);
+       if (!its || its->trainer.stopping) return;
+       its->trainer.stopping = true;
+       if (!work_.aware) {
+         trainer_dies(*its);
+         return end_trainer(*its, false, true);
+       }
+       its->trainer.writing = false;
+       write_checkpoint(*its, [this](Host& host_now) { end_trainer(host_now, false, true); });
+     });
+}
+
+// What was being written is torn (a trainer that does not know how to write atomically).
+void Simulation::trainer_dies(Host& host) {
+  Trainer& trainer = host.trainer;
+  if (trainer.writing && chance(0.5)) {
+    disks_[trainer.volume].checkpoints.push_back({trainer.step, true});
+  }
+  trainer.writing = false;
+  if (!host.alive) trainer.life = Trainer::Life::None;
+}
+
+void Simulation::end_trainer(Host& host, bool success, bool as_asked) {
+  Trainer& trainer = host.trainer;
+  trainer.life = Trainer::Life::Ended;
+  trainer.writing = false;
+  trainer.ended = {success, as_asked};
+  say(host.id.str(), success ? "trainer ends well" : "trainer ends");
+  if (!host.agent.alive || !host.agent.watches_trainer) return;
+  host.agent.watches_trainer = false;
+  at(milliseconds(10), [this, id = host.id, run = host.agent.run, ended = trainer.ended] {
+    if (Host* its = agent_of(id, run)) sense(*its, ended);
+  });
+}
+
+}  // namespace spotter::simulate
