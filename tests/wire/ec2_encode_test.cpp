@@ -14,8 +14,9 @@ struct Sample {
   std::string body;
 };
 
-std::vector<Sample> samples() {
-  const std::vector<Filter> filters{{"tag:Name", {"mnist-volume", "b"}}, {"status", {"available"}}};
+const std::vector<Filter> filters{{"tag:Name", {"mnist-volume", "b"}}, {"status", {"available"}}};
+
+std::vector<Sample> volumes_and_snapshots() {
   return {
       {encode(
            DescribeVolumes{.volumes = {"vol-1", "vol-2"}, .filters = filters, .next_token = "t"}),
@@ -54,6 +55,11 @@ std::vector<Sample> samples() {
        "&Version=2016-11-15"},
       {encode(DeleteSnapshot{.snapshot = "snap-1"}),
        "Action=DeleteSnapshot&SnapshotId=snap-1&Version=2016-11-15"},
+  };
+}
+
+std::vector<Sample> tags_and_instances() {
+  return {
       {encode(CreateTags{.resources = {"vol-1", "snap-1"}, .tags = {{"a", "1"}}}),
        "Action=CreateTags&ResourceId.1=vol-1&ResourceId.2=snap-1&Tag.1.Key=a"
        "&Tag.1.Value=1&Version=2016-11-15"},
@@ -69,6 +75,11 @@ std::vector<Sample> samples() {
        "&Version=2016-11-15"},
       {encode(TerminateInstances{.instances = {"i-1", "i-2"}}),
        "Action=TerminateInstances&InstanceId.1=i-1&InstanceId.2=i-2&Version=2016-11-15"},
+  };
+}
+
+std::vector<Sample> fleets_and_groups() {
+  return {
       {encode(CancelSpotFleetRequests{.fleets = {"sfr-1"}, .terminate_instances = true}),
        "Action=CancelSpotFleetRequests&SpotFleetRequestId.1=sfr-1"
        "&TerminateInstances=true&Version=2016-11-15"},
@@ -101,7 +112,9 @@ std::vector<Sample> samples() {
 }
 
 TEST(Ec2Query, EncodesEachRequestAsBotocoreDoes) {
-  for (const Sample& sample : samples()) EXPECT_EQ(form_body(sample.query), sample.body);
+  for (const auto& samples : {volumes_and_snapshots(), tags_and_instances(), fleets_and_groups()}) {
+    for (const Sample& sample : samples) EXPECT_EQ(form_body(sample.query), sample.body);
+  }
 }
 
 TEST(Ec2Query, EscapesAsRfc3986Says) {
