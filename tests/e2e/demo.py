@@ -308,8 +308,9 @@ def arguments():
 
 
 def main():
-    # A polite end is handled as a Ctrl-C is: everything is cleaned.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A polite end is handled as a Ctrl-C is, and that even where it was ignored (a script's `&`).
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     demo = Demo(arguments())
     trouble = None
     try:
@@ -318,8 +319,8 @@ def main():
         trouble = str(failure)
     except KeyboardInterrupt:
         trouble = "stopped by the user"
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # cleaning up is not to be interrupted
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # cleaning up is not to be interrupted
     demo.progress.clear()
     if demo.emulator:
         if demo.watch and demo.watch.instances:
@@ -338,7 +339,8 @@ def main():
         demo.arguments.json.write_text(json.dumps(facts, indent=2) + "\n")
     if trouble:
         print(f"\nscripts/demo: {trouble}", file=sys.stderr)
-    print("\nEvery promise held." if held else "\nNot every promise held.")
+    if trouble != "stopped by the user":
+        print("\nEvery promise held." if held else "\nNot every promise held.")
     return 0 if held else 130 if trouble == "stopped by the user" else 1
 
 
