@@ -94,7 +94,7 @@ struct Environment {
   static Environment of_process();
 };
 
-inline constexpr std::size_t job_size_limit = 256 * 1024;
+inline constexpr std::size_t job_size_limit = 256U << 10;
 
 // Pure. On failure: every mistake, sorted by position. `${NAME}` of the environment is expanded in
 // storage.*.mount, code.repository, trainer.environment and tag values (`$${` is a plain `${`);

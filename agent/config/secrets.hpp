@@ -49,7 +49,7 @@ struct ResolvedSecret {
   std::string warning;  // for the log when not empty: the file can be read by everybody
 };
 
-inline constexpr std::size_t secret_size_limit = 64 * 1024;
+inline constexpr std::size_t secret_size_limit = 64U << 10;
 
 // Reads an SSM parameter (the AWS client's part; may block).
 using ReadParameter = std::function<Result<Secret>(const std::string& name)>;

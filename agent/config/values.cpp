@@ -135,11 +135,13 @@ Result<std::optional<int>> parse_stop_signal(std::string_view text) {
 
 // Milliseconds in one `unit`; 0 when it is none.
 std::int64_t milliseconds(std::string_view unit) {
+  constexpr std::int64_t second = 1000;
+  constexpr std::int64_t hour = 3600 * second;
   if (unit == "ms") return 1;
-  if (unit == "s") return 1000;
-  if (unit == "m") return 60 * 1000;
-  if (unit == "h") return 3600 * 1000;
-  if (unit == "d") return 24 * 3600 * 1000;
+  if (unit == "s") return second;
+  if (unit == "m") return 60 * second;
+  if (unit == "h") return hour;
+  if (unit == "d") return 24 * hour;
   return 0;
 }
 

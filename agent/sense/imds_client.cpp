@@ -9,7 +9,7 @@ namespace spotter::sense {
 namespace {
 
 constexpr const char* token_lifetime_seconds = "21600";  // the longest there is
-constexpr std::size_t longest_answer = 256 * 1024;
+constexpr std::size_t longest_answer = 256U << 10;
 
 ImdsAnswer interpret(io::HttpResult result) {
   ImdsAnswer answer;

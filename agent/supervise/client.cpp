@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 // Null: no such file. The files are our own, so a wrong one is said, not repaired.
 Result<Json> read_json(const std::string& path) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return Json();
-  constexpr std::size_t limit = 64 * 1024;
+  constexpr std::size_t limit = 64U << 10;
   const auto file = config::read_small_file(path, limit);
   if (!file) return failure("cannot read " + path + ": " + file.error().message);
   Json json = Json::parse(file->content, nullptr, false);

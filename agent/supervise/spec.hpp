@@ -31,6 +31,6 @@ struct Spec {
 Result<Spec> parse_spec(std::string_view json);
 std::string to_json(const Spec& spec);
 
-inline constexpr std::size_t spec_size_limit = 4 * 1024 * 1024;
+inline constexpr std::size_t spec_size_limit = 4U << 20;
 
 }  // namespace spotter::supervise
