@@ -33,8 +33,8 @@ NOTICE_SECONDS = 12  # AWS gives 120; nobody wants to watch that
 TRAIN = """#!/bin/sh
 # One log of steps for each start, outside the volume: the demo counts with it.
 instance=${SPOTTER_NOTICE_FILE%/run/notice}
-exec "$TRAINER" --data "$MNIST" --seed SEED --threads THREADS --batch-size 128 --checkpoint-every 300 \\
-  --steps-log "$STEPS/${instance##*/}-$$.log" "$@"
+exec "$TRAINER" --data "$MNIST" --seed SEED --threads THREADS --batch-size 128 \\
+  --checkpoint-every 300 --steps-log "$STEPS/${instance##*/}-$$.log" "$@"
 """
 
 
