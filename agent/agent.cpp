@@ -1,7 +1,9 @@
 #include "agent/agent.hpp"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
+#include <sys/file.h>
 #include <systemd/sd-bus.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -74,6 +76,7 @@ bool machine_is_stopping() {
   char* state = nullptr;
   bool stopping = false;
   if (sd_bus_open_system(&bus) >= 0) {
+    sd_bus_set_method_call_timeout(bus, 1'000'000);  // a busy PID 1 must not cost the notice
     const int got = sd_bus_get_property_string(
         bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
         "org.freedesktop.systemd1.Manager", "SystemState", nullptr, &state);
@@ -150,6 +153,7 @@ class Agent {
   Status status_;
   asio::signal_set signals_;
   asio::steady_timer watchdog_;
+  int lock_ = -1;  // held until the process ends
   bool said_finished_ = false;
   std::string said_;  // the last line of the journal about the stage
 
@@ -166,6 +170,12 @@ bool Agent::prepare() {
   if (const auto made = io::make_directories(run_directory_, 0755); !made) {
     spdlog::error("cannot make {}: {}. Run as root, or set SPOTTER_RUN", run_directory_,
                   made.error().message());
+    return false;
+  }
+  // A second agent would take the trainer's datagrams and unmount under the first.
+  lock_ = ::open((run_directory_ + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    spdlog::error("another agent is at work in {}: one instance runs one agent", run_directory_);
     return false;
   }
   if (const auto failed = link_.open(run_directory_ + "/trainer.sock", job_.trainer.user)) {
@@ -193,17 +203,16 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
   if (const auto* made = std::get_if<decide::CheckpointMade>(&event.what)) {
     spdlog::info("checkpoint of step {} is durable", made->step);
   }
-  if (moved) {
-    const std::string words = decide::describe(state, policy_);
+  const std::string words = decide::describe(state, policy_);
+  // The same look every second while something is awaited is nobody's news.
+  if (!words.empty() && words != said_) {
     const bool blocked = std::holds_alternative<decide::Blocked>(state.stage);
-    // The same look every second while something is awaited is nobody's news.
-    if (!words.empty() && words != said_) {
-      spdlog::log(blocked ? spdlog::level::err : spdlog::level::info, "{}", words);
-      sd_notifyf(0, "STATUS=%s", words.c_str());
-      said_ = words;
-    }
-    if (std::holds_alternative<decide::Training>(state.stage)) ::malloc_trim(0);
+    spdlog::log(blocked ? spdlog::level::err : spdlog::level::info, "{}", words);
+    sd_notifyf(0, "STATUS=%s", words.c_str());
+    said_ = words;
   }
+  // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
+  if (moved && std::holds_alternative<decide::Training>(state.stage)) ::malloc_trim(0);
   status_.update(state, event.at, moved);
 }
 
@@ -279,7 +288,9 @@ void Agent::await_signal() {
     if (error) return;
     const bool release = signal == SIGINT || machine_is_stopping();
     if (!release || !loop_) {
-      spdlog::info("the agent leaves; a running trainer goes on, and the next agent takes it over");
+      const bool trains = loop_ && loop_->state().facts.trainer_running;
+      spdlog::info("the agent leaves{}",
+                   trains ? "; the trainer goes on, and the next agent takes it over" : "");
       return context_.stop();
     }
     spdlog::info("asked to stop: letting go of the job");

@@ -29,9 +29,9 @@ void Loop::take(const decide::Event& event) {
     spdlog::critical("broken invariant: {}. The agent stops and is started again", words);
     std::abort();
   }
-  hands_.trace(event, state_, before);
   const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());
   for (const decide::Effect& effect : effects) hands_.perform(effect);
+  hands_.trace(event, state_, before);
 }
 
 // Asio's timer runs on the monotonic clock, which stops while the machine is suspended; whoever

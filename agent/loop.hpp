@@ -1,4 +1,4 @@
-// The agent's one loop: next event -> step -> trace -> perform. One thread, one queue.
+// The agent's one loop: next event -> step -> perform -> trace. One thread, one queue.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@ class Loop {
   struct Hands {
     std::function<Time()> now;
     std::function<void(const decide::Effect&)> perform;
-    // After each step that was not ignored; `before` is the stage's index before it.
+    // After each step; `before` is the stage's index before it.
     std::function<void(const decide::Event&, const decide::State&, std::size_t before)> trace;
   };
 

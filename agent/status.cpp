@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Duration kEvery{200};
-constexpr std::size_t kLimit = 64 * 1024;
+constexpr std::size_t kLimit = 64U << 10;
 
 template <class T>
 json or_null(const std::optional<T>& value) {
@@ -68,7 +68,8 @@ void Status::update(const decide::State& state, Time now, bool stage_changed) {
     status["blocked"] = decide::words(blocked->why);
     status["detail"] = blocked->detail.view();
   }
-  replace_file(path_, status.dump(2) + "\n");
+  // What a trainer or a path says need not be UTF-8.
+  replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 int print_status(const std::string& run_directory, bool as_json) {

@@ -37,7 +37,7 @@ Failure classify(const CallError& error) {
       return Failure::Refused;
     case CallError::Kind::Other:
       if (contains(kConflicts, error.code)) return Failure::Conflict;
-      return contains(kPassing, error.code) ? Failure::Unavailable : Failure::Refused;
+      return contains(kPassing, error.code) ? Failure::Unavailable : Failure::Rejected;
     default:
       return Failure::Unavailable;
   }
@@ -72,6 +72,11 @@ Cloud::Answer Cloud::attach(decide::AttachVolume effect, Duration limit) {
   wire::AttachVolume request{effect.volume, effect.instance, device_name(effect.attempt)};
   auto call = aws_.call(std::move(request), limit);
   const auto result = co_await std::move(call);
+  if (!result && result.error().message.find("already in use") != std::string::npos) {
+    EffectFailed taken = as_failure(result.error());
+    taken.failure = Failure::Conflict;  // the device name, or the volume: look again
+    co_return taken;
+  }
   co_return accepted(result);
 }
 
@@ -117,7 +122,8 @@ Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration lim
 
 // In all but zone and content like its parent. A parent that is gone (recovery from a snapshot)
 // leaves EC2's defaults.
-Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration limit) {
+Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) {
+  const Duration limit = whole / 2;  // two calls
   wire::CreateVolume request;
   request.zone = effect.zone;
   request.from = effect.snapshot;

@@ -17,7 +17,8 @@ Fleet fleet_of(const wire::Tags& tags) {
                              {"aws:autoscaling:groupName", FleetKind::AutoScalingGroup}};
   for (const Known& entry : known) {
     const auto found = tags.find(entry.key);
-    if (found != tags.end()) return Fleet{entry.kind, FleetId(found->second)};
+    if (found == tags.end()) continue;
+    if (FleetId::fits(found->second)) return Fleet{entry.kind, FleetId(found->second)};
   }
   return {};
 }
@@ -41,14 +42,19 @@ decide::Happening outcome(const CallResult<wire::FleetCancellation>& result, con
 
 }  // namespace
 
-Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration limit) {
+Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
+  const Duration limit = whole / 2;  // two calls
   wire::DescribeInstances request;
   request.instances = {instance};
   auto call = aws_.call(std::move(request), limit);
   const auto answer = co_await std::move(call);
   if (!answer) co_return as_failure(answer.error());
   decide::FleetRead read;
-  if (answer->items.empty()) co_return read;
+  if (answer->items.empty()) {  // a new instance may be unknown for some seconds
+    decide::EffectFailed unknown;
+    unknown.detail = "EC2 does not know this instance yet";
+    co_return unknown;
+  }
   const wire::Instance& self = answer->items.front();
   read.fleet = fleet_of(self.tags);
 

@@ -172,6 +172,7 @@ Local::Answer Local::read_ledger(Duration limit) {
   if (work.failed) co_return *work.failed;
   decide::Ledger ledger;
   ledger.attempts_without_progress = work.answer.value("attempts_without_progress", 0U);
+  ledger.starts_without_progress = work.answer.value("starts", 0U);
   const auto newest = work.answer.value("newest_step", std::int64_t{0});
   ledger.newest_step = newest > 0 ? newest : -1;
   ledger.seconds = work.answer.value("seconds", 0.0);
@@ -187,6 +188,8 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
                                         job_.storage.ebs.mount,
                                         "--attempts-without-progress",
                                         std::to_string(ledger.attempts_without_progress),
+                                        "--starts",
+                                        std::to_string(ledger.starts_without_progress),
                                         "--newest-step",
                                         std::to_string(newest),
                                         "--seconds",
@@ -199,6 +202,14 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   co_return decide::LedgerWritten{};
+}
+
+Local::Answer Local::sync(Duration limit) {
+  std::vector<std::string> arguments = {"sync", "--mount-point", job_.storage.ebs.mount};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::StorageSynced{};
 }
 
 Local::Answer Local::verify(bool read_only, Duration limit) {

@@ -27,6 +27,7 @@ class Local {
   Answer unmount(Duration limit);
   Answer read_ledger(Duration limit);
   Answer write_ledger(decide::Ledger ledger, Duration limit);
+  Answer sync(Duration limit);
   Answer verify(bool read_only, Duration limit);
   Answer fetch_code(std::string token, Duration limit);
 

@@ -19,7 +19,7 @@ bool is(const Command& command) {
 
 bool is_local(const Command& command) {
   return is<LookAtHost, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, ReadLedger,
-            WriteLedger, VerifyCheckpoints, FetchCode, StartTrainer>(command);
+            WriteLedger, SyncStorage, VerifyCheckpoints, FetchCode, StartTrainer>(command);
 }
 
 EffectFailed given_up() {
@@ -159,6 +159,7 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
   if (const auto* c = std::get_if<Mount>(&command)) return local_.mount(*c, limit);
   if (is<Unmount>(command)) return local_.unmount(limit);
   if (is<ReadLedger>(command)) return local_.read_ledger(limit);
+  if (is<SyncStorage>(command)) return local_.sync(limit);
   if (const auto* c = std::get_if<WriteLedger>(&command)) {
     return local_.write_ledger(c->ledger, limit);
   }
@@ -202,9 +203,8 @@ Performer::Answer Performer::fetch_code(Duration limit) {
   auto reading = trainer_.code_token(limit);
   auto token = co_await std::move(reading);
   if (!token) {
-    EffectFailed failed;
+    EffectFailed failed = token.error();
     failed.failure = Failure::CodeUnreachable;
-    failed.detail = Detail("code.token: " + token.error().message);
     co_return failed;
   }
   auto fetching = local_.fetch_code(std::move(*token), limit);

@@ -15,7 +15,7 @@
 
 namespace spotter::act {
 
-// What the performer needs of others (main.cpp hands them in): act knows nothing of sense.
+// What the performer needs of others (agent.cpp hands them in): act knows nothing of sense.
 struct Surroundings {
   std::function<Time()> now;
   std::function<void(decide::Event)> deliver;

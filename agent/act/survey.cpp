@@ -92,9 +92,7 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   result.zone = volume.zone;
   result.state = state_of(volume.state);
   const config::Tag& found_by = job.storage.ebs.tag;
-  const std::string owner = value_of(volume.tags, tag::job);
-  result.discoverable = value_of(volume.tags, found_by.key.c_str()) == found_by.value &&
-                        (owner.empty() || owner == job.name.view());
+  result.discoverable = value_of(volume.tags, found_by.key.c_str()) == found_by.value;
   result.role = role_of(volume.tags);
   result.parent = VolumeId(value_of(volume.tags, tag::parent));
   result.generation = generation_of(volume.tags);
@@ -113,14 +111,19 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
 SeenSnapshot seen(const wire::Snapshot& snapshot) {
   SeenSnapshot result;
   result.id = snapshot.id;
-  const std::string parent = value_of(snapshot.tags, tag::parent);
-  result.parent = parent.empty() ? snapshot.volume : VolumeId(parent);
+  result.parent = snapshot.volume;
   result.generation = generation_of(snapshot.tags);
   result.state = state_of(snapshot.state);
   result.started =
       std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
           .count();
   return result;
+}
+
+// Another job's volume is none of ours, whatever else it is tagged with.
+bool is_foreign(const wire::Volume& volume, const config::Job& job) {
+  const std::string owner = value_of(volume.tags, tag::job);
+  return !owner.empty() && owner != job.name.view();
 }
 
 void set_holder_states(std::vector<SeenVolume>& volumes,
@@ -136,7 +139,8 @@ void set_holder_states(std::vector<SeenVolume>& volumes,
 
 }  // namespace
 
-Cloud::Answer Cloud::survey(Duration limit) {
+Cloud::Answer Cloud::survey(Duration whole) {
+  const Duration limit = whole / 4;  // four calls
   decide::Survey survey;
   const config::Tag& found_by = job_.storage.ebs.tag;
   const std::vector<wire::Filter> filters = {{"tag:" + found_by.key, {found_by.value}},
@@ -149,12 +153,14 @@ Cloud::Answer Cloud::survey(Duration limit) {
     const auto volumes = co_await std::move(call);
     if (!volumes) co_return as_failure(volumes.error());
     for (const wire::Volume& volume : volumes->items) {
-      if (volume.state == wire::VolumeState::Deleted || !known.insert(volume.id).second) continue;
+      if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
+      if (!known.insert(volume.id).second) continue;
       survey.volumes.push_back(seen(volume, job_));
     }
   }
   wire::DescribeSnapshots request;
-  request.filters = {{"tag:spotter:job", {job_.name.str()}}};
+  // A user's backup may have inherited the job's tag: only those that we took for a move are ours.
+  request.filters = {{"tag:spotter:job", {job_.name.str()}}, {"tag:spotter:role", {"snapshot"}}};
   auto call = aws_.call_all(std::move(request), limit);
   const auto snapshots = co_await std::move(call);
   if (!snapshots) co_return as_failure(snapshots.error());

@@ -62,33 +62,36 @@ std::string utc_now() {
 
 }  // namespace
 
-asio::awaitable<Result<std::string>> Trainer::secret(config::SecretReference reference,
-                                                     Duration limit) {
+asio::awaitable<Trainer::Read<std::string>> Trainer::secret(config::SecretReference reference,
+                                                            Duration limit) {
   if (reference.kind == config::SecretReference::Kind::Parameter) {
     auto call = aws_.ssm_parameter(reference.target, limit);
     auto value = co_await std::move(call);
-    if (!value) co_return failure(config::describe(reference) + ": " + value.error().message);
-    co_return std::move(*value);
+    if (value) co_return std::move(*value);
+    EffectFailed failed = as_failure(value.error());
+    failed.unsettled = false;  // nothing was changed
+    failed.detail = decide::Detail(config::describe(reference) + ": " + value.error().message);
+    co_return tl::unexpected(failed);
   }
   const auto no_parameter = [](const std::string& name) -> Result<config::Secret> {
     return failure("ssm:" + name + " is not read here");
   };
   auto resolved = config::resolve(reference, own_variables(), no_parameter);
-  if (!resolved) co_return tl::unexpected(resolved.error());
+  if (!resolved) co_return tl::unexpected(unstartable(resolved.error().message));
   if (!resolved->warning.empty()) spdlog::warn("{}", resolved->warning);
   co_return resolved->secret.reveal();
 }
 
-asio::awaitable<Result<std::string>> Trainer::code_token(Duration limit) {
+asio::awaitable<Trainer::Read<std::string>> Trainer::code_token(Duration limit) {
   if (!job_.code || !job_.code->token) co_return std::string();
   auto reading = secret(*job_.code->token, limit);
   co_return co_await std::move(reading);
 }
 
-asio::awaitable<Result<std::map<std::string, std::string>>> Trainer::environment(Duration limit) {
+asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration limit) {
   const std::string mount = job_.storage.ebs.mount;
-  const std::map<std::string, std::string> ours = own_variables();
-  std::map<std::string, std::string> result;
+  const Variables ours = own_variables();
+  Variables result;
   for (const char* name : kPassedOn) {
     const auto found = ours.find(name);
     if (found != ours.end()) result[name] = found->second;
@@ -102,7 +105,7 @@ asio::awaitable<Result<std::map<std::string, std::string>>> Trainer::environment
   for (const auto& [name, reference] : job_.trainer.secrets) {
     auto reading = secret(reference, limit);
     auto value = co_await std::move(reading);
-    if (!value) co_return failure("trainer.secrets." + name + ": " + value.error().message);
+    if (!value) co_return tl::unexpected(value.error());
     result[name] = std::move(*value);
   }
   co_return result;
@@ -115,7 +118,7 @@ Trainer::Answer Trainer::start(Duration limit) {
   }
   auto preparing = environment(limit);
   auto variables = co_await std::move(preparing);
-  if (!variables) co_return unstartable(variables.error().message);
+  if (!variables) co_return variables.error();
 
   supervise::Spec spec;
   spec.command = job_.trainer.command;
@@ -134,6 +137,12 @@ Trainer::Answer Trainer::start(Duration limit) {
   request.timeout = limit;
   auto running = io::run(std::move(request));
   const io::ProcessResult result = co_await std::move(running);
+  if (result.end == io::ProcessResult::End::TimedOut ||
+      result.end == io::ProcessResult::End::Cancelled) {
+    EffectFailed unknown = unstartable("the supervisor did not answer in time");
+    unknown.unsettled = true;  // it may have detached already, and start the trainer yet
+    co_return unknown;
+  }
   const bool started = result.end == io::ProcessResult::End::Exited && result.status == 0;
   if (started) co_return decide::TrainerStarted{};
   co_return unstartable(result.errors.empty() ? "the supervisor did not answer" : result.errors);

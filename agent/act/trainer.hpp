@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agent/act/aws/aws_client.hpp"
+#include "agent/act/cloud.hpp"
 #include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
@@ -21,6 +21,9 @@ class Trainer {
       : job_(job), paths_(std::move(paths)), aws_(aws) {}
 
   using Answer = asio::awaitable<decide::Happening>;
+  using Variables = std::map<std::string, std::string>;
+  template <class T>
+  using Read = tl::expected<T, decide::EffectFailed>;
 
   Answer start(Duration limit);
   // Writes SPOTTER_NOTICE_FILE, then sends the stop signal (if the job has one).
@@ -28,11 +31,11 @@ class Trainer {
   decide::Happening kill();
 
   // The job's git token; empty when it has none.
-  asio::awaitable<Result<std::string>> code_token(Duration limit);
+  asio::awaitable<Read<std::string>> code_token(Duration limit);
 
  private:
-  asio::awaitable<Result<std::string>> secret(config::SecretReference reference, Duration limit);
-  asio::awaitable<Result<std::map<std::string, std::string>>> environment(Duration limit);
+  asio::awaitable<Read<std::string>> secret(config::SecretReference reference, Duration limit);
+  asio::awaitable<Read<Variables>> environment(Duration limit);
 
   const config::Job& job_;
   TrainerPaths paths_;

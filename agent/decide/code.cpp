@@ -35,15 +35,16 @@ Stage prepare_training(Context& c) {
   return FetchingCode{};
 }
 
-// Counted before it begins: an instance that dies in the attempt has counted it, too.
+// A start is counted before it begins: an instance that dies in it has counted it, too.
 Stage count_attempt(Context& c) {
   if (const auto why = overspent(c)) return give_up(c, *why);
-  if (c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
-    return give_up(c, Surrender::NoProgress);
-  }
-  c.facts.blocked_since = kNever;
-  ++c.facts.ledger.attempts_without_progress;
-  c.ask(WriteLedger{c.facts.ledger}, c.policy.ledger);
+  const std::uint32_t most = c.policy.attempts_without_progress;
+  Ledger& ledger = c.facts.ledger;
+  const bool failing = ledger.attempts_without_progress >= most ||
+                       ledger.starts_without_progress >= most * c.policy.starts_per_attempt;
+  if (failing) return give_up(c, Surrender::NoProgress);
+  ++ledger.starts_without_progress;
+  c.ask(WriteLedger{ledger}, c.policy.ledger);
   return CountingAttempt{};
 }
 
@@ -54,7 +55,7 @@ Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {
 
 // A volume that takes no account (full, read-only) takes no checkpoint either.
 Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
-  --c.facts.ledger.attempts_without_progress;
+  --c.facts.ledger.starts_without_progress;
   if (Next end = leaving(c)) return end;
   return block(c, Block::MountFailed, failed.detail);
 }
@@ -74,11 +75,20 @@ Next on(const StartingTrainer&, const TrainerStarted&, Context& c) {
   c.facts.trainer_running = true;
   c.facts.ended_success = false;
   c.facts.step = c.facts.resumed_step = -1;
+  c.facts.started_at = c.now;
   return train(c);
 }
 
+// No trainer ran: that is no attempt. When it is not known whether one runs, look.
 Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
+  if (failed.unsettled) {
+    c.ask(LookAtHost{}, c.policy.look);
+    return LookingAround{};
+  }
+  --c.facts.ledger.starts_without_progress;
+  c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
   if (Next end = leaving(c)) return end;
+  if (failed.failure == Failure::Unavailable) return retry_later(c, failed);
   return block(c, Block::TrainerUnstartable, failed.detail);
 }
 

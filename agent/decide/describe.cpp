@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {"b
                                                                               "starting-trainer",
                                                                               "training",
                                                                               "stopping",
+                                                                              "securing",
                                                                               "closing-account",
                                                                               "unmounting",
                                                                               "detaching",
@@ -69,22 +70,44 @@ constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenin
     "unmounted",
     "ledger-read",
     "ledger-written",
+    "storage-synced",
     "checkpoints-verified",
     "code-fetched",
     "trainer-started",
     "effect-failed"};
 
 constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands = {
-    "look-at-host",        "read-identity",   "read-fleet",
-    "survey-storage",      "attach-volume",   "detach-volume",
-    "claim-volume",        "create-snapshot", "create-volume",
-    "mark-verified",       "promote-volume",  "mark-done",
-    "delete-volume",       "delete-snapshot", "cancel-fleet",
-    "scale-fleet-to-zero", "find-device",     "inspect-disk",
-    "make-filesystem",     "mount",           "unmount",
-    "read-ledger",         "write-ledger",    "verify-checkpoints",
-    "fetch-code",          "start-trainer",   "stop-trainer",
-    "kill-trainer",        "abandon",         "exit"};
+    "look-at-host",
+    "read-identity",
+    "read-fleet",
+    "survey-storage",
+    "attach-volume",
+    "detach-volume",
+    "claim-volume",
+    "create-snapshot",
+    "create-volume",
+    "mark-verified",
+    "promote-volume",
+    "mark-done",
+    "delete-volume",
+    "delete-snapshot",
+    "cancel-fleet",
+    "scale-fleet-to-zero",
+    "find-device",
+    "inspect-disk",
+    "make-filesystem",
+    "mount",
+    "unmount",
+    "read-ledger",
+    "write-ledger",
+    "sync-storage",
+    "verify-checkpoints",
+    "fetch-code",
+    "start-trainer",
+    "stop-trainer",
+    "kill-trainer",
+    "abandon",
+    "exit"};
 
 std::string seconds_text(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
@@ -170,7 +193,7 @@ std::string sentence(const Training&, const Facts& facts, const Policy&) {
   return "training on " + facts.volume.str() + ", " + newest(facts);
 }
 std::string sentence(const Stopping& stage, const Facts& facts, const Policy&) {
-  if (stage.killed) return "the trainer did not end in time and is killed";
+  if (stage.kills > 0) return "the trainer did not end in time and is killed";
   if (facts.surrender != Surrender::None) return std::string(words(facts.surrender));
   return "the trainer is asked to checkpoint and end";
 }
@@ -197,7 +220,13 @@ std::string sentence(const ScalingToZero&, const Facts& facts, const Policy&) {
   return "setting the target capacity of " + facts.fleet.id.str() +
          " to 0: nothing is cancelled, nothing deleted";
 }
-std::string sentence(const Finished&, const Facts&, const Policy&) {
+std::string sentence(const Securing&, const Facts&, const Policy&) {
+  return "the trainer is done: syncing the result";
+}
+std::string sentence(const Finished&, const Facts& facts, const Policy&) {
+  if (facts.fleet.kind == FleetKind::None) {
+    return "finished: the result is durable. No fleet is known: end this instance yourself";
+  }
   return "finished: the result is durable";
 }
 std::string sentence(const GaveUp&, const Facts& facts, const Policy&) {
@@ -270,6 +299,12 @@ std::string_view words(Block why) {
     case Block::TrainerUnstartable:
       return "the trainer could not be started: check trainer.user, trainer.environment and "
              "trainer.command";
+    case Block::Rejected:
+      return "AWS does not take a call as it is";
+    case Block::CopyVanished:
+      return "the copy of the volume was made, and then was gone. For an encrypted volume this "
+             "means "
+             "KMS: the instance's role (or the service-linked role) may not use the volume's key";
     case Block::NotPermitted:
       return "AWS refuses a call for lack of permission: add it to the instance's role";
   }

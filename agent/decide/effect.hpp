@@ -89,6 +89,7 @@ struct ReadLedger {};
 struct WriteLedger {
   Ledger ledger;
 };
+struct SyncStorage {};  // all that was written to the volume is durable, or an error says not
 struct VerifyCheckpoints {
   bool read_only = false;  // torn ones are passed over, not moved aside
 };
@@ -110,8 +111,8 @@ using Command = std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage,
                              DetachVolume, ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified,
                              PromoteVolume, MarkDone, DeleteVolume, DeleteSnapshot, CancelFleet,
                              ScaleFleetToZero, FindDevice, InspectDisk, MakeFilesystem, Mount,
-                             Unmount, ReadLedger, WriteLedger, VerifyCheckpoints, FetchCode,
-                             StartTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
+                             Unmount, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints,
+                             FetchCode, StartTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

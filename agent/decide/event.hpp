@@ -24,7 +24,8 @@ struct EffectId {
 // Why an effect failed, as far as the core cares. The words for a person travel in `detail`.
 enum class Failure : std::uint8_t {
   Unavailable,  // throttled, 5xx, no network, timed out: try again later
-  Refused,      // no permission, or a request EC2 will never take: a person must act
+  Refused,      // no permission: a person must act
+  Rejected,     // a request that EC2 will never take: a person must act
   Missing,      // the thing named does not exist (any more)
   Conflict,     // the thing is in another state than we thought (in use, already there)
   Abandoned,    // we asked for it to be given up
@@ -108,6 +109,7 @@ struct LedgerRead {
   Ledger ledger;
 };
 struct LedgerWritten {};
+struct StorageSynced {};
 struct CheckpointsVerified {
   std::optional<std::int64_t> newest;  // step of the newest one that verifies
   std::uint32_t torn = 0;              // moved aside
@@ -126,8 +128,8 @@ using Happening =
                  TrainerProgressed, TrainerResumed, CheckpointMade, TrainerEnded, StopRequested,
                  HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
                  SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected, FilesystemMade,
-                 Mounted, Unmounted, LedgerRead, LedgerWritten, CheckpointsVerified, CodeFetched,
-                 TrainerStarted, EffectFailed>;
+                 Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced, CheckpointsVerified,
+                 CodeFetched, TrainerStarted, EffectFailed>;
 
 struct Event {
   Time at;

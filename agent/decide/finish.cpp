@@ -10,20 +10,20 @@ namespace {
 constexpr std::uint32_t kMarkTries = 3;  // the volume's ledger says `done`, too
 constexpr std::uint32_t kTidyTries = 5;  // an idle instance costs more than a snapshot
 
-Duration backoff(const Policy& policy, std::uint32_t failures) {
-  const std::uint32_t doublings = failures < 10 ? failures : 10;
-  return std::min(policy.retry_last, policy.retry_first * (1 << doublings));
-}
-
+// A fleet that could not be asked for at the start is asked for now: it costs money.
 Stage ask_cancel(Context& c, std::uint32_t failures) {
-  c.ask(CancelFleet{c.facts.fleet}, c.policy.ec2_call);
+  if (c.facts.fleet_known) c.ask(CancelFleet{c.facts.fleet}, c.policy.ec2_call);
+  if (!c.facts.fleet_known) c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
   return CancellingFleet{failures};
 }
 
 Stage ask_scale(Context& c, std::uint32_t failures) {
-  c.ask(ScaleFleetToZero{c.facts.fleet}, c.policy.ec2_call);
+  if (c.facts.fleet_known) c.ask(ScaleFleetToZero{c.facts.fleet}, c.policy.ec2_call);
+  if (!c.facts.fleet_known) c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
   return ScalingToZero{failures};
 }
+
+Stage end_of(const Context& c) { return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{}); }
 
 Stage unmount_done(Context& c) {
   c.facts.retries = 0;
@@ -40,13 +40,19 @@ Stage tidy_up(Context& c) {
 }
 
 Stage cancel_fleet(Context& c) {
-  if (c.facts.fleet.kind == FleetKind::None) return c.facts.done ? Stage(Finished{}) : GaveUp{};
-  return ask_cancel(c, 0);
+  const bool none = c.facts.fleet_known && c.facts.fleet.kind == FleetKind::None;
+  return none ? rest(c, end_of(c)) : ask_cancel(c, 0);
 }
 
 Stage scale_to_zero(Context& c) {
-  if (c.facts.fleet.kind == FleetKind::None) return GaveUp{};
-  return ask_scale(c, 0);
+  const bool none = c.facts.fleet_known && c.facts.fleet.kind == FleetKind::None;
+  return none ? rest(c, GaveUp{}) : ask_scale(c, 0);
+}
+
+Stage rest(Context& c, Stage last) {
+  if (!c.facts.leave) return last;
+  c.tell(Exit{}, c.policy.look);
+  return Leaving{};
 }
 
 Next on(const MarkingDone&, const CallAccepted&, Context& c) { return unmount_done(c); }
@@ -64,7 +70,7 @@ Next on(const MarkingDone& stage, const Woke&, Context& c) {
 }
 
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
-  const auto command = leftover(seen.survey, c.facts);
+  const auto command = leftover(seen.survey);
   if (!command) return cancel_fleet(c);
   c.ask(*command, c.policy.ec2_call);
   return stage;
@@ -89,9 +95,13 @@ Next on(const Tidying& stage, const Woke&, Context& c) {
   return stage;
 }
 
-Next on(const CancellingFleet&, const CallAccepted&, Context& c) {
-  return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{});
+Next on(const CancellingFleet&, const FleetRead& read, Context& c) {
+  c.facts.fleet = read.fleet;
+  c.facts.fleet_known = true;
+  return cancel_fleet(c);
 }
+
+Next on(const CancellingFleet&, const CallAccepted&, Context& c) { return rest(c, end_of(c)); }
 
 // It costs money until it succeeds: there is no last try.
 Next on(const CancellingFleet& stage, const EffectFailed&, Context& c) {
@@ -103,7 +113,13 @@ Next on(const CancellingFleet& stage, const Woke&, Context& c) {
   return ask_cancel(c, stage.failures);
 }
 
-Next on(const ScalingToZero&, const CallAccepted&, Context&) { return GaveUp{}; }
+Next on(const ScalingToZero&, const FleetRead& read, Context& c) {
+  c.facts.fleet = read.fleet;
+  c.facts.fleet_known = true;
+  return scale_to_zero(c);
+}
+
+Next on(const ScalingToZero&, const CallAccepted&, Context& c) { return rest(c, GaveUp{}); }
 
 Next on(const ScalingToZero& stage, const EffectFailed&, Context& c) {
   c.wake_in(backoff(c.policy, stage.failures));
@@ -117,11 +133,6 @@ Next on(const ScalingToZero& stage, const Woke&, Context& c) {
 Next on(const Finished&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
   return settle(c, After::Exit);
-}
-
-Next on(const GaveUp&, const NoticeSeen& notice, Context& c) {
-  remember_notice(c, notice);
-  return let_go(c, After::Release);
 }
 
 Next on(const GaveUp&, const StopRequested& stop, Context& c) {

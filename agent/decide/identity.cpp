@@ -5,11 +5,6 @@
 namespace spotter::decide {
 namespace {
 
-Duration backoff(const Policy& policy, std::uint32_t failures) {
-  const std::uint32_t doublings = failures < 10 ? failures : 10;
-  return std::min(policy.retry_last, policy.retry_first * (1 << doublings));
-}
-
 Stage identify(Context& c, std::uint32_t failures) {
   c.ask(ReadIdentity{}, c.policy.imds_call);
   return Identifying{failures};
@@ -38,6 +33,10 @@ Next on(const LookingAround&, const HostLooked& seen, Context& c) {
   c.facts.volume = seen.mounted;
   c.facts.mounted = c.facts.attached = static_cast<bool>(seen.mounted);
   c.facts.trainer_running = seen.trainer == HostLooked::Trainer::Running && c.facts.mounted;
+  // Nothing of ours is mounted, and a trainer runs: it writes where nobody will look.
+  if (seen.trainer == HostLooked::Trainer::Running && !c.facts.mounted) {
+    c.tell(KillTrainer{}, c.policy.look);
+  }
   c.facts.ended_success = seen.trainer == HostLooked::Trainer::Ended && seen.ended.success &&
                           static_cast<bool>(seen.mounted);
   return identify(c, 0);
@@ -46,6 +45,11 @@ Next on(const LookingAround&, const HostLooked& seen, Context& c) {
 // The host cannot be looked at (a hung mount, no memory): nothing may be started beside what may be
 // running, so look again until it can.
 Next on(const LookingAround&, const EffectFailed&, Context& c) {
+  c.wake_in(c.policy.retry_first);
+  return LookingAround{};
+}
+
+Next on(const LookingAround&, const Woke&, Context& c) {
   c.ask(LookAtHost{}, c.policy.look);
   return LookingAround{};
 }
@@ -59,6 +63,8 @@ Next on(const Identifying&, const IdentityRead& identity, Context& c) {
 }
 
 Next on(const Identifying& stage, const EffectFailed&, Context& c) {
+  const bool must_go = c.facts.notice || c.facts.leave;
+  if (must_go && c.facts.trainer_running) return go_to_work(c);  // where the trainer is stopped
   if (Next end = leaving(c)) return end;
   c.wake_in(backoff(c.policy, stage.failures));
   return Identifying{stage.failures + 1};
@@ -68,6 +74,7 @@ Next on(const Identifying& stage, const Woke&, Context& c) { return identify(c, 
 
 Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
   c.facts.fleet = c.policy.fleet.kind == FleetKind::None ? read.fleet : c.policy.fleet;
+  c.facts.fleet_known = true;
   c.facts.dollars_per_hour = read.dollars_per_hour;
   if (!c.facts.trainer_running) {
     if (Next end = leaving(c)) return end;
@@ -79,6 +86,7 @@ Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
 Next on(const ReadingFleet& stage, const EffectFailed& failed, Context& c) {
   if (failed.failure == Failure::Refused || c.facts.trainer_running) {
     c.facts.fleet = c.policy.fleet;
+    c.facts.fleet_known = c.policy.fleet.kind != FleetKind::None;
     return go_to_work(c);
   }
   if (Next end = leaving(c)) return end;

@@ -7,7 +7,8 @@
 namespace spotter::decide {
 
 struct Ledger {
-  std::uint32_t attempts_without_progress = 0;  // starts since the last durable checkpoint
+  std::uint32_t attempts_without_progress = 0;  // failures seen since the last durable checkpoint
+  std::uint32_t starts_without_progress = 0;    // starts since then, however they ended
   std::int64_t newest_step = -1;                // of a durable checkpoint; -1: none yet
   double seconds = 0;                           // instance time since the job began
   double dollars = 0;                           // at the spot price seen at each start; 0: unknown

@@ -12,12 +12,6 @@ Stage look_again(Context& c) {
   return survey(c);
 }
 
-Stage failed_call(Context& c, const EffectFailed& failed) {
-  if (Next end = leaving(c)) return *end;
-  if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
-  return retry_later(c, failed);
-}
-
 }  // namespace
 
 Next on(const Snapshotting&, const SnapshotStarted&, Context& c) {
@@ -28,10 +22,11 @@ Next on(const Snapshotting&, const SnapshotStarted&, Context& c) {
 
 Next on(const Snapshotting&, const EffectFailed& failed, Context& c) {
   if (failed.unsettled) c.facts.snapshot_asked_at = c.now;  // it may be on its way
-  return failed_call(c, failed);
+  return call_failed(c, failed);
 }
 
 Next on(const CreatingCandidate&, const VolumeCreated&, Context& c) {
+  c.facts.created_at = c.now;
   if (Next end = leaving(c)) return end;
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
@@ -39,7 +34,7 @@ Next on(const CreatingCandidate&, const VolumeCreated&, Context& c) {
 Next on(const CreatingCandidate&, const EffectFailed& failed, Context& c) {
   // Conflict: the ClientToken was burned by a creation that failed later (a key we may not use).
   if (failed.failure == Failure::Conflict) ++c.facts.create_attempt;
-  return failed_call(c, failed);
+  return call_failed(c, failed);
 }
 
 Next on(const Attesting&, const CallAccepted&, Context& c) {
@@ -47,7 +42,7 @@ Next on(const Attesting&, const CallAccepted&, Context& c) {
   return look_again(c);
 }
 
-Next on(const Attesting&, const EffectFailed& failed, Context& c) { return failed_call(c, failed); }
+Next on(const Attesting&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const Committing&, const CallAccepted&, Context& c) {
   c.facts.parent_gone_since = c.now;
@@ -57,7 +52,7 @@ Next on(const Committing&, const CallAccepted&, Context& c) {
 // Missing: another agent's commit was first. Conflict: the parent is in use again, ours is stale.
 Next on(const Committing&, const EffectFailed& failed, Context& c) {
   if (failed.failure == Failure::Missing) return look_again(c);
-  return failed_call(c, failed);
+  return call_failed(c, failed);
 }
 
 Next on(const Promoting& stage, const CallAccepted&, Context& c) {
@@ -66,22 +61,22 @@ Next on(const Promoting& stage, const CallAccepted&, Context& c) {
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
 
-Next on(const Promoting&, const EffectFailed& failed, Context& c) { return failed_call(c, failed); }
+Next on(const Promoting&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const Discarding&, const CallAccepted&, Context& c) { return look_again(c); }
 
 Next on(const Discarding&, const EffectFailed& failed, Context& c) {
   if (failed.failure == Failure::Missing) return look_again(c);
-  return failed_call(c, failed);
+  return call_failed(c, failed);
 }
 
 // Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
 // and every candidate is then of the past. One at a time; nullopt: nothing is left.
-std::optional<Command> leftover(const Survey& survey, const Facts& facts) {
+std::optional<Command> leftover(const Survey& survey) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
     const bool copy = volume.role != Role::State && !volume.discoverable;
-    if (copy && free && !volume.holder && volume.id != facts.volume) return DeleteVolume{volume.id};
+    if (copy && free && !volume.holder) return DeleteVolume{volume.id};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) return DeleteSnapshot{snapshot.id};
   return std::nullopt;

@@ -65,7 +65,7 @@ struct Name : ShortText<Capacity> {
 using InstanceId = Name<struct InstanceTag, 31>;  // i-0123456789abcdef0
 using VolumeId = Name<struct VolumeTag, 31>;      // vol-0123456789abcdef0
 using SnapshotId = Name<struct SnapshotTag, 31>;  // snap-0123456789abcdef0
-using FleetId = Name<struct FleetTag, 63>;        // sfr-UUID, fleet-UUID, or a group's name
+using FleetId = Name<struct FleetTag, 255>;       // sfr-UUID, fleet-UUID, or a group's name
 using Zone = Name<struct ZoneTag, 31>;            // us-west-2a, us-west-2-lax-1a
 using Region = Name<struct RegionTag, 31>;        // us-west-2
 using InstanceType = Name<struct TypeTag, 31>;    // p3.2xlarge

@@ -23,8 +23,9 @@ Volumes current_volumes(const Survey& survey) {
 }
 
 bool is_done(const Survey& survey) {
-  return std::any_of(survey.volumes.begin(), survey.volumes.end(),
-                     [](const SeenVolume& volume) { return volume.done; });
+  return std::any_of(survey.volumes.begin(), survey.volumes.end(), [](const SeenVolume& volume) {
+    return volume.done && (volume.discoverable || volume.role == Role::Verified);
+  });
 }
 
 // The volume that EC2 says is attached to us, if it is not `except`.
@@ -33,6 +34,13 @@ const SeenVolume* other_in_hand(const Survey& survey, const Facts& facts, const 
     if (volume.holder == facts.instance && volume.id != except) return &volume;
   }
   return nullptr;
+}
+
+// Is a move of `volume` under way, somewhere?
+bool is_copied(const Survey& survey, const SeenVolume& volume) {
+  const auto of_it = [&](const auto& copy) { return copy.parent == volume.id; };
+  return std::any_of(survey.snapshots.begin(), survey.snapshots.end(), of_it) ||
+         std::any_of(survey.volumes.begin(), survey.volumes.end(), of_it);
 }
 
 Detail names_of(const Volumes& volumes) {
@@ -51,13 +59,19 @@ Stage drop(const SeenVolume& volume, Context& c) {
   return let_go(c, After::Survey);
 }
 
-Stage attached_here(const SeenVolume& volume, Context& c) {
+Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
   Facts& facts = c.facts;
   facts.volume = volume.id;
   facts.purpose = Purpose::Train;
   facts.attached = true;
   facts.ours_to_format = volume.ours_to_format && (volume.from.empty() || !volume.parent.empty());
-  if (facts.generation != 0 && volume.generation == facts.generation) return bring_up(c);
+  if (facts.generation != 0 && volume.generation == facts.generation) {
+    // Somebody is making a copy of it: nothing is written before they can see our claim.
+    const Duration left = facts.claimed_at + c.policy.consistency_bound - c.now;
+    const bool unseen = facts.claimed_at != kNever && left > Duration::zero();
+    if (copied && unseen) return wait(c, Wait::VolumeChanging, left);
+    return bring_up(c);
+  }
   if (facts.generation == volume.generation + 1) {  // written, not visible yet
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
   }
@@ -88,7 +102,7 @@ Stage held_by_other(const SeenVolume& volume, Context& c) {
   return wait(c, Wait::VolumeHeld, c.policy.poll_held);
 }
 
-Stage use_volume(const SeenVolume& volume, Purpose purpose, Context& c) {
+Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context& c) {
   if (volume.state == VolumeState::Error) {
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
   }
@@ -99,7 +113,7 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, Context& c) {
     }
     c.facts.attaching_since = kNever;
     c.facts.attached_as = volume.attached_as;
-    if (purpose == Purpose::Train) return attached_here(volume, c);
+    if (purpose == Purpose::Train) return attached_here(volume, copied, c);
     c.facts.volume = volume.id;
     c.facts.purpose = purpose;
     c.facts.attached = true;
@@ -155,8 +169,10 @@ Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_
                       Context& c) {
   Facts& facts = c.facts;
   if (const SeenVolume* candidate = candidate_here(survey, parent, generation, facts)) {
+    facts.created_at = kNever;
     if (is_proven(*candidate, facts)) return settle_candidate(*candidate, c);
-    if (candidate->state != VolumeState::Error) return use_volume(*candidate, Purpose::Prove, c);
+    if (candidate->state != VolumeState::Error)
+      return use_volume(*candidate, Purpose::Prove, false, c);
     ++facts.create_attempt;
     c.ask(DeleteVolume{candidate->id}, c.policy.ec2_call);
     return Discarding{};
@@ -171,6 +187,14 @@ Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_
     if (!best || snapshot.started > best->started) best = &snapshot;
   }
   if (best && best->state == SnapshotState::Completed) {
+    if (facts.created_at != kNever) {
+      if (c.now - facts.created_at < c.policy.consistency_bound) {
+        return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+      }
+      facts.created_at = kNever;
+      ++facts.create_attempt;
+      return block(c, Block::CopyVanished, {});
+    }
     c.ask(CreateVolume{facts.zone, best->id, parent, generation, facts.create_attempt},
           c.policy.ec2_call);
     return CreatingCandidate{best->id};
@@ -228,6 +252,11 @@ Stage recover(const Survey& survey, Context& c) {
     if (snapshot.state != SnapshotState::Completed) continue;
     if (!newest || snapshot.started > newest->started) newest = &snapshot;
   }
+  // A volume of the job that lost its tag is a person's doing, and for a person to mend.
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool lost = volume.role == Role::State && volume.state != VolumeState::Deleting;
+    if (lost && !volume.discoverable) return block(c, Block::NoVolume, Detail(volume.id.view()));
+  }
   if (!best && !newest) return block(c, Block::NoVolume, {});
   if (c.facts.parent_gone_since == kNever) c.facts.parent_gone_since = c.now;
   const Duration left = c.facts.parent_gone_since + 2 * c.policy.consistency_bound - c.now;
@@ -241,6 +270,8 @@ Stage recover(const Survey& survey, Context& c) {
 }  // namespace
 
 Next plan(const Survey& survey, Context& c) {
+  const Volumes current = current_volumes(survey);
+  if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
   if (is_done(survey)) {
     c.facts.done = true;
     if (const SeenVolume* held = other_in_hand(survey, c.facts, {})) {
@@ -249,14 +280,12 @@ Next plan(const Survey& survey, Context& c) {
     }
     return let_go(c, After::Finish);
   }
-  const Volumes current = current_volumes(survey);
-  if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
   if (current.empty()) return recover(survey, c);
   c.facts.parent_gone_since = kNever;
   const SeenVolume& volume = *current.front();
   if (volume.zone != c.facts.zone) return migrate(survey, volume, c);
   if (const SeenVolume* held = other_in_hand(survey, c.facts, volume.id)) return drop(*held, c);
-  return use_volume(volume, Purpose::Train, c);
+  return use_volume(volume, Purpose::Train, is_copied(survey, volume), c);
 }
 
 }  // namespace spotter::decide

@@ -20,8 +20,14 @@ struct Policy {
   // --- the job's choices (job.yaml) ---
   std::uint32_t attempts_without_progress = 3;
   FailurePolicy then = FailurePolicy::ScaleToZero;
-  double hours_limit = 0;              // 0: none
-  double dollars_limit = 0;            // 0: none
+  double hours_limit = 0;    // 0: none
+  double dollars_limit = 0;  // 0: none
+  // An instance that is lost without notice is no failure of the job. But a trainer that takes the
+  // machine down with it must end some time, too: after this many times as many starts.
+  std::uint32_t starts_per_attempt = 10;
+  // A trainer that says nothing of checkpoints and has worked for this long is taken to have made
+  // one.
+  Duration settled = minutes(30);
   bool has_code = false;               // is there a repository to check out?
   Fleet fleet;                         // None: learn it from the instance's own tags
   Duration stop_grace = seconds(100);  // how long the trainer may take to checkpoint and end
@@ -70,6 +76,10 @@ struct Policy {
   // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in
   // the page cache) and detach (1 to 4 s) still fit. For a short notice: a third of what is left.
   Duration release_reserve = seconds(20);
+  // A mount that stays busy, or a trainer that survives SIGKILL, is stuck in the kernel. When the
+  // job is over all the same, the fleet is ended after so many tries; the instance's end does the
+  // rest.
+  std::uint32_t stuck_tries = 60;
   // An instance alive this long after its deadline was spared: it takes up work again.
   Duration spared_after = seconds(60);
 

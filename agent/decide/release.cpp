@@ -10,24 +10,47 @@ namespace {
 constexpr Duration kAgain = seconds(1);  // a busy mount, a refused call: the deadline is near
 constexpr Duration kKillAgain = seconds(5);
 
-Stage unmount(Context& c, After then) {
+Stage unmount(Context& c, After then, std::uint32_t tries = 0) {
   c.ask(Unmount{}, c.policy.unmount);
-  return Unmounting{then};
+  return Unmounting{then, tries};
+}
+
+bool job_is_over(After then) { return then == After::Finish || then == After::GiveUp; }
+
+// Others may see our claim only after the consistency bound. Who uses a volume for less time than
+// that and then lets it go might never be seen: another agent's commit could delete what was
+// written.
+bool claim_settles(Context& c) {
+  const Facts& facts = c.facts;
+  if (facts.claimed_at == kNever || facts.purpose != Purpose::Train) return false;
+  Time until = facts.claimed_at + c.policy.consistency_bound;
+  if (facts.notice) until = std::min(until, facts.notice->deadline - c.policy.release_reserve / 4);
+  if (c.now >= until) return false;
+  c.wake_at(until);
+  return true;
 }
 
 Stage detach(Context& c, After then) {
+  if (claim_settles(c)) return Detaching{then};
   c.ask(DetachVolume{c.facts.volume, c.facts.instance}, c.policy.ec2_call);
   return Detaching{then};
 }
 
-Stage close_account(Context& c, After then) {
+Stage write_closing(Context& c, After then) {
   Ledger& ledger = c.facts.ledger;
   account(c);
   if (then == After::Finish) ledger.done = true;
   // A person who raises the target again gets new tries.
-  if (then == After::Finish || then == After::GiveUp) ledger.attempts_without_progress = 0;
+  if (job_is_over(then)) forget_failures(c);
   c.ask(WriteLedger{ledger}, c.policy.ledger);
   return ClosingAccount{then};
+}
+
+// A result is called durable only after it was synced, whoever wrote it and how.
+Stage close_account(Context& c, After then) {
+  if (then != After::Finish) return write_closing(c, then);
+  c.ask(SyncStorage{}, c.policy.unmount);
+  return Securing{};
 }
 
 Stage next_release_step(Context& c, After then) {
@@ -39,6 +62,7 @@ Stage next_release_step(Context& c, After then) {
 Stage detached(Context& c, After then) {
   c.facts.attached = false;
   c.facts.generation = 0;
+  c.facts.claimed_at = kNever;
   c.facts.proven = {};
   c.facts.proven_at = kNever;
   return settle(c, then);
@@ -52,12 +76,18 @@ void remember_notice(Context& c, const NoticeSeen& notice) {
 
 void remember_stop(Context& c, const StopRequested&) { c.facts.leave = true; }
 
+// Not mkfs: half a file system is neither blank nor ours, and it takes seconds. Not what changes
+// something at EC2: its outcome must be known.
 void abandon_local_work(Context& c) {
-  const Stage& stage = c.state.stage;
-  const bool local =
-      std::holds_alternative<FindingDevice>(stage) || std::holds_alternative<Inspecting>(stage) ||
-      std::holds_alternative<Formatting>(stage) || std::holds_alternative<Mounting>(stage) ||
-      std::holds_alternative<Verifying>(stage) || std::holds_alternative<FetchingCode>(stage);
+  const bool local = std::visit(
+      [](const auto& stage) {
+        using Now = std::decay_t<decltype(stage)>;
+        return (std::is_same_v<Now, ReadingFleet> || std::is_same_v<Now, Surveying> ||
+                std::is_same_v<Now, FindingDevice> || std::is_same_v<Now, Inspecting> ||
+                std::is_same_v<Now, Mounting> || std::is_same_v<Now, Verifying> ||
+                std::is_same_v<Now, FetchingCode>);
+      },
+      c.state.stage);
   if (local && c.state.awaited) c.tell(Abandon{c.state.awaited}, c.policy.look);
 }
 
@@ -69,6 +99,10 @@ Next leaving(Context& c) {
 
 // The account is written only by the one that may write to the volume, and has read it.
 Stage let_go(Context& c, After then) {
+  if (c.facts.trainer_running) {
+    const Time deadline = c.facts.notice ? c.facts.notice->deadline : c.now + c.policy.stop_grace;
+    return stop_trainer(c, then, InterruptionAction::Stop, deadline);
+  }
   const bool keeps_account = c.facts.mounted && c.facts.ledger_known &&
                              c.facts.purpose == Purpose::Train && then != After::Survey;
   if (keeps_account) return close_account(c, then);
@@ -80,7 +114,7 @@ Stage settle(Context& c, After then) {
   c.facts.ledger_known = false;
   if (then == After::Finish) return tidy_up(c);
   if (then == After::GiveUp) {
-    if (c.policy.then == FailurePolicy::Hold) return GaveUp{};
+    if (c.policy.then == FailurePolicy::Hold) return rest(c, GaveUp{});
     const bool cancel =
         c.policy.then == FailurePolicy::Cancel && c.facts.surrender != Surrender::BlockedTooLong;
     return cancel ? cancel_fleet(c) : scale_to_zero(c);
@@ -104,7 +138,7 @@ Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
 Next on(const Stopping&, const CheckpointMade& made, Context& c) {
   c.facts.checkpoint_step = made.step;
   c.facts.ledger.newest_step = std::max(c.facts.ledger.newest_step, made.step);
-  c.facts.ledger.attempts_without_progress = 0;
+  forget_failures(c);
   return std::nullopt;
 }
 
@@ -112,8 +146,8 @@ Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
   c.facts.trainer_running = false;
   if (ended.success) c.facts.done = true;
   // Ended because we asked: this start is no failure of the job.
-  std::uint32_t& attempts = c.facts.ledger.attempts_without_progress;
-  if (!ended.success && ended.stopped_as_asked && attempts > 0) --attempts;
+  std::uint32_t& starts = c.facts.ledger.starts_without_progress;
+  if (!ended.success && ended.stopped_as_asked && starts > 0) --starts;
   return let_go(c, ended.success ? After::Finish : stage.then);
 }
 
@@ -129,10 +163,23 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
   return next;
 }
 
+// Not even SIGKILL ends it: stuck in the kernel. If the job is over, the fleet is ended without it.
 Next on(const Stopping& stage, const Woke&, Context& c) {
+  if (stage.kills >= c.policy.stuck_tries && job_is_over(stage.then)) return settle(c, stage.then);
   c.tell(KillTrainer{}, c.policy.look);
   c.wake_in(kKillAgain);
-  return Stopping{stage.then, stage.kill_at, true};
+  return Stopping{stage.then, stage.kill_at, stage.kills + 1};
+}
+
+Next on(const Securing&, const StorageSynced&, Context& c) {
+  return write_closing(c, After::Finish);
+}
+
+// What was written is lost: the trainer goes on from its newest checkpoint and writes it again.
+Next on(const Securing&, const EffectFailed&, Context& c) {
+  c.facts.done = c.facts.ended_success = false;
+  if (Next end = leaving(c)) return end;
+  return wait(c, Wait::TrainerRestart, c.policy.restart_last);
 }
 
 Next on(const ClosingAccount& stage, const LedgerWritten&, Context& c) {
@@ -152,23 +199,33 @@ Next on(const Unmounting& stage, const Unmounted&, Context& c) {
 }
 
 Next on(const Unmounting& stage, const EffectFailed&, Context& c) {
+  if (stage.tries >= c.policy.stuck_tries && job_is_over(stage.then)) return settle(c, stage.then);
   c.wake_in(kAgain);
   return stage;
 }
 
-Next on(const Unmounting& stage, const Woke&, Context& c) { return unmount(c, stage.then); }
+Next on(const Unmounting& stage, const Woke&, Context& c) {
+  return unmount(c, stage.then, stage.tries + 1);
+}
 
 Next on(const Detaching& stage, const CallAccepted&, Context& c) { return detached(c, stage.then); }
 
 Next on(const Detaching& stage, const EffectFailed& failed, Context& c) {
   const bool gone = failed.failure == Failure::Missing || failed.failure == Failure::Conflict;
   // Refused: without the permission the instance's end detaches it; nothing more can be done here.
-  if (gone || failed.failure == Failure::Refused) return detached(c, stage.then);
+  const bool hopeless = failed.failure == Failure::Refused || failed.failure == Failure::Rejected;
+  if (gone || hopeless) return detached(c, stage.then);
   c.wake_in(kAgain);
   return stage;
 }
 
 Next on(const Detaching& stage, const Woke&, Context& c) { return detach(c, stage.then); }
+
+Next on(const Released&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  c.wake_at(notice.deadline + c.policy.spared_after);
+  return Released{};
+}
 
 Next on(const Released&, const NoticeWithdrawn&, Context& c) {
   c.facts.notice.reset();

@@ -44,6 +44,8 @@ enum class Block : std::uint8_t {
   CodeMissing,
   TrainerUnstartable,
   NotPermitted,
+  Rejected,
+  CopyVanished,  // a copy was made, and then was gone: a key that may not be used
 };
 
 // What follows when the volume has been let go.
@@ -110,7 +112,8 @@ struct StartingTrainer {};
 // --- training.cpp ---
 struct Training {
   bool tidying = false;
-  bool tidied = false;  // nothing of an earlier migration is left
+  bool tidied = false;   // nothing of an earlier move is left
+  bool hurried = false;  // the first checkpoint has moved next_tidy here
   Time next_ledger;
   Time next_tidy = kNever;
 };
@@ -118,13 +121,15 @@ struct Training {
 struct Stopping {
   After then = After::Release;
   Time kill_at;
-  bool killed = false;
+  std::uint32_t kills = 0;
 };
+struct Securing {};  // syncing the result, before anything calls it durable
 struct ClosingAccount {
   After then = After::Release;
 };
 struct Unmounting {
   After then = After::Release;
+  std::uint32_t tries = 0;
 };
 struct Detaching {
   After then = After::Release;
@@ -148,8 +153,8 @@ using Stage =
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
                  ReadingAccount, Verifying, Snapshotting, CreatingCandidate, Attesting, Committing,
                  Promoting, Discarding, CountingAttempt, FetchingCode, StartingTrainer, Training,
-                 Stopping, ClosingAccount, Unmounting, Detaching, Released, MarkingDone, Tidying,
-                 CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
+                 Stopping, Securing, ClosingAccount, Unmounting, Detaching, Released, MarkingDone,
+                 Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
@@ -166,6 +171,7 @@ struct Facts {
   Zone zone;
   Region region;
   Fleet fleet;
+  bool fleet_known = false;
   double dollars_per_hour = 0;
   // the volume in hand
   VolumeId volume;
@@ -178,10 +184,12 @@ struct Facts {
   std::uint32_t generation = 0;     // that we wrote on `volume`; 0: not claimed by us yet
   VolumeId proven;                  // the candidate whose newest checkpoint we verified ourselves
   Time proven_at = kNever;          // when it was tagged `verified`
+  Time claimed_at = kNever;         // since when others may see that we use it
   Time parent_gone_since = kNever;  // since when no volume carries the discovery tag
   Time attaching_since = kNever;
   std::uint32_t attach_attempt = 0;
   std::uint32_t create_attempt = 0;
+  Time created_at = kNever;         // a copy that EC2 does not show yet
   Time snapshot_asked_at = kNever;  // EC2 may not show a snapshot at once
   // what goes wrong
   std::uint32_t retries = 0;  // of calls, since the last success
@@ -193,6 +201,7 @@ struct Facts {
   bool leave = false;  // StopRequested: go when all is let go
   // the job
   bool trainer_running = false;
+  Time started_at = kNever;    // of the trainer, by us
   bool ended_success = false;  // it ended well while no agent was there to see
   bool done = false;  // the result is durable, by the volume's tag, its ledger or the trainer
   Ledger ledger;

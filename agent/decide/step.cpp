@@ -14,6 +14,10 @@ void step(State& state, const Event& event, const Policy& policy, Effects& effec
     if (event.at < state.wake_at) return;
     state.wake_at = kNever;
   }
+  const bool changed = std::holds_alternative<CallAccepted>(event.what) ||
+                       std::holds_alternative<SnapshotStarted>(event.what) ||
+                       std::holds_alternative<VolumeCreated>(event.what);
+  if (changed) state.facts.retries = 0;
   Context context{state, state.facts, policy, event.at, effects, std::nullopt};
   const Next next = std::visit(
       [&](const auto& stage, const auto& happening) { return on(stage, happening, context); },

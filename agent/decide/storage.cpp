@@ -13,15 +13,26 @@ Stage survey(Context& c) {
 }
 
 Stage wait(Context& c, Wait why, Duration how_long) {
+  if (why != Wait::Retry) c.facts.blocked_since = kNever;  // what was blocked goes on
   c.wake_in(how_long);
   return Waiting{why};
 }
 
+Duration backoff(const Policy& policy, std::uint32_t failures) {
+  return std::min(policy.retry_last, policy.retry_first * (1 << std::min(failures, 10U)));
+}
+
 // A changing call whose answer was lost may show only after the consistency bound.
 Stage retry_later(Context& c, const EffectFailed& failed) {
-  const std::uint32_t doublings = std::min<std::uint32_t>(c.facts.retries++, 10);
-  const Duration pause = std::min(c.policy.retry_last, c.policy.retry_first * (1 << doublings));
+  const Duration pause = backoff(c.policy, c.facts.retries++);
   return wait(c, Wait::Retry, failed.unsettled ? c.policy.consistency_bound : pause);
+}
+
+Stage call_failed(Context& c, const EffectFailed& failed) {
+  if (Next end = leaving(c)) return *end;
+  if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
+  if (failed.failure == Failure::Rejected) return block(c, Block::Rejected, failed.detail);
+  return retry_later(c, failed);
 }
 
 Stage block(Context& c, Block why, const Detail& detail) {
@@ -53,12 +64,6 @@ Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
   return block(c, why, failed.detail);
 }
 
-Stage call_failed(Context& c, const EffectFailed& failed) {
-  if (Next end = leaving(c)) return *end;
-  if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
-  return retry_later(c, failed);
-}
-
 Stage read_account(Context& c) {
   c.ask(ReadLedger{}, c.policy.ledger);
   return ReadingAccount{};
@@ -74,7 +79,6 @@ Stage proved(Context& c) {
 }  // namespace
 
 Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
-  c.facts.retries = 0;
   if (Next end = leaving(c)) return end;
   return plan(seen.survey, c);
 }
@@ -124,11 +128,14 @@ Next on(const Attaching&, const CallAccepted&, Context& c) {
 Next on(const Attaching&, const EffectFailed& failed, Context& c) {
   // It may be attaching all the same; letting go of what we do not hold does no harm.
   c.facts.attached = failed.unsettled;
+  if (failed.failure == Failure::Conflict)
+    ++c.facts.attach_attempt;  // the device name may be taken
   return call_failed(c, failed);
 }
 
 Next on(const Claiming& stage, const CallAccepted&, Context& c) {
   c.facts.generation = stage.generation;
+  c.facts.claimed_at = c.now;
   if (Next end = leaving(c)) return end;
   return survey(c);  // read back before anything is written
 }
@@ -208,9 +215,16 @@ Next on(const ReadingAccount&, const EffectFailed& failed, Context& c) {
 Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {
   c.facts.checkpoint_step = seen.newest.value_or(-1);
   if (Next end = leaving(c)) return end;
+  if (c.facts.checkpoint_step > c.facts.ledger.newest_step && c.facts.purpose == Purpose::Train) {
+    c.facts.ledger.newest_step =
+        c.facts.checkpoint_step;  // progress that nobody was there to write
+    forget_failures(c);
+  }
   if (c.facts.purpose == Purpose::Train) return prepare_training(c);
-  // The copy's own ledger says which checkpoint must be there. If it is not, the original stays.
-  const bool whole = c.facts.checkpoint_step >= c.facts.ledger.newest_step;
+  // The copy's own ledger says which checkpoint must be there. If it is not, the original stays. A
+  // trainer with a format of its own has none that we could verify: then the file system must do.
+  const bool other_format = !seen.newest && seen.torn == 0;
+  const bool whole = other_format || c.facts.checkpoint_step >= c.facts.ledger.newest_step;
   return whole ? proved(c) : block(c, Block::CopyDamaged, {});
 }
 

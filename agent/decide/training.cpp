@@ -11,10 +11,15 @@ void plan_wake(const Training& stage, Context& c) {
   c.wake_at(std::min(stage.next_ledger, stage.next_tidy));
 }
 
+// What was not read must not be overwritten: read it first, and write the next time.
 void write_account(Training& stage, Context& c) {
-  account(c);
-  c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
   stage.next_ledger = c.now + c.policy.ledger_every;
+  if (c.facts.ledger_known) {
+    account(c);
+    c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
+  } else if (!c.state.awaited) {
+    c.ask(ReadLedger{}, c.policy.ledger);
+  }
 }
 
 Stage tidying_later(Training stage, bool clean, Context& c) {
@@ -31,16 +36,17 @@ Time kill_time(const Context& c, Time deadline) {
   return std::min(c.now + c.policy.stop_grace, deadline - reserve);
 }
 
+}  // namespace
+
 Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadline) {
   c.tell(StopTrainer{action, deadline}, c.policy.start_trainer);
   const Time kill_at = std::max(c.now, kill_time(c, deadline));
   c.wake_at(kill_at);
-  return Stopping{then, kill_at, false};
+  return Stopping{then, kill_at};
 }
 
-}  // namespace
-
 Stage train(Context& c) {
+  c.facts.blocked_since = kNever;
   if (c.facts.accounted == kNever) c.facts.accounted = c.now;
   if (c.facts.notice) {
     return stop_trainer(c, After::Release, c.facts.notice->action, c.facts.notice->deadline);
@@ -50,8 +56,14 @@ Stage train(Context& c) {
   }
   Training stage;
   stage.next_ledger = c.now + c.policy.ledger_every;
+  stage.next_tidy = c.now + c.policy.tidy_every;
   plan_wake(stage, c);
   return stage;
+}
+
+void forget_failures(Context& c) {
+  c.facts.ledger.attempts_without_progress = 0;
+  c.facts.ledger.starts_without_progress = 0;
 }
 
 // A crash of the agent loses at most `ledger_every`.
@@ -85,13 +97,17 @@ Next on(const Training& training, const CheckpointMade& made, Context& c) {
   Training stage = training;
   c.facts.checkpoint_step = made.step;
   if (made.step > c.facts.ledger.newest_step) {
-    const bool had_failed = c.facts.ledger.attempts_without_progress != 0;
+    const bool had_failed = c.facts.ledger.attempts_without_progress != 0 ||
+                            c.facts.ledger.starts_without_progress != 0;
     c.facts.ledger.newest_step = made.step;
-    c.facts.ledger.attempts_without_progress = 0;
+    forget_failures(c);
     c.facts.crashes = 0;
     if (had_failed) write_account(stage, c);
   }
-  if (!stage.tidied && !stage.tidying && stage.next_tidy == kNever) stage.next_tidy = c.now;
+  if (!stage.tidied && !stage.tidying && !stage.hurried) {
+    stage.next_tidy = c.now;  // what an earlier move left is not needed any more
+    stage.hurried = true;
+  }
   plan_wake(stage, c);
   return stage;
 }
@@ -105,6 +121,10 @@ Next trainer_ended(Context& c, const TrainerEnded& ended) {
     return let_go(c, After::Finish);
   }
   account(c);
+  const bool settled =
+      c.facts.started_at != kNever && c.now - c.facts.started_at >= c.policy.settled;
+  if (settled) forget_failures(c);
+  ++c.facts.ledger.attempts_without_progress;
   if (c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
     return give_up(c, Surrender::NoProgress);
   }
@@ -139,7 +159,7 @@ Next on(const Training& training, const Woke&, Context& c) {
 }
 
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
-  const auto command = leftover(seen.survey, c.facts);
+  const auto command = leftover(seen.survey);
   if (!command) return tidying_later(training, true, c);
   c.ask(*command, c.policy.ec2_call);
   plan_wake(training, c);
@@ -150,6 +170,15 @@ Next on(const Training& training, const CallAccepted&, Context& c) {
   c.ask(SurveyStorage{}, c.policy.ec2_call);
   plan_wake(training, c);
   return training;
+}
+
+// The account of an earlier agent, which could not be read when this one took over.
+Next on(const Training&, const LedgerRead& read, Context& c) {
+  const std::int64_t newest = std::max(c.facts.ledger.newest_step, read.ledger.newest_step);
+  c.facts.ledger = read.ledger;
+  c.facts.ledger.newest_step = newest;
+  c.facts.ledger_known = true;
+  return std::nullopt;
 }
 
 Next on(const Training& training, const EffectFailed&, Context& c) {

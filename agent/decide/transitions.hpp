@@ -37,20 +37,23 @@ struct Context {
 inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
-Stage survey(Context&);                                        // storage.cpp
-Stage wait(Context&, Wait why, Duration how_long);             // storage.cpp
-Stage retry_later(Context&, const EffectFailed&);              // storage.cpp
-Stage block(Context&, Block why, const Detail& detail);        // storage.cpp
-Stage attach(Context&, const VolumeId&, Purpose);              // storage.cpp
-Stage bring_up(Context&);                                      // storage.cpp
-Next plan(const Survey&, Context&);                            // plan.cpp
-std::optional<Command> leftover(const Survey&, const Facts&);  // migrate.cpp
+Stage survey(Context&);                                   // storage.cpp
+Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
+Stage retry_later(Context&, const EffectFailed&);         // storage.cpp
+Stage call_failed(Context&, const EffectFailed&);         // storage.cpp
+Duration backoff(const Policy&, std::uint32_t failures);  // storage.cpp
+Stage block(Context&, Block why, const Detail& detail);   // storage.cpp
+Stage attach(Context&, const VolumeId&, Purpose);         // storage.cpp
+Stage bring_up(Context&);                                 // storage.cpp
+Next plan(const Survey&, Context&);                       // plan.cpp
+std::optional<Command> leftover(const Survey&);           // migrate.cpp
 Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, Context&);
 Stage prepare_training(Context&);                    // code.cpp
 Stage count_attempt(Context&);                       // code.cpp
 std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
 Stage train(Context&);                               // training.cpp
 void account(Context&);                              // training.cpp: time and money so far
+void forget_failures(Context&);                      // training.cpp: there is progress
 Stage give_up(Context&, Surrender);                  // training.cpp
 Next trainer_ended(Context&, const TrainerEnded&);   // training.cpp
 Stage let_go(Context&, After);                       // release.cpp
@@ -59,11 +62,14 @@ Stage settle(Context&, After);                       // release.cpp: all is let 
 Stage tidy_up(Context&);                             // finish.cpp
 Stage cancel_fleet(Context&);                        // finish.cpp
 Stage scale_to_zero(Context&);                       // finish.cpp
+Stage rest(Context&, Stage last);                    // finish.cpp: unless asked to leave
+Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // training.cpp
 
 // --- identity.cpp ---
 Next on(const Booting&, const Started&, Context&);
 Next on(const LookingAround&, const HostLooked&, Context&);
 Next on(const LookingAround&, const EffectFailed&, Context&);
+Next on(const LookingAround&, const Woke&, Context&);
 Next on(const Identifying&, const IdentityRead&, Context&);
 Next on(const Identifying&, const EffectFailed&, Context&);
 Next on(const Identifying&, const Woke&, Context&);
@@ -125,6 +131,7 @@ Next on(const Training&, const StopRequested&, Context&);
 Next on(const Training&, const Woke&, Context&);
 Next on(const Training&, const StorageSurveyed&, Context&);
 Next on(const Training&, const CallAccepted&, Context&);
+Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
 // --- release.cpp ---
 Next on(const Stopping&, const TrainerProgressed&, Context&);
@@ -132,6 +139,8 @@ Next on(const Stopping&, const CheckpointMade&, Context&);
 Next on(const Stopping&, const TrainerEnded&, Context&);
 Next on(const Stopping&, const NoticeSeen&, Context&);
 Next on(const Stopping&, const Woke&, Context&);
+Next on(const Securing&, const StorageSynced&, Context&);
+Next on(const Securing&, const EffectFailed&, Context&);
 Next on(const ClosingAccount&, const LedgerWritten&, Context&);
 Next on(const ClosingAccount&, const EffectFailed&, Context&);
 Next on(const Unmounting&, const Unmounted&, Context&);
@@ -140,6 +149,7 @@ Next on(const Unmounting&, const Woke&, Context&);
 Next on(const Detaching&, const CallAccepted&, Context&);
 Next on(const Detaching&, const EffectFailed&, Context&);
 Next on(const Detaching&, const Woke&, Context&);
+Next on(const Released&, const NoticeSeen&, Context&);
 Next on(const Released&, const NoticeWithdrawn&, Context&);
 Next on(const Released&, const StopRequested&, Context&);
 Next on(const Released&, const Woke&, Context&);
@@ -151,14 +161,15 @@ Next on(const Tidying&, const StorageSurveyed&, Context&);
 Next on(const Tidying&, const CallAccepted&, Context&);
 Next on(const Tidying&, const EffectFailed&, Context&);
 Next on(const Tidying&, const Woke&, Context&);
+Next on(const CancellingFleet&, const FleetRead&, Context&);
 Next on(const CancellingFleet&, const CallAccepted&, Context&);
 Next on(const CancellingFleet&, const EffectFailed&, Context&);
 Next on(const CancellingFleet&, const Woke&, Context&);
+Next on(const ScalingToZero&, const FleetRead&, Context&);
 Next on(const ScalingToZero&, const CallAccepted&, Context&);
 Next on(const ScalingToZero&, const EffectFailed&, Context&);
 Next on(const ScalingToZero&, const Woke&, Context&);
 Next on(const Finished&, const StopRequested&, Context&);
-Next on(const GaveUp&, const NoticeSeen&, Context&);
 Next on(const GaveUp&, const StopRequested&, Context&);
 
 // --- what holds in every stage that says nothing else ---

@@ -29,8 +29,8 @@ asio::awaitable<Happening> Notices::read_identity() {
   co_return failed;
 }
 
-// The notice of an earlier, failed termination stays with its past time: it is delivered once (its
-// remaining time is 0), and the core finds the instance alive afterwards.
+// The notice of an earlier, failed termination stays with its past time: that is no news. A
+// hibernation is: it begins with its notice.
 asio::awaitable<void> Notices::look_for_action() {
   auto asking = imds_.spot_action();
   const auto seen = co_await std::move(asking);
@@ -48,8 +48,11 @@ asio::awaitable<void> Notices::look_for_action() {
   if (announced_ == action.time) co_return;
   const bool past = action.remaining <= Duration::zero();
   announced_ = action.time;
-  if (past) co_return;
-  deliver_(decide::NoticeSeen{action.action, action.deadline()});
+  if (past && action.action != InterruptionAction::Hibernate) co_return;
+  // The machine freezes when it pleases; until then there is nothing to hurry for.
+  const bool hibernate = action.action == InterruptionAction::Hibernate;
+  const Time deadline = hibernate ? now_() + wire::longest_notice : action.deadline();
+  deliver_(decide::NoticeSeen{action.action, deadline});
 }
 
 asio::awaitable<void> Notices::look_for_hints() {
@@ -66,6 +69,10 @@ asio::awaitable<void> Notices::look_for_hints() {
   if (state && *state && **state == wire::LifecycleState::Terminated && !leaving_group_) {
     leaving_group_ = true;
     deliver_(decide::NoticeSeen{InterruptionAction::Terminate, now_() + wire::longest_notice});
+  }
+  if (state && *state && **state == wire::LifecycleState::InService && leaving_group_) {
+    leaving_group_ = false;
+    deliver_(decide::NoticeWithdrawn{});
   }
 }
 

@@ -24,9 +24,9 @@ void say(const supervise::Ended& ended, const supervise::Verdict& verdict) {
 void TrainerEnd::watch() {
   const auto supervised = supervise::look(run_directory_);
   const auto* running = supervised ? std::get_if<supervise::Running>(&*supervised) : nullptr;
-  if (!running) return asio::post(context_, [this] { look(); });
+  if (!running) return look_soon();
   const auto pidfd = supervise::open_pidfd(running->supervisor_pid);
-  if (!pidfd) return asio::post(context_, [this] { look(); });
+  if (!pidfd) return look_soon();
   pidfd_.emplace(context_, *pidfd);
   pidfd_->async_wait(asio::posix::stream_descriptor::wait_read,
                      [this](boost::system::error_code error) {
@@ -34,6 +34,14 @@ void TrainerEnd::watch() {
                        pidfd_.reset();
                        look();
                      });
+}
+
+// It starts or ends just now.
+void TrainerEnd::look_soon() {
+  timer_.expires_after(std::chrono::milliseconds(100));
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) look();
+  });
 }
 
 void TrainerEnd::look() {

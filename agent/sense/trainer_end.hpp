@@ -20,18 +20,21 @@ class TrainerEnd {
       : context_(context),
         run_directory_(std::move(run_directory)),
         expect_(std::move(expect)),
-        ended_(std::move(ended)) {}
+        ended_(std::move(ended)),
+        timer_(context) {}
 
   void watch();
 
  private:
   void look();
+  void look_soon();
 
   asio::io_context& context_;
   std::string run_directory_;
   Expect expect_;
   Ended ended_;
   std::optional<asio::posix::stream_descriptor> pidfd_;
+  asio::steady_timer timer_;
 };
 
 }  // namespace spotter::sense

@@ -9,7 +9,7 @@ Verdict judge(const Ended& ended, const Expectation& expectation) {
   const bool asked = std::filesystem::exists(expectation.run_directory + "/notice", ignored);
   const bool declared = !expectation.result.empty();
   const bool there = declared && std::filesystem::exists(expectation.result, ignored);
-  const bool trusted = declared ? there : (!asked || expectation.said_finished);
+  const bool trusted = (!declared || there) && (!asked || expectation.said_finished);
   Verdict verdict;
   verdict.success = ended.exit_code == 0 && trusted;
   verdict.stopped_as_asked = asked && !verdict.success;

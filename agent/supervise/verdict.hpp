@@ -18,9 +18,9 @@ struct Verdict {
   bool stopped_as_asked = false;  // it ended because we asked; not the job's failure
 };
 
-// Exit status 0 is success when the declared result exists. When none was declared and the trainer
-// had been asked to end, status 0 may only mean "saved and stopped": then it must have said that it
-// is finished, else the next instance starts it again and it ends at once.
+// Exit status 0 is success when the declared result exists. When the trainer had been asked to end,
+// status 0 may only mean "saved and stopped", and the result may be an earlier epoch's: then it must
+// have said that it is finished, else the next instance starts it again and it ends at once.
 Verdict judge(const Ended& ended, const Expectation& expectation);
 
 }  // namespace spotter::supervise

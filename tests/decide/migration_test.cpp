@@ -135,5 +135,56 @@ TEST(Migration, TheSnapshotGoesAfterTheFirstDurableCheckpoint) {
   EXPECT_EQ(story.stage(), "training");
 }
 
+TEST(Migration, ACopyWithCheckpointsOfAnotherFormatIsTakenAsItIs) {
+  Story story;
+  prove_copy(story);
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  DiskInspected disk;
+  disk.matches = true;
+  story.answer(disk);
+  story.answer(Mounted{});
+  Ledger ledger;
+  ledger.newest_step = 250;  // said by the trainer's datagrams
+  story.answer(LedgerRead{ledger});
+  story.answer(CheckpointsVerified{std::nullopt, 0});
+  EXPECT_EQ(story.asked(), "survey-storage");
+  EXPECT_EQ(story.state.facts.proven, kCopy);
+}
+
+TEST(Migration, AVolumeOfTheJobThatLostItsTagIsNotReplacedByAnOldSnapshot) {
+  Story story;
+  story.boot();
+  SeenVolume untagged = the_volume();
+  untagged.discoverable = false;
+  story.survey({untagged}, {the_snapshot(SnapshotState::Completed)});
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::NoVolume);
+}
+
+TEST(Migration, ACopyThatIsMadeAndThenGoneMeansTheKey) {
+  Story story;
+  story.boot("us-west-2b");
+  story.survey({the_volume()}, {the_snapshot(SnapshotState::Completed)});
+  ASSERT_TRUE(story.did<CreateVolume>());
+  story.answer(VolumeCreated{kCopy});
+  for (int look = 0; look < 100 && story.stage() != "blocked"; ++look) {
+    story.survey({the_volume()}, {the_snapshot(SnapshotState::Completed)});
+    EXPECT_FALSE(story.did<CreateVolume>()) << "the same again would not help";
+  }
+  ASSERT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::CopyVanished);
+}
+
+TEST(Migration, AnotherOnesDoneTagIsNotOurs) {
+  Story story;
+  story.boot();
+  SeenVolume old = the_volume();
+  old.id = "vol-old";
+  old.discoverable = false;
+  old.done = true;
+  story.survey({old, the_volume()});
+  EXPECT_EQ(story.asked(), "attach-volume");
+}
+
 }  // namespace
 }  // namespace spotter::decide

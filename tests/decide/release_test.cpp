@@ -108,5 +108,33 @@ TEST(Stop, ASIGINTLetsGoOfEverythingAndLeaves) {
   EXPECT_EQ(story.stage(), "leaving");
 }
 
+TEST(Release, AnAdoptedTrainerIsToldOfANoticeEvenWhileTheMetadataServiceIsDown) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.asked(), "read-ledger");
+  story.answer(LedgerRead{});
+  EXPECT_EQ(story.asked(), "stop-trainer");
+}
+
+TEST(Release, WhoUsedTheVolumeForLessThanTheBoundKeepsItUntilOthersCanSeeIt) {
+  Story story;
+  story.train();
+  story.now -= seconds(57);  // the claim is 3 s old, the bound 10 s
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.asked(), "");
+  EXPECT_EQ(story.stage(), "detaching");
+  story.wake();
+  EXPECT_EQ(story.asked(), "detach-volume");
+}
+
 }  // namespace
 }  // namespace spotter::decide

@@ -41,11 +41,12 @@ State plausible(const Stage& stage) {
   facts.instance = kMe;
   facts.zone = "us-west-2a";
   facts.fleet = {FleetKind::SpotFleet, "sfr-1"};
+  facts.fleet_known = true;
   facts.volume = kVolume;
   facts.attached = true;
   facts.trainer_running = in<Training, Stopping>(stage);
   facts.mounted = in<ReadingAccount, Verifying, CountingAttempt, FetchingCode, StartingTrainer,
-                     Training, Stopping, ClosingAccount, MarkingDone, Unmounting>(stage);
+                     Training, Stopping, Securing, ClosingAccount, MarkingDone, Unmounting>(stage);
   if (std::holds_alternative<Committing>(stage)) facts.proven = kVolume;
   facts.done = in<MarkingDone, Tidying, CancellingFleet, Finished>(stage);
   facts.ledger_known = true;

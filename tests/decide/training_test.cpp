@@ -10,9 +10,9 @@ TEST(Training, CountsTheAttemptBeforeItBegins) {
   Story story;
   story.train();
   EXPECT_EQ(story.stage(), "training");
-  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 1U);
+  EXPECT_EQ(story.state.facts.ledger.starts_without_progress, 1U);
   story.sense(CheckpointMade{100});
-  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 0U);
+  EXPECT_EQ(story.state.facts.ledger.starts_without_progress, 0U);
   ASSERT_TRUE(story.did<WriteLedger>());
   EXPECT_EQ(story.did<WriteLedger>()->ledger.newest_step, 100);
 }
@@ -57,6 +57,8 @@ TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
   Story story;
   story.train();
   story.sense(TrainerEnded{true, false});
+  EXPECT_EQ(story.asked(), "sync-storage");
+  story.answer(StorageSynced{});
   EXPECT_EQ(story.asked(), "write-ledger");
   EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
   story.answer(LedgerWritten{});
@@ -86,6 +88,7 @@ TEST(Finish, ATrainerThatFinishesInTheVerySecondOfTheNoticeIsDone) {
   story.train();
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
   story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
   story.answer(LedgerWritten{});
   EXPECT_EQ(story.asked(), "mark-done");
 }
@@ -131,6 +134,8 @@ TEST(Crash, ARestartedAgentFindsThatTheTrainerFinishedMeanwhile) {
   claimed.generation = 1;
   story.survey({claimed});
   story.mount_and_read();
+  EXPECT_EQ(story.asked(), "sync-storage");
+  story.answer(StorageSynced{});
   EXPECT_EQ(story.asked(), "write-ledger");
   EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
 }
@@ -146,6 +151,76 @@ TEST(Crash, AnAdoptedTrainerThatFailsAtOnceIsNotForgotten) {
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{});
   EXPECT_EQ(story.asked(), "survey-storage");
+}
+
+TEST(Finish, AResultThatCannotBeSyncedIsNotDone) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.stage(), "waiting");
+  EXPECT_FALSE(story.state.facts.done);
+  story.wake();
+  EXPECT_EQ(story.asked(), "write-ledger") << "the trainer is started again";
+}
+
+TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(EffectFailed{});
+  story.answer(LedgerRead{});
+  ASSERT_EQ(story.stage(), "training");
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  story.answer(CallAccepted{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  story.answer(StorageSurveyed{{{the_volume()}, {}}});
+  EXPECT_EQ(story.asked(), "read-fleet");
+  story.answer(FleetRead{{FleetKind::Ec2Fleet, "fleet-1"}, 0});
+  ASSERT_TRUE(story.did<CancelFleet>());
+  EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "fleet-1");
+}
+
+TEST(Training, AnInstanceLostWithoutNoticeIsNoFailureOfTheJob) {
+  Story story;
+  Ledger ledger;
+  ledger.starts_without_progress = 5;
+  story.train(ledger);
+  EXPECT_EQ(story.stage(), "training");
+  Story again;
+  ledger.starts_without_progress = 29;
+  again.train(ledger);
+  again.sense(TrainerEnded{});
+  again.wake();
+  EXPECT_EQ(again.state.facts.surrender, Surrender::NoProgress) << "but not for ever";
+}
+
+TEST(Training, AnAccountThatCouldNotBeReadIsNotOverwritten) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{});
+  story.answer(EffectFailed{});
+  ASSERT_EQ(story.stage(), "training");
+  story.wake();
+  EXPECT_EQ(story.asked(), "read-ledger");
+  Ledger ledger;
+  ledger.dollars = 7;
+  story.answer(LedgerRead{ledger});
+  story.wake();
+  ASSERT_TRUE(story.did<WriteLedger>());
+  EXPECT_GE(story.did<WriteLedger>()->ledger.dollars, 7);
 }
 
 }  // namespace

@@ -46,7 +46,9 @@ TEST_F(TheVerdict, OfStatusZeroAfterAStopSignalNeedsProofOfTheResult) {
   EXPECT_FALSE(of(0).success) << "it may only have saved and stopped";
   EXPECT_TRUE(of(0).stopped_as_asked);
   EXPECT_TRUE(of(0, {}, true).success) << "it said that it is finished";
-  EXPECT_TRUE(of(0, result(true)).success) << "the declared result is there";
+  EXPECT_FALSE(of(0, result(true)).success) << "it may be the result of an earlier epoch";
+  EXPECT_TRUE(of(0, result(true), true).success);
+  EXPECT_FALSE(of(0, directory_ + "/nowhere", true).success);
 }
 
 TEST_F(TheVerdict, OfStatus75IsAStopOnlyWhenItWasAskedFor) {
