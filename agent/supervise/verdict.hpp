@@ -19,8 +19,8 @@ struct Verdict {
 };
 
 // Exit status 0 is success when the declared result exists. When the trainer had been asked to end,
-// status 0 may only mean "saved and stopped", and the result may be an earlier epoch's: then it must
-// have said that it is finished, else the next instance starts it again and it ends at once.
+// status 0 may only mean "saved and stopped", and the result may be an earlier epoch's: then it
+// must have said that it is finished, else the next instance starts it again and it ends at once.
 Verdict judge(const Ended& ended, const Expectation& expectation);
 
 }  // namespace spotter::supervise
