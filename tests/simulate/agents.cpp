@@ -135,6 +135,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
       std::holds_alternative<MakeFilesystem>(command) || std::holds_alternative<Mount>(command) ||
       std::holds_alternative<Unmount>(command) || std::holds_alternative<ReadLedger>(command) ||
       std::holds_alternative<WriteLedger>(command) ||
+      std::holds_alternative<SyncStorage>(command) ||
       std::holds_alternative<VerifyCheckpoints>(command) ||
       std::holds_alternative<FetchCode>(command) || std::holds_alternative<StartTrainer>(command);
   if (local) return do_locally(host, effect);

@@ -24,10 +24,10 @@ EffectFailed failed(const world::ApiError& error) {
   };
   EffectFailed result;
   result.detail = decide::Detail(error.code);
-  result.failure = Failure::Refused;
+  result.failure = Failure::Rejected;
   if (error.code.find("NotFound") != std::string::npos) result.failure = Failure::Missing;
   if (is({"VolumeInUse", "IncorrectState", "IncorrectInstanceState", "InvalidVolume.ZoneMismatch",
-          "IdempotentParameterMismatch", "InvalidSnapshot.InUse"})) {
+          "IdempotentParameterMismatch", "InvalidParameterValue", "InvalidSnapshot.InUse"})) {
     result.failure = Failure::Conflict;
   }
   if (is({"ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded"})) {
@@ -201,11 +201,9 @@ decide::SeenVolume seen(const world::Volume& volume) {
     default:
       result.state = decide::VolumeState::Deleting;
   }
-  const std::string owner = value_of(volume.tags, "spotter:job");
   const std::string role = value_of(volume.tags, "spotter:role");
   const std::string generation = value_of(volume.tags, "spotter:generation");
-  result.discoverable =
-      value_of(volume.tags, kDiscoveryKey) == kDiscoveryValue && (owner.empty() || owner == kJob);
+  result.discoverable = value_of(volume.tags, kDiscoveryKey) == kDiscoveryValue;
   if (role == "candidate") result.role = decide::Role::Candidate;
   if (role == "verified") result.role = decide::Role::Verified;
   result.parent = VolumeId(value_of(volume.tags, "spotter:parent"));
@@ -236,7 +234,7 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot) {
   using world::SnapshotState;
   decide::SeenSnapshot result;
   result.id = snapshot.id;
-  result.parent = VolumeId(value_of(snapshot.tags, "spotter:parent"));
+  result.parent = snapshot.volume;
   result.generation =
       static_cast<std::uint32_t>(std::stoul("0" + value_of(snapshot.tags, "spotter:generation")));
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();

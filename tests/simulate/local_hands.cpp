@@ -64,7 +64,12 @@ void Simulation::end_work(Host& host, Happening what) {
 // A child that is killed may have done its work.
 void Simulation::abandon(Host& host, decide::EffectId id) {
   Agent& agent = host.agent;
-  if (!agent.working || agent.working->id != id) return;
+  if (!agent.working || agent.working->id != id) {
+    std::erase_if(agent.waiting, [&](const decide::Effect& it) { return it.id == id; });
+    EffectFailed given_up = failure(Failure::Abandoned, "given up");
+    given_up.unsettled = true;
+    return answer_later(host, id, milliseconds(5), given_up);
+  }
   if (chance(0.5)) (void)work(host, agent.working->what);
   agent.working.reset();
   answer_later(host, id, milliseconds(5), failure(Failure::Abandoned, "given up"));
@@ -125,6 +130,7 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
     disk.ledger = it->ledger;
     return LedgerWritten{};
   }
+  if (std::holds_alternative<SyncStorage>(command)) return StorageSynced{};
   CheckpointsVerified seen;
   if (disk.newest() >= 0) seen.newest = disk.newest();
   const auto& verify = std::get<VerifyCheckpoints>(command);

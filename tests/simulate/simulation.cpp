@@ -10,6 +10,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Milliseconds = std::chrono::milliseconds;
 
+constexpr int kMostAtOnce = 10'000;  // happenings in one millisecond
+
 Simulation::Simulation(std::uint64_t seed, bool record)
     : record_(record), random_(seed * 7919 + 1), world_({}, seed) {
   verdict_.seed = seed;
@@ -84,7 +86,8 @@ Verdict Simulation::run() {
   const Time began = now_;
   submit_job();
   drain();
-  strike();
+  at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
+  int at_once = 0;
   while (verdict_.broken.empty() && !is_over()) {
     const std::optional<Time> cloud = world_.next();
     const Time own = agenda_.empty() ? decide::kNever : agenda_.begin()->first;
@@ -93,6 +96,8 @@ Verdict Simulation::run() {
       broken("the job does not end");
       break;
     }
+    at_once = next > now_ ? 0 : at_once + 1;
+    if (at_once > kMostAtOnce) broken("time stands still");
     now_ = std::max(now_, next);
     if (own <= cloud.value_or(decide::kNever)) {
       const Action action = std::move(agenda_.begin()->second);
@@ -144,6 +149,7 @@ void Simulation::on(const world::InstanceKilled& it) {
   if (host.trainer.life == Trainer::Life::Running) trainer_dies(host);
   kill_agent(host);
   host.alive = false;
+  if (host.mounted) world_.set_mounted(host.mounted, false, now_);
   host.mounted = {};
   host.devices.clear();
 }

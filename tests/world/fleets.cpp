@@ -108,7 +108,7 @@ std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, F
     for (const InstanceId& instance : instances) {
       const Instance& its = *cloud_.instances.find(instance);
       if (terminate && its.state != InstanceState::Terminated) {
-        (void)Instances(cloud_).terminate(instance, cancelled_reason);
+        Instances(cloud_).shut_down(instance, cancelled_reason);
       }
     }
     result.after = fleet.state;
@@ -227,7 +227,7 @@ void Fleets::expire(FleetRequest& found) {
   const bool terminate = fleet.terminate_with_expiration;
   fleet.state = terminate ? FleetState::CancelledTerminating : FleetState::CancelledRunning;
   for (const InstanceId& id : instances) {
-    if (terminate) (void)Instances(cloud_).terminate(id, cancelled_reason);
+    if (terminate) Instances(cloud_).shut_down(id, cancelled_reason);
   }
   settle(fleet);
 }
@@ -250,7 +250,7 @@ void Fleets::terminate_excess(FleetRequest& fleet) {
        static_cast<int>(alive.size()) > fleet.target && fulfilled(fleet) > fleet.target;
        alive = living(fleet)) {
     const InstanceId victim = alive[cloud_.random.below(alive.size())].id;
-    (void)Instances(cloud_).terminate(victim, cancelled_reason);
+    Instances(cloud_).shut_down(victim, cancelled_reason);
   }
 }
 

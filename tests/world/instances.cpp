@@ -113,9 +113,14 @@ bool Instances::restart(const InstanceId& stopped) {
 Expected<Instance> Instances::terminate(const InstanceId& id, const std::string& reason) {
   const auto reached = reach(id);
   if (!reached) return tl::unexpected(reached.error());
-  const InstanceState before = (*reached)->state;
+  return shut_down(id, reason);
+}
+
+Instance Instances::shut_down(const InstanceId& id, const std::string& reason) {
+  const Instance& found = *cloud_.instances.find(id);
+  const InstanceState before = found.state;
   if (before == InstanceState::ShuttingDown || before == InstanceState::Terminated) {
-    return **reached;  // "this operation is idempotent" (API_TerminateInstances)
+    return found;  // "this operation is idempotent" (API_TerminateInstances)
   }
   Instance& instance = change(id);
   instance.state = InstanceState::ShuttingDown;

@@ -23,6 +23,8 @@ class Instances {
   // InsufficientInstanceCapacity when the zone has none.
   Expected<Instance> launch(const LaunchInstance& request);
   Expected<Instance> terminate(const InstanceId& id, const std::string& reason);
+  // The same by AWS itself, which knows also what Describe does not show yet.
+  Instance shut_down(const InstanceId& id, const std::string& reason);
   bool restart(const InstanceId& stopped);  // false: its zone has no capacity
 
   Expected<void> interrupt(const InstanceId& id, InterruptionAction action, Duration lead);
