@@ -8,7 +8,6 @@ namespace spotter::decide {
 namespace {
 
 constexpr std::uint32_t kMarkTries = 3;  // the volume's ledger says `done`, too
-constexpr std::uint32_t kTidyTries = 5;  // an idle instance costs more than a snapshot
 
 // A fleet that could not be asked for at the start is asked for now: it costs money.
 Stage ask_cancel(Context& c, std::uint32_t failures) {
@@ -35,6 +34,7 @@ Stage unmount_done(Context& c) {
 
 Stage tidy_up(Context& c) {
   c.facts.retries = 0;
+  c.facts.tidying_since = c.now;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
   return Tidying{};
 }
@@ -71,6 +71,14 @@ Next on(const MarkingDone& stage, const Woke&, Context& c) {
 
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const auto command = leftover(seen.survey);
+  // A copy in another agent's hands: it sees `done`, too, and lets go of it.
+  const bool held = std::any_of(
+      seen.survey.volumes.begin(), seen.survey.volumes.end(),
+      [](const SeenVolume& it) { return it.role != Role::State && !it.discoverable && it.holder; });
+  if (!command && held && c.now - c.facts.tidying_since < c.policy.tidy_held) {
+    c.wake_in(c.policy.poll_held);
+    return stage;
+  }
   if (!command) return cancel_fleet(c);
   c.ask(*command, c.policy.ec2_call);
   return stage;
@@ -83,10 +91,9 @@ Next on(const Tidying& stage, const CallAccepted&, Context& c) {
 
 Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
   const bool gone = failed.failure == Failure::Missing;
-  if (!gone && (++c.facts.retries >= kTidyTries || failed.failure == Failure::Refused)) {
-    return cancel_fleet(c);
-  }
-  c.wake_in(backoff(c.policy, gone ? 0 : c.facts.retries));
+  const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
+  if (enough || failed.failure == Failure::Refused) return cancel_fleet(c);
+  c.wake_in(backoff(c.policy, gone ? 0 : ++c.facts.retries));
   return stage;
 }
 

@@ -5,11 +5,6 @@
 namespace spotter::decide {
 namespace {
 
-Stage identify(Context& c, std::uint32_t failures) {
-  c.ask(ReadIdentity{}, c.policy.imds_call);
-  return Identifying{failures};
-}
-
 Stage read_fleet(Context& c, std::uint32_t failures) {
   c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
   return ReadingFleet{failures};
@@ -23,6 +18,11 @@ Stage go_to_work(Context& c) {
 }
 
 }  // namespace
+
+Stage identify(Context& c, std::uint32_t failures) {
+  c.ask(ReadIdentity{}, c.policy.imds_call);
+  return Identifying{failures};
+}
 
 Next on(const Booting&, const Started&, Context& c) {
   c.ask(LookAtHost{}, c.policy.look);

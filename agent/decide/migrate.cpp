@@ -77,6 +77,10 @@ std::optional<Command> leftover(const Survey& survey) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
     const bool copy = volume.role != Role::State && !volume.discoverable;
     if (copy && free && !volume.holder) return DeleteVolume{volume.id};
+    // A stopped instance keeps what it held, also when it never starts again.
+    const bool stuck = volume.holder_state == HolderState::Stopped &&
+                       volume.attachment == AttachmentState::Attached;
+    if (copy && stuck) return DetachVolume{volume.id, volume.holder};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) return DeleteSnapshot{snapshot.id};
   return std::nullopt;

@@ -107,6 +107,9 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
   }
   if (volume.holder == c.facts.instance) {
+    const bool leaving_us = c.facts.let_go == volume.id && c.facts.let_go_at != kNever &&
+                            c.now - c.facts.let_go_at < c.policy.consistency_bound;
+    if (leaving_us) return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
     if (volume.attachment == AttachmentState::Attaching) return attaching_here(volume, c);
     if (volume.attachment != AttachmentState::Attached) {
       return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
@@ -229,7 +232,11 @@ const SeenVolume* winner(const Survey& survey) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool able = volume.role == Role::Verified && volume.state != VolumeState::Deleting &&
                       volume.state != VolumeState::Error;
-    if (able && (!best || volume.id < best->id)) best = &volume;
+    if (!able) continue;
+    // A copy of an earlier generation lacks what was written since, whatever its id.
+    const bool newer = best && volume.generation > best->generation;
+    const bool twin = best && volume.generation == best->generation && volume.id < best->id;
+    if (!best || newer || twin) best = &volume;
   }
   return best;
 }

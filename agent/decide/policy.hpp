@@ -55,6 +55,10 @@ struct Policy {
   Duration blocked_limit = minutes(60);
   // How often the work tree of the cloud (old snapshots, dropped candidates) is tidied.
   Duration tidy_every = minutes(10);
+  // At the end: a copy in another agent's hands comes free when that one sees `done`; and beyond
+  // the limit an idle instance costs more than a leaked snapshot.
+  Duration tidy_held = minutes(2);
+  Duration tidy_limit = minutes(15);
 
   // --- the host ---
   Duration imds_call = seconds(10);

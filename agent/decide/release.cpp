@@ -60,6 +60,8 @@ Stage next_release_step(Context& c, After then) {
 }
 
 Stage detached(Context& c, After then) {
+  c.facts.let_go = c.facts.volume;
+  c.facts.let_go_at = c.now;
   c.facts.attached = false;
   c.facts.generation = 0;
   c.facts.claimed_at = kNever;
@@ -229,7 +231,7 @@ Next on(const Released&, const NoticeSeen& notice, Context& c) {
 
 Next on(const Released&, const NoticeWithdrawn&, Context& c) {
   c.facts.notice.reset();
-  return survey(c);
+  return identify(c, 0);
 }
 
 Next on(const Released&, const StopRequested& stop, Context& c) {
@@ -240,7 +242,7 @@ Next on(const Released&, const StopRequested& stop, Context& c) {
 // Alive long after the deadline: the instance was spared.
 Next on(const Released&, const Woke&, Context& c) {
   c.facts.notice.reset();
-  return survey(c);
+  return identify(c, 0);
 }
 
 }  // namespace spotter::decide

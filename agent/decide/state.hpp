@@ -188,6 +188,9 @@ struct Facts {
   Time parent_gone_since = kNever;  // since when no volume carries the discovery tag
   Time attaching_since = kNever;
   std::uint32_t attach_attempt = 0;
+  Time tidying_since = kNever;
+  VolumeId let_go;  // what we detached last; EC2 may still show it as attached here
+  Time let_go_at = kNever;
   std::uint32_t create_attempt = 0;
   Time created_at = kNever;         // a copy that EC2 does not show yet
   Time snapshot_asked_at = kNever;  // EC2 may not show a snapshot at once

@@ -22,7 +22,7 @@ void write_account(Training& stage, Context& c) {
   }
 }
 
-Stage tidying_later(Training stage, bool clean, Context& c) {
+Training tidying_later(Training stage, bool clean, Context& c) {
   stage.tidying = false;
   stage.tidied = stage.tidied || clean;
   stage.next_tidy = c.now + c.policy.tidy_every;
@@ -181,8 +181,12 @@ Next on(const Training&, const LedgerRead& read, Context& c) {
   return std::nullopt;
 }
 
-Next on(const Training& training, const EffectFailed&, Context& c) {
-  return tidying_later(training, false, c);
+Next on(const Training& training, const EffectFailed& failed, Context& c) {
+  Training stage = tidying_later(training, false, c);
+  // Gone already, and still listed for a while: the rest need not wait for the next round.
+  if (failed.failure == Failure::Missing) stage.next_tidy = c.now + c.policy.consistency_bound;
+  plan_wake(stage, c);
+  return stage;
 }
 
 }  // namespace spotter::decide

@@ -37,6 +37,7 @@ struct Context {
 inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
+Stage identify(Context&, std::uint32_t failures);         // identity.cpp
 Stage survey(Context&);                                   // storage.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
 Stage retry_later(Context&, const EffectFailed&);         // storage.cpp

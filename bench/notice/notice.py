@@ -90,6 +90,7 @@ def main():
         revision = jobs.repository(place / "repository", {"train.py": TRAINER})
         document = jobs.document("bench", place / "repository", revision, "exec ./train.py",
                                  trainer={"env": {"STAMPS": str(stamps)}},
+                                 ebs={"consistency_bound": "1s"},
                                  on_failure={"attempts_without_progress": 1000})
         volume_tags = jobs.volume_tags(jobs.TAG, "bench")
         world.ec2.create_volume("us-west-2a", volume_tags)

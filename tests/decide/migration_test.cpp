@@ -186,5 +186,34 @@ TEST(Migration, AnotherOnesDoneTagIsNotOurs) {
   EXPECT_EQ(story.asked(), "attach-volume");
 }
 
+// Found by simulate, seed 103: the stale copy had the lower id, and step 50 was lost.
+TEST(Migration, ACopyOfAnEarlierGenerationIsNeverCrowned) {
+  Story story;
+  story.boot("us-west-2b");
+  SeenVolume stale = the_copy(Role::Verified, 0);
+  stale.id = "vol-0";
+  const SeenVolume fresh = held(the_copy(Role::Verified, 1), kMe);
+  while (!story.did<PromoteVolume>()) story.survey({stale, fresh});
+  EXPECT_EQ(story.did<PromoteVolume>()->volume, kCopy);
+}
+
+// Found by simulate, seed 300: EC2 still shows as attached what is being detached.
+TEST(Storage, AVolumeThatWeLetGoIsNotMountedAgainWhileItIsStillShownHere) {
+  Story story;
+  story.train();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  story.sense(NoticeWithdrawn{});
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.survey({held(the_volume(), kMe)});
+  EXPECT_EQ(story.stage(), "waiting");
+  story.survey({the_volume()});
+  EXPECT_EQ(story.asked(), "attach-volume");
+}
+
 }  // namespace
 }  // namespace spotter::decide

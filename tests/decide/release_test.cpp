@@ -91,7 +91,7 @@ TEST(Release, AWithdrawnNoticeAndASparedInstanceTakeUpWorkAgain) {
     ASSERT_EQ(story.stage(), "released");
     if (withdrawn) story.sense(NoticeWithdrawn{});
     if (!withdrawn) story.wake();
-    EXPECT_EQ(story.asked(), "survey-storage");
+    EXPECT_EQ(story.asked(), "read-identity");
   }
 }
 
