@@ -124,6 +124,7 @@ Trainer::Answer Trainer::start(Duration limit) {
   spec.command = job_.trainer.command;
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
+  for (const auto& secret : job_.trainer.secrets) spec.secrets += secret.first + " ";
   spec.environment_kind = job_.trainer.environment;
   spec.working_directory = job_.storage.ebs.mount + (job_.code ? "/code" : "");
   spec.log_file = job_.storage.ebs.mount + "/log/trainer.log";

@@ -50,7 +50,8 @@ Result<void> read_texts(const Json& json, Spec& spec) {
   const std::pair<const char*, std::string*> texts[] = {
       {"command", &spec.command}, {"shell", &spec.shell},
       {"user", &spec.user},       {"working_directory", &spec.working_directory},
-      {"job", &spec.job},         {"log_file", &spec.log_file}};
+      {"job", &spec.job},         {"log_file", &spec.log_file},
+      {"secrets", &spec.secrets}};
   for (const auto& [key, target] : texts) {
     auto text = text_of(json, key);
     if (!text) return tl::unexpected(text.error());
@@ -88,6 +89,7 @@ std::string to_json(const Spec& spec) {
                   {"shell", spec.shell},
                   {"user", spec.user},
                   {"environment", spec.environment},
+                  {"secrets", spec.secrets},
                   {"environment_kind", config::to_text(spec.environment_kind)},
                   {"working_directory", spec.working_directory},
                   {"log_file", spec.log_file},

@@ -17,6 +17,8 @@ struct Spec {
   std::string user;     // when we are not root: the current user
   std::map<std::string, std::string> environment;  // all that the trainer gets beside HOME, USER,
                                                    // LOGNAME, SHELL, PATH and LANG; secrets, too
+  std::string secrets;  // which of these are secret: names, separated by spaces. Their values are
+                        // masked in the last words, which the agent's journal repeats
   config::PythonEnvironment environment_kind;
   std::string working_directory;  // absolute, must exist; empty: the user's home
   std::string log_file;           // absolute; appended to; made with the user as its owner
@@ -24,7 +26,8 @@ struct Spec {
   std::string job;
 };
 
-// {"command", "shell", "user", "environment": {NAME: value}, "environment_kind": "conda NAME",
+// {"command", "shell", "user", "environment": {NAME: value}, "secrets": "NAME NAME",
+//  "environment_kind": "conda NAME",
 //  "working_directory", "log_file", "stop_signal": 15, "job"}: command, user, log_file are
 //  required.
 // The failure names the key, never a value.

@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/processes.hpp"
@@ -52,6 +53,14 @@ bool wait_for_descendants(int milliseconds, int repeated_signal) {
   }
 }
 
+// A trainer that fails may print its environment; a short value would mask words of all kinds.
+constexpr std::size_t shortest_secret = 4;
+
+void mask(std::string& text, const std::string& secret) {
+  for (std::size_t at = text.find(secret); at != text.npos; at = text.find(secret, at))
+    text.replace(at, secret.size(), "***");
+}
+
 std::string last_lines(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   auto start = text.size();
@@ -65,6 +74,17 @@ std::string last_lines(std::string text) {
 }
 
 }  // namespace
+
+Watch::Watch(const std::string& directory, const Spec& spec)
+    : directory_(directory), stop_signal_(spec.stop_signal), job_(spec.job) {
+  std::istringstream names(spec.secrets);
+  for (std::string name; names >> name;) {
+    const auto found = spec.environment.find(name);
+    const bool long_enough =
+        found != spec.environment.end() && found->second.size() >= shortest_secret;
+    if (long_enough) secrets_.push_back(found->second);
+  }
+}
 
 tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, const Spec& spec,
                                                const Launch& launch) {
@@ -211,6 +231,7 @@ std::string Watch::last_words() const {
   std::string text(static_cast<std::size_t>(size), '\0');
   const ssize_t got = pread(log_.get(), text.data(), text.size(), status.st_size - size);
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  for (const std::string& secret : secrets_) mask(text, secret);
   return last_lines(std::move(text));
 }
 

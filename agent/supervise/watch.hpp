@@ -25,8 +25,7 @@ class Watch {
   void until_the_end();
 
  private:
-  Watch(const std::string& directory, const Spec& spec)
-      : directory_(directory), stop_signal_(spec.stop_signal), job_(spec.job) {}
+  Watch(const std::string& directory, const Spec& spec);
 
   Result<void> listen();
   Result<void> start_trainer(const Spec& spec, const Launch& launch);
@@ -44,6 +43,7 @@ class Watch {
   RunDirectory directory_;
   int stop_signal_;
   std::string job_;
+  std::vector<std::string> secrets_;  // values
   Descriptor lock_;
   Descriptor socket_;
   Descriptor signals_;

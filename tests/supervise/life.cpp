@@ -163,6 +163,15 @@ TEST_F(Life, KeepsTheLastWords) {
   EXPECT_TRUE(log().starts_with("words of an earlier run\nline 1\n")) << "the log is appended to";
 }
 
+TEST_F(Life, MasksSecretsInTheLastWords) {
+  Spec with_secret = spec("echo key=$API_KEY, plain=$PLAIN; exit 1");
+  with_secret.environment["API_KEY"] = "s3cr3t-value";
+  with_secret.environment["PLAIN"] = "visible";
+  with_secret.secrets = "API_KEY ";
+  started(with_secret);
+  EXPECT_EQ(wait_for_end().last_words, "key=***, plain=visible");
+}
+
 TEST_F(Life, LimitsTheLastWordsAndLeavesOutEarlierRuns) {
   std::ofstream(log_file()) << "words of an earlier run\n";
   started(spec("exit 1"));
