@@ -53,8 +53,9 @@ class Story(unittest.TestCase):
     def job(self, env=None, secrets=None, **more):
         env = {"STEPS": "30", "PACE": "0.1", **(env or {})}
         trainer = {"env": env, **({"secrets": secrets} if secrets else {})}
+        # The emulator's answers are never stale: the agent need not wait half a minute for that.
         return jobs.document(self.job_name, self.repository, self.revision, "./train.py",
-                             trainer=trainer, **more)
+                             trainer=trainer, ebs={"consistency_bound": "1s"}, **more)
 
     def launch(self, job, restart=True, zones=None, besides=()):
         """A spot fleet of one whose instance runs this job; gives back the instance's id."""
