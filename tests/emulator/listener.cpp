@@ -4,8 +4,10 @@
 #include <cctype>
 #include <charconv>
 #include <set>
+#include <sstream>
 
 #include "tests/emulator/precompiled.hpp"
+#include "tests/emulator/wire.hpp"
 
 namespace spotter::emulator {
 namespace asio = boost::asio;
@@ -23,7 +25,7 @@ struct Listener::Shared {
   HttpHandler handler;
   TlsContext tls;
   bool open = true;
-  std::set<beast::tcp_stream*> connections;
+  std::set<Wire*> connections;
 };
 
 namespace {
@@ -48,7 +50,7 @@ HttpRequest request_of(Parser& parser) {
   return request;
 }
 
-http::response<http::string_body> message_of(HttpResponse response, bool keep_alive) {
+std::string bytes_of(HttpResponse response, bool keep_alive) {
   http::response<http::string_body> message;
   message.result(static_cast<unsigned>(response.status));
   message.version(11);
@@ -57,76 +59,82 @@ http::response<http::string_body> message_of(HttpResponse response, bool keep_al
   message.body() = std::move(response.body);
   message.keep_alive(keep_alive);
   message.prepare_payload();
-  return message;
+  std::ostringstream bytes;
+  bytes << message;
+  return std::move(bytes).str();
+}
+
+// Feeds the parser what came until `done` says enough. Beast's own asynchronous operations would do
+// the same; instantiated over TLS they take a minute and a half to compile.
+template <class Done>
+asio::awaitable<bool> read_until(Wire& wire, std::string& unread, Parser& parser, Done done) {
+  while (!done()) {
+    error_code failed;
+    const std::size_t used = unread.empty() ? 0 : parser.put(asio::buffer(unread), failed);
+    if (failed && failed != http::error::need_more) co_return false;
+    unread.erase(0, used);
+    if (used > 0 || done()) continue;
+    const std::string more = co_await wire.read();
+    if (more.empty()) co_return false;
+    unread += more;
+  }
+  co_return true;
 }
 
 // A client that asks with "Expect: 100-continue" sends its body only after this line.
-template <class Stream>
-asio::awaitable<bool> read_request(Stream& stream, beast::flat_buffer& buffer, Parser& parser) {
+asio::awaitable<bool> read_request(Wire& wire, std::string& unread, Parser& parser) {
   parser.body_limit(body_limit);
   parser.header_limit(header_limit);
-  beast::get_lowest_layer(stream).expires_after(silence_limit);
-  auto [failed, size] = co_await http::async_read_header(stream, buffer, parser, as_tuple);
-  if (failed) co_return false;
+  wire.expires_after(silence_limit);
+  const auto header_done = [&parser] { return parser.is_header_done(); };
+  if (!co_await read_until(wire, unread, parser, header_done)) co_return false;
   if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
-    static constexpr std::string_view line = "HTTP/1.1 100 Continue\r\n\r\n";
-    const auto bytes = asio::buffer(line);
-    auto [unwritten, written] = co_await asio::async_write(stream, bytes, as_tuple);
-    if (unwritten) co_return false;
+    const std::string line = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!co_await wire.write(line)) co_return false;
   }
-  auto [broken, read] = co_await http::async_read(stream, buffer, parser, as_tuple);
-  co_return !broken;
+  const auto done = [&parser] { return parser.is_done(); };
+  parser.eager(true);
+  co_return co_await read_until(wire, unread, parser, done);
 }
 
-template <class Stream>
-asio::awaitable<void> wait(Stream& stream, Duration delay) {
-  beast::get_lowest_layer(stream).expires_never();
-  asio::steady_timer timer(stream.get_executor(), delay);
+asio::awaitable<void> wait(Wire& wire, Duration delay) {
+  wire.expires_never();
+  asio::steady_timer timer(wire.socket().get_executor(), delay);
   co_await timer.async_wait(as_tuple);
 }
 
-template <class State, class Stream>
-asio::awaitable<void> exchange(std::shared_ptr<State> shared, Stream& stream) {
-  beast::flat_buffer buffer;
+template <class State>
+asio::awaitable<void> exchange(std::shared_ptr<State> shared, Wire& wire) {
+  std::string unread;
   while (shared->open) {
     Parser parser;
-    if (!co_await read_request(stream, buffer, parser) || !shared->open) break;
+    if (!co_await read_request(wire, unread, parser) || !shared->open) break;
     const bool keep_alive = parser.get().keep_alive();
     const HttpRequest request = request_of(parser);
     const HttpHandler handler = shared->handler;  // the answer may bring this listener down
     HttpResponse response = handler(request);
     const bool drop = response.drop;
-    if (response.delay.count() > 0) co_await wait(stream, response.delay);
+    if (response.delay.count() > 0) co_await wait(wire, response.delay);
     if (drop || !shared->open) break;
-    beast::get_lowest_layer(stream).expires_after(silence_limit);
-    auto message = message_of(std::move(response), keep_alive);
-    auto [failed, size] = co_await http::async_write(stream, message, as_tuple);
-    if (failed || !keep_alive) break;
+    wire.expires_after(silence_limit);
+    const std::string bytes = bytes_of(std::move(response), keep_alive);
+    const bool written = co_await wire.write(bytes);
+    if (!written || !keep_alive) break;
   }
 }
 
 template <class State>
 asio::awaitable<void> connection(std::shared_ptr<State> shared, tcp::socket socket) {
-  beast::tcp_stream plain(std::move(socket));
-  if (!shared->tls) {
-    shared->connections.insert(&plain);
-    co_await exchange(shared, plain);
-    shared->connections.erase(&plain);
-    error_code ignored;
-    plain.socket().shutdown(tcp::socket::shutdown_both, ignored);
-    co_return;
+  const std::shared_ptr<Wire> wire =
+      shared->tls ? secure_wire(std::move(socket), shared->tls) : plain_wire(std::move(socket));
+  shared->connections.insert(wire.get());
+  wire->expires_after(silence_limit);
+  if (co_await wire->open()) {
+    co_await exchange(shared, *wire);
+    if (shared->open) co_await wire->finish();
   }
-  beast::ssl_stream<beast::tcp_stream> secure(std::move(plain), *shared->tls);
-  auto& lowest = beast::get_lowest_layer(secure);
-  shared->connections.insert(&lowest);
-  lowest.expires_after(silence_limit);
-  auto [failed] = co_await secure.async_handshake(asio::ssl::stream_base::server, as_tuple);
-  if (!failed) co_await exchange(shared, secure);
-  if (!failed && shared->open) {
-    lowest.expires_after(std::chrono::seconds{1});
-    co_await secure.async_shutdown(as_tuple);
-  }
-  shared->connections.erase(&lowest);
+  shared->connections.erase(wire.get());
+  wire->close();
 }
 
 template <class State>
@@ -147,16 +155,6 @@ asio::awaitable<void> accept(std::shared_ptr<State> shared) {
 }
 
 }  // namespace
-
-Result<TlsContext> server_tls(const std::string& certificate, const std::string& key) {
-  auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
-  error_code failed;
-  context->use_certificate_chain_file(certificate, failed);
-  if (failed) return failure("--tls-certificate " + certificate + ": " + failed.message());
-  context->use_private_key_file(key, asio::ssl::context::pem, failed);
-  if (failed) return failure("--tls-key " + key + ": " + failed.message());
-  return context;
-}
 
 Result<Endpoint> parse_endpoint(const std::string& text) {
   const auto colon = text.rfind(':');
@@ -179,7 +177,7 @@ Listener::~Listener() {
   shared_->handler = nullptr;
   error_code ignored;
   shared_->acceptor.close(ignored);
-  for (auto* connection : shared_->connections) connection->close();
+  for (Wire* connection : shared_->connections) connection->close();
 }
 
 Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& context,

@@ -7,8 +7,7 @@
 // clang-format off: boost/asio/awaitable.hpp needs <utility> first
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
-#include <boost/beast.hpp>
-#include <boost/beast/ssl.hpp>
+#include <boost/beast/http.hpp>
 // clang-format on
 #include <functional>
 #include <map>

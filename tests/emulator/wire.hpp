@@ -1,0 +1,43 @@
+// The bytes to and from one client, over TLS or not: one interface, so that HTTP is compiled once.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+// clang-format off: boost/asio/awaitable.hpp needs <utility> first
+#include <boost/asio/awaitable.hpp>
+// clang-format on
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "tests/emulator/listener.hpp"
+
+namespace spotter::emulator {
+
+// Must be owned by a shared_ptr: its timer looks whether it still lives.
+class Wire : public std::enable_shared_from_this<Wire> {
+ public:
+  virtual ~Wire() = default;
+  virtual boost::asio::awaitable<bool> open() = 0;         // the handshake, where there is one
+  virtual boost::asio::awaitable<std::string> read() = 0;  // empty: the end, or an error
+  virtual boost::asio::awaitable<bool> write(const std::string& bytes) = 0;  // all, or false
+  virtual boost::asio::awaitable<void> finish() = 0;                         // says goodbye
+  virtual boost::asio::ip::tcp::socket& socket() = 0;
+
+  // Closes the connection when this much time goes by before the next call of either.
+  void expires_after(std::chrono::milliseconds limit);
+  void expires_never();
+  void close();
+
+ protected:
+  explicit Wire(const boost::asio::any_io_executor& executor) : limit_(executor) {}
+
+ private:
+  boost::asio::steady_timer limit_;
+};
+
+std::shared_ptr<Wire> plain_wire(boost::asio::ip::tcp::socket socket);
+std::shared_ptr<Wire> secure_wire(boost::asio::ip::tcp::socket socket, const TlsContext& tls);
+
+}  // namespace spotter::emulator
