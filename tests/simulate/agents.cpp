@@ -62,7 +62,9 @@ void Simulation::sense(Host& host, decide::Happening what) {
 void Simulation::take(Host& host, const decide::Event& event) {
   decide::State& state = host.agent.state;
   const Time woken = state.wake_at;
-  if (record_ && !std::holds_alternative<decide::TrainerProgressed>(event.what)) {
+  const bool counts = !std::holds_alternative<decide::TrainerProgressed>(event.what);
+  if (counts && !lives_on(host, Side::BeforeEvent, name(event.what))) return;
+  if (record_ && counts) {
     std::string line = "[" + std::string(name(state.stage)) + "] " + std::string(name(event.what));
     if (const auto* failed = std::get_if<EffectFailed>(&event.what)) {
       line += " (" + failed->detail.str() + (failed->unsettled ? ", unsettled)" : ")");
@@ -74,7 +76,7 @@ void Simulation::take(Host& host, const decide::Event& event) {
   decide::step(state, event, policy_, effects);
   ++verdict_.steps;
   if (const char* words = decide::broken_invariant(state)) return broken(words);
-  if (record_ && !std::holds_alternative<decide::TrainerProgressed>(event.what)) {
+  if (record_ && counts) {
     std::string line = "  -> " + std::string(name(state.stage));
     if (const auto* waiting = std::get_if<decide::Waiting>(&state.stage)) {
       line += ": " + std::string(words(waiting->why));
@@ -85,7 +87,11 @@ void Simulation::take(Host& host, const decide::Event& event) {
     for (const decide::Effect& effect : effects) line += "; " + std::string(name(effect.what));
     say(host.id.str(), line);
   }
-  for (const decide::Effect& effect : effects) perform(host, effect);
+  for (const decide::Effect& effect : effects) {
+    if (!lives_on(host, Side::BeforeEffect, name(effect.what))) return;
+    perform(host, effect);
+  }
+  if (counts && effects.size() == 0 && !lives_on(host, Side::AfterEvent, name(event.what))) return;
   if (state.wake_at == decide::kNever || state.wake_at == woken) return;
   agenda_.emplace(std::max(now_, state.wake_at),
                   [this, id = host.id, run = host.agent.run, when = state.wake_at] {
@@ -122,7 +128,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
     return;
   }
   if (std::holds_alternative<ReadIdentity>(command)) {
-    if (now_ < calm_ && chance(menu_.look_fails)) {
+    if (fires(menu_.look_fails)) {
       return answer_later(host, effect.id, seconds(3), EffectFailed{});
     }
     return answer_later(host, effect.id, milliseconds(20),

@@ -60,11 +60,12 @@ Host* Simulation::any_host() {
   for (auto& [id, host] : hosts_) {
     if (host.alive) living.push_back(&host);
   }
-  return living.empty() ? nullptr : living[random_.below(living.size())];
+  return living.empty() ? nullptr : living[luck_.below(living.size())];
 }
 
 void Simulation::strike() {
-  at(random_.up_to(2 * menu_.between), [this] {
+  luck_ = world::Random(verdict_.seed * 104'729 + verdict_.blows);
+  at(luck_.up_to(2 * menu_.between), [this] {
     if (now_ >= calm_) {
       for (const Zone& zone : world_.settings().zones) {
         world_.set_capacity(zone, std::nullopt, now_);
@@ -72,8 +73,9 @@ void Simulation::strike() {
       (void)world_.fault("clear", {}, now_);
       return;
     }
-    ++verdict_.blows;
-    blow(random_.below(11));
+    luck_ = world::Random(verdict_.seed * 104'729 + ++verdict_.blows);
+    const std::uint64_t kind = luck_.below(11);
+    if (is_allowed(verdict_.blows, "BLOW")) blow(kind);
     strike();
   });
 }
@@ -83,7 +85,7 @@ void Simulation::blow(std::uint64_t kind) {
   const auto interrupt = [&](InterruptionAction action, Duration lead, const char* words) {
     if (!host || !world_.interrupt(host->id, action, lead, now_)) return;
     say(host->id.str(), words);
-    look_at_metadata(*host, random_.up_to(seconds(1)));
+    look_at_metadata(*host, luck_.up_to(seconds(1)));
   };
   const auto terminate = InterruptionAction::Terminate;
   if (kind == 0 && menu_.notices) interrupt(terminate, seconds(120), "NOTICE: 120 s");
@@ -94,10 +96,10 @@ void Simulation::blow(std::uint64_t kind) {
   }
   if (kind == 3 && menu_.withdrawals && host) {
     interrupt(terminate, seconds(120), "NOTICE, to be withdrawn");
-    at(random_.up_to(seconds(110)), [this, id = host->id] {
+    at(luck_.up_to(seconds(110)), [this, id = host->id] {
       if (!world_.withdraw(id, now_)) return;
       say(id.str(), "notice withdrawn");
-      look_at_metadata(hosts_[id], random_.up_to(seconds(1)));
+      look_at_metadata(hosts_[id], luck_.up_to(seconds(1)));
     });
   }
   if (kind == 4 && menu_.stops) {
@@ -105,16 +107,13 @@ void Simulation::blow(std::uint64_t kind) {
   }
   if (kind == 5 && menu_.agent_kills && host && host->agent.alive) {
     kill_agent(*host);
-    at(between(seconds(1), seconds(10)), [this, id = host->id, boot = host->boot] {
-      Host& its = hosts_[id];
-      if (its.alive && its.boot == boot && !its.agent.alive) start_agent(id);
-    });
+    restart_later(*host);
   }
   if (kind == 6 && menu_.zones_close) {
     const auto& zones = world_.settings().zones;
-    const Zone zone = zones[random_.below(zones.size())];
+    const Zone zone = zones[luck_.below(zones.size())];
     world_.set_capacity(zone, 0, now_);
-    at(between(minutes(1), minutes(20)),
+    at(luck_.within({minutes(1), minutes(20)}),
        [this, zone] { world_.set_capacity(zone, std::nullopt, now_); });
   }
   if (kind == 7 && menu_.attach_hangs) {
@@ -127,7 +126,7 @@ void Simulation::blow(std::uint64_t kind) {
   if (kind == 9 && menu_.volume_errors) (void)world_.fault("volume-fails", {{"count", "1"}}, now_);
   if (kind == 10 && menu_.overlaps) {
     (void)world_.fleets(now_).modify({fleet_.id, 2, {}}, fleet_.kind);
-    at(between(seconds(30), minutes(10)), [this] {
+    at(luck_.within({seconds(30), minutes(10)}), [this] {
       (void)world_.fleets(now_).modify({fleet_.id, 1, {}}, fleet_.kind);
     });
   }

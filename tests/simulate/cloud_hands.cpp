@@ -58,8 +58,7 @@ EffectFailed lost(const char* detail, bool unsettled) {
 
 void Simulation::call(Host& host, const decide::Effect& effect) {
   const Duration limit = effect.deadline - now_;
-  const bool fails = now_ < calm_ && chance(menu_.call_fails);
-  const std::uint64_t kind = fails ? random_.below(3) : 3;
+  const std::uint64_t kind = fires(menu_.call_fails) ? dice_.below(3) : 3;
   if (kind == 0) {
     return answer_later(host, effect.id, between(milliseconds(200), seconds(15)),
                         lost("RequestLimitExceeded", false));
@@ -77,8 +76,8 @@ void Simulation::call(Host& host, const decide::Effect& effect) {
                       (refused ? " refused: " + refused->detail.str() : " carried out") +
                       (answered ? "" : ", the answer is lost"));
     Host* asker = agent_of(id, run);
-    if (!asker) return;
-    if (answered) {
+    if (!asker || !lives_on(*asker, Side::AfterEffect, name(effect.what))) return;
+    if (answered && !std::exchange(lose_answer_, false)) {
       answer_later(*asker, effect.id, between(milliseconds(20), milliseconds(400)), outcome);
     } else {
       answer_later(*asker, effect.id, effect.deadline - now_, lost("timed out", true));
@@ -258,7 +257,7 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot) {
 
 // Four calls one after the other, as act/survey.cpp makes them: the picture is of no one instant.
 void Simulation::survey(Host& host, const decide::Effect& effect) {
-  if (now_ < calm_ && chance(menu_.call_fails / 2)) {
+  if (fires(menu_.call_fails / 2)) {
     return answer_later(host, effect.id, between(seconds(1), effect.deadline - now_),
                         lost("timed out", false));
   }

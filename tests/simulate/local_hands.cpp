@@ -49,8 +49,10 @@ void Simulation::begin_work(Host& host) {
   at(takes, [this, id = host.id, run = agent.run, number = agent.work, absent] {
     Host* its = agent_of(id, run);
     if (!its || !its->agent.working || its->agent.work != number) return;
-    end_work(*its, absent ? Happening(failure(Failure::DeviceAbsent, "no device"))
-                          : work(*its, its->agent.working->what));
+    const decide::Command asked = its->agent.working->what;
+    const Happening outcome =
+        absent ? Happening(failure(Failure::DeviceAbsent, "no device")) : work(*its, asked);
+    if (lives_on(*its, Side::AfterEffect, name(asked))) end_work(*its, outcome);
   });
 }
 
@@ -78,7 +80,7 @@ void Simulation::abandon(Host& host, decide::EffectId id) {
 
 Happening Simulation::work(Host& host, const decide::Command& command) {
   using namespace decide;
-  if (now_ < calm_ && chance(menu_.look_fails)) return failure(Failure::Unavailable, "no memory");
+  if (fires(menu_.look_fails)) return failure(Failure::Unavailable, "no memory");
   if (std::holds_alternative<LookAtHost>(command)) {
     HostLooked seen;
     seen.mounted = host.mounted;
@@ -115,7 +117,7 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
     return Unmounted{};
   }
   if (std::holds_alternative<FetchCode>(command)) {
-    if (now_ < calm_ && chance(menu_.look_fails)) return failure(Failure::CodeUnreachable, "git");
+    if (fires(menu_.look_fails)) return failure(Failure::CodeUnreachable, "git");
     return CodeFetched{};
   }
   if (std::holds_alternative<StartTrainer>(command)) return start_trainer(host);

@@ -12,8 +12,13 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr int kMostAtOnce = 10'000;  // happenings in one millisecond
 
-Simulation::Simulation(std::uint64_t seed, bool record)
-    : record_(record), random_(seed * 7919 + 1), world_({}, seed) {
+Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
+    : record_(record),
+      choice_(std::move(choice)),
+      random_(seed * 7919 + 1),
+      dice_(seed * 7919 + 2),
+      luck_(seed),
+      world_({}, seed) {
   verdict_.seed = seed;
   choose_menu();
   world_.settings().record_history = false;
@@ -24,6 +29,22 @@ Simulation::Simulation(std::uint64_t seed, bool record)
 
 void Simulation::at(Duration later, Action action) {
   agenda_.emplace(now_ + later, std::move(action));
+}
+
+Simulation::Simulation(std::uint64_t seed, bool record, Script script)
+    : Simulation(seed, record, Choice{}) {
+  random_ = world::Random(seed * 7919 + 1);  // however many dice a menu takes
+  menu_ = Menu{};
+  world_.settings().consistency_lag = menu_.lag;
+  work_ = script.work;
+  policy_.has_code = script.has_code;
+  policy_.attempts_without_progress = script.attempts;
+  script_ = std::move(script);
+  std::vector<Zone>& zones = world_.settings().zones;
+  zones.resize(script_->replacement == Script::Replacement::SameZone ? 1 : 2);
+  if (script_->replacement == Script::Replacement::OtherZone) {
+    world_.set_capacity(zones.back(), 0, now_);
+  }
 }
 
 Duration Simulation::between(Duration least, Duration most) {
@@ -86,7 +107,7 @@ Verdict Simulation::run() {
   const Time began = now_;
   submit_job();
   drain();
-  at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
+  if (!script_) at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
   int at_once = 0;
   while (verdict_.broken.empty() && !is_over()) {
     const std::optional<Time> cloud = world_.next();
@@ -148,6 +169,7 @@ void Simulation::on(const world::InstanceKilled& it) {
   say(it.id.str(), "is dead");
   if (host.trainer.life == Trainer::Life::Running) trainer_dies(host);
   kill_agent(host);
+  move_capacity(host.zone);
   host.alive = false;
   if (host.mounted) world_.set_mounted(host.mounted, false, now_);
   host.mounted = {};
@@ -172,7 +194,7 @@ void Simulation::on(const world::SnapshotTaken& it) {
 void Simulation::on(const world::DeviceAttached& it) {
   Host& host = hosts_[it.instance];
   if (!host.alive) return;
-  const bool late = menu_.late_devices && now_ < calm_ && chance(0.1);
+  const bool late = menu_.late_devices && fires(0.1);
   host.devices[it.volume] = now_ + (late ? between(seconds(20), seconds(90))
                                          : between(Milliseconds(50), Milliseconds(1500)));
   say(it.volume.str(), "attached to " + it.instance.str());

@@ -2,7 +2,7 @@
 // fleet is gone. One thread, virtual time; the same seed tells the same story.
 #pragma once
 
-#include "tests/simulate/model.hpp"
+#include "tests/simulate/story.hpp"
 
 namespace spotter::simulate {
 
@@ -14,15 +14,21 @@ struct Verdict {
   std::uint64_t steps = 0;      // of the core
   std::uint64_t instances = 0;  // that ran
   std::uint64_t blows = 0;
+  std::uint64_t points = 0;  // at which an agent could have been lost (story.hpp)
 };
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, bool record);
+  // A life of the dice, with those of its faults that `choice` allows.
+  Simulation(std::uint64_t seed, bool record, Choice choice = {});
+  // A life without dice for faults; the seed draws only how long things take.
+  Simulation(std::uint64_t seed, bool record, Script script);
   Verdict run();
   // What happened, a line each; empty unless recorded.
   const std::deque<std::string>& transcript() const { return transcript_; }
   std::string describe_menu() const;
+  // The numbers of the faults that happened, or that the choice forbade.
+  const std::vector<std::uint64_t>& fired() const { return fired_; }
 
  private:
   using Action = std::function<void()>;
@@ -54,6 +60,14 @@ class Simulation {
   void answer_later(Host& host, decide::EffectId id, Duration later, decide::Happening what);
   void perform(Host& host, const decide::Effect& effect);
   Host* agent_of(const InstanceId& id, std::uint64_t run);
+
+  // --- points.cpp: scripted blows, numbered faults ---
+  bool fires(double share);
+  bool is_allowed(std::uint64_t number, const char* word);
+  bool lives_on(Host& host, Side side, std::string_view name);
+  void blow(Host& host, Blow::Kind kind);
+  void restart_later(Host& host);
+  void move_capacity(const Zone& from);
 
   // --- cloud_hands.cpp: EC2 ---
   void call(Host& host, const decide::Effect& effect);
@@ -96,7 +110,14 @@ class Simulation {
   void judge_end();
 
   bool record_;
-  world::Random random_;
+  Choice choice_;
+  std::optional<Script> script_;
+  std::vector<std::uint64_t> fired_;
+  std::uint64_t single_faults_ = 0;
+  bool lose_answer_ = false;
+  world::Random random_;  // how long things take
+  world::Random dice_;    // does this call, does this work fail?
+  world::Random luck_;    // of one blow, seeded anew for each: without one, the others stay
   world::World world_;
   Menu menu_;
   Work work_;

@@ -18,7 +18,7 @@ void Simulation::tick(const InstanceId& id, std::uint64_t run) {
   if (!host || host->trainer.stopping) return;
   const std::int64_t step = ++host->trainer.step;
   sense(*host, decide::TrainerProgressed{step});
-  if (menu_.crashes && now_ < calm_ && chance(0.01)) {
+  if (menu_.crashes && fires(0.01)) {
     say(id.str(), "trainer crashes");
     return end_trainer(*host, false, false);
   }
@@ -62,7 +62,7 @@ void Simulation::write_checkpoint(Host& host, std::function<void(Host&)> then) {
 void Simulation::stop_trainer(Host& host) {
   Trainer& trainer = host.trainer;
   if (trainer.life != Trainer::Life::Running || trainer.stopping) return;
-  if (menu_.deaf && now_ < calm_ && chance(0.3)) return;
+  if (menu_.deaf && fires(0.3)) return;
   at(between(milliseconds(50), work_.aware ? work_.step_takes : seconds(1)),
      [this, id = host.id, run = trainer.run] {
        Host* its = trainer_of(id, run);

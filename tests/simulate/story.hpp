@@ -1,0 +1,56 @@
+// A life told on purpose: no dice for faults, and blows at counted points. And the other way round:
+// a life of the dice, told again without some of its faults.
+//
+// A point is a moment at which an agent can be lost: before an effect is carried out, after it;
+// before an event (an answer, or something sensed) is delivered, and after one that asks for
+// nothing more. (After any other event comes the point before its first effect.) Points are
+// numbered from 1 through the whole life, whichever instance they belong to. Progress without a
+// checkpoint is no point: nothing follows from it.
+#pragma once
+
+#include <set>
+
+#include "tests/simulate/model.hpp"
+
+namespace spotter::simulate {
+
+enum class Side : std::uint8_t { BeforeEffect, AfterEffect, BeforeEvent, AfterEvent };
+
+struct Blow {
+  enum class Kind : std::uint8_t {
+    KillInstance,
+    KillAgent,    // it is started again a few seconds later
+    Notice,       // two minutes
+    ShortNotice,  // five seconds
+    LoseAnswer,   // of the call that was just carried out
+    Overlap,      // the target becomes two
+    CrashTrainer,
+  };
+  Kind kind = Kind::KillInstance;
+  // Where: the point of this number; or, when it is 0, the point with this side and name that is
+  // met `times` times.
+  std::uint64_t point = 0;
+  Side side = Side::AfterEffect;
+  std::string name;  // of the effect or event: decide::name()
+  std::uint64_t times = 1;
+};
+
+struct Script {
+  enum class Replacement : std::uint8_t { SameZone, OtherZone, AnyZone };
+  Replacement replacement = Replacement::SameZone;
+  Work work;
+  bool has_code = false;
+  std::uint32_t attempts = 50;  // without progress, until the job is given up
+  std::vector<Blow> blows;
+};
+
+// Which of the faults that the dice make happen do happen. Blows are numbered 1, 2, ..., the faults
+// of single calls and works 10001, 10002, ...
+struct Choice {
+  bool only = false;  // those of `numbers`; else all but those
+  std::set<std::uint64_t> numbers;
+  bool allows(std::uint64_t number) const { return only == (numbers.count(number) != 0); }
+};
+constexpr std::uint64_t kFirstSingleFault = 10'001;
+
+}  // namespace spotter::simulate
