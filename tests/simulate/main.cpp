@@ -1,67 +1,60 @@
-// simulate --seeds A..B | --replay SEED [--json FILE]
-#include <unistd.h>
-
+// simulate --seeds A..B | --replay SEED | --scenario FILE | --crash-points; see --help
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tests/simulate/simulation.hpp"
+#include "tests/simulate/crash_points.hpp"
+#include "tests/simulate/playing.hpp"
+#include "tests/simulate/scenario.hpp"
+#include "tests/simulate/shrink.hpp"
 
 namespace {
 
-using spotter::simulate::Simulation;
-using spotter::simulate::Verdict;
+using namespace spotter::simulate;
 
 struct Options {
   std::uint64_t first = 0;
   std::uint64_t last = 0;  // not included
-  bool replay = false;
   std::size_t most_failures = 20;
   std::size_t tail = 60;
   std::string json;
 };
 
-// The core aborts the process when an invariant of its own breaks: this tells where.
-const Simulation* playing = nullptr;
-std::uint64_t playing_seed = 0;
+unsigned long long number(std::uint64_t it) { return it; }
 
-void print_tail(const Simulation& simulation, std::size_t lines) {
-  const auto& transcript = simulation.transcript();
-  const std::size_t from = transcript.size() > lines ? transcript.size() - lines : 0;
-  for (std::size_t i = from; i < transcript.size(); ++i) std::printf("%s\n", transcript[i].c_str());
-}
-
-void on_abort(int) {
-  std::printf("seed %llu: the core aborted\n", static_cast<unsigned long long>(playing_seed));
-  if (playing) print_tail(*playing, 60);
-  std::fflush(stdout);
-  _exit(1);
-}
-
-Verdict play(std::uint64_t seed, bool record, std::size_t tail) {
-  Simulation simulation(seed, record);
-  playing = &simulation;
-  playing_seed = seed;
+Verdict play(std::uint64_t seed, bool record, std::size_t tail, const Choice& choice = {}) {
+  Simulation simulation(seed, record, choice);
+  const Playing playing(simulation, "seed " + std::to_string(seed));
   const Verdict verdict = simulation.run();
-  playing = nullptr;
   if (!record) return verdict;
   std::printf("faults: %s\n", simulation.describe_menu().c_str());
-  print_tail(simulation, tail);
+  print_tail(simulation.transcript(), tail);
   return verdict;
 }
 
 void print(const Verdict& verdict) {
   std::printf("seed %llu: %s after %.0f s, %llu instances, %llu blows, %llu steps of the core\n",
-              static_cast<unsigned long long>(verdict.seed),
+              number(verdict.seed),
               verdict.broken.empty() ? verdict.outcome.c_str() : verdict.broken.c_str(),
-              std::chrono::duration<double>(verdict.took).count(),
-              static_cast<unsigned long long>(verdict.instances),
-              static_cast<unsigned long long>(verdict.blows),
-              static_cast<unsigned long long>(verdict.steps));
+              std::chrono::duration<double>(verdict.took).count(), number(verdict.instances),
+              number(verdict.blows), number(verdict.steps));
+}
+
+// The story of a broken life, its end only, and of the shortest that breaks the same promise.
+void tell_broken(std::uint64_t seed, std::size_t tail) {
+  print(play(seed, true, tail));
+  const Shrunk shrunk = shrink(seed, {});
+  Simulation again(seed, true, shrunk.choice);
+  const Verdict verdict = again.run();
+  std::printf("\nthe same with %zu of its %zu faults (%llu lives tried):\n%s",
+              shrunk.choice.numbers.size(), shrunk.faults, number(shrunk.lives),
+              condensed(again.transcript()).c_str());
+  print(verdict);
+  const std::string only = shrunk.choice.numbers.empty() ? "0" : text_of(shrunk.choice.numbers);
+  std::printf("again: simulate --replay %llu --only %s\n\n", number(seed), only.c_str());
 }
 
 int run_range(const Options& options) {
@@ -75,7 +68,7 @@ int run_range(const Options& options) {
     instances += verdict.instances;
     steps += verdict.steps;
     if (verdict.broken.empty()) continue;
-    if (failures.empty() && options.tail > 0) (void)play(seed, true, options.tail);
+    if (failures.empty() && options.tail > 0) tell_broken(seed, options.tail);
     print(verdict);
     failures.push_back({{"seed", seed}, {"broken", verdict.broken}});
     if (failures.size() >= options.most_failures) break;
@@ -83,12 +76,9 @@ int run_range(const Options& options) {
   const double took =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   std::printf("%llu lives, %llu instances, %llu steps of the core in %.1f s (%.0f lives a minute);",
-              static_cast<unsigned long long>(played), static_cast<unsigned long long>(instances),
-              static_cast<unsigned long long>(steps), took,
+              number(played), number(instances), number(steps), took,
               60 * static_cast<double>(played) / took);
-  for (const auto& [word, count] : outcomes) {
-    std::printf(" %s %llu", word.c_str(), static_cast<unsigned long long>(count));
-  }
+  for (const auto& [word, count] : outcomes) std::printf(" %s %llu", word.c_str(), number(count));
   std::printf("\n");
   if (!options.json.empty()) {
     std::ofstream(options.json) << nlohmann::json{{"lives", played},      {"instances", instances},
@@ -100,30 +90,68 @@ int run_range(const Options& options) {
   return failures.empty() ? 0 : 1;
 }
 
-}  // namespace
+int replay(std::uint64_t seed, const Choice& choice, const std::string& file) {
+  if (!file.empty()) {
+    Scenario scenario;
+    scenario.title = "the life of seed " + std::to_string(seed);
+    scenario.seed = seed;
+    scenario.dice = true;
+    scenario.choice = choice;
+    return write_scenario(file, scenario);
+  }
+  const bool whole = !choice.only && choice.numbers.empty();
+  const Verdict verdict = play(seed, true, static_cast<std::size_t>(-1), choice);
+  print(verdict);
+  if (verdict.broken.empty()) return 0;
+  if (whole) tell_broken(seed, 0);
+  return 1;
+}
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("Whole jobs on virtual time, with seeded faults");
   Options options;
-  std::string seeds;
-  std::uint64_t replay = 0;
+  CrashOptions crash;
+  std::string seeds, without, only, file;
+  std::uint64_t seed = 0;
+  bool crash_points = false;
   CLI::Option* range = app.add_option("--seeds", seeds, "A..B: the seeds from A up to before B");
-  CLI::Option* one = app.add_option("--replay", replay, "tell the story of one seed");
+  CLI::Option* one = app.add_option("--replay", seed, "tell the story of one seed");
+  app.add_option("--without", without, "leave out these of its faults: 3,17,10020..10040")
+      ->needs(one);
+  CLI::Option* few = app.add_option("--only", only, "leave out all other faults")->needs(one);
+  CLI::Option* scenario = app.add_option(
+      "--scenario", file, "replay a file of tests/scenarios; with --replay: write it");
+  app.add_flag("--crash-points", crash_points, "lose the instance at every point of base stories");
+  app.add_flag("--pairs", crash.pairs, "with --crash-points: also at every two points");
+  app.add_flag("--agents", crash.agents, "with --pairs: also the agent alone, first or second");
+  app.add_option("--jobs", crash.jobs, "with --crash-points: threads (1)");
   app.add_option("--json", options.json, "write the outcome to this file");
   app.add_option("--failures", options.most_failures, "stop after so many (20)");
-  app.add_option("--tail", options.tail, "lines of a broken story (60)");
+  app.add_option("--tail", options.tail, "lines of a broken story; 0: none (60)");
   range->excludes(one);
   CLI11_PARSE(app, argc, argv);
-  std::signal(SIGABRT, on_abort);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (*one) {
-    const Verdict verdict = play(replay, true, static_cast<std::size_t>(-1));
-    print(verdict);
-    return verdict.broken.empty() ? 0 : 1;
+  if (crash_points) {
+    crash.json = options.json;
+    return run_crash_points(crash);
   }
+  if (*one) return replay(seed, {few->count() > 0, numbers_in(*few ? only : without)}, file);
+  if (*scenario) return replay_scenario(file);
   const auto dots = seeds.find("..");
-  if (dots == std::string::npos) return std::fprintf(stderr, "--seeds A..B or --replay SEED\n"), 2;
+  if (dots == std::string::npos) throw std::invalid_argument("nothing to do; see --help");
   options.first = std::stoull(seeds.substr(0, dots));
   options.last = std::stoull(seeds.substr(dots + 2));
   return run_range(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tell_of_aborts();
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "simulate: %s\n", error.what());
+    return 2;
+  }
 }

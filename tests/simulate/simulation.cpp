@@ -59,7 +59,7 @@ void Simulation::say(const std::string& who, const std::string& what) {
   if (!record_) return;
   char clock[32];
   std::snprintf(clock, sizeof clock, "%10.3f ",
-                std::chrono::duration<double>(now_.time_since_epoch()).count());
+                std::chrono::duration<double>(now_ - kBegin).count());
   transcript_.push_back(clock + who.substr(0, 9) + "  " + what);
 }
 

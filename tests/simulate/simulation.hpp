@@ -123,7 +123,8 @@ class Simulation {
   Work work_;
   decide::Policy policy_;
   Fleet fleet_;
-  Time now_{std::chrono::hours(1)};
+  static constexpr Time kBegin{std::chrono::hours(1)};
+  Time now_ = kBegin;
   Time calm_;  // from here on nothing breaks any more
   Time limit_;
   std::multimap<Time, Action> agenda_;

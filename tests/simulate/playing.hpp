@@ -1,0 +1,23 @@
+// The core aborts the process when an invariant of its own breaks; this says in which life.
+#pragma once
+
+#include <string>
+
+#include "tests/simulate/simulation.hpp"
+
+namespace spotter::simulate {
+
+// While it lives, this thread plays `simulation`; `how` says how to play it again.
+class Playing {
+ public:
+  Playing(const Simulation& simulation, std::string how);
+  ~Playing();
+  Playing(const Playing&) = delete;
+  Playing& operator=(const Playing&) = delete;
+};
+
+void print_tail(const std::deque<std::string>& transcript, std::size_t lines);
+// On SIGABRT: the life of the thread that aborts, its transcript's end, exit status 1.
+void tell_of_aborts();
+
+}  // namespace spotter::simulate

@@ -1,0 +1,48 @@
+// A story as a file of tests/scenarios: what was scripted, and the transcript that follows from it.
+//
+//   # Killed right after the commit: the next instance crowns the verified copy
+//   seed 1
+//   replacement other-zone              same-zone | other-zone | any-zone
+//   steps 6                             of the trainer, until it has finished
+//   checkpoint-every 2
+//   step-takes 10                       seconds
+//   attempts 50                         without progress, until the job is given up
+//   blow kill-instance after-effect delete-volume 1
+//   blow kill-agent point 123
+//   ---
+//   (the transcript)
+//
+// A life of the dice has `dice` instead of a script, and perhaps `without` or `only`, with numbers
+// of faults as in --without.
+#pragma once
+
+#include <string>
+
+#include "tests/simulate/simulation.hpp"
+
+namespace spotter::simulate {
+
+struct Scenario {
+  std::string title;
+  std::uint64_t seed = 1;
+  bool dice = false;  // then `choice` counts, else `script`
+  Choice choice;
+  Script script;
+
+  Simulation play(bool record) const;
+  std::string header() const;  // up to and with the line ---
+};
+
+// "3,17,20..40"; throws std::invalid_argument with words for a person.
+std::set<std::uint64_t> numbers_in(const std::string& text);
+std::string text_of(const std::set<std::uint64_t>& numbers);
+
+// The transcript as people read it: looks that find nothing new are left out.
+std::string condensed(const std::deque<std::string>& transcript);
+
+// Plays FILE and compares; with SPOTTER_REWRITE=1 writes it anew. The exit status.
+int replay_scenario(const std::string& file);
+// Writes `scenario` and its transcript to FILE. The exit status.
+int write_scenario(const std::string& file, const Scenario& scenario);
+
+}  // namespace spotter::simulate
