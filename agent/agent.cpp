@@ -195,7 +195,7 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
     spdlog::info("the interruption notice was withdrawn");
   }
   if (std::holds_alternative<decide::RebalanceRecommended>(event.what)) {
-    spdlog::info("a rebalance recommendation: mostly they lead to nothing; work goes on");
+    spdlog::info("a rebalance recommendation: mostly they lead to nothing; training goes on");
   }
   if (const auto* resumed = std::get_if<decide::TrainerResumed>(&event.what)) {
     spdlog::info("the trainer goes on from step {}", resumed->step);

@@ -178,6 +178,10 @@ Local::Answer Local::read_ledger(Duration limit) {
   ledger.seconds = work.answer.value("seconds", 0.0);
   ledger.dollars = work.answer.value("dollars", 0.0);
   ledger.done = work.answer.value("done", false);
+  ledger.losses = work.answer.value("losses", 0U);
+  ledger.releases = work.answer.value("releases", 0U);
+  ledger.running = work.answer.value("running", false);
+  ledger.stall = work.answer.value("stall", 0.0);
   co_return decide::LedgerRead{ledger};
 }
 
@@ -197,7 +201,15 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
                                         "--dollars",
                                         std::to_string(ledger.dollars),
                                         "--done",
-                                        ledger.done ? "true" : "false"};
+                                        ledger.done ? "true" : "false",
+                                        "--losses",
+                                        std::to_string(ledger.losses),
+                                        "--releases",
+                                        std::to_string(ledger.releases),
+                                        "--running",
+                                        ledger.running ? "true" : "false",
+                                        "--stall",
+                                        std::to_string(ledger.stall)};
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;

@@ -52,6 +52,9 @@ void Performer::perform(const Effect& effect) {
   if (const auto* stop = std::get_if<StopTrainer>(&effect.what)) {
     return answer(effect.id, trainer_.stop(*stop));
   }
+  if (const auto* pace = std::get_if<PaceTrainer>(&effect.what)) {
+    return answer(effect.id, trainer_.pace(*pace));
+  }
   if (is<KillTrainer>(effect.what)) return answer(effect.id, trainer_.kill());
   if (!is_local(effect.what)) return start(effect);
   if (local_busy_) {
@@ -167,7 +170,7 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
     return local_.verify(c->read_only, limit);
   }
   if (is<FetchCode>(command)) return fetch_code(limit);
-  if (is<StartTrainer>(command)) return start_trainer(limit);
+  if (const auto* c = std::get_if<StartTrainer>(&command)) return start_trainer(*c, limit);
   return look_at_host(limit);
 }
 
@@ -211,8 +214,8 @@ Performer::Answer Performer::fetch_code(Duration limit) {
   co_return co_await std::move(fetching);
 }
 
-Performer::Answer Performer::start_trainer(Duration limit) {
-  auto starting = trainer_.start(limit);
+Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) {
+  auto starting = trainer_.start(effect, limit);
   Happening what = co_await std::move(starting);
   if (std::holds_alternative<TrainerStarted>(what)) surroundings_.watch_trainer();
   co_return what;

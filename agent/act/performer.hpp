@@ -48,7 +48,7 @@ class Performer {
   Answer local_work(const decide::Command& command, Duration limit);
   Answer look_at_host(Duration limit);
   Answer fetch_code(Duration limit);
-  Answer start_trainer(Duration limit);
+  Answer start_trainer(decide::StartTrainer effect, Duration limit);
 
   asio::io_context& context_;
   Cloud& cloud_;

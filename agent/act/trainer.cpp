@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -60,6 +61,12 @@ std::string utc_now() {
   return text;
 }
 
+// "312": whole seconds, at least one, for a shell's arithmetic.
+std::string in_seconds(Duration duration) {
+  return std::to_string(
+      std::max<std::int64_t>(1, std::chrono::round<std::chrono::seconds>(duration).count()));
+}
+
 }  // namespace
 
 asio::awaitable<Trainer::Read<std::string>> Trainer::secret(config::SecretReference reference,
@@ -98,6 +105,7 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   }
   result["NOTIFY_SOCKET"] = paths_.run_directory + "/trainer.sock";
   result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/notice";
+  result["SPOTTER_PACE_FILE"] = paths_.run_directory + "/pace";
   result["SPOTTER_STORAGE"] = mount;
   result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints;
   result["SPOTTER_JOB"] = job_.name.str();
@@ -111,8 +119,9 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   co_return result;
 }
 
-Trainer::Answer Trainer::start(Duration limit) {
+Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   ::unlink((paths_.run_directory + "/notice").c_str());
+  pace({effect.checkpoint_every});
   if (const auto collected = supervise::collect(paths_.run_directory); !collected) {
     co_return unstartable(collected.error().message);
   }
@@ -124,6 +133,8 @@ Trainer::Answer Trainer::start(Duration limit) {
   spec.command = job_.trainer.command;
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
+  // The user's own word, in job.yaml, has precedence.
+  spec.environment.emplace("SPOTTER_CHECKPOINT_EVERY", in_seconds(effect.checkpoint_every));
   for (const auto& secret : job_.trainer.secrets) spec.secrets += secret.first + " ";
   spec.environment_kind = job_.trainer.environment;
   spec.working_directory = job_.storage.ebs.mount + (job_.code ? "/code" : "");
@@ -161,6 +172,20 @@ decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
   if (!job_.trainer.stop_signal) return decide::CallAccepted{};
   const auto sent = supervise::send_signal(paths_.run_directory, *job_.trainer.stop_signal);
   if (!sent) return unstartable(sent.error().message);
+  return decide::CallAccepted{};
+}
+
+// An advice: a trainer that cannot be told goes on as it did.
+decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
+  nlohmann::json advice = {
+      {"checkpoint_every_seconds", std::chrono::duration<double>(effect.checkpoint_every).count()}};
+  if (effect.asked != Time::max()) {
+    advice["asked_boottime_ms"] = effect.asked.time_since_epoch().count();
+  }
+  const std::string path = paths_.run_directory + "/pace";
+  if (const auto written = io::atomic_write(path, advice.dump() + "\n", 0644); !written) {
+    spdlog::warn("cannot write {}: {}", path, written.error().message());
+  }
   return decide::CallAccepted{};
 }
 

@@ -25,7 +25,11 @@ class Trainer {
   template <class T>
   using Read = tl::expected<T, decide::EffectFailed>;
 
-  Answer start(Duration limit);
+  // The trainer finds what the effect advises in SPOTTER_CHECKPOINT_EVERY and SPOTTER_PACE_FILE.
+  Answer start(decide::StartTrainer effect, Duration limit);
+  // Writes SPOTTER_PACE_FILE: {"checkpoint_every_seconds": 312.5}, and with "asked_boottime_ms" a
+  // checkpoint of a moment after that one of CLOCK_BOOTTIME is wanted, once.
+  decide::Happening pace(const decide::PaceTrainer& effect);
   // Writes SPOTTER_NOTICE_FILE, then sends the stop signal (if the job has one).
   decide::Happening stop(const decide::StopTrainer& effect);
   decide::Happening kill();

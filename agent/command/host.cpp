@@ -84,6 +84,10 @@ json describe(const work::LedgerRead& read) {
                  {"dollars", ledger.dollars},
                  {"starts", ledger.starts},
                  {"failures", ledger.failures},
+                 {"losses", ledger.losses},
+                 {"releases", ledger.releases},
+                 {"stall", ledger.stall},
+                 {"running", ledger.running},
                  {"done", ledger.done}};
   if (!read.warning.empty()) fields["warning"] = read.warning;
   return fields;
@@ -174,6 +178,10 @@ void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
   write->add_option("--dollars", ledger.dollars)->required()->check(CLI::NonNegativeNumber);
   write->add_option("--starts", ledger.starts);
   write->add_option("--failures", ledger.failures);
+  write->add_option("--losses", ledger.losses);
+  write->add_option("--releases", ledger.releases);
+  write->add_option("--stall", ledger.stall)->check(CLI::NonNegativeNumber);
+  write->add_option("--running", ledger.running);
   write->add_option("--done", ledger.done);
 }
 

@@ -2,13 +2,15 @@
 // it failed too often, is there money left? Then the code, then the trainer.
 #include <algorithm>
 
+#include "agent/decide/pace.hpp"
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
 namespace {
 
 Stage start_trainer(Context& c) {
-  c.ask(StartTrainer{}, c.policy.start_trainer);
+  c.facts.paced = checkpoint_every(c.facts.ledger, c.policy);
+  c.ask(StartTrainer{c.facts.paced}, c.policy.start_trainer);
   return StartingTrainer{};
 }
 
@@ -44,6 +46,7 @@ Stage count_attempt(Context& c) {
                        ledger.starts_without_progress >= most * c.policy.starts_per_attempt;
   if (failing) return give_up(c, Surrender::NoProgress);
   ++ledger.starts_without_progress;
+  ledger.running = true;
   c.ask(WriteLedger{ledger}, c.policy.ledger);
   return CountingAttempt{};
 }
@@ -56,6 +59,7 @@ Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {
 // A volume that takes no account (full, read-only) takes no checkpoint either.
 Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
   --c.facts.ledger.starts_without_progress;
+  c.facts.ledger.running = false;
   if (Next end = leaving(c)) return end;
   return block(c, Block::MountFailed, failed.detail);
 }
@@ -76,6 +80,7 @@ Next on(const StartingTrainer&, const TrainerStarted&, Context& c) {
   c.facts.ended_success = false;
   c.facts.step = c.facts.resumed_step = -1;
   c.facts.started_at = c.now;
+  c.facts.checkpoint_at = kNever;
   return train(c);
 }
 
@@ -86,6 +91,7 @@ Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
     return LookingAround{};
   }
   --c.facts.ledger.starts_without_progress;
+  c.facts.ledger.running = false;
   c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
   if (Next end = leaving(c)) return end;
   if (failed.failure == Failure::Unavailable) return retry_later(c, failed);

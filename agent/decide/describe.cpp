@@ -104,6 +104,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "verify-checkpoints",
     "fetch-code",
     "start-trainer",
+    "pace-trainer",
     "stop-trainer",
     "kill-trainer",
     "abandon",

@@ -94,7 +94,15 @@ struct VerifyCheckpoints {
   bool read_only = false;  // torn ones are passed over, not moved aside
 };
 struct FetchCode {};
-struct StartTrainer {};
+struct StartTrainer {
+  Duration checkpoint_every{0};  // what it is advised to
+};
+// Says to a running trainer how often to write a checkpoint, and, when `asked` is not kNever, that
+// one is wanted of a moment after `asked`. A trainer that does not ask is not disturbed.
+struct PaceTrainer {
+  Duration checkpoint_every{0};
+  Time asked = Time::max();
+};
 struct StopTrainer {  // tell it why and until when, then its stop signal
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
@@ -107,12 +115,13 @@ struct Abandon {
 };
 struct Exit {};
 
-using Command = std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume,
-                             DetachVolume, ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified,
-                             PromoteVolume, MarkDone, DeleteVolume, DeleteSnapshot, CancelFleet,
-                             ScaleFleetToZero, FindDevice, InspectDisk, MakeFilesystem, Mount,
-                             Unmount, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints,
-                             FetchCode, StartTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
+using Command =
+    std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume, DetachVolume,
+                 ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
+                 DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero, FindDevice,
+                 InspectDisk, MakeFilesystem, Mount, Unmount, ReadLedger, WriteLedger, SyncStorage,
+                 VerifyCheckpoints, FetchCode, StartTrainer, PaceTrainer, StopTrainer, KillTrainer,
+                 Abandon, Exit>;
 
 struct Effect {
   EffectId id;

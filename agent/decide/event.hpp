@@ -59,6 +59,7 @@ struct TrainerResumed {
 };
 struct CheckpointMade {  // durable, says the trainer
   std::int64_t step = 0;
+  Duration stall{0};  // how long training stood still for it; 0: it does not say
 };
 struct TrainerEnded {
   bool success = false;           // exit status 0, and the declared result exists

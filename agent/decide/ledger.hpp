@@ -12,7 +12,12 @@ struct Ledger {
   std::int64_t newest_step = -1;                // of a durable checkpoint; -1: none yet
   double seconds = 0;                           // instance time since the job began
   double dollars = 0;                           // at the spot price seen at each start; 0: unknown
-  bool done = false;                            // the result is durable
+  // What the pace of checkpoints is chosen from (pace.hpp).
+  std::uint32_t losses = 0;    // ends of a trainer that lost its steps since the newest checkpoint
+  std::uint32_t releases = 0;  // interruptions announced in time: the last checkpoint was written
+  bool running = false;        // a trainer was started, and its end has not been seen yet
+  double stall = 0;            // seconds that a checkpoint holds the training up; 0: not known
+  bool done = false;           // the result is durable
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
 

@@ -2,6 +2,7 @@
 // reason (a notice, the end, a limit, a stale copy), it is this way.
 #include <algorithm>
 
+#include "agent/decide/pace.hpp"
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
@@ -139,13 +140,14 @@ Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
 
 Next on(const Stopping&, const CheckpointMade& made, Context& c) {
   c.facts.checkpoint_step = made.step;
+  learn_stall(c.facts.ledger, made.stall);
   c.facts.ledger.newest_step = std::max(c.facts.ledger.newest_step, made.step);
   forget_failures(c);
   return std::nullopt;
 }
 
 Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
-  c.facts.trainer_running = false;
+  trainer_gone(c, ended, stage.then == After::Release);
   if (ended.success) c.facts.done = true;
   // Ended because we asked: this start is no failure of the job.
   std::uint32_t& starts = c.facts.ledger.starts_without_progress;

@@ -204,8 +204,10 @@ struct Facts {
   bool leave = false;  // StopRequested: go when all is let go
   // the job
   bool trainer_running = false;
-  Time started_at = kNever;    // of the trainer, by us
-  bool ended_success = false;  // it ended well while no agent was there to see
+  Time started_at = kNever;     // of the trainer, by us
+  Time checkpoint_at = kNever;  // when the newest checkpoint of this trainer became durable
+  Duration paced{0};            // the interval that the trainer was told; 0: none
+  bool ended_success = false;   // it ended well while no agent was there to see
   bool done = false;  // the result is durable, by the volume's tag, its ledger or the trainer
   Ledger ledger;
   bool ledger_known = false;

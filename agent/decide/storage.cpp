@@ -199,6 +199,10 @@ Next on(const ReadingAccount&, const LedgerRead& read, Context& c) {
   c.facts.ledger_known = true;
   if (c.facts.accounted == kNever) c.facts.accounted = c.now;
   if (c.facts.trainer_running) return train(c);
+  if (c.facts.ledger.running && c.facts.purpose == Purpose::Train) {
+    c.facts.ledger.running = false;
+    ++c.facts.ledger.losses;  // its instance is gone, and nobody saw it end
+  }
   if (Next end = leaving(c)) return end;
   if (c.facts.proven == c.facts.volume && c.facts.purpose == Purpose::Train) {
     return prepare_training(c);  // the copy was verified before it became the volume

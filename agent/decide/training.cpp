@@ -2,6 +2,7 @@
 // earlier move as soon as a checkpoint of our own is durable.
 #include <algorithm>
 
+#include "agent/decide/pace.hpp"
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
@@ -11,11 +12,25 @@ void plan_wake(const Training& stage, Context& c) {
   c.wake_at(std::min(stage.next_ledger, stage.next_tidy));
 }
 
+void pace(Context& c, Time asked) {
+  c.facts.paced = checkpoint_every(c.facts.ledger, c.policy);
+  c.tell(PaceTrainer{c.facts.paced, asked}, c.policy.start_trainer);
+}
+
+// Only when it matters: each word is a file written and read.
+void keep_pace(Context& c) {
+  const Duration now = checkpoint_every(c.facts.ledger, c.policy);
+  const Duration differs = now > c.facts.paced ? now - c.facts.paced : c.facts.paced - now;
+  const std::chrono::duration<double> bearable = c.facts.paced * c.policy.pace_change;
+  if (differs > bearable) pace(c, kNever);
+}
+
 // What was not read must not be overwritten: read it first, and write the next time.
 void write_account(Training& stage, Context& c) {
   stage.next_ledger = c.now + c.policy.ledger_every;
   if (c.facts.ledger_known) {
     account(c);
+    keep_pace(c);
     c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
   } else if (!c.state.awaited) {
     c.ask(ReadLedger{}, c.policy.ledger);
@@ -61,6 +76,15 @@ Stage train(Context& c) {
   return stage;
 }
 
+// Told to end in time it loses nothing; any other end but success loses what was not written yet.
+void trainer_gone(Context& c, const TrainerEnded& ended, bool announced) {
+  Ledger& ledger = c.facts.ledger;
+  c.facts.trainer_running = false;
+  ledger.running = false;
+  if (!ended.success && !ended.stopped_as_asked) ++ledger.losses;
+  if (!ended.success && ended.stopped_as_asked && announced) ++ledger.releases;
+}
+
 void forget_failures(Context& c) {
   c.facts.ledger.attempts_without_progress = 0;
   c.facts.ledger.starts_without_progress = 0;
@@ -96,6 +120,9 @@ Next on(const Training&, const TrainerResumed& resumed, Context& c) {
 Next on(const Training& training, const CheckpointMade& made, Context& c) {
   Training stage = training;
   c.facts.checkpoint_step = made.step;
+  c.facts.checkpoint_at = c.now;
+  learn_stall(c.facts.ledger, made.stall);
+  keep_pace(c);
   if (made.step > c.facts.ledger.newest_step) {
     const bool had_failed = c.facts.ledger.attempts_without_progress != 0 ||
                             c.facts.ledger.starts_without_progress != 0;
@@ -112,10 +139,18 @@ Next on(const Training& training, const CheckpointMade& made, Context& c) {
   return stage;
 }
 
+// Mostly it comes to nothing: worth a checkpoint, never the end of training.
+Next on(const Training&, const RebalanceRecommended&, Context& c) {
+  const Time since = c.facts.checkpoint_at != kNever ? c.facts.checkpoint_at : c.facts.started_at;
+  const Duration at_risk = since != kNever ? c.now - since : c.policy.checkpoint_most;
+  if (hint_pays(c.facts.ledger, at_risk, c.policy)) pace(c, c.now);
+  return std::nullopt;
+}
+
 Next on(const Training&, const TrainerEnded& ended, Context& c) { return trainer_ended(c, ended); }
 
 Next trainer_ended(Context& c, const TrainerEnded& ended) {
-  c.facts.trainer_running = false;
+  trainer_gone(c, ended, false);
   if (ended.success) {
     c.facts.done = true;
     return let_go(c, After::Finish);

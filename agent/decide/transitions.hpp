@@ -55,15 +55,16 @@ std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
 Stage train(Context&);                               // training.cpp
 void account(Context&);                              // training.cpp: time and money so far
 void forget_failures(Context&);                      // training.cpp: there is progress
-Stage give_up(Context&, Surrender);                  // training.cpp
-Next trainer_ended(Context&, const TrainerEnded&);   // training.cpp
-Stage let_go(Context&, After);                       // release.cpp
-Next leaving(Context&);                              // release.cpp: a notice or a stop waits
-Stage settle(Context&, After);                       // release.cpp: all is let go; what now?
-Stage tidy_up(Context&);                             // finish.cpp
-Stage cancel_fleet(Context&);                        // finish.cpp
-Stage scale_to_zero(Context&);                       // finish.cpp
-Stage rest(Context&, Stage last);                    // finish.cpp: unless asked to leave
+void trainer_gone(Context&, const TrainerEnded&, bool announced);  // training.cpp: for the pace
+Stage give_up(Context&, Surrender);                                // training.cpp
+Next trainer_ended(Context&, const TrainerEnded&);                 // training.cpp
+Stage let_go(Context&, After);                                     // release.cpp
+Next leaving(Context&);            // release.cpp: a notice or a stop waits
+Stage settle(Context&, After);     // release.cpp: all is let go; what now?
+Stage tidy_up(Context&);           // finish.cpp
+Stage cancel_fleet(Context&);      // finish.cpp
+Stage scale_to_zero(Context&);     // finish.cpp
+Stage rest(Context&, Stage last);  // finish.cpp: unless asked to leave
 Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // training.cpp
 
 // --- identity.cpp ---
@@ -126,6 +127,7 @@ Next on(const StartingTrainer&, const EffectFailed&, Context&);
 Next on(const Training&, const TrainerProgressed&, Context&);
 Next on(const Training&, const TrainerResumed&, Context&);
 Next on(const Training&, const CheckpointMade&, Context&);
+Next on(const Training&, const RebalanceRecommended&, Context&);
 Next on(const Training&, const TrainerEnded&, Context&);
 Next on(const Training&, const NoticeSeen&, Context&);
 Next on(const Training&, const StopRequested&, Context&);

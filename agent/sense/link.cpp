@@ -64,7 +64,9 @@ void Link::take(std::size_t bytes) {
         decide::TrainerProgressed{static_cast<std::int64_t>(message->progress->step)});
   }
   if (message->checkpoint) {
-    receiver_.deliver(decide::CheckpointMade{static_cast<std::int64_t>(message->checkpoint->step)});
+    const std::chrono::duration<double> stall(message->checkpoint->seconds.value_or(0));
+    receiver_.deliver(decide::CheckpointMade{static_cast<std::int64_t>(message->checkpoint->step),
+                                             std::chrono::round<Duration>(stall)});
   }
 }
 

@@ -28,7 +28,10 @@ struct Parts {
   Progress progress;
   std::optional<std::string> checkpoint_path;
   std::optional<std::uint64_t> checkpoint_step;
+  std::optional<double> checkpoint_seconds;
 };
+
+constexpr double kLongestStall = 86'400;  // a longer one is a mistake, and would upset every sum
 
 void take_progress(std::string_view key, std::string_view value, Parts& parts) {
   if (key == "X_SPOTTER_STEP") parts.step = whole_number(value);
@@ -47,6 +50,7 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   if (key == "X_SPOTTER_RESUMED_STEP") message.resumed_step = whole_number(value);
   if (key == "X_SPOTTER_CHECKPOINT") parts.checkpoint_path = std::string(value);
   if (key == "X_SPOTTER_CHECKPOINT_STEP") parts.checkpoint_step = whole_number(value);
+  if (key == "X_SPOTTER_CHECKPOINT_SECONDS") parts.checkpoint_seconds = decimal(value);
   take_progress(key, value, parts);
 }
 
@@ -72,7 +76,10 @@ Result<TrainerMessage> parse_datagram(std::string_view bytes) {
     message.progress = parts.progress;
   }
   if (parts.checkpoint_path && parts.checkpoint_path->starts_with('/') && parts.checkpoint_step) {
-    message.checkpoint = DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step};
+    const bool sane = parts.checkpoint_seconds && *parts.checkpoint_seconds >= 0 &&
+                      *parts.checkpoint_seconds <= kLongestStall;
+    message.checkpoint = DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step,
+                                           sane ? parts.checkpoint_seconds : std::nullopt};
   }
   return message;
 }

@@ -28,6 +28,7 @@ struct Progress {
 struct DurableCheckpoint {
   std::string path;  // absolute
   std::uint64_t step = 0;
+  std::optional<double> seconds = {};  // that training stood still for it: 0 up to a day
   friend bool operator==(const DurableCheckpoint&, const DurableCheckpoint&) = default;
 };
 

@@ -16,7 +16,7 @@ TEST_F(LedgerFile, IsZeroWhenMissingAndWhatWasWrittenAfter) {
   EXPECT_EQ(none->warning, "");
   EXPECT_EQ(kind_of(write_ledger(directory_, {})), "not-mounted");
   fs::create_directory(directory_ / ".spotter");
-  ASSERT_TRUE(write_ledger(directory_, {2, 2345, 12.5, 0.75, 4, 3, true}));
+  ASSERT_TRUE(write_ledger(directory_, {2, 2345, 12.5, 0.75, 4, 3, true, 5, 6, 1.5, true}));
   const auto read = read_ledger(directory_)->ledger;
   EXPECT_EQ(read.attempts_without_progress, 2U);
   EXPECT_EQ(read.newest_step, 2345U);
@@ -25,10 +25,15 @@ TEST_F(LedgerFile, IsZeroWhenMissingAndWhatWasWrittenAfter) {
   EXPECT_EQ(read.starts, 4U);
   EXPECT_EQ(read.failures, 3U);
   EXPECT_TRUE(read.done);
+  EXPECT_EQ(read.losses, 5U);
+  EXPECT_EQ(read.releases, 6U);
+  EXPECT_EQ(read.stall, 1.5);
+  EXPECT_TRUE(read.running);
 }
 
 TEST_F(LedgerFile, ThatIsDamagedIsMovedAsideAndSaidSo) {
-  for (const char* damage : {"", "{\"starts\":", "[]", "{\"done\":3}", "{\"starts\":-1}"}) {
+  for (const char* damage : {"", "{\"starts\":", "[]", "{\"done\":3}", "{\"running\":1}",
+                             "{\"stall\":-1}", "{\"starts\":-1}"}) {
     const auto path = write(".spotter/ledger.json", damage);
     const auto read = read_ledger(directory_);
     ASSERT_TRUE(read) << words_of(read);

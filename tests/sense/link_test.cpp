@@ -50,12 +50,15 @@ TEST_F(TheLink, TurnsDatagramsIntoHappeningsInOrder) {
   ASSERT_FALSE(link.open(path_, "root"));
   send("X_SPOTTER_RESUMED_STEP=5");
   send("X_SPOTTER_STEP=6\nX_SPOTTER_LOSS=0.5\nSTATUS=fine");
-  send("X_SPOTTER_CHECKPOINT=/m/checkpoints/step-6\nX_SPOTTER_CHECKPOINT_STEP=6");
+  send(
+      "X_SPOTTER_CHECKPOINT=/m/checkpoints/step-6\nX_SPOTTER_CHECKPOINT_STEP=6\n"
+      "X_SPOTTER_CHECKPOINT_SECONDS=0.25");
   context_.run_for(std::chrono::milliseconds(200));
   ASSERT_EQ(happenings_.size(), 3U);
   EXPECT_EQ(std::get<decide::TrainerResumed>(happenings_[0]).step, 5);
   EXPECT_EQ(std::get<decide::TrainerProgressed>(happenings_[1]).step, 6);
   EXPECT_EQ(std::get<decide::CheckpointMade>(happenings_[2]).step, 6);
+  EXPECT_EQ(std::get<decide::CheckpointMade>(happenings_[2]).stall, Duration(250));
   EXPECT_EQ(messages_[1].status, "fine");
 }
 

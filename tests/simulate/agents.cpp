@@ -116,6 +116,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
     say(host.id.str(), "agent leaves");
     return;
   }
+  if (const auto* it = std::get_if<PaceTrainer>(&command)) return pace_trainer(host, *it);
   if (std::holds_alternative<StopTrainer>(command)) return stop_trainer(host);
   if (std::holds_alternative<KillTrainer>(command)) {
     if (host.trainer.life != Trainer::Life::Running) return;

@@ -41,6 +41,7 @@ struct Trainer {
   std::int64_t step = 0;
   bool writing = false;   // a checkpoint is half written
   bool stopping = false;  // was asked to stop, and will
+  bool wanted = false;    // a checkpoint was asked for
   std::uint64_t run = 0;  // tells the events of one trainer from those of the next
 };
 
@@ -80,7 +81,7 @@ struct Menu {
   bool notices = false, short_notices = false, kills = false, withdrawals = false, stops = false;
   bool agent_kills = false, zones_close = false, attach_hangs = false, slow_snapshots = false;
   bool snapshot_errors = false, volume_errors = false, overlaps = false, crashes = false;
-  bool late_devices = false, deaf = false, unaware = false;
+  bool late_devices = false, deaf = false, unaware = false, hints = false;
 };
 
 struct Work {

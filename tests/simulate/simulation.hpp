@@ -91,6 +91,7 @@ class Simulation {
   void tick(const InstanceId& id, std::uint64_t run);
   void write_checkpoint(Host& host, std::function<void(Host&)> then);
   void stop_trainer(Host& host);
+  void pace_trainer(Host& host, const decide::PaceTrainer& advice);
   void end_trainer(Host& host, bool success, bool as_asked);
   void trainer_dies(Host& host);
   Host* trainer_of(const InstanceId& id, std::uint64_t run);

@@ -31,7 +31,8 @@ void Simulation::tick(const InstanceId& id, std::uint64_t run) {
     });
   }
   const auto go_on = [this, id, run] { at(work_.step_takes, [this, id, run] { tick(id, run); }); };
-  if (step % work_.checkpoint_every == 0) {
+  if (step % work_.checkpoint_every == 0 || host->trainer.wanted) {
+    host->trainer.wanted = false;
     return write_checkpoint(*host, [go_on](Host&) { go_on(); });
   }
   go_on();
@@ -39,8 +40,9 @@ void Simulation::tick(const InstanceId& id, std::uint64_t run) {
 
 void Simulation::write_checkpoint(Host& host, std::function<void(Host&)> then) {
   host.trainer.writing = true;
+  const Duration took = between(milliseconds(100), seconds(6));
   const auto end = [this, id = host.id, run = host.trainer.run, then = std::move(then),
-                    step = host.trainer.step] {
+                    step = host.trainer.step, took] {
     Host* its = trainer_of(id, run);
     if (!its || !its->trainer.writing) return;
     its->trainer.writing = false;
@@ -53,10 +55,14 @@ void Simulation::write_checkpoint(Host& host, std::function<void(Host&)> then) {
       starts_in_vain_ = 0;
     }
     say(id.str(), "trainer: step " + std::to_string(step) + " is durable");
-    sense(*its, decide::CheckpointMade{step});
+    sense(*its, decide::CheckpointMade{step, menu_.unaware ? Duration(0) : took});
     if (trainer_of(id, run)) then(*its);
   };
-  at(between(milliseconds(100), seconds(6)), end);
+  at(took, end);
+}
+
+void Simulation::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
+  if (work_.aware && advice.asked != decide::kNever) host.trainer.wanted = true;
 }
 
 void Simulation::stop_trainer(Host& host) {

@@ -33,6 +33,13 @@ TEST(Datagram, TakesACheckpointOnlyWhole) {
       parse_datagram("X_SPOTTER_CHECKPOINT=/c/step-1\nX_SPOTTER_CHECKPOINT_STEP=1")->checkpoint,
       (DurableCheckpoint{"/c/step-1", 1}));
   EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT=/c/step-1")->checkpoint);
+  const std::string whole = "X_SPOTTER_CHECKPOINT=/c\nX_SPOTTER_CHECKPOINT_STEP=1\n";
+  const std::string key = "X_SPOTTER_CHECKPOINT_SECONDS=";
+  EXPECT_EQ(parse_datagram(whole + key + "1.5")->checkpoint->seconds, 1.5);
+  for (const char* nonsense : {"-1", "nan", "1e9", "x"}) {  // the checkpoint itself is still taken
+    ASSERT_TRUE(parse_datagram(whole + key + nonsense)->checkpoint);
+    EXPECT_FALSE(parse_datagram(whole + key + nonsense)->checkpoint->seconds) << nonsense;
+  }
   EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT_STEP=1")->checkpoint);
   EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT=c\nX_SPOTTER_CHECKPOINT_STEP=1")->checkpoint);
 }

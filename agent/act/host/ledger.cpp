@@ -26,6 +26,10 @@ json to_json(const Ledger& ledger) {
           {"dollars", ledger.dollars},
           {"starts", ledger.starts},
           {"failures", ledger.failures},
+          {"losses", ledger.losses},
+          {"releases", ledger.releases},
+          {"stall", ledger.stall},
+          {"running", ledger.running},
           {"done", ledger.done}};
 }
 
@@ -45,20 +49,27 @@ bool read_amount(const json& object, const char* name, double& amount) {
   return std::isfinite(amount) && amount >= 0;
 }
 
+bool read_flag(const json& object, const char* name, bool& flag) {
+  const auto at = object.find(name);
+  if (at == object.end()) return true;
+  if (!at->is_boolean()) return false;
+  flag = at->get<bool>();
+  return true;
+}
+
 // Unknown keys are those of a newer Spotter; a known key of the wrong type is damage.
 std::optional<Ledger> parse(const std::string& text) {
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return std::nullopt;
   Ledger ledger;
-  const auto done = object.find("done");
-  if (done != object.end()) {
-    if (!done->is_boolean()) return std::nullopt;
-    ledger.done = done->get<bool>();
-  }
-  if (!read_count(object, "attempts_without_progress", ledger.attempts_without_progress) ||
+  if (!read_flag(object, "done", ledger.done) || !read_flag(object, "running", ledger.running) ||
+      !read_count(object, "attempts_without_progress", ledger.attempts_without_progress) ||
       !read_count(object, "newest_step", ledger.newest_step) ||
       !read_count(object, "starts", ledger.starts) ||
       !read_count(object, "failures", ledger.failures) ||
+      !read_count(object, "losses", ledger.losses) ||
+      !read_count(object, "releases", ledger.releases) ||
+      !read_amount(object, "stall", ledger.stall) ||
       !read_amount(object, "seconds", ledger.seconds) ||
       !read_amount(object, "dollars", ledger.dollars)) {
     return std::nullopt;

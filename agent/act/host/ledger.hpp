@@ -17,6 +17,10 @@ struct Ledger {
   std::uint64_t starts = 0;
   std::uint64_t failures = 0;
   bool done = false;
+  std::uint64_t losses = 0;
+  std::uint64_t releases = 0;
+  double stall = 0;  // seconds
+  bool running = false;
 };
 
 struct LedgerRead {

@@ -1,0 +1,71 @@
+#include "agent/decide/pace.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace spotter::decide {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr double kNewestWeighs = 0.3;  // of the stall's average: half of it is the last two
+
+double share_unannounced(const Ledger& ledger, const Policy& policy) {
+  const double seen = 1 + ledger.losses;
+  return seen / (seen + ledger.releases + (1 / policy.unannounced - 1));
+}
+
+}  // namespace
+
+Duration time_between_losses(const Ledger& ledger, const Policy& policy) {
+  const Seconds prior = time_between_interruptions({}, policy) / policy.unannounced;
+  return std::chrono::round<Duration>((prior + Seconds(ledger.seconds)) / (1.0 + ledger.losses));
+}
+
+Duration time_between_interruptions(const Ledger& ledger, const Policy& policy) {
+  const Seconds seen = Seconds(policy.between_interruptions) + Seconds(ledger.seconds);
+  return std::chrono::round<Duration>(seen / (1.0 + ledger.losses + ledger.releases));
+}
+
+Duration daly_interval(Duration stall, Duration between_losses) {
+  assert(stall > Duration::zero() && between_losses > Duration::zero());
+  if (stall >= 2 * between_losses) return between_losses;
+  const double cost = Seconds(stall).count();
+  const double half = cost / (2 * Seconds(between_losses).count());
+  const double young = std::sqrt(2 * cost * Seconds(between_losses).count());
+  return std::chrono::round<Duration>(Seconds(young * (1 + std::sqrt(half) / 3 + half / 9) - cost));
+}
+
+Duration checkpoint_every(const Ledger& ledger, const Policy& policy) {
+  const Duration known = std::chrono::round<Duration>(Seconds(ledger.stall));
+  const Duration stall = known > Duration::zero() ? known : policy.checkpoint_stall;
+  return std::clamp(daly_interval(stall, time_between_losses(ledger, policy)),
+                    policy.checkpoint_least, policy.checkpoint_most);
+}
+
+void learn_stall(Ledger& ledger, Duration stall) {
+  if (stall <= Duration::zero()) return;
+  const double seen = Seconds(stall).count();
+  ledger.stall =
+      ledger.stall > 0 ? ledger.stall * (1 - kNewestWeighs) + seen * kNewestWeighs : seen;
+}
+
+bool hint_pays(const Ledger& ledger, Duration at_risk, const Policy& policy) {
+  const double price = ledger.stall > 0 ? ledger.stall : Seconds(policy.checkpoint_stall).count();
+  const double gain =
+      policy.hint_followed * share_unannounced(ledger, policy) * Seconds(at_risk).count();
+  return gain > price;
+}
+
+bool snapshots_pay(const Ledger& ledger, double dollars_per_hour, const Policy& policy) {
+  if (dollars_per_hour <= 0) return true;
+  const Seconds between = time_between_interruptions(ledger, policy);
+  const double moves_an_hour = policy.moves * Seconds(hours(1)).count() / between.count();
+  const double hours_saved = policy.copy_of_gigabyte.count() / Seconds(hours(1)).count();
+  constexpr double kHoursOfMonth = 730;
+  const double price_an_hour = policy.snapshot_dollars / kHoursOfMonth;
+  return moves_an_hour * hours_saved * dollars_per_hour > price_an_hour;
+}
+
+}  // namespace spotter::decide

@@ -1,0 +1,41 @@
+// How often to write a checkpoint, and what is worth its price: sums of the job's own account
+// (ledger.hpp). Pure; tests/decide/pace_test.cpp.
+#pragma once
+
+#include "agent/decide/ledger.hpp"
+#include "agent/decide/policy.hpp"
+
+namespace spotter::decide {
+
+// The mean time between two ends that lose work: instances gone without notice, crashes. (An
+// announced interruption lets the last checkpoint be written: it costs no step.) Observed time and
+// losses, with the policy's prior as if one loss had been seen already.
+Duration time_between_losses(const Ledger& ledger, const Policy& policy);
+
+// The time between two interruptions of whatever kind, likewise.
+Duration time_between_interruptions(const Ledger& ledger, const Policy& policy);
+
+// The interval between checkpoints that wastes least, when each holds training up for `stall` and
+// work is lost once in `between_losses` on the average. First order: J. W. Young, "A first order
+// approximation to the optimum checkpoint interval", CACM 17(9), 1974: sqrt(2 stall between). Here
+// with the higher-order terms of J. T. Daly, "A higher order estimate of the optimum checkpoint
+// interval for restart dumps", Future Generation Computer Systems 22(3), 2006.
+// REQUIRES: both > 0.
+Duration daly_interval(Duration stall, Duration between_losses);
+
+// What this job is advised to: Daly's interval of what is known, within the policy's bounds.
+Duration checkpoint_every(const Ledger& ledger, const Policy& policy);
+
+// The average of what the trainer reports, the newest weighing most.
+void learn_stall(Ledger& ledger, Duration stall);
+
+// A rebalance recommendation is a bet: the price is one stall; the gain is the work `at_risk` since
+// the newest checkpoint, if an interruption follows and comes without a notice.
+bool hint_pays(const Ledger& ledger, Duration at_risk, const Policy& policy);
+
+// Do snapshots ahead of a move pay? The price is their storage; the gain is the time for which an
+// instance that costs `dollars_per_hour` would else wait for the copy after an interruption. Both
+// grow with the volume's size alike, so it does not matter. 0 dollars (not known): they pay.
+bool snapshots_pay(const Ledger& ledger, double dollars_per_hour, const Policy& policy);
+
+}  // namespace spotter::decide
