@@ -161,10 +161,12 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
 }
 
 decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
-  const nlohmann::json notice = {
-      {"action", word(effect.action)},
-      {"deadline_boottime_ms", effect.deadline.time_since_epoch().count()},
-      {"at", utc_now()}};
+  nlohmann::json notice = {{"action", word(effect.action)},
+                           {"deadline_boottime_ms", effect.deadline.time_since_epoch().count()},
+                           {"at", utc_now()}};
+  if (effect.usable_until != Time::max()) {
+    notice["stop_by_boottime_ms"] = effect.usable_until.time_since_epoch().count();
+  }
   const std::string path = paths_.run_directory + "/notice";
   if (const auto written = io::atomic_write(path, notice.dump() + "\n", 0644); !written) {
     spdlog::warn("cannot write {}: {}", path, written.error().message());

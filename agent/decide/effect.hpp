@@ -106,6 +106,7 @@ struct PaceTrainer {
 struct StopTrainer {  // tell it why and until when, then its stop signal
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
+  Time usable_until = Time::max();  // up to here it may train on; max: nothing is won by that
 };
 struct KillTrainer {};
 

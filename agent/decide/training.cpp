@@ -54,8 +54,9 @@ Time kill_time(const Context& c, Time deadline) {
 }  // namespace
 
 Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadline) {
-  c.tell(StopTrainer{action, deadline}, c.policy.start_trainer);
   const Time kill_at = std::max(c.now, kill_time(c, deadline));
+  const Time usable_until = c.facts.notice ? kill_at : kNever;
+  c.tell(StopTrainer{action, deadline, usable_until}, c.policy.start_trainer);
   c.wake_at(kill_at);
   return Stopping{then, kill_at};
 }

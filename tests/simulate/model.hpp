@@ -81,7 +81,7 @@ struct Menu {
   bool notices = false, short_notices = false, kills = false, withdrawals = false, stops = false;
   bool agent_kills = false, zones_close = false, attach_hangs = false, slow_snapshots = false;
   bool snapshot_errors = false, volume_errors = false, overlaps = false, crashes = false;
-  bool late_devices = false, deaf = false, unaware = false, hints = false;
+  bool late_devices = false, deaf = false, unaware = false;
 };
 
 struct Work {
