@@ -9,6 +9,9 @@
 #include <array>
 
 #include "tests/trainer/scratch.hpp"
+#include "trainer/checkpoint/files.hpp"
+#include "trainer/checkpoint/names.hpp"
+#include "trainer/checkpoint/writer.hpp"
 
 namespace spotter::checkpoint {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "tests/trainer/scratch.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/checkpoint/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

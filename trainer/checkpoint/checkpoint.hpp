@@ -2,10 +2,10 @@
 //
 //   <directory>/step-000000001234/{model.bin, ..., manifest.json}
 //
-// A checkpoint is written as `.tmp-step-...-<pid>`: each part fsynced, the manifest last, the
-// directory fsynced, renamed, the parent fsynced. What commit() or save() acknowledged survives a
-// power cut. One history has one writer; two of them do not destroy one another's work, the later
-// commit stands. Not thread-safe per Writer; different Writers may work in parallel.
+// A checkpoint is written as `.tmp-step-...`: each part fsynced, the manifest last, the directory
+// fsynced, renamed, the parent fsynced (writer.hpp). What was acknowledged survives a power cut.
+// This header is the simple way: save() and latest(). Behind the training's back: saver.hpp; with
+// the notice, the deadline and the agent: session.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,11 @@
 #include <vector>
 
 #include "agent/wire/result.hpp"
-#include "trainer/checkpoint/files.hpp"
+#include "trainer/checkpoint/bulk.hpp"
 #include "trainer/checkpoint/manifest.hpp"
+#include "trainer/checkpoint/retention.hpp"
 
 namespace spotter::checkpoint {
-
-// How many checkpoints are kept. The one just written is always among them.
-struct Retention {
-  std::size_t last = 2;  // two: when the newest turns out torn, there is one to fall back to
-};
 
 // A checkpoint whose every byte was read and found right.
 struct Checkpoint {
@@ -48,43 +44,6 @@ struct Latest {
   std::vector<Torn> torn;            // tell the user of each
 };
 
-// One checkpoint being written. Destroyed before commit(), or after any failure, it removes what it
-// wrote.
-class Writer {
- public:
-  // Creates `directory` if needed, removes what dead writers left there, opens the temporary
-  // directory.
-  static Result<Writer> begin(const std::filesystem::path& directory, std::uint64_t step);
-
-  Writer(Writer&&) noexcept = default;
-  Writer& operator=(Writer&&) = delete;
-  ~Writer();
-
-  // Writes and fsyncs one part. After a failure the writer is void: every further call fails.
-  Result<void> add_part(const std::string& name, std::string_view bytes);
-
-  // Durable when it returns a path; on failure no checkpoint was made and the older ones are
-  // untouched (one exception: when only the last fsync, that of `directory`, fails, the new one may
-  // be there). A checkpoint of the same step is replaced in one instant.
-  Result<std::filesystem::path> commit(const nlohmann::json& meta);
-
- private:
-  Writer(std::filesystem::path directory, std::filesystem::path temporary, std::uint64_t step,
-         Descriptor opened);
-  Result<void> publish(const std::filesystem::path& target);
-  void abandon();
-
-  std::filesystem::path directory_;
-  std::filesystem::path temporary_;  // empty: committed, moved from, or void
-  Descriptor opened_;                // holds the lock that says "this writer lives"
-  Manifest manifest_;
-};
-
-struct Part {
-  std::string name;
-  std::string_view bytes;
-};
-
 // A Writer's whole life, then the retention: older checkpoints beyond it are removed, after the new
 // one is durable. That removal failing is no failure of the save.
 Result<std::filesystem::path> save(const std::filesystem::path& directory, std::uint64_t step,
@@ -97,13 +56,25 @@ Result<std::filesystem::path> save(const std::filesystem::path& directory, std::
 // wrong.
 Result<Latest> latest(const std::filesystem::path& directory);
 
+struct Loaded {
+  Checkpoint checkpoint;
+  std::vector<LoadedPart> parts;  // in the order in which they were saved
+};
+
+struct Restored {
+  std::optional<Loaded> newest;  // none: start from scratch
+  std::vector<Torn> torn;
+};
+
+// latest() over several places of one history, the fastest first, and its content in the same pass:
+// each byte is read once, by several threads. The newest that verifies wins, wherever it is; of the
+// same step the one in the faster place. A place that does not exist has none.
+Result<Restored> restore(std::span<const std::filesystem::path> directories);
+
 // Reads every byte. Fails with the reason when it is torn, incomplete or unreadable.
 Result<Checkpoint> verify(const std::filesystem::path& path);
 
 // The content of one part, its sum checked again.
 Result<std::string> read_part(const Checkpoint& checkpoint, std::string_view name);
-
-// "step-000000001234"
-std::string directory_name(std::uint64_t step);
 
 }  // namespace spotter::checkpoint

@@ -42,8 +42,11 @@ Descriptor::~Descriptor() {
 }
 
 tl::unexpected<Error> system_failure(std::string_view what, const fs::path& path) {
-  const std::string reason = std::system_category().message(errno);
-  return failure(std::string(what) + " " + path.string() + ": " + reason);
+  const int code = errno;
+  const std::string reason = std::system_category().message(code);
+  auto failed = failure(std::string(what) + " " + path.string() + ": " + reason);
+  errno = code;
+  return failed;
 }
 
 Result<Descriptor> open_directory(const fs::path& path) {
@@ -139,6 +142,16 @@ Result<std::vector<std::string>> list_names(const fs::path& directory) {
   if (errno != 0) return system_failure("cannot list", directory);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::vector<fs::path> paths_in(const std::string& list) {
+  std::vector<fs::path> paths;
+  for (std::size_t at = 0; at < list.size();) {
+    const auto end = std::min(list.find(':', at), list.size());
+    if (end > at) paths.emplace_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return paths;
 }
 
 }  // namespace spotter::checkpoint

@@ -30,7 +30,8 @@ class Descriptor {
   int number_ = -1;
 };
 
-// "WHAT PATH: strerror(errno)": call it before anything else can change errno.
+// "WHAT PATH: strerror(errno)": call it before anything else can change errno. Leaves errno as it
+// is.
 tl::unexpected<Error> system_failure(std::string_view what, const std::filesystem::path& path);
 
 // Opens a directory for fsync, flock and the *at() calls.
@@ -61,5 +62,8 @@ Result<void> replace_file(const std::filesystem::path& path, std::string_view by
 
 // The names in a directory, sorted. A directory that does not exist has none.
 Result<std::vector<std::string>> list_names(const std::filesystem::path& directory);
+
+// "/a:/b" as the two of them.
+std::vector<std::filesystem::path> paths_in(const std::string& list);
 
 }  // namespace spotter::checkpoint

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cassert>
+#include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -41,7 +42,40 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+std::string number(const char* key, double value) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%s=%.6g\n", key, value);
+  return text;
+}
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Null when there is none, or it cannot be understood.
+nlohmann::json read_json(const std::filesystem::path& file) {
+  if (file.empty()) return nullptr;
+  std::string bytes;
+  const auto read = read_pieces(file, [&](std::string_view piece) {
+    if (bytes.size() <= kNoticeLimit) bytes.append(piece);
+  });
+  return read ? nlohmann::json::parse(bytes, nullptr, false) : nullptr;
+}
+
+std::optional<std::chrono::milliseconds> milliseconds_of(const nlohmann::json& json,
+                                                         const char* key) {
+  if (!json.contains(key) || !json[key].is_number_integer()) return std::nullopt;
+  return std::chrono::milliseconds(json[key]);
+}
+
 }  // namespace
+
+std::optional<std::chrono::nanoseconds> interval(double seconds) {
+  constexpr double kLongest = 1e9;
+  if (!(seconds >= 0) || seconds > kLongest) return std::nullopt;
+  const std::chrono::duration<double> time(seconds);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time);
+}
 
 std::chrono::milliseconds boot_now() {
   timespec now{};
@@ -51,11 +85,13 @@ std::chrono::milliseconds boot_now() {
 }
 
 Link Link::from_environment() {
-  return {environment("NOTIFY_SOCKET"), environment("SPOTTER_NOTICE_FILE")};
+  return {environment("NOTIFY_SOCKET"), environment("SPOTTER_NOTICE_FILE"),
+          environment("SPOTTER_PACE_FILE")};
 }
 
-Link::Link(std::string_view socket, std::filesystem::path notice_file)
-    : address_(socket), notice_file_(std::move(notice_file)) {
+Link::Link(std::string_view socket, std::filesystem::path notice_file,
+           std::filesystem::path pace_file)
+    : address_(socket), notice_file_(std::move(notice_file)), pace_file_(std::move(pace_file)) {
   if (address_.empty()) return;
   socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
@@ -86,50 +122,66 @@ void Link::progress(const Progress& now) {
   const bool soon = last_progress_ && at - *last_progress_ < kProgressInterval;
   if (!socket_ || (soon && now.step != now.steps_total)) return;
   last_progress_ = at;
-  char numbers[96];
-  std::snprintf(numbers, sizeof numbers, "X_SPOTTER_LOSS=%.6g\nX_SPOTTER_ACCURACY=%.6g\n", now.loss,
-                now.accuracy);
-  send("WATCHDOG=1\nX_SPOTTER_STEP=" + std::to_string(now.step) + "\nX_SPOTTER_STEPS_TOTAL=" +
-       std::to_string(now.steps_total) + "\nX_SPOTTER_EPOCH=" + std::to_string(now.epoch) +
-       "\nX_SPOTTER_EPOCHS_TOTAL=" + std::to_string(now.epochs_total) + "\n" + numbers);
+  std::string text = "WATCHDOG=1\nX_SPOTTER_STEP=" + std::to_string(now.step) + "\n";
+  const auto count = [&](const char* key, std::uint64_t value) {
+    if (value != 0) text += std::string(key) + "=" + std::to_string(value) + "\n";
+  };
+  count("X_SPOTTER_STEPS_TOTAL", now.steps_total);
+  count("X_SPOTTER_EPOCH", now.epoch);
+  count("X_SPOTTER_EPOCHS_TOTAL", now.epochs_total);
+  if (!std::isnan(now.loss)) text += number("X_SPOTTER_LOSS", now.loss);
+  if (!std::isnan(now.accuracy)) text += number("X_SPOTTER_ACCURACY", now.accuracy);
+  send(text);
 }
 
-void Link::checkpointed(const std::filesystem::path& path, std::uint64_t step) {
+void Link::checkpointed(const std::filesystem::path& path, std::uint64_t step,
+                        std::optional<std::chrono::nanoseconds> stall) {
   std::error_code ignored;
   const auto absolute = std::filesystem::absolute(path, ignored).lexically_normal();
-  send("X_SPOTTER_CHECKPOINT=" + one_line(absolute.string()) +
-       "\nX_SPOTTER_CHECKPOINT_STEP=" + std::to_string(step) + "\n");
+  std::string text = "X_SPOTTER_CHECKPOINT=" + one_line(absolute.string()) +
+                     "\nX_SPOTTER_CHECKPOINT_STEP=" + std::to_string(step) + "\n";
+  if (stall) text += number("X_SPOTTER_CHECKPOINT_SECONDS", seconds(*stall));
+  send(text);
+}
+
+void Link::window_trained(std::chrono::nanoseconds trained) {
+  send(number("X_SPOTTER_WINDOW_TRAINED_SECONDS", seconds(trained)));
 }
 
 void Link::finished() { send("X_SPOTTER_FINISHED=1\n"); }
 
 std::optional<Notice> Link::notice() const {
-  if (notice_file_.empty()) return std::nullopt;
-  std::string bytes;
-  const auto read = read_pieces(notice_file_, [&](std::string_view piece) {
-    if (bytes.size() <= kNoticeLimit) bytes.append(piece);
-  });
-  if (!read) return std::nullopt;
-  const auto json = nlohmann::json::parse(bytes, nullptr, false);
+  const auto json = read_json(notice_file_);
   if (!json.is_object()) return std::nullopt;
-  Notice notice{"terminate", std::nullopt};
+  Notice notice{"terminate", milliseconds_of(json, "deadline_boottime_ms"),
+                milliseconds_of(json, "stop_by_boottime_ms")};
   if (json.contains("action") && json["action"].is_string()) notice.action = json["action"];
-  if (json.contains("deadline_boottime_ms") && json["deadline_boottime_ms"].is_number_integer()) {
-    notice.deadline = std::chrono::milliseconds(json["deadline_boottime_ms"]);
-  }
   return notice;
 }
 
-void catch_stop_signals() {
+Advice Link::advice() const {
+  const auto json = read_json(pace_file_);
+  if (!json.is_object()) return {};
+  Advice advice{std::nullopt, milliseconds_of(json, "asked_boottime_ms")};
+  const auto every = json.find("checkpoint_every_seconds");
+  if (every != json.end() && every->is_number()) advice.every = interval(every->get<double>());
+  return advice;
+}
+
+bool catch_stop_signal(int number) {
+  struct sigaction before {};
+  if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return false;
   struct sigaction action {};
   action.sa_handler = on_stop_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;  // a file half written by somebody's library must not see EINTR
+  return ::sigaction(number, &action, nullptr) == 0;
+}
+
+void catch_stop_signals() {
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) {
-    struct sigaction before {};
-    ::sigaction(number, nullptr, &before);
-    if (number == SIGHUP && before.sa_handler == SIG_IGN) continue;
-    ::sigaction(number, &action, nullptr);
+    if (number != SIGHUP) std::signal(number, SIG_DFL);
+    catch_stop_signal(number);
   }
   std::signal(SIGPIPE, SIG_IGN);
 }

@@ -87,8 +87,9 @@ std::string encode(const Manifest& manifest) {
   for (const auto& part : manifest.parts) {
     parts.push_back({{"name", part.name}, {"bytes", part.bytes}, {"xxh3_128", part.xxh3_128}});
   }
-  const nlohmann::json body = {
+  nlohmann::json body = {
       {"format", kFormat}, {"step", manifest.step}, {"parts", parts}, {"meta", manifest.meta}};
+  if (manifest.metric) body["metric"] = *manifest.metric;
   // `replace`: a meta text that is not UTF-8 must not keep a checkpoint from being written.
   std::string bytes = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   bytes.pop_back();
@@ -115,7 +116,10 @@ Result<Manifest> decode(std::string_view bytes) {
   if (!json.contains("step") || !json["step"].is_number_unsigned()) return failure("no step");
   auto parts = decode_parts(json.value("parts", nlohmann::json()));
   if (!parts) return tl::unexpected(parts.error());
-  return Manifest{json["step"], std::move(*parts), json.value("meta", nlohmann::json::object())};
+  Manifest manifest{
+      json["step"], std::move(*parts), json.value("meta", nlohmann::json::object()), {}};
+  if (json.contains("metric") && json["metric"].is_number()) manifest.metric = json["metric"];
+  return manifest;
 }
 
 }  // namespace spotter::checkpoint

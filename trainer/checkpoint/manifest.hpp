@@ -4,12 +4,13 @@
 // before that member's comma, then a newline. So a reader in any language checks the manifest
 // without having to write JSON exactly as this one does, and a flipped bit anywhere in it is found.
 //   {"format":1,"meta":{...},"parts":[{"bytes":N,"name":"model.bin","xxh3_128":"hex"}],
-//    "step":1234,"xxh3_128":"hex"}
+//    "step":1234,"xxh3_128":"hex"}     and, where the trainer gave one, "metric":0.97
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,7 @@ struct Manifest {
   std::uint64_t step = 0;
   std::vector<PartEntry> parts;
   nlohmann::json meta = nlohmann::json::object();
+  std::optional<double> metric;  // finite; what "the best" is judged by
 };
 
 // XXH3, 128 bit (https://github.com/Cyan4973/xxHash): finds accidents, not attackers.

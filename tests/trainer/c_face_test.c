@@ -1,0 +1,93 @@
+/* libspotter's C face, as a C99 program sees it. Usage: c_face_test DIRECTORY */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/checkpoint/spotter.h"
+
+#define EXPECT(condition)                                                                   \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, spotter_error()); \
+      exit(1);                                                                              \
+    }                                                                                       \
+  } while (0)
+
+static spotter_run* open_run(const char* directory) {
+  spotter_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.directory = directory;
+  options.every_seconds = -1;
+  return spotter_open(&options);
+}
+
+static void save_and_leave(const char* directory) {
+  static char weights[3000000];
+  spotter_checkpoint* found = (spotter_checkpoint*)directory; /* must become NULL */
+  spotter_run* run = open_run(directory);
+  EXPECT(run != NULL);
+  EXPECT(open_run(directory) == NULL);
+  EXPECT(strstr(spotter_error(), "another trainer") != NULL);
+  EXPECT(spotter_restore(run, &found) == 0 && found == NULL);
+  EXPECT(spotter_durable_step(run) == -1);
+
+  memset(weights, 'w', sizeof weights);
+  const spotter_part parts[] = {
+      {"model", weights, sizeof weights}, {"model", "tail", 4}, {"log", "a,b\n", 4}};
+  EXPECT(spotter_save(run, 7, parts, 3, "{\"epoch\": 2}", NAN) == 0);
+  EXPECT(spotter_save(run, 8, parts, 3, "not json", NAN) == -1);
+  EXPECT(strstr(spotter_error(), "JSON") != NULL);
+  const spotter_part bad[] = {{"../x", "a", 1}};
+  EXPECT(spotter_save(run, 8, bad, 1, NULL, 0.5) == -1);
+  EXPECT(spotter_flush(run) == 0);
+  EXPECT(spotter_durable_step(run) == 7);
+
+  const spotter_progress_report report = {7, 100, 1, 2, 0.5, NAN};
+  spotter_progress(run, &report);
+  spotter_status(run, "well");
+  EXPECT(isinf(spotter_deadline(run)));
+  EXPECT(spotter_should_checkpoint(run) == 0 && spotter_should_stop(run) == 0);
+  EXPECT(spotter_catch_signal(SIGTERM) == 0);
+  EXPECT(spotter_catch_signal(SIGTERM) == -1); /* it has a handler now */
+  raise(SIGTERM);
+  /* The signal is looked for 20 times a second. */
+  while (spotter_should_checkpoint(run) == 0) continue;
+  EXPECT(spotter_should_stop(run) == 0);
+  EXPECT(spotter_save(run, 9, parts, 3, NULL, 0.25) == 0);
+  EXPECT(spotter_should_stop(run) == 1);
+  EXPECT(spotter_leave(run) == 0);
+  spotter_close(run);
+}
+
+static void resume(const char* directory) {
+  const void* data = NULL;
+  size_t size = 0;
+  spotter_checkpoint* found = NULL;
+  spotter_run* run = open_run(directory);
+  EXPECT(run != NULL && spotter_restore(run, &found) == 0 && found != NULL);
+  EXPECT(spotter_checkpoint_step(found) == 9);
+  EXPECT(strcmp(spotter_checkpoint_meta(found), "{}") == 0);
+  EXPECT(strstr(spotter_checkpoint_path(found), "step-000000000009") != NULL);
+  EXPECT(spotter_checkpoint_count(found) == 2);
+  EXPECT(spotter_checkpoint_name(found, 2) == NULL);
+  EXPECT(spotter_checkpoint_part(found, "model", &data, &size) == 0);
+  EXPECT(size == 3000004 && memcmp((const char*)data + 3000000, "tail", 4) == 0);
+  EXPECT(((const char*)data)[0] == 'w' && ((const char*)data)[2999999] == 'w');
+  EXPECT(spotter_checkpoint_part(found, "absent", &data, &size) == -1);
+  EXPECT(strcmp(spotter_torn(run), "") == 0);
+  spotter_checkpoint_free(found);
+  spotter_checkpoint_free(NULL);
+  EXPECT(spotter_finished(run) == 0);
+  spotter_close(run);
+  spotter_close(NULL);
+}
+
+int main(int count, char** arguments) {
+  EXPECT(count == 2);
+  save_and_leave(arguments[1]);
+  resume(arguments[1]);
+  return 0;
+}

@@ -1,0 +1,387 @@
+#!/usr/bin/python3
+"""libspotter's other faces: the C program, the Python module, the callbacks, a shell's one line.
+
+Environment: SPOTTER_LIBRARY (libspotter.so), C_FACE_TEST (the C program).
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PYTHON = ROOT / "trainer/checkpoint/python"
+sys.path.insert(0, str(PYTHON))
+import spotter  # noqa: E402
+
+try:
+    import numpy
+    import torch
+except ImportError:
+    torch = None
+
+NAMES = ("NOTIFY_SOCKET", "SPOTTER_NOTICE_FILE", "SPOTTER_PACE_FILE", "SPOTTER_CHECKPOINTS",
+         "SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER")
+
+
+def boot_ms():
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
+
+
+class Face(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="spotter-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.checkpoints = self.folder / "checkpoints"
+        for name in NAMES:
+            os.environ.pop(name, None)
+            self.addCleanup(os.environ.pop, name, None)
+
+    def ear(self):
+        """The agent's end."""
+        ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(ear.close)
+        ear.bind(str(self.folder / "sock"))
+        ear.settimeout(30)
+        os.environ["NOTIFY_SOCKET"] = str(self.folder / "sock")
+        return ear
+
+    def program(self, text):
+        """A trainer of its own, told to stop by its caller."""
+        environment = dict(os.environ, PYTHONPATH=str(PYTHON))
+        trainer = subprocess.Popen(["/usr/bin/python3", "-c", textwrap.dedent(text)],
+                                   env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(trainer.stdout.close)
+        self.addCleanup(trainer.wait)
+        self.addCleanup(trainer.kill)
+        return trainer
+
+
+class CProgram(Face):
+    def test_a_program_in_c99(self):
+        subprocess.run([os.environ["C_FACE_TEST"], self.checkpoints], check=True, timeout=120)
+
+
+class Plain(Face):
+    def test_what_was_saved_comes_back_as_it_was(self):
+        state = {"a": [1, 2.5, None, ("x", b"small")], "large": b"l" * 200_000,
+                 "mutable": bytearray(b"m" * 200_000), 3: {"deep": set("abc")}}
+        with spotter.open(self.checkpoints) as run:
+            self.assertIsNone(run.restore())
+            self.assertTrue(run.save(5, state=state, note="text", meta={"epoch": 1}))
+            run.flush()
+            self.assertEqual(run.durable_step, 5)
+        with spotter.open(self.checkpoints) as run:
+            old = run.restore()
+        self.assertEqual((old.step, old.meta, dict(old)),
+                         (5, {"epoch": 1}, {"state": state, "note": "text"}))
+        self.assertIsInstance(old["state"]["mutable"], bytearray)
+
+    def test_a_torn_checkpoint_is_passed_over(self):
+        with spotter.open(self.checkpoints) as run:
+            run.save(1, value=b"1" * 100_000)
+            run.save(2, value=b"2" * 100_000)
+        (self.checkpoints / "step-000000000002/value.0").write_bytes(b"2" * 99_999)
+        with spotter.open(self.checkpoints) as run:
+            old = run.restore()
+        self.assertEqual((old.step, old["value"]), (1, b"1" * 100_000))
+        self.assertTrue((self.checkpoints / "torn-step-000000000002").is_dir())
+
+    def test_errors_are_exceptions_with_a_reason(self):
+        with spotter.open(self.checkpoints) as run:
+            with self.assertRaisesRegex(spotter.SpotterError, "another trainer"):
+                spotter.open(self.checkpoints)
+            with self.assertRaisesRegex(spotter.SpotterError, "usable name"):
+                run.save(1, **{"a/b": 1})
+        with self.assertRaisesRegex(spotter.SpotterError, "closed"):
+            run.save(1, a=1)
+        with self.assertRaisesRegex(spotter.SpotterError, "SPOTTER_CHECKPOINTS"):
+            spotter.open()
+
+    def test_the_best_is_kept(self):
+        with spotter.open(self.checkpoints, keep_last=1, keep_best=1, lower_is_better=True) as run:
+            for step, loss in enumerate([0.5, 0.1, 0.3, 0.4], 1):
+                run.save(step, metric=loss, value=step)
+        self.assertEqual(sorted(path.name for path in self.checkpoints.glob("step-*")),
+                         ["step-000000000002", "step-000000000004"])
+
+    def test_a_forked_child_leaves_its_parents_run_alone(self):
+        with spotter.open(self.checkpoints) as run:
+            run.save(1, value=1)
+            child = os.fork()
+            if child == 0:
+                try:
+                    run.save(2, value=2)
+                except spotter.SpotterError:
+                    run.close()
+                    os._exit(0)
+                os._exit(1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            run.flush()
+            self.assertEqual(run.durable_step, 1)
+
+
+class Agent(Face):
+    def test_the_agent_hears_of_progress_and_of_what_is_durable(self):
+        ear = self.ear()
+        with spotter.open(self.checkpoints) as run:
+            run.restore()
+            run.progress(3, loss=0.5)
+            run.save(3, value=3)
+            run.finished()
+        words = [ear.recv(4096).decode() for _ in range(5)]
+        self.assertEqual(words[:2], ["READY=1\n", "X_SPOTTER_RESUMED_STEP=0\n"])
+        self.assertEqual(words[2], "WATCHDOG=1\nX_SPOTTER_STEP=3\nX_SPOTTER_LOSS=0.5\n")
+        lines = dict(line.split("=", 1) for line in words[3].splitlines())
+        self.assertEqual(lines["X_SPOTTER_CHECKPOINT"],
+                         str(self.checkpoints / "step-000000000003"))
+        self.assertEqual(lines["X_SPOTTER_CHECKPOINT_STEP"], "3")
+        self.assertGreater(float(lines["X_SPOTTER_CHECKPOINT_SECONDS"]), 0)
+        self.assertEqual(words[4], "X_SPOTTER_FINISHED=1\n")
+
+    def test_the_agents_advice_is_followed_and_its_request_answered_once(self):
+        pace = self.folder / "pace"
+        os.environ["SPOTTER_PACE_FILE"] = str(pace)
+        os.environ["SPOTTER_CHECKPOINT_EVERY"] = "3600"
+
+        def tell(text):  # as the agent does: the file is there whole, or not
+            (self.folder / "new").write_text(text)
+            os.rename(self.folder / "new", pace)
+
+        with spotter.open(self.checkpoints) as run:
+            self.assertFalse(run.should_checkpoint())
+            tell(json.dumps({"checkpoint_every_seconds": 3600, "asked_boottime_ms": boot_ms()}))
+            while not run.should_checkpoint():
+                time.sleep(0.01)
+            run.save(1, value=1)
+            for _ in range(20):
+                self.assertFalse(run.should_checkpoint())
+                time.sleep(0.01)
+            tell(json.dumps({"checkpoint_every_seconds": 0.05}))
+            while not run.should_checkpoint():
+                time.sleep(0.01)
+
+    TRAINER = """
+        import spotter, sys, time
+        run = spotter.open({directory!r}, every=0)
+        old = run.restore()
+        step = old.step if old else 0
+        print("trains", flush=True)
+        while True:
+            time.sleep(0.02)
+            step += 1
+            if run.should_checkpoint():
+                run.save(step, step=step)
+                print(f"saved {{step}}", flush=True)
+            if run.should_stop():
+                print(f"stops {{step}}", flush=True)
+                run.stop_if_asked()
+        """
+
+    def test_a_signal_without_a_notice_is_a_checkpoint_and_out(self):
+        trainer = self.program(self.TRAINER.format(directory=str(self.checkpoints)))
+        self.assertEqual(trainer.stdout.readline(), "trains\n")
+        trainer.send_signal(signal.SIGTERM)
+        self.assertEqual(trainer.wait(60), spotter.STOPPED)
+        saved, stops = trainer.stdout.read().splitlines()
+        self.assertEqual(saved.split()[1], stops.split()[1])
+
+    def test_after_a_notice_the_window_is_trained_in_and_no_step_is_lost(self):
+        ear = self.ear()
+        notice = self.folder / "notice"
+        os.environ["SPOTTER_NOTICE_FILE"] = str(notice)
+        trainer = self.program(self.TRAINER.format(directory=str(self.checkpoints)))
+        self.assertEqual(trainer.stdout.readline(), "trains\n")
+        gone = boot_ms() + 5000
+        (self.folder / "new").write_text(json.dumps(
+            {"action": "terminate", "deadline_boottime_ms": gone + 2000,
+             "stop_by_boottime_ms": gone}))
+        os.rename(self.folder / "new", notice)
+        trainer.send_signal(signal.SIGTERM)
+        self.assertEqual(trainer.wait(60), spotter.STOPPED)
+        *saved, stops = (int(line.split()[1]) for line in trainer.stdout.read().splitlines())
+        self.assertEqual(len(saved), 2, "at once, and at the last moment")
+        self.assertEqual(saved[-1], stops, "no step is lost")
+        self.assertGreater(saved[1], saved[0] + 10)
+        with spotter.open(self.checkpoints) as run:
+            self.assertEqual(run.restore()["step"], stops)
+        words = ""
+        while "X_SPOTTER_WINDOW_TRAINED_SECONDS" not in words:
+            words = ear.recv(4096).decode()
+        self.assertGreater(float(words.split("=")[1]), 1)
+
+    def test_a_shell_script_says_it_in_one_line(self):
+        ear = self.ear()
+        if not shutil.which("systemd-notify"):
+            self.skipTest("no systemd-notify here")
+        subprocess.run(["systemd-notify", "--no-block", "X_SPOTTER_STEP=12", "X_SPOTTER_EPOCH=1"],
+                       check=True, timeout=30)
+        words = ear.recv(4096).decode().split("\n")
+        self.assertIn("X_SPOTTER_STEP=12", words)
+        self.assertIn("X_SPOTTER_EPOCH=1", words)
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class PyTorch(Face):
+    def train(self, run, steps):
+        """Six lines of a user's; returns the final weights."""
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Dropout(),
+                                    torch.nn.Linear(30, 1))
+        optimizer = torch.optim.Adam(model.parameters())
+        old = run.restore()
+        if old:
+            model.load_state_dict(old["model"])
+            optimizer.load_state_dict(old["optimizer"])
+            torch.set_rng_state(old["random"])
+        for step in range(old.step + 1 if old else 1, steps + 1):
+            loss = model(torch.randn(8, 20)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if step % 5 == 0:
+                run.save(step, model=model.state_dict(), optimizer=optimizer.state_dict(),
+                         random=torch.get_rng_state())
+        return model.state_dict()
+
+    def test_a_resumed_run_ends_with_the_same_bits(self):
+        with spotter.open(self.folder / "whole") as run:
+            whole = self.train(run, 20)
+        with spotter.open(self.checkpoints) as run:
+            self.train(run, 13)  # three steps of it are lost
+        with spotter.open(self.checkpoints) as run:
+            resumed = self.train(run, 20)
+        for name, tensor in whole.items():
+            self.assertTrue(torch.equal(tensor, resumed[name]), name)
+
+    def test_every_kind_of_tensor_and_array(self):
+        shared = torch.arange(6.0)
+        state = {"types": [torch.ones(3, 2, dtype=one) for one in
+                           (torch.float16, torch.bfloat16, torch.int8, torch.bool,
+                            torch.complex64)],
+                 "strided": torch.arange(24).reshape(2, 3, 4).transpose(0, 2),
+                 "scalar": torch.tensor(3.5), "empty": torch.empty(0, 4), "tied": [shared, shared],
+                 "parameter": torch.nn.Parameter(torch.ones(2), requires_grad=False),
+                 "array": numpy.arange(12, dtype=">i4").reshape(3, 4)[:, ::2],
+                 "none": numpy.empty((0, 3)), "sparse": torch.eye(3).to_sparse()}
+        with spotter.open(self.checkpoints) as run:
+            run.save(1, state=state)
+            back = run.restore() if run.flush() else run.restore()
+        new = back["state"]
+        for one, other in zip(state["types"], new["types"]):
+            self.assertEqual(one.dtype, other.dtype)
+            self.assertTrue(torch.equal(one, other))
+        for name in ("strided", "scalar", "empty", "parameter"):
+            self.assertTrue(torch.equal(state[name], new[name]), name)
+        self.assertIsInstance(new["parameter"], torch.nn.Parameter)
+        self.assertIs(new["tied"][0], new["tied"][1])
+        self.assertTrue(torch.equal(new["tied"][0], shared))
+        numpy.testing.assert_array_equal(state["array"], new["array"])
+        self.assertEqual(new["array"].dtype, state["array"].dtype)
+        self.assertEqual(new["none"].shape, (0, 3))
+        self.assertTrue(torch.equal(new["sparse"].to_dense(), torch.eye(3)))
+
+    def test_frozen_layers_are_linked(self):
+        frozen = [torch.randn(4 << 20) for _ in range(5)]  # 80 MiB: one part full, another begun
+        head = torch.randn(1 << 20)
+        with spotter.open(self.checkpoints) as run:
+            for step in (1, 2):
+                head += 1
+                run.save(step, backbone=frozen, head=head)
+            run.flush()
+        one, two = (self.checkpoints / f"step-00000000000{step}" for step in (1, 2))
+        for name in ("backbone.0", "backbone.1"):
+            self.assertTrue(os.path.samefile(one / name, two / name), name)
+        self.assertFalse(os.path.samefile(one / "head.0", two / "head.0"))
+
+
+class Stubbed(Face):
+    """Lightning and Keras are no Debian packages: stand-ins with the parts of them that we use."""
+
+    def framework(self, name, text):
+        module = self.folder / "stub" / pathlib.Path(*name.split("."))
+        module.mkdir(parents=True)
+        for folder in [module, *module.parents]:
+            if folder == self.folder / "stub":
+                break
+            (folder / "__init__.py").touch()
+        (module / "__init__.py").write_text(textwrap.dedent(text))
+        sys.path.insert(0, str(self.folder / "stub"))
+        self.addCleanup(sys.path.remove, str(self.folder / "stub"))
+
+    def test_keras(self):
+        self.framework("keras.callbacks", "class Callback:\n    model = None\n")
+        import spotter.keras
+
+        class Model:
+            def __init__(self):
+                self.weights, self.stop_training, self.optimizer = [[0.0]], False, None
+
+            def get_weights(self):
+                return self.weights
+
+            def set_weights(self, weights):
+                self.weights = weights
+
+        def fit(model, callback, epochs, stop_at=None):
+            callback.model = model
+            for epoch in range(callback.restore(model), epochs):
+                callback.on_epoch_begin(epoch)
+                for batch in range(3):
+                    model.weights = [[model.weights[0][0] + 1]]
+                    if epoch * 3 + batch == stop_at:
+                        model.stop_training = True
+                    callback.on_train_batch_end(batch, {"loss": 0.1})
+                callback.on_epoch_end(epoch)
+                if model.stop_training:
+                    break
+            callback.on_train_end()
+
+        callback = spotter.keras.Callback(self.checkpoints, every=1e-6)
+        fit(Model(), callback, 2)
+        callback.run.close()
+        model = Model()
+        callback = spotter.keras.Callback(self.checkpoints, every=1e-6)
+        self.assertEqual(callback.restore(model), 1, "the last save was within the second epoch")
+        self.assertEqual(model.weights, [[6.0]])
+        callback.run.close()
+
+    @unittest.skipUnless(torch, "python3-torch is not installed")
+    def test_lightning(self):
+        self.framework("lightning.pytorch", "class Callback:\n    pass\n")
+        import spotter.lightning
+
+        class Connector:
+            def dump_checkpoint(self, weights_only):
+                return {"state_dict": {"w": torch.ones(3)}, "weights_only": weights_only}
+
+        class Trainer:
+            global_step, current_epoch, should_stop = 4, 0, False
+            _checkpoint_connector = Connector()
+
+        callback = spotter.lightning.Callback(self.checkpoints, every=1e-6)
+        self.assertIsNone(callback.ckpt_path())
+        callback.on_train_batch_end(Trainer(), None, {"loss": torch.tensor(0.5)}, None, 0)
+        callback.on_train_end(Trainer(), None)
+        callback.run.close()
+        callback = spotter.lightning.Callback(self.checkpoints)
+        path = pathlib.Path(callback.ckpt_path())
+        state = torch.load(path)
+        self.assertTrue(torch.equal(state["state_dict"]["w"], torch.ones(3)))
+        self.assertFalse(state["weights_only"])
+        callback.on_train_start(Trainer(), None)
+        self.assertFalse(path.exists(), "read, and gone")
+        callback.run.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+// When to checkpoint and when to stop. Pure: no clock, no I/O; time is handed in.
+//
+// Without a notice: every so often, or when asked. On a notice with a time to be gone by: once at
+// once (what exists becomes durable), then training goes on, then once more at the last safe moment
+// and out:
+//
+//   last moment = gone by - 1.5 x (stall + write) - the longest recent step - 1 s to exit
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace spotter::checkpoint {
+
+using Duration = std::chrono::nanoseconds;
+using Instant = std::chrono::nanoseconds;  // CLOCK_BOOTTIME
+
+// The longest of the last few of something.
+class Longest {
+ public:
+  void add(Duration one) { ring_[at_++ % ring_.size()] = one; }
+  Duration get() const;
+
+ private:
+  std::array<Duration, 8> ring_{};
+  std::size_t at_ = 0;
+};
+
+class Pace {
+ public:
+  // `every`: zero for "only when asked". It begins to run at `now`.
+  Pace(Duration every, Instant now) : every_(every), last_save_(now) {}
+
+  // --- what happened ---
+  void stepped(Instant now);  // the end of a step
+  void every(Duration every) { every_ = every; }
+  void wanted(Instant after) { wanted_ = after; }  // a checkpoint of a moment after this
+  // Told to stop. `gone_by`: until then the machine is ours; none: stop as soon as possible.
+  void stop(Instant now, std::optional<Instant> gone_by);
+  void withdrawn();  // after stop(): all is as before
+  void saved(Instant begun, Duration stall);
+  void skipped() { finished_ = true; }  // no time for another one
+  // One copy is durable in one place, `took` after the writing began. They are written one after
+  // the other.
+  void wrote(std::size_t place, Duration took);
+
+  // --- what follows ---
+  bool checkpoint_due(Instant now) const;
+  bool stop_due(Instant now) const;
+  // Would a save that begins now, behind `pending` others, be durable in time?
+  bool can_finish(Instant now, std::size_t pending) const;
+  // Is a save that begins now the last one?
+  bool is_last(Instant now) const { return gone_by_ && now >= last_moment(); }
+  bool stopping() const { return stopping_; }
+
+  // From the stop to the last checkpoint, without the stalls of those in between.
+  std::optional<Duration> trained_in_window() const;
+
+ private:
+  Duration writing() const;  // one copy to all places
+  Duration estimate() const { return stall_.get() + writing(); }
+  Instant last_moment() const;
+
+  Duration every_;
+  Instant last_save_;
+  std::optional<Instant> last_step_;
+  std::optional<Instant> wanted_;
+  bool stopping_ = false;
+  bool secured_ = false;   // saved since the stop
+  bool finished_ = false;  // saved for the last time, or no time to
+  std::optional<Instant> gone_by_;
+  Instant stopped_at_{};
+  Duration stalled_{};
+  std::optional<Instant> last_begun_;
+  Longest step_, stall_;
+  std::vector<Longest> write_;  // of each place
+};
+
+}  // namespace spotter::checkpoint

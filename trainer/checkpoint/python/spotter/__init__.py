@@ -1,0 +1,26 @@
+"""libspotter for Python: checkpoints that cannot tear, written behind the training's back.
+
+    import spotter
+
+    run = spotter.open("checkpoints")            # without a name: $SPOTTER_CHECKPOINTS
+    old = run.restore()                          # None: from scratch
+    if old:
+        model.load_state_dict(old["model"])
+    for step in range(old.step + 1 if old else 1, steps + 1):
+        train(step)
+        run.progress(step, loss=loss)
+        if run.should_checkpoint():
+            run.save(step, model=model.state_dict())
+        run.stop_if_asked()                      # exits with status 75 when it is time to go
+    run.finished()                               # the result is durable
+
+What is saved may be anything that pickle takes; tensors of PyTorch and arrays of NumPy inside it,
+however deep, are copied at the speed of memory. save() returns when they are; the disk is written
+behind. Outside of Spotter all of it works as a plain checkpoint library.
+
+Only load checkpoints that you wrote yourself: they hold pickles.
+"""
+
+from ._run import STOPPED, Checkpoint, Run, SpotterError, open  # noqa: A004
+
+__all__ = ["STOPPED", "Checkpoint", "Run", "SpotterError", "open"]

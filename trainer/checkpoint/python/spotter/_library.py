@@ -1,0 +1,81 @@
+"""libspotter.so by ctypes: spotter.h, declaration for declaration."""
+
+import ctypes
+import ctypes.util
+import os
+import pathlib
+from ctypes import (POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64,
+                    c_void_p)
+
+NAME = "libspotter.so.1"
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("directory", c_char_p), ("faster", c_char_p),
+                ("keep_last", c_uint64), ("keep_every", c_uint64), ("keep_best", c_uint64),
+                ("lower_is_better", c_int), ("every_seconds", c_double)]
+
+
+class Part(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("size", c_size_t)]
+
+
+class Progress(ctypes.Structure):
+    _fields_ = [("step", c_uint64), ("steps_total", c_uint64), ("epoch", c_uint64),
+                ("epochs_total", c_uint64), ("loss", c_double), ("accuracy", c_double)]
+
+
+# Of each function: its result, its arguments.
+FUNCTIONS = {
+    "error": (c_char_p, []),
+    "open": (c_void_p, [POINTER(Options)]),
+    "close": (None, [c_void_p]),
+    "catch_signal": (c_int, [c_int]),
+    "restore": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "torn": (c_char_p, [c_void_p]),
+    "checkpoint_step": (c_uint64, [c_void_p]),
+    "checkpoint_meta": (c_char_p, [c_void_p]),
+    "checkpoint_path": (c_char_p, [c_void_p]),
+    "checkpoint_count": (c_size_t, [c_void_p]),
+    "checkpoint_name": (c_char_p, [c_void_p, c_size_t]),
+    "checkpoint_part": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    "checkpoint_free": (None, [c_void_p]),
+    "save": (c_int, [c_void_p, c_uint64, POINTER(Part), c_size_t, c_char_p, c_double]),
+    "flush": (c_int, [c_void_p]),
+    "should_checkpoint": (c_int, [c_void_p]),
+    "should_stop": (c_int, [c_void_p]),
+    "deadline": (c_double, [c_void_p]),
+    "durable_step": (c_int64, [c_void_p]),
+    "progress": (None, [c_void_p, POINTER(Progress)]),
+    "status": (None, [c_void_p, c_char_p]),
+    "leave": (c_int, [c_void_p]),
+    "finished": (c_int, [c_void_p]),
+}
+
+
+def candidates():
+    """Where the library may be: where the user says, beside this file, in a build, installed."""
+    if given := os.environ.get("SPOTTER_LIBRARY"):
+        return [given]
+    here = pathlib.Path(__file__).resolve().parent
+    build = here.parents[3] / "build/release/lib" if len(here.parents) > 3 else here
+    return [*(str(folder / NAME) for folder in (here, build) if (folder / NAME).exists()), NAME]
+
+
+def load():
+    problems = []
+    for name in candidates():
+        try:
+            library = ctypes.CDLL(name)
+        except OSError as error:
+            problems.append(str(error))
+            continue
+        for function, (result, arguments) in FUNCTIONS.items():
+            entry = getattr(library, f"spotter_{function}")
+            entry.restype, entry.argtypes = result, arguments
+        return library
+    raise ImportError(f"{NAME} was not found; set SPOTTER_LIBRARY to its path "
+                      f"({'; '.join(problems)})")
+
+
+__all__ = ["Options", "Part", "Progress", "byref", "c_size_t", "c_void_p", "load"]

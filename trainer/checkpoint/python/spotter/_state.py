@@ -1,0 +1,133 @@
+"""A state as bytes without copying it: tensors and arrays stay where they are, and a small pickle
+tells how they hang together.
+
+Each named value becomes the parts `name.pickle` and `name.0`, `name.1`, ...: buffers end to end, a
+new part begun after PART bytes, so that those that do not change (frozen layers) are found to be
+the same. Frameworks are never imported here, only recognised when they are loaded already.
+"""
+
+import ctypes
+import io
+import pickle
+import sys
+
+ALIGNMENT = 64          # of each buffer in its part: what vector instructions like
+PART = 64 << 20         # bytes: small enough to tell frozen layers from others, large for any disk
+PADDING = b"\0" * ALIGNMENT
+
+
+class Piece:
+    """Memory that stays as it is until the copy is made: `owner` keeps it alive."""
+
+    def __init__(self, address, size, owner):
+        self.address, self.size, self.owner = address, size, owner
+
+
+def _bytes_piece(data):
+    view = memoryview(data).cast("B")
+    if not view.nbytes:
+        return Piece(None, 0, data)
+    if view.readonly:
+        text = data if isinstance(data, bytes) else bytes(view)
+        return Piece(ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value, len(text), text)
+    array = (ctypes.c_char * view.nbytes).from_buffer(view)
+    return Piece(ctypes.addressof(array), view.nbytes, (array, data))
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file, name):
+        super().__init__(file, protocol=4)
+        self.name, self.pieces, self.used, self.index = name, {}, 0, 0
+        self.torch, self.numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        self.seen = {}
+
+    def _place(self, piece):
+        if self.used >= PART:
+            self.used, self.index = 0, self.index + 1
+        part = f"{self.name}.{self.index}"
+        pieces = self.pieces.setdefault(part, [])
+        gap = -self.used % ALIGNMENT
+        if gap:
+            pieces.append(_bytes_piece(PADDING[:gap]))
+        at = self.used + gap
+        pieces.append(piece)
+        self.used = at + piece.size
+        return part, at, piece.size
+
+    # One object that is met twice (tied weights) is written once, and is one again.
+    def persistent_id(self, obj):
+        if id(obj) in self.seen:
+            return self.seen[id(obj)][0]
+        where = self._where(obj)
+        if where:
+            self.seen[id(obj)] = (where, obj)
+        return where
+
+    def _where(self, obj):
+        torch, numpy = self.torch, self.numpy
+        if torch and isinstance(obj, torch.Tensor) and obj.layout == torch.strided and \
+                not obj.is_quantized:
+            tensor = obj.detach().cpu().contiguous()
+            piece = Piece(tensor.data_ptr(), tensor.numel() * tensor.element_size(), tensor)
+            parameter = isinstance(obj, torch.nn.Parameter)
+            return ("torch", *self._place(piece), str(obj.dtype), tuple(obj.shape), parameter,
+                    bool(obj.requires_grad))
+        if numpy and type(obj) is numpy.ndarray and not obj.dtype.hasobject:
+            array = numpy.ascontiguousarray(obj)
+            piece = Piece(array.ctypes.data, array.nbytes, array)
+            return ("numpy", *self._place(piece), array.dtype, obj.shape)
+        if isinstance(obj, (bytes, bytearray)) and len(obj) >= PART >> 10:
+            return (type(obj).__name__, *self._place(_bytes_piece(obj)))
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file, part):
+        super().__init__(file)
+        self.part, self.seen = part, {}
+
+    def persistent_load(self, where):
+        if where not in self.seen:
+            self.seen[where] = self._load(*where)
+        return self.seen[where]
+
+    def _load(self, kind, part, at, size, *rest):
+        address = self.part(part)[0] + at if size else 0
+        if kind in ("bytes", "bytearray"):
+            data = ctypes.string_at(address, size)
+            return data if kind == "bytes" else bytearray(data)
+        if kind == "numpy":
+            import numpy
+            array = numpy.empty(rest[1], dtype=rest[0])
+            ctypes.memmove(array.ctypes.data, address, size)
+            return array
+        import torch
+        dtype, shape, parameter, gradient = rest
+        tensor = torch.empty(shape, dtype=getattr(torch, dtype.removeprefix("torch.")))
+        ctypes.memmove(tensor.data_ptr(), address, size)
+        if parameter:
+            return torch.nn.Parameter(tensor, requires_grad=gradient)
+        return tensor.requires_grad_(gradient)
+
+
+def pack(values):
+    """{name: value} -> [(part's name, [Piece, ...]), ...]."""
+    parts = []
+    for name, value in values.items():
+        skeleton = io.BytesIO()
+        pickler = _Pickler(skeleton, name)
+        pickler.dump(value)
+        parts.append((f"{name}.pickle", [_bytes_piece(skeleton.getvalue())]))
+        parts += pickler.pieces.items()
+    return parts
+
+
+def unpack(names, part):
+    """The inverse; `part(name)` is the (address, size) of a part."""
+    values = {}
+    for name in names:
+        if name.endswith(".pickle"):
+            address, size = part(name)
+            skeleton = io.BytesIO(ctypes.string_at(address, size))
+            values[name.removesuffix(".pickle")] = _Unpickler(skeleton, part).load()
+    return values

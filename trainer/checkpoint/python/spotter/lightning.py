@@ -1,0 +1,66 @@
+"""PyTorch Lightning:
+
+    callback = spotter.lightning.Callback("checkpoints")
+    trainer = Trainer(callbacks=[callback])
+    trainer.fit(model, data, ckpt_path=callback.ckpt_path())
+    callback.exit_if_stopped()
+"""
+
+import pathlib
+import sys
+import tempfile
+
+from . import _run
+
+try:
+    from lightning.pytorch import Callback as _Base
+except ImportError:
+    from pytorch_lightning import Callback as _Base
+
+
+class Callback(_Base):
+    def __init__(self, directory=None, **options):
+        super().__init__()
+        self.run = _run.open(directory, **options)
+        self.stopped = False
+        self._folder = None
+
+    def ckpt_path(self):
+        """For Trainer.fit(ckpt_path=): the newest checkpoint as a file of Lightning's own format,
+        or None."""
+        import torch
+
+        old = self.run.restore()
+        if old is None:
+            return None
+        self._folder = tempfile.TemporaryDirectory(prefix="spotter-")
+        path = pathlib.Path(self._folder.name) / f"step-{old.step}.ckpt"
+        torch.save(old["lightning"], path)
+        return str(path)
+
+    def exit_if_stopped(self):
+        if self.stopped:
+            sys.exit(_run.STOPPED)
+
+    def on_train_start(self, trainer, pl_module):
+        if self._folder:  # it was read
+            self._folder.cleanup()
+            self._folder = None
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        step = trainer.global_step
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        self.run.progress(step, epoch=trainer.current_epoch + 1,
+                          loss=float("nan") if loss is None else float(loss))
+        if self.run.should_checkpoint():
+            # All that Lightning itself would write, loops and optimizers included.
+            state = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+            self.run.save(step, lightning=state)
+        if self.run.should_stop():
+            self.stopped = trainer.should_stop = True
+
+    def on_train_end(self, trainer, pl_module):
+        if self.stopped:
+            self.run.leave()
+        else:
+            self.run.flush()

@@ -1,0 +1,81 @@
+// Checkpoints behind the training's back. save() returns as soon as the state is copied to memory;
+// a thread of its own makes the copies durable, in order.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/wire/result.hpp"
+#include "trainer/checkpoint/retention.hpp"
+
+namespace spotter::checkpoint {
+
+// A part's content as it lies in memory: pieces, one after the other.
+struct Source {
+  std::string name;  // see is_part_name()
+  std::vector<std::string_view> pieces;
+};
+
+// A directory of checkpoints. Several make tiers: memory is copied to each, in this order.
+struct Place {
+  std::filesystem::path directory;
+  Retention retention;
+};
+
+// What became durable.
+struct Durable {
+  std::size_t place = 0;  // index into Settings::places
+  std::uint64_t step = 0;
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;           // of the state
+  std::uint64_t written = 0;         // of these; the rest was linked, being as in the one before
+  std::chrono::nanoseconds stall{};  // how long save() kept the training waiting
+  std::chrono::nanoseconds took{};   // from the begin of writing to durable
+};
+
+class Saver {
+ public:
+  struct Settings {
+    std::vector<Place> places;  // at least one; the fastest first
+    // Called from the writing thread; must not call back into this Saver.
+    std::function<void(const Durable&)> durable;
+  };
+
+  // Takes the lock of each place; fails when another writer has one (writer_lock.hpp).
+  static Result<std::unique_ptr<Saver>> open(Settings settings);
+
+  // Waits until all is durable, or has failed.
+  virtual ~Saver() = default;
+
+  // Copies the state, and returns; `sources` may change afterwards. Two copies at most are in
+  // flight: a third save waits for a place. Fails when there is no memory, a name is not usable, or
+  // an *earlier* write failed since the last call (then nothing of this one was taken; the
+  // checkpoints on disk are untouched, and the next call tries anew).
+  virtual Result<void> save(std::uint64_t step, std::span<const Source> sources,
+                            const nlohmann::json& meta, std::optional<double> metric) = 0;
+
+  // Waits until all that was accepted is durable. Fails with the first write that did not become so
+  // since the last call.
+  virtual Result<void> flush() = 0;
+
+  // Forgets a copy that nobody has begun to write: a newer one follows, and time is short.
+  virtual void drop_waiting() = 0;
+
+  // Copies accepted and not yet durable: 0, 1, 2.
+  virtual std::size_t pending() const = 0;
+
+  // Prepares memory for states of so many bytes, in the background: else the first two saves wait
+  // for the kernel to clear it.
+  virtual void reserve(std::uint64_t bytes) = 0;
+};
+
+}  // namespace spotter::checkpoint

@@ -1,0 +1,203 @@
+#include "trainer/checkpoint/session.hpp"
+
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+
+#include "trainer/checkpoint/files.hpp"
+#include "trainer/checkpoint/pace.hpp"
+
+namespace spotter::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+constexpr Duration kUsual = std::chrono::minutes(10);  // what a crash may cost where nobody says
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Duration usual_interval() {
+  const std::string given = environment("SPOTTER_CHECKPOINT_EVERY");
+  char* end = nullptr;
+  const double seconds = std::strtod(given.c_str(), &end);
+  return given.empty() || *end != '\0' ? kUsual : interval(seconds).value_or(kUsual);
+}
+
+Instant now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+class OpenSession final : public Session {
+ public:
+  explicit OpenSession(const SessionOptions& options)
+      : link_(Link::from_environment()),
+        advised_(!options.every),
+        pace_(options.every ? *options.every : usual_interval(), now()) {}
+
+  Result<void> open(const SessionOptions& options);
+  Result<Restored> restore() override;
+  void progress(const Progress& now) override { link_.progress(now); }
+  void status(std::string_view text) override { link_.status(text); }
+  bool should_checkpoint() override;
+  bool should_stop() override;
+  std::optional<std::chrono::nanoseconds> deadline() override;
+  Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
+                     const nlohmann::json& meta, std::optional<double> metric) override;
+  Result<void> flush() override { return saver_->flush(); }
+  std::optional<std::uint64_t> durable_step() const override;
+  Result<void> leave() override;
+  Result<void> finished() override;
+
+ private:
+  void look(Instant at);
+  bool stopping() const {
+    const std::scoped_lock lock(mutex_);
+    return pace_.stopping();
+  }
+  void became_durable(const Durable& durable);
+
+  Link link_;
+  bool advised_;              // the agent's word on how often counts
+  mutable std::mutex mutex_;  // pace_ and durable_step_: the writing thread reports, too
+  Pace pace_;
+  std::optional<Instant> looked_;
+  std::optional<Notice> notice_;
+  std::optional<std::uint64_t> durable_step_;
+  std::vector<fs::path> places_;  // the last one outlives the machine
+  std::unique_ptr<Saver> saver_;  // last: its thread ends before the rest goes
+};
+
+Result<void> OpenSession::open(const SessionOptions& options) {
+  const fs::path directory =
+      options.directory.empty() ? fs::path(environment("SPOTTER_CHECKPOINTS")) : options.directory;
+  if (directory.empty()) {
+    return failure("where do checkpoints go? Name a directory or set SPOTTER_CHECKPOINTS");
+  }
+  places_ = options.faster.value_or(paths_in(environment("SPOTTER_CHECKPOINTS_FASTER")));
+  places_.push_back(directory);
+  Saver::Settings settings;
+  for (const auto& place : places_) settings.places.push_back({place, {.last = 1}});
+  settings.places.back().retention = options.retention;
+  settings.durable = [this](const Durable& durable) { became_durable(durable); };
+  auto saver = Saver::open(std::move(settings));
+  if (!saver) return tl::unexpected(saver.error());
+  saver_ = std::move(*saver);
+  return {};
+}
+
+Result<Restored> OpenSession::restore() {
+  auto restored = checkpoint::restore(places_);
+  if (!restored) return restored;
+  std::uint64_t bytes = 0;
+  if (restored->newest) {
+    for (const auto& part : restored->newest->parts) bytes += part.bytes.size();
+  }
+  saver_->reserve(bytes);
+  link_.ready();
+  link_.resumed(restored->newest ? restored->newest->checkpoint.step : 0);
+  return restored;
+}
+
+// Notice, stop signal and requests: looked for not at every step, as steps may be short.
+void OpenSession::look(Instant at) {
+  if (looked_ && at - *looked_ < kLookEvery) return;
+  looked_ = at;
+  notice_ = link_.notice();
+  const auto advice = link_.advice();
+  const std::scoped_lock lock(mutex_);
+  if (advice.every && advised_) pace_.every(*advice.every);
+  if (advice.wanted) pace_.wanted(*advice.wanted);
+  if (notice_) {
+    pace_.stop(at, notice_->gone_by);
+  } else if (stop_requested()) {
+    pace_.stop(at, std::nullopt);
+  } else if (pace_.stopping()) {
+    pace_.withdrawn();
+  }
+}
+
+bool OpenSession::should_checkpoint() {
+  const Instant at = now();
+  look(at);
+  const std::scoped_lock lock(mutex_);
+  pace_.stepped(at);
+  return pace_.checkpoint_due(at);
+}
+
+bool OpenSession::should_stop() {
+  const Instant at = now();
+  look(at);
+  const std::scoped_lock lock(mutex_);
+  return pace_.stop_due(at);
+}
+
+std::optional<std::chrono::nanoseconds> OpenSession::deadline() {
+  const Instant at = now();
+  look(at);
+  if (!notice_ || !notice_->deadline) return std::nullopt;
+  return std::max(Duration::zero(), *notice_->deadline - at);
+}
+
+Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sources,
+                                const nlohmann::json& meta, std::optional<double> metric) {
+  const Instant begun = now();
+  if (stopping()) {
+    saver_->drop_waiting();  // this one is newer
+    const auto before = saver_->pending();
+    const std::scoped_lock lock(mutex_);
+    if (!pace_.can_finish(begun, before)) {
+      pace_.skipped();
+      return Saved::Skipped;
+    }
+  }
+  auto saved = saver_->save(step, sources, meta, metric);
+  if (!saved) return tl::unexpected(saved.error());
+  const std::scoped_lock lock(mutex_);
+  pace_.saved(begun, now() - begun);
+  return Saved::Accepted;
+}
+
+void OpenSession::became_durable(const Durable& durable) {
+  const bool outlives = durable.place + 1 == places_.size();
+  {
+    const std::scoped_lock lock(mutex_);
+    pace_.wrote(durable.place, durable.took);
+    if (outlives) durable_step_ = durable.step;
+  }
+  if (outlives) link_.checkpointed(durable.path, durable.step, durable.stall);
+}
+
+std::optional<std::uint64_t> OpenSession::durable_step() const {
+  const std::scoped_lock lock(mutex_);
+  return durable_step_;
+}
+
+Result<void> OpenSession::leave() {
+  auto flushed = saver_->flush();
+  const std::scoped_lock lock(mutex_);
+  if (const auto trained = pace_.trained_in_window()) link_.window_trained(*trained);
+  return flushed;
+}
+
+Result<void> OpenSession::finished() {
+  auto flushed = saver_->flush();
+  if (flushed) link_.finished();
+  return flushed;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
+  auto session = std::make_unique<OpenSession>(options);
+  if (auto opened = session->open(options); !opened) return tl::unexpected(opened.error());
+  return session;
+}
+
+}  // namespace spotter::checkpoint

@@ -1,0 +1,88 @@
+// All of it together, for a training loop:
+//
+//   auto session = Session::open({});                  // $SPOTTER_CHECKPOINTS
+//   auto restored = (*session)->restore();             // newest: none = from scratch
+//   while (step < steps) {
+//     train(++step);
+//     (*session)->progress({.step = step});
+//     if ((*session)->should_checkpoint()) (*session)->save(step, sources, meta);
+//     if ((*session)->should_stop()) return (*session)->leave() ? 75 : 1;
+//   }
+//   write the result, durably; (*session)->finished();
+//
+// Everything that concerns the agent does nothing where there is none. Calls come from one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agent/wire/result.hpp"
+#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/checkpoint/link.hpp"
+#include "trainer/checkpoint/saver.hpp"
+
+namespace spotter::checkpoint {
+
+// 75, EX_TEMPFAIL: "stopped on request, not finished; start me again".
+inline constexpr int kStoppedStatus = 75;
+
+struct SessionOptions {
+  std::filesystem::path directory;  // empty: $SPOTTER_CHECKPOINTS
+  // Faster places that do not outlive the machine (local NVMe, /dev/shm), the fastest first. None:
+  // those of $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep the last one only.
+  std::optional<std::vector<std::filesystem::path>> faster;
+  Retention retention;
+  // None: $SPOTTER_CHECKPOINT_EVERY (seconds, from the agent, which knows the price and the
+  // danger), else ten minutes. Zero: only when the agent asks.
+  std::optional<std::chrono::nanoseconds> every;
+};
+
+enum class Saved : std::uint8_t {
+  Accepted,  // in memory; durable later
+  Skipped,   // would not be durable in time: the last durable one has to do
+};
+
+class Session {
+ public:
+  // Fails when no directory is given, it cannot be written to, or another writer has it.
+  static Result<std::unique_ptr<Session>> open(const SessionOptions& options);
+  virtual ~Session() = default;  // waits for what was accepted
+
+  // The newest checkpoint that verifies, of whatever place. Tells the agent where the run goes on.
+  virtual Result<Restored> restore() = 0;
+
+  virtual void progress(const Progress& now) = 0;
+  virtual void status(std::string_view text) = 0;
+
+  // To be asked after each step (some 100 ns; the notice is looked for 20 times a second). True:
+  // save() now.
+  virtual bool should_checkpoint() = 0;
+  // Asked after save(). True: leave() now. After a notice it stays false for as long as there is
+  // time to train.
+  virtual bool should_stop() = 0;
+  // Until the machine is gone; none without a notice.
+  virtual std::optional<std::chrono::nanoseconds> deadline() = 0;
+
+  // See Saver::save().
+  virtual Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
+                             const nlohmann::json& meta = nlohmann::json::object(),
+                             std::optional<double> metric = std::nullopt) = 0;
+  // Waits until all that was accepted is durable.
+  virtual Result<void> flush() = 0;
+  // The newest that is durable in the place that outlives the machine.
+  virtual std::optional<std::uint64_t> durable_step() const = 0;
+
+  // flush(), and the last words to the agent; then exit with kStoppedStatus.
+  virtual Result<void> leave() = 0;
+  // flush(), and the agent may end the job: the result is durable.
+  virtual Result<void> finished() = 0;
+};
+
+}  // namespace spotter::checkpoint
