@@ -71,11 +71,13 @@ Next on(const MarkingDone& stage, const Woke&, Context& c) {
 
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const auto command = leftover(seen.survey);
-  // A copy in another agent's hands: it sees `done`, too, and lets go of it.
-  const bool held = std::any_of(
-      seen.survey.volumes.begin(), seen.survey.volumes.end(),
-      [](const SeenVolume& it) { return it.role != Role::State && !it.discoverable && it.holder; });
-  if (!command && held && c.now - c.facts.tidying_since < c.policy.tidy_held) {
+  // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
+  // being created cannot be deleted yet.
+  const bool kept =
+      std::any_of(seen.survey.volumes.begin(), seen.survey.volumes.end(), [](const SeenVolume& it) {
+        return it.role != Role::State && !it.discoverable && it.state != VolumeState::Deleting;
+      });
+  if (!command && kept && c.now - c.facts.tidying_since < c.policy.tidy_held) {
     c.wake_in(c.policy.poll_held);
     return stage;
   }

@@ -72,7 +72,10 @@ Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
     if (copied && unseen) return wait(c, Wait::VolumeChanging, left);
     return bring_up(c);
   }
-  if (facts.generation == volume.generation + 1) {  // written, not visible yet
+  // Written, not visible yet. After the bound it was overwritten (by a dead agent's late call).
+  const bool fresh =
+      facts.claimed_at != kNever && c.now - facts.claimed_at < c.policy.consistency_bound;
+  if (facts.generation == volume.generation + 1 && fresh) {
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
   }
   c.ask(ClaimVolume{volume.id, volume.generation + 1}, c.policy.ec2_call);

@@ -160,7 +160,8 @@ Next trainer_ended(Context& c, const TrainerEnded& ended) {
   const bool settled =
       c.facts.started_at != kNever && c.now - c.facts.started_at >= c.policy.settled;
   if (settled) forget_failures(c);
-  ++c.facts.ledger.attempts_without_progress;
+  // Ended as somebody asked (an earlier agent, a person): no failure, and its start is counted.
+  if (!ended.stopped_as_asked) ++c.facts.ledger.attempts_without_progress;
   if (c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
     return give_up(c, Surrender::NoProgress);
   }

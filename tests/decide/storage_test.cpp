@@ -27,6 +27,19 @@ TEST(Storage, AttachesTheTaggedVolumeClaimsItAndOnlyThenLooksAtTheDisk) {
   EXPECT_EQ(story.asked(), "find-device");
 }
 
+TEST(Storage, AClaimThatWasOverwrittenIsMadeAgainAfterTheBound) {
+  Story story;
+  story.boot();
+  story.survey({held(the_volume(), kMe)});
+  ASSERT_TRUE(story.did<ClaimVolume>());
+  story.answer(CallAccepted{});
+  story.survey({held(the_volume(), kMe)});
+  EXPECT_EQ(story.stage(), "waiting");
+  story.pass(story.policy.consistency_bound);
+  story.survey({held(the_volume(), kMe)});  // a dead agent's call came after ours
+  EXPECT_EQ(story.stage(), "claiming") << "else it would wait for ever";
+}
+
 TEST(Storage, WaitsForAVolumeInOtherHandsAndNeverForcesIt) {
   Story story;
   story.boot();

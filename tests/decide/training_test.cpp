@@ -83,6 +83,30 @@ TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
   EXPECT_EQ(story.stage(), "finished");
 }
 
+TEST(Finish, ACopyThatIsStillBeingCreatedIsWaitedForNotLeftBehind) {
+  Story story;
+  story.boot();
+  SeenVolume done = the_volume();
+  done.done = true;
+  SeenVolume copy = the_copy(Role::Candidate);
+  copy.state = VolumeState::Creating;
+  story.survey({done, copy});
+  story.answer(StorageSurveyed{{{done, copy}, {}}});
+  EXPECT_EQ(story.stage(), "tidying");
+  story.wake();
+  copy.state = VolumeState::Available;
+  story.answer(StorageSurveyed{{{done, copy}, {}}});
+  EXPECT_EQ(story.asked(), "delete-volume");
+}
+
+TEST(Training, AnEndThatAnEarlierAgentAskedForIsNoFailureOfTheJob) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{false, true});
+  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 0U);
+  EXPECT_EQ(story.stage(), "waiting") << "and it is started again";
+}
+
 TEST(Finish, ATrainerThatFinishesInTheVerySecondOfTheNoticeIsDone) {
   Story story;
   story.train();
