@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "trainer/checkpoint/files.hpp"
-#include "trainer/checkpoint/manifest.hpp"
 
 namespace spotter::train {
 
@@ -81,25 +80,15 @@ Result<Examples> read_examples(const fs::path& directory, const std::string& set
   return examples;
 }
 
-template <class Container>
-std::string_view view(const Container& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
 
-Result<Mnist> read_mnist(const fs::path& directory) {
+Result<Dataset> read_mnist(const fs::path& directory) {
   const std::string advice = "\n  scripts/fetch-mnist " + directory.string() + " gets the files.";
   auto training = read_examples(directory, "train");
   if (!training) return failure(training.error().message + advice);
   auto test = read_examples(directory, "t10k");
   if (!test) return failure(test.error().message + advice);
-  checkpoint::Sum sum;
-  for (const auto* examples : {&*training, &*test}) {
-    sum.add(view(examples->images));
-    sum.add(view(examples->labels));
-  }
-  return Mnist{std::move(*training), std::move(*test), sum.hex()};
+  return make_dataset({1, 28, 28}, std::move(*training), std::move(*test));
 }
 
 }  // namespace spotter::train

@@ -6,7 +6,7 @@
 #include <string>
 #include <variant>
 
-#include "trainer/parameters.hpp"
+#include "trainer/network.hpp"
 
 namespace spotter::train {
 
@@ -15,9 +15,11 @@ struct Options {
   std::filesystem::path data;
   std::filesystem::path checkpoints;
   std::filesystem::path result;
-  unsigned threads = 1;  // so small a network gains nothing from more, and on busy cores loses 9 x
+  // Threads: so small a network as the mlp gains nothing from more, and on busy cores loses 9 x.
+  Hardware hardware;
   std::uint64_t checkpoint_every = 0;  // steps; 0: only at the end of each epoch
   std::size_t keep = 2;                // checkpoints
+  std::filesystem::path tensorboard;   // default: below the result
   std::filesystem::path steps_log;     // empty: none
   unsigned slow_down = 0;              // milliseconds a step
 };

@@ -13,6 +13,8 @@ constexpr std::uint32_t kMostNodes = 65536;  // 16 GiB between two such layers: 
 constexpr std::size_t kMostLayers = 64;
 constexpr std::uint32_t kMostEpochs = 1'000'000;
 
+constexpr std::array<std::string_view, 4> kArchitectures = {"mlp", "resnet50", "resnet18",
+                                                            "resnet8"};
 constexpr std::array<std::string_view, 4> kActivations = {"relu", "tanh", "sigmoid", "elu"};
 constexpr std::array<std::string_view, 3> kOptimizers = {"rmsprop", "adam", "sgd"};
 
@@ -67,6 +69,7 @@ Result<void> put(T& where, Result<T> value) {
 
 Result<void> assign(Parameters& to, const std::string& name, const std::string& value) {
   constexpr double kAlmostOne = 0.999;
+  if (name == "model") return put(to.architecture, read_architecture(value));
   if (name == "batch_size") return put(to.batch_size, number<std::uint32_t>(value, 1, kMostNodes));
   if (name == "epochs") return put(to.epochs, number<std::uint32_t>(value, 1, kMostEpochs));
   if (name == "hidden_nodes") return put(to.hidden_nodes, layers(value));
@@ -76,11 +79,25 @@ Result<void> assign(Parameters& to, const std::string& name, const std::string& 
   if (name == "learning_rate") return put(to.learning_rate, number<double>(value, 1e-9, 1000));
   if (name == "seed") return put(to.seed, number<std::uint64_t>(value, 0, UINT64_MAX));
   return failure(
-      "unknown; known are batch_size, epochs, hidden_nodes, dropout_rate, activate_fn, "
+      "unknown; known are model, batch_size, epochs, hidden_nodes, dropout_rate, activate_fn, "
       "optimizer, learning_rate, seed");
 }
 
 }  // namespace
+
+Result<Architecture> read_architecture(const std::string& name) {
+  return choice<Architecture>(name, kArchitectures);
+}
+
+Parameters defaults(Architecture architecture) {
+  Parameters parameters;
+  parameters.architecture = architecture;
+  if (architecture == Architecture::Mlp) return parameters;
+  parameters.batch_size = 512;
+  parameters.epochs = 50;
+  parameters.optimizer = Optimizer::Adam;
+  return parameters;
+}
 
 Result<void> set(Parameters& parameters, const std::string& name, const std::string& value) {
   auto assigned = assign(parameters, name, value);
@@ -103,7 +120,8 @@ Result<void> merge(Parameters& parameters, const std::string& json) {
 }
 
 nlohmann::json to_json(const Parameters& parameters) {
-  return {{"batch_size", parameters.batch_size},
+  return {{"model", kArchitectures[static_cast<std::size_t>(parameters.architecture)]},
+          {"batch_size", parameters.batch_size},
           {"epochs", parameters.epochs},
           {"hidden_nodes", parameters.hidden_nodes},
           {"dropout_rate", parameters.dropout_rate},

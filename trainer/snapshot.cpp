@@ -29,19 +29,17 @@ nlohmann::json identity_parameters(const Parameters& parameters) {
 }
 
 Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory,
-                                            std::size_t keep, const Mlp& mlp,
+                                            std::size_t keep, const Network& network,
                                             const Position& position, const Identity& identity) {
-  const std::string model = mlp.weights();
-  const std::string optimizer = mlp.optimizer_state();
+  const std::string model = network.weights();
+  const std::string optimizer = network.optimizer_state();
   const std::array<checkpoint::Part, 3> parts = {
       checkpoint::Part{std::string(kModel), model},
       checkpoint::Part{std::string(kOptimizer), optimizer},
       checkpoint::Part{std::string(kLog), position.log}};
-  const nlohmann::json meta = {{"trainer", "spotter-train mlp"},
-                               {"parameters", identity.parameters},
-                               {"data", identity.data},
-                               {"threads", identity.threads},
-                               {"epoch", to_json(position.epoch)},
+  const nlohmann::json meta = {{"trainer", "spotter-train"},    {"parameters", identity.parameters},
+                               {"data", identity.data},         {"threads", identity.threads},
+                               {"devices", identity.devices},   {"epoch", to_json(position.epoch)},
                                {"test", to_json(position.test)}};
   return checkpoint::save(directory, position.step, parts, meta, {.last = keep});
 }
@@ -53,19 +51,19 @@ Result<Saved> read_snapshot(const checkpoint::Checkpoint& checkpoint) {
     const auto& meta = checkpoint.meta;
     return Saved{{checkpoint.step, to_score(meta.at("epoch")), to_score(meta.at("test")), *log},
                  {meta.at("parameters"), meta.at("data").get<std::string>(),
-                  meta.at("threads").get<unsigned>()}};
+                  meta.at("threads").get<unsigned>(), meta.at("devices").get<std::size_t>()}};
   } catch (const nlohmann::json::exception&) {
     return failure(checkpoint.path.string() + " was not written by this trainer");
   }
 }
 
-Result<void> restore_network(const checkpoint::Checkpoint& checkpoint, Mlp& mlp) {
+Result<void> restore_network(const checkpoint::Checkpoint& checkpoint, Network& network) {
   const auto model = checkpoint::read_part(checkpoint, kModel);
   if (!model) return tl::unexpected(model.error());
   const auto optimizer = checkpoint::read_part(checkpoint, kOptimizer);
   if (!optimizer) return tl::unexpected(optimizer.error());
-  if (auto set = mlp.set_weights(*model); !set) return set;
-  return mlp.set_optimizer_state(*optimizer);
+  if (auto set = network.set_weights(*model); !set) return set;
+  return network.set_optimizer_state(*optimizer);
 }
 
 }  // namespace spotter::train

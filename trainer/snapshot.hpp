@@ -8,7 +8,7 @@
 
 #include "agent/wire/result.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/mlp.hpp"
+#include "trainer/network.hpp"
 #include "trainer/parameters.hpp"
 
 namespace spotter::train {
@@ -23,8 +23,9 @@ struct Position {
 // What a run is; a checkpoint of another run must not be continued.
 struct Identity {
   nlohmann::json parameters;  // without the number of epochs: a run may be prolonged
-  std::string data;           // Mnist::sum
+  std::string data;           // Dataset::sum
   unsigned threads = 1;
+  std::size_t devices = 1;
 };
 
 nlohmann::json identity_parameters(const Parameters& parameters);
@@ -35,12 +36,12 @@ struct Saved {
 };
 
 Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory,
-                                            std::size_t keep, const Mlp& mlp,
+                                            std::size_t keep, const Network& network,
                                             const Position& position, const Identity& identity);
 
 // Reads all but the network itself.
 Result<Saved> read_snapshot(const checkpoint::Checkpoint& checkpoint);
 
-Result<void> restore_network(const checkpoint::Checkpoint& checkpoint, Mlp& mlp);
+Result<void> restore_network(const checkpoint::Checkpoint& checkpoint, Network& network);
 
 }  // namespace spotter::train

@@ -13,11 +13,11 @@
 #include "trainer/checkpoint/checkpoint.hpp"
 #include "trainer/checkpoint/link.hpp"
 #include "trainer/console.hpp"
-#include "trainer/mlp.hpp"
-#include "trainer/mnist.hpp"
+#include "trainer/network.hpp"
 #include "trainer/order.hpp"
 #include "trainer/results.hpp"
 #include "trainer/snapshot.hpp"
+#include "trainer/tensorboard.hpp"
 
 namespace spotter::train {
 
@@ -26,6 +26,7 @@ namespace {
 using checkpoint::Descriptor;
 using checkpoint::stop_requested;
 
+constexpr std::uint64_t kStepsARecord = 20;    // of TensorBoard's curve of the single steps
 constexpr std::chrono::milliseconds kNap{20};  // how late a stop may be seen while slowed down
 
 std::string text(const char* format, auto... values) {
@@ -64,8 +65,9 @@ class Run {
   Saved saved_;
   Position position_;
   Identity identity_;
-  Mnist data_;
-  std::unique_ptr<Mlp> mlp_;
+  Dataset data_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<TensorBoard> board_;
   Descriptor steps_log_;
   std::uint64_t steps_per_epoch_ = 0;
   std::uint64_t steps_total_ = 0;
@@ -122,10 +124,11 @@ Result<void> Run::check_identity() const {
 
 Result<void> Run::prepare() {
   if (auto found = find_checkpoint(); !found) return found;
-  auto data = read_mnist(options_.data);
+  auto data = read_dataset(options_.data);
   if (!data) return tl::unexpected(data.error());
   data_ = std::move(*data);
-  identity_ = {identity_parameters(options_.parameters), data_.sum, options_.threads};
+  identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads,
+               options_.hardware.devices.size()};
   const std::uint64_t batch = options_.parameters.batch_size;
   steps_per_epoch_ = (data_.training.count + batch - 1) / batch;
   steps_total_ = steps_per_epoch_ * options_.parameters.epochs;
@@ -138,11 +141,20 @@ Result<void> Run::prepare() {
       console_.line(text("keeping the run's %u threads: another number would change the bits",
                          identity_.threads));
     }
+    if (identity_.devices != saved_.identity.devices) {
+      console_.line(text("on %zu devices now, %zu before: this changes the last bits of the result",
+                         identity_.devices, saved_.identity.devices));
+    }
   }
-  mlp_ = std::make_unique<Mlp>(options_.parameters, identity_.threads);
+  Hardware hardware = options_.hardware;
+  hardware.threads = identity_.threads;
+  network_ = std::make_unique<Network>(options_.parameters, data_.shape, hardware);
   if (resumed_) {
-    if (auto restored = restore_network(*resumed_, *mlp_); !restored) return restored;
+    if (auto restored = restore_network(*resumed_, *network_); !restored) return restored;
   }
+  auto board = TensorBoard::open(options_.tensorboard, position_.step);
+  if (!board) return tl::unexpected(board.error());
+  board_ = std::move(*board);
   if (!options_.steps_log.empty()) {
     steps_log_ = Descriptor(
         ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -191,7 +203,7 @@ Result<void> Run::step(std::span<const std::uint32_t> order) {
   const auto batch =
       order.subspan(at, std::min<std::size_t>(options_.parameters.batch_size, order.size() - at));
   const std::uint64_t epoch = epoch_index() + 1;
-  const Score score = mlp_->train(data_.training, batch, position_.step);
+  const Score score = network_->train(data_.training, batch, position_.step);
   if (!std::isfinite(score.loss_sum)) {
     return failure(text("the loss of step %llu is not finite; try a smaller --learning-rate",
                         static_cast<unsigned long long>(position_.step + 1)));
@@ -201,6 +213,10 @@ Result<void> Run::step(std::span<const std::uint32_t> order) {
   position_.epoch.correct += score.correct;
   position_.epoch.count += score.count;
   if (auto logged = log_step(); !logged) return logged;
+  if (position_.step % kStepsARecord == 0) {
+    const auto count = static_cast<double>(score.count);
+    board_->add(position_.step, {{"batch_loss", score.loss_sum / count}});
+  }
   const checkpoint::Progress progress{position_.step,
                                       steps_total_,
                                       epoch,
@@ -214,8 +230,12 @@ Result<void> Run::step(std::span<const std::uint32_t> order) {
 
 // The epoch's row belongs to its last step: whoever resumes there finds it in the checkpoint.
 Result<void> Run::end_epoch() {
-  position_.test = mlp_->evaluate(data_.test);
+  position_.test = network_->evaluate(data_.test);
   position_.log += log_row(epoch_index(), position_.epoch, position_.test);
+  board_->add(position_.step, {{"epoch_loss", mean_loss(position_.epoch)},
+                               {"epoch_accuracy", accuracy(position_.epoch)},
+                               {"validation_loss", mean_loss(position_.test)},
+                               {"validation_accuracy", accuracy(position_.test)}});
   const std::string row =
       text("epoch %llu/%u: loss %.4f, accuracy %.4f; on the test images loss %.4f, accuracy %.4f",
            static_cast<unsigned long long>(epoch_index()), options_.parameters.epochs,
@@ -230,7 +250,9 @@ Result<void> Run::end_epoch() {
 
 Result<void> Run::save() {
   if (durable_step_ == position_.step) return {};
-  auto path = save_snapshot(options_.checkpoints, options_.keep, *mlp_, position_, identity_);
+  // First, so that no row of before the checkpoint can be missing behind it.
+  if (auto written = board_->flush(); !written) return written;
+  auto path = save_snapshot(options_.checkpoints, options_.keep, *network_, position_, identity_);
   if (!path) {
     return failure(
         "the checkpoint could not be written: " + path.error().message +
@@ -254,7 +276,7 @@ Result<Outcome> Run::stop(int signal) {
 
 // Also where a finished run is started again: the result is written once more, the same bits.
 Result<Outcome> Run::finish() {
-  auto written = write_result(options_.result, options_.parameters, position_, mlp_->weights());
+  auto written = write_result(options_.result, options_.parameters, position_, network_->weights());
   if (!written) {
     return failure(
         "the result could not be written: " + written.error().message +

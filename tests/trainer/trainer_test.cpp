@@ -10,6 +10,7 @@
 
 #include "tests/trainer/run_trainer.hpp"
 #include "tests/trainer/scratch.hpp"
+#include "tests/trainer/small_cifar10.hpp"
 #include "tests/trainer/small_mnist.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
 
@@ -186,6 +187,43 @@ TEST_F(TrainerRun, PlacesAndParametersComeFromTheEnvironmentToo) {
   EXPECT_EQ(metrics["parameters"]["hidden_nodes"], nlohmann::json({16}));
   EXPECT_EQ(metrics["parameters"]["batch_size"], 32) << "the command line has the last word";
   EXPECT_EQ(metrics["steps"], 10);
+}
+
+// Batch norms and Adam have memories of their own; two devices share each batch.
+TEST_F(TrainerRun, AResidualNetworkOnTwoDevicesResumesToTheBit) {
+  write_small_cifar10(place("cifar10"));
+  const std::vector<std::string> more = {
+      "--data", place("cifar10"), "--model", "resnet8", "--epochs", "2", "--device", "cpu,cpu"};
+  ASSERT_EQ(run("whole", more), 0) << output();
+  const std::string log = place("steps");
+  auto slow = more;
+  slow.insert(slow.end(), {"--steps-log", log, "--checkpoint-every", "1"});
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    Trainer trainer(arguments("cut", slow), place("output"));
+    ASSERT_TRUE(wait_for_steps(log, steps_logged(log).size() + 2)) << output();
+    trainer.signal(signal);
+    ASSERT_EQ(trainer.wait(), signal == SIGTERM ? kStopped : -SIGKILL) << output();
+  }
+  ASSERT_EQ(run("cut", slow), 0) << output();
+  expect_same_result("whole", "cut");
+  const auto board = "/result/tensorboard/events.out.tfevents.0.spotter";
+  EXPECT_EQ(read_file(place(std::string("cut") + board)).size(),
+            read_file(place(std::string("whole") + board)).size());
+}
+
+TEST_F(TrainerRun, TheModelsOwnExampleIsItsDefault) {
+  write_small_cifar10(place("cifar10"));
+  ASSERT_EQ(run("a", {"--data", place("cifar10"), "--parameters",
+                      R"({"model": "resnet8", "learning_rate": 0.01})"}),
+            0)
+      << output();
+  const auto parameters =
+      nlohmann::json::parse(read_file(place("a/result/metrics.json")))["parameters"];
+  EXPECT_EQ(parameters["model"], "resnet8");
+  EXPECT_EQ(parameters["optimizer"], "adam");
+  EXPECT_EQ(parameters["learning_rate"], 0.01);
+  EXPECT_EQ(run("b", {"--device", "cuda:99"}), 2);
+  EXPECT_NE(output().find("cuda:99 is not there"), std::string::npos) << output();
 }
 
 }  // namespace
