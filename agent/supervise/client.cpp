@@ -7,7 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "agent/config/file.hpp"
 #include "agent/supervise/processes.hpp"
@@ -16,49 +16,20 @@
 namespace spotter::supervise {
 namespace {
 
-using Json = nlohmann::json;
-
-// Null: no such file. The files are our own, so a wrong one is said, not repaired.
-Result<Json> read_json(const std::string& path) {
-  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return Json();
+// Nothing: no such file.
+template <class T>
+Result<std::optional<T>> read(const std::string& path, Result<T> (*parse)(std::string_view)) {
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   constexpr std::size_t limit = 64U << 10;
   const auto file = config::read_small_file(path, limit);
   if (!file) return failure("cannot read " + path + ": " + file.error().message);
-  Json json = Json::parse(file->content, nullptr, false);
-  if (!json.is_object()) return failure(path + " is not a JSON object");
-  return json;
+  auto read = parse(file->content);
+  if (!read) return failure(path + " is damaged: " + read.error().message);
+  return *std::move(read);
 }
 
-template <class T>
-T value(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if constexpr (std::is_same_v<T, std::string>)
-    return found != json.end() && found->is_string() ? found->get<T>() : T();
-  else if constexpr (std::is_same_v<T, bool>)
-    return found != json.end() && found->is_boolean() && found->get<T>();
-  else
-    return found != json.end() && found->is_number_integer() ? found->get<T>() : T();
-}
-
-Time time_of(const Json& json, const char* key) {
-  return Time(Duration(value<std::int64_t>(json, key)));
-}
-
-Result<Supervised> ended(const Json& json, const std::string& directory) {
-  Ended end{.core_dumped = value<bool>(json, "core_dumped"),
-            .last_words = value<std::string>(json, "last_words"),
-            .ended = time_of(json, "ended_boottime_ms"),
-            .ran = Duration(value<std::int64_t>(json, "ran_ms")),
-            .trainer_pid = value<int>(json, "trainer_pid"),
-            .job = value<std::string>(json, "job")};
-  if (json.contains("exit_code")) end.exit_code = value<int>(json, "exit_code");
-  if (json.contains("signal")) end.signal = value<int>(json, "signal");
-  if (const auto pids = json.find("left_over"); pids != json.end() && pids->is_array())
-    for (const auto& pid : *pids)
-      if (pid.is_number_integer()) end.left_over.push_back(pid.get<int>());
-  if (end.exit_code.has_value() == end.signal.has_value())
-    return failure(directory + "/ended.json must have exactly one of exit_code and signal");
-  return Supervised(std::move(end));
+Result<std::optional<Record>> read_record(const std::string& directory) {
+  return read(directory + "/supervisor.json", parse_record);
 }
 
 bool lock_is_held(const std::string& directory) {
@@ -82,17 +53,15 @@ Result<void> send(const std::string& directory, const std::string& text) {
 Result<Supervised> look(const std::string& run_directory) {
   const bool held =
       lock_is_held(run_directory);  // first: what is written before its release is seen
-  const auto end = read_json(run_directory + "/ended.json");
+  const auto end = read(run_directory + "/ended.json", parse_ended);
   if (!end) return tl::unexpected(end.error());
-  if (!end->is_null()) return ended(*end, run_directory);
-  const auto json = read_json(run_directory + "/supervisor.json");
-  if (!json) return tl::unexpected(json.error());
-  if (json->is_null()) return held ? Supervised(Starting{}) : Supervised(None{});
-  const int trainer = value<int>(*json, "trainer_pid");
-  auto job = value<std::string>(*json, "job");
-  if (!held) return Supervised(Vanished{trainer, std::move(job)});
-  return Supervised(Running{trainer, value<int>(*json, "pid"),
-                            time_of(*json, "started_boottime_ms"), std::move(job)});
+  if (*end) return Supervised(**end);
+  const auto record = read_record(run_directory);
+  if (!record) return tl::unexpected(record.error());
+  if (!*record) return held ? Supervised(Starting{}) : Supervised(None{});
+  const Record& is = **record;
+  if (!held) return Supervised(Vanished{is.trainer_pid, is.job});
+  return Supervised(Running{is.trainer_pid, is.supervisor_pid, is.started, is.job});
 }
 
 Result<void> send_signal(const std::string& run_directory, int signal) {
@@ -106,11 +75,10 @@ Result<void> send_signal_to_group(const std::string& run_directory, int signal) 
 Result<void> kill(const std::string& run_directory) { return send(run_directory, "kill"); }
 
 Result<void> end_vanished(const std::string& run_directory) {
-  const auto json = read_json(run_directory + "/supervisor.json");
-  if (!json) return tl::unexpected(json.error());
-  if (json->is_null()) return {};
-  kill_session(value<int>(*json, "trainer_pid"),
-               value<std::uint64_t>(*json, "trainer_start_ticks"));
+  const auto record = read_record(run_directory);
+  if (!record) return tl::unexpected(record.error());
+  if (!*record) return {};
+  kill_session((*record)->trainer_pid, (*record)->trainer_start_ticks);
   return RunDirectory(run_directory).remove("supervisor.json");
 }
 

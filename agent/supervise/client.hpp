@@ -3,12 +3,11 @@
 // `spotter supervise --run-directory DIR --spec -` with to_json(Spec) on its stdin.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "agent/decide/names.hpp"
+#include "agent/supervise/record.hpp"
 #include "agent/wire/result.hpp"
 
 namespace spotter::supervise {
@@ -20,17 +19,6 @@ struct Running {
   int supervisor_pid = 0;
   Time started;
   std::string job;
-};
-struct Ended {
-  std::optional<int> exit_code;  // exactly one of the two is set
-  std::optional<int> signal;
-  bool core_dumped = false;
-  std::string last_words;  // the end of its output: at most 4 KiB and 20 lines
-  Time ended;
-  Duration ran{};
-  int trainer_pid = 0;
-  std::string job;
-  std::vector<int> left_over;  // processes that even SIGKILL did not end (stuck in the kernel)
 };
 // The supervisor was killed: the trainer went with it, its exit status is lost.
 struct Vanished {

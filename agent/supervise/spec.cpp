@@ -41,8 +41,6 @@ Result<void> check(const Spec& spec) {
   if (relative(spec.shell)) return failure("spec: 'shell' must be an absolute path");
   if (relative(spec.working_directory))
     return failure("spec: 'working_directory' must be an absolute path");
-  if (spec.stop_signal < 0 || spec.stop_signal > SIGRTMAX)
-    return failure("spec: 'stop_signal' must be a signal's number, or 0");
   return {};
 }
 
@@ -77,7 +75,9 @@ Result<Spec> parse_spec(std::string_view text) {
     spec.environment_kind = *environment;
   }
   if (const auto signal = json.find("stop_signal"); signal != json.end()) {
-    if (!signal->is_number_integer()) return failure("spec: 'stop_signal' must be a number");
+    // Compared before it is cut to an int.
+    if (!signal->is_number_integer() || *signal < 0 || *signal > SIGRTMAX)
+      return failure("spec: 'stop_signal' must be a signal's number, or 0");
     spec.stop_signal = signal->get<int>();
   }
   if (auto good = check(spec); !good) return tl::unexpected(good.error());

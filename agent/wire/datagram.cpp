@@ -7,11 +7,12 @@
 namespace spotter::wire {
 namespace {
 
+// The core counts with a sign: what does not fit there is no count.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::uint64_t value = 0;
+  std::int64_t value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  if (failed != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(value);
 }
 
 std::optional<double> decimal(std::string_view text) {

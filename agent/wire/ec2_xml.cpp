@@ -91,6 +91,8 @@ Tags Fields::tags() const {
 }
 
 Result<pugi::xml_document> parse_answer(std::string_view xml, const std::string& action) {
+  // pugixml would take a NUL for the end, and not look behind it.
+  if (xml.find('\0') != xml.npos) return failure("the answer of " + action + " contains a NUL");
   pugi::xml_document document;
   const auto parsed =
       document.load_buffer(xml.data(), xml.size(),

@@ -134,7 +134,7 @@ void write_sent(Xml& xml, const std::map<std::string, std::string>& sent) {
     if (const auto leaf = below.find(""); leaf != below.end()) {
       xml.text(name, leaf->second);
     } else {
-      xml.element(name, [&] { write_sent(xml, below); });
+      xml.element(name, [&xml, &inner = below] { write_sent(xml, inner); });
     }
   }
 }

@@ -63,8 +63,12 @@ class Xml {
       case '\r':
         text_ += "&#13;";
         break;
-      default:
+      case '\t':
+      case '\n':
         text_ += letter;
+        break;
+      default:  // no other control character can be in XML, escaped or not
+        text_ += static_cast<unsigned char>(letter) < 0x20 ? '?' : letter;
     }
   }
 

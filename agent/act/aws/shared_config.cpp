@@ -48,7 +48,8 @@ Profile parse_profile(std::string_view text, std::string_view section) {
     const auto equals = line.find('=');
     const bool nested = raw.front() == ' ' || raw.front() == '\t';
     if (!inside || nested || equals == std::string_view::npos) continue;
-    profile[std::string(trim(line.substr(0, equals)))] = std::string(trim(line.substr(equals + 1)));
+    const std::string_view name = trim(line.substr(0, equals));
+    if (!name.empty()) profile[std::string(name)] = std::string(trim(line.substr(equals + 1)));
   }
   return profile;
 }

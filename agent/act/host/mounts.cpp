@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -20,12 +21,12 @@ namespace fs = std::filesystem;
 std::string unescape(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      result += static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8));
-      i += 3;
-    } else {
-      result += text[i];
-    }
+    unsigned byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool escape = text[i] == '\\' && i + 3 < text.size() &&
+                        std::from_chars(digits, digits + 3, byte, 8).ptr == digits + 3;
+    result += escape ? static_cast<char>(byte) : text[i];
+    if (escape) i += 3;
   }
   return result;
 }

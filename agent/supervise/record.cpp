@@ -1,0 +1,87 @@
+#include "agent/supervise/record.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace spotter::supervise {
+namespace {
+
+using Json = nlohmann::json;
+
+std::int64_t number(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  const bool fits = found != json.end() && found->is_number_integer() &&
+                    (!found->is_number_unsigned() ||
+                     found->get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max());
+  return fits ? found->get<std::int64_t>() : 0;
+}
+
+std::string text(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+bool flag(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+// 0 for what is no pid.
+int pid_of(std::int64_t number) {
+  return number > 0 && number <= std::numeric_limits<int>::max() ? static_cast<int>(number) : 0;
+}
+
+// An exit status or a signal's number.
+Result<std::optional<int>> status(const Json& json, const char* key) {
+  if (!json.contains(key)) return std::nullopt;
+  const Json& value = json[key];
+  if (!value.is_number_integer() || value < 0 || value > 255)
+    return failure(std::string("its ") + key + " is not a number from 0 to 255");
+  return value.get<int>();
+}
+
+Time time_of(const Json& json, const char* key) { return Time(Duration(number(json, key))); }
+
+}  // namespace
+
+Result<Record> parse_record(std::string_view text_of_file) {
+  const Json json = Json::parse(text_of_file, nullptr, false);
+  if (!json.is_object()) return failure("it is not a JSON object");
+  const auto ticks = number(json, "trainer_start_ticks");
+  Record record{.supervisor_pid = pid_of(number(json, "pid")),
+                .trainer_pid = pid_of(number(json, "trainer_pid")),
+                .trainer_start_ticks = ticks > 0 ? static_cast<std::uint64_t>(ticks) : 0,
+                .started = time_of(json, "started_boottime_ms"),
+                .job = text(json, "job")};
+  if (record.supervisor_pid == 0 || record.trainer_pid == 0)
+    return failure("it must have a pid and a trainer_pid");
+  return record;
+}
+
+Result<Ended> parse_ended(std::string_view text_of_file) {
+  const Json json = Json::parse(text_of_file, nullptr, false);
+  if (!json.is_object()) return failure("it is not a JSON object");
+  const auto exit_code = status(json, "exit_code");
+  if (!exit_code) return tl::unexpected(exit_code.error());
+  const auto signal = status(json, "signal");
+  if (!signal) return tl::unexpected(signal.error());
+  if (exit_code->has_value() == signal->has_value())
+    return failure("it must have exactly one of exit_code and signal");
+  Ended end{.exit_code = *exit_code,
+            .signal = *signal,
+            .core_dumped = flag(json, "core_dumped"),
+            .last_words = text(json, "last_words"),
+            .ended = time_of(json, "ended_boottime_ms"),
+            .ran = Duration(number(json, "ran_ms")),
+            .trainer_pid = pid_of(number(json, "trainer_pid")),
+            .job = text(json, "job")};
+  if (const auto pids = json.find("left_over"); pids != json.end() && pids->is_array()) {
+    for (const Json& each : *pids) {
+      const int pid = each.is_number_integer() ? pid_of(each.get<std::int64_t>()) : 0;
+      if (pid > 0) end.left_over.push_back(pid);
+    }
+  }
+  return end;
+}
+
+}  // namespace spotter::supervise

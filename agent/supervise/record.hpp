@@ -1,0 +1,42 @@
+// What the supervisor leaves in the run directory, read back. No I/O; see supervisor.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/decide/names.hpp"
+#include "agent/wire/result.hpp"
+
+namespace spotter::supervise {
+
+// supervisor.json
+struct Record {
+  int supervisor_pid = 0;
+  int trainer_pid = 0;
+  std::uint64_t trainer_start_ticks = 0;
+  Time started;
+  std::string job;
+};
+
+// ended.json
+struct Ended {
+  std::optional<int> exit_code;  // exactly one of the two is set
+  std::optional<int> signal;
+  bool core_dumped = false;
+  std::string last_words;  // the end of its output: at most 4 KiB and 20 lines
+  Time ended;
+  Duration ran{};
+  int trainer_pid = 0;
+  std::string job;
+  std::vector<int> left_over;  // processes that even SIGKILL did not end (stuck in the kernel)
+};
+
+// The files are our own, so a damaged one is said, not repaired. A pid that is none is damage: 0
+// and below mean somebody else to kill(2).
+Result<Record> parse_record(std::string_view json);
+Result<Ended> parse_ended(std::string_view json);
+
+}  // namespace spotter::supervise

@@ -1,0 +1,72 @@
+// What the trainer, anybody's program, sends to $NOTIFY_SOCKET.
+#include "agent/wire/datagram.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "tests/fuzz/fuzz.hpp"
+
+namespace spotter::fuzz {
+namespace {
+
+std::string text(double value) {
+  std::array<char, 64> buffer{};
+  return {buffer.data(), std::to_chars(buffer.begin(), buffer.end(), value).ptr};
+}
+std::string text(std::uint64_t value) { return std::to_string(value); }
+
+template <class T>
+std::string line(const char* key, const std::optional<T>& value) {
+  return value ? std::string(key) + "=" + text(*value) + "\n" : "";
+}
+
+std::string print(const wire::TrainerMessage& message) {
+  std::string bytes;
+  if (message.ready) bytes += "READY=1\n";
+  if (message.watchdog) bytes += "WATCHDOG=1\n";
+  if (message.finished) bytes += "X_SPOTTER_FINISHED=1\n";
+  if (message.status) bytes += "STATUS=" + *message.status + "\n";
+  if (const auto& progress = message.progress) {
+    bytes += line<std::uint64_t>("X_SPOTTER_STEP", progress->step);
+    bytes += line("X_SPOTTER_STEPS_TOTAL", progress->steps_total);
+    bytes += line("X_SPOTTER_EPOCH", progress->epoch);
+    bytes += line("X_SPOTTER_EPOCHS_TOTAL", progress->epochs_total);
+    bytes += line("X_SPOTTER_LOSS", progress->loss);
+    bytes += line("X_SPOTTER_ACCURACY", progress->accuracy);
+  }
+  bytes += line("X_SPOTTER_RESUMED_STEP", message.resumed_step);
+  if (const auto& checkpoint = message.checkpoint) {
+    bytes += "X_SPOTTER_CHECKPOINT=" + checkpoint->path + "\n";
+    bytes += line<std::uint64_t>("X_SPOTTER_CHECKPOINT_STEP", checkpoint->step);
+    bytes += line("X_SPOTTER_CHECKPOINT_SECONDS", checkpoint->seconds);
+  }
+  return bytes;
+}
+
+// The core counts steps in 64 bits with a sign.
+bool is_step(std::uint64_t step) {
+  return step <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+}
+
+}  // namespace
+
+void examine(std::string_view bytes) {
+  const auto message = wire::parse_datagram(bytes);
+  const bool refused = bytes.size() > wire::longest_datagram || bytes.find('\0') != bytes.npos;
+  must(message.has_value() != refused, "refused are long ones and those with a NUL, no others");
+  if (!message) return;
+  if (message->status) {
+    must(message->status->size() <= wire::longest_status_text, "a status is short");
+  }
+  if (const auto& checkpoint = message->checkpoint) {
+    must(checkpoint->path.starts_with('/') && is_step(checkpoint->step), "a durable checkpoint");
+  }
+  must(!message->progress || is_step(message->progress->step), "a step can be counted");
+  must(is_step(message->resumed_step.value_or(0)), "a resumed step can be counted");
+  must(std::isfinite(message->progress.value_or(wire::Progress{}).loss.value_or(0)), "a loss");
+  must(wire::parse_datagram(print(*message)) == *message, "a message printed reads the same");
+}
+
+}  // namespace spotter::fuzz

@@ -1,0 +1,102 @@
+// EC2's answers. The first line names the action that was asked for, the rest is the answer.
+#include <array>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "agent/wire/ec2_query.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+namespace spotter::fuzz {
+namespace {
+
+using namespace wire;
+
+void sound(const Volume& volume) {
+  must(!volume.id.empty() && !volume.zone.empty(), "a volume has an id and a zone");
+  for (const Attachment& attachment : volume.attachments) {
+    must(!attachment.volume.empty(), "an attachment names its volume");
+  }
+}
+void sound(const Attachment& attachment) { must(!attachment.volume.empty(), "names its volume"); }
+void sound(const Snapshot& snapshot) {
+  must(!snapshot.id.empty() && !snapshot.volume.empty(), "a snapshot has an id and a volume");
+  must(snapshot.progress >= 0 && snapshot.progress <= 100, "progress is 0 to 100 per cent");
+}
+void sound(const Instance& instance) { must(!instance.id.empty(), "an instance has an id"); }
+void sound(const ResourceTag& tag) { must(!tag.resource.empty() && !tag.key.empty(), "a tag"); }
+void sound(const InstanceChange& change) { must(!change.id.empty(), "a change has an id"); }
+void sound(const FleetStatus& fleet) {
+  must(!fleet.id.empty() && fleet.target_capacity >= 0, "a fleet has an id and a capacity");
+  must(std::isfinite(fleet.fulfilled_capacity), "a capacity is a number");
+}
+void sound(const SpotPrice& price) {
+  must(!price.zone.empty() && std::isfinite(price.dollars_per_hour), "a price is a number");
+}
+void sound(const FleetCancellation& answer) {
+  must(!answer.cancelled.empty() || !answer.failed.empty(), "silence is no cancellation");
+}
+void sound(Done) {}
+template <class T>
+void sound(const std::vector<T>& items) {
+  for (const T& item : items) sound(item);
+}
+template <class T>
+void sound(const Page<T>& page) {
+  sound(page.items);
+}
+
+template <class Request>
+bool reads(std::string_view xml) {
+  const auto answer = decode<Request>(xml);
+  if (answer) {
+    sound(*answer);
+  } else {
+    must(!answer.error().message.empty(), "an error says what is wrong");
+  }
+  return answer.has_value();
+}
+
+using Reader = bool (*)(std::string_view);
+constexpr std::array<std::pair<std::string_view, Reader>, 22> readers{
+    {{"DescribeVolumes", reads<DescribeVolumes>},
+     {"CreateVolume", reads<CreateVolume>},
+     {"AttachVolume", reads<AttachVolume>},
+     {"DetachVolume", reads<DetachVolume>},
+     {"DeleteVolume", reads<DeleteVolume>},
+     {"CreateSnapshot", reads<CreateSnapshot>},
+     {"DescribeSnapshots", reads<DescribeSnapshots>},
+     {"DeleteSnapshot", reads<DeleteSnapshot>},
+     {"CreateTags", reads<CreateTags>},
+     {"DeleteTags", reads<DeleteTags>},
+     {"DescribeInstances", reads<DescribeInstances>},
+     {"DescribeTags", reads<DescribeTags>},
+     {"TerminateInstances", reads<TerminateInstances>},
+     {"CancelSpotFleetRequests", reads<CancelSpotFleetRequests>},
+     {"ModifySpotFleetRequest", reads<ModifySpotFleetRequest>},
+     {"DeleteFleets", reads<DeleteFleets>},
+     {"ModifyFleet", reads<ModifyFleet>},
+     {"DescribeSpotFleetRequests", reads<DescribeSpotFleetRequests>},
+     {"DescribeFleets", reads<DescribeFleets>},
+     {"DescribeSpotPriceHistory", reads<DescribeSpotPriceHistory>},
+     {"SetDesiredCapacity", reads<SetDesiredCapacity>},
+     {"CompleteLifecycleAction", reads<CompleteLifecycleAction>}}};
+
+}  // namespace
+
+void examine(std::string_view bytes) {
+  const auto line = bytes.find('\n');
+  if (line == bytes.npos) return;
+  const std::string_view action = bytes.substr(0, line);
+  const std::string_view xml = bytes.substr(line + 1);
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    const auto& [name, read] = readers[i];
+    if (name != action || !read(xml)) continue;
+    const auto closing = xml.rfind("</");
+    if (closing != xml.npos) must(!read(xml.substr(0, closing)), "half an answer is none");
+    must(!readers[(i + 1) % readers.size()].second(xml), "an answer is of one action only");
+  }
+}
+
+}  // namespace spotter::fuzz

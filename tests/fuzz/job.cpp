@@ -1,0 +1,153 @@
+// job.yaml, and the small languages in it.
+#include "agent/config/job.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "tests/fuzz/fuzz.hpp"
+
+namespace spotter::fuzz {
+namespace {
+
+using namespace config;
+
+const Environment as_root{
+    .variables = {{"WHO", "me"}, {"EMPTY", ""}}, .user = "root", .root = true};
+
+// A double-quoted YAML text; JSON's escapes are a subset of YAML's.
+std::string literal(std::string_view text) { return nlohmann::json(text).dump(); }
+
+// The same for a value in which ${NAME} would be expanded.
+std::string unexpanded(std::string_view text) {
+  std::string escaped;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    escaped += text.substr(i).starts_with("${") ? "$$" : std::string(1, text[i]);
+  }
+  return literal(escaped);
+}
+
+std::string text(double value) {
+  char buffer[64];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+}
+
+std::string text(Duration value) { return std::to_string(value.count()) + "ms"; }
+
+std::string signal_name(std::optional<int> signal) {
+  if (!signal) return "none";
+  return "SIG" + std::string(sigabbrev_np(*signal));
+}
+
+std::string print(const Trainer& trainer) {
+  std::string yaml = "trainer:\n  command: " + literal(trainer.command) + "\n";
+  yaml += "  user: " + literal(trainer.user) + "\n";
+  yaml += "  environment: " + unexpanded(to_text(trainer.environment)) + "\n  env: {";
+  for (const auto& [name, value] : trainer.env)
+    yaml += literal(name) + ": " + literal(value) + ", ";
+  yaml += "}\n  secrets: {";
+  for (const auto& [name, reference] : trainer.secrets) {
+    yaml += literal(name) + ": " + literal(describe(reference)) + ", ";
+  }
+  yaml += "}\n  stop_signal: " + signal_name(trainer.stop_signal) + "\n";
+  if (trainer.stop_grace) yaml += "  stop_grace: " + text(*trainer.stop_grace) + "\n";
+  if (!trainer.result.empty()) yaml += "  result: " + literal(trainer.result) + "\n";
+  return yaml;
+}
+
+std::string print(const EbsStorage& ebs) {
+  std::string yaml = "storage:\n  ebs:\n    tag: {" + literal(ebs.tag.key) + ": ";
+  yaml += unexpanded(ebs.tag.value) + "}\n    mount: " + unexpanded(ebs.mount) + "\n";
+  yaml += "    filesystem: " + std::string(to_text(ebs.filesystem)) + "\n";
+  if (ebs.consistency_bound)
+    yaml += "    consistency_bound: " + text(*ebs.consistency_bound) + "\n";
+  return yaml;
+}
+
+std::string print(const Fleet& fleet) {
+  const char* kind = fleet.kind == FleetKind::SpotFleet  ? "spot-fleet"
+                     : fleet.kind == FleetKind::Ec2Fleet ? "ec2-fleet"
+                                                         : "auto-scaling-group";
+  return std::string("fleet: {kind: ") + kind + ", id: " + literal(fleet.id.view()) + "}\n";
+}
+
+// What the user would have written without defaults and variables.
+std::string print(const Job& job) {
+  std::string yaml = "job: " + literal(job.name.view()) + "\n" + print(job.storage.ebs);
+  if (job.code) {
+    yaml += "code:\n  repository: " + unexpanded(job.code->repository) + "\n";
+    yaml += "  revision: " + literal(job.code->revision) + "\n";
+    if (job.code->token) yaml += "  token: " + literal(describe(*job.code->token)) + "\n";
+  }
+  yaml += print(job.trainer);
+  yaml += "checkpoints: {directory: " + literal(job.checkpoints) + "}\non_failure:\n";
+  yaml +=
+      "  attempts_without_progress: " + std::to_string(job.on_failure.attempts_without_progress) +
+      "\n  then: ";
+  yaml += job.on_failure.then == GiveUp::Hold          ? "hold\n"
+          : job.on_failure.then == GiveUp::ScaleToZero ? "scale-to-zero\n"
+                                                       : "cancel\n";
+  yaml += "limits: {";
+  if (job.limits.hours) yaml += "hours: " + text(*job.limits.hours) + ", ";
+  if (job.limits.dollars) yaml += "dollars: " + text(*job.limits.dollars);
+  yaml += "}\n";
+  return job.fleet ? yaml + print(*job.fleet) : yaml;
+}
+
+// What would harm the machine or the user if it came through.
+void sound(const Job& job) {
+  const auto& mount = job.storage.ebs.mount;
+  must(mount.size() > 1 && mount[0] == '/' && mount != "/etc", "the mount is a place of its own");
+  must((mount + "/").find("/../") == mount.npos, "and stays there");
+  if (job.code) {
+    must(job.code->revision.size() == 40, "the commit is pinned");
+    must(job.code->repository[0] != '-', "git takes the repository for no option");
+  }
+  for (const auto& variable : job.trainer.env) {
+    must(!variable.first.starts_with("SPOTTER_") && variable.first != "NOTIFY_SOCKET",
+         "Spotter's own variables are its own");
+    must(!job.trainer.secrets.contains(variable.first), "a variable has one value");
+  }
+}
+
+void check(const std::vector<Problem>& problems) {
+  must(!problems.empty(), "a refusal has a reason");
+  const auto before = [](const Problem& a, const Problem& b) {
+    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+  };
+  must(std::ranges::is_sorted(problems, before), "mistakes are told in the file's order");
+  for (const Problem& problem : problems) {
+    must(problem.line >= 0 && problem.column >= 0 && !problem.message.empty(), "with a place");
+  }
+}
+
+void small_languages(std::string_view bytes) {
+  const auto environment = parse_python_environment(bytes);
+  if (environment) {
+    must(parse_python_environment(to_text(*environment)) == *environment, "printed it is the same");
+  }
+  const auto reference = parse_secret_reference(bytes);
+  if (reference) {
+    must(parse_secret_reference(describe(*reference)) == *reference, "printed it is the same");
+  } else {
+    must(reference.error().message.starts_with("a secret is not written here"),
+         "what may be a secret is not repeated");
+  }
+}
+
+}  // namespace
+
+void examine(std::string_view bytes) {
+  small_languages(bytes);
+  const auto job = parse_job(bytes, as_root);
+  if (!job) return check(job.error());
+  sound(*job);
+  const std::string printed = print(*job);
+  const auto again = parse_job(printed, as_root);
+  must(again.has_value(), "a job printed is a job");
+  must(print(*again) == printed, "and the same one");
+}
+
+}  // namespace spotter::fuzz
