@@ -92,6 +92,7 @@ Happening Simulation::tag(const std::string& id, const world::Tags& tags) {
 
 Happening Simulation::carry_out(const InstanceId& caller, const decide::Command& command) {
   using namespace decide;
+  judge_call(caller, command);
   if (const auto* it = std::get_if<ReadFleet>(&command)) return read_fleet(it->instance);
   if (const auto* it = std::get_if<decide::AttachVolume>(&command)) {
     const std::string device = std::string("/dev/sd") + static_cast<char>('f' + it->attempt % 11);
@@ -155,7 +156,9 @@ Happening Simulation::create_volume(const decide::CreateVolume& command) {
   request.client_token = "spotter-" + command.snapshot.str() + "-" + command.zone.str() + "-" +
                          std::to_string(command.attempt);
   const auto made = world_.volumes(now_).create(request);
-  return made ? Happening(decide::VolumeCreated{made->id}) : failed(made.error());
+  if (!made) return failed(made.error());
+  judge_copy(command, made->id);
+  return decide::VolumeCreated{made->id};
 }
 
 Happening Simulation::cancel_fleet(const InstanceId& caller, const Fleet& fleet) {

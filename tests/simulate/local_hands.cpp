@@ -112,6 +112,7 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
     if (host.trainer.life == simulate::Trainer::Life::Running && host.mounted) {
       return failure(Failure::Busy, "target is busy");
     }
+    sync(host);
     if (host.mounted) world_.set_mounted(host.mounted, false, now_);
     host.mounted = {};
     return Unmounted{};
@@ -132,7 +133,10 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
     disk.ledger = it->ledger;
     return LedgerWritten{};
   }
-  if (std::holds_alternative<SyncStorage>(command)) return StorageSynced{};
+  if (std::holds_alternative<SyncStorage>(command)) {
+    sync(host);
+    return StorageSynced{};
+  }
   CheckpointsVerified seen;
   if (disk.newest() >= 0) seen.newest = disk.newest();
   const auto& verify = std::get<VerifyCheckpoints>(command);
@@ -151,7 +155,15 @@ Happening Simulation::mount(Host& host, const decide::Mount& command) {
   // Mounted already: read-only is remounted, writable stays so (act/host/mount.cpp).
   host.read_only = command.read_only;
   world_.set_mounted(volume, true, now_);
+  if (!host.read_only) judge_write(host, "a log");
   return decide::Mounted{};
+}
+
+// A checkpoint was synced by its trainer. Who writes its result need not do so.
+void Simulation::sync(Host& host) {
+  if (!host.mounted || host.trainer.volume != host.mounted) return;
+  Disk& disk = disks_[host.mounted];
+  disk.result = disk.result || std::exchange(host.trainer.result_unsynced, false);
 }
 
 Happening Simulation::start_trainer(Host& host) {

@@ -39,10 +39,11 @@ struct Trainer {
   decide::TrainerEnded ended;
   VolumeId volume;
   std::int64_t step = 0;
-  bool writing = false;   // a checkpoint is half written
-  bool stopping = false;  // was asked to stop, and will
-  bool wanted = false;    // a checkpoint was asked for
-  std::uint64_t run = 0;  // tells the events of one trainer from those of the next
+  bool writing = false;          // a checkpoint is half written
+  bool result_unsynced = false;  // the result is written, and in memory only
+  bool stopping = false;         // was asked to stop, and will
+  bool wanted = false;           // a checkpoint was asked for
+  std::uint64_t run = 0;         // tells the events of one trainer from those of the next
 };
 
 // The agent's process. `run` tells the answers to one from those to its successor.
@@ -64,6 +65,7 @@ struct Host {
   InstanceType type;
   bool alive = false;
   std::uint64_t boot = 0;
+  Time booted;
   std::map<VolumeId, Time> devices;  // since when the node is there
   VolumeId mounted;
   bool read_only = false;

@@ -31,16 +31,14 @@ class Shrinker {
     result_.faults = faults_.size();
   }
 
+  // Ever smaller chunks are left out, one after the other; single ones until none can go.
   Shrunk run() {
-    std::size_t chunks = 2;
-    while (!faults_.empty() && result_.lives < kMostLives) {
-      if (remove_one_of(chunks)) {
-        chunks = std::max<std::size_t>(2, chunks - 1);
-      } else if (chunks >= faults_.size()) {
-        break;
-      } else {
-        chunks = std::min(faults_.size(), 2 * chunks);
-      }
+    std::size_t size = std::max<std::size_t>(1, faults_.size() / 2);
+    bool again = true;
+    while (again && result_.lives < kMostLives) {
+      const bool fewer = leave_out(size);
+      again = size > 1 || fewer;
+      size = std::max<std::size_t>(1, size / 2);
     }
     result_.choice = {true, {faults_.begin(), faults_.end()}};
     return result_;
@@ -54,20 +52,28 @@ class Shrinker {
     }
   }
 
-  bool remove_one_of(std::size_t chunks) {
-    const std::size_t size = (faults_.size() + chunks - 1) / chunks;
-    for (std::size_t first = 0; first < faults_.size(); first += size) {
-      Choice choice{true, {faults_.begin(), faults_.end()}};
-      for (std::size_t i = first; i < std::min(first + size, faults_.size()); ++i) {
-        choice.numbers.erase(faults_[i]);
+  bool leave_out(std::size_t size) {
+    bool fewer = false;
+    for (std::size_t first = 0; first < faults_.size() && result_.lives < kMostLives;) {
+      if (fails_without(first, size)) {
+        fewer = true;
+      } else {
+        first += size;
       }
-      Simulation simulation(seed_, false, choice);
-      ++result_.lives;
-      if (promise(simulation.run().broken) != promise_) continue;
-      keep_allowed(simulation.fired(), choice);  // fewer still, when some never came
-      return true;
     }
-    return false;
+    return fewer;
+  }
+
+  bool fails_without(std::size_t first, std::size_t size) {
+    Choice choice{true, {faults_.begin(), faults_.end()}};
+    for (std::size_t i = first; i < std::min(first + size, faults_.size()); ++i) {
+      choice.numbers.erase(faults_[i]);
+    }
+    Simulation simulation(seed_, false, choice);
+    ++result_.lives;
+    if (promise(simulation.run().broken) != promise_) return false;
+    keep_allowed(simulation.fired(), choice);  // fewer still, when some never came
+    return true;
   }
 
   std::uint64_t seed_;

@@ -143,6 +143,7 @@ void Simulation::on(const world::InstanceStarted& it) {
   host.type = it.type;
   host.alive = true;
   host.boot = ++numbers_;
+  host.booted = now_;
   host.agent.run = before;
   ++verdict_.instances;
   say(it.id.str(), "boots in " + it.zone.str());

@@ -86,6 +86,7 @@ class Simulation {
   decide::Happening work(Host& host, const decide::Command& command);
   decide::Happening mount(Host& host, const decide::Mount& command);
   decide::Happening start_trainer(Host& host);
+  void sync(Host& host);
 
   // --- trainer_model.cpp ---
   void tick(const InstanceId& id, std::uint64_t run);
@@ -110,6 +111,12 @@ class Simulation {
   void judge_cancel(const InstanceId& caller);
   void judge_end();
 
+  // --- judge_calls.cpp ---
+  void judge_call(const InstanceId& caller, const decide::Command& command);
+  void judge_detach(const InstanceId& caller, const decide::DetachVolume& command);
+  void judge_promotion(const VolumeId& candidate);
+  void judge_copy(const decide::CreateVolume& command, const VolumeId& made);
+
   bool record_;
   Choice choice_;
   std::optional<Script> script_;
@@ -132,8 +139,9 @@ class Simulation {
   std::map<InstanceId, Host> hosts_;
   std::map<VolumeId, Disk> disks_;
   std::map<SnapshotId, Disk> images_;
-  std::int64_t durable_ = -1;         // the newest step that a trainer called durable
-  std::uint64_t starts_in_vain_ = 0;  // of trainers since the last durable checkpoint
+  std::map<std::string, VolumeId> copies_;  // by what was asked for
+  std::int64_t durable_ = -1;               // the newest step that a trainer called durable
+  std::uint64_t starts_in_vain_ = 0;        // of trainers since the last durable checkpoint
   std::uint64_t numbers_ = 0;
   std::deque<std::string> transcript_;
   Verdict verdict_;

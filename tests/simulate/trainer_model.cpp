@@ -25,7 +25,7 @@ void Simulation::tick(const InstanceId& id, std::uint64_t run) {
   if (step >= work_.steps) {
     return write_checkpoint(*host, [this](Host& its) {
       judge_write(its, "the result");
-      disks_[its.trainer.volume].result = true;
+      its.trainer.result_unsynced = true;
       say(its.id.str(), "trainer has finished");
       end_trainer(its, true, false);
     });

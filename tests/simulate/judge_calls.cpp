@@ -1,0 +1,42 @@
+// What an agent may ask of EC2, whatever it believes: judged by what is true in the world.
+#include "tests/simulate/simulation.hpp"
+
+namespace spotter::simulate {
+
+void Simulation::judge_call(const InstanceId& caller, const decide::Command& command) {
+  if (const auto* it = std::get_if<decide::DetachVolume>(&command)) judge_detach(caller, *it);
+  if (const auto* it = std::get_if<decide::PromoteVolume>(&command)) judge_promotion(it->volume);
+}
+
+// Never a mounted volume, and another's only when that one is proven stopped: as far as anybody can
+// see, for EC2 may show an instance as stopped for a while after it was started again.
+void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolume& command) {
+  const Host& holder = hosts_[command.instance];
+  if (holder.alive && holder.mounted == command.volume) {
+    broken("the detach of a mounted volume is asked for");
+  }
+  const bool seen_alive = now_ - holder.booted > policy_.consistency_bound;
+  if (holder.alive && seen_alive && command.instance != caller) {
+    broken("a volume is taken from an instance that lives");
+  }
+}
+
+void Simulation::judge_promotion(const VolumeId& candidate) {
+  const world::Volume* volume = world_.cloud().volumes.find(candidate);
+  if (!volume) return;
+  const auto role = volume->tags.find("spotter:role");
+  if (role != volume->tags.end() && role->second == "candidate") {
+    broken("a copy that nobody verified becomes the job's volume");
+  }
+}
+
+// The same request makes the same volume, however often it is sent: what was lost with an answer is
+// found again (ClientToken).
+void Simulation::judge_copy(const decide::CreateVolume& command, const VolumeId& made) {
+  const std::string request =
+      command.snapshot.str() + " " + command.zone.str() + " " + std::to_string(command.attempt);
+  const auto [it, fresh] = copies_.emplace(request, made);
+  if (!fresh && it->second != made) broken("one request makes two copies");
+}
+
+}  // namespace spotter::simulate
