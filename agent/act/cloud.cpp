@@ -109,11 +109,13 @@ Cloud::Answer Cloud::mark_done(VolumeId volume, Duration limit) {
 Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration limit) {
   wire::CreateSnapshot request;
   request.volume = effect.volume;
-  request.description = "Spotter: " + job_.name.str() + " moves to another zone";
+  const char* why = effect.ahead ? " may move to another zone" : " moves to another zone";
+  request.description = "Spotter: " + job_.name.str() + why;
   request.tags = {{tag::job, job_.name.str()},
                   {tag::role, "snapshot"},
                   {tag::parent, effect.volume.str()},
                   {tag::generation, std::to_string(effect.generation)}};
+  if (effect.ahead) request.tags[tag::ahead] = "true";
   auto call = aws_.call(std::move(request), limit);
   const auto result = co_await std::move(call);
   if (!result) co_return as_failure(result.error());

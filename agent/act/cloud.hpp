@@ -20,6 +20,7 @@ namespace tag {
 inline constexpr const char* job = "spotter:job";
 inline constexpr const char* role = "spotter:role";
 inline constexpr const char* parent = "spotter:parent";
+inline constexpr const char* ahead = "spotter:ahead";
 inline constexpr const char* generation = "spotter:generation";
 inline constexpr const char* format = "spotter:format";
 inline constexpr const char* done = "spotter:done";

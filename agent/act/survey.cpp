@@ -113,6 +113,7 @@ SeenSnapshot seen(const wire::Snapshot& snapshot) {
   result.id = snapshot.id;
   result.parent = snapshot.volume;
   result.generation = generation_of(snapshot.tags);
+  result.ahead = value_of(snapshot.tags, tag::ahead) == "true";
   result.state = state_of(snapshot.state);
   result.started =
       std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())

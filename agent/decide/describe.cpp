@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {"b
                                                                               "securing",
                                                                               "closing-account",
                                                                               "unmounting",
+                                                                              "imaging",
                                                                               "detaching",
                                                                               "released",
                                                                               "marking-done",
@@ -200,6 +201,9 @@ std::string sentence(const Stopping& stage, const Facts& facts, const Policy&) {
 }
 std::string sentence(const Unmounting&, const Facts& facts, const Policy&) {
   return "syncing and unmounting " + in_hand(facts);
+}
+std::string sentence(const Imaging&, const Facts& facts, const Policy&) {
+  return "taking a snapshot of " + facts.volume.str() + ", in case it has to move";
 }
 std::string sentence(const Detaching&, const Facts& facts, const Policy&) {
   return "detaching " + in_hand(facts);

@@ -7,7 +7,7 @@
 namespace spotter::decide {
 namespace {
 
-constexpr std::uint32_t kMarkTries = 3;  // the volume's ledger says `done`, too
+constexpr std::uint32_t kMarkTries = 3;  // before it is let go; then again
 
 // A fleet that could not be asked for at the start is asked for now: it costs money.
 Stage ask_cancel(Context& c, std::uint32_t failures) {
@@ -24,6 +24,14 @@ Stage ask_scale(Context& c, std::uint32_t failures) {
 
 Stage end_of(const Context& c) { return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{}); }
 
+// A snapshot that somebody asked for a moment ago may not be shown yet, or not even be made: what
+// is cancelled now nobody will ever remove.
+Time all_seen(const Context& c) {
+  const Time shown = c.facts.clean_since + c.policy.consistency_bound;
+  if (c.facts.imaged_at == kNever) return shown;
+  return std::max(shown, c.facts.imaged_at + c.policy.ec2_call + c.policy.consistency_bound);
+}
+
 Stage unmount_done(Context& c) {
   c.facts.retries = 0;
   c.ask(Unmount{}, c.policy.unmount);
@@ -35,6 +43,7 @@ Stage unmount_done(Context& c) {
 Stage tidy_up(Context& c) {
   c.facts.retries = 0;
   c.facts.tidying_since = c.now;
+  c.facts.clean_since = kNever;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
   return Tidying{};
 }
@@ -55,7 +64,10 @@ Stage rest(Context& c, Stage last) {
   return Leaving{};
 }
 
-Next on(const MarkingDone&, const CallAccepted&, Context& c) { return unmount_done(c); }
+Next on(const MarkingDone&, const CallAccepted&, Context& c) {
+  c.facts.marked = true;
+  return unmount_done(c);
+}
 
 Next on(const MarkingDone& stage, const EffectFailed& failed, Context& c) {
   const bool enough = ++c.facts.retries >= kMarkTries || failed.failure == Failure::Refused;
@@ -69,8 +81,14 @@ Next on(const MarkingDone& stage, const Woke&, Context& c) {
   return stage;
 }
 
-Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
-  const auto command = leftover(seen.survey);
+Next on(const Tidying&, const StorageSurveyed& seen, Context& c) {
+  const Tidying stage;
+  // Until others see it, they make copies as fast as we remove them.
+  if (c.facts.volume && !c.facts.marked && !is_done(seen.survey)) {
+    c.ask(MarkDone{c.facts.volume}, c.policy.ec2_call);
+    return Tidying{true};
+  }
+  const auto command = leftover(seen.survey, false);
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.
   const bool kept =
@@ -81,20 +99,28 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
     c.wake_in(c.policy.poll_held);
     return stage;
   }
+  if (!command && c.facts.clean_since == kNever) c.facts.clean_since = c.now;
+  if (!command && c.now < all_seen(c)) {
+    c.wake_at(all_seen(c));
+    return stage;
+  }
   if (!command) return cancel_fleet(c);
+  c.facts.clean_since = kNever;
   c.ask(*command, c.policy.ec2_call);
   return stage;
 }
 
 Next on(const Tidying& stage, const CallAccepted&, Context& c) {
+  c.facts.marked = c.facts.marked || stage.marking;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
-  return stage;
+  return Tidying{};
 }
 
 Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
   const bool gone = failed.failure == Failure::Missing;
+  c.facts.marked = c.facts.marked || (stage.marking && failed.failure != Failure::Unavailable);
   const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
-  if (enough || failed.failure == Failure::Refused) return cancel_fleet(c);
+  if (enough || (failed.failure == Failure::Refused && !stage.marking)) return cancel_fleet(c);
   c.wake_in(backoff(c.policy, gone ? 0 : ++c.facts.retries));
   return stage;
 }

@@ -18,7 +18,7 @@ bool is_passive(const Stage& stage) {
 const char* broken_invariant(const State& state) {
   const Facts& facts = state.facts;
   const Stage& stage = state.stage;
-  if (in<Detaching>(stage) && facts.mounted) return "a mounted volume is never detached";
+  if (in<Imaging, Detaching>(stage) && facts.mounted) return "a mounted volume is never detached";
   if (in<Detaching, Unmounting>(stage) && facts.trainer_running) {
     return "the volume is never taken from under a running trainer";
   }

@@ -2,6 +2,8 @@
 // (design: "The migration, step by step"). DeleteVolume of the parent is the commit: atomic, and
 // refused while anybody has it attached. What to do next is always decided by a fresh look, in
 // plan.cpp.
+#include <algorithm>
+
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
@@ -70,9 +72,27 @@ Next on(const Discarding&, const EffectFailed& failed, Context& c) {
   return call_failed(c, failed);
 }
 
+namespace {
+
+// The newest completed snapshot is what the next one is small against; a newer one that is pending
+// will follow it.
+bool is_base(const SeenSnapshot& snapshot, const Survey& survey) {
+  const bool completed = snapshot.state == SnapshotState::Completed;
+  if (!completed && snapshot.state != SnapshotState::Pending) return false;
+  return std::none_of(survey.snapshots.begin(), survey.snapshots.end(), [&](const auto& other) {
+    const bool follows = other.state == SnapshotState::Completed ||
+                         (!completed && other.state == SnapshotState::Pending);
+    const bool newer = other.started > snapshot.started ||
+                       (other.started == snapshot.started && other.id > snapshot.id);
+    return follows && newer;
+  });
+}
+
+}  // namespace
+
 // Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
 // and every candidate is then of the past. One at a time; nullopt: nothing is left.
-std::optional<Command> leftover(const Survey& survey) {
+std::optional<Command> leftover(const Survey& survey, bool keep_newest) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
     const bool copy = volume.role != Role::State && !volume.discoverable;
@@ -82,7 +102,9 @@ std::optional<Command> leftover(const Survey& survey) {
                        volume.attachment == AttachmentState::Attached;
     if (copy && stuck) return DetachVolume{volume.id, volume.holder};
   }
-  for (const SeenSnapshot& snapshot : survey.snapshots) return DeleteSnapshot{snapshot.id};
+  for (const SeenSnapshot& snapshot : survey.snapshots) {
+    if (!keep_newest || !is_base(snapshot, survey)) return DeleteSnapshot{snapshot.id};
+  }
   return std::nullopt;
 }
 

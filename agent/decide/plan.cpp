@@ -22,12 +22,6 @@ Volumes current_volumes(const Survey& survey) {
   return found;
 }
 
-bool is_done(const Survey& survey) {
-  return std::any_of(survey.volumes.begin(), survey.volumes.end(), [](const SeenVolume& volume) {
-    return volume.done && (volume.discoverable || volume.role == Role::Verified);
-  });
-}
-
 // The volume that EC2 says is attached to us, if it is not `except`.
 const SeenVolume* other_in_hand(const Survey& survey, const Facts& facts, const VolumeId& except) {
   for (const SeenVolume& volume : survey.volumes) {
@@ -38,9 +32,10 @@ const SeenVolume* other_in_hand(const Survey& survey, const Facts& facts, const 
 
 // Is a move of `volume` under way, somewhere?
 bool is_copied(const Survey& survey, const SeenVolume& volume) {
-  const auto of_it = [&](const auto& copy) { return copy.parent == volume.id; };
-  return std::any_of(survey.snapshots.begin(), survey.snapshots.end(), of_it) ||
-         std::any_of(survey.volumes.begin(), survey.volumes.end(), of_it);
+  return std::any_of(survey.snapshots.begin(), survey.snapshots.end(),
+                     [&](const SeenSnapshot& it) { return it.parent == volume.id && !it.ahead; }) ||
+         std::any_of(survey.volumes.begin(), survey.volumes.end(),
+                     [&](const SeenVolume& it) { return it.parent == volume.id; });
 }
 
 Detail names_of(const Volumes& volumes) {
@@ -171,8 +166,14 @@ bool is_proven(const SeenVolume& volume, const Facts& facts) {
 
 }  // namespace
 
+bool is_done(const Survey& survey) {
+  return std::any_of(survey.volumes.begin(), survey.volumes.end(), [](const SeenVolume& volume) {
+    return volume.done && (volume.discoverable || volume.role == Role::Verified);
+  });
+}
+
 Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_t generation,
-                      Context& c) {
+                      bool lost, Context& c) {
   Facts& facts = c.facts;
   if (const SeenVolume* candidate = candidate_here(survey, parent, generation, facts)) {
     facts.created_at = kNever;
@@ -186,6 +187,7 @@ Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_
   const SeenSnapshot* best = nullptr;
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.parent != parent || snapshot.generation != generation) continue;
+    if (snapshot.ahead && !lost) continue;  // lacks what was written since
     if (snapshot.state == SnapshotState::Failed) {
       c.ask(DeleteSnapshot{snapshot.id}, c.policy.ec2_call);
       return Discarding{};
@@ -227,7 +229,7 @@ Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
   if (volume.state != VolumeState::Available) {
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
   }
-  return raise_candidate(survey, volume.id, volume.generation, c);
+  return raise_candidate(survey, volume.id, volume.generation, false, c);
 }
 
 const SeenVolume* winner(const Survey& survey) {
@@ -274,7 +276,7 @@ Stage recover(const Survey& survey, Context& c) {
     return wait(c, Wait::CommitSettling, std::min<Duration>(left, c.policy.poll_snapshot));
   }
   if (best) return crown(survey, *best, c);
-  return raise_candidate(survey, newest->parent, newest->generation, c);
+  return raise_candidate(survey, newest->parent, newest->generation, true, c);
 }
 
 }  // namespace

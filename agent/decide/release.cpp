@@ -54,6 +54,24 @@ Stage close_account(Context& c, After then) {
   return Securing{};
 }
 
+// The volume is whole and still: whoever has to move it will find it copied already. The call is
+// short, and its answer is awaited only while there is time.
+std::optional<Stage> part(Context& c, After then) {
+  const Facts& facts = c.facts;
+  const bool ours = facts.attached && facts.purpose == Purpose::Train && facts.generation > 0;
+  const bool leaves = then == After::Release && facts.notice &&
+                      facts.notice->action == InterruptionAction::Terminate;
+  if (!ours || !leaves || !snapshots_pay(facts.ledger, facts.dollars_per_hour, c.policy)) {
+    return std::nullopt;
+  }
+  const Duration left = facts.notice->deadline - c.now;
+  if (left <= Duration::zero()) return std::nullopt;
+  c.facts.imaged_at = c.now;
+  c.ask(CreateSnapshot{facts.volume, facts.generation - 1, true},
+        std::min<Duration>(c.policy.ec2_call, left / c.policy.parting_share));
+  return Imaging{then};
+}
+
 Stage next_release_step(Context& c, After then) {
   if (c.facts.mounted) return unmount(c, then);
   if (c.facts.attached) return detach(c, then);
@@ -199,6 +217,17 @@ Next on(const ClosingAccount& stage, const EffectFailed&, Context& c) {
 
 Next on(const Unmounting& stage, const Unmounted&, Context& c) {
   c.facts.mounted = false;
+  if (const auto parting = part(c, stage.then)) return *parting;
+  return next_release_step(c, stage.then);
+}
+
+Next on(const Imaging& stage, const SnapshotStarted&, Context& c) {
+  c.facts.imaged_at = kNever;
+  return next_release_step(c, stage.then);
+}
+
+// It was worth a try.
+Next on(const Imaging& stage, const EffectFailed&, Context& c) {
   return next_release_step(c, stage.then);
 }
 

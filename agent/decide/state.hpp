@@ -114,8 +114,11 @@ struct Training {
   bool tidying = false;
   bool tidied = false;   // nothing of an earlier move is left
   bool hurried = false;  // the first checkpoint has moved next_tidy here
+  bool changed = false;  // a checkpoint was made since the last snapshot
+  bool imaging = false;  // the next look ends with a snapshot
   Time next_ledger;
   Time next_tidy = kNever;
+  Time next_image;  // no snapshot before this
 };
 // --- release.cpp ---
 struct Stopping {
@@ -131,13 +134,18 @@ struct Unmounting {
   After then = After::Release;
   std::uint32_t tries = 0;
 };
+struct Imaging {  // the last snapshot, on a notice: it is copied while the next instance boots
+  After then = After::Release;
+};
 struct Detaching {
   After then = After::Release;
 };
 struct Released {};
 // --- finish.cpp ---
 struct MarkingDone {};
-struct Tidying {};  // before the end: no snapshot, no candidate may stay
+struct Tidying {  // before the end: no snapshot, no candidate may stay
+  bool marking = false;
+};
 struct CancellingFleet {
   std::uint32_t failures = 0;
 };
@@ -153,8 +161,8 @@ using Stage =
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
                  ReadingAccount, Verifying, Snapshotting, CreatingCandidate, Attesting, Committing,
                  Promoting, Discarding, CountingAttempt, FetchingCode, StartingTrainer, Training,
-                 Stopping, Securing, ClosingAccount, Unmounting, Detaching, Released, MarkingDone,
-                 Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
+                 Stopping, Securing, ClosingAccount, Unmounting, Imaging, Detaching, Released,
+                 MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
@@ -189,7 +197,9 @@ struct Facts {
   Time attaching_since = kNever;
   std::uint32_t attach_attempt = 0;
   Time tidying_since = kNever;
-  VolumeId let_go;  // what we detached last; EC2 may still show it as attached here
+  Time clean_since = kNever;  // while tidying: nothing more was seen
+  Time imaged_at = kNever;    // when we asked for a snapshot ahead, and no answer came
+  VolumeId let_go;            // what we detached last; EC2 may still show it as attached here
   Time let_go_at = kNever;
   std::uint32_t create_attempt = 0;
   Time created_at = kNever;         // a copy that EC2 does not show yet
@@ -201,7 +211,8 @@ struct Facts {
   Surrender surrender = Surrender::None;
   // the end
   std::optional<Notice> notice;
-  bool leave = false;  // StopRequested: go when all is let go
+  bool marked = false;  // the volume carries spotter:done, or never will
+  bool leave = false;   // StopRequested: go when all is let go
   // the job
   bool trainer_running = false;
   Time started_at = kNever;     // of the trainer, by us

@@ -43,6 +43,7 @@ struct SeenSnapshot {
   std::uint32_t generation = 0;  // the volume's generation when it was taken
   SnapshotState state = SnapshotState::Pending;
   std::int64_t started = 0;  // seconds since the epoch, EC2's clock: only ever compared
+  bool ahead = false;        // taken while the volume was in use, to make the next one small
 };
 
 // Volumes with the discovery tag or with the job's tag, and the job's snapshots.

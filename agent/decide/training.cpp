@@ -37,8 +37,32 @@ void write_account(Training& stage, Context& c) {
   }
 }
 
+bool images_pay(const Context& c) {
+  return snapshots_pay(c.facts.ledger, c.facts.dollars_per_hour, c.policy);
+}
+
+// After a durable checkpoint, not too often, and never two rounds at once.
+void image_soon(Training& stage, const Context& c) {
+  if (!stage.changed || stage.tidying || c.now < stage.next_image || !images_pay(c)) return;
+  stage.imaging = true;
+  stage.next_tidy = c.now;
+}
+
+// The generation that the snapshot is of: one before the present one, which is not over yet. None:
+// the volume is not seen to be in our hands, or one is under way already.
+std::optional<std::uint32_t> imageable(const Survey& survey, const Context& c) {
+  for (const SeenSnapshot& snapshot : survey.snapshots) {
+    if (snapshot.state == SnapshotState::Pending) return std::nullopt;
+  }
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool ours = volume.id == c.facts.volume && volume.holder == c.facts.instance;
+    if (ours && volume.generation > 0) return volume.generation - 1;
+  }
+  return std::nullopt;
+}
+
 Training tidying_later(Training stage, bool clean, Context& c) {
-  stage.tidying = false;
+  stage.tidying = stage.imaging = false;
   stage.tidied = stage.tidied || clean;
   stage.next_tidy = c.now + c.policy.tidy_every;
   plan_wake(stage, c);
@@ -71,6 +95,7 @@ Stage train(Context& c) {
     return stop_trainer(c, After::Exit, InterruptionAction::Stop, c.now + c.policy.stop_grace);
   }
   Training stage;
+  stage.next_image = c.now;
   stage.next_ledger = c.now + c.policy.ledger_every;
   stage.next_tidy = c.now + c.policy.tidy_every;
   plan_wake(stage, c);
@@ -136,16 +161,23 @@ Next on(const Training& training, const CheckpointMade& made, Context& c) {
     stage.next_tidy = c.now;  // what an earlier move left is not needed any more
     stage.hurried = true;
   }
+  stage.changed = true;
+  image_soon(stage, c);
   plan_wake(stage, c);
   return stage;
 }
 
 // Mostly it comes to nothing: worth a checkpoint, never the end of training.
-Next on(const Training&, const RebalanceRecommended&, Context& c) {
+Next on(const Training& training, const RebalanceRecommended&, Context& c) {
+  Training stage = training;
   const Time since = c.facts.checkpoint_at != kNever ? c.facts.checkpoint_at : c.facts.started_at;
   const Duration at_risk = since != kNever ? c.now - since : c.policy.checkpoint_most;
-  if (hint_pays(c.facts.ledger, at_risk, c.policy)) pace(c, c.now);
-  return std::nullopt;
+  stage.next_image = c.now;
+  const bool pays = hint_pays(c.facts.ledger, at_risk, c.policy);
+  if (pays) pace(c, c.now);
+  if (!pays) image_soon(stage, c);  // else after the checkpoint that was asked for
+  plan_wake(stage, c);
+  return stage;
 }
 
 Next on(const Training&, const TrainerEnded& ended, Context& c) { return trainer_ended(c, ended); }
@@ -196,11 +228,25 @@ Next on(const Training& training, const Woke&, Context& c) {
 }
 
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
-  const auto command = leftover(seen.survey);
-  if (!command) return tidying_later(training, true, c);
-  c.ask(*command, c.policy.ec2_call);
-  plan_wake(training, c);
-  return training;
+  Training stage = training;
+  if (const auto command = leftover(seen.survey, images_pay(c))) {
+    c.ask(*command, c.policy.ec2_call);
+    plan_wake(stage, c);
+    return stage;
+  }
+  const auto generation = stage.imaging ? imageable(seen.survey, c) : std::nullopt;
+  if (!generation) return tidying_later(stage, true, c);
+  c.facts.imaged_at = c.now;
+  c.ask(CreateSnapshot{c.facts.volume, *generation, true}, c.policy.ec2_call);
+  stage.changed = false;
+  stage.next_image = c.now + c.policy.snapshot_every;
+  plan_wake(stage, c);
+  return stage;
+}
+
+Next on(const Training& training, const SnapshotStarted&, Context& c) {
+  c.facts.imaged_at = kNever;
+  return tidying_later(training, true, c);
 }
 
 Next on(const Training& training, const CallAccepted&, Context& c) {

@@ -37,18 +37,21 @@ struct Context {
 inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
-Stage identify(Context&, std::uint32_t failures);         // identity.cpp
-Stage survey(Context&);                                   // storage.cpp
-Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
-Stage retry_later(Context&, const EffectFailed&);         // storage.cpp
-Stage call_failed(Context&, const EffectFailed&);         // storage.cpp
-Duration backoff(const Policy&, std::uint32_t failures);  // storage.cpp
-Stage block(Context&, Block why, const Detail& detail);   // storage.cpp
-Stage attach(Context&, const VolumeId&, Purpose);         // storage.cpp
-Stage bring_up(Context&);                                 // storage.cpp
-Next plan(const Survey&, Context&);                       // plan.cpp
-std::optional<Command> leftover(const Survey&);           // migrate.cpp
-Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, Context&);
+Stage identify(Context&, std::uint32_t failures);                  // identity.cpp
+Stage survey(Context&);                                            // storage.cpp
+Stage wait(Context&, Wait why, Duration how_long);                 // storage.cpp
+Stage retry_later(Context&, const EffectFailed&);                  // storage.cpp
+Stage call_failed(Context&, const EffectFailed&);                  // storage.cpp
+Duration backoff(const Policy&, std::uint32_t failures);           // storage.cpp
+Stage block(Context&, Block why, const Detail& detail);            // storage.cpp
+Stage attach(Context&, const VolumeId&, Purpose);                  // storage.cpp
+Stage bring_up(Context&);                                          // storage.cpp
+Next plan(const Survey&, Context&);                                // plan.cpp
+bool is_done(const Survey&);                                       // plan.cpp
+std::optional<Command> leftover(const Survey&, bool keep_newest);  // migrate.cpp
+// `lost`: the parent is gone for good, and any snapshot of it is better than none.
+Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
+                      Context&);
 Stage prepare_training(Context&);                    // code.cpp
 Stage count_attempt(Context&);                       // code.cpp
 std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
@@ -134,6 +137,7 @@ Next on(const Training&, const StopRequested&, Context&);
 Next on(const Training&, const Woke&, Context&);
 Next on(const Training&, const StorageSurveyed&, Context&);
 Next on(const Training&, const CallAccepted&, Context&);
+Next on(const Training&, const SnapshotStarted&, Context&);
 Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
 // --- release.cpp ---
@@ -149,6 +153,8 @@ Next on(const ClosingAccount&, const EffectFailed&, Context&);
 Next on(const Unmounting&, const Unmounted&, Context&);
 Next on(const Unmounting&, const EffectFailed&, Context&);
 Next on(const Unmounting&, const Woke&, Context&);
+Next on(const Imaging&, const SnapshotStarted&, Context&);
+Next on(const Imaging&, const EffectFailed&, Context&);
 Next on(const Detaching&, const CallAccepted&, Context&);
 Next on(const Detaching&, const EffectFailed&, Context&);
 Next on(const Detaching&, const Woke&, Context&);

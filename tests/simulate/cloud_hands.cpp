@@ -122,7 +122,8 @@ Happening Simulation::carry_out(const InstanceId& caller, const decide::Command&
                                        {{"spotter:job", kJob},
                                         {"spotter:role", "snapshot"},
                                         {"spotter:parent", it->volume.str()},
-                                        {"spotter:generation", std::to_string(it->generation)}}});
+                                        {"spotter:generation", std::to_string(it->generation)},
+                                        {"spotter:ahead", it->ahead ? "true" : "false"}}});
     return made ? Happening(SnapshotStarted{made->id}) : failed(made.error());
   }
   if (const auto* it = std::get_if<decide::CreateVolume>(&command)) return create_volume(*it);
@@ -239,6 +240,7 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot) {
   result.parent = snapshot.volume;
   result.generation =
       static_cast<std::uint32_t>(std::stoul("0" + value_of(snapshot.tags, "spotter:generation")));
+  result.ahead = value_of(snapshot.tags, "spotter:ahead") == "true";
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
   switch (snapshot.state) {
     case SnapshotState::Completed:

@@ -1,0 +1,125 @@
+// Snapshots ahead of a move: after durable checkpoints, on a hint, and once more before letting go.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+class Ahead : public testing::Test {
+ protected:
+  Ahead() {
+    story_.policy.snapshot_dollars = 0.05;
+    story_.train();
+    claimed_ = held(the_volume(), kMe);
+    claimed_.generation = 1;
+  }
+
+  SeenSnapshot image(const char* id, SnapshotState state, std::int64_t started) const {
+    SeenSnapshot snapshot = the_snapshot(state);
+    snapshot.id = SnapshotId(id);
+    snapshot.started = started;
+    snapshot.ahead = true;
+    return snapshot;
+  }
+  // A checkpoint, and the look that follows it.
+  void checkpoint_and_look(std::int64_t step, std::vector<SeenSnapshot> snapshots) {
+    story_.sense(CheckpointMade{step, seconds(5)});
+    story_.wake();
+    story_.answer(StorageSurveyed{{{claimed_}, std::move(snapshots)}});
+  }
+
+  Story story_;
+  SeenVolume claimed_;
+};
+
+TEST_F(Ahead, ASnapshotFollowsACheckpointAndIsOfNoGenerationThatAMoveWouldTake) {
+  checkpoint_and_look(1, {});
+  ASSERT_TRUE(story_.did<CreateSnapshot>());
+  EXPECT_TRUE(story_.did<CreateSnapshot>()->ahead);
+  EXPECT_EQ(story_.did<CreateSnapshot>()->generation, 0U);
+  story_.answer(SnapshotStarted{"snap-1"});
+  EXPECT_EQ(story_.stage(), "training");
+}
+
+TEST_F(Ahead, TheNextOneWaitsForItsTurnAndForTheOneUnderWay) {
+  checkpoint_and_look(1, {});
+  story_.answer(SnapshotStarted{"snap-1"});
+  const Time before = story_.state.wake_at;
+  story_.sense(CheckpointMade{2, seconds(5)});
+  EXPECT_EQ(story_.state.wake_at, before);  // too soon
+  story_.pass(story_.policy.snapshot_every);
+  checkpoint_and_look(3, {image("snap-1", SnapshotState::Pending, 100)});
+  EXPECT_EQ(story_.asked(), "");
+}
+
+TEST_F(Ahead, OnlyTheNewestIsKeptAndFailedOnesAreNot) {
+  checkpoint_and_look(1, {image("snap-1", SnapshotState::Completed, 100),
+                          image("snap-2", SnapshotState::Completed, 200),
+                          image("snap-3", SnapshotState::Failed, 300)});
+  ASSERT_TRUE(story_.did<DeleteSnapshot>());
+  EXPECT_EQ(story_.did<DeleteSnapshot>()->snapshot, SnapshotId("snap-1"));
+  story_.answer(CallAccepted{});
+  story_.answer(StorageSurveyed{{{claimed_},
+                                 {image("snap-2", SnapshotState::Completed, 200),
+                                  image("snap-3", SnapshotState::Failed, 300)}}});
+  ASSERT_TRUE(story_.did<DeleteSnapshot>());
+  EXPECT_EQ(story_.did<DeleteSnapshot>()->snapshot, SnapshotId("snap-3"));
+  story_.answer(CallAccepted{});
+  story_.answer(StorageSurveyed{{{claimed_}, {image("snap-2", SnapshotState::Completed, 200)}}});
+  EXPECT_TRUE(story_.did<CreateSnapshot>());
+}
+
+TEST_F(Ahead, AHintBringsTheNextOneForward) {
+  checkpoint_and_look(1, {});
+  story_.answer(SnapshotStarted{"snap-1"});
+  story_.pass(minutes(2));
+  story_.sense(RebalanceRecommended{});
+  EXPECT_EQ(story_.stage(), "training");
+  checkpoint_and_look(2, {image("snap-1", SnapshotState::Completed, 100)});
+  EXPECT_TRUE(story_.did<CreateSnapshot>());
+}
+
+TEST_F(Ahead, TheLastOneIsTakenOfTheUnmountedVolumeBeforeItIsLetGo) {
+  story_.sense(CheckpointMade{1});
+  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
+  story_.sense(TrainerEnded{false, true});
+  story_.answer(LedgerWritten{});
+  story_.answer(Unmounted{});
+  ASSERT_TRUE(story_.did<CreateSnapshot>());
+  EXPECT_TRUE(story_.did<CreateSnapshot>()->ahead);
+  story_.answer(SnapshotStarted{"snap-9"});
+  EXPECT_EQ(story_.asked(), "detach-volume");
+}
+
+TEST_F(Ahead, AStoppedInstanceKeepsItsVolumeInItsZone) {
+  story_.sense(NoticeSeen{InterruptionAction::Stop, story_.now + seconds(110)});
+  story_.sense(TrainerEnded{false, true});
+  story_.answer(LedgerWritten{});
+  story_.answer(Unmounted{});
+  EXPECT_EQ(story_.asked(), "detach-volume");
+}
+
+TEST_F(Ahead, NoMoveIsMadeFromOneAndNoneIsTakenForAMoveUnderWay) {
+  Story mover;
+  mover.boot("us-west-2b");
+  SeenVolume volume = the_volume("us-west-2a");
+  volume.generation = 1;
+  mover.survey({volume}, {image("snap-1", SnapshotState::Completed, 100)});
+  ASSERT_TRUE(mover.did<CreateSnapshot>());  // its own, of the volume that nobody uses
+  EXPECT_FALSE(mover.did<CreateSnapshot>()->ahead);
+  EXPECT_EQ(mover.did<CreateSnapshot>()->generation, 1U);
+}
+
+TEST_F(Ahead, WhenEverythingElseIsLostItIsWhatIsLeft) {
+  Story heir;
+  heir.boot("us-west-2b");
+  const auto left = image("snap-1", SnapshotState::Completed, 100);
+  heir.survey({}, {left});
+  for (int i = 0; i < 100 && heir.stage() == "waiting"; ++i) heir.survey({}, {left});
+  ASSERT_TRUE(heir.did<CreateVolume>());
+  EXPECT_EQ(heir.did<CreateVolume>()->snapshot, SnapshotId("snap-1"));
+}
+
+}  // namespace
+}  // namespace spotter::decide
