@@ -32,6 +32,12 @@ void replace_file(const std::string& path, const std::string& text) {
   if (std::fclose(file) == 0 && written) std::rename(temporary.c_str(), path.c_str());
 }
 
+std::string whole(double value) {
+  char text[400];  // the longest double
+  std::snprintf(text, sizeof text, "%.0f", value);
+  return text;
+}
+
 }  // namespace
 
 void Status::observe(const wire::TrainerMessage& message) {
@@ -72,6 +78,32 @@ void Status::update(const decide::State& state, Time now, bool stage_changed) {
   replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+std::optional<std::string> status_text(std::string_view bytes, Time now) {
+  const json status = json::parse(bytes, nullptr, false);
+  // A text or a number as it is, nothing for anything else: the file is not ours to trust.
+  const auto shown = [&status](const char* name) {
+    const json value = status.is_object() ? status.value(name, json()) : json();
+    if (value.is_string()) return value.get<std::string>();
+    return value.is_number() ? value.dump() : std::string();
+  };
+  if (shown("version") != "1") return std::nullopt;
+  std::string text = "job         " + shown("job") + "\nstage       " + shown("stage") +
+                     "\ninstance    " + shown("instance") + " in " + shown("zone") +
+                     "\nvolume      " + shown("volume") + "\n";
+  const std::string step = shown("step"), total = shown("steps_total");
+  if (!step.empty()) text += "step        " + step + (total.empty() ? "" : " of " + total) + "\n";
+  const std::string checkpoint = shown("checkpoint_step");
+  if (!checkpoint.empty()) text += "checkpoint  step " + checkpoint + "\n";
+  const std::string blocked = shown("blocked");
+  if (!blocked.empty()) text += "blocked     " + blocked + " " + shown("detail") + "\n";
+  const json updated = status.value("updated_boottime_ms", json());
+  if (updated.is_number()) {
+    const auto age = static_cast<double>(now.time_since_epoch().count()) - updated.get<double>();
+    text += "seen        " + whole(age / 1000) + " s ago\n";
+  }
+  return text;
+}
+
 int print_status(const std::string& run_directory, bool as_json) {
   const auto text = io::read_file(run_directory + "/status.json", kLimit);
   if (!text) {
@@ -83,29 +115,10 @@ int print_status(const std::string& run_directory, bool as_json) {
     std::cout << *text;
     return 0;
   }
-  const json status = json::parse(*text, nullptr, false);
-  if (!status.is_object() || status.value("version", 0) != 1) {
-    std::cerr << "spotter: the status in " << run_directory << " is of another version\n";
-    return 1;
-  }
-  const auto age = io::boot_time().count() - status.value("updated_boottime_ms", std::int64_t{0});
-  std::cout << "job         " << status.value("job", "") << "\n"
-            << "stage       " << status.value("stage", "") << "\n"
-            << "instance    " << status.value("instance", "") << " in " << status.value("zone", "")
-            << "\n"
-            << "volume      " << status.value("volume", "") << "\n";
-  if (status["step"].is_number()) std::cout << "step        " << status["step"];
-  if (status["steps_total"].is_number()) std::cout << " of " << status["steps_total"];
-  if (status["step"].is_number()) std::cout << "\n";
-  if (status["checkpoint_step"].is_number()) {
-    std::cout << "checkpoint  step " << status["checkpoint_step"] << "\n";
-  }
-  if (status.contains("blocked")) {
-    std::cout << "blocked     " << status.value("blocked", "") << " " << status.value("detail", "")
-              << "\n";
-  }
-  std::cout << "seen        " << age / 1000 << " s ago\n";
-  return 0;
+  const auto told = status_text(*text, Time(io::boot_time()));
+  if (!told) std::cerr << "spotter: the status in " << run_directory << " is of another version\n";
+  std::cout << told.value_or("");
+  return told ? 0 : 1;
 }
 
 }  // namespace spotter

@@ -1,7 +1,9 @@
 // What `spotter status` shows: the agent writes it to SPOTTER_RUN/status.json as things change.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "agent/decide/state.hpp"
 #include "agent/wire/datagram.hpp"
@@ -24,6 +26,9 @@ class Status {
   std::string trainer_says_;
   Time written_{};
 };
+
+// status.json for a person; what it lacks is left out. Nothing: it is no status of our version.
+std::optional<std::string> status_text(std::string_view json, Time now);
 
 // For `spotter status`: the file as text for a person. Failure: no agent has run here.
 int print_status(const std::string& run_directory, bool json);

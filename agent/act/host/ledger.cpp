@@ -19,20 +19,6 @@ fs::path ledger_path(const fs::path& mount_point) {
   return mount_point / ".spotter" / "ledger.json";
 }
 
-json to_json(const Ledger& ledger) {
-  return {{"attempts_without_progress", ledger.attempts_without_progress},
-          {"newest_step", ledger.newest_step},
-          {"seconds", ledger.seconds},
-          {"dollars", ledger.dollars},
-          {"starts", ledger.starts},
-          {"failures", ledger.failures},
-          {"losses", ledger.losses},
-          {"releases", ledger.releases},
-          {"stall", ledger.stall},
-          {"running", ledger.running},
-          {"done", ledger.done}};
-}
-
 bool read_count(const json& object, const char* name, std::uint64_t& count) {
   const auto at = object.find(name);
   if (at == object.end()) return true;
@@ -57,8 +43,19 @@ bool read_flag(const json& object, const char* name, bool& flag) {
   return true;
 }
 
-// Unknown keys are those of a newer Spotter; a known key of the wrong type is damage.
-std::optional<Ledger> parse(const std::string& text) {
+Outcome<LedgerRead> set_aside(const fs::path& path) {
+  const auto aside = path.parent_path() / ("ledger.damaged-" + std::to_string(std::time(nullptr)));
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (error) return fail_errno(error, "cannot move the damaged " + path.string() + " aside");
+  return LedgerRead{{},
+                    path.string() + " was damaged; it was moved to " + aside.string() +
+                        " and counting starts again from zero"};
+}
+
+}  // namespace
+
+std::optional<Ledger> parse_ledger(std::string_view text) {
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return std::nullopt;
   Ledger ledger;
@@ -77,17 +74,20 @@ std::optional<Ledger> parse(const std::string& text) {
   return ledger;
 }
 
-Outcome<LedgerRead> set_aside(const fs::path& path) {
-  const auto aside = path.parent_path() / ("ledger.damaged-" + std::to_string(std::time(nullptr)));
-  std::error_code error;
-  fs::rename(path, aside, error);
-  if (error) return fail_errno(error, "cannot move the damaged " + path.string() + " aside");
-  return LedgerRead{{},
-                    path.string() + " was damaged; it was moved to " + aside.string() +
-                        " and counting starts again from zero"};
+std::string to_json(const Ledger& ledger) {
+  return json{{"attempts_without_progress", ledger.attempts_without_progress},
+              {"newest_step", ledger.newest_step},
+              {"seconds", ledger.seconds},
+              {"dollars", ledger.dollars},
+              {"starts", ledger.starts},
+              {"failures", ledger.failures},
+              {"losses", ledger.losses},
+              {"releases", ledger.releases},
+              {"stall", ledger.stall},
+              {"running", ledger.running},
+              {"done", ledger.done}}
+      .dump();
 }
-
-}  // namespace
 
 Outcome<LedgerRead> read_ledger(const fs::path& mount_point) {
   const auto path = ledger_path(mount_point);
@@ -97,7 +97,7 @@ Outcome<LedgerRead> read_ledger(const fs::path& mount_point) {
     if (text.error() == std::errc::file_too_large) return set_aside(path);
     return fail_errno(text.error(), "cannot read " + path.string());
   }
-  if (const auto ledger = parse(*text)) return LedgerRead{*ledger, {}};
+  if (const auto ledger = parse_ledger(*text)) return LedgerRead{*ledger, {}};
   return set_aside(path);
 }
 
@@ -108,7 +108,7 @@ Outcome<void> write_ledger(const fs::path& mount_point, const Ledger& ledger) {
     return fail("not-mounted",
                 "there is no " + path.parent_path().string() + "; mount the job's volume first");
   }
-  const auto written = io::atomic_write(path, to_json(ledger).dump() + "\n", 0644);
+  const auto written = io::atomic_write(path, to_json(ledger) + "\n", 0644);
   if (!written) return fail_errno(written.error(), "cannot write " + path.string());
   return {};
 }

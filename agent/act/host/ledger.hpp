@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "agent/act/host/failure.hpp"
 
@@ -27,6 +29,11 @@ struct LedgerRead {
   Ledger ledger;
   std::string warning;  // not empty: the file was damaged, and where it was moved
 };
+
+// The file's bytes. Nothing: damaged. Unknown keys are those of a newer Spotter; a known key of the
+// wrong type is damage.
+std::optional<Ledger> parse_ledger(std::string_view json);
+std::string to_json(const Ledger& ledger);
 
 // `<mount>/.spotter/ledger.json`. Missing reads as zeros; a damaged one is moved aside to
 // `ledger.damaged-<seconds since 1970>` and reads as zeros with a warning. Kinds: those of
