@@ -84,6 +84,10 @@ TEST_F(Verb, KeepsTheLedger) {
                              {"dollars", 0.25},
                              {"starts", 0},
                              {"failures", 0},
+                             {"losses", 0},
+                             {"releases", 0},
+                             {"stall", 0.0},
+                             {"running", false},
                              {"done", true}}));
 }
 
