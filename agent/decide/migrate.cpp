@@ -90,6 +90,14 @@ bool is_base(const SeenSnapshot& snapshot, const Survey& survey) {
 
 }  // namespace
 
+// It keeps what it holds, also when it never starts again; an attach that hung when it stopped
+// hangs for ever.
+bool held_by_stopped(const SeenVolume& volume) {
+  const bool held = volume.attachment == AttachmentState::Attached ||
+                    volume.attachment == AttachmentState::Attaching;
+  return held && volume.holder_state == HolderState::Stopped;
+}
+
 // Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
 // and every candidate is then of the past. One at a time; nullopt: nothing is left.
 std::optional<Command> leftover(const Survey& survey, bool keep_newest) {
@@ -97,10 +105,7 @@ std::optional<Command> leftover(const Survey& survey, bool keep_newest) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
     const bool copy = volume.role != Role::State && !volume.discoverable;
     if (copy && free && !volume.holder) return DeleteVolume{volume.id};
-    // A stopped instance keeps what it held, also when it never starts again.
-    const bool stuck = volume.holder_state == HolderState::Stopped &&
-                       volume.attachment == AttachmentState::Attached;
-    if (copy && stuck) return DetachVolume{volume.id, volume.holder};
+    if (copy && held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (!keep_newest || !is_base(snapshot, survey)) return DeleteSnapshot{snapshot.id};

@@ -92,8 +92,7 @@ Stage attaching_here(const SeenVolume& volume, Context& c) {
 
 // A volume in another's hands is waited for, never forced, unless its holder is proven stopped.
 Stage held_by_other(const SeenVolume& volume, Context& c) {
-  if (volume.holder_state == HolderState::Stopped &&
-      volume.attachment == AttachmentState::Attached) {
+  if (held_by_stopped(volume)) {
     c.ask(DetachVolume{volume.id, volume.holder}, c.policy.ec2_call);
     return Discarding{};
   }

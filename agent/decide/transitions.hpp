@@ -49,6 +49,7 @@ Stage bring_up(Context&);                                          // storage.cp
 Next plan(const Survey&, Context&);                                // plan.cpp
 bool is_done(const Survey&);                                       // plan.cpp
 std::optional<Command> leftover(const Survey&, bool keep_newest);  // migrate.cpp
+bool held_by_stopped(const SeenVolume&);                           // migrate.cpp
 // `lost`: the parent is gone for good, and any snapshot of it is better than none.
 Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
                       Context&);
