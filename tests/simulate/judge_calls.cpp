@@ -15,6 +15,7 @@ void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolu
   if (holder.alive && holder.mounted == command.volume) {
     broken("the detach of a mounted volume is asked for");
   }
+  if (command.instance == caller) judge_hold(holder);
   const bool seen_alive = now_ - holder.booted > policy_.consistency_bound;
   if (holder.alive && seen_alive && command.instance != caller) {
     broken("a volume is taken from an instance that lives");

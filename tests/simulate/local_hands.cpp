@@ -155,7 +155,10 @@ Happening Simulation::mount(Host& host, const decide::Mount& command) {
   // Mounted already: read-only is remounted, writable stays so (act/host/mount.cpp).
   host.read_only = command.read_only;
   world_.set_mounted(volume, true, now_);
-  if (!host.read_only) judge_write(host, "a log");
+  if (!host.read_only) {
+    judge_write(host, "a log");
+    judge_first_write(host);
+  }
   return decide::Mounted{};
 }
 

@@ -115,6 +115,9 @@ class Simulation {
   void judge_call(const InstanceId& caller, const decide::Command& command);
   void judge_detach(const InstanceId& caller, const decide::DetachVolume& command);
   void judge_promotion(const VolumeId& candidate);
+  bool is_claim_unseen(const Host& host) const;  // judge_claims.cpp
+  void judge_first_write(const Host& host);
+  void judge_hold(const Host& host);
   void judge_copy(const decide::CreateVolume& command, const VolumeId& made);
 
   bool record_;

@@ -1,0 +1,35 @@
+// The claim (a new generation on the volume) protects what is written only when all others can have
+// seen it: EC2 may show a change only after the consistency bound.
+#include "tests/simulate/simulation.hpp"
+
+namespace spotter::simulate {
+
+bool Simulation::is_claim_unseen(const Host& host) const {
+  const decide::Facts& facts = host.agent.state.facts;
+  return facts.claimed_at != decide::kNever && facts.purpose == decide::Purpose::Train &&
+         now_ - facts.claimed_at < policy_.consistency_bound;
+}
+
+// Who makes a copy of it deletes the original when no claim is seen: nothing is written before.
+void Simulation::judge_first_write(const Host& host) {
+  if (!is_claim_unseen(host)) return;
+  const Time known = host.agent.state.facts.claimed_at - policy_.consistency_bound;
+  world_.cloud().volumes.each([&](const world::Volume& copy) {
+    const auto parent = copy.tags.find("spotter:parent");
+    const bool of_it = parent != copy.tags.end() && parent->second == host.mounted.view();
+    if (of_it && copy.state != world::VolumeState::Deleted && copy.created < known) {
+      broken("a volume that is being copied is written to before the claim can be seen");
+    }
+  });
+}
+
+// Used for a moment and let go of: nobody might ever see that it was written to.
+void Simulation::judge_hold(const Host& host) {
+  const auto& notice = host.agent.state.facts.notice;
+  const bool hurried = notice && notice->deadline - now_ < 2 * policy_.consistency_bound;
+  if (is_claim_unseen(host) && !hurried) {
+    broken("a volume is let go of before the claim can be seen");
+  }
+}
+
+}  // namespace spotter::simulate
