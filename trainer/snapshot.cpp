@@ -20,6 +20,13 @@ Score to_score(const nlohmann::json& json) {
           json.at("count").get<std::uint64_t>()};
 }
 
+Result<std::string> part_of(const checkpoint::Loaded& loaded, std::string_view name) {
+  for (const auto& part : loaded.parts) {
+    if (part.name == name) return std::string(part.bytes);
+  }
+  return failure(loaded.checkpoint.path.string() + " has no part " + std::string(name));
+}
+
 }  // namespace
 
 nlohmann::json identity_parameters(const Parameters& parameters) {
@@ -28,39 +35,39 @@ nlohmann::json identity_parameters(const Parameters& parameters) {
   return json;
 }
 
-Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory,
-                                            std::size_t keep, const Network& network,
-                                            const Position& position, const Identity& identity) {
+Result<checkpoint::Saved> save_snapshot(checkpoint::Session& session, const Network& network,
+                                        const Position& position, const Identity& identity) {
   const std::string model = network.weights();
   const std::string optimizer = network.optimizer_state();
-  const std::array<checkpoint::Part, 3> parts = {
-      checkpoint::Part{std::string(kModel), model},
-      checkpoint::Part{std::string(kOptimizer), optimizer},
-      checkpoint::Part{std::string(kLog), position.log}};
+  const std::array<checkpoint::Source, 3> sources = {
+      checkpoint::Source{std::string(kModel), {model}},
+      checkpoint::Source{std::string(kOptimizer), {optimizer}},
+      checkpoint::Source{std::string(kLog), {position.log}}};
   const nlohmann::json meta = {{"trainer", "spotter-train"},    {"parameters", identity.parameters},
                                {"data", identity.data},         {"threads", identity.threads},
                                {"devices", identity.devices},   {"epoch", to_json(position.epoch)},
                                {"test", to_json(position.test)}};
-  return checkpoint::save(directory, position.step, parts, meta, {.last = keep});
+  return session.save(position.step, sources, meta);
 }
 
-Result<Saved> read_snapshot(const checkpoint::Checkpoint& checkpoint) {
-  auto log = checkpoint::read_part(checkpoint, kLog);
+Result<Saved> read_snapshot(const checkpoint::Loaded& loaded) {
+  const auto log = part_of(loaded, kLog);
   if (!log) return tl::unexpected(log.error());
   try {
-    const auto& meta = checkpoint.meta;
-    return Saved{{checkpoint.step, to_score(meta.at("epoch")), to_score(meta.at("test")), *log},
-                 {meta.at("parameters"), meta.at("data").get<std::string>(),
-                  meta.at("threads").get<unsigned>(), meta.at("devices").get<std::size_t>()}};
+    const auto& meta = loaded.checkpoint.meta;
+    return Saved{
+        {loaded.checkpoint.step, to_score(meta.at("epoch")), to_score(meta.at("test")), *log},
+        {meta.at("parameters"), meta.at("data").get<std::string>(),
+         meta.at("threads").get<unsigned>(), meta.at("devices").get<std::size_t>()}};
   } catch (const nlohmann::json::exception&) {
-    return failure(checkpoint.path.string() + " was not written by this trainer");
+    return failure(loaded.checkpoint.path.string() + " was not written by this trainer");
   }
 }
 
-Result<void> restore_network(const checkpoint::Checkpoint& checkpoint, Network& network) {
-  const auto model = checkpoint::read_part(checkpoint, kModel);
+Result<void> restore_network(const checkpoint::Loaded& loaded, Network& network) {
+  const auto model = part_of(loaded, kModel);
   if (!model) return tl::unexpected(model.error());
-  const auto optimizer = checkpoint::read_part(checkpoint, kOptimizer);
+  const auto optimizer = part_of(loaded, kOptimizer);
   if (!optimizer) return tl::unexpected(optimizer.error());
   if (auto set = network.set_weights(*model); !set) return set;
   return network.set_optimizer_state(*optimizer);

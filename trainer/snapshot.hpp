@@ -7,7 +7,7 @@
 #include <string>
 
 #include "agent/wire/result.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/checkpoint/session.hpp"
 #include "trainer/network.hpp"
 #include "trainer/parameters.hpp"
 
@@ -35,13 +35,13 @@ struct Saved {
   Identity identity;
 };
 
-Result<std::filesystem::path> save_snapshot(const std::filesystem::path& directory,
-                                            std::size_t keep, const Network& network,
-                                            const Position& position, const Identity& identity);
+// Returns as soon as the state is copied (Session::save()).
+Result<checkpoint::Saved> save_snapshot(checkpoint::Session& session, const Network& network,
+                                        const Position& position, const Identity& identity);
 
 // Reads all but the network itself.
-Result<Saved> read_snapshot(const checkpoint::Checkpoint& checkpoint);
+Result<Saved> read_snapshot(const checkpoint::Loaded& loaded);
 
-Result<void> restore_network(const checkpoint::Checkpoint& checkpoint, Network& network);
+Result<void> restore_network(const checkpoint::Loaded& loaded, Network& network);
 
 }  // namespace spotter::train

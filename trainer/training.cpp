@@ -10,8 +10,8 @@
 #include <memory>
 #include <thread>
 
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/link.hpp"
+#include "trainer/checkpoint/files.hpp"
+#include "trainer/checkpoint/session.hpp"
 #include "trainer/console.hpp"
 #include "trainer/network.hpp"
 #include "trainer/order.hpp"
@@ -35,10 +35,14 @@ std::string text(const char* format, auto... values) {
   return line;
 }
 
+tl::unexpected<Error> unwritten(const Error& error) {
+  return failure("the checkpoint could not be written: " + error.message +
+                 "\n  Older checkpoints are untouched. Make room or mend the volume, start again.");
+}
+
 class Run {
  public:
-  explicit Run(const Options& options)
-      : options_(options), link_(checkpoint::Link::from_environment()) {}
+  explicit Run(const Options& options) : options_(options) {}
 
   Result<Outcome> operator()();
 
@@ -50,7 +54,8 @@ class Run {
   Result<void> step(std::span<const std::uint32_t> order);
   Result<void> end_epoch();
   Result<void> save();
-  Result<Outcome> stop(int signal);
+  Result<bool> look_around();
+  Result<Outcome> stop();
   Result<Outcome> finish();
   Result<void> log_step();
   void slow_down() const;
@@ -59,9 +64,10 @@ class Run {
   bool at_epoch_end() const { return position_.step % steps_per_epoch_ == 0; }
 
   const Options& options_;
-  checkpoint::Link link_;
+  std::unique_ptr<checkpoint::Session> session_;
   Console console_;
   std::optional<checkpoint::Checkpoint> resumed_;
+  std::optional<checkpoint::Loaded> loaded_;  // until the network has it
   Saved saved_;
   Position position_;
   Identity identity_;
@@ -71,28 +77,31 @@ class Run {
   Descriptor steps_log_;
   std::uint64_t steps_per_epoch_ = 0;
   std::uint64_t steps_total_ = 0;
-  std::optional<std::uint64_t> durable_step_;
-  std::filesystem::path durable_path_;
 };
 
 Result<void> Run::find_checkpoint() {
-  auto latest = checkpoint::latest(options_.checkpoints);
-  if (!latest) {
-    return failure("the checkpoints cannot be read: " + latest.error().message +
+  checkpoint::SessionOptions places;
+  places.directory = options_.checkpoints;
+  places.retention.last = options_.keep;
+  auto session = checkpoint::Session::open(places);
+  if (!session) return tl::unexpected(session.error());
+  session_ = std::move(*session);
+  auto restored = session_->restore();
+  if (!restored) {
+    return failure("the checkpoints cannot be read: " + restored.error().message +
                    "\n  Give this user access to " + options_.checkpoints.string() + ".");
   }
-  for (const auto& torn : latest->torn) {
+  for (const auto& torn : restored->torn) {
     const bool moved = !torn.moved_to.empty();
     console_.line("torn checkpoint " + torn.path.filename().string() + ": " + torn.reason +
                   (moved ? "; moved to " + torn.moved_to.filename().string() : ""));
   }
-  resumed_ = std::move(latest->newest);
-  if (!resumed_) return {};
-  auto saved = read_snapshot(*resumed_);
+  loaded_ = std::move(restored->newest);
+  if (!loaded_) return {};
+  resumed_ = loaded_->checkpoint;
+  auto saved = read_snapshot(*loaded_);
   if (!saved) return tl::unexpected(saved.error());
   saved_ = std::move(*saved);
-  durable_step_ = resumed_->step;
-  durable_path_ = resumed_->path;
   return {};
 }
 
@@ -150,7 +159,8 @@ Result<void> Run::prepare() {
   hardware.threads = identity_.threads;
   network_ = std::make_unique<Network>(options_.parameters, data_.shape, hardware);
   if (resumed_) {
-    if (auto restored = restore_network(*resumed_, *network_); !restored) return restored;
+    if (auto restored = restore_network(*loaded_, *network_); !restored) return restored;
+    loaded_.reset();
   }
   auto board = TensorBoard::open(options_.tensorboard, position_.step);
   if (!board) return tl::unexpected(board.error());
@@ -171,8 +181,6 @@ Result<Outcome> Run::operator()() {
                                 resumed_->path.filename().c_str())
                          : text("starting from scratch: %llu steps, %u training and %u test images",
                                 total, data_.training.count, data_.test.count));
-  link_.ready();
-  link_.resumed(position_.step);
   return loop();
 }
 
@@ -180,7 +188,9 @@ Result<Outcome> Run::loop() {
   std::vector<std::uint32_t> order;
   std::optional<std::uint64_t> order_of;
   while (position_.step < steps_total_) {
-    if (const auto signal = stop_requested()) return stop(*signal);
+    const auto leaving = look_around();
+    if (!leaving) return tl::unexpected(leaving.error());
+    if (*leaving) return stop();
     if (order_of != epoch_index()) {
       order_of = epoch_index();
       order = epoch_order(options_.parameters.seed, *order_of, data_.training.count);
@@ -223,7 +233,7 @@ Result<void> Run::step(std::span<const std::uint32_t> order) {
                                       options_.parameters.epochs,
                                       mean_loss(position_.epoch),
                                       accuracy(position_.epoch)};
-  link_.progress(progress);
+  session_->progress(progress);
   console_.progress(progress, steps_per_epoch_);
   return {};
 }
@@ -249,28 +259,27 @@ Result<void> Run::end_epoch() {
 }
 
 Result<void> Run::save() {
-  if (durable_step_ == position_.step) return {};
   // First, so that no row of before the checkpoint can be missing behind it.
   if (auto written = board_->flush(); !written) return written;
-  auto path = save_snapshot(options_.checkpoints, options_.keep, *network_, position_, identity_);
-  if (!path) {
-    return failure(
-        "the checkpoint could not be written: " + path.error().message +
-        "\n  Older checkpoints are untouched. Make room or mend the volume, start again.");
-  }
-  durable_step_ = position_.step;
-  durable_path_ = *path;
-  link_.checkpointed(*path, position_.step);
-  return {};
+  auto saved = save_snapshot(*session_, *network_, position_, identity_);
+  return saved ? Result<void>() : unwritten(saved.error());
 }
 
-Result<Outcome> Run::stop(int signal) {
-  const bool there = durable_step_ == position_.step;
-  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-  // Asked to stop before anything was done: say again what is durable.
-  if (there) link_.checkpointed(durable_path_, position_.step);
-  console_.line(text("stopped by SIG%s at step %llu; the checkpoint is durable",
-                     ::sigabbrev_np(signal), static_cast<unsigned long long>(position_.step)));
+// What the clock, the agent or a signal asks for between two steps. True: it is time to go.
+Result<bool> Run::look_around() {
+  if (session_->should_checkpoint()) {
+    if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  }
+  return session_->should_stop();
+}
+
+Result<Outcome> Run::stop() {
+  if (auto durable = session_->leave(); !durable) return unwritten(durable.error());
+  const auto signal = stop_requested();
+  console_.line(text("stopped by %s%s at step %llu; ", signal ? "SIG" : "a notice",
+                     signal ? ::sigabbrev_np(*signal) : "",
+                     static_cast<unsigned long long>(position_.step)) +
+                "the checkpoint is durable");
   return Outcome::Stopped;
 }
 
@@ -282,7 +291,8 @@ Result<Outcome> Run::finish() {
         "the result could not be written: " + written.error().message +
         "\n  The last checkpoint is durable: make room or mend the volume, start again.");
   }
-  link_.finished();
+  // The result is what the job is for: a last checkpoint that could not be written is no failure.
+  if (auto flushed = session_->finished(); !flushed) console_.line(flushed.error().message);
   console_.line(text("finished: %llu steps, accuracy %.4f on the test images; result in ",
                      static_cast<unsigned long long>(position_.step), accuracy(position_.test)) +
                 options_.result.string());

@@ -117,7 +117,8 @@ TEST_F(TrainerRun, InterruptedTenTimesItEndsAsIfNothingHadBeen) {
     if (signal == SIGTERM) {
       EXPECT_EQ(resumed, last) << "a stop on request repeats nothing";
     }
-    EXPECT_LE(last - resumed, 3U) << "a kill repeats at most what came since the last checkpoint";
+    // Two copies may be in flight, a third just due.
+    EXPECT_LE(last - resumed, 9U) << "a kill repeats what came since the last durable checkpoint";
     repeated += last - resumed;
   }
   ASSERT_EQ(run("cut", more), 0) << output();

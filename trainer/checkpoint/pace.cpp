@@ -32,14 +32,18 @@ void Pace::withdrawn() {
   gone_by_.reset();
 }
 
-void Pace::saved(Instant begun, Duration stall) {
+void Pace::covered(Instant begun) {
   if (stopping_) {
     finished_ = finished_ || !gone_by_ || is_last(begun);
     secured_ = true;
     last_begun_ = begun;
-    if (!finished_) stalled_ += stall;
   }
   last_save_ = begun;
+}
+
+void Pace::saved(Instant begun, Duration stall) {
+  covered(begun);
+  if (stopping_ && !finished_) stalled_ += stall;
   stall_.add(stall);
   last_step_.reset();  // the step that follows did not take the stall
 }

@@ -43,6 +43,7 @@ class Pace {
   void stop(Instant now, std::optional<Instant> gone_by);
   void withdrawn();  // after stop(): all is as before
   void saved(Instant begun, Duration stall);
+  void covered(Instant begun);          // nothing to save: it was saved just before
   void skipped() { finished_ = true; }  // no time for another one
   // One copy is durable in one place, `took` after the writing began. They are written one after
   // the other.

@@ -70,6 +70,8 @@ class OpenSession final : public Session {
   std::optional<Instant> looked_;
   std::optional<Notice> notice_;
   std::optional<std::uint64_t> durable_step_;
+  std::optional<std::uint64_t> last_step_;  // accepted, or restored from the last place
+  fs::path restored_path_;
   std::vector<fs::path> places_;  // the last one outlives the machine
   std::unique_ptr<Saver> saver_;  // last: its thread ends before the rest goes
 };
@@ -97,6 +99,11 @@ Result<Restored> OpenSession::restore() {
   if (!restored) return restored;
   std::uint64_t bytes = 0;
   if (restored->newest) {
+    const auto& found = restored->newest->checkpoint;
+    if (found.path.parent_path() == places_.back()) {
+      last_step_ = found.step;
+      restored_path_ = found.path;
+    }
     for (const auto& part : restored->newest->parts) bytes += part.bytes.size();
   }
   saver_->reserve(bytes);
@@ -149,9 +156,14 @@ Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sour
                                 const nlohmann::json& meta, std::optional<double> metric) {
   const Instant begun = now();
   if (stopping()) {
-    saver_->drop_waiting();  // this one is newer
+    const bool there = last_step_ == step;
+    if (!there) saver_->drop_waiting();  // this one is newer
     const auto before = saver_->pending();
     const std::scoped_lock lock(mutex_);
+    if (there) {
+      pace_.covered(begun);
+      return Saved::Accepted;
+    }
     if (!pace_.can_finish(begun, before)) {
       pace_.skipped();
       return Saved::Skipped;
@@ -159,6 +171,7 @@ Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sour
   }
   auto saved = saver_->save(step, sources, meta, metric);
   if (!saved) return tl::unexpected(saved.error());
+  last_step_ = step;
   const std::scoped_lock lock(mutex_);
   pace_.saved(begun, now() - begun);
   return Saved::Accepted;
@@ -182,13 +195,17 @@ std::optional<std::uint64_t> OpenSession::durable_step() const {
 Result<void> OpenSession::leave() {
   auto flushed = saver_->flush();
   const std::scoped_lock lock(mutex_);
+  // Asked to stop before anything was done: say again what is durable.
+  if (!durable_step_ && last_step_ && !restored_path_.empty()) {
+    link_.checkpointed(restored_path_, *last_step_);
+  }
   if (const auto trained = pace_.trained_in_window()) link_.window_trained(*trained);
   return flushed;
 }
 
 Result<void> OpenSession::finished() {
   auto flushed = saver_->flush();
-  if (flushed) link_.finished();
+  link_.finished();
   return flushed;
 }
 

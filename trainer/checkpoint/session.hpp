@@ -70,7 +70,8 @@ class Session {
   // Until the machine is gone; none without a notice.
   virtual std::optional<std::chrono::nanoseconds> deadline() = 0;
 
-  // See Saver::save().
+  // See Saver::save(). When it is time to stop, and `step` is what was accepted or restored last,
+  // nothing is copied again.
   virtual Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
                              const nlohmann::json& meta = nlohmann::json::object(),
                              std::optional<double> metric = std::nullopt) = 0;
@@ -81,7 +82,8 @@ class Session {
 
   // flush(), and the last words to the agent; then exit with kStoppedStatus.
   virtual Result<void> leave() = 0;
-  // flush(), and the agent may end the job: the result is durable.
+  // Says that the result is durable, so that the agent may end the job. A failure is only that of
+  // the flush() before it.
   virtual Result<void> finished() = 0;
 };
 
