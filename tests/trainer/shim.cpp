@@ -1,0 +1,243 @@
+#include "tests/trainer/shim.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace spotter::test {
+
+namespace {
+
+using Key = std::pair<dev_t, ino_t>;
+
+std::recursive_mutex mutex;
+Shim* installed = nullptr;
+std::map<Key, std::uint64_t> numbers;
+std::uint64_t next_number = 0;
+
+template <class Function>
+Function* real(const char* name) {
+  void* found = ::dlsym(RTLD_NEXT, name);
+  if (found == nullptr) std::abort();
+  return reinterpret_cast<Function*>(found);
+}
+
+std::optional<std::uint64_t> number_of(const struct stat& status) {
+  const auto found = numbers.find({status.st_dev, status.st_ino});
+  return found == numbers.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::uint64_t> number_of(int file) {
+  struct stat status {};
+  return ::fstat(file, &status) == 0 ? number_of(status) : std::nullopt;
+}
+
+// The directory and name that a path means.
+struct Place {
+  std::uint64_t directory;
+  std::string name;
+};
+
+std::optional<Place> place_of(int directory, const char* path) {
+  const std::string text = path;
+  const auto slash = text.rfind('/');
+  struct stat status {};
+  const bool known = slash == std::string::npos
+                         ? ::fstat(directory, &status) == 0
+                         : ::fstatat(directory, text.substr(0, slash + 1).c_str(), &status, 0) == 0;
+  const auto number = known ? number_of(status) : std::nullopt;
+  if (!number) return std::nullopt;
+  return Place{*number, slash == std::string::npos ? text : text.substr(slash + 1)};
+}
+
+std::uint64_t number_anew(int directory, const char* path) {
+  struct stat status {};
+  if (::fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) != 0) std::abort();
+  return numbers[{status.st_dev, status.st_ino}] = ++next_number;
+}
+
+// Does `action` as the shim will have it. `call` is empty for what lies elsewhere.
+template <class Action>
+auto through(std::optional<Call>& call, const Action& action) -> decltype(action()) {
+  if (!installed || !call) return action();
+  if (const int code = installed->before ? installed->before(*call) : 0; code != 0) {
+    errno = code;
+    return -1;
+  }
+  const auto result = action();
+  if (result >= 0 && installed->after) {
+    const int kept = errno;
+    if (call->kind == Call::Kind::Write) {
+      call->bytes = call->bytes.substr(0, static_cast<std::size_t>(result));
+    }
+    installed->after(*call);
+    errno = kept;
+  }
+  return result;
+}
+
+int open_through(int directory, const char* path, int flags, mode_t mode) {
+  const std::scoped_lock lock(mutex);
+  const auto open_it = [&] {
+    return real<int(int, const char*, int, ...)>("openat")(directory, path, flags, mode);
+  };
+  const auto place = installed && (flags & O_CREAT) ? place_of(directory, path) : std::nullopt;
+  struct stat status {};
+  if (!place || ::fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0) return open_it();
+  Call call{Call::Kind::Create, 0, place->directory, place->name};
+  if (const int code = installed->before ? installed->before(call) : 0; code != 0) {
+    errno = code;
+    return -1;
+  }
+  const int file = open_it();
+  if (file < 0) return file;
+  call.node = number_anew(directory, path);
+  if (installed->after) installed->after(call);
+  return file;
+}
+
+std::optional<Call> about(Call::Kind kind, int file) {
+  const auto node = installed ? number_of(file) : std::nullopt;
+  return node ? std::optional(Call{kind, *node, 0, {}}) : std::nullopt;
+}
+
+std::optional<Call> about(Call::Kind kind, int directory, const char* path) {
+  const auto place = installed ? place_of(directory, path) : std::nullopt;
+  return place ? std::optional(Call{kind, 0, place->directory, place->name}) : std::nullopt;
+}
+
+int rename_through(int from, const char* old, int to, const char* path, unsigned flags) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(flags & RENAME_EXCHANGE ? Call::Kind::Exchange : Call::Kind::Rename, from, old);
+  const auto target = installed ? place_of(to, path) : std::nullopt;
+  if (call && target) call->other_name = target->name;
+  return through(call, [&] {
+    return real<int(int, const char*, int, const char*, unsigned)>("renameat2")(from, old, to, path,
+                                                                                flags);
+  });
+}
+
+}  // namespace
+
+void Shim::install(const std::string& directory) {
+  const std::scoped_lock lock(mutex);
+  numbers.clear();
+  next_number = 0;
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) std::abort();
+  numbers[{status.st_dev, status.st_ino}] = 0;
+  installed = this;
+}
+
+void Shim::remove() {
+  const std::scoped_lock lock(mutex);
+  installed = nullptr;
+}
+
+}  // namespace spotter::test
+
+using namespace spotter::test;  // NOLINT: the functions below are libc's, by name
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const auto mode = flags & O_CREAT ? va_arg(more, mode_t) : mode_t{};
+  va_end(more);
+  return open_through(AT_FDCWD, path, flags, mode);
+}
+
+int openat(int directory, const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const auto mode = flags & O_CREAT ? va_arg(more, mode_t) : mode_t{};
+  va_end(more);
+  return open_through(directory, path, flags, mode);
+}
+
+ssize_t pwrite(int file, const void* data, size_t size, off_t offset) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Write, file);
+  if (call) {
+    call->offset = static_cast<std::uint64_t>(offset);
+    call->bytes = {static_cast<const char*>(data), size};
+  }
+  return through(call, [&] {
+    return real<ssize_t(int, const void*, size_t, off_t)>("pwrite")(file, data, size, offset);
+  });
+}
+
+ssize_t write(int file, const void* data, size_t size) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Write, file);
+  if (call) {
+    call->offset = static_cast<std::uint64_t>(::lseek(file, 0, SEEK_CUR));
+    call->bytes = {static_cast<const char*>(data), size};
+  }
+  return through(
+      call, [&] { return real<ssize_t(int, const void*, size_t)>("write")(file, data, size); });
+}
+
+int fallocate(int file, int mode, off_t offset, off_t length) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Resize, file);
+  if (call) call->offset = static_cast<std::uint64_t>(offset + length);
+  return through(call, [&] {
+    return real<int(int, int, off_t, off_t)>("fallocate")(file, mode, offset, length);
+  });
+}
+
+int fsync(int file) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Sync, file);
+  return through(call, [&] { return real<int(int)>("fsync")(file); });
+}
+
+int mkdir(const char* path, mode_t mode) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::MakeDirectory, AT_FDCWD, path);
+  return through(call, [&] {
+    const int done = real<int(const char*, mode_t)>("mkdir")(path, mode);
+    if (done == 0 && call) call->node = number_anew(AT_FDCWD, path);
+    return done;
+  });
+}
+
+int linkat(int from, const char* old, int to, const char* path, int flags) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Link, to, path);
+  struct stat status {};
+  if (call && ::fstatat(from, old, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    call->node = number_of(status).value_or(0);
+  }
+  return through(call, [&] {
+    return real<int(int, const char*, int, const char*, int)>("linkat")(from, old, to, path, flags);
+  });
+}
+
+int unlinkat(int directory, const char* path, int flags) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Unlink, directory, path);
+  return through(
+      call, [&] { return real<int(int, const char*, int)>("unlinkat")(directory, path, flags); });
+}
+
+int rename(const char* old, const char* path) noexcept {
+  return rename_through(AT_FDCWD, old, AT_FDCWD, path, 0);
+}
+
+int renameat2(int from, const char* old, int to, const char* path, unsigned flags) noexcept {
+  return rename_through(from, old, to, path, flags);
+}
+
+}  // extern "C"
