@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "trainer/checkpoint/files.hpp"
 #include "trainer/checkpoint/parallel.hpp"
+#include "trainer/checkpoint/stream_copy.hpp"
 
 namespace spotter::checkpoint {
 
@@ -307,7 +307,7 @@ void copy_pieces(std::span<const CopyPiece> pieces) {
       run_parallel(slices.size(), total > 4 * kCopyPiece ? useful : 1, [&](std::size_t i) {
         const auto [piece, at] = slices[i];
         const auto bytes = piece->source.substr(at, kCopyPiece);
-        std::memcpy(piece->target + at, bytes.data(), bytes.size());
+        stream_copy(piece->target + at, bytes.data(), bytes.size());
         return Result<void>();
       });
   (void)copied;  // copying cannot fail

@@ -68,7 +68,7 @@ struct CopyPiece {
   std::string_view source;
 };
 
-// memcpy by as many threads as memory has use for (four at most).
+// Copies with as many threads as memory has use for (four at most).
 void copy_pieces(std::span<const CopyPiece> pieces);
 
 }  // namespace spotter::checkpoint
