@@ -1,0 +1,236 @@
+// One walk over everything in a Node, by kind of value: packing, unpacking, renaming and moving
+// time are four visitors of it. A new field of the core's state does not compile here until it is
+// listed: the search would else be blind to it.
+#pragma once
+
+#include <utility>
+
+#include "tests/explore/model.hpp"
+
+namespace spotter::explore {
+
+// A visitor has: flag(bool&), small(any small integer or enum&), time(Time&), volume(VolumeId&),
+// volume(uint8&), snapshot(both), instance(InstanceId&), zone(Zone&), generation(uint32&),
+// version(int64&). Only a reading visitor changes what decides how the walk goes on.
+
+template <class A>
+void walk(A& a, decide::Ledger& it) {
+  auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, done] = it;
+  a.small(attempts);
+  a.small(starts);
+  a.version(newest);
+  (void)seconds, (void)dollars;  // only summed: the policy here has no limit on them
+  (void)losses, (void)releases, (void)running, (void)stall;  // only the pace is chosen from them
+  a.flag(done);
+}
+
+template <class A>
+void walk(A& a, std::optional<decide::Notice>& it) {
+  bool any = it.has_value();
+  a.flag(any);
+  if (any && !it) it.emplace();
+  if (!any) return it.reset();
+  auto& [action, deadline] = *it;
+  a.small(action);
+  a.time(deadline);
+}
+
+// --- stages and commands: each one's fields, by their number and type ---
+template <class A>
+struct Field {
+  A& a;
+  void operator()(bool& it) const { a.flag(it); }
+  void operator()(Time& it) const { a.time(it); }
+  void operator()(VolumeId& it) const { a.volume(it); }
+  void operator()(SnapshotId& it) const { a.snapshot(it); }
+  void operator()(InstanceId& it) const { a.instance(it); }
+  void operator()(Zone& it) const { a.zone(it); }
+  void operator()(decide::Ledger& it) const { walk(a, it); }
+  void operator()(std::uint32_t& it) const { a.small(it); }
+  void operator()(Duration&) const {}        // how long, for the trainer
+  void operator()(decide::Detail&) const {}  // for people
+  void operator()(ShortText<31>&) const {}   // the device's name: one kind of machine here
+  void operator()(Fleet&) const {}           // there is only one
+  void operator()(Device& it) const {        // here a volume's name
+    VolumeId volume(it.view());
+    a.volume(volume);
+    it = Device(volume.view());
+  }
+  void operator()(decide::EffectId&) const {}
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void operator()(Enum& it) const { a.small(it); }
+};
+
+template <class A, class T>
+void walk_fields(A& a, T& it) {
+  const Field<A> field{a};
+  if constexpr (requires { it.generation; }) {  // a number with an order of its own
+    if constexpr (requires { it.attempt; }) {
+      auto& [zone, snapshot, parent, generation, attempt] = it;
+      field(zone), field(snapshot), field(parent), a.generation(generation), field(attempt);
+    } else if constexpr (requires { it.ahead; }) {
+      auto& [volume, generation, ahead] = it;
+      field(volume), a.generation(generation), field(ahead);
+    } else {
+      auto& [volume, generation] = it;
+      field(volume), a.generation(generation);
+    }
+  } else if constexpr (std::is_empty_v<T>) {
+  } else if constexpr (requires { T{{}, {}, {}, {}, {}, {}, {}, {}}; }) {
+    auto& [q, r, s, t, u, v, w, x] = it;
+    field(q), field(r), field(s), field(t), field(u), field(v), field(w), field(x);
+  } else if constexpr (requires { T{{}, {}, {}, {}, {}}; }) {
+    auto& [u, v, w, x, y] = it;
+    field(u), field(v), field(w), field(x), field(y);
+  } else if constexpr (requires { T{{}, {}, {}, {}}; }) {
+    auto& [u, v, w, x] = it;
+    field(u), field(v), field(w), field(x);
+  } else if constexpr (requires { T{{}, {}, {}}; }) {
+    auto& [u, v, w] = it;
+    field(u), field(v), field(w);
+  } else if constexpr (requires { T{{}, {}}; }) {
+    auto& [u, v] = it;
+    field(u), field(v);
+  } else {
+    auto& [u] = it;
+    field(u);
+  }
+}
+
+template <class Variant, std::size_t... I>
+void become(Variant& it, std::size_t index, std::index_sequence<I...>) {
+  ((index == I ? (void)it.template emplace<I>() : void()), ...);
+}
+
+template <class A, class... Kinds>
+void walk(A& a, std::variant<Kinds...>& it) {
+  auto index = static_cast<std::uint8_t>(it.index());
+  a.small(index);
+  if (index != it.index()) become(it, index, std::index_sequence_for<Kinds...>());
+  std::visit([&](auto& kind) { walk_fields(a, kind); }, it);
+}
+
+template <class A>
+void walk(A& a, decide::Facts& facts) {
+  auto& [instance, type, zone, region, fleet, fleet_known, dollars_per_hour, volume, purpose,
+         ours_to_format, attached, mounted, attached_as, device, generation, proven, proven_at,
+         claimed_at, parent_gone_since, attaching_since, attach_attempt, tidying_since, clean_since,
+         imaged_at, let_go, let_go_at, create_attempt, created_at, snapshot_asked_at, retries,
+         blocked_since, crashes, surrender, notice, marked, leave, trainer_running, started_at,
+         checkpoint_at, paced, ended_success, done, ledger, ledger_known, accounted, step,
+         resumed_step, checkpoint_step] = facts;
+  const Field<A> field{a};
+  (void)type, (void)region, (void)fleet, (void)dollars_per_hour;  // always the same here
+  (void)attached_as, (void)attach_attempt;                        // of the device's name
+  (void)accounted, (void)started_at, (void)crashes;               // only pauses and sums
+  (void)checkpoint_at, (void)paced;                               // only the pace
+  (void)step, (void)resumed_step, (void)checkpoint_step;
+  field(instance), field(zone), field(fleet_known), field(volume), field(purpose);
+  field(ours_to_format), field(attached), field(mounted), field(device);
+  a.generation(generation);
+  field(proven), field(proven_at), field(claimed_at), field(parent_gone_since);
+  field(attaching_since), field(tidying_since), field(clean_since), field(imaged_at), field(marked),
+      field(let_go), field(let_go_at);
+  field(create_attempt), field(created_at), field(snapshot_asked_at), field(retries);
+  field(blocked_since), field(surrender), walk(a, notice), field(leave), field(trainer_running);
+  field(ended_success), field(done), walk(a, ledger), field(ledger_known);
+}
+
+template <class A>
+void walk(A& a, decide::State& state) {
+  auto& [facts, stage, awaited, wake_at, incarnation, effects_made] = state;
+  (void)incarnation, (void)effects_made;  // numbers of questions: only compared with `awaited`
+  bool waits = static_cast<bool>(awaited);
+  walk(a, facts);
+  walk(a, stage);
+  a.flag(waits);
+  awaited = waits ? decide::EffectId{1, 1} : decide::EffectId{};
+  a.time(wake_at);
+}
+
+// --- the world ---
+template <class A>
+void walk(A& a, Contents& it) {
+  a.flag(it.blank), a.flag(it.torn), a.flag(it.result), a.version(it.newest);
+  walk(a, it.ledger);
+}
+
+template <class A>
+void walk(A& a, Face& it) {
+  a.flag(it.there), a.flag(it.discoverable), a.flag(it.done), a.small(it.state), a.small(it.role);
+  a.small(it.attachment), a.small(it.holder), a.generation(it.generation);
+}
+
+template <class A>
+void walk(A& a, Volume& it) {
+  a.volume(it.id);
+  if (!it.id) return;
+  walk(a, it.face);
+  a.time(it.old_until);
+  if (it.old_until != kNever) walk(a, it.old);
+  a.small(it.zone), a.volume(it.parent), a.snapshot(it.from), a.small(it.attempt);
+  a.flag(it.to_format), a.flag(it.stuck), a.time(it.due);
+  walk(a, it.contents);
+}
+
+template <class A>
+void walk(A& a, Snapshot& it) {
+  a.snapshot(it.id);
+  if (!it.id) return;
+  a.flag(it.there), a.time(it.old_until), a.flag(it.old_there), a.small(it.state);
+  a.volume(it.parent), a.flag(it.ahead), a.small(it.rank), a.generation(it.generation);
+  a.small(it.tokens[0]), a.small(it.tokens[1]);
+  walk(a, it.image);
+}
+
+template <class A>
+void walk(A& a, Pending& it) {
+  a.flag(it.any);
+  if (!it.any) return;
+  a.flag(it.abandoned), a.small(it.lost);
+  if (it.lost != Pending::Lost::No) a.time(it.deadline);
+  walk(a, it.command);
+}
+
+template <class A>
+void walk(A& a, Late& it) {
+  a.flag(it.any);
+  if (!it.any) return;
+  a.small(it.caller), a.time(it.deadline);
+  walk(a, it.command);
+}
+
+template <class A>
+void walk(A& a, Trainer& it) {
+  a.small(it.life);
+  if (it.life == Trainer::Life::None) return;
+  a.flag(it.success), a.flag(it.as_asked), a.flag(it.asked), a.flag(it.doomed), a.flag(it.deaf);
+  a.flag(it.watched), a.version(it.step);
+}
+
+template <class A>
+void walk(A& a, Host& it) {
+  a.flag(it.alive);
+  if (!it.alive) return;
+  a.small(it.zone), a.volume(it.mounted), a.flag(it.read_only);
+  walk(a, it.trainer);
+  a.flag(it.agent), a.flag(it.left);
+  a.flag(it.noticed);
+  if (it.noticed) a.flag(it.told), a.flag(it.stop), a.time(it.deadline);
+  if (!it.agent) return;
+  walk(a, it.state);
+  walk(a, it.pending);
+}
+
+template <class A>
+void walk(A& a, Node& node) {
+  for (Volume& it : node.volumes) walk(a, it);
+  for (Snapshot& it : node.snapshots) walk(a, it);
+  for (Late& it : node.late) walk(a, it);
+  for (Host& it : node.hosts) walk(a, it);
+  a.flag(node.cancelled), a.flag(node.scaled_to_zero), a.version(node.durable);
+  a.small(node.in_vain), a.small(node.in_vain_since), a.flag(node.refused);
+}
+
+}  // namespace spotter::explore

@@ -1,0 +1,352 @@
+#include "tests/explore/pack.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/explore/archive.hpp"
+
+namespace spotter::explore {
+namespace {
+
+// A visitor that changes nothing; the others override what they are about.
+struct Visitor {
+  void flag(bool&) {}
+  template <class T>
+  void small(T&) {}
+  void time(Time&) {}
+  void volume(VolumeId&) {}
+  void volume(std::uint8_t&) {}
+  void snapshot(SnapshotId&) {}
+  void snapshot(std::uint8_t&) {}
+  void instance(InstanceId&) {}
+  void zone(Zone&) {}
+  void generation(std::uint32_t&) {}
+  void version(std::int64_t&) {}
+};
+
+// A number of which one byte, and a time of which two, do not suffice: the search would mistake
+// different nodes for one another, so it ends.
+[[noreturn]] void too_large(const char* what, long long value) {
+  std::fprintf(stderr, "explore: %s %lld does not fit\n", what, value);
+  std::abort();
+}
+
+constexpr std::int16_t kPackedNever = INT16_MAX;
+constexpr Duration kTimeUnit{10};
+
+struct Writer : Visitor {
+  Packed& bytes;
+  // Flags are collected eight to a byte.
+  std::size_t flags_at = 0;
+  int flags_used = 8;
+
+  explicit Writer(Packed& to) : bytes(to) {}
+  void byte(long long value) {
+    if (value < 0 || value > 255) too_large("a number", value);
+    bytes.push_back(static_cast<std::uint8_t>(value));
+  }
+  void flag(bool& it) {
+    if (flags_used == 8) {
+      flags_at = bytes.size();
+      bytes.push_back(0);
+      flags_used = 0;
+    }
+    if (it) bytes[flags_at] |= static_cast<std::uint8_t>(1U << flags_used);
+    ++flags_used;
+  }
+  template <class T>
+  void small(T& it) {
+    byte(static_cast<long long>(it));
+  }
+  void time(Time& it) {
+    std::int16_t packed = kPackedNever;
+    if (it != kNever) {
+      const auto units = (it - kNow) / kTimeUnit;
+      if (units <= INT16_MIN || units >= INT16_MAX) too_large("a time", units);
+      packed = static_cast<std::int16_t>(units);
+    }
+    byte(static_cast<std::uint16_t>(packed) >> 8), byte(packed & 0xff);
+  }
+  void volume(VolumeId& it) { byte(number_of(it)); }
+  void volume(std::uint8_t& it) { byte(it); }
+  void snapshot(SnapshotId& it) { byte(number_of(it)); }
+  void snapshot(std::uint8_t& it) { byte(it); }
+  void instance(InstanceId& it) { byte(number_of(it)); }
+  void zone(Zone& it) { byte(it.empty() ? 0 : it == zone_name(1) ? 2 : 1); }
+  void generation(std::uint32_t& it) { byte(it); }
+  void version(std::int64_t& it) { byte(it + 1); }
+};
+
+struct Reader : Visitor {
+  const std::uint8_t* next;
+  const std::uint8_t* flags = nullptr;
+  int flags_used = 8;
+
+  explicit Reader(const std::uint8_t* bytes) : next(bytes) {}
+  std::uint8_t byte() { return *next++; }
+  void flag(bool& it) {
+    if (flags_used == 8) {
+      flags = next++;
+      flags_used = 0;
+    }
+    it = (*flags >> flags_used++) & 1U;
+  }
+  template <class T>
+  void small(T& it) {
+    it = static_cast<T>(byte());
+  }
+  void time(Time& it) {
+    const int high = byte();
+    const auto packed = static_cast<std::int16_t>(high << 8 | byte());
+    it = packed == kPackedNever ? kNever : kNow + packed * kTimeUnit;
+  }
+  void volume(VolumeId& it) { it = volume_id(byte()); }
+  void volume(std::uint8_t& it) { it = byte(); }
+  void snapshot(SnapshotId& it) { it = snapshot_id(byte()); }
+  void snapshot(std::uint8_t& it) { it = byte(); }
+  void instance(InstanceId& it) { it = instance_id(byte()); }
+  void zone(Zone& it) {
+    const std::uint8_t packed = byte();
+    it = packed ? zone_name(packed - 1) : Zone();
+  }
+  void generation(std::uint32_t& it) { it = byte(); }
+  void version(std::int64_t& it) { it = byte() - 1; }
+};
+
+struct Shift : Visitor {
+  Duration by;
+  explicit Shift(Duration duration) : by(duration) {}
+  void time(Time& it) {
+    if (it != kNever) it -= by;
+  }
+};
+
+using Set = std::uint64_t;  // of numbers below 64
+
+struct Collector : Visitor {
+  Set volumes = 0, snapshots = 0, generations = 0, versions = 0;
+  static void add(Set& set, std::int64_t value) {
+    if (value < 0 || value >= 64) too_large("an order", value);
+    set |= Set{1} << value;
+  }
+  void volume(VolumeId& it) { add(volumes, number_of(it)); }
+  void volume(std::uint8_t& it) { add(volumes, it); }
+  void snapshot(SnapshotId& it) { add(snapshots, number_of(it)); }
+  void snapshot(std::uint8_t& it) { add(snapshots, it); }
+  void generation(std::uint32_t& it) { add(generations, it); }
+  void version(std::int64_t& it) { add(versions, it + 1); }
+};
+
+using Map = std::array<std::uint8_t, 64>;
+
+// The values of `set` in their order, from 0. A gap of more than one stays a gap, of one.
+Map order(std::uint64_t set, bool keep_gaps) {
+  Map map{};
+  std::uint8_t next = 1;
+  for (std::uint64_t left = set & ~std::uint64_t{1}; left != 0; left &= left - 1) {
+    const auto value = static_cast<unsigned>(std::countr_zero(left));
+    const bool gap = keep_gaps && value != 1 && !((set >> (value - 1)) & 1U);
+    next = static_cast<std::uint8_t>(next + (gap ? 1 : 0));
+    map[value] = next++;
+  }
+  return map;
+}
+
+struct Renamer : Visitor {
+  Map volumes{}, snapshots{}, generations{}, versions{};
+  void volume(VolumeId& it) { it = volume_id(volumes[number_of(it)]); }
+  void volume(std::uint8_t& it) { it = volumes[it]; }
+  void snapshot(SnapshotId& it) { it = snapshot_id(snapshots[number_of(it)]); }
+  void snapshot(std::uint8_t& it) { it = snapshots[it]; }
+  void generation(std::uint32_t& it) { it = generations[it]; }
+  void version(std::int64_t& it) { it = versions[static_cast<std::size_t>(it + 1)] - 1; }
+};
+
+void at_least(Time& it, Time limit) {
+  if (it != kNever && it < limit) it = limit;
+}
+void forget(Time& it, Time limit) {
+  if (it != kNever && it <= limit) it = kNever;
+}
+
+// Past times count up to the limit that they are compared with.
+void normalise_times(decide::State& state, const decide::Policy& policy) {
+  decide::Facts& facts = state.facts;
+  const Duration bound = policy.consistency_bound;
+  at_least(facts.proven_at, kNow - bound);
+  forget(facts.claimed_at, kNow - bound);
+  at_least(facts.parent_gone_since, kNow - 2 * bound);
+  at_least(facts.attaching_since, kNow - policy.attaching_limit);
+  at_least(facts.tidying_since, kNow - policy.tidy_limit);
+  at_least(facts.clean_since, kNow - bound);
+  at_least(facts.imaged_at, kNow - bound - policy.ec2_call);
+  if (facts.let_go_at == kNever || facts.let_go_at <= kNow - bound) {
+    facts.let_go_at = kNever;
+    facts.let_go = {};
+  }
+  at_least(facts.created_at, kNow - bound);
+  forget(facts.snapshot_asked_at, kNow - bound);
+  at_least(facts.blocked_since, kNow - policy.blocked_limit);
+  at_least(state.wake_at, kNow);
+  if (facts.notice) at_least(facts.notice->deadline, kNow - policy.spared_after);
+  if (auto* training = std::get_if<decide::Training>(&state.stage)) {
+    at_least(training->next_ledger, kNow);
+    at_least(training->next_tidy, kNow);
+    at_least(training->next_image, kNow);
+  }
+  if (auto* stopping = std::get_if<decide::Stopping>(&state.stage))
+    at_least(stopping->kill_at, kNow);
+}
+
+// Counters count up to the limit that they are compared with; those that only lengthen a pause are
+// nothing here, where all pauses are the same.
+void normalise_counters(decide::State& state, const decide::Policy& policy) {
+  state.facts.retries = std::min(state.facts.retries, 3U);
+  state.facts.crashes = 0;
+  std::visit(
+      [&](auto& stage) {
+        if constexpr (requires { stage.failures; }) stage.failures = 0;
+        if constexpr (requires { stage.kills; }) {
+          stage.kills = std::min(stage.kills, policy.stuck_tries);
+        }
+        if constexpr (requires { stage.tries; }) {
+          stage.tries = std::min(stage.tries, policy.stuck_tries);
+        }
+      },
+      state.stage);
+}
+
+constexpr std::uint32_t kStartsKept = 2;
+constexpr std::uint32_t kMostAttempts = 7;  // as many tokens are kept for a snapshot
+// Longer than a poll: what is being created, attached or detached is seen at that.
+constexpr Duration kSettles = std::chrono::seconds(10);
+
+void normalise_world(Node& node) {
+  for (Volume& it : node.volumes) {
+    if (it.old_until <= kNow) it.old_until = kNever;
+    if (it.old_until == kNever) it.old = {};
+    const bool seen = it.face.there || it.old.there;
+    if (!seen) it = {};
+    if (it.id && !it.face.there) it.contents = {};
+    if (it.face.attachment == decide::AttachmentState::None) it.stuck = false;
+    if (!is_changing(it)) {
+      it.due = kNever;
+    } else if (it.due == kNever) {
+      it.due = kNow + kSettles;
+    }
+    at_least(it.due, kNow);
+  }
+  for (Snapshot& it : node.snapshots) {
+    if (it.old_until <= kNow) it.old_until = kNever;
+    if (it.old_until == kNever) it.old_there = false;
+    if (!it.there && !it.old_there) it = {};
+    if (it.id && !it.there) it.image = {};
+  }
+  for (Late& it : node.late) {
+    if (it.any && it.deadline <= kNow) it = {};
+  }
+  if (!node.late[0].any && node.late[1].any) std::swap(node.late[0], node.late[1]);
+  const auto filled = [](const auto& a, const auto& b) {
+    return (a.id ? a.id : 99) < (b.id ? b.id : 99);
+  };
+  std::sort(node.volumes.begin(), node.volumes.end(), filled);
+  std::sort(node.snapshots.begin(), node.snapshots.end(), filled);
+  std::array<Snapshot*, 5> by_rank{};
+  for (std::size_t i = 0; i < by_rank.size(); ++i) by_rank[i] = &node.snapshots[i];
+  std::sort(by_rank.begin(), by_rank.end(),
+            [](const auto* a, const auto* b) { return a->rank < b->rank; });
+  std::uint8_t rank = 0;
+  for (Snapshot* it : by_rank) it->rank = it->id ? ++rank : 0;
+}
+
+}  // namespace
+
+void normalise(Node& node) {
+  static const decide::Policy policy = small_policy();
+  normalise_world(node);
+  for (Host& it : node.hosts) {
+    if (!it.alive) it = {};
+    if (!it.agent) {
+      it.state = {};
+      it.pending = {};
+      continue;
+    }
+    if (it.state.facts.create_attempt > kMostAttempts) broken(node, "copies are made without end");
+    normalise_times(it.state, policy);
+    normalise_counters(it.state, policy);
+    std::uint32_t& starts = it.state.facts.ledger.starts_without_progress;
+    starts = std::min(starts, kStartsKept);
+  }
+  for (Volume& it : node.volumes) {
+    std::uint32_t& starts = it.contents.ledger.starts_without_progress;
+    starts = std::min(starts, kStartsKept);
+  }
+  Collector seen;
+  walk(seen, node);
+  Renamer renamer;
+  renamer.volumes = order(seen.volumes, false);
+  renamer.snapshots = order(seen.snapshots, false);
+  renamer.generations = order(seen.generations, true);
+  renamer.versions = order(seen.versions, false);
+  walk(renamer, node);
+}
+
+Packed pack(Node& node) {
+  Packed bytes;
+  bytes.reserve(256);
+  Writer writer(bytes);
+  walk(writer, node);
+  return bytes;
+}
+
+Node unpack(const std::uint8_t* bytes) {
+  Node node;
+  Reader reader(bytes);
+  walk(reader, node);
+  for (Host& it : node.hosts) {
+    decide::State& state = it.state;
+    state.effects_made = 1;
+    if (state.facts.fleet_known) state.facts.fleet = {FleetKind::SpotFleet, "sfr-1"};
+  }
+  return node;
+}
+
+void pass_time(Node& node, Duration by) {
+  Shift shift(by);
+  walk(shift, node);
+}
+
+namespace {
+
+std::uint8_t above(Set set) {
+  const auto free = static_cast<std::uint8_t>(std::bit_width(set | 1U));
+  if (free > 9) too_large("a name", free);
+  return free;
+}
+
+}  // namespace
+
+std::uint8_t unused_volume(Node& node) {
+  Collector seen;
+  walk(seen, node);
+  return above(seen.volumes);
+}
+
+std::uint8_t unused_snapshot(Node& node) {
+  Collector seen;
+  walk(seen, node);
+  return above(seen.snapshots);
+}
+
+void shift_volumes(Node& node) {
+  Renamer renamer;
+  for (std::uint8_t i = 0; i < 64; ++i) {
+    renamer.volumes[i] = static_cast<std::uint8_t>(i ? i + 1 : 0);
+    renamer.snapshots[i] = renamer.generations[i] = renamer.versions[i] = i;
+  }
+  walk(renamer, node);
+}
+
+}  // namespace spotter::explore

@@ -1,0 +1,130 @@
+// A move as a line for people.
+#include "agent/decide/describe.hpp"
+#include "tests/explore/moves.hpp"
+
+namespace spotter::explore {
+
+namespace {
+
+using Kind = Move::Kind;
+
+std::string instance(const Move& move) { return "i-" + std::to_string(move.who) + ": "; }
+
+std::string words_of_answer(std::uint8_t how) {
+  switch (how) {
+    case kStale:
+      return "answered, from an old picture";
+    case kUnseen:
+      return "carried out, but not to be seen yet";
+    case kFails:
+      return "fails";
+    case kRefused:
+      return "is refused: no permission";
+    case kLost:
+      return "gets no answer (the call is on its way)";
+    case kSpecial:
+      return "fails for good";
+    case kTimedOut:
+      return "has timed out";
+    default:
+      return "done";
+  }
+}
+
+std::string volume_words(const Node& node, const Move& move, const char* words) {
+  return std::string(volume_id(node.volumes[move.who].id).view()) + " " + words;
+}
+
+std::string words_of(const Node& node, const Move& move) {
+  const auto at = [&]() -> const Host& { return node.hosts[move.who - 1]; };
+  switch (move.kind) {
+    case Kind::VolumeSettles:
+      return volume_words(node, move, "settles");
+    case Kind::HolderTerminated:
+      return volume_words(node, move, "is still with a terminated one");
+    case Kind::SnapshotCompletes:
+      return "a snapshot completes";
+    case Kind::AgentStarts:
+      return instance(move) + "agent starts";
+    case Kind::InstanceBoots:
+      return instance(move) + "boots in zone " + zone_name(move.how).str();
+    case Kind::InstanceEnds:
+      return instance(move) + "ends";
+    case Kind::NoticeTold:
+      return instance(move) + "agent sees the notice";
+    case Kind::DeadlineReached:
+      return instance(move) + "is taken away at the deadline";
+    case Kind::Answer:
+      return instance(move) + std::string(name(at().pending.command)) + " " +
+             words_of_answer(move.how);
+    case Kind::CallHappens:
+      return instance(move) + std::string(name(at().pending.command)) + " is carried out unheard";
+    case Kind::Woke:
+      return instance(move) + "wakes";
+    case Kind::TrainerDies:
+      return instance(move) + "trainer dies of SIGKILL";
+    case Kind::TrainerStops:
+      return instance(move) + (move.how ? "trainer stops without a checkpoint" : "trainer stops");
+    case Kind::TrainerFinishes:
+      return instance(move) + "TRAINER HAS FINISHED";
+    case Kind::TrainerSaves:
+      return instance(move) + "trainer makes a checkpoint";
+    case Kind::TimePasses:
+      return std::to_string((next_time(node) - kNow) / std::chrono::seconds(1)) + " s pass";
+    case Kind::LateCallHappens:
+      return std::string(name(node.late[move.who].command)) + " of before is carried out only now";
+    case Kind::InstanceKilled:
+      return instance(move) + "KILLED" + (move.how & kAfter ? ", what it asked for happens" : "") +
+             (move.how & kInFlight ? ", its call in flight" : "");
+    case Kind::AgentKilled:
+      return instance(move) + "agent KILLED" +
+             (move.how & kAfter ? ", what it asked for happens" : "") +
+             (move.how & kInFlight ? ", its call in flight" : "");
+    case Kind::NoticeShown:
+      return instance(move) + "NOTICE";
+    case Kind::NoticeWithdrawn:
+      return instance(move) + "the notice is withdrawn";
+    case Kind::InstanceSpared:
+      return instance(move) + "is spared";
+    case Kind::ShutdownAsked:
+      return instance(move) + "is asked to shut down";
+    case Kind::TrainerCrashes:
+      return instance(move) + "TRAINER CRASHES";
+    case Kind::TrainerDeaf:
+      return instance(move) + "trainer does not hear";
+    case Kind::SnapshotFails:
+      return "a snapshot FAILS";
+    case Kind::VolumeFails:
+      return volume_words(node, move, "FAILS to be made");
+    case Kind::VolumeVanishes:
+      return volume_words(node, move, "VANISHES");
+    case Kind::AttachmentHangs:
+      return volume_words(node, move, "HANGS in attaching");
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string describe(const Node& before, const Move& move, const Node& after) {
+  std::string line = words_of(before, move);
+  for (std::size_t i = 0; i < after.hosts.size(); ++i) {
+    const Host& host = after.hosts[i];
+    if (!host.agent) continue;
+    const bool same = before.hosts[i].agent &&
+                      before.hosts[i].state.stage.index() == host.state.stage.index() &&
+                      before.hosts[i].pending.any == host.pending.any;
+    if (same) continue;
+    line += "  [i-" + std::to_string(i + 1) + " " + std::string(name(host.state.stage));
+    if (const auto* waiting = std::get_if<decide::Waiting>(&host.state.stage)) {
+      line += ": " + std::string(words(waiting->why));
+    }
+    if (const auto* blocked = std::get_if<decide::Blocked>(&host.state.stage)) {
+      line += ": " + std::string(words(blocked->why));
+    }
+    line += "]";
+  }
+  return line;
+}
+
+}  // namespace spotter::explore

@@ -1,0 +1,33 @@
+// What the abstract world does when it is asked, each in one piece.
+#pragma once
+
+#include "tests/explore/model.hpp"
+
+namespace spotter::explore {
+
+// Carries out one call to EC2 and says what EC2 answers. `caller`: the place of the instance that
+// asked (1, 2), kNobody: it is dead by now. `unseen`: what changes is shown only after the
+// consistency bound.
+decide::Happening call_ec2(Node& node, std::uint8_t caller, const decide::Command& command,
+                           bool unseen);
+bool changes_ec2(const decide::Command& command);
+// `stale`: with all that a late look may still show.
+decide::Survey survey(const Node& node, bool stale);
+bool is_stale(const Node& node);
+// Does one piece of work on the host.
+decide::Happening work(Node& node, Host& host, const decide::Command& command);
+
+void write_checkpoint(Node& node, Host& host);
+void end_trainer(Node& node, Host& host, bool success, bool as_asked);
+// The end of an instance. What it had attached stays with its remains for a while.
+void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn);
+
+// --- judge.cpp: what must hold, told to broken() ---
+void judge_start(Node& node, const Host& host);
+void judge_write(Node& node, const Host& host, std::uint8_t volume);
+void judge_removal(Node& node, const Volume& gone, std::uint8_t caller);
+void judge_cancel(Node& node, std::uint8_t caller);
+void judge_surrender(Node& node);
+void judge_end(Node& node);  // nothing can happen any more
+
+}  // namespace spotter::explore
