@@ -14,6 +14,12 @@ Stage look_again(Context& c) {
   return survey(c);
 }
 
+// What is gone may be shown for a while: to look again at once would find it again.
+Stage look_again_soon(Context& c) {
+  if (Next end = leaving(c)) return *end;
+  return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+}
+
 }  // namespace
 
 Next on(const Snapshotting&, const SnapshotStarted&, Context& c) {
@@ -53,7 +59,7 @@ Next on(const Committing&, const CallAccepted&, Context& c) {
 
 // Missing: another agent's commit was first. Conflict: the parent is in use again, ours is stale.
 Next on(const Committing&, const EffectFailed& failed, Context& c) {
-  if (failed.failure == Failure::Missing) return look_again(c);
+  if (failed.failure == Failure::Missing) return look_again_soon(c);
   return call_failed(c, failed);
 }
 
@@ -68,7 +74,7 @@ Next on(const Promoting&, const EffectFailed& failed, Context& c) { return call_
 Next on(const Discarding&, const CallAccepted&, Context& c) { return look_again(c); }
 
 Next on(const Discarding&, const EffectFailed& failed, Context& c) {
-  if (failed.failure == Failure::Missing) return look_again(c);
+  if (failed.failure == Failure::Missing) return look_again_soon(c);
   return call_failed(c, failed);
 }
 

@@ -176,7 +176,11 @@ Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_
   Facts& facts = c.facts;
   if (const SeenVolume* candidate = candidate_here(survey, parent, generation, facts)) {
     facts.created_at = kNever;
-    if (is_proven(*candidate, facts)) return settle_candidate(*candidate, c);
+    if (is_proven(*candidate, facts)) {
+      facts.volume = candidate->id;
+      facts.attached = true;  // an attach by an old picture may have been refused since
+      return settle_candidate(*candidate, c);
+    }
     if (candidate->state != VolumeState::Error)
       return use_volume(*candidate, Purpose::Prove, false, c);
     ++facts.create_attempt;

@@ -215,5 +215,18 @@ TEST(Storage, AVolumeThatWeLetGoIsNotMountedAgainWhileItIsStillShownHere) {
   EXPECT_EQ(story.asked(), "attach-volume");
 }
 
+// An old picture shows what is gone, again and again: found by `explore` as a loop without a pause.
+TEST(Migration, WhatIsGoneAndStillShownIsNotDeletedWithoutAPause) {
+  Story story;
+  story.boot("us-west-2b");
+  SeenVolume failed = the_copy(Role::Candidate);
+  failed.state = VolumeState::Error;
+  story.survey({the_volume(), failed});
+  ASSERT_EQ(story.asked(), "delete-volume");
+  story.answer(EffectFailed{Failure::Missing});
+  EXPECT_EQ(story.asked(), "");
+  EXPECT_EQ(story.stage(), "waiting");
+}
+
 }  // namespace
 }  // namespace spotter::decide
