@@ -99,7 +99,8 @@ class Agent {
         imds_(http_, imds_settings()),
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
-                        [this](const wire::TrainerMessage& message) { heard(message); }}),
+                        [this](const wire::TrainerMessage& message) { heard(message); },
+                        !job_.checkpoints.files.empty()}),
         trainer_end_(
             context, run_directory_, [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { sensed(ended); }),
@@ -130,7 +131,10 @@ class Agent {
   }
   void heard(const wire::TrainerMessage& message) {
     said_finished_ = said_finished_ || message.finished;
-    status_.observe(message);
+    if (message.of_guard && message.note) spdlog::warn("{}", *message.note);
+    if (message.of_guard && message.checkpoint)
+      spdlog::info("{} is durable", message.checkpoint->path);
+    if (!message.of_guard) status_.observe(message);
   }
 
   bool prepare();

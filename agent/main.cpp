@@ -6,13 +6,15 @@
 
 #include "agent/act/aws/environment.hpp"
 #include "agent/agent.hpp"
+#include "agent/command/guard.hpp"
 #include "agent/command/host.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/status.hpp"
 
 int main(int argc, char** argv) {
-  // The two that the agent itself runs.
+  // Those that the agent itself and its supervisor run.
   const std::string_view own = argc > 1 ? argv[1] : "";
+  if (own == "guard") return spotter::command::guard(argc - 1, argv + 1);
   if (own == "host") return spotter::command::host(argc - 1, argv + 1);
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
   CLI::App app{"Spotter keeps a training job alive on spot instances"};

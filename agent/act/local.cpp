@@ -1,5 +1,6 @@
 #include "agent/act/local.hpp"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -147,7 +148,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
                                         "--user",
                                         job_.trainer.user,
                                         "--checkpoints",
-                                        job_.checkpoints};
+                                        job_.checkpoints.directory};
   if (effect.read_only) arguments.push_back("--read-only");
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
@@ -225,8 +226,12 @@ Local::Answer Local::sync(Duration limit) {
 }
 
 Local::Answer Local::verify(bool read_only, Duration limit) {
-  const std::string directory = job_.storage.ebs.mount + "/" + job_.checkpoints;
-  std::vector<std::string> arguments = {"verify", "--checkpoints", directory};
+  std::vector<std::string> arguments = {"verify", "--mount-point", job_.storage.ebs.mount,
+                                        "--checkpoints", job_.checkpoints.directory};
+  if (!job_.checkpoints.files.empty()) {
+    arguments.push_back("--files");
+    arguments.push_back(job_.checkpoints.files);
+  }
   if (read_only) arguments.push_back("--read-only");
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
@@ -234,7 +239,12 @@ Local::Answer Local::verify(bool read_only, Duration limit) {
   decide::CheckpointsVerified seen;
   const json newest = work.answer.value("newest", json());
   if (newest.is_number_integer()) seen.newest = newest.get<std::int64_t>();
-  seen.torn = static_cast<std::uint32_t>(work.answer.value("torn", json::array()).size());
+  const json torn = work.answer.value("torn", json::array());
+  seen.torn = static_cast<std::uint32_t>(torn.size());
+  for (const json& each : torn) spdlog::warn("torn checkpoint: {}", each.get<std::string>());
+  for (const json& each : work.answer.value("said", json::array())) {
+    spdlog::info("{}", each.get<std::string>());
+  }
   co_return seen;
 }
 

@@ -107,7 +107,7 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/notice";
   result["SPOTTER_PACE_FILE"] = paths_.run_directory + "/pace";
   result["SPOTTER_STORAGE"] = mount;
-  result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints;
+  result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints.directory;
   result["SPOTTER_JOB"] = job_.name.str();
   for (const auto& [name, value] : job_.trainer.env) result[name] = value;
   for (const auto& [name, reference] : job_.trainer.secrets) {
@@ -141,6 +141,13 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.log_file = job_.storage.ebs.mount + "/log/trainer.log";
   spec.stop_signal = job_.trainer.stop_signal.value_or(0);
   spec.job = job_.name.str();
+  if (!job_.checkpoints.files.empty()) {
+    spec.companion = {paths_.program, "guard",
+                      "--mount",      job_.storage.ebs.mount,
+                      "--directory",  job_.checkpoints.directory,
+                      "--files",      job_.checkpoints.files,
+                      "--socket",     paths_.run_directory + "/trainer.sock"};
+  }
 
   io::ProcessRequest request;
   request.argv = {paths_.program,       "supervise", "--run-directory",

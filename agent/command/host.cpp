@@ -30,6 +30,7 @@ struct Options {
   work::Ledger ledger;
   std::string wait = "0";
   std::string path;
+  std::string files;  // patterns; empty: checkpoints of libspotter's own
   bool read_only = false;
 };
 
@@ -73,7 +74,10 @@ json describe(const work::Mounted& mounted) {
 
 json describe(const work::Verified& verified) {
   const json newest = verified.newest ? json(*verified.newest) : json();
-  return {{"newest", newest}, {"path", verified.path.string()}, {"torn", verified.torn}};
+  return {{"newest", newest},
+          {"path", verified.path.string()},
+          {"torn", verified.torn},
+          {"said", verified.said}};
 }
 
 json describe(const work::LedgerRead& read) {
@@ -196,9 +200,16 @@ void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
   code->add_option("--directory", checkout.directory)->required();
   code->add_option("--user", checkout.user)->required();
   auto* verify = add(app, "verify", "the newest checkpoint that is whole", chosen, [&options] {
-    return told(work::verify_checkpoints(options.path, options.read_only));
+    const auto& mount = options.mount.mount_point;
+    if (options.files.empty()) {
+      return told(
+          work::verify_checkpoints(std::filesystem::path(mount) / options.path, options.read_only));
+    }
+    return told(work::verify_files(mount, options.path, options.files, options.read_only));
   });
-  verify->add_option("--checkpoints", options.path)->required();
+  verify->add_option("--mount-point", options.mount.mount_point)->required();
+  verify->add_option("--checkpoints", options.path, "relative to it")->required();
+  verify->add_option("--files", options.files, "patterns of a trainer's own files");
   verify->add_flag("--read-only", options.read_only);
 }
 

@@ -69,8 +69,9 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
       {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
 }
 
-Fields checkpoints_fields(Reader& reader, std::string& directory) {
-  return {{"directory", optional, reader.scalar(directory, path_below_mount)}};
+Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
+  return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
+          {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
 }
 
 Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {

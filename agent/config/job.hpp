@@ -53,6 +53,12 @@ struct Trainer {
   std::string result;  // relative to the mount; empty: exit status 0 alone counts as finished
 };
 
+struct Checkpoints {
+  std::string directory = "checkpoints";  // relative to the mount
+  // Of a trainer that knows nothing of Spotter: patterns of its files' names, separated by spaces.
+  std::string files;  // empty: it writes none that we should watch
+};
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -70,7 +76,7 @@ struct Job {
   Storage storage;
   std::optional<Code> code;
   Trainer trainer;
-  std::string checkpoints = "checkpoints";  // directory, relative to the mount
+  Checkpoints checkpoints;
   OnFailure on_failure;
   Limits limits;
   std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags

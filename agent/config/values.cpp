@@ -82,6 +82,13 @@ Result<std::string> parse_path_below_mount(std::string_view text) {
   return std::string(text);
 }
 
+Result<std::string> parse_file_patterns(std::string_view text) {
+  if (only(text, " ") || has_line_break(text)) return failure("expected patterns such as *.h5");
+  if (text.find('/') == text.npos) return std::string(text);
+  return failure(quoted(text) +
+                 " has a '/' in it; a pattern is of a file's name, in any subfolder");
+}
+
 Result<FileSystem> parse_file_system(std::string_view text) {
   return choose<FileSystem>(text, {{"xfs", FileSystem::Xfs}, {"ext4", FileSystem::Ext4}});
 }
@@ -227,6 +234,7 @@ Result<std::string> parse_tag_value(std::string_view text) {
 const Scalar<JobName> job_name{"a name", parse_job_name};
 const Scalar<std::string> mount_point{"an absolute path", parse_mount_point};
 const Scalar<std::string> path_below_mount{"a path below the mount", parse_path_below_mount};
+const Scalar<std::string> file_patterns{"patterns of file names such as *.h5", parse_file_patterns};
 const Scalar<FileSystem> file_system{"xfs or ext4", parse_file_system};
 const Scalar<std::string> repository{"a git URL or a path", parse_repository};
 const Scalar<std::string> commit_id{"a full commit id", parse_commit_id};

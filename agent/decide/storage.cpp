@@ -204,9 +204,6 @@ Next on(const ReadingAccount&, const LedgerRead& read, Context& c) {
     ++c.facts.ledger.losses;  // its instance is gone, and nobody saw it end
   }
   if (Next end = leaving(c)) return end;
-  if (c.facts.proven == c.facts.volume && c.facts.purpose == Purpose::Train) {
-    return prepare_training(c);  // the copy was verified before it became the volume
-  }
   c.ask(VerifyCheckpoints{c.facts.purpose == Purpose::Prove}, c.policy.verify);
   return Verifying{};
 }

@@ -63,7 +63,7 @@ void Link::take(std::size_t bytes) {
     receiver_.deliver(
         decide::TrainerProgressed{static_cast<std::int64_t>(message->progress->step)});
   }
-  if (message->checkpoint) {
+  if (message->checkpoint && message->of_guard == receiver_.guarded) {
     const std::chrono::duration<double> stall(message->checkpoint->seconds.value_or(0));
     receiver_.deliver(decide::CheckpointMade{static_cast<std::int64_t>(message->checkpoint->step),
                                              std::chrono::round<Duration>(stall)});

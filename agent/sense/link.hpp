@@ -16,6 +16,9 @@ class Link {
   struct Receiver {
     std::function<void(decide::Happening)> deliver;
     std::function<void(const wire::TrainerMessage&)> observe;  // all of it, for the status
+    // The trainer's files are watched: they are the checkpoints, whatever else it says. Two
+    // accounts with steps of their own would make neither count.
+    bool guarded = false;
   };
 
   Link(asio::io_context& context, Receiver receiver)

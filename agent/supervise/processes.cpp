@@ -20,7 +20,10 @@ std::string read_proc(pid_t pid, const char* name) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// proc(5): pid (comm) state ppid pgrp session ..., starttime is the 22nd. comm may hold anything.
+constexpr unsigned long exiting_flag = 0x4;  // PF_EXITING of <linux/sched.h>
+
+// proc(5): pid (comm) state ppid pgrp session tty tpgid flags ..., starttime is the 22nd. comm may
+// hold anything.
 std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   const auto open = stat.find('(');
   const auto close = stat.rfind(')');
@@ -30,8 +33,11 @@ std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   pid_t group = 0;
   rest >> process.state >> process.parent >> group >> process.session;
   std::string skipped;
-  constexpr int fields_between_session_and_start = 15;
-  for (int i = 0; i < fields_between_session_and_start; ++i) rest >> skipped;
+  unsigned long flags = 0;
+  rest >> skipped >> skipped >> flags;
+  process.exiting = (flags & exiting_flag) != 0;
+  constexpr int fields_between_flags_and_start = 12;
+  for (int i = 0; i < fields_between_flags_and_start; ++i) rest >> skipped;
   rest >> process.start_ticks;
   if (!rest || process.state == 'Z' || process.state == 'X') return std::nullopt;
   return process;
@@ -93,7 +99,7 @@ std::vector<Process> all_processes() {
   return processes;
 }
 
-std::vector<Process> descendants_of(pid_t ancestor) {
+std::vector<Process> descendants_of(pid_t ancestor, pid_t except) {
   const auto processes = all_processes();
   std::vector<Process> found;
   std::vector<pid_t> open{ancestor};
@@ -101,7 +107,7 @@ std::vector<Process> descendants_of(pid_t ancestor) {
     const pid_t parent = open.back();
     open.pop_back();
     for (const auto& each : processes) {
-      if (each.parent != parent) continue;
+      if (each.parent != parent || each.pid == except) continue;
       found.push_back(each);
       open.push_back(each.pid);
     }
@@ -109,8 +115,8 @@ std::vector<Process> descendants_of(pid_t ancestor) {
   return found;
 }
 
-void signal_descendants(pid_t ancestor, int signal) {
-  for (const auto& each : descendants_of(ancestor)) kill(each.pid, signal);
+void signal_descendants(pid_t ancestor, int signal, pid_t except) {
+  for (const auto& each : descendants_of(ancestor, except)) kill(each.pid, signal);
 }
 
 void signal_main_process(pid_t trainer, int signal) {

@@ -15,6 +15,7 @@ struct Process {
   pid_t parent = 0;
   pid_t session = 0;
   char state = '?';               // Z: ended, not yet waited for
+  bool exiting = false;           // it has begun to end; its files are closed after this is set
   std::uint64_t start_ticks = 0;  // since boot; with the pid, an identity that is never reused
   std::string name;
 };
@@ -22,9 +23,10 @@ struct Process {
 // Ended ones (state Z) are left out. None: no such process.
 std::optional<Process> find_process(pid_t pid);
 std::vector<Process> all_processes();
-std::vector<Process> descendants_of(pid_t ancestor);
+// `except`: neither that process nor its descendants.
+std::vector<Process> descendants_of(pid_t ancestor, pid_t except = 0);
 
-void signal_descendants(pid_t ancestor, int signal);
+void signal_descendants(pid_t ancestor, int signal, pid_t except = 0);
 
 // A shell that runs the trainer as its child would die of a stop signal and leave the trainer
 // without a parent. So where a shell neither traps nor ignores it, its children get it instead

@@ -32,6 +32,20 @@ Result<void> read_environment(const Json& json, Spec& spec) {
   return {};
 }
 
+Result<void> read_companion(const Json& json, Spec& spec) {
+  const auto found = json.find("companion");
+  if (found == json.end()) return {};
+  const auto wrong = [] { return failure("spec: 'companion' must be a list of strings"); };
+  if (!found->is_array()) return wrong();
+  for (const Json& word : *found) {
+    if (!word.is_string()) return wrong();
+    spec.companion.push_back(word.get<std::string>());
+  }
+  if (!spec.companion.empty() && !spec.companion.front().starts_with('/'))
+    return failure("spec: 'companion' must begin with an absolute path");
+  return {};
+}
+
 Result<void> check(const Spec& spec) {
   const auto relative = [](const std::string& path) { return !path.empty() && path[0] != '/'; };
   if (spec.command.empty()) return failure("spec: 'command' is missing");
@@ -67,6 +81,7 @@ Result<Spec> parse_spec(std::string_view text) {
   Spec spec;
   if (auto read = read_texts(json, spec); !read) return tl::unexpected(read.error());
   if (auto read = read_environment(json, spec); !read) return tl::unexpected(read.error());
+  if (auto read = read_companion(json, spec); !read) return tl::unexpected(read.error());
   const auto kind = text_of(json, "environment_kind");
   if (!kind) return tl::unexpected(kind.error());
   if (!kind->empty()) {
@@ -94,7 +109,8 @@ std::string to_json(const Spec& spec) {
                   {"working_directory", spec.working_directory},
                   {"log_file", spec.log_file},
                   {"stop_signal", spec.stop_signal},
-                  {"job", spec.job}};
+                  {"job", spec.job},
+                  {"companion", spec.companion}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -29,28 +29,12 @@ using Json = nlohmann::json;
 
 constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
 constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
+constexpr int milliseconds_to_settle = 60'000;  // what the companion gets to make all durable
 constexpr off_t last_words_bytes = 4096;
 constexpr int last_words_lines = 20;
 
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-void reap_all() {
-  while (waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
-}
-
-// True once nobody descends from us any more.
-bool wait_for_descendants(int milliseconds, int repeated_signal) {
-  constexpr int step = 10;
-  for (int waited = 0;; waited += step) {
-    reap_all();
-    if (descendants_of(getpid()).empty()) return true;
-    if (waited >= milliseconds) return false;
-    if (repeated_signal != 0) signal_descendants(getpid(), repeated_signal);
-    usleep(step * 1000);
-  }
 }
 
 // A trainer that fails may print its environment; a short value would mask words of all kinds.
@@ -76,7 +60,10 @@ std::string last_lines(std::string text) {
 }  // namespace
 
 Watch::Watch(const std::string& directory, const Spec& spec)
-    : directory_(directory), stop_signal_(spec.stop_signal), job_(spec.job) {
+    : directory_(directory),
+      stop_signal_(spec.stop_signal),
+      job_(spec.job),
+      companion_(spec.companion) {
   std::istringstream names(spec.secrets);
   for (std::string name; names >> name;) {
     const auto found = spec.environment.find(name);
@@ -108,6 +95,7 @@ tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, con
   // Of a supervisor that was killed, something may still write to the storage.
   if (auto cleared = end_vanished(directory); !cleared) return failed(cleared.error().message);
   auto ready = watch.listen();
+  if (ready) ready = watch.companion_.start();
   if (ready) ready = watch.start_trainer(spec, launch);
   if (ready) return watch;
   watch.undo();
@@ -157,6 +145,7 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
 }
 
 void Watch::undo() {
+  companion_.kill();
   kill_tree();
   wait_for_descendants(milliseconds_to_die, SIGKILL);
   for (const char* name : {"supervisor.sock", "supervisor.json", "supervisor.json.new"})
@@ -172,7 +161,48 @@ void Watch::until_the_end() {
     if (watched[1].revents != 0) obey_datagram();
   }
   ended_ = boottime_milliseconds();
-  record_end(end_descendants());
+  const auto left_over = end_descendants();
+  end_companion();
+  record_end(left_over);
+}
+
+void Watch::reap_all() {
+  for (pid_t pid = 0; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
+    if (companion_.is(pid)) companion_.forget();
+  }
+}
+
+// True once nobody but the companion descends from us any more.
+bool Watch::wait_for_descendants(int milliseconds, int repeated_signal) {
+  constexpr int step = 10;
+  for (int waited = 0;; waited += step) {
+    reap_all();
+    if (descendants_of(getpid(), companion_.pid()).empty()) return true;
+    if (waited >= milliseconds) return false;
+    if (repeated_signal != 0) signal_descendants(getpid(), repeated_signal, companion_.pid());
+    usleep(step * 1000);
+  }
+}
+
+// Nothing writes any more. It may take its time, unless the agent says `kill` once more: then what
+// it has not done is left to the next start.
+void Watch::end_companion() {
+  constexpr int exit_temporary_failure = 75;  // "stopped as asked", sysexits.h
+  const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+  companion_.tell(status == 0 || status == exit_temporary_failure ? "ended\n" : "killed\n");
+  constexpr int step = 10;
+  for (int waited = 0; companion_.runs(); waited += step) {
+    reap_all();
+    if (!companion_.runs()) return;
+    if (waited >= milliseconds_to_settle) companion_.kill();
+    pollfd watched{socket_.get(), POLLIN, 0};
+    if (poll(&watched, 1, step) <= 0) continue;
+    std::array<char, 64> buffer{};
+    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    const std::string_view text(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+    if (text == "kill") companion_.kill();
+    if (waited >= milliseconds_to_settle + milliseconds_to_die) return;  // stuck in the kernel
+  }
 }
 
 // Waits for whoever has ended; only the trainer's own end is the end.
@@ -181,6 +211,7 @@ bool Watch::trainer_ended() {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid <= 0) return false;
+    if (companion_.is(pid)) companion_.restart();
     if (pid != trainer_) continue;
     status_ = status;
     return true;
@@ -211,15 +242,17 @@ void Watch::obey_datagram() {
   if (text.substr(0, space) == "signal-group") ::kill(-trainer_, signal);
 }
 
-void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL); }
+void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL, companion_.pid()); }
 
 std::vector<pid_t> Watch::end_descendants() {
-  signal_descendants(getpid(), SIGTERM);
+  signal_descendants(getpid(), SIGTERM, companion_.pid());
   if (wait_for_descendants(milliseconds_to_end, 0)) return {};
   kill_tree();
   if (wait_for_descendants(milliseconds_to_die, SIGKILL)) return {};
   std::vector<pid_t> left_over;
-  for (const auto& each : descendants_of(getpid())) left_over.push_back(each.pid);
+  for (const auto& each : descendants_of(getpid(), companion_.pid())) {
+    left_over.push_back(each.pid);
+  }
   return left_over;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/supervise/companion.hpp"
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
@@ -35,6 +36,9 @@ class Watch {
   void obey_signal();
   void obey_datagram();
   void kill_tree();
+  bool wait_for_descendants(int milliseconds, int repeated_signal);
+  void reap_all();
+  void end_companion();
   std::vector<pid_t> end_descendants();
   std::string last_words() const;
   void record_end(const std::vector<pid_t>& left_over);
@@ -44,6 +48,7 @@ class Watch {
   int stop_signal_;
   std::string job_;
   std::vector<std::string> secrets_;  // values
+  Companion companion_;
   Descriptor lock_;
   Descriptor socket_;
   Descriptor signals_;

@@ -48,6 +48,8 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   if (key == "WATCHDOG") message.watchdog = value == "1";
   if (key == "STATUS") message.status = std::string(value.substr(0, longest_status_text));
   if (key == "X_SPOTTER_FINISHED") message.finished = value == "1";
+  if (key == "X_SPOTTER_GUARD") message.of_guard = value == "1";
+  if (key == "X_SPOTTER_NOTE") message.note = std::string(value);
   if (key == "X_SPOTTER_RESUMED_STEP") message.resumed_step = whole_number(value);
   if (key == "X_SPOTTER_CHECKPOINT") parts.checkpoint_path = std::string(value);
   if (key == "X_SPOTTER_CHECKPOINT_STEP") parts.checkpoint_step = whole_number(value);

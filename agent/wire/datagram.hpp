@@ -40,6 +40,8 @@ struct TrainerMessage {
   std::optional<Progress> progress;
   std::optional<std::uint64_t> resumed_step;
   std::optional<DurableCheckpoint> checkpoint;
+  bool of_guard = false;            // not the trainer speaks: `spotter guard` beside it
+  std::optional<std::string> note;  // its line for the journal
   friend bool operator==(const TrainerMessage&, const TrainerMessage&) = default;
 };
 

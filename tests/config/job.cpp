@@ -53,7 +53,7 @@ trainer:
   stop_signal: SIGUSR1
   stop_grace: 1m40s
   result: result/weights.bin
-checkpoints: {directory: saved}
+checkpoints: {directory: saved, files: "*.h5 *.pt"}
 on_failure: {attempts_without_progress: 5, then: hold}
 limits: {hours: 72, dollars: 49.5}
 fleet: {kind: ec2-fleet, id: fleet-0123}
@@ -78,7 +78,8 @@ fleet: {kind: ec2-fleet, id: fleet-0123}
   EXPECT_EQ(job->trainer.stop_signal, SIGUSR1);
   EXPECT_EQ(job->trainer.stop_grace, Duration(100s));
   EXPECT_EQ(job->trainer.result, "result/weights.bin");
-  EXPECT_EQ(job->checkpoints, "saved");
+  EXPECT_EQ(job->checkpoints.directory, "saved");
+  EXPECT_EQ(job->checkpoints.files, "*.h5 *.pt");
   EXPECT_EQ(job->on_failure.attempts_without_progress, 5);
   EXPECT_EQ(job->on_failure.then, GiveUp::Hold);
   EXPECT_EQ(job->limits.hours, 72);
@@ -99,7 +100,8 @@ TEST(Job, HasDefaults) {
   EXPECT_EQ(job->trainer.stop_signal, SIGTERM);
   EXPECT_FALSE(job->trainer.stop_grace);
   EXPECT_EQ(job->trainer.result, "");
-  EXPECT_EQ(job->checkpoints, "checkpoints");
+  EXPECT_EQ(job->checkpoints.directory, "checkpoints");
+  EXPECT_EQ(job->checkpoints.files, "");
   EXPECT_EQ(job->on_failure.attempts_without_progress, 3);
   EXPECT_EQ(job->on_failure.then, GiveUp::ScaleToZero);
   EXPECT_FALSE(job->limits.hours);
@@ -195,6 +197,9 @@ const Wrong shapes[] = {
     {"checkpoints: {directory: /elsewhere}",
      ":4:26: checkpoints.directory: '/elsewhere' is absolute; give it relative to the storage's "
      "mount"},
+    {"checkpoints: {files: ckpt/*.h5}",
+     ":4:22: checkpoints.files: 'ckpt/*.h5' has a '/' in it; a pattern is of a file's name, in any "
+     "subfolder"},
     {"checkpoints: {directory: a/../../b}",
      ":4:26: checkpoints.directory: 'a/../../b' must not leave the mount with '..'"},
     {"? [a, b]\n: 1", ":4:3: a key must be text, not a list"},

@@ -64,6 +64,19 @@ TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndTheBoundHasPasse
   crowned.discoverable = true;
   story.survey({crowned});
   EXPECT_EQ(story.asked(), "claim-volume");
+  // Proving it has moved nothing aside: what is torn is seen to now, before a trainer takes it.
+  crowned.generation = story.did<ClaimVolume>()->generation;
+  story.answer(CallAccepted{});
+  story.answer(StorageSurveyed{{{crowned}, {}}});
+  if (story.stage() == "waiting") story.survey({crowned});
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  story.answer(disk);
+  ASSERT_TRUE(story.did<Mount>());
+  EXPECT_FALSE(story.did<Mount>()->read_only);
+  story.answer(Mounted{});
+  story.answer(LedgerRead{ledger});
+  ASSERT_EQ(story.asked(), "verify-checkpoints");
+  EXPECT_FALSE(story.did<VerifyCheckpoints>()->read_only);
 }
 
 TEST(Migration, ACopyWithoutTheNewestCheckpointNeverReplacesItsParent) {

@@ -12,7 +12,7 @@ from emulator import ROOT, Emulator, Failed, processes, wait
 
 BINARIES = os.environ.get("SPOTTER_BIN") or str(ROOT / "build/release/bin")
 MODE = os.environ.get("SPOTTER_E2E_MODE", "auto")
-TRAINER = pathlib.Path(__file__).with_name("fake_trainer.py")
+TRAINERS = pathlib.Path(__file__).with_name("trainers")
 
 
 class Story(unittest.TestCase):
@@ -20,6 +20,7 @@ class Story(unittest.TestCase):
 
     job_name = "story"
     emulator_options = ()
+    trainer = pathlib.Path(__file__).with_name("fake_trainer.py")
 
     def setUp(self):
         self.world = Emulator(BINARIES, name="story", mode=MODE, options=self.emulator_options)
@@ -27,7 +28,7 @@ class Story(unittest.TestCase):
         self.addCleanup(self._end)
         self.zone = self.world.zones[0]
         self.repository = self.world.workplace / "repository"
-        self.revision = jobs.repository(self.repository, {"train.py": TRAINER.read_text()})
+        self.revision = jobs.repository(self.repository, {"train.py": self.trainer.read_text()})
 
     def _end(self):
         outcome = self._outcome

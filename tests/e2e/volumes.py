@@ -17,7 +17,7 @@ cp -a "$4/$2" "$5"
 
 def copy_out(emulator, volume, path):
     """A copy of a directory on the volume; gives back where it is."""
-    target = emulator.workplace / f"copy-of-{path}"
+    target = emulator.workplace / f"copy-of-{path.replace('/', '-')}"
     backing = next((found for found in (emulator.directory / "volumes").glob(f"{volume}*")), None)
     if backing is None:
         raise Failed(f"{volume} has no file below {emulator.directory}/volumes")
@@ -25,7 +25,7 @@ def copy_out(emulator, volume, path):
         subprocess.run(["cp", "-a", backing / path, target], check=True)
         return target
     point = emulator.workplace / "look"
-    point.mkdir()
+    point.mkdir(exist_ok=True)
     options = ",norecovery,nouuid"
     done = subprocess.run(["unshare", "-m", "sh", "-c", READ, "sh", backing, path, options, point,
                            target], capture_output=True, text=True, check=False)

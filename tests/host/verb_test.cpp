@@ -91,8 +91,29 @@ TEST_F(Verb, KeepsTheLedger) {
                              {"done", true}}));
 }
 
+TEST_F(Verb, VerifiesTheFilesOfATrainerThatKnowsNothing) {
+  fs::create_directories(directory_ / ".spotter");
+  write("ckpt/epoch-1.bin", "whole, as far as anybody knows");
+  write("ckpt/epoch-2.h5", "no HDF5");
+  const std::vector<std::string> ask = {"verify",        "--mount-point", directory_.string(),
+                                        "--checkpoints", "ckpt",          "--files",
+                                        "*.bin *.h5"};
+  auto only_look = ask;
+  only_look.push_back("--read-only");
+  EXPECT_EQ(host(only_look).line["newest"], json()) << "no record, nothing moved";
+  EXPECT_TRUE(fs::exists(directory_ / "ckpt/epoch-2.h5"));
+  const auto verified = host(ask);
+  EXPECT_EQ(verified.status, 0);
+  EXPECT_EQ(verified.line["newest"], 1);
+  EXPECT_EQ(verified.line["torn"].size(), 1U);
+  EXPECT_EQ(verified.line["path"], (directory_ / "ckpt/epoch-1.bin").string());
+  EXPECT_FALSE(fs::exists(directory_ / "ckpt/epoch-2.h5"));
+  EXPECT_EQ(host(only_look).line["newest"], 1);
+}
+
 TEST_F(Verb, VerifyAndLookAnswerForNothing) {
-  const auto verified = host({"verify", "--checkpoints", (directory_ / "none").string()});
+  const auto verified =
+      host({"verify", "--mount-point", directory_.string(), "--checkpoints", "none"});
   EXPECT_EQ(verified.line["newest"], json());
   EXPECT_EQ(verified.line["torn"], json::array());
   EXPECT_EQ(host({"look", "--mount-point", directory_.string()}).line["mounted"], false);

@@ -71,6 +71,25 @@ TEST_F(TheLink, DrainTakesTheLastWordsBeforeTheLoopDoes) {
   EXPECT_TRUE(messages_[0].finished);
 }
 
+// Where the trainer's files are watched, they are the checkpoints, not what it says of others.
+TEST_F(TheLink, TakesCheckpointsFromTheGuardAloneWhereThereIsOne) {
+  const std::string made = "X_SPOTTER_CHECKPOINT=/m/a.h5\nX_SPOTTER_CHECKPOINT_STEP=";
+  for (const bool guarded : {true, false}) {
+    happenings_.clear();
+    Link::Receiver taker = receiver();
+    taker.guarded = guarded;
+    Link link(context_, taker);
+    ASSERT_FALSE(link.open(path_, "root"));
+    send(made + "1000");
+    send("X_SPOTTER_GUARD=1\n" + made + "7");
+    send("X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=a.h5 was torn");
+    link.drain();
+    ASSERT_EQ(happenings_.size(), 1U);
+    EXPECT_EQ(std::get<decide::CheckpointMade>(happenings_[0]).step, guarded ? 7 : 1000);
+    EXPECT_EQ(messages_.back().note, "a.h5 was torn");
+  }
+}
+
 TEST_F(TheLink, IsForItsUserAloneAndLeavesNoSocket) {
   {
     Link link(context_, receiver());

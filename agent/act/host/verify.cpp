@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "agent/guard/keeper.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
 
 namespace spotter::act::host {
@@ -58,6 +59,16 @@ Outcome<Verified> verify_checkpoints(const fs::path& directory, bool read_only) 
     verified.torn.push_back(place.string() + ": " + torn.reason);
   }
   return verified;
+}
+
+Outcome<Verified> verify_files(const fs::path& mount, const std::string& directory,
+                               const std::string& files, bool read_only) {
+  auto keeper = guard::Keeper::open({mount, directory, files});
+  if (!keeper) return fail("verify-failed", keeper.error().message);
+  auto settled = read_only ? keeper->prove() : keeper->settle(true);
+  if (!settled) return fail("verify-failed", settled.error().message);
+  const fs::path path = settled->name.empty() ? fs::path() : mount / directory / settled->name;
+  return Verified{settled->newest, path, std::move(settled->torn), std::move(settled->said)};
 }
 
 }  // namespace spotter::act::host

@@ -1,0 +1,84 @@
+#include "agent/guard/changes.hpp"
+
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace spotter::guard {
+namespace {
+
+constexpr std::size_t folders_limit = 4096;
+
+bool is_one_of(std::uint32_t mask, std::uint32_t wanted) { return (mask & wanted) != 0; }
+
+}  // namespace
+
+Result<void> Changes::watch_folder(const std::string& folder) {
+  if (folders_.size() >= folders_limit) {
+    return failure("more than " + std::to_string(folders_limit) + " folders to watch in " +
+                   place_.where().directory);
+  }
+  const Descriptor opened = place_.open(folder, O_PATH | O_DIRECTORY);
+  if (!opened) return {};  // gone already
+  const std::string path = "/proc/self/fd/" + std::to_string(opened.get());
+  const int watch = ::inotify_add_watch(
+      inotify_.get(), path.c_str(),
+      IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR);
+  if (watch < 0 && errno == ENOSPC) {
+    return failure(
+        "too many folders are watched on this machine; raise the sysctl "
+        "fs.inotify.max_user_watches");
+  }
+  if (watch < 0) return checkpoint::system_failure("cannot watch", place_.shown(folder));
+  folders_[watch] = folder;
+  return {};
+}
+
+Result<std::vector<Found>> Changes::watch() {
+  // Anew: the watch of a folder that was moved keeps its old name.
+  inotify_ = Descriptor(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!inotify_) return checkpoint::system_failure("cannot watch", place_.where().directory);
+  folders_.clear();
+  // The outer ones first, each before its files are looked at; until no new folder turns up.
+  for (std::size_t before = SIZE_MAX;;) {
+    std::vector<std::string> folders;
+    auto files = place_.list(&folders);
+    if (!files) return files;
+    if (folders.size() == before) return files;
+    before = folders.size();
+    for (const std::string& folder : folders) {
+      if (auto watched = watch_folder(folder); !watched) return tl::unexpected(watched.error());
+    }
+  }
+}
+
+std::vector<Change> Changes::read() {
+  std::vector<Change> changes;
+  alignas(inotify_event) std::array<char, 65536> buffer{};
+  for (;;) {
+    const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
+    if (got <= 0) return changes;
+    for (ssize_t at = 0; at < got;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+      at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+      const bool folder = is_one_of(event->mask, IN_ISDIR) && event->len > 0;
+      if (folder || is_one_of(event->mask, IN_Q_OVERFLOW)) {
+        changes.push_back({Change::Kind::Folders, {}});
+        continue;
+      }
+      const auto known = folders_.find(event->wd);
+      if (known == folders_.end() || event->len == 0) continue;
+      const std::string name =
+          known->second.empty() ? event->name : known->second + "/" + event->name;
+      if (!matches(place_.where().files, name)) continue;
+      const bool closed = is_one_of(event->mask, IN_CLOSE_WRITE | IN_MOVED_TO);
+      if (!closed && !is_one_of(event->mask, IN_MODIFY | IN_CREATE)) continue;
+      changes.push_back({closed ? Change::Kind::Closed : Change::Kind::Modified, name});
+    }
+  }
+}
+
+}  // namespace spotter::guard

@@ -1,0 +1,44 @@
+// What happens to the files of a folder and all its subfolders, by inotify(7).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/guard/place.hpp"
+
+namespace spotter::guard {
+
+struct Change {
+  enum class Kind : std::uint8_t {
+    Closed,    // by a writer, or moved here
+    Modified,  // written to
+    Folders,   // a folder came, went or moved, or events were lost: watch() and look at all again
+  };
+  Kind kind = Kind::Closed;
+  std::string name;  // relative to the place's directory; of Folders empty
+};
+
+class Changes {
+ public:
+  // REQUIRES: `place` outlives this.
+  explicit Changes(const Place& place) : place_(place) {}
+
+  // Watches every folder there is now, beside those watched already; answers the matching files in
+  // them: one that was finished before its folder was watched gives no event.
+  Result<std::vector<Found>> watch();
+
+  // What has happened since, in order, without waiting.
+  std::vector<Change> read();
+
+  int descriptor() const { return inotify_.get(); }  // readable when read() has something
+
+ private:
+  Result<void> watch_folder(const std::string& folder);
+
+  const Place& place_;
+  Descriptor inotify_;
+  std::map<int, std::string> folders_;  // by watch
+};
+
+}  // namespace spotter::guard

@@ -1,0 +1,21 @@
+// A file's content: its sum, and a copy of it. Internal to guard.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "agent/wire/result.hpp"
+
+namespace spotter::guard {
+
+// Of the first `bytes` bytes. Fails when there are fewer.
+Result<std::string> sum_of_file(int file, std::uint64_t bytes);
+
+// Makes `target` (replacing it), with owner, mode and times of `status`: shares the blocks where
+// the file system can (xfs), else copies, and only where as much room is left again; fsynced.
+Result<void> copy_file(int from, const struct stat& status, const std::filesystem::path& target);
+
+}  // namespace spotter::guard

@@ -1,0 +1,186 @@
+#include "agent/guard/keeper.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "agent/guard/copying.hpp"
+#include "agent/guard/shape.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::guard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* record_name = "checkpoints.json";
+constexpr std::size_t record_limit = 64U << 20;
+
+tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {
+  return tl::unexpected<Refusal>(Refusal{why, std::move(words)});
+}
+
+// Another account of the same steps may be older than the record (datagrams of the trainer's own).
+std::uint64_t steps_in_ledger(const fs::path& path) {
+  constexpr std::size_t limit = 64U << 10;
+  const auto text = io::read_file(path, limit);
+  const auto object = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!object.is_object()) return 0;
+  const auto at = object.find("newest_step");
+  return at != object.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
+}
+
+// A read lease is given only while nobody has the file open for writing (fcntl(2)). Where leases
+// are not to be had, nothing is known: then the close alone counts.
+bool is_being_written(int file) {
+  ::signal(SIGIO, SIG_IGN);  // of a writer who comes in this very moment
+  if (::fcntl(file, F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN;
+  ::fcntl(file, F_SETLEASE, F_UNLCK);
+  return false;
+}
+
+bool same(const struct stat& a, const struct stat& b) {
+  return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
+         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec && a.st_ino == b.st_ino;
+}
+
+}  // namespace
+
+Result<Keeper> Keeper::open(Where where) {
+  auto place = Place::open(std::move(where));
+  if (!place) return tl::unexpected(place.error());
+  Keeper keeper(*std::move(place));
+  const auto path = keeper.place_.own(record_name);
+  const auto text = io::read_file(path, record_limit);
+  if (!text && text.error() != std::errc::no_such_file_or_directory) {
+    return failure("cannot read " + path.string() + ": " + text.error().message());
+  }
+  keeper.absent_ = !text;
+  if (text) {
+    auto record = decode(*text);
+    keeper.damaged_ = !record;
+    if (record) keeper.record_ = *std::move(record);
+  }
+  const auto ledger = steps_in_ledger(keeper.place_.own("ledger.json"));
+  keeper.record_.step = std::max(keeper.record_.step, ledger);
+  return keeper;
+}
+
+Result<void> Keeper::save() const {
+  const auto path = place_.own(record_name);
+  const auto written = io::atomic_write(path, encode(record_), 0644);
+  if (!written) return failure("cannot write " + path.string() + ": " + written.error().message());
+  return {};
+}
+
+Result<void> Keeper::begin() {
+  for (const char* name : {kept_directory, torn_directory}) {
+    if (auto made = place_.make_own(name); !made) return made;
+  }
+  ++record_.run;
+  record_.watching = true;
+  return save();
+}
+
+std::string Keeper::next_number() {
+  std::string number = std::to_string(++record_.number);
+  return std::string(number.size() < 6 ? 6 - number.size() : 0, '0') + number;
+}
+
+// Empty: there is none; that the disk is full is no reason not to record.
+std::string Keeper::copy(int file, const struct stat& status) {
+  const std::string name = next_number();
+  const auto target = place_.own(kept_directory) / name;
+  return copy_file(file, status, target) ? name : std::string();
+}
+
+tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closing closing) {
+  using Why = Refusal::Why;
+  const Descriptor file = place_.open(name, O_RDONLY);
+  struct stat before {};
+  if (!file && errno == EACCES) return refuse(Why::Failed, "we may not read it");
+  if (!file || ::fstat(file.get(), &before) != 0 || !S_ISREG(before.st_mode)) {
+    return refuse(Why::Gone);
+  }
+  const auto bytes = static_cast<std::uint64_t>(before.st_size);
+  if (is_being_written(file.get())) return refuse(Why::Busy);
+  const Look look = look_at(file.get(), bytes, name);
+  if (look.shape == Shape::Torn) return refuse(Why::Torn, look.why);
+  if (closing == Closing::Unsure && look.shape != Shape::Sealed) return refuse(Why::Unsure);
+  if (::fsync(file.get()) != 0) {
+    return refuse(Why::Failed, "cannot make it durable: " + std::string(std::strerror(errno)));
+  }
+  Candidate candidate{found(name, before), {}, copy(file.get(), before)};
+  // The copy is nobody's to change while it is read.
+  const Descriptor kept(
+      candidate.kept.empty()
+          ? ::dup(file.get())
+          : ::open((place_.own(kept_directory) / candidate.kept).c_str(), O_RDONLY | O_CLOEXEC));
+  const auto sum = sum_of_file(kept.get(), bytes);
+  struct stat after {};
+  if (sum && ::fstat(file.get(), &after) == 0 && same(before, after)) {
+    candidate.sum = *sum;
+    return candidate;
+  }
+  discard(candidate);
+  return sum ? refuse(Why::Busy) : refuse(Why::Failed, sum.error().message);
+}
+
+void Keeper::discard(const Candidate& candidate) const {
+  if (!candidate.kept.empty()) ::unlink((place_.own(kept_directory) / candidate.kept).c_str());
+}
+
+Result<Entry> Keeper::finish(Candidate candidate) {
+  // Its name, and those of the folders on the way to it.
+  for (std::string name = candidate.file.name; !name.empty();) {
+    const Descriptor parent = place_.open_parent(name);
+    if (!parent || ::fsync(parent.get()) != 0) {
+      return failure("cannot make the folder of " + place_.shown(name) + " durable");
+    }
+    const auto slash = name.rfind('/');
+    name.resize(slash == std::string::npos ? 0 : slash);
+  }
+  const Entry* before = record_.find(candidate.file.name);
+  const std::string obsolete = before != nullptr ? before->kept : std::string();
+  Entry entry;
+  entry.name = candidate.file.name;
+  entry.bytes = candidate.file.bytes;
+  entry.mtime_ns = candidate.file.mtime_ns;
+  entry.sum = candidate.sum;
+  entry.kept = candidate.kept;
+  const Entry finished = record_.finish(std::move(entry));
+  forget_old_copies();
+  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  clear_own_directories();
+  return finished;
+}
+
+// Of names beyond the newest two, and of those that are gone: all but the very newest, whose owner
+// may have removed it before its successor was whole.
+void Keeper::forget_old_copies() {
+  std::size_t names = 0;
+  bool newest = true;
+  for (auto at = record_.files.rbegin(); at != record_.files.rend(); ++at) {
+    at->gone = at->gone || !place_.open(at->name, O_PATH | O_NOFOLLOW);
+    const bool keep = newest || (!at->gone && names < kept_names);
+    newest = false;
+    if (!at->gone) ++names;
+    if (!keep) at->kept.clear();
+  }
+}
+
+bool Keeper::is_whole(const Entry& entry, const Found& file, bool thorough) const {
+  if (entry.bytes != file.bytes) return false;
+  if (entry.mtime_ns == file.mtime_ns && !thorough) return true;
+  const Descriptor opened = place_.open(entry.name, O_RDONLY);
+  if (!opened) return false;
+  const auto sum = sum_of_file(opened.get(), entry.bytes);
+  return sum && *sum == entry.sum;
+}
+
+}  // namespace spotter::guard

@@ -1,0 +1,198 @@
+// What a trainer finds when it starts: only whole files.
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "agent/guard/copying.hpp"
+#include "agent/guard/keeper.hpp"
+#include "agent/guard/shape.hpp"
+
+namespace spotter::guard {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Found* find(const std::vector<Found>& files, const std::string& name) {
+  const auto at = std::lower_bound(
+      files.begin(), files.end(), name,
+      [](const Found& file, const std::string& wanted) { return file.name < wanted; });
+  return at != files.end() && at->name == name ? &*at : nullptr;
+}
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  auto names = checkpoint::list_names(directory);
+  return names ? *std::move(names) : std::vector<std::string>();
+}
+
+}  // namespace
+
+Result<Settled> Keeper::settle(bool thorough) {
+  Settled settled;
+  auto files = place_.list();
+  if (!files) return tl::unexpected(files.error());
+  if (absent_ && files->empty()) return settled;
+  for (const char* name : {kept_directory, torn_directory}) {
+    if (auto made = place_.make_own(name); !made) return tl::unexpected(made.error());
+  }
+  if (damaged_) {
+    settled.said.emplace_back(
+        "the record of finished checkpoint files is damaged: the files are taken as they are");
+  }
+  std::vector<Found> unknown;
+  auto done = settle_recorded(*files, thorough, unknown, settled);
+  if (done) done = settle_unknown(std::move(unknown), settled);
+  if (!done) return tl::unexpected(done.error());
+  // Its owner removed it, and then did not live to finish the next.
+  Entry* last = record_.files.empty() ? nullptr : &record_.files.back();
+  if (last != nullptr && record_.newest() == nullptr) put_back(*last, settled);
+  forget_old_copies();
+  record_.watching = false;
+  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  absent_ = damaged_ = false;
+  clear_own_directories();
+  if (const Entry* newest = record_.newest()) {
+    settled.newest = newest == &record_.files.back() ? record_.step : newest->step;
+    settled.name = newest->name;
+  }
+  return settled;
+}
+
+Result<void> Keeper::settle_recorded(const std::vector<Found>& files, bool thorough,
+                                     std::vector<Found>& unknown, Settled& settled) {
+  const Entry* newest = record_.newest();
+  for (Entry& entry : record_.files) {
+    const Found* file = find(files, entry.name);
+    if (entry.gone || file == nullptr) {
+      entry.gone = true;
+      continue;
+    }
+    if (is_whole(entry, *file, thorough && &entry == newest)) continue;
+    const bool changed = entry.bytes != file->bytes || entry.mtime_ns != file->mtime_ns;
+    if (changed && !record_.watching) {  // by a person, while no trainer ran
+      unknown.push_back(*file);
+      continue;
+    }
+    if (changed && record_.watching) {  // overwritten, and it may be whole all the same
+      const Descriptor opened = place_.open(entry.name, O_RDONLY);
+      if (opened && is_proven(opened.get(), file->bytes)) {
+        unknown.push_back(*file);
+        continue;
+      }
+    }
+    auto aside = set_aside(entry.name, "it is not what was finished and recorded", settled);
+    if (!aside) return aside;
+    if (!put_back(entry, settled)) entry.gone = true;
+  }
+  for (const Found& file : files) {
+    const Entry* entry = record_.find(file.name);
+    if (entry != nullptr && !entry->gone) continue;
+    if (place_.open(file.name, O_PATH | O_NOFOLLOW)) unknown.push_back(file);
+  }
+  return {};
+}
+
+Result<void> Keeper::settle_unknown(std::vector<Found> unknown, Settled& settled) {
+  std::sort(unknown.begin(), unknown.end(),
+            [](const Found& a, const Found& b) { return a.mtime_ns < b.mtime_ns; });
+  for (const Found& file : unknown) {
+    std::string why;
+    if (record_.watching) {
+      const Descriptor opened = place_.open(file.name, O_RDONLY);
+      const bool proven = opened && is_proven(opened.get(), file.bytes);
+      if (!proven) why = "it was not finished when its trainer ended";
+    }
+    if (why.empty()) {
+      auto candidate = examine(file.name, Closing::Voluntary);
+      if (candidate) {
+        auto finished = finish(*std::move(candidate));
+        if (!finished) return tl::unexpected(finished.error());
+        settled.said.push_back(place_.shown(file.name) + " is whole, and is recorded now");
+        continue;
+      }
+      using Why = Refusal::Why;
+      if (candidate.error().why == Why::Gone || candidate.error().why == Why::Busy) continue;
+      why = candidate.error().words;
+    }
+    if (auto aside = set_aside(file.name, why, settled); !aside) return aside;
+    if (Entry* entry = record_.find(file.name); entry != nullptr && !put_back(*entry, settled)) {
+      entry->gone = true;
+    }
+  }
+  return {};
+}
+
+Result<void> Keeper::set_aside(const std::string& name, const std::string& why, Settled& settled) {
+  const std::string moved = next_number() + "-" + last_component(name);
+  const Descriptor parent = place_.open_parent(name);
+  const auto directory = place_.own(torn_directory);
+  const Descriptor target(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool done =
+      parent && target &&
+      ::renameat(parent.get(), last_component(name).c_str(), target.get(), moved.c_str()) == 0 &&
+      ::fsync(target.get()) == 0 && ::fsync(parent.get()) == 0;
+  if (!done) return checkpoint::system_failure("cannot move aside", place_.shown(name));
+  settled.torn.push_back(place_.shown(name) + ": " + why + "; moved to " +
+                         (directory / moved).string());
+  return {};
+}
+
+bool Keeper::put_back(Entry& entry, Settled& settled) {
+  if (entry.kept.empty()) return false;
+  const auto kept = place_.own(kept_directory) / entry.kept;
+  const Descriptor from(::open(kept.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat status {};
+  if (!from || ::fstat(from.get(), &status) != 0) return false;
+  const auto sum = sum_of_file(from.get(), entry.bytes);
+  if (!sum || *sum != entry.sum) return false;
+  const auto beside = place_.own("putting-back");
+  const Descriptor parent = place_.open_parent(entry.name);
+  const bool done =
+      parent && copy_file(from.get(), status, beside) &&
+      ::renameat(AT_FDCWD, beside.c_str(), parent.get(), last_component(entry.name).c_str()) == 0 &&
+      ::fsync(parent.get()) == 0;
+  if (!done) return false;
+  entry.gone = false;
+  settled.said.push_back(place_.shown(entry.name) + ": its last finished content is put back");
+  return true;
+}
+
+// Copies that no entry names, and files set aside beyond the limit, the oldest first.
+void Keeper::clear_own_directories() const {
+  for (const std::string& name : names_in(place_.own(kept_directory))) {
+    const bool used = std::any_of(record_.files.begin(), record_.files.end(),
+                                  [&](const Entry& entry) { return entry.kept == name; });
+    if (!used) ::unlink((place_.own(kept_directory) / name).c_str());
+  }
+  const auto torn = names_in(place_.own(torn_directory));
+  for (std::size_t i = 0; i + torn_limit < torn.size(); ++i) {
+    ::unlink((place_.own(torn_directory) / torn[i]).c_str());
+  }
+}
+
+Result<Settled> Keeper::prove() const {
+  Settled settled;
+  if (damaged_) settled.torn.emplace_back("the record of finished checkpoint files is damaged");
+  if (absent_ || damaged_) return settled;
+  const auto files = place_.list();
+  if (!files) return tl::unexpected(files.error());
+  if (record_.step > 0) settled.newest = record_.step;
+  for (auto at = record_.files.rbegin(); at != record_.files.rend(); ++at) {
+    const Found* file = at->gone ? nullptr : find(*files, at->name);
+    if (file == nullptr) continue;
+    settled.name = at->name;
+    const bool unchanged = file->bytes == at->bytes && file->mtime_ns == at->mtime_ns;
+    if (!unchanged || is_whole(*at, *file, true)) {
+      if (!settled.torn.empty()) settled.newest = at->step;
+      return settled;
+    }
+    settled.torn.push_back(place_.shown(at->name) + ": it is not what was recorded");
+    settled.newest.reset();
+  }
+  return settled;
+}
+
+}  // namespace spotter::guard

@@ -1,0 +1,133 @@
+#include "agent/guard/shape.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "agent/guard/zip.hpp"
+
+namespace spotter::guard {
+namespace {
+
+constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
+constexpr std::uint64_t header_limit = 100U << 20;  // safetensors' own
+
+bool ends_with(std::string_view name, std::initializer_list<std::string_view> endings) {
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+Look torn(std::string why) { return {Shape::Torn, std::move(why)}; }
+
+// At 0, or after a block of the user's own at 512, 1024, 2048 ...
+std::optional<std::uint64_t> find_superblock(int file, std::uint64_t bytes) {
+  for (std::uint64_t at = 0; at + 8 <= bytes; at = at == 0 ? 512 : at * 2) {
+    if (read_at(file, at, 8) == std::string(hdf5_signature)) return at;
+  }
+  return std::nullopt;
+}
+
+Look look_at_hdf5(int file, std::uint64_t bytes, std::uint64_t superblock) {
+  const auto head = read_at(file, superblock, 48);
+  if (!head) return torn("its HDF5 superblock is cut off");
+  const auto version = little_endian(*head, 8, 1);
+  const bool old = version <= 1;
+  const auto width = little_endian(*head, old ? 13 : 9, 1);
+  if (version > 3 || width != 8) return {};  // files of more than 4 GiB: 8 bytes are the default
+  std::size_t base = 12;
+  if (version == 0) base = 24;
+  if (version == 1) base = 28;
+  const auto end = read_at(file, superblock + base + 16, 8);
+  if (!end) return torn("its HDF5 superblock is cut off");
+  const std::uint64_t needed = little_endian(*end, 0, 8);
+  // A file that was never flushed has an end that is not yet known (all ones).
+  if (needed > bytes - superblock || needed == 0) {
+    return torn("its HDF5 superblock names an end that the file does not have");
+  }
+  return {};
+}
+
+Look look_at_safetensors(int file, std::uint64_t bytes) {
+  const auto length = bytes >= 8 ? read_at(file, 0, 8) : std::nullopt;
+  const std::uint64_t header = length ? little_endian(*length, 0, 8) : header_limit + 1;
+  if (header > header_limit || header > bytes - 8) return torn("its safetensors header is cut off");
+  const auto text = read_at(file, 8, header);
+  const auto object = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  if (!object.is_object()) return torn("its safetensors header is no JSON");
+  std::uint64_t end = 0;
+  for (const auto& [name, tensor] : object.items()) {
+    const auto offsets = tensor.find("data_offsets");
+    if (offsets == tensor.end() || !offsets->is_array() || offsets->size() != 2) continue;
+    if ((*offsets)[1].is_number_unsigned()) {
+      end = std::max(end, (*offsets)[1].get<std::uint64_t>());
+    }
+  }
+  if (end != bytes - 8 - header) return torn("its safetensors header names another length");
+  return {Shape::Sealed, {}};
+}
+
+// The content of one entry, piece by piece, stored or deflated.
+bool has_its_sum(int file, const ZipEntry& entry) {
+  constexpr std::size_t local_size = 30;
+  const auto local = read_at(file, entry.header, local_size);
+  if (!local || little_endian(*local, 0, 4) != 0x04034b50) return false;
+  std::uint64_t at =
+      entry.header + local_size + little_endian(*local, 26, 2) + little_endian(*local, 28, 2);
+  if (entry.method != Z_DEFLATED && entry.method != 0) return false;
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
+  constexpr std::size_t piece_size = 1U << 20;
+  std::vector<unsigned char> unpacked(piece_size);
+  auto crc = ::crc32(0, nullptr, 0);
+  bool good = true;
+  for (std::uint64_t left = entry.packed; good && left > 0;) {
+    auto piece = read_at(file, at, std::min<std::uint64_t>(left, piece_size));
+    good = piece.has_value();
+    if (!good) break;
+    auto* bytes = reinterpret_cast<unsigned char*>(piece->data());
+    const auto size = static_cast<unsigned>(piece->size());
+    at += size;
+    left -= size;
+    if (entry.method == 0) {
+      crc = ::crc32(crc, bytes, size);
+      continue;
+    }
+    stream.next_in = bytes;
+    stream.avail_in = size;
+    do {
+      stream.next_out = unpacked.data();
+      stream.avail_out = piece_size;
+      const int state = ::inflate(&stream, Z_NO_FLUSH);
+      good = state == Z_OK || state == Z_STREAM_END || state == Z_BUF_ERROR;
+      crc = ::crc32(crc, unpacked.data(), piece_size - stream.avail_out);
+    } while (good && stream.avail_out == 0);
+  }
+  ::inflateEnd(&stream);
+  return good && crc == entry.crc;
+}
+
+}  // namespace
+
+Look look_at(int file, std::uint64_t bytes, std::string_view name) {
+  if (bytes == 0) return torn("it is empty");
+  if (ends_with(name, {".safetensors"})) return look_at_safetensors(file, bytes);
+  const auto head = read_at(file, 0, std::min<std::uint64_t>(bytes, 4));
+  const bool zip = head == "PK\x03\x04" || ends_with(name, {".npz", ".keras"});
+  if (zip && !has_zip_end(file, bytes)) return torn("the end of its zip archive is missing");
+  if (zip) return {Shape::Sealed, {}};
+  const bool hdf5 = ends_with(name, {".h5", ".hdf5"});
+  const auto superblock = find_superblock(file, bytes);
+  if (superblock) return look_at_hdf5(file, bytes, *superblock);
+  return hdf5 ? torn("it has no HDF5 superblock") : Look{};
+}
+
+bool is_proven(int file, std::uint64_t bytes) {
+  const auto entries = read_zip_directory(file, bytes);
+  return entries && !entries->empty() &&
+         std::all_of(entries->begin(), entries->end(),
+                     [file](const ZipEntry& entry) { return has_its_sum(file, entry); });
+}
+
+}  // namespace spotter::guard

@@ -1,0 +1,190 @@
+// What a trainer finds when it starts, whatever became of the one before.
+#include <fstream>
+
+#include "tests/guard/folder.hpp"
+
+namespace spotter::guard {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Settling = Folder;
+
+TEST_F(Settling, TakesWhatWasThereBeforeAnybodyWatched) {
+  write("epoch-1.bin", "one");
+  write("epoch-2.pt", zip("two"));
+  write("epoch-3.pt", zip("three").substr(0, 30));
+  const Settled settled = settle();
+  EXPECT_EQ(settled.newest, 2U);
+  ASSERT_EQ(settled.torn.size(), 1U);
+  EXPECT_NE(settled.torn[0].find("epoch-3.pt"), std::string::npos);
+  EXPECT_TRUE(exists("epoch-1.bin"));
+  EXPECT_FALSE(exists("epoch-3.pt"));
+  EXPECT_EQ(set_aside(), 1U);
+}
+
+TEST_F(Settling, MovesAsideWhatWasWrittenAndNotRecordedWhenTheMachineWasLost) {
+  Keeper lost = keeper();
+  ASSERT_TRUE(lost.begin());
+  write("sub/epoch-1.h5", hdf5("one"));
+  record(lost, "sub/epoch-1.h5");
+  write("sub/epoch-2.h5", hdf5("its length is right, its blocks may not be"));
+  write("sub/epoch-3.bin", "half of it");
+  write("sub/epoch-4.pt", zip("its CRC-32 proves it"));
+  const Settled settled = settle();
+  EXPECT_EQ(settled.torn.size(), 2U);
+  EXPECT_TRUE(exists("sub/epoch-1.h5"));
+  EXPECT_FALSE(exists("sub/epoch-2.h5"));
+  EXPECT_FALSE(exists("sub/epoch-3.bin"));
+  EXPECT_TRUE(exists("sub/epoch-4.pt"));
+  EXPECT_EQ(settled.name, "sub/epoch-4.pt");
+  EXPECT_EQ(settle().torn.size(), 0U) << "once";
+}
+
+TEST_F(Settling, TakesWhatAPersonBringsBetweenTwoRuns) {
+  Keeper watched = keeper();
+  ASSERT_TRUE(watched.begin());
+  write("epoch-1.bin", "one");
+  record(watched, "epoch-1.bin");
+  ASSERT_TRUE(watched.settle(false));
+  write("epoch-9.bin", "from elsewhere");
+  write("epoch-1.bin", "changed by hand");
+  const Settled settled = settle();
+  EXPECT_TRUE(settled.torn.empty());
+  EXPECT_EQ(read("epoch-1.bin"), "changed by hand");
+  EXPECT_TRUE(exists("epoch-9.bin"));
+}
+
+TEST_F(Settling, PutsTheLastContentBackWhereItWasOverwrittenInPlace) {
+  Keeper lost = keeper();
+  ASSERT_TRUE(lost.begin());
+  for (const char* content : {"first", "second"}) {
+    write("last.bin", content);
+    record(lost, "last.bin");
+  }
+  fs::permissions(path("last.bin"), fs::perms(0640));
+  write("last.bin", "thi");  // the machine is lost
+  const Settled settled = settle();
+  EXPECT_EQ(read("last.bin"), "second");
+  EXPECT_EQ(settled.newest, 2U);
+  EXPECT_EQ(settled.torn.size(), 1U);
+  EXPECT_EQ(set_aside(), 1U);
+  const Settled again = settle();
+  EXPECT_TRUE(again.torn.empty());
+  EXPECT_TRUE(again.said.empty());
+}
+
+TEST_F(Settling, PutsBackWhatWasRemovedBeforeItsSuccessorWasWhole) {
+  Keeper lost = keeper();
+  ASSERT_TRUE(lost.begin());
+  write("epoch-7.bin", "seven");
+  record(lost, "epoch-7.bin");
+  write("epoch-8.bin", "eig");
+  remove("epoch-7.bin");
+  settle();
+  EXPECT_EQ(read("epoch-7.bin"), "seven");
+  EXPECT_FALSE(exists("epoch-8.bin"));
+}
+
+TEST_F(Settling, PutsNothingBackThatItsOwnerRemovedInGoodOrder) {
+  Keeper watched = keeper();
+  ASSERT_TRUE(watched.begin());
+  write("epoch-7.bin", "seven");
+  record(watched, "epoch-7.bin");
+  write("epoch-8.bin", "eight");
+  record(watched, "epoch-8.bin");
+  remove("epoch-7.bin");
+  settle();
+  EXPECT_FALSE(exists("epoch-7.bin"));
+  EXPECT_EQ(read("epoch-8.bin"), "eight");
+}
+
+TEST_F(Settling, FindsARottenByteInTheNewestFileAndPutsItRight) {
+  Keeper watched = keeper();
+  ASSERT_TRUE(watched.begin());
+  write("epoch-1.bin", "good bytes");
+  record(watched, "epoch-1.bin");
+  ASSERT_TRUE(watched.settle(false));
+  const auto time = fs::last_write_time(path("epoch-1.bin"));
+  write("epoch-1.bin", "good bXtes");
+  fs::last_write_time(path("epoch-1.bin"), time);
+  const auto proof = keeper().prove();
+  ASSERT_TRUE(proof);
+  EXPECT_EQ(proof->newest, std::nullopt) << "a copy in another zone is not believed";
+  EXPECT_EQ(proof->torn.size(), 1U);
+  EXPECT_EQ(set_aside(), 0U) << "and left as it is";
+  settle();
+  EXPECT_EQ(read("epoch-1.bin"), "good bytes");
+}
+
+TEST_F(Settling, ProvesACopyAlsoWhenTheOriginalWasLostInTheMiddle) {
+  EXPECT_EQ(keeper().prove()->newest, std::nullopt);
+  Keeper lost = keeper();
+  ASSERT_TRUE(lost.begin());
+  write("last.bin", "first");
+  record(lost, "last.bin");
+  EXPECT_EQ(keeper().prove()->newest, 1U);
+  write("last.bin", "sec");
+  EXPECT_EQ(keeper().prove()->newest, 1U) << "it was overwritten on the original";
+  remove("last.bin");
+  EXPECT_EQ(keeper().prove()->newest, 1U) << "or removed there";
+}
+
+TEST_F(Settling, GoesOnCountingWhereTheTrainersOwnStepsEnded) {
+  std::ofstream(mount_ / ".spotter/ledger.json") << R"({"newest_step": 1000})";
+  write("epoch-1.bin", "one");
+  EXPECT_EQ(settle().newest, 1001U);
+}
+
+TEST_F(Settling, KeepsTheNewestFilesThatWereSetAside) {
+  for (std::size_t i = 0; i < torn_limit + 3; ++i) {
+    Keeper lost = keeper();
+    ASSERT_TRUE(lost.begin());
+    write("epoch-" + std::to_string(i) + ".bin", "half");
+    settle();
+  }
+  EXPECT_EQ(set_aside(), torn_limit);
+}
+
+TEST_F(Settling, CopiesOnlyTheNewestTwoNames) {
+  Keeper watched = keeper();
+  ASSERT_TRUE(watched.begin());
+  for (int i = 0; i < 6; ++i) {
+    write("epoch-" + std::to_string(i) + ".bin", "content");
+    record(watched, "epoch-" + std::to_string(i) + ".bin");
+  }
+  const fs::path kept = mount_ / ".spotter" / kept_directory;
+  EXPECT_EQ(std::distance(fs::directory_iterator(kept), fs::directory_iterator()),
+            static_cast<std::ptrdiff_t>(kept_names));
+}
+
+TEST_F(Settling, TakesTheFilesAsTheyAreWhenTheRecordIsDamaged) {
+  Keeper watched = keeper();
+  ASSERT_TRUE(watched.begin());
+  write("epoch-1.bin", "one");
+  record(watched, "epoch-1.bin");
+  fs::resize_file(mount_ / ".spotter/checkpoints.json", 20);
+  EXPECT_EQ(keeper().prove()->torn.size(), 1U) << "but such a copy is not believed";
+  const Settled settled = settle();
+  EXPECT_TRUE(exists("epoch-1.bin"));
+  EXPECT_EQ(settled.said.size(), 2U);
+}
+
+TEST_F(Settling, NeverFollowsALinkOutOfTheStorage) {
+  const fs::path outside = mount_.string() + "-outside";
+  fs::create_directories(outside);
+  std::ofstream(outside / "epoch-1.bin") << "somebody else's";
+  fs::create_directory_symlink(outside, path("sub"));
+  fs::create_symlink(outside / "epoch-1.bin", path("epoch-2.bin"));
+  Keeper lost = keeper();
+  ASSERT_TRUE(lost.begin());
+  EXPECT_FALSE(lost.examine("sub/epoch-1.bin", Closing::Voluntary));
+  EXPECT_FALSE(lost.examine("epoch-2.bin", Closing::Voluntary));
+  settle();
+  EXPECT_TRUE(fs::exists(outside / "epoch-1.bin"));
+  EXPECT_TRUE(fs::is_symlink(path("epoch-2.bin")));
+  fs::remove_all(outside);
+}
+
+}  // namespace
+}  // namespace spotter::guard

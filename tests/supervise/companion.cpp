@@ -1,0 +1,95 @@
+// A program that lives beside the trainer.
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/supervise/stage.hpp"
+
+namespace spotter::supervise {
+namespace {
+
+class Beside : public Stage {
+ protected:
+  // A companion that writes down what it is told.
+  Spec with_companion(const std::string& command, const std::string& companion) const {
+    std::ofstream(path("companion")) << "#!/bin/sh\ncd " << directory() << "\n" << companion;
+    std::filesystem::permissions(path("companion"), std::filesystem::perms(0755));
+    Spec result = spec(command);
+    result.companion = {path("companion"), "word"};
+    return result;
+  }
+  std::string told() const { return read_file(path("told")); }
+  static constexpr const char* listens =
+      "echo $$ > pid; echo \"$@\" >> arguments; echo ready\n"
+      "read line && echo $line > told\n";
+};
+
+TEST_F(Beside, IsReadyBeforeTheTrainerStartsAndIsToldOfItsEnd) {
+  started(with_companion("cat arguments; exit 0", listens));
+  EXPECT_EQ(wait_for_end().exit_code, 0);
+  EXPECT_EQ(log(), "word\n");
+  EXPECT_EQ(told(), "ended\n");
+}
+
+TEST_F(Beside, ATrainerThatStoppedAsAskedHasEnded) {
+  started(with_companion("exit 75", listens));
+  wait_for_end();
+  EXPECT_EQ(told(), "ended\n");
+}
+
+TEST_F(Beside, AnyOtherEndIsAKill) {
+  started(with_companion("kill -KILL $$", listens));
+  EXPECT_EQ(wait_for_end().signal, SIGKILL);
+  EXPECT_EQ(told(), "killed\n");
+}
+
+TEST_F(Beside, TheKillOfTheTrainersTreeSparesIt) {
+  started(with_companion("sleep 1000 & echo up; sleep 1000", listens));
+  ASSERT_TRUE(says("up"));
+  ASSERT_TRUE(kill(directory()));
+  EXPECT_EQ(wait_for_end().signal, SIGKILL);
+  EXPECT_EQ(told(), "killed\n") << "it was alive to hear it";
+}
+
+TEST_F(Beside, ASecondKillEndsItToo) {
+  started(with_companion("echo up; sleep 1000", "echo ready; read line; echo > busy; sleep 1000"));
+  ASSERT_TRUE(says("up"));
+  ASSERT_TRUE(kill(directory()));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(path("busy")); }));
+  EXPECT_TRUE(std::holds_alternative<Running>(look(directory()).value())) << "it is waited for";
+  ASSERT_TRUE(kill(directory()));
+  EXPECT_EQ(wait_for_end().signal, SIGKILL);
+}
+
+TEST_F(Beside, WithoutItTheTrainerDoesNotStart) {
+  const auto result =
+      start(directory(), with_companion("echo up", "echo 'cannot watch the folder'; exit 1"));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "cannot watch the folder");
+  EXPECT_EQ(log(), "");
+  EXPECT_TRUE(std::holds_alternative<None>(look(directory()).value()));
+}
+
+TEST_F(Beside, ItIsStartedAgainWhenItDies) {
+  started(with_companion("echo up; while [ ! -e enough ]; do sleep 0.01; done", listens));
+  ASSERT_TRUE(says("up"));
+  const int first = std::stoi(read_file(path("pid")));
+  ::kill(first, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return read_file(path("arguments")) == "word\nword --again\n"; }));
+  std::ofstream(path("enough")) << "x";
+  EXPECT_EQ(wait_for_end().exit_code, 0);
+  EXPECT_EQ(told(), "ended\n");
+}
+
+TEST_F(Beside, ItDiesWithTheSupervisor) {
+  const auto trainer = started(with_companion("echo up; sleep 1000", listens));
+  ASSERT_TRUE(says("up"));
+  const int companion = std::stoi(read_file(path("pid")));
+  ::kill(trainer.supervisor_pid, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !runs(companion); }));
+}
+
+}  // namespace
+}  // namespace spotter::supervise
