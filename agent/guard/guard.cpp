@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 // middle? A trainer whose writer died ends within this time, too; `cp` in a shell script ends each
 // time.
 constexpr milliseconds settle_time(1000);
-constexpr milliseconds look_again(1000);  // who lives, also while nothing happens
+constexpr milliseconds look_again(10'000);  // who lives, also while nothing happens
 
 }  // namespace
 

@@ -16,6 +16,8 @@
 namespace spotter::guard {
 namespace {
 
+constexpr int milliseconds_between_looks = 50;
+
 // The supervisor's other children and theirs: the trainer's processes.
 class Family {
  public:
@@ -102,9 +104,13 @@ int run(const Options& options) {
   answer("ready");
   for (;;) {
     const auto patience = guard.look();
-    std::array<pollfd, 2> watched{pollfd{guard.descriptor(), POLLIN, 0}, pollfd{0, POLLIN, 0}};
-    if (::poll(watched.data(), watched.size(), static_cast<int>(patience.count())) < 0) continue;
-    if (watched[1].revents == 0) continue;
+    std::array<pollfd, 2> watched{pollfd{0, POLLIN, 0}, pollfd{guard.descriptor(), POLLIN, 0}};
+    // A checkpoint of many gigabytes is thousands of events: they are looked at together.
+    if (::poll(watched.data(), 1, milliseconds_between_looks) == 0 &&
+        ::poll(watched.data(), watched.size(), static_cast<int>(patience.count())) <= 0) {
+      continue;
+    }
+    if (watched[0].revents == 0) continue;
     const Told told = hear();
     if (told == Told::Gone) return 1;
     guard.end(told == Told::Ended);
