@@ -135,6 +135,9 @@ class Agent {
     if (message.of_guard && message.checkpoint)
       spdlog::info("{} is durable", message.checkpoint->path);
     if (!message.of_guard) status_.observe(message);
+    if (message.window_trained) {
+      spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
+    }
   }
 
   bool prepare();

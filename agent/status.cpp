@@ -43,6 +43,7 @@ std::string whole(double value) {
 void Status::observe(const wire::TrainerMessage& message) {
   if (message.progress) progress_ = *message.progress;
   if (message.status) trainer_says_ = *message.status;
+  if (message.window_trained) window_trained_ = message.window_trained;
 }
 
 void Status::update(const decide::State& state, Time now, bool stage_changed) {
@@ -70,6 +71,7 @@ void Status::update(const decide::State& state, Time now, bool stage_changed) {
   if (facts.notice) {
     status["notice_deadline_ms"] = facts.notice->deadline.time_since_epoch().count();
   }
+  if (window_trained_) status["window_trained_seconds"] = *window_trained_;
   if (const auto* blocked = std::get_if<decide::Blocked>(&state.stage)) {
     status["blocked"] = decide::words(blocked->why);
     status["detail"] = blocked->detail.view();

@@ -24,6 +24,7 @@ class Status {
   std::string job_;
   wire::Progress progress_;
   std::string trainer_says_;
+  std::optional<double> window_trained_;
   Time written_{};
 };
 

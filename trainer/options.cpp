@@ -64,7 +64,7 @@ void add_places(CLI::App& app, Options& options, std::string& parameters) {
       ->delimiter(',');
   app.add_option("--tensorboard", options.tensorboard, "directory (tensorboard/ in the result's)");
   app.add_option("--checkpoint-every", options.checkpoint_every,
-                 "steps; 0: at the end of each epoch only (0)");
+                 "steps, beside the end of each epoch (0: none)");
   app.add_option("--keep", options.keep, "checkpoints kept (2)")->check(CLI::Range(1, 1000));
   app.add_option("--steps-log", options.steps_log, "append each executed step's number");
   app.add_option("--slow-down", options.slow_down, "milliseconds to wait in each step (0)")

@@ -17,7 +17,7 @@ struct Options {
   std::filesystem::path result;
   // Threads: so small a network as the mlp gains nothing from more, and on busy cores loses 9 x.
   Hardware hardware;
-  std::uint64_t checkpoint_every = 0;  // steps; 0: only at the end of each epoch
+  std::uint64_t checkpoint_every = 0;  // steps; 0: the ends of epochs, and when the agent asks
   std::size_t keep = 2;                // checkpoints
   std::filesystem::path tensorboard;   // default: below the result
   std::filesystem::path steps_log;     // empty: none

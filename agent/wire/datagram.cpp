@@ -54,6 +54,7 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   if (key == "X_SPOTTER_CHECKPOINT") parts.checkpoint_path = std::string(value);
   if (key == "X_SPOTTER_CHECKPOINT_STEP") parts.checkpoint_step = whole_number(value);
   if (key == "X_SPOTTER_CHECKPOINT_SECONDS") parts.checkpoint_seconds = decimal(value);
+  if (key == "X_SPOTTER_WINDOW_TRAINED_SECONDS") message.window_trained = decimal(value);
   take_progress(key, value, parts);
 }
 

@@ -40,8 +40,9 @@ struct TrainerMessage {
   std::optional<Progress> progress;
   std::optional<std::uint64_t> resumed_step;
   std::optional<DurableCheckpoint> checkpoint;
-  bool of_guard = false;            // not the trainer speaks: `spotter guard` beside it
-  std::optional<std::string> note;  // its line for the journal
+  bool of_guard = false;                 // not the trainer speaks: `spotter guard` beside it
+  std::optional<std::string> note;       // its line for the journal
+  std::optional<double> window_trained;  // seconds of a notice's time that were trained in
   friend bool operator==(const TrainerMessage&, const TrainerMessage&) = default;
 };
 

@@ -44,6 +44,11 @@ TEST(Datagram, TakesACheckpointOnlyWhole) {
   EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT=c\nX_SPOTTER_CHECKPOINT_STEP=1")->checkpoint);
 }
 
+TEST(Datagram, TakesTheSecondsTrainedInAWindow) {
+  EXPECT_EQ(parse_datagram("X_SPOTTER_WINDOW_TRAINED_SECONDS=92.5")->window_trained, 92.5);
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_WINDOW_TRAINED_SECONDS=nan")->window_trained);
+}
+
 TEST(Datagram, SkipsWhatItCannotRead) {
   const auto message = parse_datagram(
       "nonsense\n=\nMAINPID=7\nX_SPOTTER_STEP=12\nX_SPOTTER_LOSS=nan\nX_SPOTTER_EPOCH=-1\n\nREADY="
