@@ -156,7 +156,7 @@ Result<Entry> Keeper::finish(Candidate candidate) {
   const Entry finished = record_.finish(std::move(entry));
   forget_old_copies();
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-  clear_own_directories();
+  clear_kept();
   return finished;
 }
 

@@ -19,7 +19,10 @@
 namespace spotter::guard {
 
 inline constexpr std::size_t kept_names = 2;  // whose last content is copied
-inline constexpr std::size_t torn_limit = 8;  // files set aside that stay: the newest
+// Files set aside that stay: the newest, and all of the last day. Should we ever be wrong about a
+// whole folder of them, a person has the time to notice.
+inline constexpr std::size_t torn_limit = 8;
+inline constexpr std::int64_t torn_seconds = 24 * 3600;
 inline constexpr const char* kept_directory = "kept";
 inline constexpr const char* torn_directory = "torn";
 
@@ -69,6 +72,9 @@ class Keeper {
   // reads the newest file, too, else size and time of change must do.
   Result<Settled> settle(bool thorough);
 
+  // Removes files set aside that need not stay, as of `now` (seconds since 1970). settle() does.
+  void forget_torn(std::int64_t now) const;
+
   // Only looks: is the newest recorded file as it was recorded? A file changed since then is no
   // sign of a bad copy, one with the same size and time and another sum is.
   Result<Settled> prove() const;
@@ -86,7 +92,7 @@ class Keeper {
                                std::vector<Found>& unknown, Settled& settled);
   Result<void> settle_unknown(std::vector<Found> unknown, Settled& settled);
   void forget_old_copies();
-  void clear_own_directories() const;
+  void clear_kept() const;
 
   Place place_;
   Record record_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <system_error>
 
 #include "agent/guard/copying.hpp"
@@ -53,7 +54,8 @@ Result<Settled> Keeper::settle(bool thorough) {
   record_.watching = false;
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
   absent_ = damaged_ = false;
-  clear_own_directories();
+  clear_kept();
+  forget_torn(std::time(nullptr));
   if (const Entry* newest = record_.newest()) {
     settled.newest = newest == &record_.files.back() ? record_.step : newest->step;
     settled.name = newest->name;
@@ -160,16 +162,23 @@ bool Keeper::put_back(Entry& entry, Settled& settled) {
   return true;
 }
 
-// Copies that no entry names, and files set aside beyond the limit, the oldest first.
-void Keeper::clear_own_directories() const {
+// Copies that no entry names.
+void Keeper::clear_kept() const {
   for (const std::string& name : names_in(place_.own(kept_directory))) {
     const bool used = std::any_of(record_.files.begin(), record_.files.end(),
                                   [&](const Entry& entry) { return entry.kept == name; });
     if (!used) ::unlink((place_.own(kept_directory) / name).c_str());
   }
-  const auto torn = names_in(place_.own(torn_directory));
+}
+
+// The time of its last change of state is that of its move.
+void Keeper::forget_torn(std::int64_t now) const {
+  const auto torn = names_in(place_.own(torn_directory));  // the oldest first
   for (std::size_t i = 0; i + torn_limit < torn.size(); ++i) {
-    ::unlink((place_.own(torn_directory) / torn[i]).c_str());
+    const auto path = place_.own(torn_directory) / torn[i];
+    struct stat status {};
+    const bool old = ::lstat(path.c_str(), &status) == 0 && now - status.st_ctime >= torn_seconds;
+    if (old) ::unlink(path.c_str());
   }
 }
 
