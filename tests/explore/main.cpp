@@ -1,14 +1,6 @@
 // explore: every reachable state of one job, the real core and an abstract world together, searched
 // breadth first; in each the promises of judge.cpp hold, and from each the job ends when nothing
-// goes wrong any more. What is left out, so that the states are few:
-// - Work and calls take no time; time passes in steps of the (short) policy, while everybody waits.
-//   What EC2 does of itself (attach, detach, create) is over within ten seconds or hangs (a fault);
-//   a snapshot takes as long as it likes. A look at EC2 is of one instant; one change of each
-//   volume or snapshot at a time may be shown late, up to the consistency bound.
-// - A killed agent's calls happen at once or never, a killed instance's until their time-out.
-// - Versions of checkpoints, generations and ids count by their order; counters up to their limits;
-//   starts up to two; money, hours, pace and code not at all. No disk is damaged or foreign.
-// - While there are more than --volumes or --snapshots, nothing goes wrong.
+// goes wrong any more. kAbstracted says what is left out.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -20,6 +12,21 @@
 namespace {
 
 using namespace spotter::explore;
+
+// What is left out, so that the states are few.
+constexpr const char* kAbstracted =
+    "abstracted:\n"
+    "- Work and calls take no time; time passes in steps of the (short) policy, while everybody\n"
+    "  waits. What EC2 does of itself (attach, detach, create) is over within ten seconds or "
+    "hangs\n"
+    "  (a fault); a snapshot takes as long as it likes. A look at EC2 is of one instant; one "
+    "change\n"
+    "  of each volume or snapshot at a time may be shown late, up to the consistency bound.\n"
+    "- A killed agent's calls happen at once or never, a killed instance's until their time-out.\n"
+    "- Versions of checkpoints, generations and ids count by their order; counters up to their\n"
+    "  limits; starts up to two; money, hours, pace and code not at all. No disk is damaged or\n"
+    "  foreign.\n"
+    "- While there are more than --volumes or --snapshots, nothing goes wrong.\n";
 
 struct Options {
   int faults = 1;
@@ -58,6 +65,7 @@ int main(int argc, char** argv) {
   app.add_option("--most", options.most, "states, then give up (60,000,000)");
   app.add_option("--json", options.json, "write the outcome to this file");
   CLI11_PARSE(app, argc, argv);
+  std::fputs(kAbstracted, stdout);
   Limits limits;
   limits.zones = static_cast<std::uint8_t>(options.zones);
   limits.instances = static_cast<std::uint8_t>(options.instances);
