@@ -229,6 +229,7 @@ void Agent::compose_loop(Region region) {
   settings.environment = environment_;
   settings.region = region;
   settings.seed = random();
+  settings.retry = act::retry_policy(environment_);
   credentials_ = std::make_unique<act::CredentialChain>(
       http_, environment_, [this]() -> asio::awaitable<Result<std::optional<wire::Credentials>>> {
         auto asking = imds_.role_credentials();

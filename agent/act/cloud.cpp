@@ -57,8 +57,9 @@ bool is_ours_or_reserved(const std::string& key) {
 
 EffectFailed as_failure(const CallError& error) {
   EffectFailed failed{classify(error), error.unsettled(), {}};
-  failed.detail =
-      decide::Detail(error.code.empty() ? error.message : error.code + ": " + error.message);
+  std::string words = error.action.empty() ? "" : error.action + ": ";
+  if (!error.code.empty()) words += error.code + ": ";
+  failed.detail = decide::Detail(words + error.message);
   return failed;
 }
 

@@ -80,6 +80,10 @@ struct Policy {
   // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in
   // the page cache) and detach (1 to 4 s) still fit. For a short notice: a third of what is left.
   Duration release_reserve = seconds(20);
+  // A busy mount, a refused detach: the deadline is near. And SIGKILL once more, to whoever was
+  // born since the last.
+  Duration release_again = seconds(1);
+  Duration kill_again = seconds(5);
   // A mount that stays busy, or a trainer that survives SIGKILL, is stuck in the kernel. When the
   // job is over all the same, the fleet is ended after so many tries; the instance's end does the
   // rest.

@@ -8,9 +8,6 @@
 namespace spotter::decide {
 namespace {
 
-constexpr Duration kAgain = seconds(1);  // a busy mount, a refused call: the deadline is near
-constexpr Duration kKillAgain = seconds(5);
-
 Stage unmount(Context& c, After then, std::uint32_t tries = 0) {
   c.ask(Unmount{}, c.policy.unmount);
   return Unmounting{then, tries};
@@ -189,7 +186,7 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
 Next on(const Stopping& stage, const Woke&, Context& c) {
   if (stage.kills >= c.policy.stuck_tries && job_is_over(stage.then)) return settle(c, stage.then);
   c.tell(KillTrainer{}, c.policy.look);
-  c.wake_in(kKillAgain);
+  c.wake_in(c.policy.kill_again);
   return Stopping{stage.then, stage.kill_at, stage.kills + 1};
 }
 
@@ -233,7 +230,7 @@ Next on(const Imaging& stage, const EffectFailed&, Context& c) {
 
 Next on(const Unmounting& stage, const EffectFailed&, Context& c) {
   if (stage.tries >= c.policy.stuck_tries && job_is_over(stage.then)) return settle(c, stage.then);
-  c.wake_in(kAgain);
+  c.wake_in(c.policy.release_again);
   return stage;
 }
 
@@ -248,7 +245,7 @@ Next on(const Detaching& stage, const EffectFailed& failed, Context& c) {
   // Refused: without the permission the instance's end detaches it; nothing more can be done here.
   const bool hopeless = failed.failure == Failure::Refused || failed.failure == Failure::Rejected;
   if (gone || hopeless) return detached(c, stage.then);
-  c.wake_in(kAgain);
+  c.wake_in(c.policy.release_again);
   return stage;
 }
 

@@ -14,11 +14,6 @@ using wire::Repeatable;
 using Kind = CallError::Kind;
 using Steady = std::chrono::steady_clock;
 
-// One attempt of a call that may be repeated: leaves time for another within a deadline of 30 s.
-constexpr Duration longest_attempt{12'000};
-// AWS accepts five minutes; what is less is the network's.
-constexpr std::chrono::seconds tolerated_skew{60};
-
 wire::WallTime system_time() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
@@ -63,10 +58,12 @@ Kind kind_of(ErrorClass what) {
 
 CallError from_response(const io::HttpResponse& response) {
   wire::AwsError error = wire::parse_error(response.body);
+  const auto hint = response.headers.find("x-amz-retry-after");
   return {.kind = kind_of(wire::classify(response.status, error.code)),
           .code = std::move(error.code),
           .message = std::move(error.message),
           .request_id = std::move(error.request_id),
+          .retry_after = hint == response.headers.end() ? "" : hint->second,
           .status = response.status};
 }
 
@@ -114,7 +111,9 @@ asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Dur
   call.request.body = wire::form_body(query);
   call.request.fresh_connection = query.repeatable != Repeatable::Read;
   auto pending = perform(std::move(call), deadline);
-  co_return co_await std::move(pending);
+  CallResult<std::string> body = co_await std::move(pending);
+  if (!body) body.error().action = std::move(query.action);
+  co_return body;
 }
 
 asio::awaitable<CallResult<std::string>> AwsClient::ssm_parameter(std::string name,
@@ -138,13 +137,14 @@ asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Dur
   bool renewed = false;    // the credentials, or our idea of the time: once
   bool unsettled = false;  // an earlier attempt may have been carried out
   int retries = 0;
+  int taken = 0;  // from the bucket, by the last retry
   asio::steady_timer timer(co_await asio::this_coro::executor);
   for (int number = 1;; ++number) {
     const auto left = std::chrono::ceil<Duration>(until - Steady::now());
     auto pending = attempt(call, std::max(left, Duration{1}));
     CallResult<std::string> answer = co_await std::move(pending);
     if (answer) {
-      bucket_.give_back(retries == 0 ? 1 : RetryBucket::retry_cost);
+      bucket_.give_back(retries == 0 ? RetryBucket::reward : taken);
       co_return answer;
     }
     CallError& error = answer.error();
@@ -154,12 +154,14 @@ asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Dur
       renewed = true;
       continue;
     }
-    const int cost = error.kind == Kind::Transient && error.status == 0 ? RetryBucket::timeout_cost
-                                                                        : RetryBucket::retry_cost;
-    const Duration pause = backoff_.delay(settings_.retry, retries);
+    const RetryReason reason =
+        error.kind == Kind::Throttled ? RetryReason::Throttled : RetryReason::Transient;
+    taken = RetryBucket::cost(reason);
+    const Duration pause =
+        heed(settings_.retry, backoff_.delay(settings_.retry, reason, retries), error.retry_after);
     const bool again = worth_retrying(error, call.repeatable) &&
                        ++retries < settings_.retry.attempts && Steady::now() + pause < until &&
-                       bucket_.take(cost);
+                       bucket_.take(taken);
     if (!again) {
       if (unsettled && !settles(error)) error.kind = Kind::Unknown;
       co_return answer;
@@ -189,7 +191,8 @@ asio::awaitable<CallResult<std::string>> AwsClient::attempt(const SignedCall& ca
     co_return tl::unexpected(std::move(error));
   }
   io::HttpRequest request = call.request;
-  request.timeout = call.repeatable == Repeatable::No ? left : std::min(left, longest_attempt);
+  request.timeout =
+      call.repeatable == Repeatable::No ? left : std::min(left, settings_.retry.longest_attempt);
   request.connect_timeout = std::min(request.connect_timeout, request.timeout);
   const SigningScope scope{call.service, settings_.region.str(), now()};
   sign(request, *credentials, scope);
@@ -207,7 +210,7 @@ void AwsClient::learn_clock(const io::HttpResponse& response) {
   if (header == response.headers.end()) return;
   const auto date = wire::parse_http_date(header->second);
   if (!date) return;
-  clock_was_wrong_ = std::chrono::abs(*date - now()) > tolerated_skew;
+  clock_was_wrong_ = std::chrono::abs(*date - now()) > settings_.retry.tolerated_skew;
   if (clock_was_wrong_) skew_ = *date - settings_.clock();
 }
 

@@ -38,7 +38,9 @@ struct CallError {
   std::string code;  // AWS's, e.g. IncorrectState; empty when there was no answer
   std::string message;
   std::string request_id;
-  int status = 0;  // HTTP; 0: no answer
+  std::string retry_after;  // the header x-amz-retry-after, as it came
+  std::string action;       // what was asked for: DescribeVolumes
+  int status = 0;           // HTTP; 0: no answer
   int attempts = 0;
 
   bool unsettled() const { return kind == Kind::Unknown; }
