@@ -101,7 +101,7 @@ Result<FaultArguments> parse_fault(const std::vector<std::string>& words) {
       fault.arguments[names->second[position++]] = words[i];
     } else {
       return failure("fault " + fault.name + ": what is '" + words[i] + "'? write NAME=VALUE; " +
-                     "`spotter-emulator fault` without a name lists them all");
+                     "`spotter-emulator fault --list` prints them all");
     }
   }
   return fault;

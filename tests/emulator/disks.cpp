@@ -86,10 +86,10 @@ Result<void> Disks::connect(const VolumeId& volume, Attached& attached) {
   return {};
 }
 
-Result<void> Disks::attach(const VolumeId& volume, const fs::path& devices) {
+Result<void> Disks::attach(const VolumeId& volume, const fs::path& devices, const fs::path& link) {
   detach(volume);
   Attached& attached = attached_[volume];
-  attached.link = devices / device_link(volume);
+  attached.link = devices / link;
   if (still_bound(volume)) return {};
   releasing_.erase(volume);
   return connect(volume, attached);

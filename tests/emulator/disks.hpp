@@ -34,7 +34,9 @@ class Disks {
 
   // The device shows below `devices` at once, or, while an earlier attachment's device is still in
   // use (a dead instance's mount goes a moment after it), with a later settle().
-  Result<void> attach(const VolumeId& volume, const std::filesystem::path& devices);
+  // `link` is where, relative to `devices`: device_link(volume), or a name such as "xvdf".
+  Result<void> attach(const VolumeId& volume, const std::filesystem::path& devices,
+                      const std::filesystem::path& link);
   void detach(const VolumeId& volume);
   // Carries on with what waits; call again, some milliseconds later, while it answers true.
   bool settle();

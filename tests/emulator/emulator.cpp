@@ -219,7 +219,8 @@ HttpResponse Emulator::ec2(const HttpRequest& request) {
   call.action = call.parameters["Action"];
   if (call.action == "DetachVolume") host_.watch_mounts();
   auto result = response(world_.ec2(call, now()));
-  spdlog::info("{} {} -> {}", call.caller, call.action, result.status);
+  spdlog::info("{} {} -> {}", call.caller, call.action,
+               result.drop ? "no answer" : std::to_string(result.status));
   settle();
   return result;
 }

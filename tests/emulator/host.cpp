@@ -16,6 +16,13 @@ Disks::Kind kind_for(const MachineSettings& settings) {
   return settings.namespaces ? Disks::Kind::LoopDevices : Disks::Kind::Folders;
 }
 
+// "/dev/sdf" is seen as /dev/xvdf.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
+std::string xen_name(const std::string& device) {
+  const std::string name = device.substr(device.rfind('/') + 1);
+  return name.starts_with("sd") ? "xvd" + name.substr(2) : name;
+}
+
 }  // namespace
 
 Host::Host(boost::asio::io_context& context, MachineSettings settings, Machines::Handlers handlers,
@@ -67,7 +74,9 @@ Result<void> Host::on(const world::SnapshotTaken& it) {
 
 Result<void> Host::on(const world::DeviceAttached& it) {
   holders_[it.volume] = it.instance;
-  auto attached = disks_.attach(it.volume, machines_.devices(it.instance));
+  auto attached = disks_.attach(
+      it.volume, machines_.devices(it.instance),
+      it.by_name ? std::filesystem::path(xen_name(it.device)) : device_link(it.volume));
   settle_disks();
   return attached;
 }

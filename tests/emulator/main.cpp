@@ -35,6 +35,7 @@ struct Arguments {
   std::string action = "terminate";
   std::vector<std::string> fault;
   bool as_json = false;
+  bool list = false;
 };
 
 int serve(Arguments& arguments) {
@@ -90,7 +91,10 @@ int add_instance(const Arguments& arguments) {
 }
 
 int inject_fault(const Arguments& arguments) {
-  if (arguments.fault.empty()) {
+  if (!arguments.list && arguments.fault.empty()) {
+    return complain("which fault? `spotter-emulator fault --list` prints them all", 2);
+  }
+  if (arguments.list) {
     for (const auto& line : world::World::fault_names()) std::printf("%s\n", line.c_str());
     return 0;
   }
@@ -163,10 +167,12 @@ void describe_control(CLI::App& app, Arguments& to) {
         ->check(CLI::IsMember({"terminate", "stop", "hibernate"}))
         ->capture_default_str();
   }
-  app.add_subcommand("fault", "Breaks something; without a name, lists what can be broken")
-      ->add_option("fault", to.fault,
-                   "latency ACTION 2s | throttle ACTION 60s | fail ACTION N CODE"
-                   " | imds MODE | capacity ZONE N | NAME KEY=VALUE...");
+  auto* fault = app.add_subcommand("fault", "Breaks something; `fault clear` mends it all");
+  auto* named = fault->add_option("fault", to.fault,
+                                  "latency ACTION 2s | throttle ACTION 60s | fail ACTION N CODE"
+                                  " | imds MODE | capacity ZONE N | NAME KEY=VALUE...");
+  fault->add_flag("--list", to.list, "All that can be broken, each with its arguments")
+      ->excludes(named);
   app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);
   app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
 }

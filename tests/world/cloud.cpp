@@ -18,6 +18,7 @@ struct Dispatch {
   void operator()(const VolumeReady& it) const { Volumes(cloud).on(it); }
   void operator()(const VolumeVanishes& it) const { Volumes(cloud).on(it); }
   void operator()(const AttachEnds& it) const { Volumes(cloud).on(it); }
+  void operator()(const DeviceAppears& it) const { Volumes(cloud).on(it); }
   void operator()(const DetachEnds& it) const { Volumes(cloud).on(it); }
   void operator()(const SnapshotEnds& it) const { Snapshots(cloud).on(it); }
   void operator()(const InstanceRuns& it) const { Instances(cloud).on(it); }

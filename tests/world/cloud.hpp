@@ -30,6 +30,10 @@ struct AttachEnds {
   VolumeId id;
   std::uint64_t attempt;
 };
+struct DeviceAppears {
+  VolumeId id;
+  std::uint64_t attempt;
+};
 struct DetachEnds {
   VolumeId id;
   std::uint64_t attempt;
@@ -55,8 +59,8 @@ struct CapacityReturns {
   Zone zone;
 };
 using Happening =
-    std::variant<VolumeReady, VolumeVanishes, AttachEnds, DetachEnds, SnapshotEnds, InstanceRuns,
-                 ShutDownEnds, InterruptionDue, FleetWakes, CapacityReturns>;
+    std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds, SnapshotEnds,
+                 InstanceRuns, ShutDownEnds, InterruptionDue, FleetWakes, CapacityReturns>;
 
 // What becomes of one call before it reaches the core.
 struct Admission {
@@ -75,6 +79,8 @@ struct FailNext {
 struct StorageFaults {
   std::optional<Time> attach_hangs_until;
   std::optional<Time> detach_hangs_until;
+  Duration device_late{0};                 // from `attached` until the machine has the device
+  bool device_by_name = false;             // as on Xen: /dev/xvdf, and no link by the volume's id
   int volumes_to_fail = 0;                 // the next CreateVolumes end in `error`
   bool key_forbidden = false;              // an encrypted volume vanishes after CreateVolume's 200
   int snapshots_to_fail = 0;               // the next CreateSnapshots end in `error`

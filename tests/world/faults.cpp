@@ -157,6 +157,12 @@ const NamedFault faults[] = {
      [](World&, Cloud& cloud, Arguments& it) {
        cloud.storage_faults.detach_hangs_until = cloud.now + it.duration("for", a_minute);
      }},
+    {"device-late", "by=5s, after `attached`",
+     [](World&, Cloud& cloud, Arguments& it) {
+       cloud.storage_faults.device_late = it.duration("by", Duration{5000});
+     }},
+    {"device-by-name", "on=true|false: /dev/xvdf as on Xen, and no link by the volume's id",
+     [](World&, Cloud& cloud, Arguments& it) { cloud.storage_faults.device_by_name = it.on(); }},
     {"volume-fails", "count=1",
      [](World&, Cloud& cloud, Arguments& it) {
        cloud.storage_faults.volumes_to_fail = it.count("count", 1);

@@ -46,7 +46,8 @@ struct SnapshotRemoved {
 struct DeviceAttached {
   VolumeId volume;
   InstanceId instance;
-  std::string device;  // as asked for: /dev/sdf
+  std::string device;    // as asked for: /dev/sdf
+  bool by_name = false;  // as on Xen: the machine shows it as /dev/xvdf, and not by its volume's id
 };
 // Follows a DeviceAttached of the same volume and instance.
 struct DeviceDetached {

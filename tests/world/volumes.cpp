@@ -312,9 +312,20 @@ void Volumes::on(const AttachEnds& happening) {
   if (!is_alive(holder) && holder.state != InstanceState::Stopped) return;
   Volume& volume = change(happening.id);
   volume.attachment->state = AttachmentState::Attached;
-  volume.attachment->present = true;
-  cloud_.occur(DeviceAttached{volume.id, volume.attachment->instance, volume.attachment->device});
   cloud_.record("volume-attached", volume.id.str(), volume.attachment->instance.str());
+  const DeviceAppears appears{volume.id, volume.attempt};
+  const Duration late = cloud_.storage_faults.device_late;
+  if (late == Duration{0}) return on(appears);
+  cloud_.schedule(late, appears);
+}
+
+// Unless it was detached, or its instance died, meanwhile.
+void Volumes::on(const DeviceAppears& happening) {
+  Volume& volume = *cloud_.volumes.find(happening.id);
+  if (volume.attempt != happening.attempt) return;
+  volume.attachment->present = true;
+  cloud_.occur(DeviceAttached{volume.id, volume.attachment->instance, volume.attachment->device,
+                              cloud_.storage_faults.device_by_name});
 }
 
 void Volumes::on(const DetachEnds& happening) {

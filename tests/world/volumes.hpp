@@ -54,6 +54,7 @@ class Volumes {
   void on(const VolumeReady& happening);
   void on(const VolumeVanishes& happening);
   void on(const AttachEnds& happening);
+  void on(const DeviceAppears& happening);
   void on(const DetachEnds& happening);
 
  private:
