@@ -9,6 +9,7 @@ import base64
 import datetime
 import hashlib
 import hmac
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,6 +18,7 @@ import xml.etree.ElementTree
 REGION = "us-west-2"
 USER = ("AKIAEMULATOR00000000", "emulator-secret")  # the emulator's key for people
 VERSION = "2016-11-15"
+PATIENCE_SECONDS = 60
 
 
 class Refused(Exception):
@@ -82,6 +84,17 @@ class Client:
         self.endpoint = endpoint if "://" in endpoint else "http://" + endpoint
 
     def call(self, action, **parameters):
+        """The answer. A person whose call is throttled tries it again."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self._call(action, parameters)
+            except Refused as refused:
+                if refused.code != "RequestLimitExceeded" or time.monotonic() > end:
+                    raise
+            time.sleep(0.2)
+
+    def _call(self, action, parameters):
         body = urllib.parse.urlencode(
             flatten({"Action": action, "Version": VERSION, **parameters})).encode()
         url = self.endpoint.rstrip("/") + "/"

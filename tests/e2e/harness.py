@@ -51,21 +51,24 @@ class Story(unittest.TestCase):
         self.wait_volume(volume, "available")
         return volume
 
-    def job(self, env=None, secrets=None, **more):
+    def job(self, env=None, secrets=None, trainer=None, bound="1s", **more):
+        """`bound`: the emulator's answers are never stale, unless the story asks for it."""
         env = {"STEPS": "30", "PACE": "0.1", **(env or {})}
-        trainer = {"env": env, **({"secrets": secrets} if secrets else {})}
-        # The emulator's answers are never stale: the agent need not wait half a minute for that.
+        trainer = {"env": env, **({"secrets": secrets} if secrets else {}), **(trainer or {})}
         return jobs.document(self.job_name, self.repository, self.revision, "./train.py",
-                             trainer=trainer, ebs={"consistency_bound": "1s"}, **more)
+                             trainer=trainer, ebs={"consistency_bound": bound}, **more)
 
     def launch(self, job, restart=True, zones=None, besides=()):
         """A spot fleet of one whose instance runs this job; gives back the instance's id."""
         text = job if isinstance(job, str) else jobs.yaml(job)
         script = jobs.user_data(self.world.bin, text, restart)
         template = self.ec2.create_template("story", script)
-        self.fleet = self.ec2.request_spot_fleet(template, zones or [self.zone])
+        self.fleet = self.request_fleet(template, zones or [self.zone])
         self.instance = self.wait_instance(besides)
         return self.instance
+
+    def request_fleet(self, template, zones):
+        return self.ec2.request_spot_fleet(template, zones)
 
     # Then
 

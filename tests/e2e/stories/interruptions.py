@@ -1,0 +1,52 @@
+"""The ways in which EC2 takes an instance away, each survived by the job, one after the other."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import life
+
+
+class Interruptions(life.Life):
+    def test_a_notice_of_five_seconds_then_another_zone(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.world.interrupt(one, 5)
+        two = self.successor(one)  # the interruption emptied the first zone
+        self.wait_training(two, 10)
+        self.assert_ended_well()
+        self.assertGreater(len(self.lives()), 1)
+
+    def test_no_notice_then_another_zone(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.room(self.world.zones[1])
+        self.world.kill(one)
+        self.successor(one)
+        self.assert_ended_well(kills=1)
+
+    def test_stopped_with_its_volume_still_attached(self):
+        one = self.begin(env={"BEHAVIOUR": "deaf"})
+        self.wait_training(one, 5)
+        self.world.interrupt(one, 6, action="stop")
+        self.successor(one)
+        self.assert_ended_well(kills=1)
+
+    def test_hibernation_leaves_no_time(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.world.interrupt(one, 120, action="hibernate")
+        self.successor(one)
+        self.assert_ended_well(kills=1)
+
+    def test_a_notice_withdrawn(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.world.interrupt(one, 60)
+        self.wait_status(one, "released", lambda status: status.get("released"))
+        self.world.control("withdraw", one)
+        self.assert_ended_well()
+
+
+if __name__ == "__main__":
+    life.harness.main()

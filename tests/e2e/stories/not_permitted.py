@@ -1,0 +1,35 @@
+"""The role lacks one permission: the journal names it, and work goes on when it is there."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import life
+
+
+class NotPermitted(life.Life):
+    def deny(self, action, on):
+        self.fault("deny", action=action, on=str(on).lower())
+
+    def _lacks(self, instance, action):
+        self.wait_stage(instance, "blocked")
+        self.wait_console(instance, f"blocked: .*permission.*{action}", 10)
+        self.assert_fleet_untouched()
+        self.deny(action, False)
+
+    def test_attach(self):
+        self.deny("AttachVolume", True)
+        self._lacks(self.begin(), "AttachVolume")
+        self.assert_ended_well()
+
+    def test_snapshot_in_the_move(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.deny("CreateSnapshot", True)
+        self.world.interrupt(one, 10)
+        self._lacks(self.successor(one), "CreateSnapshot")
+        self.assert_ended_well()
+
+
+if __name__ == "__main__":
+    life.harness.main()
