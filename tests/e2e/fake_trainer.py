@@ -8,12 +8,17 @@ each step that is durable), BEHAVIOUR:
   deaf     hears no signal
   empty    ends with status 0, and writes no result on its first start
   finish   a stop signal comes when it is all but done: it writes the result and ends with status 0
+FORMAT=spotter: checkpoints that the agent can verify, as trainer/checkpoint/manifest.hpp has them
+(written here from that description, and not with the library); otherwise one file, replaced.
 It speaks to the agent as any trainer may: systemd's datagrams, exit status 75 after a stop.
 """
 
+import ctypes
 import hashlib
+import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import sys
@@ -30,6 +35,63 @@ def after(total, step=0, digest="beginning"):
 
 def result_of(steps):
     return f"weights after {steps} steps: {after(steps)}\n"
+
+
+class Hash128(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+def xxh3_128(data):
+    library = ctypes.CDLL("libxxhash.so.0")
+    library.XXH3_128bits.restype = Hash128
+    library.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    value = library.XXH3_128bits(data, len(data))
+    return f"{value.high:016x}{value.low:016x}"
+
+
+class OneFile:
+    """The count and its sum in a file of their own; the newest replaces the one before."""
+
+    def __init__(self, folder):
+        self.path = folder / "count"
+
+    def read(self):
+        return self.path.read_text().split() if self.path.exists() else None
+
+    def write(self, step, digest):
+        write(self.path, f"{step} {digest}")
+        return self.path
+
+
+class Verifiable:
+    """A folder for each, with a manifest of sums; the newest three are kept."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def all(self):
+        return sorted(self.folder.glob("step-*"))
+
+    def read(self):
+        found = self.all()
+        return (found[-1] / "count").read_text().split() if found else None
+
+    def write(self, step, digest):
+        name = f"step-{step:012d}"
+        new = self.folder / f"new-{name}"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        text = f"{step} {digest}"
+        write(new / "count", text)
+        part = {"bytes": len(text), "name": "count", "xxh3_128": xxh3_128(text.encode())}
+        body = json.dumps({"format": 1, "meta": {}, "parts": [part], "step": step},
+                          separators=(",", ":"))[:-1]
+        write(new / "manifest.json", f'{body},"xxh3_128":"{xxh3_128(body.encode())}"}}\n')
+        os.rename(new, self.folder / name)
+        sync(self.folder)
+        for old in self.all()[:-3]:
+            shutil.rmtree(old)
+        return self.folder / name
 
 
 def tell(**fields):
@@ -49,9 +111,13 @@ def write(path, text):
         file.flush()
         os.fsync(file.fileno())
     os.rename(new, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    sync(path.parent)
+
+
+def sync(folder):
+    opened = os.open(folder, os.O_RDONLY)
+    os.fsync(opened)
+    os.close(opened)
 
 
 def journal():
@@ -69,11 +135,11 @@ class Trainer:
         self.steps = int(os.environ.get("STEPS", "20"))
         self.pace = float(os.environ.get("PACE", "0.1"))
         self.behaviour = os.environ.get("BEHAVIOUR", "train")
-        self.kept = self.storage / "checkpoints" / "count"
+        form = Verifiable if os.environ.get("FORMAT") == "spotter" else OneFile
+        self.checkpoints = form(self.storage / "checkpoints")
         self.step, self.digest, self.stopped = 0, after(0), False
-        if self.kept.exists():
-            step, self.digest = self.kept.read_text().split()
-            self.step = int(step)
+        if kept := self.checkpoints.read():
+            self.step, self.digest = int(kept[0]), kept[1]
 
     def listen(self):
         def stop(*_):
@@ -88,7 +154,7 @@ class Trainer:
             time.sleep(self.pace)
             self.digest = after(self.step + 1, self.step, self.digest)
             self.step += 1
-            write(self.kept, f"{self.step} {self.digest}")
+            self.kept = self.checkpoints.write(self.step, self.digest)
             if lines:
                 lines.write(f"{time.monotonic_ns()} {self.step}\n")
             self.say()

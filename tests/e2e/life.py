@@ -60,10 +60,11 @@ class Life(harness.Story):
         return [[tuple(map(int, line.split())) for line in path.read_text().splitlines()]
                 for path in sorted(self.journal.iterdir())]
 
-    def assert_ended_well(self, kills=0, seconds=120):
-        """`kills`: so many trainers died between making a step durable and writing it down."""
+    def assert_ended_well(self, kills=0, torn=0, seconds=120):
+        """`kills`: so many trainers died between making a step durable and writing it down.
+        `torn`: so many durable steps were destroyed from outside and had to be done again."""
         self.wait_end(seconds)
-        self.assert_steps(kills)
+        self.assert_steps(kills, torn)
         left = self.ec2.volumes()
         self.assertEqual(len(left), 1, [f"{one.text('volumeId')} {one.tags()}" for one in left])
         self.assertEqual(left[0].tags().get("spotter:done"), "true")
@@ -72,11 +73,13 @@ class Life(harness.Story):
         result = volumes.copy_out(self.world, left[0].text("volumeId"), "result")
         self.assertEqual((result / "weights.bin").read_text(), fake_trainer.result_of(self.steps))
 
-    def assert_steps(self, kills):
+    def assert_steps(self, kills, torn):
         lives = [life for life in self.lives() if life]
         for one, next_one in zip(lives, lives[1:]):
             self.assertLess(one[-1][0], next_one[0][0], "two trainers worked at once")
         done = [step for life in lives for _, step in life]
-        self.assertEqual(done, sorted(set(done)), "a durable step was lost and done again")
+        again = sum(later <= step for step, later in zip(done, done[1:]))
+        self.assertLessEqual(again, torn, "a durable step was lost and done again")
+        self.assertLessEqual(len(done) - len(set(done)), torn)
         missing = set(range(1, self.steps + 1)) - set(done)
         self.assertLessEqual(len(missing), kills, f"not done: {missing}")

@@ -34,6 +34,28 @@ def copy_out(emulator, volume, path):
     return target
 
 
+CHANGE = """
+set -e
+mount --make-rprivate /
+mount -o "loop$2" "$1" "$3"
+sh -c "cd \"\$1\"; $4" sh "$3"
+"""
+
+
+def change(emulator, volume, command):
+    """A shell command in the folder of a volume that nothing in the world has."""
+    backing = next((emulator.directory / "volumes").glob(f"{volume}*"))
+    if backing.is_dir():
+        subprocess.run(["sh", "-ec", command], cwd=backing, check=True)
+        return
+    point = emulator.workplace / "change"
+    point.mkdir(exist_ok=True)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", CHANGE, "sh", backing, ",nouuid", point,
+                           command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"cannot change {volume}: {done.stderr}")
+
+
 def sha256(path):
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

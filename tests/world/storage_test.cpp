@@ -66,6 +66,26 @@ TEST(Volume, NeverAppearsOnAMachineThatIsGoingAndIsReleasedWhenItIsGone) {
   EXPECT_EQ(api.volume_state(id), "available");
 }
 
+TEST(Volume, ItsDeviceMayComeLateUnderAnotherNameOrNotAtAll) {
+  Api api;
+  const std::string holder = api.instance(), id = api.volume();
+  ASSERT_TRUE(api.world.fault("device-late", {{"by", "20s"}}, api.now));
+  ASSERT_TRUE(api.world.fault("device-by-name", {}, api.now));
+  api.raw("AttachVolume", {{"VolumeId", id}, {"InstanceId", holder}, {"Device", "/dev/sdf"}});
+  api.wait(10_s);
+  EXPECT_EQ(api.ask("DescribeVolumes", {}, "volumeSet/item/attachmentSet/item/status"), "attached");
+  EXPECT_TRUE(api.all<DeviceAttached>().empty());
+  api.raw("DetachVolume", {{"VolumeId", id}});
+  api.wait(30_s);
+  EXPECT_TRUE(api.all<DeviceAttached>().empty());
+  EXPECT_TRUE(api.all<DeviceDetached>().empty());
+
+  api.raw("AttachVolume", {{"VolumeId", id}, {"InstanceId", holder}, {"Device", "/dev/sdf"}});
+  api.wait(30_s);
+  ASSERT_EQ(api.all<DeviceAttached>().size(), 1u);
+  EXPECT_TRUE(api.all<DeviceAttached>()[0].by_name);
+}
+
 TEST(Volume, TheSameClientTokenMeansTheSameVolume) {
   Api api;
   Api::Parameters call = {

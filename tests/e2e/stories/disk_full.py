@@ -6,11 +6,12 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import life
+from emulator import wait
 
 
 def stuff(path):
     """Takes all the room that there is, in large pieces and then in small ones."""
-    with open(path, "wb") as file:
+    with open(path, "ab") as file:
         piece = 1 << 28
         while piece >= 4096:
             try:
@@ -20,14 +21,19 @@ def stuff(path):
 
 
 class DiskFull(life.Life):
+    steps = 150
+
     def test_full_and_then_not(self):
         self.root_only("a folder has no size of its own")
         one = self.begin(zones=[self.zone])
         self.wait_training(one, 5)
         mounted = self.world.instance(one) / "mnt"  # as the instance sees it, in its own namespace
         stuffing = pathlib.Path(f"/proc/{self.agents(one)[0]}/root{mounted}/stuffing")
-        stuff(stuffing)
-        self.wait_stage(one, "blocked")
+
+        def blocked():
+            stuff(stuffing)  # again: the file system finds some room that it had set aside
+            return self.world.status(one).get("stage") == "blocked"
+        wait("the agent to be blocked", blocked, 60)
         self.assert_fleet_untouched()
         stuffing.unlink()
         self.assert_ended_well()
