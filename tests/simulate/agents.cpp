@@ -117,7 +117,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
     return;
   }
   if (const auto* it = std::get_if<PaceTrainer>(&command)) return pace_trainer(host, *it);
-  if (std::holds_alternative<StopTrainer>(command)) return stop_trainer(host);
+  if (const auto* it = std::get_if<StopTrainer>(&command)) return stop_trainer(host, *it);
   if (std::holds_alternative<KillTrainer>(command)) {
     if (host.trainer.life != Trainer::Life::Running) return;
     at(milliseconds(100), [this, id = host.id, run = host.trainer.run] {

@@ -116,6 +116,7 @@ Happening Simulation::carry_out(const InstanceId& caller, const decide::Command&
     return tag(it->volume.str(), {{"spotter:done", "true"}});
   }
   if (const auto* it = std::get_if<decide::CreateSnapshot>(&command)) {
+    before_snapshot(it->volume);
     const auto made =
         world_.snapshots(now_).create({it->volume,
                                        "",

@@ -32,21 +32,16 @@ void Simulation::begin_work(Host& host) {
   agent.working = agent.waiting.front();
   agent.waiting.pop_front();
   agent.work = ++numbers_;
-  Duration takes = between(milliseconds(20), milliseconds(800));
   const decide::Command& command = agent.working->what;
+  Duration lasts = takes(host, command);
   bool absent = false;
   if (const auto* it = std::get_if<decide::FindDevice>(&command)) {
     const Duration patience = (agent.working->deadline - now_) * 9 / 10;
     const auto device = host.devices.find(it->volume);
     absent = device == host.devices.end() || device->second > now_ + patience;
-    takes = absent ? patience : std::max(takes, device->second - now_);
+    lasts = absent ? patience : std::max(lasts, device->second - now_);
   }
-  if (std::holds_alternative<decide::FetchCode>(command)) takes = between(seconds(1), seconds(20));
-  if (std::holds_alternative<decide::Mount>(command) && chance(0.1)) takes = seconds(20);
-  if (std::holds_alternative<decide::VerifyCheckpoints>(command)) {
-    takes = between(milliseconds(200), seconds(20));
-  }
-  at(takes, [this, id = host.id, run = agent.run, number = agent.work, absent] {
+  at(lasts, [this, id = host.id, run = agent.run, number = agent.work, absent] {
     Host* its = agent_of(id, run);
     if (!its || !its->agent.working || its->agent.work != number) return;
     const decide::Command asked = its->agent.working->what;
@@ -54,6 +49,16 @@ void Simulation::begin_work(Host& host) {
         absent ? Happening(failure(Failure::DeviceAbsent, "no device")) : work(*its, asked);
     if (lives_on(*its, Side::AfterEffect, name(asked))) end_work(*its, outcome);
   });
+}
+
+Duration Simulation::takes(Host&, const decide::Command& command) {
+  const Duration usual = between(milliseconds(20), milliseconds(800));
+  if (std::holds_alternative<decide::FetchCode>(command)) return between(seconds(1), seconds(20));
+  if (std::holds_alternative<decide::Mount>(command) && chance(0.1)) return seconds(20);
+  if (std::holds_alternative<decide::VerifyCheckpoints>(command)) {
+    return between(milliseconds(200), seconds(20));
+  }
+  return usual;
 }
 
 void Simulation::end_work(Host& host, Happening what) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/simulate/crash_points.hpp"
+#include "tests/simulate/market.hpp"
 #include "tests/simulate/playing.hpp"
 #include "tests/simulate/scenario.hpp"
 #include "tests/simulate/shrink.hpp"
@@ -128,11 +129,19 @@ int run(int argc, char** argv) {
   app.add_option("--json", options.json, "write the outcome to this file");
   app.add_option("--failures", options.most_failures, "stop after so many (20)");
   app.add_option("--tail", options.tail, "lines of a broken story; 0: none (60)");
+  MarketOptions market;
+  CLI::Option* trace = app.add_option("--trace", market.traces, "replay these spot markets");
+  app.add_option("--lives", market.seeds, "with --trace: seeds (100)")->needs(trace);
+  app.add_option("--svg", market.svg, "with --trace: draw the table into this file")->needs(trace);
   range->excludes(one);
   CLI11_PARSE(app, argc, argv);
   if (crash_points) {
     crash.json = options.json;
     return run_crash_points(crash);
+  }
+  if (*trace) {
+    market.json = options.json;
+    return replay_markets(market);
   }
   if (*one) return replay(seed, {few->count() > 0, numbers_in(*few ? only : without)}, file);
   if (*scenario) return replay_scenario(file);

@@ -23,6 +23,7 @@ struct Disk {
   std::vector<Checkpoint> checkpoints;  // oldest first
   std::optional<decide::Ledger> ledger;
   bool result = false;
+  double gigabytes_written = 0;  // ever, its parents' among them: what a snapshot has to copy
 
   // The newest whole checkpoint; -1: none.
   std::int64_t newest() const {

@@ -153,7 +153,7 @@ void Simulation::on(const world::InstanceStarted& it) {
       host.devices[volume.id] = now_;
     }
   });
-  at(between(seconds(5), seconds(40)), [this, id = it.id, boot = host.boot] {
+  at(boots(), [this, id = it.id, boot = host.boot] {
     Host& its = hosts_[id];
     if (its.alive && its.boot == boot) start_agent(id);
   });

@@ -23,6 +23,9 @@ class Simulation {
   Simulation(std::uint64_t seed, bool record, Choice choice = {});
   // A life without dice for faults; the seed draws only how long things take.
   Simulation(std::uint64_t seed, bool record, Script script);
+  Simulation(const Simulation&) = default;
+  Simulation(Simulation&&) = default;
+  virtual ~Simulation() = default;
   Verdict run();
   // What happened, a line each; empty unless recorded.
   const std::deque<std::string>& transcript() const { return transcript_; }
@@ -30,7 +33,7 @@ class Simulation {
   // The numbers of the faults that happened, or that the choice forbade.
   const std::vector<std::uint64_t>& fired() const { return fired_; }
 
- private:
+ protected:  // market_replay.cpp has a trainer, boots and snapshots of its own
   using Action = std::function<void()>;
 
   // --- simulation.cpp: time and the world ---
@@ -41,6 +44,8 @@ class Simulation {
   void drain();
   void submit_job();
   bool is_over() const;
+  virtual Duration boots() { return between(std::chrono::seconds(5), std::chrono::seconds(40)); }
+  virtual void before_snapshot(const VolumeId&) {}
   void on(const world::InstanceStarted& it);
   void on(const world::InstanceShuttingDown& it);
   void on(const world::InstanceKilled& it);
@@ -85,16 +90,17 @@ class Simulation {
   void abandon(Host& host, decide::EffectId id);
   decide::Happening work(Host& host, const decide::Command& command);
   decide::Happening mount(Host& host, const decide::Mount& command);
-  decide::Happening start_trainer(Host& host);
+  virtual decide::Happening start_trainer(Host& host);
+  virtual Duration takes(Host& host, const decide::Command& command);
   void sync(Host& host);
 
   // --- trainer_model.cpp ---
   void tick(const InstanceId& id, std::uint64_t run);
   void write_checkpoint(Host& host, std::function<void(Host&)> then);
-  void stop_trainer(Host& host);
-  void pace_trainer(Host& host, const decide::PaceTrainer& advice);
+  virtual void stop_trainer(Host& host, const decide::StopTrainer& why);
+  virtual void pace_trainer(Host& host, const decide::PaceTrainer& advice);
   void end_trainer(Host& host, bool success, bool as_asked);
-  void trainer_dies(Host& host);
+  virtual void trainer_dies(Host& host);
   Host* trainer_of(const InstanceId& id, std::uint64_t run);
 
   // --- chaos.cpp ---

@@ -65,7 +65,7 @@ void Simulation::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
   if (work_.aware && advice.asked != decide::kNever) host.trainer.wanted = true;
 }
 
-void Simulation::stop_trainer(Host& host) {
+void Simulation::stop_trainer(Host& host, const decide::StopTrainer&) {
   Trainer& trainer = host.trainer;
   if (trainer.life != Trainer::Life::Running || trainer.stopping) return;
   if (menu_.deaf && fires(0.3)) return;

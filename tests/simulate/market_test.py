@@ -1,0 +1,34 @@
+"""market_test.py SIMULATE TRACE...: a few lives on each trace; the table, the JSON and the picture."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+POLICIES = {"oracle", "spotter", "periodic", "aws-script"}
+simulate, traces = sys.argv[1], sys.argv[2:]
+
+with tempfile.TemporaryDirectory() as folder:
+    out, picture = pathlib.Path(folder, "rows.json"), pathlib.Path(folder, "rows.svg")
+    done = subprocess.run([simulate, "--trace", *traces, "--lives", "2", "--json", out, "--svg", picture])
+    assert done.returncode == 0, "oracle >= spotter >= periodic, aws-script does not hold"
+    rows = json.loads(out.read_text())
+    xml.etree.ElementTree.parse(picture)
+
+    for trace in traces:
+        name = pathlib.Path(trace).stem
+        of = {row["policy"]: row for row in rows if row["trace"] == name}
+        assert set(of) == POLICIES, f"{name}: {sorted(of)}"
+        for policy, row in of.items():
+            assert 0 < row["goodput"] <= 1 and row["cost"] > 0 and row["hours"] >= 7 * 24, row
+            assert (row["steps_repeated"] == 0) == (policy == "oracle"), row
+        assert of["spotter"]["steps_repeated"] < of["periodic"]["steps_repeated"], name
+
+    # Refused with words, not played: what is no trace.
+    for text in ("", "1000,add\n", "x,add,node1\n", '{"data": [1]}', '{"metadata": {"gap_seconds": 0}, "data": [1]}'):
+        bad = pathlib.Path(folder, "bad.csv" if "{" not in text else "bad.json")
+        bad.write_text(text)
+        refused = subprocess.run([simulate, "--trace", bad], capture_output=True, text=True)
+        assert refused.returncode == 2 and "bad." in refused.stderr, (text, refused)
