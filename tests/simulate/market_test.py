@@ -1,4 +1,4 @@
-"""market_test.py SIMULATE TRACE...: a few lives on each trace; the table, the JSON and the picture."""
+"""market_test.py SIMULATE TRACE...: a few lives on each trace; table, JSON and picture."""
 
 import json
 import pathlib
@@ -12,7 +12,8 @@ simulate, traces = sys.argv[1], sys.argv[2:]
 
 with tempfile.TemporaryDirectory() as folder:
     out, picture = pathlib.Path(folder, "rows.json"), pathlib.Path(folder, "rows.svg")
-    done = subprocess.run([simulate, "--trace", *traces, "--lives", "2", "--json", out, "--svg", picture])
+    done = subprocess.run([simulate, "--trace", *traces, "--lives", "2",
+                           "--json", out, "--svg", picture])
     assert done.returncode == 0, "oracle >= spotter >= periodic, aws-script does not hold"
     rows = json.loads(out.read_text())
     xml.etree.ElementTree.parse(picture)
@@ -27,7 +28,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert of["spotter"]["steps_repeated"] < of["periodic"]["steps_repeated"], name
 
     # Refused with words, not played: what is no trace.
-    for text in ("", "1000,add\n", "x,add,node1\n", '{"data": [1]}', '{"metadata": {"gap_seconds": 0}, "data": [1]}'):
+    for text in ("", "1000,add\n", "x,add,node1\n", '{"data": [1]}',
+                 '{"metadata": {"gap_seconds": 0}, "data": [1]}'):
         bad = pathlib.Path(folder, "bad.csv" if "{" not in text else "bad.json")
         bad.write_text(text)
         refused = subprocess.run([simulate, "--trace", bad], capture_output=True, text=True)
