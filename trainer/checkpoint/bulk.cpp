@@ -238,6 +238,7 @@ void Buffer::touch() {
 Result<std::vector<PartEntry>> write_parts(int directory, const fs::path& shown,
                                            std::span<const Part> parts) {
   std::vector<std::unique_ptr<Target>> targets;
+  targets.reserve(parts.size());
   for (const auto& part : parts) targets.push_back(std::make_unique<Target>(part, shown));
   auto done = run_parallel(targets.size(), 1,
                            [&](std::size_t i) { return create(directory, *targets[i]); });
@@ -251,6 +252,7 @@ Result<std::vector<PartEntry>> write_parts(int directory, const fs::path& shown,
   done = run_parallel(targets.size(), kThreads, [&](std::size_t i) { return finish(*targets[i]); });
   if (!done) return tl::unexpected(done.error());
   std::vector<PartEntry> entries;
+  entries.reserve(targets.size());
   for (const auto& target : targets) {
     entries.push_back({target->part.name, target->part.bytes.size(), target->sum.hex()});
   }
@@ -260,6 +262,7 @@ Result<std::vector<PartEntry>> write_parts(int directory, const fs::path& shown,
 Result<std::vector<LoadedPart>> read_parts(const fs::path& directory,
                                            std::span<const PartEntry> parts, int* code) {
   std::vector<std::unique_ptr<Origin>> origins;
+  origins.reserve(parts.size());
   for (const auto& part : parts) origins.push_back(std::make_unique<Origin>(part, directory));
   std::mutex mutex;
   const auto noting = [&](Result<void> result) {
