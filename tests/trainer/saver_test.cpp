@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <thread>
 
 #include "tests/trainer/scratch.hpp"
+#include "tests/trainer/short_memory.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
 #include "trainer/checkpoint/files.hpp"
 #include "trainer/checkpoint/names.hpp"
@@ -244,20 +246,79 @@ TEST_F(Saving, TwoWritersOfOneDirectoryAreRefusedByName) {
   EXPECT_TRUE(Saver::open({{{directory(), {}}}, {}})) << "free again";
 }
 
+// While the thread is busy, and while it waits for work.
 TEST_F(Saving, AForkedChildNeitherSavesNorHangs) {
   auto saver = open();
-  ASSERT_TRUE(save(*saver, 1, "parent"));
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool refused = !save(*saver, 2, "child");
-    saver.reset();
-    ::_exit(refused ? 0 : 1);
+  for (const bool idle : {false, true}) {
+    ASSERT_TRUE(save(*saver, 1, "parent"));
+    if (idle) {
+      ASSERT_TRUE(saver->flush());
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);  // a child that hangs is one that dies
+      const bool refused = !save(*saver, 2, "child");
+      saver.reset();
+      ::_exit(refused ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << (idle ? "idle" : "busy");
+    ASSERT_TRUE(saver->flush());
+    EXPECT_EQ(names(directory()), (std::vector<std::string>{directory_name(1)}));
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+}
+
+// A full or broken disk of the machine is no reason to lose what the volume could hold.
+TEST_F(Saving, AFasterPlaceThatFailsIsDroppedAndCostsNothing) {
+  const fs::path fast = scratch_.path() / "fast";
+  const fs::path impossible = scratch_.path() / "file";
+  test::write_file(impossible, "no directory");
+  std::vector<std::string> trouble;
+  Saver::Settings settings{{{impossible, {}}, {fast, {}}, {directory(), {}}}, {}, {}};
+  settings.trouble = [&](const std::string& text) { trouble.push_back(text); };
+  auto saver = Saver::open(std::move(settings));
+  ASSERT_TRUE(saver) << saver.error().message;
+  ASSERT_EQ(trouble.size(), 1U);
+  EXPECT_NE(trouble[0].find(impossible.string()), std::string::npos) << trouble[0];
+  fs::remove_all(fast);
+  test::write_file(fast, "in the way");
+  for (std::uint64_t step = 1; step <= 2; ++step) {
+    ASSERT_TRUE(save(**saver, step, "model"));
+    ASSERT_TRUE((*saver)->flush()) << "step " << step;
+  }
+  ASSERT_EQ(trouble.size(), 2U) << "told once";
+  EXPECT_NE(trouble[1].find(fast.string()), std::string::npos) << trouble[1];
+  EXPECT_EQ(latest(directory())->newest->step, 2U);
+  const std::vector<fs::path> places = {impossible, fast, directory()};
+  const auto restored = restore(places);
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_EQ(restored->newest->checkpoint.step, 2U);
+}
+
+// An allocation that fails within save(), each of them in turn.
+TEST_F(Saving, WhereMemoryIsShortASaveFailsAndTheNextOneDoesNot) {
+  auto saver = open();
+  const std::vector<Source> sources = {{"model", {"weights"}}, {"log", {"a", "b"}}};
+  const nlohmann::json meta;  // with content, nlohmann's destructor would allocate, and end it all
+  int refused = 0;
+  for (int failing = 0; failing < 100; ++failing) {
+    bool saved = false;
+    test::allocations_left = failing;
+    try {
+      saved = saver->save(2, sources, meta, {}).has_value();
+    } catch (const std::bad_alloc&) {
+    }
+    const bool enough = test::allocations_left >= 0;
+    test::allocations_left = -1;
+    if (!saved) ++refused;
+    if (enough) break;
+  }
+  EXPECT_GT(refused, 3) << "more than there are slots";
+  ASSERT_TRUE(save(*saver, 3, "third"));
   ASSERT_TRUE(saver->flush());
-  EXPECT_EQ(names(directory()), (std::vector<std::string>{directory_name(1)}));
+  EXPECT_EQ(latest(directory())->newest->step, 3U);
 }
 
 TEST_F(Saving, AWriteThatFailsIsToldOnceAndCostsNothingElse) {

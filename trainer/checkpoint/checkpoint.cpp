@@ -155,6 +155,7 @@ Result<Restored> restore(std::span<const fs::path> directories) {
   for (const auto& directory : directories) {
     remove_leftovers(directory);
     const auto steps = steps_in(directory);
+    if (!steps && &directory != &directories.back()) continue;
     if (!steps) return tl::unexpected(steps.error());
     for (const auto step : *steps) candidates.push_back({step, &directory});
   }
@@ -163,6 +164,7 @@ Result<Restored> restore(std::span<const fs::path> directories) {
   Restored result;
   for (const auto& one : candidates) {
     auto taken = take<Loaded>(load, *one.directory, one.step, result.torn);
+    if (!taken && one.directory != &directories.back()) continue;
     if (!taken) return tl::unexpected(taken.error());
     result.newest = std::move(*taken);
     if (result.newest) break;

@@ -68,7 +68,8 @@ struct Restored {
 
 // latest() over several places of one history, the fastest first, and its content in the same pass:
 // each byte is read once, by several threads. The newest that verifies wins, wherever it is; of the
-// same step the one in the faster place. A place that does not exist has none.
+// same step the one in the faster place. A place that does not exist has none; one that cannot be
+// read is an error only if it is the last, which counts.
 Result<Restored> restore(std::span<const std::filesystem::path> directories);
 
 // Reads every byte. Fails with the reason when it is torn, incomplete or unreadable.

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "trainer/checkpoint/bulk.hpp"
 #include "trainer/checkpoint/copy.hpp"
@@ -23,18 +25,27 @@ using Clock = std::chrono::steady_clock;
 
 class BackgroundSaver final : public Saver {
  public:
-  BackgroundSaver(Settings settings, std::vector<WriterLock> locks)
-      : settings_(std::move(settings)), locks_(std::move(locks)) {
-    for (const auto& place : settings_.places) writers_.emplace_back(place);
+  struct Tier {
+    std::size_t place;
+    bool outlives;
+    WriterLock lock;
+    PlaceWriter writer;
+  };
+
+  BackgroundSaver(Settings settings, std::list<Tier> tiers)
+      : settings_(std::move(settings)), tiers_(std::move(tiers)) {
+    waiting_.reserve(slots_.size());
     thread_ = std::thread([this] { work(); });
   }
   ~BackgroundSaver() override;
 
   Result<void> save(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
                     std::optional<double> metric) override;
+  Result<void> failed() override;
   Result<void> flush() override;
   void drop_waiting() override;
   std::size_t pending() const override;
+  std::size_t writing() const override;
   void reserve(std::uint64_t bytes) override;
 
  private:
@@ -45,48 +56,56 @@ class BackgroundSaver final : public Saver {
     Copy copy;
   };
 
-  Result<void> failed_before();
+  // A forked child has this object, but not its thread, and perhaps a mutex that nobody unlocks.
+  bool inherited() const { return process_ != ::getpid(); }
+  std::size_t count(Stage one, Stage other) const;
+  Result<void> take_failure();
   Slot* free_slot();
   Slot* wanting_memory();
   void work();
   void write(Slot& slot);
-  bool busy() const;
+  bool write(Slot& slot, Tier& tier);
+  void say(const std::string& trouble) const {
+    if (settings_.trouble) settings_.trouble(trouble);
+  }
 
   Settings settings_;
-  std::vector<WriterLock> locks_;
-  std::vector<PlaceWriter> writers_;  // the thread's own
+  std::list<Tier> tiers_;  // the thread's own; the last one outlives the machine
   const pid_t process_ = ::getpid();
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  // On the heap, as a forked child must not destroy it: glibc would wait there for the thread that
+  // waits in the parent.
+  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   std::array<Slot, 2> slots_;
-  std::deque<Slot*> waiting_;
-  std::uint64_t wanted_ = 0;  // bytes of memory that each slot should have
+  std::vector<Slot*> waiting_;  // never more than slots_: room for them is made at the begin
+  std::uint64_t wanted_ = 0;    // bytes of memory that each slot should have
   std::optional<Error> failed_;
   bool ending_ = false;
   std::thread thread_;
 };
 
 BackgroundSaver::~BackgroundSaver() {
-  if (process_ != ::getpid()) {  // a forked child has this object, but not its thread
+  if (inherited()) {
     thread_.detach();
+    (void)changed_.release();
     return;
   }
   {
     const std::scoped_lock lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_all();
+  changed_->notify_all();
   thread_.join();
 }
 
-bool BackgroundSaver::busy() const {
-  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-    return slot.stage == Stage::Waiting || slot.stage == Stage::Writing;
-  });
+std::size_t BackgroundSaver::count(Stage one, Stage other) const {
+  return static_cast<std::size_t>(
+      std::count_if(slots_.begin(), slots_.end(),
+                    [&](const Slot& slot) { return slot.stage == one || slot.stage == other; }));
 }
 
-Result<void> BackgroundSaver::failed_before() {
+Result<void> BackgroundSaver::take_failure() {
   if (!failed_) return {};
   auto error = std::move(*failed_);
   failed_.reset();
@@ -105,7 +124,7 @@ BackgroundSaver::Slot* BackgroundSaver::free_slot() {
 
 Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> sources,
                                    const nlohmann::json& meta, std::optional<double> metric) {
-  if (process_ != ::getpid()) return failure("a forked child cannot save its parent's state");
+  if (inherited()) return failure("a forked child cannot save its parent's state");
   const auto begun = Clock::now();
   std::set<std::string_view> names;
   for (const auto& source : sources) {
@@ -114,12 +133,15 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
     }
   }
   std::unique_lock lock(mutex_);
-  if (auto before = failed_before(); !before) return before;
   Slot* slot = nullptr;
-  changed_.wait(lock, [&] { return (slot = free_slot()) != nullptr; });
+  changed_->wait(lock, [&] { return (slot = free_slot()) != nullptr; });
   slot->stage = Stage::Filling;
   lock.unlock();
-  const bool copied = slot->copy.take(step, sources, meta, metric);
+  bool copied = false;
+  try {
+    copied = slot->copy.take(step, sources, meta, metric);
+  } catch (const std::bad_alloc&) {  // as when take() says so; the slot has to be given back
+  }
   lock.lock();
   if (!copied) {
     slot->stage = Stage::Free;
@@ -130,35 +152,48 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
   waiting_.push_back(slot);
   wanted_ = std::max<std::uint64_t>(wanted_, slot->copy.capacity());
   lock.unlock();
-  changed_.notify_all();
+  changed_->notify_all();
   return {};
 }
 
+Result<void> BackgroundSaver::failed() {
+  if (inherited()) return {};
+  const std::scoped_lock lock(mutex_);
+  return take_failure();
+}
+
 Result<void> BackgroundSaver::flush() {
-  if (process_ != ::getpid()) return {};
+  if (inherited()) return {};
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !busy(); });
-  return failed_before();
+  changed_->wait(lock, [this] { return count(Stage::Waiting, Stage::Writing) == 0; });
+  return take_failure();
 }
 
 void BackgroundSaver::drop_waiting() {
+  if (inherited()) return;
   const std::scoped_lock lock(mutex_);
   for (auto* slot : waiting_) slot->stage = Stage::Free;
   waiting_.clear();
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 std::size_t BackgroundSaver::pending() const {
+  if (inherited()) return 0;
   const std::scoped_lock lock(mutex_);
-  return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
-    return slot.stage == Stage::Waiting || slot.stage == Stage::Writing;
-  }));
+  return count(Stage::Waiting, Stage::Writing);
+}
+
+std::size_t BackgroundSaver::writing() const {
+  if (inherited()) return 0;
+  const std::scoped_lock lock(mutex_);
+  return count(Stage::Writing, Stage::Writing);
 }
 
 void BackgroundSaver::reserve(std::uint64_t bytes) {
+  if (inherited()) return;
   const std::scoped_lock lock(mutex_);
   wanted_ = std::max(wanted_, bytes);
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 BackgroundSaver::Slot* BackgroundSaver::wanting_memory() {
@@ -172,13 +207,13 @@ void BackgroundSaver::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     Slot* poor = nullptr;
-    changed_.wait(lock, [&] {
+    changed_->wait(lock, [&] {
       poor = wanting_memory();
       return ending_ || poor != nullptr || !waiting_.empty();
     });
     if (!waiting_.empty()) {
       Slot& slot = *waiting_.front();
-      waiting_.pop_front();
+      waiting_.erase(waiting_.begin());
       slot.stage = Stage::Writing;
       lock.unlock();
       write(slot);
@@ -195,39 +230,56 @@ void BackgroundSaver::work() {
       poor->stage = Stage::Free;
       if (!there) wanted_ = 0;  // save() will say so, if it needs that much
     }
-    changed_.notify_all();
+    changed_->notify_all();
   }
 }
 
 void BackgroundSaver::write(Slot& slot) {
-  for (std::size_t i = 0; i < writers_.size(); ++i) {
-    const auto begun = Clock::now();
-    auto written = writers_[i].write(slot.copy);
-    // Written anew from the start, into new files: after a failed fsync the old ones cannot be
-    // trusted. What fails twice is no passing trouble.
-    if (!written) written = writers_[i].write(slot.copy);
-    if (!written) {
-      const std::scoped_lock lock(mutex_);
-      if (!failed_) failed_ = std::move(written.error());
-      continue;
-    }
-    if (!settings_.durable) continue;
-    settings_.durable({i, slot.copy.step(), written->path, slot.copy.bytes(), written->bytes,
-                       slot.copy.stall, Clock::now() - begun});
+  tiers_.remove_if([&](Tier& tier) { return !write(slot, tier); });
+}
+
+// False: this place is not to be used any more.
+bool BackgroundSaver::write(Slot& slot, Tier& tier) {
+  const auto begun = Clock::now();
+  auto written = tier.writer.write(slot.copy);
+  // Written anew from the start, into new files: after a failed fsync the old ones cannot be
+  // trusted. What fails twice is no passing trouble.
+  if (!written) written = tier.writer.write(slot.copy);
+  if (!written && !tier.outlives) {
+    say("no more checkpoints to the faster place: " + written.error().message);
+    return false;
   }
+  std::optional<Error> made_up_for;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!written && !failed_) failed_ = std::move(written.error());
+    if (written && tier.outlives) made_up_for = std::exchange(failed_, std::nullopt);
+  }
+  if (made_up_for) say("a checkpoint before this one was lost: " + made_up_for->message);
+  if (!written || !settings_.durable) return true;
+  settings_.durable({tier.place, tier.outlives, slot.copy.step(), written->path, slot.copy.bytes(),
+                     written->bytes, slot.copy.stall, Clock::now() - begun});
+  return true;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Saver>> Saver::open(Settings settings) {
   if (settings.places.empty()) return failure("where do checkpoints go?");
-  std::vector<WriterLock> locks;
-  for (const auto& place : settings.places) {
-    auto lock = WriterLock::take(place.directory);
-    if (!lock) return tl::unexpected(lock.error());
-    locks.push_back(std::move(*lock));
+  std::list<BackgroundSaver::Tier> tiers;
+  // The last one first: nobody else keeps it from us, not even one of the others.
+  for (std::size_t i = settings.places.size(); i-- > 0;) {
+    const bool outlives = tiers.empty();
+    auto lock = WriterLock::take(settings.places[i].directory);
+    if (lock) {
+      tiers.push_front({i, outlives, std::move(*lock), PlaceWriter(settings.places[i])});
+    } else if (outlives) {
+      return tl::unexpected(lock.error());
+    } else if (settings.trouble) {
+      settings.trouble("no checkpoints to the faster place: " + lock.error().message);
+    }
   }
-  return std::make_unique<BackgroundSaver>(std::move(settings), std::move(locks));
+  return std::make_unique<BackgroundSaver>(std::move(settings), std::move(tiers));
 }
 
 }  // namespace spotter::checkpoint

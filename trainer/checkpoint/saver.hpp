@@ -34,6 +34,7 @@ struct Place {
 // What became durable.
 struct Durable {
   std::size_t place = 0;  // index into Settings::places
+  bool outlives = false;  // it is the last of them
   std::uint64_t step = 0;
   std::filesystem::path path;
   std::uint64_t bytes = 0;           // of the state
@@ -45,26 +46,33 @@ struct Durable {
 class Saver {
  public:
   struct Settings {
-    std::vector<Place> places;  // at least one; the fastest first
+    // At least one; the fastest first. The last one counts: another that cannot be written to is
+    // not used any more, and costs no checkpoint.
+    std::vector<Place> places;
     // Called from the writing thread; must not call back into this Saver.
     std::function<void(const Durable&)> durable;
+    // For a person to read, of what failed and costs nothing: a place that was dropped (also from
+    // within open()), a checkpoint that a later one made up for.
+    std::function<void(const std::string&)> trouble;
   };
 
-  // Takes the lock of each place; fails when another writer has one (writer_lock.hpp).
+  // Takes the lock of each place; fails when another writer has that of the last one
+  // (writer_lock.hpp).
   static Result<std::unique_ptr<Saver>> open(Settings settings);
 
   // Waits until all is durable, or has failed.
   virtual ~Saver() = default;
 
   // Copies the state, and returns; `sources` may change afterwards. Two copies at most are in
-  // flight: a third save waits for a place. Fails when there is no memory, a name is not usable, or
-  // an *earlier* write failed since the last call (then nothing of this one was taken; the
-  // checkpoints on disk are untouched, and the next call tries anew).
+  // flight: a third save waits for a place. Fails when there is no memory or a name is not usable.
   virtual Result<void> save(std::uint64_t step, std::span<const Source> sources,
                             const nlohmann::json& meta, std::optional<double> metric) = 0;
 
-  // Waits until all that was accepted is durable. Fails with the first write that did not become so
-  // since the last call.
+  // The write that failed since the last call of this or of flush(), unless a later one became
+  // durable. The checkpoints on disk are untouched.
+  virtual Result<void> failed() = 0;
+
+  // Waits until all that was accepted is durable, or has failed; then as failed().
   virtual Result<void> flush() = 0;
 
   // Forgets a copy that nobody has begun to write: a newer one follows, and time is short.
@@ -72,6 +80,8 @@ class Saver {
 
   // Copies accepted and not yet durable: 0, 1, 2.
   virtual std::size_t pending() const = 0;
+  // Those of them that drop_waiting() would leave: 0, 1.
+  virtual std::size_t writing() const = 0;
 
   // Prepares memory for states of so many bytes, in the background: else the first two saves wait
   // for the kernel to clear it.

@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/session.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
@@ -61,7 +62,10 @@ class OpenSession final : public Session {
     const std::scoped_lock lock(mutex_);
     return pace_.stopping();
   }
+  // The copy of this step is, or will be, durable where it outlives the machine.
+  bool is_safe(std::uint64_t step) const;
   void became_durable(const Durable& durable);
+  void say(const std::string& trouble);
 
   Link link_;
   bool advised_;              // the agent's word on how often counts
@@ -70,10 +74,14 @@ class OpenSession final : public Session {
   std::optional<Instant> looked_;
   std::optional<Notice> notice_;
   std::optional<std::uint64_t> durable_step_;
-  std::optional<std::uint64_t> last_step_;  // accepted, or restored from the last place
-  fs::path restored_path_;
-  std::vector<fs::path> places_;  // the last one outlives the machine
-  std::unique_ptr<Saver> saver_;  // last: its thread ends before the rest goes
+  std::optional<std::uint64_t> accepted_step_;  // the last one; its write may fail yet
+  struct Durably {
+    std::uint64_t step;
+    fs::path path;
+  };
+  std::optional<Durably> restored_;  // from the last place
+  std::vector<fs::path> places_;     // the last one outlives the machine
+  std::unique_ptr<Saver> saver_;     // last: its thread ends before the rest goes
 };
 
 Result<void> OpenSession::open(const SessionOptions& options) {
@@ -88,6 +96,7 @@ Result<void> OpenSession::open(const SessionOptions& options) {
   for (const auto& place : places_) settings.places.push_back({place, {.last = 1}});
   settings.places.back().retention = options.retention;
   settings.durable = [this](const Durable& durable) { became_durable(durable); };
+  settings.trouble = [this](const std::string& trouble) { say(trouble); };
   auto saver = Saver::open(std::move(settings));
   if (!saver) return tl::unexpected(saver.error());
   saver_ = std::move(*saver);
@@ -101,8 +110,7 @@ Result<Restored> OpenSession::restore() {
   if (restored->newest) {
     const auto& found = restored->newest->checkpoint;
     if (found.path.parent_path() == places_.back()) {
-      last_step_ = found.step;
-      restored_path_ = found.path;
+      restored_ = {found.step, found.path};
     }
     for (const auto& part : restored->newest->parts) bytes += part.bytes.size();
   }
@@ -155,12 +163,12 @@ std::optional<std::chrono::nanoseconds> OpenSession::deadline() {
 Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sources,
                                 const nlohmann::json& meta, std::optional<double> metric) {
   const Instant begun = now();
-  if (stopping()) {
-    const bool there = last_step_ == step;
-    if (!there) saver_->drop_waiting();  // this one is newer
-    const auto before = saver_->pending();
+  const bool last_words = stopping();
+  if (last_words) {
+    const bool safe = is_safe(step);
+    const auto before = saver_->writing();
     const std::scoped_lock lock(mutex_);
-    if (there) {
+    if (safe) {
       pace_.covered(begun);
       return Saved::Accepted;
     }
@@ -169,22 +177,37 @@ Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sour
       return Saved::Skipped;
     }
   }
+  if (auto before = saver_->failed(); !before) {
+    if (!last_words) return tl::unexpected(before.error());
+    say("a checkpoint before this one was lost: " + before.error().message);
+  }
+  if (last_words) saver_->drop_waiting();  // this one is newer
   auto saved = saver_->save(step, sources, meta, metric);
   if (!saved) return tl::unexpected(saved.error());
-  last_step_ = step;
+  accepted_step_ = step;
   const std::scoped_lock lock(mutex_);
   pace_.saved(begun, now() - begun);
   return Saved::Accepted;
 }
 
+bool OpenSession::is_safe(std::uint64_t step) const {
+  if (accepted_step_ != step) return !accepted_step_ && restored_ && restored_->step == step;
+  // In this order: what is not pending any more was reported, or has failed.
+  return saver_->pending() > 0 || durable_step() == step;
+}
+
 void OpenSession::became_durable(const Durable& durable) {
-  const bool outlives = durable.place + 1 == places_.size();
   {
     const std::scoped_lock lock(mutex_);
     pace_.wrote(durable.place, durable.took);
-    if (outlives) durable_step_ = durable.step;
+    if (durable.outlives) durable_step_ = durable.step;
   }
-  if (outlives) link_.checkpointed(durable.path, durable.step, durable.stall);
+  if (durable.outlives) link_.checkpointed(durable.path, durable.step, durable.stall);
+}
+
+void OpenSession::say(const std::string& trouble) {
+  link_.status(trouble);
+  std::fprintf(stderr, "spotter: %s\n", trouble.c_str());
 }
 
 std::optional<std::uint64_t> OpenSession::durable_step() const {
@@ -196,9 +219,7 @@ Result<void> OpenSession::leave() {
   auto flushed = saver_->flush();
   const std::scoped_lock lock(mutex_);
   // Asked to stop before anything was done: say again what is durable.
-  if (!durable_step_ && last_step_ && !restored_path_.empty()) {
-    link_.checkpointed(restored_path_, *last_step_);
-  }
+  if (!durable_step_ && restored_) link_.checkpointed(restored_->path, restored_->step);
   if (const auto trained = pace_.trained_in_window()) link_.window_trained(*trained);
   return flushed;
 }

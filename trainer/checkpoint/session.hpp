@@ -70,8 +70,9 @@ class Session {
   // Until the machine is gone; none without a notice.
   virtual std::optional<std::chrono::nanoseconds> deadline() = 0;
 
-  // See Saver::save(). When it is time to stop, and `step` is what was accepted or restored last,
-  // nothing is copied again.
+  // See Saver::save(). Fails also when an *earlier* one could not be written (nothing of this one
+  // was taken; the next call tries anew). When it is time to stop that is no reason to refuse, and
+  // nothing is copied again when `step` is what was accepted or restored last.
   virtual Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
                              const nlohmann::json& meta = nlohmann::json::object(),
                              std::optional<double> metric = std::nullopt) = 0;

@@ -1,0 +1,142 @@
+// What the agent is told, and what becomes of the last checkpoint when time is short or disks fail.
+#include "trainer/checkpoint/session.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "tests/trainer/scratch.hpp"
+#include "trainer/checkpoint/names.hpp"
+
+namespace spotter::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class Told : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ear_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = scratch_.path() / "sock";
+    std::memcpy(address.sun_path, path.data(), path.size());
+    ASSERT_EQ(::bind(ear_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+    ::setenv("SPOTTER_NOTICE_FILE", (scratch_.path() / "notice").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("NOTIFY_SOCKET");
+    ::unsetenv("SPOTTER_NOTICE_FILE");
+  }
+  std::unique_ptr<Session> open() {
+    auto session = Session::open({.directory = directory(), .every = milliseconds(0)});
+    EXPECT_TRUE(session) << session.error().message;
+    return session ? std::move(*session) : nullptr;
+  }
+  static Result<Saved> save(Session& session, std::uint64_t step, const std::string& model = "m") {
+    const std::vector<Source> sources = {{"model", {model}}};
+    return session.save(step, sources);
+  }
+  // The steps that the agent was told are durable.
+  std::vector<std::string> steps_told() {
+    constexpr std::string_view kKey = "X_SPOTTER_CHECKPOINT_STEP=";
+    std::vector<std::string> steps;
+    char text[4096];
+    ssize_t size = 0;
+    while ((size = ::recv(ear_.get(), text, sizeof text, 0)) > 0) {
+      const std::string_view all(text, static_cast<std::size_t>(size));
+      const auto at = all.find(kKey);
+      if (at == std::string_view::npos) continue;
+      const auto begin = at + kKey.size();
+      steps.emplace_back(all.substr(begin, all.find('\n', begin) - begin));
+    }
+    return steps;
+  }
+  void notice(milliseconds left) {
+    const auto gone = std::to_string((boot_now() + left).count());
+    test::write_file(scratch_.path() / "notice",
+                     R"({"action": "terminate", "stop_by_boottime_ms": )" + gone + "}");
+  }
+  void break_disk() {
+    fs::rename(directory(), scratch_.path() / "away");
+    test::write_file(directory(), "in the way");
+  }
+  void mend_disk() {
+    fs::remove(directory());
+    fs::rename(scratch_.path() / "away", directory());
+  }
+  // A checkpoint is accepted, and its write fails.
+  void lose(Session& session, std::uint64_t step) {
+    break_disk();
+    ASSERT_TRUE(save(session, step));
+    std::this_thread::sleep_for(milliseconds(300));  // too short: then it is not lost
+    mend_disk();
+  }
+  fs::path directory() const { return scratch_.path() / "c"; }
+
+  test::Scratch scratch_;
+  Descriptor ear_;
+};
+
+using Steps = std::vector<std::string>;
+
+TEST_F(Told, WhatIsSaidOnLeavingIsDurableAndNotWhatWasOnlyAccepted) {
+  ASSERT_TRUE(save(*open(), 1));
+  steps_told();
+  auto session = open();
+  ASSERT_EQ(session->restore()->newest->checkpoint.step, 1U);
+  break_disk();
+  ASSERT_TRUE(save(*session, 2));
+  EXPECT_FALSE(session->leave());
+  EXPECT_EQ(steps_told(), (Steps{"1"}));
+  mend_disk();
+}
+
+TEST_F(Told, AnOlderFailureDoesNotKeepTheLastCheckpointFromBeingMade) {
+  auto session = open();
+  ASSERT_TRUE(save(*session, 1));
+  ASSERT_TRUE(session->flush());
+  lose(*session, 2);
+  notice(seconds(60));
+  ASSERT_TRUE(session->should_checkpoint());
+  const auto saved = save(*session, 3);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_TRUE(session->leave());
+  EXPECT_EQ(steps_told().back(), "3");
+}
+
+TEST_F(Told, TheSameStepIsSavedAgainWhereItsFirstCopyWasLost) {
+  auto session = open();
+  lose(*session, 1);
+  notice(seconds(60));
+  ASSERT_TRUE(session->should_checkpoint());
+  ASSERT_TRUE(save(*session, 1));
+  EXPECT_TRUE(session->leave());
+  EXPECT_EQ(steps_told(), (Steps{"1"}));
+}
+
+TEST_F(Told, ACopyThatWaitsIsNotGivenUpForOneThatComesTooLate) {
+  auto session = open();
+  const std::string large(100 << 20, 'm');  // the third waits until the second is written
+  ASSERT_TRUE(save(*session, 1, large));
+  ASSERT_TRUE(session->flush());
+  for (const char step : {2, 3}) {
+    ASSERT_TRUE(save(*session, static_cast<std::uint64_t>(step), std::string(large.size(), step)));
+  }
+  notice(milliseconds(1));
+  session->should_checkpoint();
+  EXPECT_EQ(save(*session, 4, large), Saved::Skipped);
+  EXPECT_TRUE(session->leave());
+  EXPECT_EQ(steps_told(), (Steps{"1", "2", "3"}));
+}
+
+}  // namespace
+}  // namespace spotter::checkpoint
