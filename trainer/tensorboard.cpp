@@ -68,8 +68,8 @@ std::uint64_t step_of(std::string_view event) {
   return step;
 }
 
-// How many bytes are whole records of steps up to `step`.
-std::size_t good_length(std::string_view bytes, std::uint64_t step) {
+// How many bytes are whole records of steps up to `step`, and before that of `step` with the tag.
+std::size_t good_length(std::string_view bytes, std::uint64_t step, std::string_view to_come) {
   std::size_t at = 0;
   while (bytes.size() - at >= kFrame) {
     std::uint64_t length = 0;
@@ -80,6 +80,7 @@ std::size_t good_length(std::string_view bytes, std::uint64_t step) {
     const std::string_view event = bytes.substr(at + 12, length);
     std::memcpy(&sum, event.data() + length, sizeof sum);
     if (sum != masked_sum(event) || step_of(event) > step) break;
+    if (step_of(event) == step && !to_come.empty() && event.find(to_come) != event.npos) break;
     at += kFrame + length;
   }
   return at;
@@ -97,7 +98,8 @@ std::string tensorboard_record(const std::string& event) {
 }
 
 Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const fs::path& directory,
-                                                       std::uint64_t step) {
+                                                       std::uint64_t step,
+                                                       const std::string& to_come) {
   if (auto made = checkpoint::make_directories(directory); !made) {
     return tl::unexpected(made.error());
   }
@@ -108,7 +110,7 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const fs::path& directory
   const auto read =
       checkpoint::read_pieces(path, [&](std::string_view piece) { bytes.append(piece); });
   if (!read) return tl::unexpected(read.error());
-  const std::size_t length = good_length(bytes, step);
+  const std::size_t length = good_length(bytes, step, to_come);
   if (::ftruncate(file.get(), static_cast<off_t>(length)) != 0) {
     return checkpoint::system_failure("cannot shorten", path);
   }

@@ -26,7 +26,11 @@ namespace {
 using checkpoint::Descriptor;
 using checkpoint::stop_requested;
 
-constexpr std::uint64_t kStepsARecord = 20;    // of TensorBoard's curve of the single steps
+using Clock = std::chrono::steady_clock;
+using Time = std::chrono::nanoseconds;
+
+constexpr std::uint64_t kStepsARecord = 20;  // of TensorBoard's curve of the single steps
+constexpr const char* kEpochLoss = "epoch_loss";
 constexpr std::chrono::milliseconds kNap{20};  // how late a stop may be seen while slowed down
 
 std::string text(const char* format, auto... values) {
@@ -53,6 +57,7 @@ class Run {
   Result<Outcome> loop();
   Result<void> step(std::span<const std::uint32_t> order);
   Result<void> end_epoch();
+  bool time_to_evaluate();
   Result<void> save();
   Result<bool> look_around();
   Result<Outcome> stop();
@@ -62,6 +67,8 @@ class Run {
 
   std::uint64_t epoch_index() const { return position_.step / steps_per_epoch_; }
   bool at_epoch_end() const { return position_.step % steps_per_epoch_ == 0; }
+  // Stopped at the end of an epoch, without the time to evaluate: its row is still to be made.
+  bool owes_row() const { return at_epoch_end() && position_.epoch.count != 0; }
 
   const Options& options_;
   std::unique_ptr<checkpoint::Session> session_;
@@ -77,6 +84,8 @@ class Run {
   Descriptor steps_log_;
   std::uint64_t steps_per_epoch_ = 0;
   std::uint64_t steps_total_ = 0;
+  Time step_took_{};
+  Time evaluation_took_{};  // zero: there was none yet
 };
 
 Result<void> Run::find_checkpoint() {
@@ -162,7 +171,8 @@ Result<void> Run::prepare() {
     if (auto restored = restore_network(*loaded_, *network_); !restored) return restored;
     loaded_.reset();
   }
-  auto board = TensorBoard::open(options_.tensorboard, position_.step);
+  auto board =
+      TensorBoard::open(options_.tensorboard, position_.step, owes_row() ? kEpochLoss : "");
   if (!board) return tl::unexpected(board.error());
   board_ = std::move(*board);
   if (!options_.steps_log.empty()) {
@@ -187,6 +197,9 @@ Result<Outcome> Run::operator()() {
 Result<Outcome> Run::loop() {
   std::vector<std::uint32_t> order;
   std::optional<std::uint64_t> order_of;
+  if (owes_row()) {
+    if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
+  }
   while (position_.step < steps_total_) {
     const auto leaving = look_around();
     if (!leaving) return tl::unexpected(leaving.error());
@@ -196,14 +209,18 @@ Result<Outcome> Run::loop() {
       order = epoch_order(options_.parameters.seed, *order_of, data_.training.count);
     }
     if (auto done = step(order); !done) return tl::unexpected(done.error());
+    slow_down();
     const auto every = options_.checkpoint_every;
     const bool due = every != 0 && position_.step % every == 0;
+    if (at_epoch_end() && !time_to_evaluate()) {
+      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+      return stop();
+    }
     if (at_epoch_end()) {
       if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
     } else if (due) {
       if (auto saved = save(); !saved) return tl::unexpected(saved.error());
     }
-    slow_down();
   }
   return finish();
 }
@@ -213,7 +230,9 @@ Result<void> Run::step(std::span<const std::uint32_t> order) {
   const auto batch =
       order.subspan(at, std::min<std::size_t>(options_.parameters.batch_size, order.size() - at));
   const std::uint64_t epoch = epoch_index() + 1;
+  const auto begun = Clock::now();
   const Score score = network_->train(data_.training, batch, position_.step);
+  step_took_ = Clock::now() - begun;
   if (!std::isfinite(score.loss_sum)) {
     return failure(text("the loss of step %llu is not finite; try a smaller --learning-rate",
                         static_cast<unsigned long long>(position_.step + 1)));
@@ -240,9 +259,11 @@ Result<void> Run::step(std::span<const std::uint32_t> order) {
 
 // The epoch's row belongs to its last step: whoever resumes there finds it in the checkpoint.
 Result<void> Run::end_epoch() {
+  const auto begun = Clock::now();
   position_.test = network_->evaluate(data_.test);
+  evaluation_took_ = Clock::now() - begun;
   position_.log += log_row(epoch_index(), position_.epoch, position_.test);
-  board_->add(position_.step, {{"epoch_loss", mean_loss(position_.epoch)},
+  board_->add(position_.step, {{kEpochLoss, mean_loss(position_.epoch)},
                                {"epoch_accuracy", accuracy(position_.epoch)},
                                {"validation_loss", mean_loss(position_.test)},
                                {"validation_accuracy", accuracy(position_.test)}});
@@ -258,7 +279,16 @@ Result<void> Run::end_epoch() {
   return {};
 }
 
+// In a notice's window an evaluation must not take the time of the last checkpoint.
+bool Run::time_to_evaluate() {
+  const auto batches =
+      static_cast<Time::rep>(data_.test.count / options_.parameters.batch_size + 1);
+  const bool measured = evaluation_took_ > Time::zero();
+  return session_->has_time(measured ? evaluation_took_ : step_took_ * batches);
+}
+
 Result<void> Run::save() {
+  session_->begin_save();
   // First, so that no row of before the checkpoint can be missing behind it.
   if (auto written = board_->flush(); !written) return written;
   auto saved = save_snapshot(*session_, *network_, position_, identity_);

@@ -31,6 +31,10 @@ static void save_and_leave(const char* directory) {
   EXPECT(run != NULL);
   EXPECT(open_run(directory) == NULL);
   EXPECT(strstr(spotter_error(), "another trainer") != NULL);
+  const spotter_options without_size = {0};
+  EXPECT(spotter_open(&without_size) == NULL);
+  EXPECT(strstr(spotter_error(), "size") != NULL);
+  spotter_begin_save(run);
   EXPECT(spotter_restore(run, &found) == 0 && found == NULL);
   EXPECT(spotter_durable_step(run) == -1);
 

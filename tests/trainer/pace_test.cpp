@@ -113,6 +113,16 @@ TEST_F(Training, WhereNothingWasMeasuredTheNoticeIsAnsweredAtOnce) {
   EXPECT_EQ(saves.size(), 1U);
 }
 
+TEST_F(Training, AnEvaluationIsDoneOnlyWhereTheLastSaveHasTheTimeBehindIt) {
+  train_until(seconds(70));
+  EXPECT_TRUE(pace.has_time(now, seconds(3600))) << "nobody asks to stop";
+  pace.stop(now, now + seconds(60));
+  EXPECT_TRUE(pace.has_time(now, seconds(50)));
+  EXPECT_FALSE(pace.has_time(now, seconds(59))) << "2.2 s to be durable, and more";
+  pace.stop(now, std::nullopt);
+  EXPECT_FALSE(pace.has_time(now, seconds(0)));
+}
+
 TEST_F(Training, AWithdrawnNoticeIsForgotten) {
   train_until(seconds(5));
   pace.stop(now, now + seconds(100));

@@ -46,16 +46,16 @@ class Told : public ::testing::Test {
     return session.save(step, sources);
   }
   // The steps that the agent was told are durable.
-  std::vector<std::string> steps_told() {
-    constexpr std::string_view kKey = "X_SPOTTER_CHECKPOINT_STEP=";
+  std::vector<std::string> steps_told() { return told("X_SPOTTER_CHECKPOINT_STEP="); }
+  std::vector<std::string> told(std::string_view key) {
     std::vector<std::string> steps;
     char text[4096];
     ssize_t size = 0;
     while ((size = ::recv(ear_.get(), text, sizeof text, 0)) > 0) {
       const std::string_view all(text, static_cast<std::size_t>(size));
-      const auto at = all.find(kKey);
+      const auto at = all.find(key);
       if (at == std::string_view::npos) continue;
-      const auto begin = at + kKey.size();
+      const auto begin = at + key.size();
       steps.emplace_back(all.substr(begin, all.find('\n', begin) - begin));
     }
     return steps;
@@ -111,6 +111,23 @@ TEST_F(Told, AnOlderFailureDoesNotKeepTheLastCheckpointFromBeingMade) {
   ASSERT_TRUE(saved) << saved.error().message;
   EXPECT_TRUE(session->leave());
   EXPECT_EQ(steps_told().back(), "3");
+}
+
+// What it takes to turn the state into bytes is part of what a checkpoint costs.
+TEST_F(Told, TheTrainingStandsStillFromWhereTheStateIsMadeIntoBytes) {
+  auto session = open();
+  session->begin_save();
+  std::this_thread::sleep_for(milliseconds(50));
+  ASSERT_TRUE(save(*session, 1));
+  ASSERT_TRUE(session->flush());
+  notice(seconds(60));
+  while (!session->should_checkpoint()) std::this_thread::sleep_for(milliseconds(10));
+  std::this_thread::sleep_for(milliseconds(50));
+  ASSERT_TRUE(save(*session, 2));
+  ASSERT_TRUE(session->flush());
+  const auto stalls = told("X_SPOTTER_CHECKPOINT_SECONDS=");
+  ASSERT_EQ(stalls.size(), 2U);
+  for (const auto& stall : stalls) EXPECT_GE(std::stod(stall), 0.05) << "slept";
 }
 
 TEST_F(Told, TheSameStepIsSavedAgainWhereItsFirstCopyWasLost) {

@@ -138,6 +138,28 @@ TEST_F(TrainerRun, EveryStopSignalStopsBehindADurableCheckpoint) {
   }
 }
 
+// Told to stop within the last step of an epoch it does not evaluate first: the epoch's row is made
+// when it goes on. Here each epoch is one step.
+TEST_F(TrainerRun, StoppedAtTheEndOfAnEpochItMakesTheRowWhenItGoesOn) {
+  const std::vector<std::string> epochs = {"--batch-size", "1000"};
+  ASSERT_EQ(run("whole", epochs), 0) << output();
+  const std::string log = place("steps");
+  auto slow = epochs;
+  slow.insert(slow.end(), {"--steps-log", log, "--slow-down", "60000"});
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    Trainer trainer(arguments("cut", slow), place("output"));
+    ASSERT_TRUE(wait_for_steps(log, step)) << output();
+    trainer.signal(SIGTERM);
+    ASSERT_EQ(trainer.wait(), kStopped) << output();
+    const auto newest = checkpoint::latest(place("cut/c"))->newest;
+    ASSERT_EQ(newest->step, step);
+    EXPECT_GT(newest->meta["epoch"]["count"], 0) << "not evaluated yet";
+  }
+  ASSERT_EQ(run("cut", slow), 0) << output();
+  expect_same_result("whole", "cut");
+  EXPECT_EQ(steps_logged(log).size(), 4U);
+}
+
 TEST_F(TrainerRun, StartedAgainAfterTheEndItOnlyMakesSureOfTheResult) {
   ASSERT_EQ(run("a", {"--steps-log", place("steps")}), 0) << output();
   const std::string weights = read_file(place("a/result/weights.bin"));

@@ -83,6 +83,10 @@ const char* spotter_error(void) { return last_error.c_str(); }
 spotter_run* spotter_open(const spotter_options* options) {
   return guarded(
       [&]() -> spotter_run* {
+        if (options != nullptr && options->size == 0) {
+          fail("set `size` of the options to sizeof(spotter_options)");
+          return nullptr;
+        }
         auto session = cp::Session::open(options_of(options));
         if (status_of(session) != 0) return nullptr;
         return new spotter_run{std::move(*session), {}};
@@ -153,6 +157,15 @@ int spotter_checkpoint_part(const spotter_checkpoint* checkpoint, const char* na
 }
 
 void spotter_checkpoint_free(spotter_checkpoint* checkpoint) { delete checkpoint; }
+
+void spotter_begin_save(spotter_run* run) {
+  guarded(
+      [&] {
+        run->session->begin_save();
+        return 0;
+      },
+      -1);
+}
 
 int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, size_t count,
                  const char* meta, double metric) {

@@ -76,6 +76,11 @@ bool Pace::stop_due(Instant now) const {
   return stopping_ && (finished_ || (gone_by_ && now >= *gone_by_ - kExit));
 }
 
+bool Pace::has_time(Instant now, Duration needed) const {
+  if (!stopping_) return true;
+  return gone_by_ && !finished_ && now + needed < last_moment();
+}
+
 bool Pace::can_finish(Instant now, std::size_t pending) const {
   const auto needed = stall_.get() + writing() * static_cast<Duration::rep>(pending + 1);
   return !gone_by_ || now + needed < *gone_by_;

@@ -52,6 +52,8 @@ class Pace {
   // --- what follows ---
   bool checkpoint_due(Instant now) const;
   bool stop_due(Instant now) const;
+  // Something else that takes so long: may it be done before the last save?
+  bool has_time(Instant now, Duration needed) const;
   // Would a save that begins now, behind `pending` others, be durable in time?
   bool can_finish(Instant now, std::size_t pending) const;
   // Is a save that begins now the last one?

@@ -40,7 +40,7 @@ class BackgroundSaver final : public Saver {
   ~BackgroundSaver() override;
 
   Result<void> save(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
-                    std::optional<double> metric) override;
+                    std::optional<double> metric, std::chrono::nanoseconds spent) override;
   Result<void> failed() override;
   Result<void> flush() override;
   void drop_waiting() override;
@@ -123,9 +123,10 @@ BackgroundSaver::Slot* BackgroundSaver::free_slot() {
 }
 
 Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> sources,
-                                   const nlohmann::json& meta, std::optional<double> metric) {
+                                   const nlohmann::json& meta, std::optional<double> metric,
+                                   std::chrono::nanoseconds spent) {
   if (inherited()) return failure("a forked child cannot save its parent's state");
-  const auto begun = Clock::now();
+  const auto begun = Clock::now() - spent;
   std::set<std::string_view> names;
   for (const auto& source : sources) {
     if (!is_part_name(source.name) || !names.insert(source.name).second) {

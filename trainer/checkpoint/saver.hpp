@@ -39,7 +39,7 @@ struct Durable {
   std::filesystem::path path;
   std::uint64_t bytes = 0;           // of the state
   std::uint64_t written = 0;         // of these; the rest was linked, being as in the one before
-  std::chrono::nanoseconds stall{};  // how long save() kept the training waiting
+  std::chrono::nanoseconds stall{};  // how long the training stood still
   std::chrono::nanoseconds took{};   // from the begin of writing to durable
 };
 
@@ -65,8 +65,10 @@ class Saver {
 
   // Copies the state, and returns; `sources` may change afterwards. Two copies at most are in
   // flight: a third save waits for a place. Fails when there is no memory or a name is not usable.
+  // `spent`: how long the training stood still before, to make `sources`: part of the stall.
   virtual Result<void> save(std::uint64_t step, std::span<const Source> sources,
-                            const nlohmann::json& meta, std::optional<double> metric) = 0;
+                            const nlohmann::json& meta, std::optional<double> metric,
+                            std::chrono::nanoseconds spent = {}) = 0;
 
   // The write that failed since the last call of this or of flush(), unless a later one became
   // durable. The checkpoints on disk are untouched.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
+#include <utility>
 
 #include "trainer/checkpoint/files.hpp"
 #include "trainer/checkpoint/pace.hpp"
@@ -49,6 +50,10 @@ class OpenSession final : public Session {
   bool should_checkpoint() override;
   bool should_stop() override;
   std::optional<std::chrono::nanoseconds> deadline() override;
+  bool has_time(Duration needed) override;
+  void begin_save() override {
+    if (!begun_) begun_ = now();
+  }
   Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
                      const nlohmann::json& meta, std::optional<double> metric) override;
   Result<void> flush() override { return saver_->flush(); }
@@ -72,6 +77,7 @@ class OpenSession final : public Session {
   mutable std::mutex mutex_;  // pace_ and durable_step_: the writing thread reports, too
   Pace pace_;
   std::optional<Instant> looked_;
+  std::optional<Instant> begun_;  // the training stands still from then on, for the next save()
   std::optional<Notice> notice_;
   std::optional<std::uint64_t> durable_step_;
   std::optional<std::uint64_t> accepted_step_;  // the last one; its write may fail yet
@@ -120,9 +126,9 @@ Result<Restored> OpenSession::restore() {
   return restored;
 }
 
-// Notice, stop signal and requests: looked for not at every step, as steps may be short.
+// Notice, stop signal and requests: the files not at every step, as steps may be short.
 void OpenSession::look(Instant at) {
-  if (looked_ && at - *looked_ < kLookEvery) return;
+  if (looked_ && at - *looked_ < kLookEvery && (!stop_requested() || stopping())) return;
   looked_ = at;
   notice_ = link_.notice();
   const auto advice = link_.advice();
@@ -143,7 +149,9 @@ bool OpenSession::should_checkpoint() {
   look(at);
   const std::scoped_lock lock(mutex_);
   pace_.stepped(at);
-  return pace_.checkpoint_due(at);
+  const bool due = pace_.checkpoint_due(at);
+  begun_ = due ? std::optional(at) : std::nullopt;
+  return due;
 }
 
 bool OpenSession::should_stop() {
@@ -160,9 +168,16 @@ std::optional<std::chrono::nanoseconds> OpenSession::deadline() {
   return std::max(Duration::zero(), *notice_->deadline - at);
 }
 
+bool OpenSession::has_time(Duration needed) {
+  const Instant at = now();
+  look(at);
+  const std::scoped_lock lock(mutex_);
+  return pace_.has_time(at, needed);
+}
+
 Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sources,
                                 const nlohmann::json& meta, std::optional<double> metric) {
-  const Instant begun = now();
+  const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
   const bool last_words = stopping();
   if (last_words) {
     const bool safe = is_safe(step);
@@ -182,7 +197,7 @@ Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sour
     say("a checkpoint before this one was lost: " + before.error().message);
   }
   if (last_words) saver_->drop_waiting();  // this one is newer
-  auto saved = saver_->save(step, sources, meta, metric);
+  auto saved = saver_->save(step, sources, meta, metric, now() - begun);
   if (!saved) return tl::unexpected(saved.error());
   accepted_step_ = step;
   const std::scoped_lock lock(mutex_);

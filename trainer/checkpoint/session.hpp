@@ -5,7 +5,7 @@
 //   while (step < steps) {
 //     train(++step);
 //     (*session)->progress({.step = step});
-//     if ((*session)->should_checkpoint()) (*session)->save(step, sources, meta);
+//     if ((*session)->should_checkpoint()) (*session)->save(step, sources(), meta);
 //     if ((*session)->should_stop()) return (*session)->leave() ? 75 : 1;
 //   }
 //   write the result, durably; (*session)->finished();
@@ -62,7 +62,7 @@ class Session {
   virtual void status(std::string_view text) = 0;
 
   // To be asked after each step (some 100 ns; the notice is looked for 20 times a second). True:
-  // save() now.
+  // save() now; the time from here to there counts as the checkpoint's, as begin_save() has it.
   virtual bool should_checkpoint() = 0;
   // Asked after save(). True: leave() now. After a notice it stays false for as long as there is
   // time to train.
@@ -70,6 +70,14 @@ class Session {
   // Until the machine is gone; none without a notice.
   virtual std::optional<std::chrono::nanoseconds> deadline() = 0;
 
+  // Is there time for so much, before the last checkpoint has to be made? Always, where nobody asks
+  // to stop.
+  virtual bool has_time(std::chrono::nanoseconds needed) = 0;
+
+  // For a save() that should_checkpoint() did not ask for: to be called before the state is turned
+  // into bytes. The training stands still from here on; without it that time is missing in what the
+  // agent is told, and in how early the last checkpoint is begun.
+  virtual void begin_save() = 0;
   // See Saver::save(). Fails also when an *earlier* one could not be written (nothing of this one
   // was taken; the next call tries anew). When it is time to stop that is no reason to refuse, and
   // nothing is copied again when `step` is what was accepted or restored last.

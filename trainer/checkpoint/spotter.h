@@ -92,11 +92,15 @@ int spotter_checkpoint_part(const spotter_checkpoint* checkpoint, const char* na
                             const void** data, size_t* size);
 void spotter_checkpoint_free(spotter_checkpoint* checkpoint);
 
+/* For a save that spotter_should_checkpoint() did not ask for, before the state is turned into
+ * bytes where that takes time: else the agent thinks checkpoints cheaper than they are, and the
+ * last one is begun too late. */
+void spotter_begin_save(spotter_run* run);
 /* Copies the state to memory and returns; it becomes durable behind. Waits while two copies are
  * being written already. `meta`: a JSON object or NULL; `metric`: NaN for none.
  * 0: accepted; 1: skipped, as it could not be durable before the machine is gone; -1: see
- * Saver::save (also when an earlier checkpoint could not be written: older ones are untouched, call
- * again). */
+ * spotter_error() (also when an earlier checkpoint could not be written: older ones are untouched,
+ * call again). */
 int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, size_t count,
                  const char* meta, double metric);
 /* Waits until all that was accepted is durable. */

@@ -40,6 +40,7 @@ FUNCTIONS = {
     "checkpoint_name": (c_char_p, [c_void_p, c_size_t]),
     "checkpoint_part": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "checkpoint_free": (None, [c_void_p]),
+    "begin_save": (None, [c_void_p]),
     "save": (c_int, [c_void_p, c_uint64, POINTER(Part), c_size_t, c_char_p, c_double]),
     "flush": (c_int, [c_void_p]),
     "should_checkpoint": (c_int, [c_void_p]),

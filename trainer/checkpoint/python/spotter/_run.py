@@ -118,6 +118,7 @@ class Run:
     def save(self, step, /, *, meta=None, metric=None, **state):
         """Copies `state` and returns; it becomes durable behind. False: skipped, as it could not be
         durable before the machine is gone. Raises also when an earlier one could not be written."""
+        self._lib.spotter_begin_save(self._open_handle())
         parts = _state.pack(state)  # keeps the memory alive until the copy is made
         flat = [(name.encode(), piece) for name, pieces in parts for piece in pieces]
         array = (_library.Part * len(flat))(
