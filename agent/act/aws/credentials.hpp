@@ -9,6 +9,7 @@
 #include <string>
 
 #include "agent/act/aws/environment.hpp"
+#include "agent/act/aws/key_sources.hpp"
 #include "agent/decide/names.hpp"
 #include "agent/io/http.hpp"
 #include "agent/wire/imds.hpp"
@@ -35,7 +36,8 @@ class CredentialChain {
 
  private:
   asio::awaitable<Result<std::optional<wire::Credentials>>> load();
-  asio::awaitable<Result<std::optional<wire::Credentials>>> from_container();
+  asio::awaitable<Result<std::optional<wire::Credentials>>> from_container(
+      ContainerEndpoint endpoint);
   bool valid_for(std::chrono::seconds margin) const;
 
   io::HttpClient& http_;
@@ -44,11 +46,5 @@ class CredentialChain {
   WallClock clock_;
   std::optional<wire::Credentials> cached_;
 };
-
-// The parts without a network.
-std::optional<wire::Credentials> credentials_from_environment(const Environment& environment);
-// AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then AWS_CONFIG_FILE (~/.aws/config),
-// AWS_PROFILE.
-std::optional<wire::Credentials> credentials_from_files(const Environment& environment);
 
 }  // namespace spotter::act

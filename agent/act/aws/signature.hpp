@@ -3,20 +3,13 @@
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "agent/io/http.hpp"
 #include "agent/wire/imds.hpp"
+#include "agent/wire/sigv4.hpp"
 
 namespace spotter::act {
 
-struct SigningScope {
-  std::string service;  // ec2
-  std::string region;   // us-west-2
-  wire::WallTime time;
-};
+using wire::SigningScope;
 
 // Adds X-Amz-Date, X-Amz-Security-Token (when there is one) and Authorization. Signs the host, the
 // content type, every x-amz-* header and the body. The URL's query must be sorted and escaped

@@ -1,0 +1,16 @@
+// CRC-32C (Castagnoli), with the processor's own instruction where it has one.
+// Source: RFC 3720, appendix B.4 (the polynomial 0x1EDC6F41, reflected)
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace spotter::s3 {
+
+// Of what gave `before`, and then `bytes`. Begin with 0.
+std::uint32_t crc32c(std::uint32_t before, std::string_view bytes);
+
+// The same, without the instruction: for tests to compare with.
+std::uint32_t crc32c_by_table(std::uint32_t before, std::string_view bytes);
+
+}  // namespace spotter::s3

@@ -1,0 +1,118 @@
+#include "agent/s3/loop.hpp"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+namespace spotter::s3 {
+namespace {
+
+void set_up_curl() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+}
+
+std::uint32_t interest(int what) {
+  std::uint32_t events = 0;
+  if ((what & CURL_POLL_IN) != 0) events |= EPOLLIN;
+  if ((what & CURL_POLL_OUT) != 0) events |= EPOLLOUT;
+  return events;
+}
+
+}  // namespace
+
+Loop::Loop(Ended ended) : ended_(std::move(ended)) {
+  set_up_curl();
+  multi_ = curl_multi_init();
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, on_socket);
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, on_timer);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 512L);
+  curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+}
+
+Loop::~Loop() {
+  curl_multi_cleanup(multi_);
+  ::close(epoll_);
+}
+
+void Loop::add(Exchange& exchange) { curl_multi_add_handle(multi_, exchange.handle()); }
+
+void Loop::remove(Exchange& exchange) { curl_multi_remove_handle(multi_, exchange.handle()); }
+
+int Loop::on_socket(CURL* /*easy*/, curl_socket_t socket, int what, void* self, void* known) {
+  auto& loop = *static_cast<Loop*>(self);
+  if (what == CURL_POLL_REMOVE) {
+    // libcurl may have closed it already; then the kernel has forgotten it by itself.
+    ::epoll_ctl(loop.epoll_, EPOLL_CTL_DEL, socket, nullptr);
+    return 0;
+  }
+  epoll_event event{};
+  event.events = interest(what);
+  event.data.fd = socket;
+  const int operation = known == nullptr ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (::epoll_ctl(loop.epoll_, operation, socket, &event) != 0) {
+    ::epoll_ctl(loop.epoll_, known == nullptr ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event);
+  }
+  curl_multi_assign(loop.multi_, socket, self);  // anything but null: it is known now
+  return 0;
+}
+
+int Loop::on_timer(CURLM* /*multi*/, long milliseconds, void* self) {
+  auto& loop = *static_cast<Loop*>(self);
+  if (milliseconds < 0) {
+    loop.timer_.reset();
+  } else {
+    loop.timer_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  }
+  return 0;
+}
+
+void Loop::act(curl_socket_t socket, int events) {
+  int running = 0;
+  curl_multi_socket_action(multi_, socket, events, &running);
+}
+
+void Loop::turn(std::chrono::milliseconds at_most) {
+  auto wait = std::max(at_most, std::chrono::milliseconds(0));
+  if (timer_) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(*timer_ - std::chrono::steady_clock::now());
+    wait = std::clamp(left, std::chrono::milliseconds(0), wait);
+  }
+  std::array<epoll_event, 64> events;
+  const int count =
+      ::epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(wait.count()));
+  for (int i = 0; i < count; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    int what = 0;
+    if ((event.events & (EPOLLIN | EPOLLHUP)) != 0) what |= CURL_CSELECT_IN;
+    if ((event.events & EPOLLOUT) != 0) what |= CURL_CSELECT_OUT;
+    if ((event.events & EPOLLERR) != 0) what |= CURL_CSELECT_ERR;
+    act(event.data.fd, what);
+  }
+  if (timer_ && std::chrono::steady_clock::now() >= *timer_) {
+    timer_.reset();
+    act(CURL_SOCKET_TIMEOUT, 0);
+  }
+  report_ended();
+}
+
+void Loop::report_ended() {
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    const CURLcode code = message->data.result;
+    Exchange* exchange = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
+    curl_multi_remove_handle(multi_, exchange->handle());
+    ended_(*exchange, code);
+  }
+}
+
+}  // namespace spotter::s3

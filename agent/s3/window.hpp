@@ -1,0 +1,53 @@
+// How many requests at once: found by trying, as the best number depends on the network, the
+// server and the size of the objects. No clock: the time is handed in.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace spotter::s3 {
+
+class Window {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+  using Duration = std::chrono::steady_clock::duration;
+
+  struct Limits {
+    std::size_t first = 8;  // what most peers take for good
+    std::size_t most = 256;
+    // Of a rate: long enough for some answers of a distant server.
+    Duration period = std::chrono::milliseconds(200);
+    // A wider window that gained less than this is not worth its connections.
+    double worth = 1.06;
+    // How long a width that was found is kept before the next one is tried.
+    Duration content = std::chrono::seconds(4);
+  };
+
+  explicit Window(Limits limits) : limits_(limits), width_(limits.first) {}
+
+  std::size_t width() const { return width_; }
+
+  // So many bytes have come. `busy`: requests under way; `more`: others wait for a place. Only what
+  // was measured while the window was full and more was wanted says anything about the window.
+  void moved(std::uint64_t bytes, std::size_t busy, bool more, Instant now);
+
+  // S3 said SlowDown: half of it, at most once a second, as several answers tell of one moment.
+  void throttled(Instant now);
+
+ private:
+  void close_period(double rate, Instant now);
+
+  Limits limits_;
+  std::size_t width_;
+  std::size_t width_before_ = 0;  // that of best_; 0: nothing was measured yet
+  double rate_before_ = 0;        // bytes a second
+  bool trying_ = true;
+  Instant begin_{};
+  Instant settled_{};
+  Instant throttled_{};
+  std::uint64_t bytes_ = 0;
+  bool full_ = true;
+};
+
+}  // namespace spotter::s3

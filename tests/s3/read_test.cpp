@@ -1,0 +1,217 @@
+#include "agent/s3/crc32c.hpp"
+#include "tests/s3/fixture.hpp"
+
+namespace spotter::s3_test {
+namespace {
+
+using Kind = s3::Failure::Kind;
+
+class Read : public S3 {};
+
+TEST_F(Read, GivesTheWholeObjectWithItsETag) {
+  server_.put("a", "hello");
+  const auto content = s3::read(client_, at("a"));
+  ASSERT_TRUE(content) << content.error().text();
+  EXPECT_EQ(content->bytes, "hello");
+  EXPECT_EQ(content->object.etag, server_.find("a")->etag);
+}
+
+TEST_F(Read, FindsKeysOfAnyLetters) {
+  const std::string key = "a b/c+d/\xC3\xBC&<%/../x";
+  server_.put(key, "odd");
+  const auto content = s3::read(client_, at(key));
+  ASSERT_TRUE(content) << content.error().text();
+  EXPECT_EQ(content->bytes, "odd");
+}
+
+TEST_F(Read, SaysWhatIsMissing) {
+  EXPECT_EQ(s3::read(client_, at("none")).error().kind, Kind::NoSuchKey);
+  EXPECT_EQ(s3::head(client_, at("none")).error().kind, Kind::NoSuchKey);
+  const auto elsewhere = s3::read(client_, {"other", "none"});
+  EXPECT_EQ(elsewhere.error().kind, Kind::NoSuchBucket);
+  EXPECT_EQ(elsewhere.error().text(),
+            "s3://other/none: there is no such bucket (NoSuchBucket, HTTP 404: m)");
+}
+
+TEST_F(Read, TakesALargeObjectInPiecesAtOnce) {
+  const std::string bytes = noise(20U << 20);
+  server_.put("big", bytes);
+  std::string into(bytes.size(), '\0');
+  const auto read = s3::read_into(client_, object("big", bytes.size()), into);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_TRUE(into == bytes);
+}
+
+TEST_F(Read, GoesOnAtTheByteWhereTheConnectionBroke) {
+  const std::string bytes = noise(1U << 20);
+  server_.put("big", bytes);
+  server_.trouble([](const Request& request, Reply& reply) {
+    if (request.method == "GET") reply.cut_after = 200'000;
+  });
+  std::string into(bytes.size(), '\0');
+  const auto read = s3::read_into(client_, object("big", bytes.size()), into);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_TRUE(into == bytes);
+  std::size_t asked = 0;
+  for (const auto& request : server_.requests()) {
+    const std::string range = request.header("range");
+    if (range.empty()) continue;
+    const std::size_t first = std::stoul(range.substr(6));
+    EXPECT_GT(first, asked);  // never again what was there
+    asked = first;
+    EXPECT_FALSE(request.header("if-match").empty());  // and of the same object
+  }
+  EXPECT_GE(asked, 800'000U);
+}
+
+TEST_F(Read, OfAnObjectThatIsReplacedMidwayIsAnErrorAndNoMixture) {
+  server_.put("big", noise(1U << 20, 1));
+  server_.trouble([this](const Request& request, Reply& reply) {
+    if (request.method != "GET" || !request.header("range").empty()) return;
+    reply.cut_after = 300'000;
+    server_.put("big", noise(1U << 20, 2));
+  });
+  std::string into(1U << 20, '\0');
+  const auto read = s3::read_into(client_, object("big", into.size()), into);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().kind, Kind::Changed);
+}
+
+TEST_F(Read, NoticesAnotherETagEvenWhereIfMatchIsNotKnown) {
+  server_.put("a", "hello");
+  server_.trouble([](const Request&, Reply& reply) {
+    reply = {.headers = {{"ETag", "\"other\""}}, .body = "jello"};
+  });
+  std::string into(5, '\0');
+  const auto read = s3::read_into(client_, object("a", 5, "\"mine\""), into);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().kind, Kind::Changed);
+  EXPECT_EQ(into, std::string(5, '\0'));
+}
+
+TEST_F(Read, ChecksTheBytesAgainstS3sChecksums) {
+  server_.put("a", "123456789");
+  std::string sum = wire::to_base64(s3::bytes_of(0xE3069283U));  // CRC-32C's check value
+  std::string name = "x-amz-checksum-crc32c";
+  server_.trouble([&](const Request& request, Reply& reply) {
+    if (!request.header("x-amz-checksum-mode").empty()) reply.headers[name] = sum;
+  });
+  std::string into(9, '\0');
+  EXPECT_TRUE(s3::read_into(client_, object("a", 9), into));
+  EXPECT_TRUE(s3::read(client_, at("a")));
+  sum = wire::to_base64(s3::bytes_of(0xE3069284U));
+  EXPECT_EQ(s3::read_into(client_, object("a", 9), into).error().kind, Kind::Corrupt);
+  EXPECT_EQ(s3::read(client_, at("a")).error().kind, Kind::Corrupt);
+  name = "x-amz-checksum-sha256";
+  sum = "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=";  // openssl dgst -sha256 of 123456789
+  const auto right = s3::read_into(client_, object("a", 9), into);
+  EXPECT_TRUE(right) << right.error().text();
+  sum[0] = 'G';
+  EXPECT_EQ(s3::read_into(client_, object("a", 9), into).error().kind, Kind::Corrupt);
+}
+
+TEST_F(Read, WaitsAndAsksForLessWhenS3SaysSlowDown) {
+  server_.put("a", "hello");
+  std::atomic<int> left = 3;
+  server_.trouble([&](const Request&, Reply& reply) {
+    if (left-- > 0) reply = refusal(503, "SlowDown");
+  });
+  const auto width = client_.width();
+  const auto content = s3::read(client_, at("a"));
+  ASSERT_TRUE(content) << content.error().text();
+  EXPECT_EQ(content->bytes, "hello");
+  EXPECT_LT(client_.width(), width);
+}
+
+TEST_F(Read, GivesUpWhenPatienceRunsOut) {
+  server_.trouble([](const Request&, Reply& reply) { reply = refusal(500, "InternalError"); });
+  const auto content = s3::read(client_, at("a"));
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().kind, Kind::Unavailable);
+  EXPECT_GT(server_.requests().size(), 2U);
+}
+
+TEST_F(Read, FollowsABucketIntoItsRegion) {
+  server_.put("a", "hello");
+  server_.trouble([](const Request& request, Reply& reply) {
+    if (request.header("authorization").find("/eu-west-1/s3/") == std::string::npos) {
+      reply = refusal(301, "PermanentRedirect");
+      reply.headers["x-amz-bucket-region"] = "eu-west-1";
+    }
+  });
+  const auto content = s3::read(client_, at("a"));
+  ASSERT_TRUE(content) << content.error().text();
+  EXPECT_EQ(content->bytes, "hello");
+  EXPECT_EQ(server_.requests().size(), 2U);
+  EXPECT_TRUE(s3::head(client_, at("a")));
+  EXPECT_EQ(server_.requests().size(), 3U);  // it is remembered
+}
+
+TEST_F(Read, DoesNotFollowForEverNorToForeignHosts) {
+  server_.trouble([](const Request&, Reply& reply) {
+    reply = refusal(307, "TemporaryRedirect", "<Endpoint>evil.example.com</Endpoint>");
+  });
+  const auto content = s3::read(client_, at("a"));
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().kind, Kind::Refused);
+  EXPECT_EQ(server_.requests().size(), 1U);
+}
+
+TEST_F(Read, CorrectsAWrongClockByS3sDate) {
+  server_.put("a", "hello");
+  auto wrong = settings();
+  wrong.clock = [] { return wire::parse_rfc3339("2001-01-01T00:00:00Z").value(); };
+  server_.trouble([](const Request& request, Reply& reply) {
+    if (request.header("x-amz-date").starts_with("2001")) {
+      reply = refusal(403, "RequestTimeTooSkewed");
+      reply.headers["Date"] = "Sat, 21 Nov 2026 10:15:30 GMT";
+    }
+  });
+  s3::Client client(wrong);
+  EXPECT_TRUE(s3::read(client, at("a")));
+  EXPECT_EQ(server_.requests().back().header("x-amz-date"), "20261121T101530Z");
+}
+
+TEST_F(Read, SignsNothingWhenItIsAnonymousAndNeedsNoKeysThen) {
+  server_.put("a", "hello");
+  s3::Settings nobody{.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
+                                                       {"AWS_EC2_METADATA_DISABLED", "true"},
+                                                       {"HOME", "/nonexistent"}})};
+  s3::Client signing(nobody);
+  EXPECT_EQ(s3::read(signing, at("a")).error().kind, Kind::NoCredentials);
+  nobody.anonymous = true;
+  s3::Client anonymous(nobody);
+  EXPECT_TRUE(s3::read(anonymous, at("a")));
+  EXPECT_EQ(server_.requests().back().header("authorization"), "");
+}
+
+TEST_F(Read, ListsBeyondAPageWhateverTheKeysAre) {
+  server_.page_size(10);
+  for (int i = 0; i < 95; ++i) {
+    server_.put("p/" + std::to_string(100 + i) + " +\xC3\xBC", std::string(i, 'x'));
+  }
+  server_.put("q", "");
+  const auto all = s3::list(client_, at("p/"));
+  ASSERT_TRUE(all) << all.error().text();
+  ASSERT_EQ(all->size(), 95U);
+  EXPECT_EQ((*all)[94].key, "p/194 +\xC3\xBC");
+  EXPECT_EQ((*all)[94].size, 94U);
+  EXPECT_EQ((*all)[94].etag, server_.find("p/194 +\xC3\xBC")->etag);
+}
+
+TEST_F(Read, DropsACallForGood) {
+  server_.put("a", noise(1U << 20));
+  std::string into(1U << 20, '\0');
+  bool called = false;
+  s3::Request request{.bucket = "bucket", .key = "a"};
+  request.into = into;
+  const auto call = client_.start(request, [&](const auto&) { called = true; });
+  client_.turn(std::chrono::milliseconds(1));
+  client_.drop(call);
+  EXPECT_EQ(client_.under_way(), 0U);
+  EXPECT_TRUE(s3::head(client_, at("a")));
+  EXPECT_FALSE(called);
+}
+
+}  // namespace
+}  // namespace spotter::s3_test
