@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <csignal>
 #include <cstdio>
 
@@ -70,10 +69,8 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
   if (!directory) return tl::unexpected(directory.error());
   std::unique_ptr<Emulator> emulator(
       new Emulator(std::move(options), std::move(*directory), *namespaces, std::move(tls)));
-  auto listener = Listener::open(
-      emulator->context_, emulator->options_.api,
-      [raw = emulator.get()](const HttpRequest& request) { return raw->api(request, false); },
-      emulator->tls_);
+  auto listener = Listener::open(emulator->context_, emulator->options_.api,
+                                 emulator->service(false), emulator->tls_);
   if (!listener) return tl::unexpected(listener.error());
   emulator->listener_ = std::move(*listener);
   return emulator;
@@ -86,19 +83,42 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
       tls_(std::move(tls)),
       started_(boot_time()),
       world_(settings_of(options_), options_.seed),
+      s3_({directory_.path() / "s3", world_.settings().region.str(), [this] { return clocks(); },
+           [this](std::string_view access_key) { return shared_key(access_key); }}),
       host_(context_, machines_of(options_, directory_, namespaces_),
             {[this](const auto& id, const auto& request) { return metadata(id, request); },
-             [this](const auto& request) { return api(request, true); }},
+             service(true)},
             [this](const VolumeId& volume, bool mounted) {
               world_.set_mounted(volume, mounted, now());
               settle();
             }),
       control_({world_, host_.machines(), [this] { return now(); }, [this] { settle(); },
-                [this] { boost::asio::post(context_, [this] { context_.stop(); }); },
-                namespaces_ ? "root" : "user"}),
+                [this] { end(); }, namespaces_ ? "root" : "user"}),
       timer_(context_),
+      ending_timer_(context_),
       ending_(context_, SIGTERM, SIGINT),
       children_(context_, SIGCHLD) {}
+
+HttpService Emulator::service(bool from_inside) {
+  return {[this, from_inside](const HttpRequest& request) { return api(request, from_inside); },
+          [this](const HttpRequest& head) { return s3_.begin(head); }, &workers_};
+}
+
+void Emulator::share_credentials() {
+  const std::lock_guard lock(credentials_mutex_);
+  credentials_ = world_.cloud().credentials;
+}
+
+std::optional<SigningKey> Emulator::shared_key(std::string_view access_key) {
+  const std::lock_guard lock(credentials_mutex_);
+  const auto found = credentials_.find(std::string(access_key));
+  if (found == credentials_.end()) return std::nullopt;
+  const world::Credential& it = found->second;
+  if (it.expires && *it.expires <= now()) return std::nullopt;
+  return SigningKey{it.secret, it.session_token, it.caller};
+}
+
+std::vector<WallTime> Emulator::clocks() const { return {world_.wall(now()), wall_clock()}; }
 
 Time Emulator::now() const {
   const std::chrono::duration<double, std::milli> real = boot_time() - started_;
@@ -134,6 +154,16 @@ void Emulator::await_child() {
   });
 }
 
+// Who asked for it wants to hear of it: first everything that came is answered.
+void Emulator::end() {
+  constexpr int looks = 1000;
+  if (++ending_looks_ > looks || (ending_looks_ > 1 && !listener_->busy())) return context_.stop();
+  ending_timer_.expires_after(std::chrono::milliseconds{1});
+  ending_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) end();
+  });
+}
+
 // An init that ended by itself was killed by somebody: the instance is dead without a notice.
 void Emulator::reap() {
   for (pid_t pid = 0; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;) {
@@ -161,14 +191,18 @@ Result<void> Emulator::run() {
       directory_.announce({api, options_.metadata.str(), mode, certificate, ::getpid()});
   if (!announced) return announced;
   ending_.async_wait([this](const boost::system::error_code& failed, int) {
-    if (!failed) context_.stop();
+    if (!failed) end();
   });
   await_child();
   settle();
+  share_credentials();
   std::printf("READY api=%s metadata=%s mode=%s pid=%d directory=%s\n", api.c_str(),
               options_.metadata.str().c_str(), mode.c_str(), ::getpid(), directory_.path().c_str());
   std::fflush(stdout);
+  // A worker may wait for the disk while others send.
+  workers_.start(std::max(4U, std::thread::hardware_concurrency()));
   context_.run();
+  workers_.stop();
   host_.machines().kill_all();
   return {};
 }
@@ -185,6 +219,7 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
   world::MetadataRequest asked{request.method, std::string(request.path()), {}};
   for (const auto& [name, value] : request.headers) asked.headers.emplace(name, value);
   auto result = response(world_.metadata(id, asked, now()));
+  if (request.path().find("security-credentials") != std::string_view::npos) share_credentials();
   settle();
   return result;
 }
@@ -196,7 +231,7 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
 }
 
 tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& request) {
-  Verification rules{world_.settings().region.str(), "ec2", {wall_clock(), world_.wall(now())}};
+  Verification rules{world_.settings().region.str(), "ec2", clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
     const auto found = world_.credential(access_key, now());
     if (!found) return std::nullopt;

@@ -1,11 +1,14 @@
-// The fake AWS over HTTP: the world, its host on this machine, the API port and time itself.
+// The fake AWS over HTTP: the world, its host on this machine, S3's folder, the API port and time
+// itself.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "tests/emulator/directory.hpp"
 #include "tests/emulator/host.hpp"
 #include "tests/emulator/listener.hpp"
+#include "tests/emulator/s3/service.hpp"
 #include "tests/emulator/sigv4.hpp"
 #include "tests/world/world.hpp"
 
@@ -48,10 +52,15 @@ class Emulator {
   Time now() const;
   Duration real(Duration of_world) const;
   void settle();
+  void end();
   void reap();
   void await_child();
   tl::expected<std::string, Refusal> caller_of(const HttpRequest& request);
 
+  HttpService service(bool from_inside);
+  void share_credentials();
+  std::optional<SigningKey> shared_key(std::string_view access_key);
+  std::vector<WallTime> clocks() const;  // the world's, then this machine's
   HttpResponse api(const HttpRequest& request, bool from_inside);
   HttpResponse ec2(const HttpRequest& request);
   HttpResponse metadata(const InstanceId& id, const HttpRequest& request);
@@ -61,13 +70,19 @@ class Emulator {
   Directory directory_;
   bool namespaces_;
   TlsContext tls_;
+  Workers workers_;  // goes last: the others' coroutines hold its sockets
   boost::asio::io_context context_{1};
   std::chrono::nanoseconds started_;
   world::World world_;
+  std::mutex credentials_mutex_;  // of the next: S3 is served by other threads
+  std::map<std::string, world::Credential> credentials_;
+  s3::Service s3_;
   Host host_;
   Control control_;
   bool settling_ = false;
   boost::asio::steady_timer timer_;
+  boost::asio::steady_timer ending_timer_;
+  int ending_looks_ = 0;
   boost::asio::signal_set ending_;
   boost::asio::signal_set children_;
   std::unique_ptr<Listener> listener_;

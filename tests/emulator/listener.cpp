@@ -1,157 +1,61 @@
 #include "tests/emulator/listener.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <charconv>
-#include <set>
-#include <sstream>
 
+#include "tests/emulator/exchange.hpp"
 #include "tests/emulator/precompiled.hpp"
-#include "tests/emulator/wire.hpp"
 
 namespace spotter::emulator {
 namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
-// Lives as long as the last connection's coroutine; `open` ends when the Listener goes.
-struct Listener::Shared {
-  Shared(asio::io_context& context, HttpHandler given, TlsContext tls_given)
-      : acceptor(context), handler(std::move(given)), tls(std::move(tls_given)) {}
-
-  tcp::acceptor acceptor;
-  HttpHandler handler;
-  TlsContext tls;
-  bool open = true;
-  std::set<Wire*> connections;
-};
-
 namespace {
 
-constexpr std::size_t body_limit = 1024 * 1024;
-constexpr std::uint32_t header_limit = 32 * 1024;
-constexpr std::chrono::seconds silence_limit{60};
-
-using Parser = http::request_parser<http::string_body>;
+constexpr std::chrono::seconds handshake_limit{60};
 constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
-HttpRequest request_of(Parser& parser) {
-  auto& message = parser.get();
-  HttpRequest request{std::string(message.method_string()), std::string(message.target()), {}, {}};
-  for (const auto& field : message) {
-    std::string name(field.name_string());
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    request.headers.emplace_back(std::move(name), std::string(field.value()));
-  }
-  request.body = std::move(message.body());
-  return request;
-}
-
-std::string bytes_of(HttpResponse response, bool keep_alive) {
-  http::response<http::string_body> message;
-  message.result(static_cast<unsigned>(response.status));
-  message.version(11);
-  for (const auto& [name, value] : response.headers) message.insert(name, value);
-  message.set(http::field::content_type, response.content_type);
-  message.body() = std::move(response.body);
-  message.keep_alive(keep_alive);
-  message.prepare_payload();
-  std::ostringstream bytes;
-  bytes << message;
-  return std::move(bytes).str();
-}
-
-// Feeds the parser what came until `done` says enough. Beast's own asynchronous operations would do
-// the same; instantiated over TLS they take a minute and a half to compile.
-template <class Done>
-asio::awaitable<bool> read_until(Wire& wire, std::string& unread, Parser& parser, Done done) {
-  while (!done()) {
-    error_code failed;
-    const std::size_t used = unread.empty() ? 0 : parser.put(asio::buffer(unread), failed);
-    if (failed && failed != http::error::need_more) co_return false;
-    unread.erase(0, used);
-    if (used > 0 || done()) continue;
-    const std::string more = co_await wire.read();
-    if (more.empty()) co_return false;
-    unread += more;
-  }
-  co_return true;
-}
-
-// A client that asks with "Expect: 100-continue" sends its body only after this line.
-asio::awaitable<bool> read_request(Wire& wire, std::string& unread, Parser& parser) {
-  parser.body_limit(body_limit);
-  parser.header_limit(header_limit);
-  wire.expires_after(silence_limit);
-  const auto header_done = [&parser] { return parser.is_header_done(); };
-  if (!co_await read_until(wire, unread, parser, header_done)) co_return false;
-  if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
-    const std::string line = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!co_await wire.write(line)) co_return false;
-  }
-  const auto done = [&parser] { return parser.is_done(); };
-  parser.eager(true);
-  co_return co_await read_until(wire, unread, parser, done);
-}
-
-asio::awaitable<void> wait(Wire& wire, Duration delay) {
-  wire.expires_never();
-  asio::steady_timer timer(wire.socket().get_executor(), delay);
-  co_await timer.async_wait(as_tuple);
-}
-
-template <class State>
-asio::awaitable<void> exchange(std::shared_ptr<State> shared, Wire& wire) {
-  std::string unread;
-  while (shared->open) {
-    Parser parser;
-    if (!co_await read_request(wire, unread, parser) || !shared->open) break;
-    const bool keep_alive = parser.get().keep_alive();
-    const HttpRequest request = request_of(parser);
-    const HttpHandler handler = shared->handler;  // the answer may bring this listener down
-    HttpResponse response = handler(request);
-    const bool drop = response.drop;
-    if (response.delay.count() > 0) co_await wait(wire, response.delay);
-    if (drop || !shared->open) break;
-    wire.expires_after(silence_limit);
-    const std::string bytes = bytes_of(std::move(response), keep_alive);
-    const bool written = co_await wire.write(bytes);
-    if (!written || !keep_alive) break;
-  }
-}
-
-template <class State>
-asio::awaitable<void> connection(std::shared_ptr<State> shared, tcp::socket socket) {
+asio::awaitable<void> connection(std::shared_ptr<Shared> shared, tcp::socket socket) {
   const std::shared_ptr<Wire> wire =
       shared->tls ? secure_wire(std::move(socket), shared->tls) : plain_wire(std::move(socket));
-  shared->connections.insert(wire.get());
-  wire->expires_after(silence_limit);
+  {
+    const std::lock_guard lock(shared->mutex);
+    if (!shared->open) co_return;
+    shared->connections.insert(wire);
+  }
+  wire->expires_after(handshake_limit);
   if (co_await wire->open()) {
-    co_await exchange(shared, *wire);
+    co_await exchange(shared, wire);
     if (shared->open) co_await wire->finish();
   }
-  shared->connections.erase(wire.get());
+  {
+    const std::lock_guard lock(shared->mutex);
+    shared->connections.erase(wire);
+  }
   wire->close();
 }
 
-template <class State>
-asio::awaitable<void> accept(std::shared_ptr<State> shared) {
+asio::awaitable<void> accept(std::shared_ptr<Shared> shared,
+                             std::shared_ptr<tcp::acceptor> acceptor, Workers* workers) {
   while (shared->open) {
-    auto [failed, socket] = co_await shared->acceptor.async_accept(as_tuple);
+    const asio::any_io_executor executor =
+        workers != nullptr ? workers->strand() : acceptor->get_executor();
+    auto [failed, socket] = co_await acceptor->async_accept(executor, as_tuple);
     if (!shared->open) co_return;
     if (failed) {  // out of descriptors, most likely: the others go on
-      asio::steady_timer pause(shared->acceptor.get_executor(), std::chrono::milliseconds{50});
+      asio::steady_timer pause(acceptor->get_executor(), std::chrono::milliseconds{50});
       co_await pause.async_wait(as_tuple);
       continue;
     }
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    asio::co_spawn(shared->acceptor.get_executor(), connection(shared, std::move(socket)),
-                   asio::detached);
+    asio::co_spawn(executor, connection(shared, std::move(socket)), asio::detached);
   }
+}
+
+std::shared_ptr<Shared> share(asio::io_context& context, HttpService& service, TlsContext tls) {
+  return std::shared_ptr<Shared>(new Shared{std::move(service.whole), std::move(service.streams),
+                                            context.get_executor(), std::move(tls)});
 }
 
 }  // namespace
@@ -169,44 +73,50 @@ Result<Endpoint> parse_endpoint(const std::string& text) {
   return endpoint;
 }
 
-Listener::Listener(std::shared_ptr<Shared> shared, Endpoint endpoint)
-    : shared_(std::move(shared)), endpoint_(std::move(endpoint)) {}
-
-Listener::~Listener() {
-  shared_->open = false;
-  shared_->handler = nullptr;
+Listener::Listener(std::shared_ptr<Shared> shared, std::shared_ptr<Acceptor> acceptor)
+    : shared_(std::move(shared)), acceptor_(std::move(acceptor)) {
   error_code ignored;
-  shared_->acceptor.close(ignored);
-  for (Wire* connection : shared_->connections) connection->close();
+  const auto local = acceptor_->local_endpoint(ignored);
+  endpoint_ = {local.address().to_string(), local.port()};
 }
 
+Listener::~Listener() {
+  error_code ignored;
+  acceptor_->close(ignored);
+  const std::lock_guard lock(shared_->mutex);
+  shared_->open = false;
+  shared_->whole = nullptr;
+  for (const auto& wire : shared_->connections)
+    asio::dispatch(wire->executor(), [wire] { wire->close(); });
+}
+
+bool Listener::busy() const { return shared_->busy > 0; }
+
 Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& context,
-                                                 const Endpoint& endpoint, HttpHandler handler,
+                                                 const Endpoint& endpoint, HttpService service,
                                                  TlsContext tls) {
-  auto shared = std::make_shared<Shared>(context, std::move(handler), std::move(tls));
   const tcp::endpoint address(asio::ip::make_address_v4(endpoint.address), endpoint.port);
-  auto& acceptor = shared->acceptor;
+  auto acceptor = std::make_shared<tcp::acceptor>(context);
   error_code failed;
-  acceptor.open(address.protocol(), failed);
-  if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
-  if (!failed) acceptor.bind(address, failed);
-  if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
+  acceptor->open(address.protocol(), failed);
+  if (!failed) acceptor->set_option(tcp::acceptor::reuse_address(true), failed);
+  if (!failed) acceptor->bind(address, failed);
+  if (!failed) acceptor->listen(asio::socket_base::max_listen_connections, failed);
   if (failed) return failure("cannot listen on " + endpoint.str() + ": " + failed.message());
-  const Endpoint bound{endpoint.address, acceptor.local_endpoint().port()};
-  asio::co_spawn(context, accept(shared), asio::detached);
-  return std::unique_ptr<Listener>(new Listener(std::move(shared), bound));
+  auto shared = share(context, service, std::move(tls));
+  asio::co_spawn(context, accept(shared, acceptor, service.workers), asio::detached);
+  return std::unique_ptr<Listener>(new Listener(std::move(shared), std::move(acceptor)));
 }
 
 Result<std::unique_ptr<Listener>> Listener::adopt(asio::io_context& context, int descriptor,
-                                                  HttpHandler handler) {
-  auto shared = std::make_shared<Shared>(context, std::move(handler), nullptr);
+                                                  HttpService service) {
+  auto acceptor = std::make_shared<tcp::acceptor>(context);
   error_code failed;
-  shared->acceptor.assign(tcp::v4(), descriptor, failed);
+  acceptor->assign(tcp::v4(), descriptor, failed);
   if (failed) return failure("cannot take over a listening socket: " + failed.message());
-  const auto local = shared->acceptor.local_endpoint(failed);
-  const Endpoint bound{local.address().to_string(), local.port()};
-  asio::co_spawn(context, accept(shared), asio::detached);
-  return std::unique_ptr<Listener>(new Listener(std::move(shared), bound));
+  auto shared = share(context, service, nullptr);
+  asio::co_spawn(context, accept(shared, acceptor, service.workers), asio::detached);
+  return std::unique_ptr<Listener>(new Listener(std::move(shared), std::move(acceptor)));
 }
 
 }  // namespace spotter::emulator

@@ -1,4 +1,5 @@
-// An HTTP/1.1 server on one listening socket. Everything happens on the io_context's one thread.
+// An HTTP/1.1 server on one listening socket. Whole requests are answered on the io_context's one
+// thread; where there are workers, connections are read and written by them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -8,18 +9,12 @@
 
 #include "agent/wire/result.hpp"
 #include "tests/emulator/http.hpp"
-
-namespace boost::asio::ssl {
-class context;
-}
+#include "tests/emulator/wire.hpp"
+#include "tests/emulator/workers.hpp"
 
 namespace spotter::emulator {
 
-using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
-
-// Both files PEM. Fails with OpenSSL's reason when one of them is not readable or they do not
-// belong together.
-Result<TlsContext> server_tls(const std::string& certificate, const std::string& key);
+struct Shared;
 
 struct Endpoint {
   std::string address;     // numeric
@@ -30,27 +25,36 @@ struct Endpoint {
 // "127.0.0.1:4566"; IPv4 only.
 Result<Endpoint> parse_endpoint(const std::string& text);
 
-// Limits: request headers 32 KiB, bodies 1 MiB (EC2's own user data is 16 KiB), 60 s of silence.
+// Who answers. `streams` is asked first and called in the workers' threads.
+struct HttpService {
+  HttpHandler whole;
+  HttpStreams streams = {};
+  Workers* workers = nullptr;  // outlives every listener, and is stopped before they go
+};
+
 // Destroying it closes the socket and every connection, without an answer to what is under way.
 class Listener {
  public:
   static Result<std::unique_ptr<Listener>> open(boost::asio::io_context& context,
-                                                const Endpoint& endpoint, HttpHandler handler,
+                                                const Endpoint& endpoint, HttpService service,
                                                 TlsContext tls = nullptr);
   // Takes over a socket that is listening already.
   static Result<std::unique_ptr<Listener>> adopt(boost::asio::io_context& context, int descriptor,
-                                                 HttpHandler handler);
+                                                 HttpService service);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
+  bool busy() const;  // a request has come that is not answered yet
+
   const Endpoint& endpoint() const { return endpoint_; }
 
  private:
-  struct Shared;
-  Listener(std::shared_ptr<Shared> shared, Endpoint endpoint);
+  using Acceptor = boost::asio::ip::tcp::acceptor;
+  Listener(std::shared_ptr<Shared> shared, std::shared_ptr<Acceptor> acceptor);
 
   std::shared_ptr<Shared> shared_;
+  std::shared_ptr<Acceptor> acceptor_;
   Endpoint endpoint_;
 };
 

@@ -95,6 +95,10 @@ std::vector<std::string> Machines::environment(const InstanceId& id, const Machi
   return result;
 }
 
+HttpHandler Machines::metadata_of(const InstanceId& id) {
+  return [this, id](const HttpRequest& request) { return handlers_.metadata(id, request); };
+}
+
 // One loopback address an instance: the listener is the identity.
 Result<void> Machines::listen_outside(const InstanceId& id, Machine& machine) {
   const auto base = boost::asio::ip::make_address_v4(settings_.metadata.address).to_uint();
@@ -102,9 +106,7 @@ Result<void> Machines::listen_outside(const InstanceId& id, Machine& machine) {
   for (int i = 0; i < addresses_to_try; ++i) {
     const Endpoint endpoint{boost::asio::ip::address_v4(base + next_address_++).to_string(),
                             settings_.metadata.port};
-    auto listener = Listener::open(context_, endpoint, [this, id](const HttpRequest& request) {
-      return handlers_.metadata(id, request);
-    });
+    auto listener = Listener::open(context_, endpoint, {metadata_of(id)});
     if (listener) {
       machine.endpoint = "http://" + (*listener)->endpoint().str();
       machine.listeners.push_back(std::move(*listener));
@@ -117,9 +119,7 @@ Result<void> Machines::listen_outside(const InstanceId& id, Machine& machine) {
 
 Result<void> Machines::listen_inside(const InstanceId& id, Machine& machine) {
   auto& [metadata, api] = machine.init.listeners;
-  auto for_metadata = Listener::adopt(
-      context_, std::exchange(metadata, -1),
-      [this, id](const HttpRequest& request) { return handlers_.metadata(id, request); });
+  auto for_metadata = Listener::adopt(context_, std::exchange(metadata, -1), {metadata_of(id)});
   if (!for_metadata) return tl::unexpected(for_metadata.error());
   auto for_api = Listener::adopt(context_, std::exchange(api, -1), handlers_.api);
   if (!for_api) return tl::unexpected(for_api.error());
@@ -198,16 +198,21 @@ std::optional<InstanceId> Machines::init_ended(pid_t pid) {
   return std::nullopt;
 }
 
-// Children of ours that are no init: in user mode, what a dead init has left behind.
+// Children of ours that are no init: in user mode, what a dead init has left behind. /proc is not
+// read in one instant: a process that gets a new parent meanwhile is seen the next time.
 void Machines::kill_strays() {
   const pid_t self = ::getpid();
-  for (const pid_t pid : descendants(self)) {
-    const bool known = std::any_of(machines_.begin(), machines_.end(),
-                                   [&](const auto& entry) { return entry.second.init.pid == pid; });
-    if (known || parent_of(pid) != self) continue;
-    auto others = descendants(pid);
-    kill_tree(pid);
-    wait_until_gone(pid, others);
+  for (int looks_without_one = 0; looks_without_one < 2; ++looks_without_one) {
+    for (const pid_t pid : descendants(self)) {
+      const bool known = std::any_of(machines_.begin(), machines_.end(), [&](const auto& entry) {
+        return entry.second.init.pid == pid;
+      });
+      if (known || parent_of(pid) != self) continue;
+      auto others = descendants(pid);
+      kill_tree(pid);
+      wait_until_gone(pid, others);
+      looks_without_one = -1;
+    }
   }
 }
 

@@ -33,7 +33,7 @@ class Machines {
  public:
   struct Handlers {
     std::function<HttpResponse(const InstanceId&, const HttpRequest&)> metadata;
-    HttpHandler api;  // as seen from inside an instance
+    HttpService api;  // as seen from inside an instance
   };
   Machines(boost::asio::io_context& context, MachineSettings settings, Handlers handlers);
   ~Machines();  // kills all
@@ -76,6 +76,7 @@ class Machines {
   };
 
   Result<void> boot(const world::InstanceStarted& started, Machine& machine);
+  HttpHandler metadata_of(const InstanceId& id);
   Result<void> listen_outside(const InstanceId& id, Machine& machine);
   Result<void> listen_inside(const InstanceId& id, Machine& machine);
   Result<void> make_folders(const world::InstanceStarted& started);

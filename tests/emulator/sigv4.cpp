@@ -63,17 +63,6 @@ std::string canonical_path(std::string_view path) {
   return result.empty() || folder ? result + "/" : result;
 }
 
-std::string canonical_query(std::string_view query) {
-  FormFields fields;
-  for (const auto& [name, value] : parse_form(query, Plus::Literal))
-    fields.emplace_back(percent_encode(name), percent_encode(value));
-  std::sort(fields.begin(), fields.end());
-  std::string result;
-  for (const auto& [name, value] : fields)
-    result += (result.empty() ? "" : "&") + name + "=" + value;
-  return result;
-}
-
 // Spaces around it go, a run of them becomes one.
 std::string trimmed(std::string_view value) {
   std::string result;
@@ -107,38 +96,10 @@ std::string joined(const std::vector<std::string>& names) {
   return result;
 }
 
-std::optional<WallTime> parse_timestamp(std::string_view text) {
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
-  const std::string copy(text);
-  if (copy.size() != 16 ||
-      std::sscanf(copy.c_str(), "%4d%2d%2dT%2d%2d%2dZ%n", &year, &month, &day, &hour, &minute,
-                  &second, &used) != 6 ||
-      used != 16)
-    return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year{year},
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  if (!date.ok()) return std::nullopt;
-  return std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
-         std::chrono::seconds{second};
-}
-
 bool timely(WallTime sent, const Verification& rules) {
   return std::any_of(rules.now.begin(), rules.now.end(), [&](WallTime now) {
     return sent - now <= rules.tolerance && now - sent <= rules.tolerance;
   });
-}
-
-// AWS wants the host and every x-amz-* header that is there to be among the signed ones.
-std::optional<std::string> unsigned_header(const HttpRequest& request,
-                                           const std::vector<std::string>& names) {
-  const auto covered = [&](const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (!covered("host")) return "host";
-  for (const auto& [name, value] : request.headers)
-    if (name.starts_with("x-amz-") && !covered(name)) return name;
-  return std::nullopt;
 }
 
 std::optional<Refusal> refused_form(const HttpRequest& request, const Authorization& authorization,
@@ -167,6 +128,17 @@ std::optional<Refusal> refused_form(const HttpRequest& request, const Authorizat
 
 }  // namespace
 
+Result<void> parse_credential(std::string_view text, Authorization& into) {
+  const auto scope = split(text, '/');
+  if (scope.size() != 5 || scope[4] != "aws4_request")
+    return failure("Authorization: Credential is not KEY/DAY/REGION/SERVICE/aws4_request");
+  into.access_key = scope[0];
+  into.day = scope[1];
+  into.region = scope[2];
+  into.service = scope[3];
+  return {};
+}
+
 Result<Authorization> parse_authorization(std::string_view header) {
   if (!header.starts_with(algorithm))
     return failure("Authorization is not " + std::string(algorithm));
@@ -180,13 +152,8 @@ Result<Authorization> parse_authorization(std::string_view header) {
     if (name == "SignedHeaders") result.signed_headers = split(value, ';');
     if (name == "Signature") result.signature = value;
     if (name != "Credential") continue;
-    const auto scope = split(value, '/');
-    if (scope.size() != 5 || scope[4] != "aws4_request")
-      return failure("Authorization: Credential is not KEY/DAY/REGION/SERVICE/aws4_request");
-    result.access_key = scope[0];
-    result.day = scope[1];
-    result.region = scope[2];
-    result.service = scope[3];
+    if (const auto parsed = parse_credential(value, result); !parsed)
+      return tl::unexpected(parsed.error());
   }
   if (result.access_key.empty() || result.signed_headers.empty() || result.signature.empty())
     return failure("Authorization requires Credential, SignedHeaders and Signature");
@@ -194,20 +161,80 @@ Result<Authorization> parse_authorization(std::string_view header) {
 }
 
 std::string canonical_request(const HttpRequest& request, const Authorization& authorization) {
-  return request.method + "\n" + canonical_path(request.path()) + "\n" +
-         canonical_query(request.query()) + "\n" +
-         canonical_headers(request, authorization.signed_headers) + "\n" +
-         joined(authorization.signed_headers) + "\n" + hexadecimal(sha256(request.body));
+  return canonical_request(request, authorization.signed_headers,
+                           {canonical_path(request.path()), canonical_query(request.query()),
+                            sha256_text(request.body)});
+}
+
+std::string canonical_request(const HttpRequest& request,
+                              const std::vector<std::string>& signed_headers,
+                              const Canonical& canonical) {
+  return request.method + "\n" + canonical.path + "\n" + canonical.query + "\n" +
+         canonical_headers(request, signed_headers) + "\n" + joined(signed_headers) + "\n" +
+         canonical.payload_hash;
+}
+
+std::string canonical_query(std::string_view query, std::string_view except) {
+  FormFields fields;
+  for (const auto& [name, value] : parse_form(query, Plus::Literal))
+    if (except.empty() || name != except)
+      fields.emplace_back(percent_encode(name), percent_encode(value));
+  std::sort(fields.begin(), fields.end());
+  std::string result;
+  for (const auto& [name, value] : fields)
+    result += (result.empty() ? "" : "&") + name + "=" + value;
+  return result;
+}
+
+std::optional<WallTime> parse_timestamp(std::string_view text) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
+  const std::string copy(text);
+  if (copy.size() != 16 ||
+      std::sscanf(copy.c_str(), "%4d%2d%2dT%2d%2d%2dZ%n", &year, &month, &day, &hour, &minute,
+                  &second, &used) != 6 ||
+      used != 16)
+    return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year{year},
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  if (!date.ok()) return std::nullopt;
+  return std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
+         std::chrono::seconds{second};
+}
+
+std::optional<std::string> unsigned_header(const HttpRequest& request,
+                                           const std::vector<std::string>& names) {
+  const auto covered = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (!covered("host")) return "host";
+  for (const auto& [name, value] : request.headers)
+    if (name.starts_with("x-amz-") && !covered(name)) return name;
+  return std::nullopt;
+}
+
+std::string sha256_text(std::string_view bytes) { return hexadecimal(sha256(bytes)); }
+
+std::string signing_key(std::string_view secret, const Authorization& authorization) {
+  const auto day_key = hmac("AWS4" + std::string(secret), authorization.day);
+  const auto service_key = hmac(hmac(day_key, authorization.region), authorization.service);
+  return hmac(service_key, "aws4_request");
+}
+
+std::string signature(const std::string& key, std::string_view text) {
+  return hexadecimal(hmac(key, text));
+}
+
+bool same_signature(std::string_view one, std::string_view other) {
+  return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
 std::string expected_signature(const HttpRequest& request, const Authorization& authorization,
                                std::string_view timestamp, std::string_view secret) {
   const std::string text = std::string(algorithm) + "\n" + std::string(timestamp) + "\n" +
                            authorization.scope() + "\n" +
-                           hexadecimal(sha256(canonical_request(request, authorization)));
-  const auto day_key = hmac("AWS4" + std::string(secret), authorization.day);
-  const auto service_key = hmac(hmac(day_key, authorization.region), authorization.service);
-  return hexadecimal(hmac(hmac(service_key, "aws4_request"), text));
+                           sha256_text(canonical_request(request, authorization));
+  return signature(signing_key(secret, authorization), text);
 }
 
 tl::expected<std::string, Refusal> verify(const HttpRequest& request, const Verification& rules) {
@@ -230,8 +257,7 @@ tl::expected<std::string, Refusal> verify(const HttpRequest& request, const Veri
                                   "The security token included in the request is invalid."});
   const auto expected =
       expected_signature(request, *authorization, request.header("x-amz-date"), key->secret);
-  if (expected.size() != authorization->signature.size() ||
-      CRYPTO_memcmp(expected.data(), authorization->signature.data(), expected.size()) != 0)
+  if (!same_signature(expected, authorization->signature))
     return tl::unexpected(
         Refusal{403, "SignatureDoesNotMatch",
                 "The request signature we calculated does not match the signature "

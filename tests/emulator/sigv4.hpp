@@ -32,6 +32,28 @@ Result<Authorization> parse_authorization(std::string_view header);
 
 std::string canonical_request(const HttpRequest& request, const Authorization& authorization);
 
+// The pieces, for S3, which canonicalizes otherwise and signs parts of bodies, too.
+struct Canonical {
+  std::string path;
+  std::string query;
+  std::string payload_hash;
+};
+std::string canonical_request(const HttpRequest& request,
+                              const std::vector<std::string>& signed_headers,
+                              const Canonical& canonical);
+// Sorted, escaped; `except`: a name to leave out.
+std::string canonical_query(std::string_view query, std::string_view except = {});
+std::string signing_key(std::string_view secret, const Authorization& authorization);
+std::string signature(const std::string& key, std::string_view text);  // hexadecimal
+std::string sha256_text(std::string_view bytes);                       // hexadecimal
+std::optional<WallTime> parse_timestamp(std::string_view text);        // 20150830T123600Z
+// "KEY/DAY/REGION/SERVICE/aws4_request" into the authorization's fields.
+Result<void> parse_credential(std::string_view text, Authorization& into);
+bool same_signature(std::string_view one, std::string_view other);  // in constant time
+// The first header that AWS wants among the signed ones and is not: host, x-amz-*.
+std::optional<std::string> unsigned_header(const HttpRequest& request,
+                                           const std::vector<std::string>& names);
+
 // What the signature ought to be. `timestamp`: X-Amz-Date as sent, 20150830T123600Z.
 std::string expected_signature(const HttpRequest& request, const Authorization& authorization,
                                std::string_view timestamp, std::string_view secret);

@@ -1,5 +1,9 @@
 #include "tests/emulator/wire.hpp"
 
+#include <sys/sendfile.h>
+
+#include <algorithm>
+
 #include "tests/emulator/precompiled.hpp"
 
 namespace spotter::emulator {
@@ -33,6 +37,34 @@ asio::awaitable<bool> write_to(Stream& stream, const std::string& bytes) {
   co_return true;
 }
 
+asio::awaitable<bool> send_bytes(tcp::socket& socket, const std::string& bytes, int flags) {
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const auto buffer = asio::buffer(bytes) + sent;
+    auto [failed, size] = co_await socket.async_send(buffer, flags, as_tuple);
+    if (failed) co_return false;
+    sent += size;
+  }
+  co_return true;
+}
+
+// From the page cache to the socket, without a copy in this process.
+asio::awaitable<bool> send_from_cache(tcp::socket& socket, int descriptor, std::uint64_t offset,
+                                      std::uint64_t size) {
+  error_code failed;
+  socket.native_non_blocking(true, failed);
+  auto position = static_cast<off_t>(offset);
+  const auto end = static_cast<off_t>(offset + size);
+  while (!failed && position < end) {
+    const ssize_t sent = ::sendfile(socket.native_handle(), descriptor, &position,
+                                    static_cast<std::size_t>(end - position));
+    if (sent > 0 || (sent < 0 && errno == EINTR)) continue;
+    if (sent == 0 || errno != EAGAIN) co_return false;
+    auto [broken] = co_await socket.async_wait(tcp::socket::wait_write, as_tuple);
+    failed = broken;
+  }
+  co_return !failed;
+}
+
 class Plain : public Wire {
  public:
   explicit Plain(tcp::socket socket) : Wire(socket.get_executor()), socket_(std::move(socket)) {}
@@ -40,6 +72,13 @@ class Plain : public Wire {
   asio::awaitable<std::string> read() override { return read_from(socket_); }
   asio::awaitable<bool> write(const std::string& bytes) override {
     return write_to(socket_, bytes);
+  }
+  asio::awaitable<bool> write_more(const std::string& bytes) override {
+    return send_bytes(socket_, bytes, MSG_MORE);
+  }
+  asio::awaitable<bool> send_file(int descriptor, std::uint64_t offset,
+                                  std::uint64_t size) override {
+    return send_from_cache(socket_, descriptor, offset, size);
   }
   asio::awaitable<void> finish() override {
     error_code ignored;
@@ -64,6 +103,23 @@ class Secure : public Wire {
   asio::awaitable<bool> write(const std::string& bytes) override {
     return write_to(stream_, bytes);
   }
+  asio::awaitable<bool> write_more(const std::string& bytes) override {
+    return write_to(stream_, bytes);
+  }
+  asio::awaitable<bool> send_file(int descriptor, std::uint64_t offset,
+                                  std::uint64_t size) override {
+    std::string piece(std::min<std::uint64_t>(size, 4 * chunk), '\0');
+    for (std::uint64_t sent = 0; sent < size;) {
+      piece.resize(std::min<std::uint64_t>(size - sent, 4 * chunk));
+      const ssize_t got =
+          ::pread(descriptor, piece.data(), piece.size(), static_cast<off_t>(offset + sent));
+      if (got <= 0) co_return false;
+      piece.resize(static_cast<std::size_t>(got));
+      if (!co_await write_to(stream_, piece)) co_return false;
+      sent += piece.size();
+    }
+    co_return true;
+  }
   asio::awaitable<void> finish() override {
     expires_after(goodbye_limit);
     co_await stream_.async_shutdown(as_tuple);
@@ -85,6 +141,12 @@ void Wire::expires_after(std::chrono::milliseconds limit) {
 }
 
 void Wire::expires_never() { limit_.cancel(); }
+
+void Wire::reset() {
+  error_code ignored;
+  socket().set_option(asio::socket_base::linger(true, 0), ignored);
+  close();
+}
 
 void Wire::close() {
   error_code ignored;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,9 +12,19 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "tests/emulator/listener.hpp"
+#include "agent/wire/result.hpp"
+
+namespace boost::asio::ssl {
+class context;
+}
 
 namespace spotter::emulator {
+
+using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
+
+// Both files PEM. Fails with OpenSSL's reason when one of them is not readable or they do not
+// belong together.
+Result<TlsContext> server_tls(const std::string& certificate, const std::string& key);
 
 // Must be owned by a shared_ptr: its timer looks whether it still lives.
 class Wire : public std::enable_shared_from_this<Wire> {
@@ -22,13 +33,20 @@ class Wire : public std::enable_shared_from_this<Wire> {
   virtual boost::asio::awaitable<bool> open() = 0;         // the handshake, where there is one
   virtual boost::asio::awaitable<std::string> read() = 0;  // empty: the end, or an error
   virtual boost::asio::awaitable<bool> write(const std::string& bytes) = 0;  // all, or false
-  virtual boost::asio::awaitable<void> finish() = 0;                         // says goodbye
+  // The same, and more follows at once: the kernel need not send it yet.
+  virtual boost::asio::awaitable<bool> write_more(const std::string& bytes) = 0;
+  // False when the file ends before `size` bytes, too.
+  virtual boost::asio::awaitable<bool> send_file(int descriptor, std::uint64_t offset,
+                                                 std::uint64_t size) = 0;
+  virtual boost::asio::awaitable<void> finish() = 0;  // says goodbye
   virtual boost::asio::ip::tcp::socket& socket() = 0;
+  boost::asio::any_io_executor executor() { return limit_.get_executor(); }
 
   // Closes the connection when this much time goes by before the next call of either.
   void expires_after(std::chrono::milliseconds limit);
   void expires_never();
   void close();
+  void reset();  // as a peer that crashed
 
  protected:
   explicit Wire(const boost::asio::any_io_executor& executor) : limit_(executor) {}

@@ -1,0 +1,150 @@
+#include "tests/emulator/s3/exchange.hpp"
+
+#include <algorithm>
+
+#include "tests/emulator/form.hpp"
+#include "tests/world/cloud.hpp"
+
+namespace spotter::emulator::s3 {
+namespace {
+
+constexpr std::size_t longest_document = 2 * 1024 * 1024;
+
+}  // namespace
+
+HttpResponse document(std::string text) { return {200, std::move(text), "application/xml"}; }
+
+std::string in_quotes(const std::string& etag) { return '"' + etag + '"'; }
+
+void Exchange::take(std::string_view bytes) {
+  body_ += bytes;
+  if (body_.size() > longest_document)
+    incoming_.refused = Refused{{"MaxMessageLengthExceeded", "Your request was too big.", 400}};
+}
+
+std::optional<Refused> Exchange::check_document() const {
+  const std::string& hash = signer().payload_hash;
+  if (hash.size() == 64 && hash != sha256_text(body_))
+    return Refused{{"XAmzContentSHA256Mismatch",
+                    "The provided 'x-amz-content-sha256' header does not match what was computed.",
+                    400}};
+  const std::string md5 = request().header("content-md5");
+  if (!md5.empty() && md5 != api::base64(api::digest(api::Algorithm::Md5, body_)))
+    return Refused{
+        {"BadDigest", "The Content-MD5 you specified did not match what we received.", 400}};
+  return std::nullopt;
+}
+
+Answer Exchange::run() {
+  if (incoming_.refused) return tl::unexpected(*incoming_.refused);
+  return answer();
+}
+
+HttpResponse Exchange::finish() {
+  auto result = run();
+  HttpResponse response = result ? std::move(*result) : refusal(result.error());
+  response.headers.insert(response.headers.begin(),
+                          {{"x-amz-request-id", incoming_.id},
+                           {"x-amz-id-2", "spotter-emulator-" + incoming_.id},
+                           {"Date", world::http_date(now())},
+                           {"Server", "AmazonS3"}});
+  if (incoming_.head && !response.announced) {
+    response.announced = response.file ? response.file->size : 0;
+    response.file.reset();
+  }
+  return response;
+}
+
+HttpResponse Exchange::refusal(const Refused& why) const {
+  HttpResponse response{why.error.http_status,
+                        api::error_document(why.error, incoming_.resource, incoming_.id, why.more),
+                        "application/xml"};
+  for (const auto& [name, value] : why.more)
+    if (name == "Region") response.headers.emplace_back("x-amz-bucket-region", value);
+  return response;
+}
+
+Answer Exchange::answer() {
+  if (auto wrong = check_document()) return tl::unexpected(*wrong);
+  using Operation = api::Operation;
+  switch (request().operation) {
+    case Operation::ListBuckets:
+      return list_buckets();
+    case Operation::CreateBucket:
+      return create_bucket();
+    case Operation::DeleteBucket:
+      return delete_bucket();
+    case Operation::HeadBucket: {
+      HttpResponse response{200, "", "application/xml"};
+      response.headers.emplace_back("x-amz-bucket-region",
+                                    store().bucket(request().bucket)->region);
+      return response;
+    }
+    case Operation::GetBucketLocation:
+      return document(api::location(store().bucket(request().bucket)->region));
+    case Operation::ListObjects:
+    case Operation::ListObjectsV2:
+      return list_objects();
+    case Operation::GetObject:
+    case Operation::HeadObject:
+      return read_object();
+    case Operation::CopyObject:
+      return copy_object();
+    case Operation::DeleteObject:
+    case Operation::DeleteObjects:
+      return delete_objects();
+    default:
+      return refuse("NotImplemented", "This is not implemented.", 501);
+  }
+}
+
+Answer Exchange::list_buckets() {
+  if (signer().region != service_.parts().region && signer().region != "us-east-1")
+    return tl::unexpected(wrong_region(signer().region, service_.parts().region));
+  std::vector<api::BucketRow> rows;
+  for (const Bucket& bucket : store().buckets()) rows.push_back({bucket.name, bucket.created});
+  return document(api::list_buckets(rows));
+}
+
+// The endpoint's region is the one signed for; the constraint must say the same. Only us-east-1
+// does without.
+Answer Exchange::create_bucket() {
+  const auto constraint = api::parse_location(body_);
+  if (!constraint) return refuse(constraint.error());
+  const std::string expected = signer().region == "us-east-1" ? "" : signer().region;
+  if (*constraint != expected)
+    return refuse("IllegalLocationConstraintException",
+                  "The " + (constraint->empty() ? "unspecified" : *constraint) +
+                      " location constraint is incompatible for the region specific endpoint this "
+                      "request was sent to.");
+  const auto made = store().make_bucket({request().bucket, signer().region, now(),
+                                         request().header("x-amz-acl").starts_with("public-read")});
+  if (!made) return refuse(made.error());
+  HttpResponse response{200, "", ""};
+  response.headers.emplace_back("Location", "/" + request().bucket);
+  return response;
+}
+
+Answer Exchange::delete_bucket() {
+  const auto removed = store().remove_bucket(request().bucket);
+  if (!removed) return refuse(removed.error());
+  return HttpResponse{204, "", ""};
+}
+
+Answer Exchange::delete_objects() {
+  if (request().operation == api::Operation::DeleteObject) {
+    const auto removed = store().remove(request().bucket, request().key);
+    if (!removed) return refuse(removed.error());
+    return HttpResponse{204, "", ""};
+  }
+  const auto list = api::parse_deletion(body_);
+  if (!list) return refuse(list.error());
+  std::vector<api::Deletion> deletions;
+  for (const std::string& key : list->keys) {
+    const auto removed = store().remove(request().bucket, key);
+    deletions.push_back({key, removed ? std::nullopt : std::optional(removed.error())});
+  }
+  return document(api::deleted(deletions, list->quiet));
+}
+
+}  // namespace spotter::emulator::s3

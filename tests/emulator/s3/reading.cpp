@@ -1,0 +1,224 @@
+// GetObject, HeadObject, ListObjects and CopyObject.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "tests/emulator/form.hpp"
+#include "tests/emulator/s3/exchange.hpp"
+#include "tests/world/cloud.hpp"
+#include "tests/world/s3/conditions.hpp"
+
+namespace spotter::emulator::s3 {
+namespace {
+
+constexpr std::size_t most_keys = 1000;
+constexpr std::array kept_headers = {"cache-control", "content-disposition", "content-encoding",
+                                     "content-language", "expires"};
+
+// A whole number of the query; `otherwise` where there is none.
+Expected<std::uint64_t> count(const api::Request& request, const std::string& name,
+                              std::uint64_t otherwise) {
+  const std::string text = request.parameter(name);
+  if (text.empty()) return otherwise;
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size() || value > INT32_MAX)
+    return world::refusal("InvalidArgument",
+                          "Provided " + name + " not an integer or within " + "integer range");
+  return value;
+}
+
+// "gzip,aws-chunked" is gzip: the other was for the way only.
+std::string stored_encoding(const std::string& encoding) {
+  std::string kept;
+  for (std::size_t at = 0; at <= encoding.size();) {
+    const auto end = std::min(encoding.find(',', at), encoding.size());
+    std::string one = encoding.substr(at, end - at);
+    one.erase(0, std::min(one.find_first_not_of(' '), one.size()));
+    if (!one.empty() && one != "aws-chunked") kept += (kept.empty() ? "" : ",") + one;
+    at = end + 1;
+  }
+  return kept;
+}
+
+// Where a part of an object that was uploaded in parts begins.
+Expected<api::ByteRange> part_range(const Object& object, std::uint64_t number) {
+  const auto& sizes = object.attributes->part_sizes;
+  if (sizes.empty() && number == 1) return api::ByteRange{0, object.identity.size};
+  if (number < 1 || number > sizes.size())
+    return world::refusal("InvalidPartNumber", "The requested partnumber is not satisfiable", 416);
+  api::ByteRange range{0, sizes[number - 1]};
+  for (std::uint64_t i = 0; i + 1 < number; ++i) range.first += sizes[i];
+  return range;
+}
+
+Headers headers_of(const Object& object, const api::Request& request, bool whole) {
+  Headers headers = {{"Last-Modified", world::http_date(modified_of(object.identity))},
+                     {"ETag", in_quotes(object.attributes->etag)},
+                     {"Accept-Ranges", "bytes"}};
+  for (const auto& [name, value] : object.attributes->headers)
+    if (!request.query.contains("response-" + name)) headers.emplace_back(name, value);
+  for (const auto* name : kept_headers)
+    if (const auto given = request.parameter("response-" + std::string(name)); !given.empty())
+      headers.emplace_back(name, given);
+  if (request.header("x-amz-checksum-mode") != "ENABLED" || !whole) return headers;
+  for (const auto& [algorithm, value] : object.attributes->checksums)
+    headers.emplace_back(api::checksum_header_of(algorithm), value);
+  if (!object.attributes->checksums.empty())
+    headers.emplace_back("x-amz-checksum-type",
+                         object.attributes->composite ? "COMPOSITE" : "FULL_OBJECT");
+  return headers;
+}
+
+std::string type_of(const Object& object, const api::Request& request) {
+  const std::string& type = object.attributes->content_type;
+  return request.parameter("response-content-type", type.empty() ? "binary/octet-stream" : type);
+}
+
+std::optional<Refused> refuse_reading(const api::Request& request, const Object& object,
+                                      const std::string& prefix = "") {
+  if (api::reading(request, object.attributes->etag, modified_of(object.identity), prefix) !=
+      api::Condition::Failed)
+    return std::nullopt;
+  return Refused{
+      {"PreconditionFailed", "At least one of the pre-conditions you specified did not hold", 412},
+      {{"Condition", prefix + (request.header(prefix + "if-match").empty() ? "If-Unmodified-Since"
+                                                                           : "If-Match")}}};
+}
+
+tl::unexpected<Refused> unsatisfiable(const std::string& range, std::uint64_t size) {
+  return tl::unexpected(
+      Refused{{"InvalidRange", "The requested range is not satisfiable", 416},
+              {{"RangeRequested", range}, {"ActualObjectSize", std::to_string(size)}}});
+}
+
+std::string md5_of(const Object& object) {
+  const auto hash = api::make_digest(api::Algorithm::Md5);
+  std::string piece(1024 * 1024, '\0');
+  off_t at = 0;
+  for (ssize_t got = 0; (got = ::pread(*object.descriptor, piece.data(), piece.size(), at)) > 0;
+       at += got)
+    hash->take(std::string_view(piece.data(), static_cast<std::size_t>(got)));
+  return api::hexadecimal(hash->finish());
+}
+
+}  // namespace
+
+Attributes described(const api::Request& request) {
+  Attributes attributes;
+  attributes.content_type = request.header("content-type");
+  for (const auto* name : kept_headers)
+    if (request.headers.contains(name)) attributes.headers[name] = request.header(name);
+  if (const auto encoding = attributes.headers.find("content-encoding");
+      encoding != attributes.headers.end()) {
+    encoding->second = stored_encoding(encoding->second);
+    if (encoding->second.empty()) attributes.headers.erase(encoding);
+  }
+  for (const auto& [name, value] : request.headers)
+    if (name.starts_with("x-amz-meta-")) attributes.headers[name] = value;
+  return attributes;
+}
+
+Answer Exchange::read_object() {
+  const auto object = store().find(request().bucket, request().key, true);
+  if (!object) return tl::unexpected(Refused{object.error(), {{"Key", request().key}}});
+  if (auto refused = refuse_reading(request(), *object)) return tl::unexpected(*refused);
+  const std::uint64_t size = object->identity.size;
+  HttpResponse response{200, "", type_of(*object, request())};
+  FileBody body{object->descriptor, 0, size};
+  auto selection = api::select_range(request().header("range"), size);
+  if (request().query.contains("partNumber")) {
+    const auto number = count(request(), "partNumber", 0);
+    if (!number) return refuse(number.error());
+    const auto part = part_range(*object, *number);
+    if (!part) return refuse(part.error());
+    selection = *part;
+  }
+  if (std::holds_alternative<api::Unsatisfiable>(selection))
+    return unsatisfiable(request().header("range"), size);
+  const auto* const part = std::get_if<api::ByteRange>(&selection);
+  response.headers = headers_of(*object, request(), part == nullptr);
+  if (api::reading(request(), object->attributes->etag, modified_of(object->identity)) ==
+      api::Condition::NotModified) {
+    response.status = 304;
+    response.content_type.clear();
+    return response;
+  }
+  if (part != nullptr) {
+    response.status = 206;
+    body.offset = part->first;
+    body.size = part->size;
+    response.headers.emplace_back("Content-Range",
+                                  "bytes " + std::to_string(part->first) + "-" +
+                                      std::to_string(part->first + part->size - 1) + "/" +
+                                      std::to_string(size));
+  }
+  if (request().query.contains("partNumber") && !object->attributes->part_sizes.empty())
+    response.headers.emplace_back("x-amz-mp-parts-count",
+                                  std::to_string(object->attributes->part_sizes.size()));
+  response.file = std::move(body);
+  return response;
+}
+
+Answer Exchange::list_objects() {
+  const auto most = count(request(), "max-keys", most_keys);
+  if (!most) return refuse(most.error());
+  api::ListingOf what{request().parameter("prefix"), request().parameter("delimiter"), "",
+                      std::min<std::size_t>(*most, most_keys)};
+  const bool second = request().operation == api::Operation::ListObjectsV2;
+  what.after = request().parameter(second ? "start-after" : "marker");
+  if (second && request().query.contains("continuation-token")) {
+    const auto after = api::parse_continuation_token(request().parameter("continuation-token"));
+    if (!after) return refuse("InvalidArgument", "The continuation token provided is incorrect");
+    what.after = *after;
+  }
+  auto listing = api::list(what, *store().keys(request().bucket));
+  std::vector<api::Summary> rows;
+  for (const std::string& key : listing.keys) {
+    const auto object = store().look(request().bucket, key);
+    if (!object) continue;  // it has gone since
+    api::Summary row{key, object->identity.size, object->attributes->etag,
+                     modified_of(object->identity)};
+    for (const auto& [algorithm, value] : object->attributes->checksums)
+      row.checksums.push_back(algorithm);
+    rows.push_back(std::move(row));
+  }
+  listing.keys.resize(rows.size());
+  return document(api::list_objects(request(), listing, rows, what.most));
+}
+
+Answer Exchange::copy_object() {
+  std::string source = percent_decode(request().header("x-amz-copy-source"), Plus::Literal);
+  source = source.substr(source.starts_with('/') ? 1 : 0);
+  const auto slash = source.find('/');
+  if (slash == std::string::npos)
+    return refuse("InvalidArgument", "Copy Source must mention the source bucket and key");
+  const auto from = store().find(source.substr(0, slash), source.substr(slash + 1), true);
+  if (!from) return refuse(from.error());
+  if (auto refused = refuse_reading(request(), *from, "x-amz-copy-source-"))
+    return tl::unexpected(*refused);
+  const auto draft = store().draft();
+  if (!draft || !draft->append_file(*from->descriptor, 0, from->identity.size))
+    return refuse("InternalError", "The object cannot be copied.", 500);
+  Attributes attributes = *from->attributes;
+  if (request().header("x-amz-metadata-directive") == "REPLACE") {
+    attributes = described(request());
+    attributes.checksums = from->attributes->checksums;
+    attributes.etag = from->attributes->etag;
+  }
+  if (attributes.etag.find('-') != std::string::npos) {
+    attributes.etag = md5_of(*from);
+    attributes.part_sizes.clear();
+    if (attributes.composite) attributes.checksums.clear();
+    attributes.composite = false;
+  }
+  const auto made =
+      store().publish(request().bucket, request().key, *draft, attributes,
+                      [this](const auto& etag) { return api::refuse_write(request(), etag); });
+  if (!made) return refuse(made.error());
+  return document(api::copied(request(), attributes.etag, modified_of(made->identity)));
+}
+
+}  // namespace spotter::emulator::s3

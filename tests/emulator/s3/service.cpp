@@ -1,0 +1,123 @@
+#include "tests/emulator/s3/service.hpp"
+
+#include <cstdio>
+
+#include "tests/emulator/form.hpp"
+#include "tests/emulator/s3/upload.hpp"
+
+namespace spotter::emulator::s3 {
+namespace {
+
+api::Fields fields_of(const HttpRequest& head) {
+  api::Fields fields;
+  for (const auto& [name, value] : head.headers) {
+    auto& all = fields[name];
+    all += (all.empty() ? "" : ",") + value;
+  }
+  return fields;
+}
+
+api::Fields parameters_of(const HttpRequest& head) {
+  api::Fields fields;
+  for (auto& [name, value] : parse_form(head.query(), Plus::IsSpace)) fields[name] = value;
+  return fields;
+}
+
+Refused denied(const api::Request& request) {
+  return {
+      {"AccessDenied",
+       "User is not authorized to perform: s3:" + std::string(api::permission(request.operation)),
+       403}};
+}
+
+std::string request_id(std::uint64_t number) {
+  char id[17];
+  std::snprintf(id, sizeof id, "%016llX",
+                static_cast<unsigned long long>(number * 0x9e3779b97f4a7c15ULL));
+  return id;
+}
+
+}  // namespace
+
+Refused wrong_region(const std::string& given, const std::string& right) {
+  return {{"AuthorizationHeaderMalformed",
+           "The authorization header is malformed; the region '" + given +
+               "' is wrong; expecting '" + right + "'",
+           400},
+          {{"Region", right}}};
+}
+
+Service::Service(ServiceParts parts)
+    : parts_(std::move(parts)), store_(parts_.folder, parts_.region) {}
+
+std::unique_ptr<HttpStream> Service::begin(const HttpRequest& head) {
+  if (!is_s3(head)) return nullptr;
+  Incoming incoming = receive(head);
+  if (!incoming.refused && api::carries_content(incoming.request.operation))
+    return std::make_unique<Upload>(*this, std::move(incoming));
+  return std::make_unique<Exchange>(*this, std::move(incoming));
+}
+
+Incoming Service::receive(const HttpRequest& head) {
+  Incoming incoming{head.method == "HEAD", request_id(++requests_),
+                    percent_decode(head.path(), Plus::Literal)};
+  auto signer = s3::verify(head, {parts_.clocks(), std::chrono::seconds{900}, parts_.key});
+  if (!signer) {
+    incoming.refused = signer.error();
+    return incoming;
+  }
+  incoming.signer = std::move(*signer);
+  auto request =
+      api::classify(head.method, incoming.resource, parameters_of(head), fields_of(head));
+  if (!request) {
+    incoming.refused = Refused{request.error()};
+    return incoming;
+  }
+  incoming.request = std::move(*request);
+  incoming.refused = authorize(incoming);
+  return incoming;
+}
+
+// A bucket lives in one region. At the endpoint of another, S3 redirects; a signature for another
+// than the endpoint's is malformed.
+// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+std::optional<Refused> Service::refuse_region(const Incoming& incoming,
+                                              const Bucket& bucket) const {
+  const Signer& signer = incoming.signer;
+  if (signer.caller.empty() || signer.region == bucket.region) return std::nullopt;
+  if (signer.region != parts_.region) return wrong_region(signer.region, bucket.region);
+  return Refused{{"PermanentRedirect",
+                  "The bucket you are attempting to access must be addressed using the specified "
+                  "endpoint. Please send all future requests to this endpoint.",
+                  301},
+                 {{"Endpoint", bucket.name + ".s3." + bucket.region + ".amazonaws.com"},
+                  {"Bucket", bucket.name},
+                  {"Region", bucket.region}}};
+}
+
+std::optional<Refused> Service::authorize(const Incoming& incoming) {
+  const api::Request& request = incoming.request;
+  const bool nobody = incoming.signer.caller.empty();
+  if (request.operation == api::Operation::ListBuckets ||
+      request.operation == api::Operation::CreateBucket) {
+    if (nobody) return denied(request);
+    return std::nullopt;
+  }
+  const auto bucket = store_.bucket(request.bucket);
+  if (!bucket) return Refused{bucket.error(), {{"BucketName", request.bucket}}};
+  if (auto elsewhere = refuse_region(incoming, *bucket)) return elsewhere;
+  if (nobody && (!bucket->anonymous || api::writes(request.operation))) return denied(request);
+  return std::nullopt;
+}
+
+bool is_s3(const HttpRequest& head) {
+  if (head.path().starts_with("/_spotter/")) return false;
+  const auto authorization = head.header("authorization");
+  if (authorization.find("/s3/aws4_request") != std::string_view::npos) return true;
+  if (!authorization.empty()) return false;
+  for (const auto& [name, value] : parse_form(head.query(), Plus::Literal))
+    if (name == "X-Amz-Credential") return value.find("/s3/") != std::string::npos;
+  return head.path() != "/" || !api::bucket_of_host(head.header("host")).empty();
+}
+
+}  // namespace spotter::emulator::s3
