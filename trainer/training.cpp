@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "trainer/checkpoint/files.hpp"
+#include "trainer/checkpoint/s3_mirror.hpp"
 #include "trainer/checkpoint/session.hpp"
 #include "trainer/console.hpp"
 #include "trainer/network.hpp"
@@ -92,6 +93,9 @@ Result<void> Run::find_checkpoint() {
   checkpoint::SessionOptions places;
   places.directory = options_.checkpoints;
   places.retention.last = options_.keep;
+  places.open_mirror = [](auto settings) {
+    return checkpoint::open_s3_mirror(std::move(settings));
+  };
   auto session = checkpoint::Session::open(places);
   if (!session) return tl::unexpected(session.error());
   session_ = std::move(*session);

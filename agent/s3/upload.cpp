@@ -10,6 +10,9 @@ namespace spotter::s3 {
 namespace {
 
 constexpr std::size_t most_parts = 10'000;
+constexpr std::chrono::milliseconds moment{100};
+// What is not removed costs a little until a lifecycle rule does it; a stop must not wait for it.
+constexpr std::chrono::seconds longest_abort{2};
 
 // One object on its way: begun, its parts at once, completed.
 class Upload {
@@ -164,23 +167,33 @@ void Upload::abandon() {
   if (id_.empty() || !etag_.empty()) return;
   Request abort = request("DELETE");
   abort.query = {{"uploadId", id_}};
-  (void)client_.perform(std::move(abort));
+  bool aborted = false;
+  const auto call = client_.start(std::move(abort), [&](const auto&) { aborted = true; });
+  const auto until = std::chrono::steady_clock::now() + longest_abort;
+  while (!aborted && std::chrono::steady_clock::now() < until) client_.turn(moment);
+  client_.drop(call);
 }
 
 }  // namespace
 
-Outcome<std::vector<std::string>> upload(Client& client, std::span<const NewObject> objects) {
+Outcome<std::vector<std::string>> upload(Client& client, std::span<const NewObject> objects,
+                                         const std::atomic<bool>* stop) {
   std::vector<std::unique_ptr<Upload>> uploads;
   std::size_t ended = 0;
-  bool failed = false;
   for (const auto& object : objects) {
     uploads.push_back(std::make_unique<Upload>(client, object, [&] { ++ended; }));
     uploads.back()->begin();
   }
-  while (ended < uploads.size() && !failed) {
-    client.turn(std::chrono::seconds(1));
-    failed = std::ranges::any_of(
+  const auto failed = [&] {
+    return std::ranges::any_of(
         uploads, [](const auto& each) { return each->failure() && !each->in_doubt(); });
+  };
+  while (ended < uploads.size() && !failed()) {
+    if (stop != nullptr && *stop) {
+      for (const auto& each : uploads) each->abandon();
+      return tl::unexpected(Failure{.message = "given up"});
+    }
+    client.turn(moment);
   }
   std::vector<std::string> etags;
   std::optional<Failure> failure;

@@ -2,6 +2,7 @@
 // Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,9 @@ struct NewObject {
 inline constexpr std::size_t part_bytes = 16U << 20;
 
 // The ETags of the new objects, in their order. After a failure some of them may have been made;
-// what was begun of the others is removed, as far as S3 can be reached.
-Outcome<std::vector<std::string>> upload(Client& client, std::span<const NewObject> objects);
+// what was begun of the others is removed, as far as S3 can be reached. Gives up soon after `stop`,
+// when given, has become true.
+Outcome<std::vector<std::string>> upload(Client& client, std::span<const NewObject> objects,
+                                         const std::atomic<bool>* stop = nullptr);
 
 }  // namespace spotter::s3

@@ -165,7 +165,8 @@ void Server::serve(int connection) {
     {
       const std::scoped_lock lock(mutex_);
       requests_.push_back(request);
-      reply = answer(request);
+      auto refused = refuse_ ? refuse_(request) : std::nullopt;
+      reply = refused ? std::move(*refused) : answer(request);
       trouble = trouble_;
     }
     if (trouble) trouble(request, reply);
@@ -198,6 +199,11 @@ std::optional<Stored> Server::find(const std::string& key) const {
 void Server::trouble(Trouble trouble) {
   const std::scoped_lock lock(mutex_);
   trouble_ = std::move(trouble);
+}
+
+void Server::refuse(Refuse refuse) {
+  const std::scoped_lock lock(mutex_);
+  refuse_ = std::move(refuse);
 }
 
 std::vector<Request> Server::requests() const {

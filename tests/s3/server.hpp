@@ -40,8 +40,10 @@ struct Stored {
 
 class Server {
  public:
-  // Asked first, for each request; an answer is sent instead of the bucket's own, or changes that.
+  // After a request was carried out: changes the answer.
   using Trouble = std::function<void(const Request&, Reply&)>;
+  // Before that: answers instead.
+  using Refuse = std::function<std::optional<Reply>(const Request&)>;
 
   Server();
   ~Server();
@@ -52,6 +54,7 @@ class Server {
   void put(const std::string& key, std::string bytes);  // in the only bucket, "bucket"
   std::optional<Stored> find(const std::string& key) const;
   void trouble(Trouble trouble);
+  void refuse(Refuse refuse);
   std::vector<Request> requests() const;
   std::size_t open_uploads() const;
   void page_size(std::size_t keys) { page_size_ = keys; }
@@ -75,6 +78,7 @@ class Server {
   std::map<std::string, Upload> uploads_;
   std::vector<Request> requests_;
   Trouble trouble_;
+  Refuse refuse_;
   std::atomic<std::size_t> page_size_ = 1000;
   int counter_ = 0;
   int listener_ = -1;

@@ -54,9 +54,10 @@ TEST_F(Write, SendsLargeObjectsInPartsAndSmallOnesAtOnce) {
 }
 
 TEST_F(Write, LeavesNoHalfUploadBehind) {
-  server_.trouble([](const Request& request, Reply& reply) {
+  server_.refuse([](const Request& request) -> std::optional<Reply> {
     const auto part = request.query.find("partNumber");
-    if (part != request.query.end() && part->second == "2") reply = refusal(403, "AccessDenied");
+    if (part == request.query.end() || part->second != "2") return std::nullopt;
+    return refusal(403, "AccessDenied");
   });
   const std::string big = noise(40U << 20);
   const std::array objects{s3::NewObject{at("big"), big, {}}};

@@ -29,7 +29,7 @@ except ImportError:
     torch = None
 
 NAMES = ("NOTIFY_SOCKET", "SPOTTER_NOTICE_FILE", "SPOTTER_PACE_FILE", "SPOTTER_CHECKPOINTS",
-         "SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER")
+         "SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER", "SPOTTER_CHECKPOINTS_S3")
 
 
 def boot_ms():
@@ -106,6 +106,12 @@ class Plain(Face):
             run.save(1, a=1)
         with self.assertRaisesRegex(spotter.SpotterError, "SPOTTER_CHECKPOINTS"):
             spotter.open()
+
+    def test_a_copy_in_s3_is_a_module_of_its_own(self):
+        """It is there, was loaded, and says what it does not understand."""
+        os.environ["SPOTTER_CHECKPOINTS_S3"] = "s4://bucket/run"
+        with self.assertRaisesRegex(spotter.SpotterError, "no S3 URL"):
+            spotter.open(self.checkpoints)
 
     def test_the_best_is_kept(self):
         with spotter.open(self.checkpoints, keep_last=1, keep_best=1, lower_is_better=True) as run:

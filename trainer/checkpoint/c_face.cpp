@@ -4,6 +4,7 @@
 #include <exception>
 #include <limits>
 
+#include "trainer/checkpoint/mirror_module.hpp"
 #include "trainer/checkpoint/session.hpp"
 #include "trainer/checkpoint/spotter.h"
 
@@ -53,6 +54,7 @@ cp::SessionOptions options_of(const spotter_options* given) {
   spotter_options all{};
   if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
   cp::SessionOptions options;
+  options.open_mirror = cp::load_s3_mirror;
   if (all.directory != nullptr) options.directory = all.directory;
   if (all.faster != nullptr) options.faster = cp::paths_in(all.faster);
   if (all.keep_last != 0) options.retention.last = all.keep_last;

@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+constexpr Duration kExit = std::chrono::seconds(1);
+constexpr Duration kLongestCopy = std::chrono::minutes(1);  // of the last one, at the end
 constexpr Duration kUsual = std::chrono::minutes(10);  // what a crash may cost where nobody says
 
 std::string environment(const char* name) {
@@ -70,6 +72,8 @@ class OpenSession final : public Session {
   // The copy of this step is, or will be, durable where it outlives the machine.
   bool is_safe(std::uint64_t step) const;
   void became_durable(const Durable& durable);
+  Result<void> open_mirror(const SessionOptions& options);
+  Result<Restored> or_from_mirror(Result<Restored> local);
   void say(const std::string& trouble);
 
   Link link_;
@@ -87,6 +91,7 @@ class OpenSession final : public Session {
   };
   std::optional<Durably> restored_;  // from the last place
   std::vector<fs::path> places_;     // the last one outlives the machine
+  std::unique_ptr<Mirror> mirror_;   // may be none
   std::unique_ptr<Saver> saver_;     // last: its thread ends before the rest goes
 };
 
@@ -101,6 +106,7 @@ Result<void> OpenSession::open(const SessionOptions& options) {
   Saver::Settings settings;
   for (const auto& place : places_) settings.places.push_back({place, {.last = 1}});
   settings.places.back().retention = options.retention;
+  if (auto opened = open_mirror(options); !opened) return opened;
   settings.durable = [this](const Durable& durable) { became_durable(durable); };
   settings.trouble = [this](const std::string& trouble) { say(trouble); };
   auto saver = Saver::open(std::move(settings));
@@ -109,8 +115,38 @@ Result<void> OpenSession::open(const SessionOptions& options) {
   return {};
 }
 
+Result<void> OpenSession::open_mirror(const SessionOptions& options) {
+  const std::string place = options.mirror.value_or(environment("SPOTTER_CHECKPOINTS_S3"));
+  if (place.empty()) return {};
+  if (!options.open_mirror) return failure("this program knows no copies far away: " + place);
+  const auto trouble = [this](const std::string& what) { say(what); };
+  auto opened = options.open_mirror({place, options.retention, trouble});
+  if (!opened) return tl::unexpected(opened.error());
+  mirror_ = std::move(*opened);
+  return {};
+}
+
+// The mirror's where it is newer, as of a volume that was lost, or left in another zone.
+Result<Restored> OpenSession::or_from_mirror(Result<Restored> local) {
+  if (!mirror_) return local;
+  Restored result = local ? std::move(*local) : Restored{};
+  const auto here = result.newest ? std::optional(result.newest->checkpoint.step) : std::nullopt;
+  auto far = mirror_->newest(here, result.torn);
+  if (far && *far) {
+    result.newest = std::move(**far);
+    return result;
+  }
+  if (!local) return local;
+  // Without a word from there, to start from scratch would be wrong.
+  if (!far && !here) return tl::unexpected(far.error());
+  if (!far) say("it is not known whether a newer checkpoint exists: " + far.error().message);
+  const bool durable = here && result.newest->checkpoint.path.parent_path() == places_.back();
+  if (durable) mirror_->offer(result.newest->checkpoint.path, *here);
+  return result;
+}
+
 Result<Restored> OpenSession::restore() {
-  auto restored = checkpoint::restore(places_);
+  auto restored = or_from_mirror(checkpoint::restore(places_));
   if (!restored) return restored;
   std::uint64_t bytes = 0;
   if (restored->newest) {
@@ -217,7 +253,9 @@ void OpenSession::became_durable(const Durable& durable) {
     pace_.wrote(durable.place, durable.took);
     if (durable.outlives) durable_step_ = durable.step;
   }
-  if (durable.outlives) link_.checkpointed(durable.path, durable.step, durable.stall);
+  if (!durable.outlives) return;
+  link_.checkpointed(durable.path, durable.step, durable.stall);
+  if (mirror_) mirror_->offer(durable.path, durable.step);
 }
 
 void OpenSession::say(const std::string& trouble) {
@@ -232,6 +270,7 @@ std::optional<std::uint64_t> OpenSession::durable_step() const {
 
 Result<void> OpenSession::leave() {
   auto flushed = saver_->flush();
+  if (mirror_ && notice_ && notice_->gone_by) mirror_->wait(*notice_->gone_by - kExit - now());
   const std::scoped_lock lock(mutex_);
   // Asked to stop before anything was done: say again what is durable.
   if (!durable_step_ && restored_) link_.checkpointed(restored_->path, restored_->step);
@@ -241,6 +280,7 @@ Result<void> OpenSession::leave() {
 
 Result<void> OpenSession::finished() {
   auto flushed = saver_->flush();
+  if (mirror_) mirror_->wait(kLongestCopy);
   link_.finished();
   return flushed;
 }

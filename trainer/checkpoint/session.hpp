@@ -26,6 +26,7 @@
 #include "agent/wire/result.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
 #include "trainer/checkpoint/link.hpp"
+#include "trainer/checkpoint/mirror.hpp"
 #include "trainer/checkpoint/saver.hpp"
 
 namespace spotter::checkpoint {
@@ -39,6 +40,10 @@ struct SessionOptions {
   // those of $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep the last one only.
   std::optional<std::vector<std::filesystem::path>> faster;
   Retention retention;
+  // A copy of the newest far away (mirror.hpp): s3://bucket/prefix. None: $SPOTTER_CHECKPOINTS_S3.
+  // It needs somebody who knows such places: s3_mirror.hpp, and libspotter.so by itself.
+  std::optional<std::string> mirror;
+  Mirror::Open open_mirror;
   // None: $SPOTTER_CHECKPOINT_EVERY (seconds, from the agent, which knows the price and the
   // danger), else ten minutes. Zero: only when the agent asks.
   std::optional<std::chrono::nanoseconds> every;

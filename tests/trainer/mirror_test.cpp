@@ -1,0 +1,200 @@
+// Copies of checkpoints in S3: what is there after saves, and what a machine that has lost its
+// volume resumes from.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+
+#include "tests/s3/server.hpp"
+#include "tests/trainer/scratch.hpp"
+#include "trainer/checkpoint/names.hpp"
+#include "trainer/checkpoint/s3_mirror.hpp"
+#include "trainer/checkpoint/session.hpp"
+
+namespace spotter::checkpoint {
+namespace {
+
+using std::chrono::seconds;
+
+std::optional<s3_test::Reply> writes(const s3_test::Request& request) {
+  if (request.method != "PUT") return std::nullopt;
+  return s3_test::refusal(403, "AccessDenied");
+}
+
+class MirrorInS3 : public testing::Test {
+ protected:
+  Mirror::Open opener() {
+    return [this](Mirror::Settings settings) {
+      settings.trouble = [this, told = settings.trouble](const std::string& what) {
+        ++troubles_;
+        told(what);
+      };
+      s3::Settings client{.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
+                                                           {"AWS_ACCESS_KEY_ID", "AKID"},
+                                                           {"AWS_SECRET_ACCESS_KEY", "secret"},
+                                                           {"HOME", "/nonexistent"}})};
+      client.patience = std::chrono::milliseconds(200);
+      client.shortest_pause = std::chrono::milliseconds(1);
+      return open_s3_mirror(std::move(settings), client);
+    };
+  }
+  // As on a machine of its own; the same name is the same volume.
+  std::unique_ptr<Session> machine(const std::string& volume, std::size_t keep = 2) {
+    auto session = Session::open({.directory = scratch_.path() / volume,
+                                  .retention = {.last = keep},
+                                  .mirror = "s3://bucket/run 1",
+                                  .open_mirror = opener(),
+                                  .every = seconds(0)});
+    EXPECT_TRUE(session) << session.error().message;
+    return session ? std::move(*session) : nullptr;
+  }
+  static void save(Session& session, std::uint64_t step, const std::string& model) {
+    const std::vector<Source> sources = {{"model", {model}}, {"empty", {}}};
+    ASSERT_TRUE(session.save(step, sources, {{"of", step}}));
+  }
+  // The run of a machine that is not interrupted: all is copied at its end.
+  void run(const std::string& volume, std::uint64_t first, std::uint64_t last,
+           const std::string& model = "m", std::size_t keep = 2) {
+    const auto session = machine(volume, keep);
+    ASSERT_TRUE(session->restore());
+    for (auto step = first; step <= last; ++step) {
+      save(*session, step, model + std::to_string(step));
+      ASSERT_TRUE(session->flush());
+    }
+    ASSERT_TRUE(session->finished());
+  }
+  std::optional<std::uint64_t> restored_step(const std::string& volume) {
+    const auto session = machine(volume);
+    const auto restored = session->restore();
+    EXPECT_TRUE(restored) << restored.error().message;
+    if (!restored || !restored->newest) return std::nullopt;
+    torn_ = restored->torn.size();
+    const auto& newest = *restored->newest;
+    const auto step = newest.checkpoint.step;
+    EXPECT_EQ(newest.parts.size(), 2U);
+    for (const auto& part : newest.parts) {
+      EXPECT_EQ(part.bytes, part.name == "model" ? "m" + std::to_string(step) : "");
+    }
+    EXPECT_EQ(newest.checkpoint.meta.at("of"), step);
+    return step;
+  }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> keys;
+    for (const auto& request : server_.requests()) {
+      if (request.method == "PUT" && server_.find(request.path.substr(8))) {
+        keys.push_back(request.path.substr(8));
+      }
+    }
+    return keys;
+  }
+  // The object of that step whose key ends so.
+  std::string key_of(std::uint64_t step, const std::string& end) const {
+    for (const auto& key : keys()) {
+      if (key.find(directory_name(step)) != key.npos && key.ends_with(end)) return key;
+    }
+    ADD_FAILURE() << "no " << end << " of step " << step;
+    return {};
+  }
+
+  test::Scratch scratch_;
+  s3_test::Server server_;
+  std::atomic<int> troubles_ = 0;
+  std::size_t torn_ = 0;
+};
+
+TEST_F(MirrorInS3, HasWhatTheVolumeHasAndTheManifestLast) {
+  run("volume", 1, 1);
+  const auto all = keys();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_TRUE(all[0].starts_with("run 1/step-000000000001/")) << all[0];
+  EXPECT_EQ(all[2], "run 1/step-000000000001/manifest.json");
+  EXPECT_EQ(server_.find(key_of(1, "-model"))->bytes, "m1");
+  EXPECT_EQ(troubles_, 0);
+}
+
+TEST_F(MirrorInS3, KeepsAsManyAsTheVolume) {
+  for (std::uint64_t step = 1; step <= 5; ++step) run("volume", step, step);
+  const auto left = keys();
+  EXPECT_EQ(left.size(), 6U);
+  EXPECT_FALSE(server_.find("run 1/step-000000000003/manifest.json"));
+  EXPECT_TRUE(server_.find("run 1/step-000000000004/manifest.json"));
+  EXPECT_TRUE(server_.find("run 1/step-000000000005/manifest.json"));
+}
+
+TEST_F(MirrorInS3, AMachineWithoutTheVolumeGoesOnFromIt) {
+  run("volume", 1, 3);
+  EXPECT_EQ(restored_step("another zone's"), 3U);
+}
+
+TEST_F(MirrorInS3, TheNewestWinsWhereverItIs) {
+  run("volume", 1, 2);
+  run("other", 3, 3);
+  EXPECT_EQ(restored_step("volume"), 3U);
+  std::filesystem::remove_all(scratch_.path() / "other");
+  server_.refuse(writes);
+  run("volume", 4, 4);
+  EXPECT_GE(troubles_, 1);
+  EXPECT_EQ(restored_step("volume"), 4U);
+}
+
+TEST_F(MirrorInS3, TornOnesAreToldAndTheOneBeforeServes) {
+  run("volume", 1, 1);
+  run("volume", 2, 2);
+  server_.put(key_of(2, "-model"), "M2");
+  EXPECT_EQ(restored_step("elsewhere"), 1U);
+  EXPECT_EQ(torn_, 1U);
+}
+
+TEST_F(MirrorInS3, WithoutAWordFromItNothingBeginsFromScratch) {
+  run("volume", 1, 1);
+  server_.trouble([](const auto&, auto& reply) { reply = s3_test::refusal(500, "InternalError"); });
+  const auto lost = machine("elsewhere");
+  EXPECT_FALSE(lost->restore());
+  EXPECT_EQ(restored_step("volume"), 1U);
+}
+
+TEST_F(MirrorInS3, GetsWhatItMissedWhenTheMachineIsBack) {
+  server_.refuse(writes);
+  run("volume", 1, 1);
+  EXPECT_TRUE(keys().empty());
+  server_.refuse({});
+  const auto back = machine("volume");
+  ASSERT_TRUE(back->restore());
+  ASSERT_TRUE(back->finished());
+  EXPECT_EQ(server_.find(key_of(1, "-model"))->bytes, "m1");
+}
+
+TEST_F(MirrorInS3, TwoRunsInOnePlaceDoNotMix) {
+  run("volume", 1, 1, "m");
+  const auto other = machine("of another run");
+  save(*other, 1, "x1");
+  ASSERT_TRUE(other->finished());
+  EXPECT_EQ(troubles_, 1);
+  std::filesystem::remove_all(scratch_.path() / "of another run");
+  EXPECT_EQ(restored_step("elsewhere"), 1U);
+}
+
+TEST_F(MirrorInS3, IsGivenUpWhenTheSessionEnds) {
+  const auto ended = std::make_shared<std::latch>(1);
+  server_.trouble([ended](const auto& request, auto&) {
+    if (request.method == "PUT") ended->wait();
+  });
+  {
+    const auto session = machine("volume");
+    save(*session, 1, "m1");
+    ASSERT_TRUE(session->flush());
+    EXPECT_EQ(session->durable_step(), 1U);
+  }
+  EXPECT_FALSE(server_.find("run 1/step-000000000001/manifest.json"));
+  ended->count_down();
+}
+
+TEST_F(MirrorInS3, AWrongPlaceIsSaidAtOnce) {
+  const auto session = Session::open({.directory = scratch_.path() / "volume",
+                                      .mirror = "s4://bucket/run",
+                                      .open_mirror = opener()});
+  EXPECT_FALSE(session);
+}
+
+}  // namespace
+}  // namespace spotter::checkpoint
