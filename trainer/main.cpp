@@ -1,10 +1,8 @@
 // spotter-train: the reference trainer. What it promises to whoever starts it is in README.md.
-#include <sysexits.h>
-
 #include <exception>
 #include <iostream>
 
-#include "trainer/checkpoint/link.hpp"
+#include "trainer/checkpoint/session.hpp"
 #include "trainer/options.hpp"
 #include "trainer/training.hpp"
 
@@ -19,7 +17,7 @@ int main(int count, char** arguments) {
       std::cerr << "spotter-train: " << outcome.error().message << "\n";
       return 1;
     }
-    return *outcome == spotter::train::Outcome::Finished ? 0 : EX_TEMPFAIL;
+    return *outcome == spotter::train::Outcome::Finished ? 0 : spotter::checkpoint::kStoppedStatus;
   } catch (const std::exception& error) {  // libtorch's and the allocator's
     std::cerr << "spotter-train: " << error.what() << "\n";
     return 1;

@@ -1,7 +1,6 @@
 #include "trainer/options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 
@@ -10,15 +9,11 @@
 namespace spotter::train {
 
 namespace fs = std::filesystem;
+using checkpoint::environment;
 
 namespace {
 
 constexpr int kUsage = 2;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 Result<std::string> parameters_text(const std::string& given) {
   const auto start = given.find_first_not_of(" \t\n");

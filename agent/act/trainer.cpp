@@ -40,6 +40,8 @@ constexpr const char* kPassedOn[] = {"AWS_REGION",           "AWS_DEFAULT_REGION
                                      "AWS_ENDPOINT_URL",     "AWS_ENDPOINT_URL_S3",
                                      "AWS_ENDPOINT_URL_EC2", "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
 
+constexpr const char* kEvery = "SPOTTER_CHECKPOINT_EVERY";
+
 const char* word(InterruptionAction action) {
   switch (action) {
     case InterruptionAction::Terminate:
@@ -133,8 +135,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.command = job_.trainer.command;
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
-  // The user's own word, in job.yaml, has precedence.
-  spec.environment.emplace("SPOTTER_CHECKPOINT_EVERY", in_seconds(effect.checkpoint_every));
+  spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
   for (const auto& secret : job_.trainer.secrets) spec.secrets += secret.first + " ";
   spec.environment_kind = job_.trainer.environment;
   spec.working_directory = job_.storage.ebs.mount + (job_.code ? "/code" : "");
@@ -186,8 +187,12 @@ decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
 
 // An advice: a trainer that cannot be told goes on as it did.
 decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
-  nlohmann::json advice = {
-      {"checkpoint_every_seconds", std::chrono::duration<double>(effect.checkpoint_every).count()}};
+  nlohmann::json advice = nlohmann::json::object();
+  // The user's own word, in job.yaml, has precedence.
+  if (!job_.trainer.env.contains(kEvery)) {
+    advice["checkpoint_every_seconds"] =
+        std::chrono::duration<double>(effect.checkpoint_every).count();
+  }
   if (effect.asked != Time::max()) {
     advice["asked_boottime_ms"] = effect.asked.time_since_epoch().count();
   }

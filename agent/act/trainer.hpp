@@ -25,7 +25,8 @@ class Trainer {
   template <class T>
   using Read = tl::expected<T, decide::EffectFailed>;
 
-  // The trainer finds what the effect advises in SPOTTER_CHECKPOINT_EVERY and SPOTTER_PACE_FILE.
+  // The trainer finds what the effect advises in SPOTTER_CHECKPOINT_EVERY and SPOTTER_PACE_FILE;
+  // where job.yaml sets that variable, its value there, and none in the file.
   Answer start(decide::StartTrainer effect, Duration limit);
   // Writes SPOTTER_PACE_FILE: {"checkpoint_every_seconds": 312.5}, and with "asked_boottime_ms" a
   // checkpoint of a moment after that one of CLOCK_BOOTTIME is wanted, once.

@@ -259,6 +259,10 @@ std::string wrong_variable_name(std::string_view name) {
   const bool good = !name.empty() && !only(name.substr(0, 1), digits) &&
                     only(name, letters + std::string(digits) + "_");
   if (!good) return quoted(name) + " is not a variable's name: letters, digits and '_'";
+  // How libspotter saves is the user's to say, too.
+  for (const auto* ours :
+       {"SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER", "SPOTTER_CHECKPOINTS_S3"})
+    if (name == ours) return {};
   if (name == "NOTIFY_SOCKET" || name.starts_with("SPOTTER_"))
     return quoted(name) + " is set by Spotter itself";
   return {};

@@ -2,19 +2,20 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace spotter::supervise {
 namespace {
 
-constexpr int restarts_limit = 5;  // one that always dies does no good
+constexpr const char* ready = "ready";
 
 [[noreturn]] void become(const std::vector<std::string>& arguments, int input, int output,
                          pid_t supervisor) {
@@ -35,30 +36,53 @@ constexpr int restarts_limit = 5;  // one that always dies does no good
   _exit(1);
 }
 
-std::string read_line(int file) {
+}  // namespace
+
+// A line of its stdout, without the end; what there is of it after `limit`.
+std::string Companion::read_word(std::chrono::milliseconds limit) const {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + limit;
   std::string line;
-  char each = 0;
   while (true) {
-    const ssize_t got = read(file, &each, 1);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd watched{words_.get(), POLLIN, 0};
+    const int seen = poll(&watched, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (seen < 0 && errno == EINTR) continue;
+    if (seen <= 0) return line;
+    char each = 0;
+    const ssize_t got = read(words_.get(), &each, 1);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || each == '\n') return line;
     line += each;
   }
 }
 
-}  // namespace
-
-Result<void> Companion::start() {
+Result<void> Companion::start(std::chrono::milliseconds limit) {
   if (arguments_.empty()) return {};
-  return spawn(arguments_);
+  if (auto spawned = spawn(arguments_); !spawned) return spawned;
+  const std::string line = read_word(limit);
+  if (line == ready) return {};
+  kill();
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = 0;
+  if (!line.empty()) return failure(line);
+  const bool lived = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  return failure(arguments_.front() + (lived ? " does not get ready" : " ended without a word"));
 }
 
-void Companion::restart() {
+Result<void> Companion::restart() {
   pid_ = 0;
-  if (++restarts_ > restarts_limit) return;
+  std::string line = read_word({});
+  if (line == ready) line.clear();
+  if (++restarts_ > restarts_limit) {
+    return failure(arguments_.front() + " ends again and again, and is not started any more" +
+                   (line.empty() ? "" : ": " + line));
+  }
   auto arguments = arguments_;
   arguments.emplace_back("--again");
-  std::ignore = spawn(arguments);
+  if (auto spawned = spawn(arguments); !spawned) return spawned;
+  return line.empty() ? Result<void>() : failure(line);
 }
 
 Result<void> Companion::spawn(const std::vector<std::string>& arguments) {
@@ -68,8 +92,8 @@ Result<void> Companion::spawn(const std::vector<std::string>& arguments) {
   const Descriptor its_input(input[0]);
   stdin_ = Descriptor(input[1]);
   if (pipe2(output, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
-  const Descriptor words(output[0]);
-  Descriptor its_output(output[1]);
+  words_ = Descriptor(output[0]);
+  const Descriptor its_output(output[1]);
   const pid_t supervisor = getpid();
   pid_ = fork();
   if (pid_ < 0) {
@@ -77,13 +101,7 @@ Result<void> Companion::spawn(const std::vector<std::string>& arguments) {
     return failure("fork: " + std::string(std::strerror(errno)));
   }
   if (pid_ == 0) become(arguments, its_input.get(), its_output.get(), supervisor);
-  its_output.reset();
-  const std::string line = read_line(words.get());
-  if (line == "ready") return {};
-  kill();
-  waitpid(pid_, nullptr, 0);
-  pid_ = 0;
-  return failure(line.empty() ? arguments.front() + " ended without a word" : line);
+  return {};
 }
 
 void Companion::tell(const std::string& word) const {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -17,25 +18,36 @@ class Companion {
   // Empty: there is none, and nothing below does anything.
   explicit Companion(std::vector<std::string> arguments = {}) : arguments_(std::move(arguments)) {}
 
-  // Returns once it has said `ready` on its stdout; fails with what else it said.
-  Result<void> start();
+  // Returns once it has said `ready` on its stdout; fails with what else it said, or when it says
+  // nothing for `limit`.
+  Result<void> start(std::chrono::milliseconds limit);
   // It has ended though nobody told it to: it is started again, as `... --again`, a few times at
-  // most.
-  void restart();
+  // most, and not waited for. Fails with what it said, or could not be done: call it again while
+  // wanted(), after a pause.
+  Result<void> restart();
+  // It does not run, and should.
+  bool wanted() const { return !arguments_.empty() && pid_ == 0 && restarts_ <= restarts_limit; }
 
   bool is(pid_t pid) const { return pid_ != 0 && pid == pid_; }
   bool runs() const { return pid_ != 0; }
   pid_t pid() const { return pid_; }
-  void forget() { pid_ = 0; }  // it was waited for
+  void forget() {  // it was waited for, and is not wanted any more
+    pid_ = 0;
+    restarts_ = restarts_limit + 1;
+  }
   void tell(const std::string& word) const;
   void kill() const;
 
  private:
+  static constexpr int restarts_limit = 5;  // one that always dies does no good
+
   Result<void> spawn(const std::vector<std::string>& arguments);
+  std::string read_word(std::chrono::milliseconds limit) const;
 
   std::vector<std::string> arguments_;
   pid_t pid_ = 0;
   Descriptor stdin_;
+  Descriptor words_;
   int restarts_ = 0;
 };
 

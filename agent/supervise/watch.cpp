@@ -8,12 +8,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -30,6 +32,8 @@ using Json = nlohmann::json;
 constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
 constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
 constexpr int milliseconds_to_settle = 60'000;  // what the companion gets to make all durable
+constexpr std::chrono::seconds time_to_get_ready(20);  // of the agent's 30 to start a trainer
+constexpr int milliseconds_to_try_again = 1000;
 constexpr off_t last_words_bytes = 4096;
 constexpr int last_words_lines = 20;
 
@@ -95,7 +99,7 @@ tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, con
   // Of a supervisor that was killed, something may still write to the storage.
   if (auto cleared = end_vanished(directory); !cleared) return failed(cleared.error().message);
   auto ready = watch.listen();
-  if (ready) ready = watch.companion_.start();
+  if (ready) ready = watch.companion_.start(time_to_get_ready);
   if (ready) ready = watch.start_trainer(spec, launch);
   if (ready) return watch;
   watch.undo();
@@ -156,7 +160,10 @@ void Watch::until_the_end() {
   std::array<pollfd, 2> watched{pollfd{signals_.get(), POLLIN, 0},
                                 pollfd{socket_.get(), POLLIN, 0}};
   while (!trainer_ended()) {
-    if (poll(watched.data(), watched.size(), -1) < 0) continue;
+    const int limit = companion_.wanted() ? milliseconds_to_try_again : -1;
+    const int seen = poll(watched.data(), watched.size(), limit);
+    if (seen == 0) restart_companion();
+    if (seen <= 0) continue;
     if (watched[0].revents != 0) obey_signal();
     if (watched[1].revents != 0) obey_datagram();
   }
@@ -187,9 +194,8 @@ bool Watch::wait_for_descendants(int milliseconds, int repeated_signal) {
 // Nothing writes any more. It may take its time, unless the agent says `kill` once more: then what
 // it has not done is left to the next start.
 void Watch::end_companion() {
-  constexpr int exit_temporary_failure = 75;  // "stopped as asked", sysexits.h
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  companion_.tell(status == 0 || status == exit_temporary_failure ? "ended\n" : "killed\n");
+  companion_.tell(status == 0 || status == EX_TEMPFAIL ? "ended\n" : "killed\n");
   constexpr int step = 10;
   for (int waited = 0; companion_.runs(); waited += step) {
     reap_all();
@@ -211,11 +217,17 @@ bool Watch::trainer_ended() {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid <= 0) return false;
-    if (companion_.is(pid)) companion_.restart();
+    if (companion_.is(pid)) restart_companion();
     if (pid != trainer_) continue;
     status_ = status;
     return true;
   }
+}
+
+// Without it the trainer's files are made sure of at the next start only.
+void Watch::restart_companion() {
+  const auto restarted = companion_.restart();
+  if (!restarted) dprintf(log_.get(), "spotter: %s\n", restarted.error().message.c_str());
 }
 
 void Watch::obey_signal() {

@@ -33,6 +33,7 @@ class Watch {
   void undo();
 
   bool trainer_ended();
+  void restart_companion();
   void obey_signal();
   void obey_datagram();
   void kill_tree();

@@ -48,7 +48,7 @@ trainer:
   command: ./train.sh --home ${HOME}
   user: ubuntu
   environment: conda pytorch
-  env: {OMP_NUM_THREADS: 2, EMPTY: ""}
+  env: {OMP_NUM_THREADS: 2, EMPTY: "", SPOTTER_CHECKPOINT_EVERY: 60}
   secrets: {WANDB_API_KEY: "ssm:/wandb/key"}
   stop_signal: SIGUSR1
   stop_grace: 1m40s

@@ -1,10 +1,12 @@
 // A program that lives beside the trainer.
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "agent/supervise/companion.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {
@@ -81,6 +83,27 @@ TEST_F(Beside, ItIsStartedAgainWhenItDies) {
   std::ofstream(path("enough")) << "x";
   EXPECT_EQ(wait_for_end().exit_code, 0);
   EXPECT_EQ(told(), "ended\n");
+}
+
+TEST_F(Beside, OneThatSaysNothingIsNotWaitedForForEver) {
+  Companion companion({"/bin/sleep", "1000"});
+  const auto begun = companion.start(std::chrono::milliseconds(50));
+  ASSERT_FALSE(begun);
+  EXPECT_EQ(begun.error().message, "/bin/sleep does not get ready");
+  EXPECT_FALSE(companion.runs());
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "and is gone";
+}
+
+TEST_F(Beside, WhyItCannotBeStartedAgainIsInTheLog) {
+  started(with_companion(
+      "echo up; while [ ! -e enough ]; do sleep 0.01; done",
+      "[ \"$2\" = --again ] && { echo 'no watches left'; exit 1; }\n" + std::string(listens)));
+  ASSERT_TRUE(says("up"));
+  ::kill(std::stoi(read_file(path("pid"))), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return log().find("not started any more") != std::string::npos; }));
+  EXPECT_NE(log().find("spotter: no watches left\n"), std::string::npos) << log();
+  std::ofstream(path("enough")) << "x";
+  EXPECT_EQ(wait_for_end().exit_code, 0);
 }
 
 TEST_F(Beside, ItDiesWithTheSupervisor) {

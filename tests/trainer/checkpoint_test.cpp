@@ -1,8 +1,10 @@
 // Saving, finding again, keeping only so many, and what happens when the disk says no.
 #include "trainer/checkpoint/checkpoint.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +31,10 @@ void save_step(const fs::path& directory, std::uint64_t step, Retention retentio
 }
 
 std::vector<std::string> names(const fs::path& directory) {
-  const auto listed = list_names(directory);
-  return listed ? *listed : std::vector<std::string>{"error: " + listed.error().message};
+  auto listed = list_names(directory);
+  if (!listed) return {"error: " + listed.error().message};
+  std::erase(*listed, ".writer");
+  return *listed;
 }
 
 TEST(Checkpoint, WhatWasSavedIsFoundAgainToTheByte) {
@@ -128,6 +132,37 @@ TEST(Checkpoint, LeftoversOfADeadWriterGoAndThoseOfALivingOneStay) {
   ASSERT_TRUE(living->add_part("model.bin", "whole"));
   ASSERT_TRUE(living->commit({}));
   EXPECT_EQ(latest(scratch.path())->newest->step, 3U);
+}
+
+// So many more descriptors can be had, while this lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t left) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const Descriptor next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const rlimit few{static_cast<rlim_t>(next.get()) + left, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Checkpoint, WithoutDescriptorsALivingWriterIsLeftAloneAndNothingIsLeftBehind) {
+  const Scratch scratch;
+  auto living = Writer::begin(scratch.path(), 1);
+  ASSERT_TRUE(living);
+  ASSERT_TRUE(living->add_part("model.bin", "whole"));
+  for (rlim_t left = 0; left <= 1; ++left) {
+    const FewDescriptors few(left);
+    EXPECT_FALSE(save(scratch.path(), 2, std::array<Part, 1>{Part{"model.bin", "x"}}, {}));
+    auto other = Writer::begin(scratch.path(), 2);
+    EXPECT_FALSE(other && other->add_part("model.bin", "x"));
+  }
+  EXPECT_EQ(names(scratch.path()).size(), 1U) << "the living one's";
+  ASSERT_TRUE(living->commit({}));
+  EXPECT_EQ(latest(scratch.path())->newest->step, 1U);
 }
 
 TEST(Checkpoint, NamesThatCouldLeaveTheDirectoryAreRefused) {

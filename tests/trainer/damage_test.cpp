@@ -119,6 +119,37 @@ TEST_F(Damage, WhenAllAreTornNoneIsTaken) {
   EXPECT_EQ(found->torn.size(), 2U);
 }
 
+// To begin anew is for a person to say, also when they were set aside by an earlier start.
+TEST_F(Damage, WhenAllAreTornNothingIsStartedFromScratch) {
+  const std::vector<fs::path> places = {directory() / "faster", directory()};
+  for (const std::uint64_t step : {1, 2}) {
+    test::write_file(directory() / directory_name(step) / "a.bin", "xxxxx");
+  }
+  for (int start = 0; start < 2; ++start) {
+    const auto restored = restore(places);
+    ASSERT_FALSE(restored);
+    EXPECT_NE(restored.error().message.find("torn-step-000000000002"), std::string::npos)
+        << restored.error().message;
+  }
+  for (const std::uint64_t step : {1, 2}) {
+    fs::remove_all(directory() / ("torn-" + directory_name(step)));
+  }
+  const auto anew = restore(places);
+  ASSERT_TRUE(anew) << anew.error().message;
+  EXPECT_FALSE(anew->newest);
+}
+
+// What dies with the machine was never promised to be there.
+TEST_F(Damage, TornOnesInAFasterPlaceOnlyAreNoHistory) {
+  test::write_file(newest_ / "a.bin", "xxxxx");
+  fs::remove_all(directory() / directory_name(1));
+  const std::vector<fs::path> places = {directory(), directory() / "volume"};
+  const auto restored = restore(places);
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_FALSE(restored->newest);
+  EXPECT_EQ(restored->torn.size(), 1U);
+}
+
 TEST_F(Damage, TheSameStepMayTearTwice) {
   for (int time = 0; time < 2; ++time) {
     test::write_file(newest_ / "a.bin", "xxxxx");

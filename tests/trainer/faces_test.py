@@ -299,15 +299,16 @@ class PyTorch(Face):
     def test_frozen_layers_are_linked(self):
         frozen = [torch.randn(4 << 20) for _ in range(5)]  # 80 MiB: one part full, another begun
         head = torch.randn(1 << 20)
-        with spotter.open(self.checkpoints) as run:
-            for step in (1, 2):
+        with spotter.open(self.checkpoints, keep_last=3) as run:
+            for step in (1, 2, 3):
                 head += 1
                 run.save(step, backbone=frozen, head=head)
             run.flush()
-        one, two = (self.checkpoints / f"step-00000000000{step}" for step in (1, 2))
+        one, two, three = (self.checkpoints / f"step-00000000000{step}" for step in (1, 2, 3))
         for name in ("backbone.0", "backbone.1"):
-            self.assertTrue(os.path.samefile(one / name, two / name), name)
-        self.assertFalse(os.path.samefile(one / "head.0", two / "head.0"))
+            self.assertTrue(os.path.samefile(one / name, three / name), name)
+            self.assertFalse(os.path.samefile(two / name, three / name), "neighbours share none")
+        self.assertFalse(os.path.samefile(one / "head.0", three / "head.0"))
 
 
 class Stubbed(Face):

@@ -87,7 +87,7 @@ TEST(TrainerLink, AFullQueueDoesNotBlock) {
   EXPECT_EQ(ear.next(), "READY=1\n");
 }
 
-TEST(TrainerLink, TheNoticeHasADeadlineAndMayBeWithdrawn) {
+TEST(TrainerLink, TheNoticeHasADeadline) {
   const test::Scratch scratch;
   const auto file = scratch.path() / "notice";
   const Link link("", file);
@@ -102,6 +102,17 @@ TEST(TrainerLink, TheNoticeHasADeadlineAndMayBeWithdrawn) {
   EXPECT_FALSE(link.notice());
   std::filesystem::remove(file);
   EXPECT_FALSE(link.notice());
+}
+
+// What was saved in the very millisecond of the request may have been before it.
+TEST(TrainerLink, ARequestIsForAMomentAfterItsMillisecond) {
+  const test::Scratch scratch;
+  const auto file = scratch.path() / "pace";
+  const Link link("", {}, file);
+  EXPECT_FALSE(link.advice().wanted);
+  test::write_file(file, R"({"asked_boottime_ms":123456})");
+  EXPECT_GT(link.advice().wanted, std::chrono::nanoseconds(123'456'999'999));
+  EXPECT_FALSE(link.advice().every) << "the user's own word has precedence";
 }
 
 TEST(TrainerLink, AStopSignalOnlySetsAFlag) {

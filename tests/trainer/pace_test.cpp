@@ -123,17 +123,5 @@ TEST_F(Training, AnEvaluationIsDoneOnlyWhereTheLastSaveHasTheTimeBehindIt) {
   EXPECT_FALSE(pace.has_time(now, seconds(0)));
 }
 
-TEST_F(Training, AWithdrawnNoticeIsForgotten) {
-  train_until(seconds(5));
-  pace.stop(now, now + seconds(100));
-  train_until(seconds(10));
-  pace.withdrawn();
-  train_until(seconds(200));
-  pace.stop(now, now + seconds(50));
-  saves.clear();
-  while (!step()) ASSERT_LT(now, seconds(250));
-  EXPECT_EQ(saves.size(), 2U);
-}
-
 }  // namespace
 }  // namespace spotter::checkpoint

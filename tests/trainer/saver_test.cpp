@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -146,14 +147,42 @@ TEST_F(Saving, UnchangedPartsAreLinkedAndChangedOnesAreNot) {
   }
   ASSERT_TRUE(saver->flush());
   EXPECT_EQ(durable()[0].written, 4U << 20);
-  EXPECT_EQ(durable()[1].written, 2U << 20);
+  EXPECT_EQ(durable()[2].written, 2U << 20);
   EXPECT_EQ(durable()[2].bytes, 4U << 20);
   EXPECT_EQ(inode(durable()[0].path / "frozen"), inode(durable()[2].path / "frozen"));
-  EXPECT_NE(inode(durable()[1].path / "model"), inode(durable()[2].path / "model"));
+  EXPECT_NE(inode(durable()[0].path / "model"), inode(durable()[2].path / "model"));
   const auto newest = latest(directory())->newest;
   ASSERT_TRUE(newest);
   EXPECT_TRUE(read_part(*newest, "frozen").value() == frozen);
   EXPECT_TRUE(read_part(*newest, "model").value() == model);
+}
+
+TEST_F(Saving, ABlockThatRotsTearsOneOfTwoNeighboursOnly) {
+  auto saver = open({.last = 2});
+  const std::string frozen = content(5000, 1);
+  for (std::uint64_t step = 1; step <= 9; ++step) {
+    const std::vector<Source> sources = {{"frozen", {frozen}}, {"model", {std::to_string(step)}}};
+    ASSERT_TRUE(saver->save(step, sources, {}, std::nullopt));
+  }
+  ASSERT_TRUE(saver->flush());
+  EXPECT_LT(durable()[8].written, 100U) << "linked";
+  std::fstream file(directory() / directory_name(9) / "frozen");
+  file.seekp(100) << "rot";
+  file.close();
+  const std::vector<fs::path> places = {directory()};
+  const auto restored = restore(places);
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_EQ(restored->newest->checkpoint.step, 8U);
+}
+
+// The part is as it was in the first of them, which is not there any more.
+TEST_F(Saving, ACheckpointThatWasReplacedIsNotLinkedTo) {
+  auto saver = open();
+  for (const char* model : {"a", "b", "a", "a"}) {
+    ASSERT_TRUE(save(*saver, 7, model));
+    ASSERT_TRUE(saver->flush());
+    EXPECT_EQ(read_part(*latest(directory())->newest, "model").value(), model);
+  }
 }
 
 TEST_F(Saving, ALinkedPartOutlivesTheCheckpointThatItCameFrom) {
@@ -242,6 +271,9 @@ TEST_F(Saving, TwoWritersOfOneDirectoryAreRefusedByName) {
   EXPECT_EQ(status, 0) << "another process got the lock";
   ASSERT_TRUE(save(*first, 1, "first"));
   ASSERT_TRUE(first->flush());
+  const auto beside = checkpoint::save(directory(), 2, std::vector<Part>{{"model", "second"}}, {});
+  ASSERT_FALSE(beside) << "the simple way is a writer, too";
+  EXPECT_NE(beside.error().message.find("another trainer"), std::string::npos);
   first.reset();
   EXPECT_TRUE(Saver::open({{{directory(), {}}}, {}})) << "free again";
 }

@@ -13,13 +13,14 @@
 #include "tests/trainer/small_cifar10.hpp"
 #include "tests/trainer/small_mnist.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/checkpoint/session.hpp"
 
 namespace spotter::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kStopped = 75;
+constexpr int kStopped = checkpoint::kStoppedStatus;
 constexpr std::uint64_t kSteps = 40;  // 4 epochs of 10 steps
 
 class TrainerRun : public ::testing::Test {

@@ -10,6 +10,8 @@
 
 namespace cp = spotter::checkpoint;
 
+static_assert(SPOTTER_STOPPED == cp::kStoppedStatus);
+
 struct spotter_run {
   std::unique_ptr<cp::Session> session;
   std::string torn;

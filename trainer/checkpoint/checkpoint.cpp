@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/files.hpp"
 #include "trainer/checkpoint/names.hpp"
 #include "trainer/checkpoint/writer.hpp"
+#include "trainer/checkpoint/writer_lock.hpp"
 
 namespace spotter::checkpoint {
 
@@ -20,7 +21,7 @@ Torn move_aside(const fs::path& directory, std::uint64_t step, std::string reaso
   const fs::path path = directory / directory_name(step);
   for (int number = 0; number < 1000; ++number) {
     const std::string suffix = number == 0 ? "" : "-" + std::to_string(number);
-    const fs::path target = directory / ("torn-" + directory_name(step) + suffix);
+    const fs::path target = directory / (std::string(kTorn) + directory_name(step) + suffix);
     if (::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) {
       return {path, target, std::move(reason)};
     }
@@ -114,10 +115,34 @@ Result<std::optional<T>> take(Verdict<T> (*look)(const fs::path&), const fs::pat
   return std::optional<T>();
 }
 
+// Where none serves and yet there were some: to start from scratch would give a run up unasked.
+// Those set aside by an earlier start, or by the agent, count.
+Result<void> none_was_lost(const fs::path& directory, const std::vector<Torn>& torn) {
+  const auto names = list_names(directory);
+  if (!names) return tl::unexpected(names.error());
+  std::string lost;
+  for (const auto& name : *names) {
+    const bool aside = name.starts_with(std::string(kTorn) + std::string(kPrefix));
+    const bool immovable = std::any_of(torn.begin(), torn.end(), [&](const Torn& one) {
+      return one.path == directory / name && one.moved_to.empty();
+    });
+    if (aside || immovable) lost += " " + name;
+  }
+  if (lost.empty()) return {};
+  std::string reasons;
+  for (const auto& one : torn) reasons += "\n  " + one.path.string() + ": " + one.reason;
+  return failure("there are checkpoints in " + directory.string() + ", but all are torn:" + lost +
+                 reasons +
+                 "\n  Put a good one there (of a copy, of a snapshot of the volume). To start from"
+                 " scratch, remove these, or name another directory.");
+}
+
 }  // namespace
 
 Result<fs::path> save(const fs::path& directory, std::uint64_t step, std::span<const Part> parts,
                       const nlohmann::json& meta, Retention retention) {
+  const auto lock = WriterLock::take(directory);
+  if (!lock) return tl::unexpected(lock.error());
   auto writer = Writer::begin(directory, step);
   if (!writer) return tl::unexpected(writer.error());
   if (auto added = writer->add_parts(parts); !added) return tl::unexpected(added.error());
@@ -167,7 +192,10 @@ Result<Restored> restore(std::span<const fs::path> directories) {
     if (!taken && one.directory != &directories.back()) continue;
     if (!taken) return tl::unexpected(taken.error());
     result.newest = std::move(*taken);
-    if (result.newest) break;
+    if (result.newest) return result;
+  }
+  if (auto none = none_was_lost(directories.back(), result.torn); !none) {
+    return tl::unexpected(none.error());
   }
   return result;
 }

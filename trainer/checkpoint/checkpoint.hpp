@@ -40,20 +40,21 @@ struct Torn {
 };
 
 struct Latest {
-  std::optional<Checkpoint> newest;  // none: start from scratch
-  std::vector<Torn> torn;            // tell the user of each
+  std::optional<Checkpoint> newest;
+  std::vector<Torn> torn;  // tell the user of each
 };
 
 // A Writer's whole life, then the retention: older checkpoints beyond it are removed, after the new
-// one is durable. That removal failing is no failure of the save.
+// one is durable. That removal failing is no failure of the save. Fails when another writer is at
+// work there (writer_lock.hpp).
 Result<std::filesystem::path> save(const std::filesystem::path& directory, std::uint64_t step,
                                    std::span<const Part> parts, const nlohmann::json& meta,
                                    Retention retention = {});
 
 // The newest checkpoint that verifies. Torn ones are renamed to `torn-step-...` and reported;
 // leftovers of dead writers are removed. An error only if the directory or a file cannot be opened
-// for lack of permission or resources: then nothing is known, and to start from scratch would be
-// wrong.
+// for lack of permission or resources: then nothing is known. To decide whether a run starts from
+// scratch is restore()'s.
 Result<Latest> latest(const std::filesystem::path& directory);
 
 struct Loaded {
@@ -66,10 +67,12 @@ struct Restored {
   std::vector<Torn> torn;
 };
 
-// latest() over several places of one history, the fastest first, and its content in the same pass:
-// each byte is read once, by several threads. The newest that verifies wins, wherever it is; of the
-// same step the one in the faster place. A place that does not exist has none; one that cannot be
-// read is an error only if it is the last, which counts.
+// Where a run goes on: latest() over several places of one history, the fastest first, and its
+// content in the same pass: each byte is read once, by several threads. The newest that verifies
+// wins, wherever it is; of the same step the one in the faster place. A place that does not exist
+// has none; one that cannot be read is an error only if it is the last, which counts. An error also
+// where there is none to go on from, but torn ones are in the last place, set aside now or earlier:
+// a run is not begun anew unless a person wants it.
 Result<Restored> restore(std::span<const std::filesystem::path> directories);
 
 // Reads every byte. Fails with the reason when it is torn, incomplete or unreadable.

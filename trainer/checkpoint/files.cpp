@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <system_error>
@@ -142,6 +143,11 @@ Result<std::vector<std::string>> list_names(const fs::path& directory) {
   if (errno != 0) return system_failure("cannot list", directory);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 std::vector<fs::path> paths_in(const std::string& list) {

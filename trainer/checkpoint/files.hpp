@@ -63,6 +63,9 @@ Result<void> replace_file(const std::filesystem::path& path, std::string_view by
 // The names in a directory, sorted. A directory that does not exist has none.
 Result<std::vector<std::string>> list_names(const std::filesystem::path& directory);
 
+// Empty where the variable is not set.
+std::string environment(const char* name);
+
 // "/a:/b" as the two of them.
 std::vector<std::filesystem::path> paths_in(const std::string& list);
 

@@ -28,11 +28,6 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void on_stop_signal(int number) { stop_signal.store(number); }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // No newline may end the value early.
 std::string one_line(std::string_view text) {
   std::string line(text);
@@ -163,6 +158,8 @@ Advice Link::advice() const {
   const auto json = read_json(pace_file_);
   if (!json.is_object()) return {};
   Advice advice{std::nullopt, milliseconds_of(json, "asked_boottime_ms")};
+  // Said in whole ones: what was saved (or begun) in the same one may have been before it.
+  if (advice.wanted) *advice.wanted += std::chrono::milliseconds(1);
   const auto every = json.find("checkpoint_every_seconds");
   if (every != json.end() && every->is_number()) advice.every = interval(every->get<double>());
   return advice;

@@ -69,7 +69,7 @@ class Link {
   void window_trained(std::chrono::nanoseconds trained);
   void finished();
 
-  // None when there is no notice or it cannot be understood. A notice may be withdrawn again.
+  // None when there is no notice or it cannot be understood.
   std::optional<Notice> notice() const;
 
   // Nothing where the agent says nothing.

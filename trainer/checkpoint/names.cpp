@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kPrefix = "step-";
 constexpr std::size_t kStepDigits = 12;
 
 std::optional<std::uint64_t> step_of(std::string_view name) {
@@ -55,6 +54,8 @@ void remove_leftovers(const fs::path& directory) {
     if (!name.starts_with(kTemporary)) continue;
     const fs::path path = directory / name;
     const auto opened = open_directory(path);
+    // Not known to be dead: there may be no descriptor left to find out with.
+    if (!opened && errno != ENOTDIR) continue;
     if (opened && ::flock(opened->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
     std::error_code ignored;  // a leftover costs space, nothing else
     fs::remove_all(path, ignored);

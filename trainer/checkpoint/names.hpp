@@ -12,6 +12,9 @@
 namespace spotter::checkpoint {
 
 inline constexpr std::string_view kTemporary = ".tmp-";  // half made, or half removed
+inline constexpr std::string_view kTorn = "torn-";       // set aside, before the name
+
+inline constexpr std::string_view kPrefix = "step-";
 
 // "step-000000001234"
 std::string directory_name(std::uint64_t step);

@@ -18,18 +18,9 @@ void Pace::stepped(Instant now) {
 }
 
 void Pace::stop(Instant now, std::optional<Instant> gone_by) {
-  if (!stopping_) {
-    stopped_at_ = now;
-    stalled_ = {};
-    last_begun_.reset();
-  }
+  if (!stopping_) stopped_at_ = now;
   stopping_ = true;
   gone_by_ = gone_by;
-}
-
-void Pace::withdrawn() {
-  stopping_ = secured_ = finished_ = false;
-  gone_by_.reset();
 }
 
 void Pace::covered(Instant begun) {

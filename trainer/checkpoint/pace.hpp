@@ -41,7 +41,6 @@ class Pace {
   void wanted(Instant after) { wanted_ = after; }  // a checkpoint of a moment after this
   // Told to stop. `gone_by`: until then the machine is ours; none: stop as soon as possible.
   void stop(Instant now, std::optional<Instant> gone_by);
-  void withdrawn();  // after stop(): all is as before
   void saved(Instant begun, Duration stall);
   void covered(Instant begun);          // nothing to save: it was saved just before
   void skipped() { finished_ = true; }  // no time for another one

@@ -4,37 +4,45 @@
 
 namespace spotter::checkpoint {
 
-bool PlaceWriter::unchanged(const Part& part, const std::string& sample) const {
-  const auto known = known_.find(part.name);
-  return known != known_.end() && known->second.entry.bytes == part.bytes.size() &&
-         known->second.sample == sample && known->second.entry.xxh3_128 == sum_of(part.bytes);
+const PartEntry* PlaceWriter::unchanged(const Made& made, const Part& part,
+                                        const std::string& sample) {
+  const auto known = made.parts.find(part.name);
+  const bool same = known != made.parts.end() && known->second.entry.bytes == part.bytes.size() &&
+                    known->second.sample == sample &&
+                    known->second.entry.xxh3_128 == sum_of(part.bytes);
+  return same ? &known->second.entry : nullptr;
 }
 
 Result<PlaceWriter::Written> PlaceWriter::write(const Copy& copy) {
   auto writer = Writer::begin(place_.directory, copy.step());
   if (!writer) return tl::unexpected(writer.error());
+  const std::size_t copies = place_.retention.last > 1 ? 2 : 1;
+  const Made none;
+  const Made& origin = made_.size() < copies ? none : made_.front();
   Written written;
   std::map<std::string, std::string> samples;
   std::vector<Part> changed;
   for (const auto& part : copy.parts()) {
     const auto& sample = samples[part.name] = sample_of(part.bytes);
-    if (unchanged(part, sample) && writer->link_part(known_.find(part.name)->second.entry, last_)) {
-      continue;
-    }
+    const auto* known = unchanged(origin, part, sample);
+    if (known && writer->link_part(*known, origin.path)) continue;
     changed.push_back(part);
     written.bytes += part.bytes.size();
   }
   if (auto added = writer->add_parts(changed); !added) return tl::unexpected(added.error());
   auto path = writer->commit(copy.meta(), copy.metric());
   if (!path) {
-    known_.clear();
+    made_.clear();
     return tl::unexpected(path.error());
   }
-  last_ = written.path = *path;
-  known_.clear();
+  Made made{*path, {}};
   for (const auto& entry : writer->manifest().parts) {
-    known_[entry.name] = {entry, samples[entry.name]};
+    made.parts[entry.name] = {entry, samples[entry.name]};
   }
+  std::erase_if(made_, [&](const Made& one) { return one.path == *path; });  // it was replaced
+  made_.push_back(std::move(made));
+  if (made_.size() > copies) made_.pop_front();
+  written.path = *path;
   apply(place_.retention, place_.directory, copy.step());
   return written;
 }

@@ -1,8 +1,11 @@
-// Copies become checkpoints of one place. Parts that are as they were in the checkpoint before
-// (frozen layers) are linked, not written again.
+// Copies become checkpoints of one place. Parts that are as they were (frozen layers) are linked,
+// not written again: to the checkpoint before the last one, so that of two neighbours each has
+// bytes of its own on the disk. A block that rots tears only one of them. Where only one is kept it
+// is linked to that.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -32,12 +35,18 @@ class PlaceWriter {
   };
   using Parts = std::map<std::string, Known, std::less<>>;
 
-  bool unchanged(const Part& part, const std::string& sample) const;
+  struct Made {
+    std::filesystem::path path;
+    Parts parts;
+  };
+
+  // The part of `made` that has these bytes.
+  static const PartEntry* unchanged(const Made& made, const Part& part, const std::string& sample);
 
   Place place_;
-  // The last checkpoint that this writer itself made durable: only such a one is linked to.
-  std::filesystem::path last_;
-  Parts known_;
+  // The last checkpoints that this writer itself made durable, the newest last: only such are
+  // linked to. Two, or one where only one is kept.
+  std::deque<Made> made_;
 };
 
 }  // namespace spotter::checkpoint

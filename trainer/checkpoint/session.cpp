@@ -20,11 +20,6 @@ constexpr Duration kExit = std::chrono::seconds(1);
 constexpr Duration kLongestCopy = std::chrono::minutes(1);  // of the last one, at the end
 constexpr Duration kUsual = std::chrono::minutes(10);  // what a crash may cost where nobody says
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 Duration usual_interval() {
   const std::string given = environment("SPOTTER_CHECKPOINT_EVERY");
   char* end = nullptr;
@@ -175,8 +170,6 @@ void OpenSession::look(Instant at) {
     pace_.stop(at, notice_->gone_by);
   } else if (stop_requested()) {
     pace_.stop(at, std::nullopt);
-  } else if (pace_.stopping()) {
-    pace_.withdrawn();
   }
 }
 

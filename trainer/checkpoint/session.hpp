@@ -13,6 +13,8 @@
 // Everything that concerns the agent does nothing where there is none. Calls come from one thread.
 #pragma once
 
+#include <sysexits.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -31,8 +33,8 @@
 
 namespace spotter::checkpoint {
 
-// 75, EX_TEMPFAIL: "stopped on request, not finished; start me again".
-inline constexpr int kStoppedStatus = 75;
+// "Stopped on request, not finished; start me again."
+inline constexpr int kStoppedStatus = EX_TEMPFAIL;  // 75
 
 struct SessionOptions {
   std::filesystem::path directory;  // empty: $SPOTTER_CHECKPOINTS
@@ -44,8 +46,8 @@ struct SessionOptions {
   // It needs somebody who knows such places: s3_mirror.hpp, and libspotter.so by itself.
   std::optional<std::string> mirror;
   Mirror::Open open_mirror;
-  // None: $SPOTTER_CHECKPOINT_EVERY (seconds, from the agent, which knows the price and the
-  // danger), else ten minutes. Zero: only when the agent asks.
+  // None: what the agent says, which knows the price and the danger (link.hpp), else
+  // $SPOTTER_CHECKPOINT_EVERY (seconds), else ten minutes. Zero: only when the agent asks.
   std::optional<std::chrono::nanoseconds> every;
 };
 

@@ -51,7 +51,10 @@ Result<Writer> Writer::begin(const fs::path& directory, std::uint64_t step) {
   const fs::path temporary = directory / temporary_name(step);
   if (::mkdir(temporary.c_str(), 0755) != 0) return system_failure("cannot create", temporary);
   auto opened = open_directory(temporary);
-  if (!opened) return tl::unexpected(opened.error());
+  if (!opened) {
+    ::rmdir(temporary.c_str());
+    return tl::unexpected(opened.error());
+  }
   Writer writer(directory, temporary, step, std::move(*opened));
   // Without locks (some network file systems) two writers of one directory must not start at once.
   if (::flock(writer.opened_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

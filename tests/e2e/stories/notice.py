@@ -1,5 +1,6 @@
 """An interruption notice: the volume is let go before the deadline, whatever the trainer does."""
 
+import json
 import pathlib
 import sys
 import time
@@ -10,10 +11,12 @@ from emulator import wait
 
 
 class Notice(harness.Story):
-    def _interrupted(self, behaviour, seconds):
+    def _interrupted(self, behaviour, seconds, env):
         volume = self.volume()
-        instance = self.launch(self.job(env={"BEHAVIOUR": behaviour, "STEPS": "100000"}))
+        instance = self.launch(self.job(env={"BEHAVIOUR": behaviour, "STEPS": "100000", **env}))
         self.wait_training(instance, 4)
+        pace = json.loads((self.world.instance(instance) / "run" / "pace").read_text())
+        self.assertEqual("checkpoint_every_seconds" in pace, not env, "job.yaml's word counts")
         began = time.monotonic()
         self.world.interrupt(instance, seconds)
         self.wait_status(instance, "released", lambda status: status.get("released"), seconds)
@@ -24,7 +27,7 @@ class Notice(harness.Story):
         return volume, instance
 
     def test_a_trainer_that_listens_checkpoints_and_its_successor_goes_on(self):
-        volume, instance = self._interrupted("train", 15)
+        volume, instance = self._interrupted("train", 15, {})
         stopped = self.world.status(instance)["checkpoint_step"]
         # An interruption means that the zone is full; somebody else's instance ends there.
         self.world.control("fault", "capacity", self.zone, "1")
@@ -34,7 +37,7 @@ class Notice(harness.Story):
         self.assertEqual(self.volume_state(volume), "in-use")
 
     def test_a_trainer_that_ignores_signals_is_killed_in_time(self):
-        self._interrupted("deaf", 15)
+        self._interrupted("deaf", 15, {"SPOTTER_CHECKPOINT_EVERY": "7"})
 
 
 if __name__ == "__main__":
