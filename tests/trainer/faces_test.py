@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""libspotter's other faces: the C program, the Python module, the callbacks, a shell's one line.
+"""libspotter's other faces: the C program, the Python module, a shell's one line.
 
 Environment: SPOTTER_LIBRARY (libspotter.so), C_FACE_TEST (the C program).
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -176,6 +177,31 @@ class Agent(Face):
             while not run.should_checkpoint():
                 time.sleep(0.01)
 
+    def test_a_loss_is_fetched_only_where_it_is_told(self):
+        fetched = []
+
+        class Loss:
+            def __float__(self):
+                fetched.append(1)
+                return 0.5
+
+        with spotter.open(self.checkpoints) as run:
+            for step in range(1000):
+                run.progress(step, loss=Loss())
+        self.assertEqual(fetched, [], "nobody listens")
+        ear = self.ear()
+        ear.settimeout(0)
+        with spotter.open(self.checkpoints) as run:
+            for step in range(1, 1001):
+                run.progress(step, steps_total=1000, loss=Loss())
+        words = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                words.append(ear.recv(4096).decode())
+        self.assertEqual(len(fetched), len(words))
+        self.assertLess(len(fetched), 500)
+        self.assertIn("X_SPOTTER_STEP=1000\n", words[-1])
+
     TRAINER = """
         import spotter, sys, time
         run = spotter.open({directory!r}, every=0)
@@ -278,7 +304,9 @@ class PyTorch(Face):
                  "scalar": torch.tensor(3.5), "empty": torch.empty(0, 4), "tied": [shared, shared],
                  "parameter": torch.nn.Parameter(torch.ones(2), requires_grad=False),
                  "array": numpy.arange(12, dtype=">i4").reshape(3, 4)[:, ::2],
-                 "none": numpy.empty((0, 3)), "sparse": torch.eye(3).to_sparse()}
+                 "none": numpy.empty((0, 3)), "sparse": torch.eye(3).to_sparse(),
+                 "conjugate": torch.tensor([1 + 2j, 3 - 4j]).conj(),
+                 "negative": torch.tensor([1 + 2j, 3 - 4j]).conj().imag}
         with spotter.open(self.checkpoints) as run:
             run.save(1, state=state)
             back = run.restore() if run.flush() else run.restore()
@@ -286,7 +314,8 @@ class PyTorch(Face):
         for one, other in zip(state["types"], new["types"]):
             self.assertEqual(one.dtype, other.dtype)
             self.assertTrue(torch.equal(one, other))
-        for name in ("strided", "scalar", "empty", "parameter"):
+        self.assertTrue(state["conjugate"].is_conj() and state["negative"].is_neg())
+        for name in ("strided", "scalar", "empty", "parameter", "conjugate", "negative"):
             self.assertTrue(torch.equal(state[name], new[name]), name)
         self.assertIsInstance(new["parameter"], torch.nn.Parameter)
         self.assertIs(new["tied"][0], new["tied"][1])
@@ -309,85 +338,6 @@ class PyTorch(Face):
             self.assertTrue(os.path.samefile(one / name, three / name), name)
             self.assertFalse(os.path.samefile(two / name, three / name), "neighbours share none")
         self.assertFalse(os.path.samefile(one / "head.0", three / "head.0"))
-
-
-class Stubbed(Face):
-    """Lightning and Keras are no Debian packages: stand-ins with the parts of them that we use."""
-
-    def framework(self, name, text):
-        module = self.folder / "stub" / pathlib.Path(*name.split("."))
-        module.mkdir(parents=True)
-        for folder in [module, *module.parents]:
-            if folder == self.folder / "stub":
-                break
-            (folder / "__init__.py").touch()
-        (module / "__init__.py").write_text(textwrap.dedent(text))
-        sys.path.insert(0, str(self.folder / "stub"))
-        self.addCleanup(sys.path.remove, str(self.folder / "stub"))
-
-    def test_keras(self):
-        self.framework("keras.callbacks", "class Callback:\n    model = None\n")
-        import spotter.keras
-
-        class Model:
-            def __init__(self):
-                self.weights, self.stop_training, self.optimizer = [[0.0]], False, None
-
-            def get_weights(self):
-                return self.weights
-
-            def set_weights(self, weights):
-                self.weights = weights
-
-        def fit(model, callback, epochs, stop_at=None):
-            callback.model = model
-            for epoch in range(callback.restore(model), epochs):
-                callback.on_epoch_begin(epoch)
-                for batch in range(3):
-                    model.weights = [[model.weights[0][0] + 1]]
-                    if epoch * 3 + batch == stop_at:
-                        model.stop_training = True
-                    callback.on_train_batch_end(batch, {"loss": 0.1})
-                callback.on_epoch_end(epoch)
-                if model.stop_training:
-                    break
-            callback.on_train_end()
-
-        callback = spotter.keras.Callback(self.checkpoints, every=1e-6)
-        fit(Model(), callback, 2)
-        callback.run.close()
-        model = Model()
-        callback = spotter.keras.Callback(self.checkpoints, every=1e-6)
-        self.assertEqual(callback.restore(model), 1, "the last save was within the second epoch")
-        self.assertEqual(model.weights, [[6.0]])
-        callback.run.close()
-
-    @unittest.skipUnless(torch, "python3-torch is not installed")
-    def test_lightning(self):
-        self.framework("lightning.pytorch", "class Callback:\n    pass\n")
-        import spotter.lightning
-
-        class Connector:
-            def dump_checkpoint(self, weights_only):
-                return {"state_dict": {"w": torch.ones(3)}, "weights_only": weights_only}
-
-        class Trainer:
-            global_step, current_epoch, should_stop = 4, 0, False
-            _checkpoint_connector = Connector()
-
-        callback = spotter.lightning.Callback(self.checkpoints, every=1e-6)
-        self.assertIsNone(callback.ckpt_path())
-        callback.on_train_batch_end(Trainer(), None, {"loss": torch.tensor(0.5)}, None, 0)
-        callback.on_train_end(Trainer(), None)
-        callback.run.close()
-        callback = spotter.lightning.Callback(self.checkpoints)
-        path = pathlib.Path(callback.ckpt_path())
-        state = torch.load(path)
-        self.assertTrue(torch.equal(state["state_dict"]["w"], torch.ones(3)))
-        self.assertFalse(state["weights_only"])
-        callback.on_train_start(Trainer(), None)
-        self.assertFalse(path.exists(), "read, and gone")
-        callback.run.close()
 
 
 if __name__ == "__main__":

@@ -224,6 +224,10 @@ void spotter_progress(spotter_run* run, const spotter_progress_report* report) {
       -1);
 }
 
+int spotter_progress_due(const spotter_run* run, uint64_t step, uint64_t steps_total) {
+  return run->session->progress_due(step, steps_total) ? 1 : 0;
+}
+
 void spotter_status(spotter_run* run, const char* text) {
   guarded(
       [&] {

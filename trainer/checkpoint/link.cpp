@@ -112,11 +112,15 @@ void Link::resumed(std::uint64_t step) {
   send("X_SPOTTER_RESUMED_STEP=" + std::to_string(step) + "\n");
 }
 
+bool Link::progress_due(std::uint64_t step, std::uint64_t steps_total) const {
+  if (!socket_) return false;
+  return !last_progress_ || step == steps_total ||
+         boot_now() - *last_progress_ >= kProgressInterval;
+}
+
 void Link::progress(const Progress& now) {
-  const auto at = boot_now();
-  const bool soon = last_progress_ && at - *last_progress_ < kProgressInterval;
-  if (!socket_ || (soon && now.step != now.steps_total)) return;
-  last_progress_ = at;
+  if (!progress_due(now.step, now.steps_total)) return;
+  last_progress_ = boot_now();
   std::string text = "WATCHDOG=1\nX_SPOTTER_STEP=" + std::to_string(now.step) + "\n";
   const auto count = [&](const char* key, std::uint64_t value) {
     if (value != 0) text += std::string(key) + "=" + std::to_string(value) + "\n";

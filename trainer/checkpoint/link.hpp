@@ -62,6 +62,8 @@ class Link {
   void status(std::string_view text);
   void resumed(std::uint64_t step);    // once, before the first step; 0: from scratch
   void progress(const Progress& now);  // sends at most 10 a second, and the last step always
+  // Would progress() of this step be sent now? What it costs to know the loss is spared where not.
+  bool progress_due(std::uint64_t step, std::uint64_t steps_total) const;
   // Only for what is durable already. `stall`: how long the training stood still for it.
   void checkpointed(const std::filesystem::path& path, std::uint64_t step,
                     std::optional<std::chrono::nanoseconds> stall = std::nullopt);

@@ -43,6 +43,9 @@ class OpenSession final : public Session {
   Result<void> open(const SessionOptions& options);
   Result<Restored> restore() override;
   void progress(const Progress& now) override { link_.progress(now); }
+  bool progress_due(std::uint64_t step, std::uint64_t steps_total) const override {
+    return link_.progress_due(step, steps_total);
+  }
   void status(std::string_view text) override { link_.status(text); }
   bool should_checkpoint() override;
   bool should_stop() override;

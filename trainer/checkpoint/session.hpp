@@ -66,6 +66,7 @@ class Session {
   virtual Result<Restored> restore() = 0;
 
   virtual void progress(const Progress& now) = 0;
+  virtual bool progress_due(std::uint64_t step, std::uint64_t steps_total) const = 0;
   virtual void status(std::string_view text) = 0;
 
   // To be asked after each step (some 100 ns; the notice is looked for 20 times a second). True:

@@ -116,6 +116,9 @@ double spotter_deadline(spotter_run* run);
 int64_t spotter_durable_step(const spotter_run* run);
 
 void spotter_progress(spotter_run* run, const spotter_progress_report* report);
+/* 1: spotter_progress() of this step would be sent now. 0: nobody listens, or it was told just
+ * before (10 a second are told, and the last step): no need to fetch the loss from a GPU. */
+int spotter_progress_due(const spotter_run* run, uint64_t step, uint64_t steps_total);
 void spotter_status(spotter_run* run, const char* text);
 int spotter_leave(spotter_run* run);
 /* The result is durable: the job may end. */

@@ -48,6 +48,7 @@ FUNCTIONS = {
     "deadline": (c_double, [c_void_p]),
     "durable_step": (c_int64, [c_void_p]),
     "progress": (None, [c_void_p, POINTER(Progress)]),
+    "progress_due": (c_int, [c_void_p, c_uint64, c_uint64]),
     "status": (None, [c_void_p, c_char_p]),
     "leave": (c_int, [c_void_p]),
     "finished": (c_int, [c_void_p]),

@@ -7,6 +7,7 @@ import signal
 import sys
 
 from . import _library, _state
+from ._ranks import Ranks
 
 STOPPED = 75  # the exit status: "stopped on request, not finished; start me again"
 _lib = None
@@ -40,6 +41,11 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
          lower_is_better=False, every=None, signals=(signal.SIGTERM,)):
     """Opens a directory of checkpoints, alone: a second trainer in it is an error.
 
+    Of several processes that train one model (torchrun, DDP) each opens it, after or before
+    torch.distributed.init_process_group(); only rank 0 writes. Then restore(), should_checkpoint(),
+    save(), should_stop(), flush(), leave() and finished() are calls of all ranks, with rank 0's
+    answer; the state that is saved is rank 0's.
+
     directory        default $SPOTTER_CHECKPOINTS
     faster           list of faster directories that die with the machine (NVMe, /dev/shm)
     keep_last, keep_every, keep_best, lower_is_better
@@ -49,6 +55,12 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     signals          which mean "checkpoint and stop", unless the program has handlers for them
     """
     library = _library_of_all()
+    ranks = Ranks()
+    for number in signals:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            library.spotter_catch_signal(number)
+    if not ranks.leads:
+        return Run(None, ranks)
     options = _library.Options()
     options.size = _library.ctypes.sizeof(options)
     options.directory = os.fsencode(directory) if directory is not None else None
@@ -59,17 +71,14 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     handle = library.spotter_open(_library.byref(options))
     if not handle:
         _check(-1)
-    for number in signals:
-        if signal.getsignal(number) == signal.SIG_DFL:
-            library.spotter_catch_signal(number)
-    return Run(handle)
+    return Run(handle, ranks)
 
 
 class Run:
     """One training run's checkpoints, progress, and what it hears from the agent."""
 
-    def __init__(self, handle):
-        self._handle, self._lib, self._owner = handle, _lib, os.getpid()
+    def __init__(self, handle, ranks):
+        self._handle, self._ranks, self._lib, self._owner = handle, ranks, _lib, os.getpid()
 
     def __enter__(self):
         return self
@@ -87,12 +96,18 @@ class Run:
             self._lib.spotter_close(handle)
 
     def _open_handle(self):
+        if self._owner != os.getpid():
+            raise SpotterError("this run is of the process that opened it, not of a forked child")
         if not self._handle:
             raise SpotterError("this run is closed")
         return self._handle
 
     def restore(self):
-        """The newest Checkpoint that verifies, or None. Torn ones are moved aside, and told."""
+        """The newest Checkpoint that verifies, or None. Torn ones are moved aside, and told; where
+        all are torn it is an error."""
+        return self._ranks.share(self._restore)
+
+    def _restore(self):
         lib, found = self._lib, _library.c_void_p()
         _check(lib.spotter_restore(self._open_handle(), _library.byref(found)))
         for line in lib.spotter_torn(self._handle).decode(errors="replace").splitlines():
@@ -118,6 +133,9 @@ class Run:
     def save(self, step, /, *, meta=None, metric=None, **state):
         """Copies `state` and returns; it becomes durable behind. False: skipped, as it could not be
         durable before the machine is gone. Raises also when an earlier one could not be written."""
+        return self._ranks.share(lambda: self._save(step, meta, metric, state))
+
+    def _save(self, step, meta, metric, state):
         self._lib.spotter_begin_save(self._open_handle())
         parts = _state.pack(state)  # keeps the memory alive until the copy is made
         flat = [(name.encode(), piece) for name, pieces in parts for piece in pieces]
@@ -130,38 +148,51 @@ class Run:
 
     def flush(self):
         """Waits until all that was saved is durable."""
-        _check(self._lib.spotter_flush(self._open_handle()))
+        self._ranks.share(lambda: _check(self._lib.spotter_flush(self._open_handle())))
 
     def should_checkpoint(self):
         """Ask after each step."""
-        return self._lib.spotter_should_checkpoint(self._open_handle()) == 1
+        return self._ranks.share(
+            lambda: self._lib.spotter_should_checkpoint(self._open_handle()) == 1)
 
     def should_stop(self):
         """Ask after that. True: leave() and exit with STOPPED."""
-        return self._lib.spotter_should_stop(self._open_handle()) == 1
+        return self._ranks.share(lambda: self._lib.spotter_should_stop(self._open_handle()) == 1)
 
     def deadline(self):
-        """Seconds until the machine is gone; infinity without a notice."""
+        """Seconds until the machine is gone; infinity without a notice. Of rank 0."""
         return self._lib.spotter_deadline(self._open_handle())
 
     @property
+    def leads(self):
+        """This process is rank 0, or the only one."""
+        return self._ranks.leads
+
+    @property
     def durable_step(self):
-        """The newest durable step of this run, or None."""
+        """The newest durable step of this run, or None. Of rank 0."""
         step = self._lib.spotter_durable_step(self._open_handle())
         return None if step < 0 else step
 
     def progress(self, step, *, steps_total=0, epoch=0, epochs_total=0, loss=math.nan,
                  accuracy=math.nan):
+        """`loss` and `accuracy` may be tensors: they are fetched from the GPU, which makes it wait,
+        only where they are told (some 10 times a second, where an agent listens)."""
+        if not self._ranks.leads or \
+                not self._lib.spotter_progress_due(self._open_handle(), step, steps_total):
+            return
         report = _library.Progress(step, steps_total, epoch, epochs_total, float(loss),
                                    float(accuracy))
         self._lib.spotter_progress(self._open_handle(), _library.byref(report))
 
     def status(self, text):
+        if not self._ranks.leads:
+            return
         self._lib.spotter_status(self._open_handle(), text.encode())
 
     def leave(self):
         """Makes all durable; then exit with STOPPED."""
-        _check(self._lib.spotter_leave(self._open_handle()))
+        self._ranks.share(lambda: _check(self._lib.spotter_leave(self._open_handle())))
 
     def stop_if_asked(self):
         if self.should_stop():
@@ -170,4 +201,4 @@ class Run:
 
     def finished(self):
         """Makes all durable and tells the agent that the job may end."""
-        _check(self._lib.spotter_finished(self._open_handle()))
+        self._ranks.share(lambda: _check(self._lib.spotter_finished(self._open_handle())))

@@ -67,7 +67,8 @@ class _Pickler(pickle.Pickler):
         torch, numpy = self.torch, self.numpy
         if torch and isinstance(obj, torch.Tensor) and obj.layout == torch.strided and \
                 not obj.is_quantized:
-            tensor = obj.detach().cpu().contiguous()
+            # Conjugates and negatives are marks on other tensors' memory until they are resolved.
+            tensor = obj.detach().cpu().resolve_conj().resolve_neg().contiguous()
             piece = Piece(tensor.data_ptr(), tensor.numel() * tensor.element_size(), tensor)
             parameter = isinstance(obj, torch.nn.Parameter)
             return ("torch", *self._place(piece), str(obj.dtype), tuple(obj.shape), parameter,

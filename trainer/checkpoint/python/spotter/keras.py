@@ -4,8 +4,8 @@
     model.fit(x, y, initial_epoch=callback.restore(model), callbacks=[callback])
     callback.exit_if_stopped()
 
-Saved at the end of a batch when it is time; fit() can only begin at an epoch, so a run that was
-stopped within one repeats that epoch's first batches on the weights that it had.
+Saved at the end of a batch, or of an epoch, when it is time; fit() can only begin at an epoch, so a
+run that was stopped within one repeats that epoch's first batches on the weights that it had.
 """
 
 import sys
@@ -60,17 +60,20 @@ class Callback(_Base):
     def on_train_batch_end(self, batch, logs=None):
         self._step += 1
         logs = logs or {}
-        self.run.progress(self._step, epoch=self._epoch + 1, loss=logs.get("loss", float("nan")),
+        last = batch + 1 == (self.params or {}).get("steps")  # None where Keras does not know
+        if last:
+            self._epoch += 1
+        self.run.progress(self._step, epoch=self._epoch + (not last), loss=logs.get("loss", float("nan")),
                           accuracy=logs.get("accuracy", float("nan")))
         self._save_if_due()
 
     def on_epoch_end(self, epoch, logs=None):
         self._epoch = epoch + 1
+        if not self.stopped:
+            self._save_if_due()
 
     def on_train_end(self, logs=None):
-        if self.stopped:
-            self.run.leave()
-        else:
+        if not self.stopped:
             self.run.flush()
 
     def _save_if_due(self):
@@ -80,3 +83,4 @@ class Callback(_Base):
                           meta={"epoch": self._epoch})
         if self.run.should_stop():
             self.stopped = self.model.stop_training = True
+            self.run.leave()  # now: Keras evaluates the epoch first

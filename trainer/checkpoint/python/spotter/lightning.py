@@ -6,6 +6,7 @@
     callback.exit_if_stopped()
 """
 
+import os
 import pathlib
 import sys
 import tempfile
@@ -16,6 +17,10 @@ try:
     from lightning.pytorch import Callback as _Base
 except ImportError:
     from pytorch_lightning import Callback as _Base
+
+
+# Processes that Lightning starts for the other devices run the same script, and find it here.
+FILE = "SPOTTER_LIGHTNING_CHECKPOINT"
 
 
 class Callback(_Base):
@@ -30,12 +35,16 @@ class Callback(_Base):
         or None."""
         import torch
 
+        if not self.run.leads and FILE in os.environ:
+            return os.environ[FILE] or None
         old = self.run.restore()
+        os.environ[FILE] = ""
         if old is None:
             return None
         self._folder = tempfile.TemporaryDirectory(prefix="spotter-")
         path = pathlib.Path(self._folder.name) / f"step-{old.step}.ckpt"
         torch.save(old["lightning"], path)
+        os.environ[FILE] = str(path)
         return str(path)
 
     def exit_if_stopped(self):
@@ -43,7 +52,9 @@ class Callback(_Base):
             sys.exit(_run.STOPPED)
 
     def on_train_start(self, trainer, pl_module):
-        if self._folder:  # it was read
+        if trainer.world_size > 1:
+            trainer.strategy.barrier()
+        if self._folder:  # it was read, by all
             self._folder.cleanup()
             self._folder = None
 
@@ -51,16 +62,15 @@ class Callback(_Base):
         step = trainer.global_step
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         self.run.progress(step, epoch=trainer.current_epoch + 1,
-                          loss=float("nan") if loss is None else float(loss))
+                          loss=float("nan") if loss is None else loss)
         if self.run.should_checkpoint():
             # All that Lightning itself would write, loops and optimizers included.
             state = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
             self.run.save(step, lightning=state)
         if self.run.should_stop():
             self.stopped = trainer.should_stop = True
+            self.run.leave()  # now: Lightning evaluates first
 
     def on_train_end(self, trainer, pl_module):
-        if self.stopped:
-            self.run.leave()
-        else:
+        if not self.stopped:
             self.run.flush()

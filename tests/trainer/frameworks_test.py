@@ -1,0 +1,248 @@
+#!/usr/bin/python3
+"""The Python module within frameworks: Keras and Lightning, and several processes of PyTorch.
+
+Keras and Lightning are no Debian packages: stand-ins with the parts of them that we use.
+Environment: as for faces_test.py.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import unittest
+
+from faces_test import PYTHON, Face, boot_ms, spotter, torch
+
+
+class Stubbed(Face):
+    def setUp(self):
+        super().setUp()
+        for name in ("keras.callbacks", "lightning.pytorch"):
+            module = self.folder / "stub" / pathlib.Path(*name.split("."))
+            module.mkdir(parents=True)
+            (module.parent / "__init__.py").touch()
+            (module / "__init__.py").write_text(
+                "class Callback:\n    model = params = None\n")
+        sys.path.insert(0, str(self.folder / "stub"))
+        self.addCleanup(sys.path.remove, str(self.folder / "stub"))
+
+    def notice(self):
+        """The machine goes in two minutes, and there is nothing to win by going on."""
+        os.environ["SPOTTER_NOTICE_FILE"] = str(self.folder / "notice")
+        (self.folder / "notice").write_text(json.dumps(
+            {"action": "terminate", "deadline_boottime_ms": boot_ms() + 120_000}))
+
+
+class Model:
+    """A Keras model, and its fit()."""
+
+    def __init__(self):
+        self.weights, self.stop_training, self.optimizer = [[0.0]], False, None
+        self.evaluated = 0
+
+    def get_weights(self):
+        return [list(one) for one in self.weights]
+
+    def set_weights(self, weights):
+        self.weights = weights
+
+    def fit(self, callback, epochs, steps=3, known=True):
+        callback.model, callback.params = self, {"steps": steps if known else None}
+        for epoch in range(callback.restore(self), epochs):
+            callback.on_epoch_begin(epoch)
+            for batch in range(steps):
+                self.weights = [[self.weights[0][0] + 1]]
+                callback.on_train_batch_end(batch, {"loss": 0.1})
+                if self.stop_training:
+                    break
+            self.evaluated += 1  # Keras does, also when it was told to stop
+            callback.on_epoch_end(epoch)
+            if self.stop_training:
+                break
+        callback.on_train_end()
+
+
+class Keras(Stubbed):
+    def callback(self, **options):
+        import spotter.keras
+
+        callback = spotter.keras.Callback(self.checkpoints, **options)
+        self.addCleanup(callback.run.close)
+        return callback
+
+    def test_a_whole_epoch_is_not_repeated(self):
+        for known in (True, False):  # Keras may not know how many steps an epoch has
+            with self.subTest(known=known):
+                callback = self.callback(every=1e-6)
+                Model().fit(callback, 2, known=known)
+                callback.run.close()
+                model = Model()
+                callback = self.callback()
+                self.assertEqual(callback.restore(model), 2)
+                self.assertEqual(model.weights, [[6.0]])
+                callback.run.close()
+
+    def test_within_an_epoch_its_first_batches_are_repeated_on_the_newest_weights(self):
+        callback = self.callback(every=0)
+        model = Model()
+        callback.model, callback.params = model, {"steps": 3}
+        callback.on_epoch_begin(1)
+        model.weights = [[4.0]]
+        self.notice()
+        callback.run.close()
+        callback = self.callback()
+        callback.model, callback.params = model, {"steps": 3}
+        callback.on_epoch_begin(1)
+        callback.on_train_batch_end(0)
+        self.assertTrue(callback.stopped)
+        callback.run.close()
+        os.environ.pop("SPOTTER_NOTICE_FILE")
+        again = Model()
+        self.assertEqual(self.callback().restore(again), 1)
+        self.assertEqual(again.weights, [[4.0]])
+
+    def test_on_notice_training_stops_behind_a_durable_checkpoint(self):
+        self.notice()
+        callback = self.callback()
+        model = Model()
+        model.fit(callback, 100)
+        self.assertTrue(model.stop_training)
+        self.assertEqual((model.weights, callback.run.durable_step), ([[1.0]], 1))
+        with self.assertRaises(SystemExit) as end:
+            callback.exit_if_stopped()
+        self.assertEqual(end.exception.code, spotter.STOPPED)
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Lightning(Stubbed):
+    class Trainer:
+        """Lightning's, with one step an epoch."""
+
+        world_size, global_step, current_epoch, should_stop = 1, 0, 0, False
+        evaluated = 0
+
+        def __init__(self):
+            self._checkpoint_connector = self
+
+        def dump_checkpoint(self, weights_only):
+            return {"state_dict": {"w": torch.full((3,), float(self.global_step))},
+                    "weights_only": weights_only}
+
+        def fit(self, callback, steps, ckpt_path=None):
+            if ckpt_path:
+                self.global_step = int(torch.load(ckpt_path)["state_dict"]["w"][0])
+            callback.on_train_start(self, None)
+            while self.global_step < steps and not self.should_stop:
+                self.global_step += 1
+                callback.on_train_batch_end(self, None, {"loss": torch.tensor(0.5)}, None, 0)
+            callback.on_train_end(self, None)
+
+    def callback(self, **options):
+        import spotter.lightning
+
+        self.addCleanup(os.environ.pop, spotter.lightning.FILE, None)
+        callback = spotter.lightning.Callback(self.checkpoints, **options)
+        self.addCleanup(callback.run.close)
+        return callback
+
+    def test_a_run_goes_on_from_a_file_of_lightnings_own(self):
+        callback = self.callback(every=1e-6)
+        self.assertIsNone(callback.ckpt_path())
+        self.Trainer().fit(callback, 4)
+        callback.run.close()
+        callback = self.callback()
+        path = callback.ckpt_path()
+        state = torch.load(path)
+        self.assertTrue(torch.equal(state["state_dict"]["w"], torch.full((3,), 4.0)))
+        self.assertFalse(state["weights_only"])
+        trainer = self.Trainer()
+        trainer.fit(callback, 6, path)
+        self.assertEqual(trainer.global_step, 6)
+        self.assertFalse(os.path.exists(path), "read, and gone")
+
+    def test_on_notice_training_stops_behind_a_durable_checkpoint(self):
+        self.notice()
+        callback = self.callback()
+        trainer = self.Trainer()
+        trainer.fit(callback, 100, callback.ckpt_path())
+        self.assertTrue(trainer.should_stop)
+        self.assertEqual((trainer.global_step, callback.run.durable_step), (1, 1))
+        with self.assertRaises(SystemExit) as end:
+            callback.exit_if_stopped()
+        self.assertEqual(end.exception.code, spotter.STOPPED)
+
+    def test_the_processes_of_the_other_devices_find_the_same_file(self):
+        callback = self.callback(every=1e-6)
+        self.assertIsNone(callback.ckpt_path())
+        os.environ["LOCAL_RANK"] = "1"
+        self.addCleanup(os.environ.pop, "LOCAL_RANK", None)
+        self.assertIsNone(self.callback().ckpt_path())
+        os.environ.pop("LOCAL_RANK")
+        self.Trainer().fit(callback, 4)
+        callback.run.close()
+        callback = self.callback()
+        path = callback.ckpt_path()
+        self.addCleanup(callback._folder.cleanup)
+        os.environ["LOCAL_RANK"] = "1"
+        self.assertEqual(self.callback().ckpt_path(), path)
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Ranks(Face):
+    """Two processes that train one model."""
+
+    PROGRAM = """
+        import os, sys, torch, spotter
+        rank, directory, steps = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+        os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+        run = spotter.open(directory, every=0)
+        torch.distributed.init_process_group(
+            "gloo", init_method="file://" + sys.argv[4], rank=rank, world_size=2)
+        old = run.restore()
+        step, weight = (old.step, old["weight"]) if old else (0, torch.zeros(2))
+        while step < steps:
+            step += 1
+            total = torch.ones(2) * (rank + 1)
+            torch.distributed.all_reduce(total)
+            weight = weight + total
+            run.progress(step, loss=weight.sum())
+            if step == 3 or run.should_checkpoint():
+                run.save(step, weight=weight, by=rank)
+            run.stop_if_asked()
+        run.finished()
+        print(step, weight.tolist(), old and old["by"], run.leads, flush=True)
+        """
+
+    def both(self, steps, expected=0):
+        environment = dict(os.environ, PYTHONPATH=str(PYTHON))
+        self.meetings = getattr(self, "meetings", 0) + 1
+        both = [subprocess.Popen(
+            ["/usr/bin/python3", "-c", textwrap.dedent(self.PROGRAM), str(rank), self.checkpoints,
+             str(steps), self.folder / f"meeting-{self.meetings}"],
+            env=environment, stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+        for one in both:
+            self.addCleanup(one.stdout.close)
+            self.addCleanup(one.wait)
+            self.addCleanup(one.kill)
+        said = [one.communicate(timeout=120)[0] for one in both]
+        self.assertEqual([one.returncode for one in both], [expected, expected])
+        return said
+
+    def test_rank_0_writes_and_all_resume(self):
+        self.assertEqual(self.both(4), ["4 [12.0, 12.0] None True\n", "4 [12.0, 12.0] None False\n"])
+        self.assertEqual([path.name for path in self.checkpoints.glob("step-*")],
+                         ["step-000000000003"])
+        self.assertEqual(self.both(5), ["5 [15.0, 15.0] 0 True\n", "5 [15.0, 15.0] 0 False\n"])
+
+    def test_all_stop_at_the_step_that_rank_0_says(self):
+        os.environ["SPOTTER_NOTICE_FILE"] = str(self.folder / "notice")
+        (self.folder / "notice").write_text('{"action": "terminate"}')
+        self.assertEqual(self.both(1000, spotter.STOPPED), ["", ""])
+        self.assertEqual([path.name for path in self.checkpoints.glob("step-*")],
+                         ["step-000000000001"])
+
+
+if __name__ == "__main__":
+    unittest.main()
