@@ -231,7 +231,8 @@ class Ranks(Face):
         return said
 
     def test_rank_0_writes_and_all_resume(self):
-        self.assertEqual(self.both(4), ["4 [12.0, 12.0] None True\n", "4 [12.0, 12.0] None False\n"])
+        self.assertEqual(self.both(4),
+                         ["4 [12.0, 12.0] None True\n", "4 [12.0, 12.0] None False\n"])
         self.assertEqual([path.name for path in self.checkpoints.glob("step-*")],
                          ["step-000000000003"])
         self.assertEqual(self.both(5), ["5 [15.0, 15.0] 0 True\n", "5 [15.0, 15.0] 0 False\n"])

@@ -1,4 +1,4 @@
-"""The newest checkpoint is torn by what no fsync helps against: put aside, the one before serves."""
+"""The newest checkpoint is torn by what no fsync helps against: the one before it serves."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-"""Several processes that train one model (torchrun, DDP): rank 0 saves and decides, the others do as
-it says. What is shared goes by CPU, through a group of our own: no GPU is waited for."""
+"""Several processes that train one model (torchrun, DDP): rank 0 saves and decides, the others do
+as it says. What is shared goes by CPU, through a group of our own: no GPU is waited for."""
 
 import os
 import sys

@@ -63,7 +63,8 @@ class Callback(_Base):
         last = batch + 1 == (self.params or {}).get("steps")  # None where Keras does not know
         if last:
             self._epoch += 1
-        self.run.progress(self._step, epoch=self._epoch + (not last), loss=logs.get("loss", float("nan")),
+        self.run.progress(self._step, epoch=self._epoch + (not last),
+                          loss=logs.get("loss", float("nan")),
                           accuracy=logs.get("accuracy", float("nan")))
         self._save_if_due()
 
