@@ -90,7 +90,10 @@ Result<FaultArguments> parse_fault(const std::vector<std::string>& words) {
       {"fail-next", {"action", "count", "code"}},
       {"deny", {"action", "on"}},
       {"imds", {"mode", "for"}},
-      {"capacity", {"zone", "instances"}}};
+      {"capacity", {"zone", "instances"}},
+      {"s3-slow", {"rate"}},
+      {"s3-reset", {"after"}},
+      {"s3-public", {"bucket", "on"}}};
   FaultArguments fault{words.at(0) == "fail" ? "fail-next" : words.at(0), {}};
   const auto names = positions.find(fault.name);
   std::size_t position = 0;
@@ -110,7 +113,7 @@ Result<FaultArguments> parse_fault(const std::vector<std::string>& words) {
 std::string describe_state(const json& state) {
   std::string result =
       "mode " + state.value("mode", "?") + ", region " + state.value("region", "?") + "\n";
-  for (const char* kind : {"instances", "volumes", "snapshots", "fleets"}) {
+  for (const char* kind : {"instances", "volumes", "snapshots", "fleets", "buckets"}) {
     if (!state.contains(kind)) continue;
     result += std::string(kind) + ": " + std::to_string(state[kind].size()) + "\n";
     for (const auto& item : state[kind]) result += describe_item(item);

@@ -29,8 +29,7 @@ HttpResponse Control::answer(const HttpRequest& request) {
   std::string_view what = request.path();
   what.remove_prefix(std::string_view("/_spotter/").size());
   if (request.method == "GET" && what == "state") return state();
-  if (request.method == "GET" && what == "faults")
-    return answer_with(200, json(world::World::fault_names()));
+  if (request.method == "GET" && what == "faults") return answer_with(200, json(fault_names()));
   if (request.method != "POST") return error(404, "no such control: " + std::string(what));
   const auto body = json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
   if (!body.is_object()) return error(400, "the body is not a JSON object");
@@ -40,6 +39,7 @@ HttpResponse Control::answer(const HttpRequest& request) {
 HttpResponse Control::state() {
   auto document = json::parse(parts_.world.state_json(parts_.now()), nullptr, false);
   document["mode"] = parts_.mode;
+  describe_s3(document);
   for (auto& instance : document["instances"]) {
     const InstanceId id(text(instance, "id"));
     if (const auto endpoint = parts_.machines.metadata_endpoint(id); !endpoint.empty())
@@ -47,6 +47,17 @@ HttpResponse Control::state() {
     if (const auto init = parts_.machines.init_of(id)) instance["pid"] = *init;
   }
   return answer_with(200, document);
+}
+
+void Control::describe_s3(json& document) {
+  document["buckets"] = json::array();
+  for (const s3::Bucket& bucket : parts_.s3.store().buckets())
+    document["buckets"].push_back({{"id", bucket.name},
+                                   {"region", bucket.region},
+                                   {"anonymous", bucket.anonymous},
+                                   {"uploads", parts_.s3.uploads().all(bucket.name).size()}});
+  const auto usage = parts_.s3.usage();
+  document["s3"] = {{"requests", usage.requests}, {"bytes_read", usage.bytes_read}};
 }
 
 HttpResponse Control::post(std::string_view what, const json& body) {
@@ -87,6 +98,25 @@ world::Expected<void> Control::interrupt(const InstanceId& id, const json& body)
   return parts_.world.interrupt(id, action->second, lead, parts_.now());
 }
 
+std::vector<std::string> Control::fault_names() {
+  auto lines = world::World::fault_names();
+  for (auto& line : s3::Service::fault_names()) lines.push_back(std::move(line));
+  return lines;
+}
+
+// What EC2 and S3 both have (throttle, deny, ...) is told to both.
+world::Expected<void> Control::fault(const json& body) {
+  std::map<std::string, std::string> arguments;
+  if (const auto given = body.find("arguments"); given != body.end() && given->is_object())
+    for (const auto& [name, value] : given->items())
+      arguments[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  const std::string name = text(body, "name");
+  if (s3::Service::is_own_fault(name)) return parts_.s3.fault(name, arguments);
+  auto changed = parts_.world.fault(name, arguments, parts_.now());
+  if (changed && world::s3::Faults::shares(name)) return parts_.s3.fault(name, arguments);
+  return changed;
+}
+
 world::Expected<void> Control::change(std::string_view what, const json& body) {
   auto& world = parts_.world;
   const Time now = parts_.now();
@@ -95,13 +125,7 @@ world::Expected<void> Control::change(std::string_view what, const json& body) {
   if (what == "rebalance") return world.rebalance(id, now);
   if (what == "withdraw") return world.withdraw(id, now);
   if (what == "kill") return world.kill(id, now);
-  if (what == "fault") {
-    std::map<std::string, std::string> arguments;
-    if (const auto given = body.find("arguments"); given != body.end() && given->is_object())
-      for (const auto& [name, value] : given->items())
-        arguments[name] = value.is_string() ? value.get<std::string>() : value.dump();
-    return world.fault(text(body, "name"), arguments, now);
-  }
+  if (what == "fault") return fault(body);
   return world::refusal("NotFound", "no such control: " + std::string(what), 404);
 }
 

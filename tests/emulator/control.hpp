@@ -12,6 +12,7 @@
 
 #include "tests/emulator/http.hpp"
 #include "tests/emulator/machines.hpp"
+#include "tests/emulator/s3/service.hpp"
 #include "tests/world/world.hpp"
 
 namespace spotter::emulator {
@@ -20,6 +21,7 @@ class Control {
  public:
   struct Parts {
     world::World& world;
+    s3::Service& s3;
     Machines& machines;
     std::function<Time()> now;
     std::function<void()> settle;  // lets the host carry out what has happened
@@ -29,12 +31,15 @@ class Control {
   explicit Control(Parts parts) : parts_(std::move(parts)) {}
 
   HttpResponse answer(const HttpRequest& request);
+  static std::vector<std::string> fault_names();  // of both, one line each
 
  private:
   HttpResponse state();
+  void describe_s3(nlohmann::json& document);
   HttpResponse post(std::string_view what, const nlohmann::json& body);
   HttpResponse add_instance(const nlohmann::json& body);
   world::Expected<void> change(std::string_view what, const nlohmann::json& body);
+  world::Expected<void> fault(const nlohmann::json& body);
   world::Expected<void> interrupt(const InstanceId& id, const nlohmann::json& body);
 
   Parts parts_;

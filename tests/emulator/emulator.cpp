@@ -84,7 +84,9 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
       started_(boot_time()),
       world_(settings_of(options_), options_.seed),
       s3_({directory_.path() / "s3", world_.settings().region.str(), [this] { return clocks(); },
-           [this](std::string_view access_key) { return shared_key(access_key); }}),
+           [this](std::string_view access_key) { return shared_key(access_key); },
+           [this] { return now(); }, [this](Duration of_world) { return real(of_world); },
+           options_.seed}),
       host_(context_, machines_of(options_, directory_, namespaces_),
             {[this](const auto& id, const auto& request) { return metadata(id, request); },
              service(true)},
@@ -92,7 +94,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
               world_.set_mounted(volume, mounted, now());
               settle();
             }),
-      control_({world_, host_.machines(), [this] { return now(); }, [this] { settle(); },
+      control_({world_, s3_, host_.machines(), [this] { return now(); }, [this] { settle(); },
                 [this] { end(); }, namespaces_ ? "root" : "user"}),
       timer_(context_),
       ending_timer_(context_),

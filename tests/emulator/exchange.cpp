@@ -165,10 +165,9 @@ asio::awaitable<bool> send_spoiled(Wire& wire, const FileBody& body, std::uint64
 }
 
 asio::awaitable<bool> send_file(Wire& wire, const FileBody& body) {
-  constexpr std::uint64_t paced_piece = 64 * 1024, piece = 4 * 1024 * 1024;
   const std::uint64_t end = std::min(body.size, body.reset_after.value_or(body.size));
   for (std::uint64_t sent = 0; sent < end;) {
-    std::uint64_t next = std::min(end - sent, body.pace ? paced_piece : piece);
+    std::uint64_t next = std::min(end - sent, body.piece);
     if (body.spoiled && sent < *body.spoiled) next = std::min(next, *body.spoiled - sent);
     const bool spoil = body.spoiled && sent == *body.spoiled;
     if (spoil) next = 1;

@@ -42,6 +42,7 @@ struct FileBody {
   std::shared_ptr<const int> descriptor;  // closed with the last that holds it
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
+  std::uint64_t piece = 4 * 1024 * 1024;  // so many bytes are sent at once
   // Asked before each piece, with its size: how long to hold it back. Empty: as fast as can be.
   std::function<std::chrono::nanoseconds(std::uint64_t bytes)> pace = {};
   std::optional<std::uint64_t> reset_after = {};  // bytes of the body, then a TCP reset

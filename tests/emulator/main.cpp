@@ -1,4 +1,4 @@
-// spotter-emulator: IMDS and EC2 on this machine. Exit status: 0 done, 1 it failed, 2 misused.
+// spotter-emulator: IMDS, EC2 and S3 on this machine. Exit status: 0 done, 1 it failed, 2 misused.
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -95,7 +95,7 @@ int inject_fault(const Arguments& arguments) {
     return complain("which fault? `spotter-emulator fault --list` prints them all", 2);
   }
   if (arguments.list) {
-    for (const auto& line : world::World::fault_names()) std::printf("%s\n", line.c_str());
+    for (const auto& line : Control::fault_names()) std::printf("%s\n", line.c_str());
     return 0;
   }
   const auto fault = parse_fault(arguments.fault);
@@ -119,10 +119,12 @@ int stop(const Arguments& arguments) {
 
 void describe_serve(CLI::App& app, Arguments& to) {
   auto* command = app.add_subcommand("serve", "Serve until stopped; prints one READY line");
-  command->add_option("--directory", to.serve.directory, "Where disks, instances and logs go")
+  command
+      ->add_option("--directory", to.serve.directory,
+                   "Where disks, instances, logs and buckets (s3/BUCKET/KEY) go")
       ->take_last()
       ->required();
-  command->add_option("--api", to.serve_api, "EC2 and control port; port 0: any")
+  command->add_option("--api", to.serve_api, "EC2, S3 and control port; port 0: any")
       ->capture_default_str();
   command
       ->add_option("--metadata", to.serve_metadata,
@@ -188,7 +190,7 @@ int dispatch(const CLI::App& app, Arguments& arguments) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("IMDS, EC2 and spot fleets on this machine", "spotter-emulator");
+  CLI::App app("IMDS, EC2, spot fleets and S3 on this machine", "spotter-emulator");
   Arguments arguments;
   app.add_option("--api", arguments.api,
                  "The emulator to talk to; else SPOTTER_EMULATOR, else ./emulator.json");

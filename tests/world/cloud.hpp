@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/world/admissions.hpp"
 #include "tests/world/occurrence.hpp"
 #include "tests/world/random.hpp"
 #include "tests/world/settings.hpp"
@@ -61,19 +62,6 @@ struct CapacityReturns {
 using Happening =
     std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds, SnapshotEnds,
                  InstanceRuns, ShutDownEnds, InterruptionDue, FleetWakes, CapacityReturns>;
-
-// What becomes of one call before it reaches the core.
-struct Admission {
-  std::optional<ApiError> error;  // answer this and do nothing (unless `carry_out`)
-  Duration delay{0};
-  bool drop = false;       // the caller gets no answer
-  bool carry_out = false;  // with drop: the call is carried out all the same
-};
-
-struct FailNext {
-  int count = 0;
-  std::string code;
-};
 
 // How the volume or snapshot machinery misbehaves, switched on by World::fault.
 struct StorageFaults {
@@ -127,10 +115,7 @@ struct Cloud {
   std::map<std::string, MetadataToken> metadata_tokens;
   std::map<std::string, Credential> credentials;  // by access key
 
-  std::map<std::string, Duration> latencies;  // by action or "*"
-  std::map<std::string, Time> throttled;      // until
-  std::map<std::string, FailNext> failing;
-  std::set<std::string> denied;
+  Admissions admissions;
   StorageFaults storage_faults;
   int cancels_to_fail = 0;  // the next ids of a cancel that get unexpectedError
   std::map<InstanceId, MetadataFault> metadata_faults;  // empty id: every instance

@@ -1,83 +1,12 @@
-// What breaks on request: the admission of calls, and the faults by name.
+// What breaks on request: the faults by name.
 #include <algorithm>
-#include <charconv>
-#include <functional>
 
+#include "tests/world/arguments.hpp"
 #include "tests/world/world.hpp"
 
 namespace spotter::world {
 
 namespace {
-
-// Statuses: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
-int status_of(const std::string& code) {
-  static const std::map<std::string, int> statuses = {{"AuthFailure", 401},
-                                                      {"DryRunOperation", 412},
-                                                      {"InternalError", 500},
-                                                      {"InternalFailure", 500},
-                                                      {"InsufficientInstanceCapacity", 500},
-                                                      {"RequestLimitExceeded", 503},
-                                                      {"ServiceUnavailable", 503},
-                                                      {"Unavailable", 503},
-                                                      {"UnauthorizedOperation", 403},
-                                                      {"SignatureDoesNotMatch", 403},
-                                                      {"RequestExpired", 400},
-                                                      {"InvalidClientTokenId", 403}};
-  const auto found = statuses.find(code);
-  return found == statuses.end() ? 400 : found->second;
-}
-
-template <class Value>
-std::optional<Value> of_action(const std::map<std::string, Value>& map, const std::string& action) {
-  for (const std::string& key : {action, std::string("*")}) {
-    const auto found = map.find(key);
-    if (found != map.end()) return found->second;
-  }
-  return std::nullopt;
-}
-
-// The arguments of one fault; what is missing or malformed is collected.
-class Arguments {
- public:
-  explicit Arguments(const std::map<std::string, std::string>& given) : given_(given) {}
-
-  std::string text(const std::string& name, const std::string& otherwise) const {
-    const auto found = given_.find(name);
-    return found == given_.end() ? otherwise : found->second;
-  }
-  Duration duration(const std::string& name, Duration otherwise) {
-    const auto found = given_.find(name);
-    if (found == given_.end()) return otherwise;
-    const std::string& text = found->second;
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    static const std::map<std::string, int> units = {
-        {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
-    const auto unit = units.find(end);
-    if (error != std::errc{} || unit == units.end() || number < 0) {
-      problem_ = name + "=" + text + " is not a duration such as 30s or 250ms";
-      return otherwise;
-    }
-    return Duration{number * unit->second};
-  }
-  int count(const std::string& name, int otherwise) {
-    const auto found = given_.find(name);
-    if (found == given_.end()) return otherwise;
-    const std::string& text = found->second;
-    int number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number < 0) {
-      problem_ = name + "=" + text + " is not a number";
-    }
-    return number;
-  }
-  bool on() const { return text("on", "true") != "false"; }
-  const std::string& problem() const { return problem_; }
-
- private:
-  const std::map<std::string, std::string>& given_;
-  std::string problem_;
-};
 
 constexpr Duration a_minute{60000};
 
@@ -113,10 +42,7 @@ void capacity(World& world, Cloud& cloud, Arguments& given) {
 }
 
 void clear(World& world, Cloud& cloud, Arguments&) {
-  cloud.latencies.clear();
-  cloud.throttled.clear();
-  cloud.failing.clear();
-  cloud.denied.clear();
+  cloud.admissions.clear();
   cloud.storage_faults = {};
   cloud.cancels_to_fail = 0;
   cloud.metadata_faults.clear();
@@ -190,53 +116,23 @@ const NamedFault faults[] = {
 
 Admission World::admit(const std::string& action, Time now) {
   enter(now);
-  Admission admission{.delay = of_action(cloud_.latencies, action).value_or(Duration{0})};
-  const auto is_throttled = [&](const std::string& key) {
-    const auto found = cloud_.throttled.find(key);
-    return found != cloud_.throttled.end() && cloud_.now < found->second;
-  };
-  if (is_throttled(action) || is_throttled("*")) {
-    admission.error = ApiError{"RequestLimitExceeded", "Request limit exceeded.", 503};
-    return admission;
-  }
-  const auto failing =
-      cloud_.failing.count(action) ? cloud_.failing.find(action) : cloud_.failing.find("*");
-  if (failing != cloud_.failing.end()) {
-    const std::string code = failing->second.code;
-    if (--failing->second.count <= 0) cloud_.failing.erase(failing);
-    admission.drop = code.rfind("timeout", 0) == 0;
-    admission.carry_out = code == "timeout-carried-out";
-    admission.error = ApiError{code, "This call fails on request.", status_of(code)};
-    return admission;
-  }
-  if (cloud_.denied.count(action) || cloud_.denied.count("*")) {
-    admission.error =
-        ApiError{"UnauthorizedOperation", "You are not authorized to perform this operation.", 403};
-  }
-  return admission;
+  return cloud_.admissions.admit(action, cloud_.now);
 }
 
 void World::set_latency(const std::string& action, Duration latency) {
-  cloud_.latencies[action] = latency;
+  cloud_.admissions.set_latency(action, latency);
 }
 
 void World::throttle(const std::string& action, Duration duration, Time now) {
   enter(now);
-  cloud_.throttled[action] = cloud_.now + duration;
+  cloud_.admissions.throttle(action, cloud_.now + duration);
 }
 
 void World::fail_next(const std::string& action, int count, const std::string& code) {
-  cloud_.failing[action] = {count, code};
-  if (count <= 0) cloud_.failing.erase(action);
+  cloud_.admissions.fail_next(action, count, code);
 }
 
-void World::deny(const std::string& action, bool denied) {
-  if (denied) {
-    cloud_.denied.insert(action);
-  } else {
-    cloud_.denied.erase(action);
-  }
-}
+void World::deny(const std::string& action, bool denied) { cloud_.admissions.deny(action, denied); }
 
 Expected<void> World::fault(const std::string& name,
                             const std::map<std::string, std::string>& arguments, Time now) {

@@ -4,6 +4,7 @@
 
 #include "tests/emulator/form.hpp"
 #include "tests/world/cloud.hpp"
+#include "tests/world/s3/conditions.hpp"
 
 namespace spotter::emulator::s3 {
 namespace {
@@ -37,6 +38,11 @@ std::optional<Refused> Exchange::check_document() const {
 
 Answer Exchange::run() {
   if (incoming_.refused) return tl::unexpected(*incoming_.refused);
+  if (treatment().conflict)
+    return refuse("ConditionalRequestConflict",
+                  "The conditional request cannot succeed due to a conflicting operation against "
+                  "this resource.",
+                  409);
   return answer();
 }
 
@@ -48,10 +54,14 @@ HttpResponse Exchange::finish() {
                            {"x-amz-id-2", "spotter-emulator-" + incoming_.id},
                            {"Date", world::http_date(now())},
                            {"Server", "AmazonS3"}});
+  response.drop = treatment().admission.drop;
+  if (const auto delay = treatment().admission.delay; delay.count() > 0)
+    response.delay = service_.parts().real_time(delay);
   if (incoming_.head && !response.announced) {
     response.announced = response.file ? response.file->size : 0;
     response.file.reset();
   }
+  if (response.file) service_.count_bytes(response.file->size);
   return response;
 }
 
@@ -93,9 +103,28 @@ Answer Exchange::answer() {
     case Operation::DeleteObject:
     case Operation::DeleteObjects:
       return delete_objects();
-    default:
-      return refuse("NotImplemented", "This is not implemented.", 501);
+    case Operation::CreateMultipartUpload:
+      return create_upload();
+    case Operation::UploadPartCopy:
+      return copy_part();
+    case Operation::CompleteMultipartUpload:
+      return complete_upload();
+    case Operation::AbortMultipartUpload:
+      return abort_upload();
+    case Operation::ListParts:
+      return list_parts();
+    case Operation::ListMultipartUploads:
+      return list_uploads();
+    case Operation::PutObject:
+    case Operation::UploadPart:
+      break;  // Upload's
   }
+  return refuse("InternalError", "This operation is answered elsewhere.", 500);
+}
+
+Expected<Object> Exchange::publish(Draft& draft, const Attributes& attributes) {
+  return store().publish(request().bucket, request().key, draft, attributes,
+                         [this](const auto& etag) { return api::refuse_write(request(), etag); });
 }
 
 Answer Exchange::list_buckets() {

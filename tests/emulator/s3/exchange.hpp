@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/emulator/s3/service.hpp"
+#include "tests/world/s3/conditions.hpp"
 
 namespace spotter::emulator::s3 {
 
@@ -24,6 +25,7 @@ struct Incoming {
   std::string resource;
   api::Request request = {};
   Signer signer = {};
+  api::Treatment treatment = {};
   std::optional<Refused> refused = {};
 };
 
@@ -39,8 +41,14 @@ class Exchange : public HttpStream {
 
  protected:
   virtual Answer answer();  // of an accepted request whose body has come
+  const api::Treatment& treatment() const { return incoming_.treatment; }
   Store& store() { return service_.store(); }
+  Uploads& uploads() { return service_.uploads(); }
+  // Under the request's own conditions.
+  Expected<Object> publish(Draft& draft, const Attributes& attributes);
   const api::Request& request() const { return incoming_.request; }
+  const std::string& resource() const { return incoming_.resource; }
+  const std::string& body() const { return body_; }
   const Signer& signer() const { return incoming_.signer; }
   WallTime now() const { return service_.parts().clocks().front(); }
 
@@ -54,8 +62,17 @@ class Exchange : public HttpStream {
   Answer delete_bucket();
   Answer list_objects();
   Answer read_object();
+  tl::expected<Object, Refused> found_object();
+  FileBody content(const Object& object, const api::ByteRange& part);
   Answer copy_object();
   Answer delete_objects();
+  Answer create_upload();
+  Answer copy_part();
+  Answer complete_upload();
+  Answer abort_upload();
+  Answer list_parts();
+  Answer list_uploads();
+  tl::expected<Object, Refused> copy_source();  // opened, its conditions hold
 
   Service& service_;
   Incoming incoming_;
@@ -64,6 +81,10 @@ class Exchange : public HttpStream {
 
 HttpResponse document(std::string text);  // 200, application/xml
 std::string in_quotes(const std::string& etag);
+// A whole number of the query; `otherwise` where there is none.
+Expected<std::uint64_t> count(const api::Request& request, const std::string& name,
+                              std::uint64_t otherwise);
+std::string digest_of(api::Algorithm algorithm, int descriptor);  // raw, of the whole file
 // What a request says of the object that it makes: type, headers, metadata.
 Attributes described(const api::Request& request);
 

@@ -17,19 +17,6 @@ constexpr std::size_t most_keys = 1000;
 constexpr std::array kept_headers = {"cache-control", "content-disposition", "content-encoding",
                                      "content-language", "expires"};
 
-// A whole number of the query; `otherwise` where there is none.
-Expected<std::uint64_t> count(const api::Request& request, const std::string& name,
-                              std::uint64_t otherwise) {
-  const std::string text = request.parameter(name);
-  if (text.empty()) return otherwise;
-  std::uint64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size() || value > INT32_MAX)
-    return world::refusal("InvalidArgument",
-                          "Provided " + name + " not an integer or within " + "integer range");
-  return value;
-}
-
 // "gzip,aws-chunked" is gzip: the other was for the way only.
 std::string stored_encoding(const std::string& encoding) {
   std::string kept;
@@ -94,17 +81,28 @@ tl::unexpected<Refused> unsatisfiable(const std::string& range, std::uint64_t si
               {{"RangeRequested", range}, {"ActualObjectSize", std::to_string(size)}}});
 }
 
-std::string md5_of(const Object& object) {
-  const auto hash = api::make_digest(api::Algorithm::Md5);
-  std::string piece(1024 * 1024, '\0');
-  off_t at = 0;
-  for (ssize_t got = 0; (got = ::pread(*object.descriptor, piece.data(), piece.size(), at)) > 0;
-       at += got)
-    hash->take(std::string_view(piece.data(), static_cast<std::size_t>(got)));
-  return api::hexadecimal(hash->finish());
+}  // namespace
+
+Expected<std::uint64_t> count(const api::Request& request, const std::string& name,
+                              std::uint64_t otherwise) {
+  const std::string text = request.parameter(name);
+  if (text.empty()) return otherwise;
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size() || value > INT32_MAX)
+    return world::refusal("InvalidArgument",
+                          "Provided " + name + " not an integer or within " + "integer range");
+  return value;
 }
 
-}  // namespace
+std::string digest_of(api::Algorithm algorithm, int descriptor) {
+  const auto digest = api::make_digest(algorithm);
+  std::string piece(1024 * 1024, '\0');
+  off_t at = 0;
+  for (ssize_t got = 0; (got = ::pread(descriptor, piece.data(), piece.size(), at)) > 0; at += got)
+    digest->take(std::string_view(piece.data(), static_cast<std::size_t>(got)));
+  return digest->finish();
+}
 
 Attributes described(const api::Request& request) {
   Attributes attributes;
@@ -121,13 +119,34 @@ Attributes described(const api::Request& request) {
   return attributes;
 }
 
-Answer Exchange::read_object() {
-  const auto object = store().find(request().bucket, request().key, true);
+tl::expected<Object, Refused> Exchange::found_object() {
+  auto object = store().find(request().bucket, request().key, true);
+  // "If you don't have the s3:ListBucket permission, Amazon S3 returns 403"
+  if (!object && service_.hides_missing_keys())
+    return refuse("AccessDenied", "User is not authorized to perform: s3:ListBucket", 403);
   if (!object) return tl::unexpected(Refused{object.error(), {{"Key", request().key}}});
+  if (!treatment().replaced) return *object;
+  Attributes other = *object->attributes;
+  other.etag = api::hexadecimal(api::digest(api::Algorithm::Md5, other.etag + " replaced"));
+  object->attributes = std::make_shared<const Attributes>(std::move(other));
+  return *object;
+}
+
+FileBody Exchange::content(const Object& object, const api::ByteRange& part) {
+  FileBody body{object.descriptor, part.first, part.size};
+  body.pace = service_.traffic().pace(treatment());
+  if (body.pace) body.piece = Traffic::piece(treatment());
+  body.reset_after = treatment().reset_after;
+  if (treatment().spoiled && part.size > 0) body.spoiled = part.size / 2;
+  return body;
+}
+
+Answer Exchange::read_object() {
+  const auto object = found_object();
+  if (!object) return tl::unexpected(object.error());
   if (auto refused = refuse_reading(request(), *object)) return tl::unexpected(*refused);
   const std::uint64_t size = object->identity.size;
   HttpResponse response{200, "", type_of(*object, request())};
-  FileBody body{object->descriptor, 0, size};
   auto selection = api::select_range(request().header("range"), size);
   if (request().query.contains("partNumber")) {
     const auto number = count(request(), "partNumber", 0);
@@ -148,8 +167,6 @@ Answer Exchange::read_object() {
   }
   if (part != nullptr) {
     response.status = 206;
-    body.offset = part->first;
-    body.size = part->size;
     response.headers.emplace_back("Content-Range",
                                   "bytes " + std::to_string(part->first) + "-" +
                                       std::to_string(part->first + part->size - 1) + "/" +
@@ -158,7 +175,7 @@ Answer Exchange::read_object() {
   if (request().query.contains("partNumber") && !object->attributes->part_sizes.empty())
     response.headers.emplace_back("x-amz-mp-parts-count",
                                   std::to_string(object->attributes->part_sizes.size()));
-  response.file = std::move(body);
+  response.file = content(*object, part != nullptr ? *part : api::ByteRange{0, size});
   return response;
 }
 
@@ -189,16 +206,24 @@ Answer Exchange::list_objects() {
   return document(api::list_objects(request(), listing, rows, what.most));
 }
 
-Answer Exchange::copy_object() {
+tl::expected<Object, Refused> Exchange::copy_source() {
   std::string source = percent_decode(request().header("x-amz-copy-source"), Plus::Literal);
   source = source.substr(source.starts_with('/') ? 1 : 0);
   const auto slash = source.find('/');
   if (slash == std::string::npos)
     return refuse("InvalidArgument", "Copy Source must mention the source bucket and key");
-  const auto from = store().find(source.substr(0, slash), source.substr(slash + 1), true);
+  auto from = store().bucket(source.substr(0, slash));
   if (!from) return refuse(from.error());
-  if (auto refused = refuse_reading(request(), *from, "x-amz-copy-source-"))
+  auto object = store().find(from->name, source.substr(slash + 1), true);
+  if (!object) return refuse(object.error());
+  if (auto refused = refuse_reading(request(), *object, "x-amz-copy-source-"))
     return tl::unexpected(*refused);
+  return *object;
+}
+
+Answer Exchange::copy_object() {
+  const auto from = copy_source();
+  if (!from) return tl::unexpected(from.error());
   const auto draft = store().draft();
   if (!draft || !draft->append_file(*from->descriptor, 0, from->identity.size))
     return refuse("InternalError", "The object cannot be copied.", 500);
@@ -206,17 +231,12 @@ Answer Exchange::copy_object() {
   if (request().header("x-amz-metadata-directive") == "REPLACE") {
     attributes = described(request());
     attributes.checksums = from->attributes->checksums;
-    attributes.etag = from->attributes->etag;
   }
-  if (attributes.etag.find('-') != std::string::npos) {
-    attributes.etag = md5_of(*from);
-    attributes.part_sizes.clear();
-    if (attributes.composite) attributes.checksums.clear();
-    attributes.composite = false;
-  }
-  const auto made =
-      store().publish(request().bucket, request().key, *draft, attributes,
-                      [this](const auto& etag) { return api::refuse_write(request(), etag); });
+  attributes.etag = api::hexadecimal(digest_of(api::Algorithm::Md5, draft->descriptor()));
+  attributes.part_sizes.clear();
+  if (from->attributes->composite) attributes.checksums.clear();
+  attributes.composite = false;
+  const auto made = publish(*draft, attributes);
   if (!made) return refuse(made.error());
   return document(api::copied(request(), attributes.etag, modified_of(made->identity)));
 }

@@ -4,6 +4,7 @@
 
 #include "tests/emulator/form.hpp"
 #include "tests/emulator/s3/upload.hpp"
+#include "tests/world/arguments.hpp"
 
 namespace spotter::emulator::s3 {
 namespace {
@@ -48,7 +49,7 @@ Refused wrong_region(const std::string& given, const std::string& right) {
 }
 
 Service::Service(ServiceParts parts)
-    : parts_(std::move(parts)), store_(parts_.folder, parts_.region) {}
+    : parts_(std::move(parts)), store_(parts_.folder, parts_.region), faults_(parts_.seed) {}
 
 std::unique_ptr<HttpStream> Service::begin(const HttpRequest& head) {
   if (!is_s3(head)) return nullptr;
@@ -75,7 +76,48 @@ Incoming Service::receive(const HttpRequest& head) {
   }
   incoming.request = std::move(*request);
   incoming.refused = authorize(incoming);
+  if (incoming.refused) return incoming;
+  incoming.treatment = treat(incoming.request);
+  const auto& admission = incoming.treatment.admission;
+  if (admission.error && !admission.carry_out) incoming.refused = Refused{*admission.error};
   return incoming;
+}
+
+api::Treatment Service::treat(const api::Request& request) {
+  const std::lock_guard lock(mutex_);
+  ++counted_[std::string(api::name(request.operation))];
+  return faults_.treat(request, parts_.now());
+}
+
+bool Service::is_own_fault(const std::string& name) {
+  return name == "s3-public" || api::Faults::knows(name);
+}
+
+std::vector<std::string> Service::fault_names() {
+  auto lines = api::Faults::names();
+  lines.emplace_back(
+      "s3-public bucket=B on=true|false (everybody may read it; no fault, a policy)");
+  return lines;
+}
+
+Expected<void> Service::fault(const std::string& name,
+                              const std::map<std::string, std::string>& arguments) {
+  if (name == "s3-public") {
+    const world::Arguments given(arguments);
+    return store_.set_anonymous(given.text("bucket", ""), given.on());
+  }
+  const std::lock_guard lock(mutex_);
+  return faults_.fault(name, arguments, parts_.now());
+}
+
+bool Service::hides_missing_keys() {
+  const std::lock_guard lock(mutex_);
+  return faults_.hides_missing_keys();
+}
+
+Usage Service::usage() {
+  const std::lock_guard lock(mutex_);
+  return {counted_, bytes_read_};
 }
 
 // A bucket lives in one region. At the endpoint of another, S3 redirects; a signature for another
@@ -117,7 +159,8 @@ bool is_s3(const HttpRequest& head) {
   if (!authorization.empty()) return false;
   for (const auto& [name, value] : parse_form(head.query(), Plus::Literal))
     if (name == "X-Amz-Credential") return value.find("/s3/") != std::string::npos;
-  return head.path() != "/" || !api::bucket_of_host(head.header("host")).empty();
+  if (!api::bucket_of_host(head.header("host")).empty()) return true;
+  return head.path() != "/" || (head.query().empty() && head.method != "POST");
 }
 
 }  // namespace spotter::emulator::s3

@@ -10,6 +10,9 @@
 #include "tests/emulator/http.hpp"
 #include "tests/emulator/s3/signature.hpp"
 #include "tests/emulator/s3/store.hpp"
+#include "tests/emulator/s3/traffic.hpp"
+#include "tests/emulator/s3/uploads.hpp"
+#include "tests/world/s3/faults.hpp"
 
 namespace spotter::emulator::s3 {
 
@@ -19,6 +22,14 @@ struct ServiceParts {
   // The clocks by which a signature may be timely; the first is shown in Date.
   std::function<std::vector<WallTime>()> clocks;
   std::function<std::optional<SigningKey>(std::string_view access_key)> key;
+  std::function<Time()> now;                    // the world's
+  std::function<Duration(Duration)> real_time;  // how long the world's time takes
+  std::uint64_t seed = 0;                       // of the faults
+};
+
+struct Usage {
+  std::map<std::string, std::uint64_t> requests;  // by operation
+  std::uint64_t bytes_read = 0;                   // of objects, as far as they were to be sent
 };
 
 struct Incoming;
@@ -30,16 +41,34 @@ class Service {
   // Null when the request is not for S3: see is_s3().
   std::unique_ptr<HttpStream> begin(const HttpRequest& head);
   Store& store() { return store_; }
+  Uploads& uploads() { return uploads_; }
   const ServiceParts& parts() const { return parts_; }
+  const Traffic& traffic() const { return traffic_; }
+
+  // One of fault_names(), or one that EC2 has, too (is_shared).
+  Expected<void> fault(const std::string& name,
+                       const std::map<std::string, std::string>& arguments);
+  static bool is_own_fault(const std::string& name);
+  static std::vector<std::string> fault_names();
+  bool hides_missing_keys();
+  Usage usage();
+  void count_bytes(std::uint64_t bytes) { bytes_read_ += bytes; }
 
  private:
+  api::Treatment treat(const api::Request& request);
   Incoming receive(const HttpRequest& head);
   std::optional<Refused> authorize(const Incoming& incoming);
   std::optional<Refused> refuse_region(const Incoming& incoming, const Bucket& bucket) const;
 
   ServiceParts parts_;
   Store store_;
+  Uploads uploads_{store_};
+  Traffic traffic_;
   std::atomic<std::uint64_t> requests_{0};
+  std::atomic<std::uint64_t> bytes_read_{0};
+  std::mutex mutex_;  // of the next two
+  api::Faults faults_;
+  std::map<std::string, std::uint64_t> counted_;
 };
 
 // "The region 'x' is wrong; expecting 'y'"

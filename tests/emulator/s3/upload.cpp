@@ -1,6 +1,6 @@
 #include "tests/emulator/s3/upload.hpp"
 
-#include "tests/world/s3/conditions.hpp"
+#include "tests/emulator/s3/uploads.hpp"
 
 namespace spotter::emulator::s3 {
 namespace {
@@ -97,6 +97,15 @@ std::optional<world::ApiError> Upload::check() {
   return check_checksums();
 }
 
+Expected<void> Upload::keep_part(const Attributes& attributes) {
+  const std::string id = request().parameter("uploadId");
+  const auto number = api::part_number(request());
+  if (!number) return tl::unexpected(number.error());
+  const auto upload = uploads().find(request().bucket, request().key, id);
+  if (!upload) return tl::unexpected(upload.error());
+  return uploads().put(request().bucket, id, *number, *draft_, attributes);
+}
+
 Answer Upload::answer() {
   if (auto wrong = check()) return refuse(*wrong);
   Attributes attributes = described(request());
@@ -106,9 +115,12 @@ Answer Upload::answer() {
   response.headers.emplace_back("ETag", in_quotes(attributes.etag));
   for (const auto& [algorithm, value] : checksums_)
     response.headers.emplace_back(api::checksum_header_of(algorithm), value);
-  const auto made =
-      store().publish(request().bucket, request().key, *draft_, attributes,
-                      [this](const auto& etag) { return api::refuse_write(request(), etag); });
+  if (request().operation == api::Operation::UploadPart) {
+    const auto kept = keep_part(attributes);
+    if (!kept) return refuse(kept.error());
+    return response;
+  }
+  const auto made = publish(*draft_, attributes);
   if (!made) return refuse(made.error());
   return response;
 }

@@ -19,6 +19,7 @@ class Upload : public Exchange {
   Answer answer() override;
 
  private:
+  Expected<void> keep_part(const Attributes& attributes);
   void expect_checksums();
   void keep(std::string_view bytes);  // decoded
   std::optional<world::ApiError> check();

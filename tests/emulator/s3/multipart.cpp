@@ -1,0 +1,132 @@
+// The operations of uploads in parts.
+#include <algorithm>
+#include <charconv>
+
+#include "tests/emulator/form.hpp"
+#include "tests/emulator/s3/exchange.hpp"
+#include "tests/emulator/s3/uploads.hpp"
+#include "tests/world/s3/conditions.hpp"
+
+namespace spotter::emulator::s3 {
+namespace {
+
+constexpr int most_listed = 1000;
+
+world::ApiError broken_disk() {
+  return {"InternalError", "The emulator's disk does not take the object.", 500};
+}
+
+}  // namespace
+
+Answer Exchange::create_upload() {
+  MultipartUpload upload{"", request().key, now(), described(request()),
+                         api::checksum_algorithm(request().header("x-amz-checksum-algorithm"))};
+  // https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html: CRC64NVME
+  // is of the whole object only
+  upload.full_object = request().header("x-amz-checksum-type") == "FULL_OBJECT" ||
+                       upload.algorithm == api::Algorithm::Crc64Nvme;
+  const auto algorithm = upload.algorithm;
+  const bool full_object = upload.full_object;
+  const auto id = uploads().create(request().bucket, std::move(upload));
+  if (!id) return refuse(id.error());
+  HttpResponse response = document(api::upload_created(request(), *id));
+  if (algorithm) {
+    response.headers.emplace_back("x-amz-checksum-algorithm", api::checksum_name(*algorithm));
+    response.headers.emplace_back("x-amz-checksum-type", full_object ? "FULL_OBJECT" : "COMPOSITE");
+  }
+  return response;
+}
+
+Answer Exchange::copy_part() {
+  const std::string id = request().parameter("uploadId");
+  const auto number = api::part_number(request());
+  if (!number) return refuse(number.error());
+  if (const auto upload = uploads().find(request().bucket, request().key, id); !upload)
+    return refuse(upload.error());
+  const auto from = copy_source();
+  if (!from) return tl::unexpected(from.error());
+  const std::string range = request().header("x-amz-copy-source-range");
+  const auto selected = api::select_range(range, from->identity.size);
+  if (std::holds_alternative<api::Unsatisfiable>(selected) ||
+      (!range.empty() && std::holds_alternative<std::monostate>(selected)))
+    return refuse("InvalidArgument", "The x-amz-copy-source-range value is not valid.");
+  const auto* const some = std::get_if<api::ByteRange>(&selected);
+  const api::ByteRange part = some ? *some : api::ByteRange{0, from->identity.size};
+  const auto draft = store().draft();
+  if (!draft || !draft->append_file(*from->descriptor, part.first, part.size))
+    return refuse(broken_disk());
+  const Attributes attributes{api::hexadecimal(digest_of(api::Algorithm::Md5, draft->descriptor())),
+                              ""};
+  const auto kept = uploads().put(request().bucket, id, *number, *draft, attributes);
+  if (!kept) return refuse(kept.error());
+  return document(api::copied(request(), attributes.etag, now()));
+}
+
+Answer Exchange::complete_upload() {
+  const std::string id = request().parameter("uploadId");
+  const auto upload = uploads().find(request().bucket, request().key, id);
+  if (!upload) return refuse(upload.error());
+  const auto asked = api::parse_completion(body());
+  if (!asked) return refuse(asked.error());
+  const auto completion = api::complete(*asked, uploads().parts(request().bucket, id));
+  if (!completion) return refuse(completion.error());
+  const auto draft = uploads().joined(request().bucket, id, *completion);
+  if (!draft) return refuse(broken_disk());
+  Attributes attributes = upload->attributes;
+  attributes.etag = completion->etag;
+  attributes.part_sizes = completion->sizes;
+  attributes.checksums = completion->checksums;
+  attributes.composite = true;
+  if (upload->algorithm && upload->full_object) {
+    attributes.checksums = {
+        {*upload->algorithm, api::base64(digest_of(*upload->algorithm, draft->descriptor()))}};
+    attributes.composite = false;
+  }
+  for (const auto& [algorithm, value] : attributes.checksums)
+    if (const auto given = request().header(api::checksum_header_of(algorithm));
+        !given.empty() && given != value)
+      return refuse("BadDigest", "The " + std::string(api::checksum_name(algorithm)) +
+                                     " you specified did not match the calculated checksum.");
+  const auto made = publish(*draft, attributes);
+  if (!made) return refuse(made.error());
+  uploads().remove(request().bucket, id);
+  const std::string where = "http://" + request().header("host") + percent_encode(resource(), "/");
+  return document(api::upload_completed(request(), where, attributes.etag, attributes.checksums));
+}
+
+Answer Exchange::abort_upload() {
+  const std::string id = request().parameter("uploadId");
+  if (const auto upload = uploads().find(request().bucket, request().key, id); !upload)
+    return refuse(upload.error());
+  uploads().remove(request().bucket, id);
+  return HttpResponse{204, "", ""};
+}
+
+Answer Exchange::list_parts() {
+  const std::string id = request().parameter("uploadId");
+  if (const auto upload = uploads().find(request().bucket, request().key, id); !upload)
+    return refuse(upload.error());
+  const auto most = count(request(), "max-parts", most_listed);
+  const auto after = count(request(), "part-number-marker", 0);
+  if (!most || !after) return refuse(most ? after.error() : most.error());
+  const auto limit = std::min<std::uint64_t>(*most, most_listed);
+  std::vector<api::PartRow> rows;
+  bool truncated = false;
+  for (const auto& [number, row] : uploads().parts(request().bucket, id)) {
+    if (static_cast<std::uint64_t>(number) <= *after) continue;
+    truncated = rows.size() == limit;
+    if (truncated) break;
+    rows.push_back(row);
+  }
+  return document(api::list_parts(request(), rows, static_cast<int>(limit), truncated));
+}
+
+Answer Exchange::list_uploads() {
+  std::vector<api::UploadRow> rows;
+  for (const MultipartUpload& upload : uploads().all(request().bucket))
+    if (upload.key.starts_with(request().parameter("prefix")) && rows.size() < most_listed)
+      rows.push_back({upload.key, upload.id, upload.initiated});
+  return document(api::list_uploads(request(), rows));
+}
+
+}  // namespace spotter::emulator::s3
