@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "tests/trainer/events.hpp"
 #include "tests/trainer/run_trainer.hpp"
 #include "tests/trainer/scratch.hpp"
 #include "tests/trainer/small_mnist.hpp"
@@ -46,6 +47,9 @@ class Killed : public ::testing::Test {
                   read_file(place(name + "/result/" + file)))
           << name << ": " << file;
     }
+    EXPECT_EQ(events_in(place("whole/result/tensorboard")),
+              events_in(place(name + "/result/tensorboard")))
+        << name;
     std::filesystem::remove_all(place(name));
   }
 

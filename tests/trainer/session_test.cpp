@@ -35,6 +35,7 @@ class Told : public ::testing::Test {
   void TearDown() override {
     ::unsetenv("NOTIFY_SOCKET");
     ::unsetenv("SPOTTER_NOTICE_FILE");
+    ::unsetenv("SPOTTER_CHECKPOINTS_FASTER");
   }
   std::unique_ptr<Session> open() {
     auto session = Session::open({.directory = directory(), .every = milliseconds(0)});
@@ -128,6 +129,33 @@ TEST_F(Told, TheTrainingStandsStillFromWhereTheStateIsMadeIntoBytes) {
   const auto stalls = told("X_SPOTTER_CHECKPOINT_SECONDS=");
   ASSERT_EQ(stalls.size(), 2U);
   for (const auto& stall : stalls) EXPECT_GE(std::stod(stall), 0.05) << "slept";
+}
+
+// The newest is on the machine's own disk only, as the volume took it not: it is gone on from, but
+// not called durable.
+TEST_F(Told, TheNewestOfAnyPlaceIsGoneOnFromAndMadeDurableWhereItCounts) {
+  const auto fast = scratch_.path() / "fast";
+  ::setenv("SPOTTER_CHECKPOINTS_FASTER", fast.c_str(), 1);
+  {
+    auto session = open();
+    ASSERT_TRUE(save(*session, 1));
+    ASSERT_TRUE(session->flush());
+    lose(*session, 2);
+  }
+  steps_told();
+  auto session = open();
+  const auto restored = session->restore();
+  EXPECT_EQ(restored->newest->checkpoint.path, fast / directory_name(2));
+  notice(seconds(60));
+  ASSERT_TRUE(session->should_checkpoint());
+  EXPECT_EQ(steps_told(), Steps{});
+  ASSERT_TRUE(save(*session, 2));
+  EXPECT_TRUE(session->leave());
+  EXPECT_EQ(steps_told(), (Steps{"2"}));
+  session.reset();
+  ::unsetenv("SPOTTER_CHECKPOINTS_FASTER");
+  std::filesystem::remove_all(fast);
+  EXPECT_EQ(open()->restore()->newest->checkpoint.step, 2U);
 }
 
 TEST_F(Told, TheSameStepIsSavedAgainWhereItsFirstCopyWasLost) {

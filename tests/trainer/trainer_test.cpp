@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/trainer/events.hpp"
 #include "tests/trainer/run_trainer.hpp"
 #include "tests/trainer/scratch.hpp"
 #include "tests/trainer/small_cifar10.hpp"
@@ -49,6 +50,10 @@ class TrainerRun : public ::testing::Test {
                   read_file(place(other + "/result/" + file)))
           << file;
     }
+    const auto events = events_in(place(one + "/result/tensorboard"));
+    EXPECT_FALSE(events.empty());
+    EXPECT_EQ(events, events_in(place(other + "/result/tensorboard")))
+        << "no row twice, or missing";
   }
   std::vector<std::uint64_t> steps_logged(const std::string& path) const {
     std::vector<std::uint64_t> steps;
@@ -161,6 +166,33 @@ TEST_F(TrainerRun, StoppedAtTheEndOfAnEpochItMakesTheRowWhenItGoesOn) {
   EXPECT_EQ(steps_logged(log).size(), 4U);
 }
 
+TEST_F(TrainerRun, ASecondOneOnTheSameCheckpointsIsRefusedAndCostsTheFirstNothing) {
+  ASSERT_EQ(run("whole"), 0) << output();
+  const std::string log = place("steps");
+  Trainer first(arguments("a", {"--steps-log", log, "--slow-down", "100"}), place("first"));
+  ASSERT_TRUE(wait_for_steps(log, 2));
+  EXPECT_EQ(run("a"), 1);
+  EXPECT_NE(output().find("another trainer saves into"), std::string::npos) << output();
+  first.signal(SIGTERM);
+  ASSERT_EQ(first.wait(), kStopped) << read_file(place("first"));
+  ASSERT_EQ(run("a"), 0) << output();
+  expect_same_result("whole", "a");
+}
+
+TEST_F(TrainerRun, WhereAllCheckpointsAreTornItSaysWhatToDoAndStartsNothing) {
+  ASSERT_EQ(run("a", {"--epochs", "2"}), 0) << output();
+  for (const auto& entry : fs::directory_iterator(place("a/c"))) {
+    if (entry.is_directory()) fs::resize_file(entry.path() / "model.bin", 100);
+  }
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_EQ(run("a", {"--steps-log", place("steps")}), 1);
+    EXPECT_NE(output().find("all are torn"), std::string::npos) << output();
+    EXPECT_NE(output().find("To start from scratch"), std::string::npos) << output();
+    fs::remove(place("output"));
+  }
+  EXPECT_TRUE(steps_logged(place("steps")).empty());
+}
+
 TEST_F(TrainerRun, StartedAgainAfterTheEndItOnlyMakesSureOfTheResult) {
   ASSERT_EQ(run("a", {"--steps-log", place("steps")}), 0) << output();
   const std::string weights = read_file(place("a/result/weights.bin"));
@@ -230,9 +262,6 @@ TEST_F(TrainerRun, AResidualNetworkOnTwoDevicesResumesToTheBit) {
   }
   ASSERT_EQ(run("cut", slow), 0) << output();
   expect_same_result("whole", "cut");
-  const auto board = "/result/tensorboard/events.out.tfevents.0.spotter";
-  EXPECT_EQ(read_file(place(std::string("cut") + board)).size(),
-            read_file(place(std::string("whole") + board)).size());
 }
 
 TEST_F(TrainerRun, TheModelsOwnExampleIsItsDefault) {
