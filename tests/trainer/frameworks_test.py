@@ -40,7 +40,11 @@ class Model:
 
     def __init__(self):
         self.weights, self.stop_training, self.optimizer = [[0.0]], False, None
-        self.evaluated = 0
+        self.while_evaluated = lambda: None
+
+    def evaluate(self, callback):
+        self.while_evaluated()
+        callback.on_test_batch_end(0)
 
     def get_weights(self):
         return [list(one) for one in self.weights]
@@ -50,14 +54,16 @@ class Model:
 
     def fit(self, callback, epochs, steps=3, known=True):
         callback.model, callback.params = self, {"steps": steps if known else None}
-        for epoch in range(callback.restore(self), epochs):
+        first = callback.restore(self)
+        callback.on_train_begin()
+        for epoch in range(first, epochs):
             callback.on_epoch_begin(epoch)
             for batch in range(steps):
                 self.weights = [[self.weights[0][0] + 1]]
                 callback.on_train_batch_end(batch, {"loss": 0.1})
                 if self.stop_training:
                     break
-            self.evaluated += 1  # Keras does, also when it was told to stop
+            self.evaluate(callback)  # Keras does, also when it was told to stop
             callback.on_epoch_end(epoch)
             if self.stop_training:
                 break
@@ -103,6 +109,23 @@ class Keras(Stubbed):
         self.assertEqual(self.callback().restore(again), 1)
         self.assertEqual(again.weights, [[4.0]])
 
+    def test_a_notice_while_an_epoch_is_evaluated_is_answered_then(self):
+        model = Model()
+
+        def notice():
+            self.notice()
+            while not callback.stopped:
+                callback.on_test_batch_end(0)
+
+        os.environ["SPOTTER_NOTICE_FILE"] = str(self.folder / "notice")
+        callback = self.callback(every=0)
+        model.while_evaluated = notice
+        model.fit(callback, 100)
+        self.assertEqual((model.weights, callback.run.durable_step), ([[3.0]], 3))
+        callback.run.close()
+        (self.folder / "notice").unlink()
+        self.assertEqual(self.callback().restore(Model()), 1, "the epoch was whole")
+
     def test_on_notice_training_stops_behind_a_durable_checkpoint(self):
         self.notice()
         callback = self.callback()
@@ -121,7 +144,6 @@ class Lightning(Stubbed):
         """Lightning's, with one step an epoch."""
 
         world_size, global_step, current_epoch, should_stop = 1, 0, 0, False
-        evaluated = 0
 
         def __init__(self):
             self._checkpoint_connector = self
@@ -221,14 +243,16 @@ class Ranks(Face):
         both = [subprocess.Popen(
             ["/usr/bin/python3", "-c", textwrap.dedent(self.PROGRAM), str(rank), self.checkpoints,
              str(steps), self.folder / f"meeting-{self.meetings}"],
-            env=environment, stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for rank in (0, 1)]
         for one in both:
             self.addCleanup(one.stdout.close)
+            self.addCleanup(one.stderr.close)
             self.addCleanup(one.wait)
             self.addCleanup(one.kill)
-        said = [one.communicate(timeout=120)[0] for one in both]
-        self.assertEqual([one.returncode for one in both], [expected, expected])
-        return said
+        said = [one.communicate(timeout=120) for one in both]
+        self.assertEqual([one.returncode for one in both], [expected, expected], said)
+        return [words for words, _ in said] if expected != 1 else [errors for _, errors in said]
 
     def test_rank_0_writes_and_all_resume(self):
         self.assertEqual(self.both(4),
@@ -236,6 +260,14 @@ class Ranks(Face):
         self.assertEqual([path.name for path in self.checkpoints.glob("step-*")],
                          ["step-000000000003"])
         self.assertEqual(self.both(5), ["5 [15.0, 15.0] 0 True\n", "5 [15.0, 15.0] 0 False\n"])
+
+    def test_rank_0s_error_is_everybodys(self):
+        with spotter.open(self.checkpoints) as run:
+            run.save(1, weight=torch.zeros(2), by=0)
+        for part in self.checkpoints.glob("step-*/weight.0"):
+            part.write_bytes(b"torn")
+        for errors in self.both(4, expected=1):
+            self.assertIn("SpotterError: there are checkpoints in", errors)
 
     def test_all_stop_at_the_step_that_rank_0_says(self):
         os.environ["SPOTTER_NOTICE_FILE"] = str(self.folder / "notice")

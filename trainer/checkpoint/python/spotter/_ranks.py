@@ -26,20 +26,38 @@ class Ranks:
 
     def share(self, ask):
         """Rank 0's answer, or exception, on all ranks; each of them has to call this."""
+        if self._alone():
+            return ask()
+        return self._send(*self._try(ask))
+
+    def agree(self, ask):
+        """The same for yes or no, which is asked at each step: a byte is all that is sent."""
+        if self._alone():
+            return ask()
+        answer, error = self._try(ask)
+        word = sys.modules["torch"].tensor([2 if error else int(bool(answer))])
+        _distributed().broadcast(word, src=0, group=self._group)
+        return bool(word) if word < 2 else self._send(None, error)
+
+    def _alone(self):
         distributed = _distributed()
         if not (distributed and distributed.is_initialized()) or distributed.get_world_size() == 1:
             if self.leads:
-                return ask()
+                return True
             raise RuntimeError("this is not rank 0: first torch.distributed.init_process_group()")
         if self._group is None:
             self._group = distributed.new_group(backend="gloo")
-        box = [None, None]
-        if self.leads:
-            try:
-                box[0] = ask()
-            except Exception as error:  # the others would wait for ever
-                box[1] = error
-        distributed.broadcast_object_list(box, src=0, group=self._group)
+        return False
+
+    def _try(self, ask):
+        try:
+            return (ask() if self.leads else None), None
+        except Exception as error:  # not here alone: the others would wait for ever
+            return None, error
+
+    def _send(self, answer, error):
+        box = [answer, error]
+        _distributed().broadcast_object_list(box, src=0, group=self._group)
         if box[1] is not None:
             raise box[1]
         return box[0]

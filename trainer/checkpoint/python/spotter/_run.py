@@ -152,12 +152,12 @@ class Run:
 
     def should_checkpoint(self):
         """Ask after each step."""
-        return self._ranks.share(
+        return self._ranks.agree(
             lambda: self._lib.spotter_should_checkpoint(self._open_handle()) == 1)
 
     def should_stop(self):
         """Ask after that. True: leave() and exit with STOPPED."""
-        return self._ranks.share(lambda: self._lib.spotter_should_stop(self._open_handle()) == 1)
+        return self._ranks.agree(lambda: self._lib.spotter_should_stop(self._open_handle()) == 1)
 
     def deadline(self):
         """Seconds until the machine is gone; infinity without a notice. Of rank 0."""

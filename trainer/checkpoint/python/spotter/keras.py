@@ -31,7 +31,7 @@ class Callback(_Base):
     def __init__(self, directory=None, **options):
         super().__init__()
         self.run = _run.open(directory, **options)
-        self.stopped = False
+        self.stopped = self._fits = False
         self._epoch = self._step = 0
 
     def restore(self, model):
@@ -68,12 +68,21 @@ class Callback(_Base):
                           accuracy=logs.get("accuracy", float("nan")))
         self._save_if_due()
 
+    # The weights stay as they are while an epoch is evaluated, but a notice does not wait for it.
+    def on_test_batch_end(self, batch, logs=None):
+        if self._fits and not self.stopped:
+            self._save_if_due()
+
+    def on_train_begin(self, logs=None):
+        self._fits = True
+
     def on_epoch_end(self, epoch, logs=None):
         self._epoch = epoch + 1
         if not self.stopped:
             self._save_if_due()
 
     def on_train_end(self, logs=None):
+        self._fits = False
         if not self.stopped:
             self.run.flush()
 
