@@ -201,8 +201,7 @@ Result<void> Emulator::run() {
   std::printf("READY api=%s metadata=%s mode=%s pid=%d directory=%s\n", api.c_str(),
               options_.metadata.str().c_str(), mode.c_str(), ::getpid(), directory_.path().c_str());
   std::fflush(stdout);
-  // A worker may wait for the disk while others send.
-  workers_.start(std::max(4U, std::thread::hardware_concurrency()));
+  workers_.start();
   context_.run();
   workers_.stop();
   host_.machines().kill_all();

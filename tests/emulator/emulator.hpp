@@ -70,7 +70,9 @@ class Emulator {
   Directory directory_;
   bool namespaces_;
   TlsContext tls_;
-  Workers workers_;  // goes last: the others' coroutines hold its sockets
+  // Goes last: the others' coroutines hold its sockets. More threads than processors, because one
+  // may wait for the disk.
+  Workers workers_{8};
   boost::asio::io_context context_{1};
   std::chrono::nanoseconds started_;
   world::World world_;

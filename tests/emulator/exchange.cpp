@@ -54,6 +54,7 @@ asio::awaitable<bool> read_head(Wire& wire, std::string& unread, Parser& parser)
 // Gives the body to `take` piece by piece; false when it breaks off or `take` says so.
 template <class Take>
 asio::awaitable<bool> read_body(Wire& wire, std::string& unread, Parser& parser, Take& take) {
+  if (parser.is_done()) co_return true;
   std::string piece(body_piece, '\0');
   auto& body = parser.get().body();
   while (!parser.is_done()) {

@@ -39,7 +39,7 @@ asio::awaitable<void> accept(std::shared_ptr<Shared> shared,
                              std::shared_ptr<tcp::acceptor> acceptor, Workers* workers) {
   while (shared->open) {
     const asio::any_io_executor executor =
-        workers != nullptr ? workers->strand() : acceptor->get_executor();
+        workers != nullptr ? workers->next() : acceptor->get_executor();
     auto [failed, socket] = co_await acceptor->async_accept(executor, as_tuple);
     if (!shared->open) co_return;
     if (failed) {  // out of descriptors, most likely: the others go on

@@ -3,6 +3,7 @@
 #include <sys/sendfile.h>
 
 #include <algorithm>
+#include <array>
 
 #include "tests/emulator/precompiled.hpp"
 
@@ -17,13 +18,13 @@ constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t chunk = 64 * 1024;
 constexpr std::chrono::seconds goodbye_limit{1};
 
+using Room = std::array<char, chunk>;
+
 template <class Stream>
-asio::awaitable<std::string> read_from(Stream& stream) {
-  std::string bytes(chunk, '\0');
-  const auto buffer = asio::buffer(bytes);
+asio::awaitable<std::string> read_from(Stream& stream, Room& room) {
+  const auto buffer = asio::buffer(room);
   auto [failed, size] = co_await stream.async_read_some(buffer, as_tuple);
-  bytes.resize(failed ? 0 : size);
-  co_return bytes;
+  co_return std::string(room.data(), failed ? 0 : size);
 }
 
 template <class Stream>
@@ -69,7 +70,7 @@ class Plain : public Wire {
  public:
   explicit Plain(tcp::socket socket) : Wire(socket.get_executor()), socket_(std::move(socket)) {}
   asio::awaitable<bool> open() override { co_return true; }
-  asio::awaitable<std::string> read() override { return read_from(socket_); }
+  asio::awaitable<std::string> read() override { return read_from(socket_, *room_); }
   asio::awaitable<bool> write(const std::string& bytes) override {
     return write_to(socket_, bytes);
   }
@@ -89,6 +90,7 @@ class Plain : public Wire {
 
  private:
   tcp::socket socket_;
+  std::unique_ptr<Room> room_ = std::make_unique<Room>();
 };
 
 class Secure : public Wire {
@@ -99,7 +101,7 @@ class Secure : public Wire {
     auto [failed] = co_await stream_.async_handshake(asio::ssl::stream_base::server, as_tuple);
     co_return !failed;
   }
-  asio::awaitable<std::string> read() override { return read_from(stream_); }
+  asio::awaitable<std::string> read() override { return read_from(stream_, *room_); }
   asio::awaitable<bool> write(const std::string& bytes) override {
     return write_to(stream_, bytes);
   }
@@ -129,6 +131,7 @@ class Secure : public Wire {
  private:
   TlsContext tls_;
   asio::ssl::stream<tcp::socket> stream_;
+  std::unique_ptr<Room> room_ = std::make_unique<Room>();
 };
 
 }  // namespace

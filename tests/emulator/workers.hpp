@@ -1,8 +1,10 @@
-// Threads for connections that carry much: each connection is a strand of its own.
+// Threads for connections that carry much. Each has a context of its own: connections that share
+// one wait for one another only, and no lock is taken for any of them.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
+#include <list>
 #include <thread>
 #include <vector>
 
@@ -10,18 +12,19 @@ namespace spotter::emulator {
 
 class Workers {
  public:
-  Workers() = default;
+  explicit Workers(unsigned threads);
   ~Workers() { stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  void start(unsigned threads);
+  void start();
   // Returns when no thread of it runs any more; what was under way stays where it is.
   void stop();
-  boost::asio::any_io_executor strand();
+  boost::asio::any_io_executor next();  // in turn
 
  private:
-  boost::asio::io_context context_;
+  std::list<boost::asio::io_context> contexts_;
+  std::list<boost::asio::io_context>::iterator turn_;
   std::vector<std::thread> threads_;
 };
 

@@ -147,9 +147,10 @@ void Store::know(const std::string& name, const Identity& identity,
   cache_[name] = {identity, std::move(attributes)};
 }
 
-std::shared_ptr<const Attributes> Store::attributes_of(const std::string& name,
-                                                       const Identity& identity, const Place& place,
-                                                       int descriptor, const struct stat& status) {
+std::shared_ptr<const Attributes> Store::read_attributes(const std::string& name,
+                                                         const Identity& identity,
+                                                         const Place& place, int descriptor,
+                                                         const struct stat& status) {
   if (auto known = known_attributes(name, identity)) return known;
   auto record = read_record(place.record);
   auto attributes = std::make_shared<const Attributes>(record && record->identity == identity
@@ -177,16 +178,20 @@ Expected<Object> Store::find_locked(const std::string& bucket, const std::string
     ::close(file);
     file = -1;
   }
-  Place place = plain_place(bucket, key);
-  if (file < 0 && aside_.at(bucket).contains(key)) {
-    place = aside_place(bucket, key);
-    file = ::open(place.file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  const bool aside = file < 0 && aside_.at(bucket).contains(key);
+  if (aside) {
+    file = ::open(aside_place(bucket, key).file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file >= 0) ::fstat(file, &status);
   }
   if (file < 0) return no_such_key();
   auto descriptor = shared(file);
   const Identity identity = identity_of(status);
-  auto attributes = attributes_of(bucket + '/' + key, identity, place, file, status);
+  const std::string name = bucket + '/' + key;
+  auto attributes = known_attributes(name, identity);
+  if (!attributes) {
+    const Place place = aside ? aside_place(bucket, key) : plain_place(bucket, key);
+    attributes = read_attributes(name, identity, place, file, status);
+  }
   return Object{key, identity, std::move(attributes), open ? std::move(descriptor) : nullptr};
 }
 

@@ -92,9 +92,9 @@ class Store {
   Place aside_place(const std::string& bucket, const std::string& key) const;
   std::set<std::string>& aside_keys(const std::string& bucket);  // with mutex_ held
   Expected<Object> find_locked(const std::string& bucket, const std::string& key, bool open);
-  std::shared_ptr<const Attributes> attributes_of(const std::string& name, const Identity& identity,
-                                                  const Place& place, int descriptor,
-                                                  const struct stat& status);
+  std::shared_ptr<const Attributes> read_attributes(const std::string& name,
+                                                    const Identity& identity, const Place& place,
+                                                    int descriptor, const struct stat& status);
   std::shared_ptr<const Attributes> known_attributes(const std::string& name,
                                                      const Identity& identity);
   void know(const std::string& name, const Identity& identity,
