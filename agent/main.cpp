@@ -8,6 +8,7 @@
 #include "agent/agent.hpp"
 #include "agent/command/guard.hpp"
 #include "agent/command/host.hpp"
+#include "agent/command/pipe.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/status.hpp"
 
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "spotter 0.1.0");
   int status = 0;
   spotter::add_agent(app, status);
+  spotter::command::add_pipe(app, status);
   auto* show = app.add_subcommand("status", "What the agent on this instance is doing");
   bool json = false;
   show->add_flag("--json", json, "As the agent wrote it");

@@ -190,6 +190,7 @@ void Client::Calls::launch(Call& call) {
   plan.body = request.body;
   plan.into = request.into.subspan(call.received);
   plan.check = [this, &call](const Answer& answer) { return check(call, answer); };
+  plan.arrived = request.arrived;
   plan.moved = &moved_;
   call.exchange->prepare(std::move(plan));
   running_.emplace(call.exchange.get(), &call);

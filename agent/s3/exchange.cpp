@@ -118,6 +118,7 @@ bool Exchange::take_body(std::string_view bytes) {
     }
     std::memcpy(plan_.into.data() + received_, bytes.data(), bytes.size());
     received_ += bytes.size();
+    if (plan_.arrived != nullptr) *plan_.arrived += bytes.size();
     return true;
   }
   if (answer_.body.size() + bytes.size() > longest_body) {

@@ -34,6 +34,7 @@ class Exchange {
     // Asked when the headers are here and the body is to go to `into`: an empty text, or what is
     // wrong with them; then not a byte is written.
     std::function<std::string(const Answer&)> check;
+    std::size_t* arrived = nullptr;  // grows by what is put into `into`; may be null
     std::uint64_t* moved = nullptr;  // grows by what comes in; may be null
   };
   void prepare(Plan plan);

@@ -52,8 +52,9 @@ struct Request {
   // has ended. Empty: the answer's body, 8 MiB at most, comes in Answer::body.
   std::span<char> into;
   std::uint64_t offset = 0;
-  bool whole = false;  // `into` is the whole object: S3 then says its checksum, too
-  std::string etag;    // the object's; another one is Failure::Kind::Changed. Empty: any
+  std::size_t* arrived = nullptr;  // so many bytes of `into` are there, already before the end
+  bool whole = false;              // `into` is the whole object: S3 then says its checksum, too
+  std::string etag;  // the object's; another one is Failure::Kind::Changed. Empty: any
 };
 
 struct Answer {

@@ -1,0 +1,226 @@
+#include "agent/command/pipe.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "agent/act/aws/environment.hpp"
+#include "agent/command/pipe_options.hpp"
+#include "agent/data/holder.hpp"
+#include "agent/data/plane.hpp"
+#include "agent/supervise/processes.hpp"
+
+namespace spotter::command {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int no_data_status = 74;  // EX_IOERR: the data could not be had
+constexpr milliseconds grace{10'000};
+
+void complain(const std::string& what) { std::fprintf(stderr, "spotter pipe: %s\n", what.c_str()); }
+
+// Its FIFOs are still open while this ends whoever reads them.
+void end_session(int leader) {
+  if (leader == 0) return;
+  const auto process = supervise::find_process(leader);
+  supervise::kill_session(leader, process ? process->start_ticks : 0);
+}
+
+// The two processes beside this one, from their start to the trainer's end.
+class Run {
+ public:
+  explicit Run(data::PlaneSettings settings) : settings_(std::move(settings)) {}
+
+  int run(const std::vector<std::string>& command);
+
+ private:
+  bool start_plane();
+  void be_plane(int socket);
+  void start_trainer(const std::vector<std::string>& command);
+  void listen();
+  void obey();
+  void reap();
+  void stop(const std::string& why);
+  bool step();
+
+  data::PlaneSettings settings_;
+  std::unique_ptr<data::Holder> holder_;
+  data::Descriptor signals_;
+  sigset_t before_{};
+  pid_t plane_ = 0;
+  pid_t trainer_ = 0;
+  std::uint64_t trainer_ticks_ = 0;
+  bool ready_ = false;
+  bool plane_gone_ = false;
+  bool failed_ = false;
+  std::optional<int> ended_;  // as of waitpid
+  std::optional<steady_clock::time_point> kill_at_;
+};
+
+void Run::be_plane(int socket) {
+  ::setsid();  // what is typed at the terminal is for the trainer
+  ::signal(SIGTERM, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  settings_.orphaned = end_session;
+  const auto done = data::run_plane(settings_, socket);
+  if (!done) (void)data::say(socket, "failed " + done.error().message);
+  ::_exit(done ? 0 : 1);
+}
+
+bool Run::start_plane() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+  data::Descriptor ours(ends[0]);
+  data::Descriptor theirs(ends[1]);
+  plane_ = ::fork();
+  if (plane_ < 0) return false;
+  if (plane_ == 0) {
+    ours.reset();
+    signals_.reset();
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    be_plane(theirs.get());
+  }
+  holder_ = std::make_unique<data::Holder>(std::move(ours));
+  return true;
+}
+
+void Run::start_trainer(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t holder = ::getpid();
+  trainer_ = ::fork();
+  if (trainer_ == 0) {
+    ::setsid();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != holder) ::_exit(127);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    ::execvp(words[0], words.data());
+    complain(command[0] + ": " + std::strerror(errno));
+    ::_exit(127);
+  }
+  if (const auto process = supervise::find_process(trainer_)) trainer_ticks_ = process->start_ticks;
+  holder_->tell_trainer(trainer_);
+}
+
+// No more data will come. The trainer is told by a signal, as an end of the file would be a lie.
+void Run::stop(const std::string& why) {
+  if (!failed_) complain(why);
+  failed_ = true;
+  if (trainer_ <= 0 || ended_ || kill_at_) return;
+  supervise::signal_main_process(trainer_, SIGTERM);
+  kill_at_ = steady_clock::now() + grace;
+}
+
+void Run::listen() {
+  using Kind = data::Holder::News::Kind;
+  while (!plane_gone_) {
+    const auto news = holder_->listen();
+    if (news.kind == Kind::None) return;
+    if (news.kind == Kind::Ready) ready_ = true;
+    if (news.kind == Kind::Failed) stop(news.text);
+    if (news.kind != Kind::Gone) continue;
+    plane_gone_ = true;
+    if (!ended_) stop("the data plane has died");
+  }
+}
+
+void Run::reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid == trainer_) ended_ = status;
+    if (pid == plane_) plane_ = 0;
+  }
+}
+
+void Run::obey() {
+  signalfd_siginfo signal{};
+  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+    const int number = static_cast<int>(signal.ssi_signo);
+    if (number == SIGCHLD) {
+      reap();
+    } else if (trainer_ > 0) {
+      supervise::signal_main_process(trainer_, number);
+    } else {
+      failed_ = true;
+    }
+  }
+}
+
+// Waits for something to happen.
+bool Run::step() {
+  pollfd files[2] = {{signals_.get(), POLLIN, 0},
+                     {plane_gone_ ? -1 : holder_->descriptor(), POLLIN, 0}};
+  int wait = -1;
+  if (kill_at_) {
+    const auto left = std::chrono::ceil<milliseconds>(*kill_at_ - steady_clock::now());
+    wait = static_cast<int>(std::max(left, milliseconds(0)).count());
+  }
+  ::poll(files, 2, wait);
+  obey();
+  listen();
+  if (kill_at_ && !ended_ && steady_clock::now() >= *kill_at_) {
+    supervise::kill_session(trainer_, trainer_ticks_);
+    kill_at_ = steady_clock::now() + grace;
+  }
+  return trainer_ > 0 ? !ended_ : !ready_ && !failed_;
+}
+
+int Run::run(const std::vector<std::string>& command) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int each : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT}) {
+    ::sigaddset(&set, each);
+  }
+  ::sigprocmask(SIG_BLOCK, &set, &before_);
+  signals_ = data::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!start_plane()) {
+    complain(std::strerror(errno));
+    return no_data_status;
+  }
+  while (step()) {
+  }
+  if (!failed_) {
+    start_trainer(command);
+    while (step()) {
+    }
+    // What it has started may still read.
+    supervise::kill_session(trainer_, trainer_ticks_);
+  }
+  holder_->leave();
+  if (plane_ > 0) ::waitpid(plane_, nullptr, 0);
+  if (failed_ || !ended_) return no_data_status;
+  return WIFSIGNALED(*ended_) ? 128 + WTERMSIG(*ended_) : WEXITSTATUS(*ended_);
+}
+
+}  // namespace
+
+void add_pipe(CLI::App& app, int& status) {
+  auto options = std::make_shared<PipeOptions>();
+  auto* pipe = app.add_subcommand(
+      "pipe", "Runs a command beside its data: S3 objects through FIFOs, as SageMaker's Pipe mode");
+  options->add_to(*pipe);
+  pipe->callback([options, &status] {
+    auto settings = options->settings(act::Environment::of_this_process());
+    if (!settings) {
+      complain(settings.error().message);
+      status = 2;
+      return;
+    }
+    status = Run(std::move(*settings)).run(options->command);
+  });
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,13 @@
+// `spotter pipe`: a command beside its data channels, without an agent.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+// Adds the subcommand; `status` receives its exit status.
+void add_pipe(CLI::App& app, int& status);
+
+}  // namespace spotter::command

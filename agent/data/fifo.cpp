@@ -1,0 +1,92 @@
+#include "agent/data/fifo.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace spotter::data {
+namespace {
+
+// What an ordinary user may have: 1 MiB, unless an administrator says otherwise.
+int pipe_size() {
+  std::ifstream file("/proc/sys/fs/pipe-max-size");
+  int size = 1 << 20;
+  file >> size;
+  return std::min(size, 1 << 20);
+}
+
+}  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this != &other) {
+    reset();
+    number_ = other.release();
+  }
+  return *this;
+}
+
+int Descriptor::release() { return std::exchange(number_, -1); }
+
+void Descriptor::reset() {
+  if (number_ >= 0) ::close(release());
+}
+
+Result<Fifo> Fifo::make(const std::filesystem::path& path) {
+  const auto wrong = [&](const char* what) {
+    return failure(std::string(what) + " " + path.string() + ": " + std::strerror(errno));
+  };
+  Fifo fifo(path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return wrong("cannot replace");
+  if (::mkfifo(path.c_str(), 0644) != 0) return wrong("cannot make the FIFO");
+  // A write end alone cannot be opened before there is a reader: for a moment it is us.
+  const Descriptor both(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!both) return wrong("cannot open");
+  fifo.write_end_ = Descriptor(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fifo.write_end_) return wrong("cannot open");
+  (void)::fcntl(fifo.write_end_.get(), F_SETPIPE_SZ, pipe_size());
+  return fifo;
+}
+
+bool Fifo::has_reader() const {
+  pollfd look{write_end_.get(), POLLOUT, 0};
+  return ::poll(&look, 1, 0) >= 0 && (look.revents & POLLERR) == 0;
+}
+
+std::size_t Fifo::unread() const {
+  int bytes = 0;
+  const int file = write_end_ ? write_end_.get() : read_end_.get();
+  if (file < 0 || ::ioctl(file, FIONREAD, &bytes) != 0) return 0;
+  return static_cast<std::size_t>(bytes);
+}
+
+Fifo::Sent Fifo::send(std::span<const iovec> pieces, bool splice, std::size_t& bytes) {
+  while (true) {
+    const ssize_t sent =
+        splice ? ::vmsplice(write_end_.get(), pieces.data(), pieces.size(), SPLICE_F_NONBLOCK)
+               : ::writev(write_end_.get(), pieces.data(), static_cast<int>(pieces.size()));
+    if (sent >= 0) {
+      bytes = static_cast<std::size_t>(sent);
+      return Sent::Some;
+    }
+    if (errno == EINTR) continue;
+    bytes = 0;
+    return errno == EPIPE ? Sent::NoReader : Sent::Full;
+  }
+}
+
+void Fifo::end() {
+  read_end_ = Descriptor(::open(("/proc/self/fd/" + std::to_string(write_end_.get())).c_str(),
+                                O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  write_end_.reset();
+}
+
+void Fifo::remove_name() const { ::unlink(path_.c_str()); }
+
+}  // namespace spotter::data

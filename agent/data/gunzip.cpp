@@ -1,0 +1,61 @@
+#include "agent/data/gunzip.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+
+namespace spotter::data {
+
+struct Gunzip::State {
+  z_stream stream{};
+  bool inside = false;  // a member
+  bool any = false;     // a member was there
+};
+
+Gunzip::Gunzip() : state_(std::make_unique<State>()) {
+  inflateInit2(&state_->stream, 16 + MAX_WBITS);
+}
+
+Gunzip::~Gunzip() { inflateEnd(&state_->stream); }
+
+Result<std::size_t> Gunzip::unpack(std::string_view in, std::string& out, std::size_t room) {
+  z_stream& stream = state_->stream;
+  const std::size_t before = out.size();
+  out.resize(before + room);
+  const auto limit = std::min<std::size_t>(in.size(), 1U << 30);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
+  stream.avail_in = static_cast<uInt>(limit);
+  stream.next_out = reinterpret_cast<Bytef*>(out.data() + before);
+  stream.avail_out = static_cast<uInt>(room);
+  int code = Z_OK;
+  while (code == Z_OK && stream.avail_in > 0 && stream.avail_out > 0) {
+    if (!state_->inside) inflateReset(&stream);
+    state_->inside = state_->any = true;
+    code = inflate(&stream, Z_NO_FLUSH);
+    if (code == Z_STREAM_END) {
+      state_->inside = false;
+      code = Z_OK;
+    }
+  }
+  // What inflate() keeps back comes out with the next call, also without new input.
+  if (code == Z_OK && state_->inside && stream.avail_in == 0 && stream.avail_out > 0) {
+    code = inflate(&stream, Z_SYNC_FLUSH);
+    if (code == Z_STREAM_END) state_->inside = false;
+  }
+  out.resize(out.size() - stream.avail_out);
+  if (code == Z_DATA_ERROR || code == Z_NEED_DICT) {
+    return failure(std::string("it is no good gzip: ") +
+                   (stream.msg == nullptr ? "not even a header" : stream.msg));
+  }
+  return limit - stream.avail_in;
+}
+
+Result<void> Gunzip::end() {
+  const bool cut = state_->inside;
+  state_->inside = state_->any = false;
+  inflateReset(&state_->stream);
+  if (cut) return failure("it is no good gzip: it is cut off");
+  return {};
+}
+
+}  // namespace spotter::data

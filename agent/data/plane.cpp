@@ -1,0 +1,162 @@
+#include "agent/data/plane.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "agent/data/words.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::data {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds look_again{5};
+constexpr milliseconds at_most{1000};
+
+class Plane {
+ public:
+  Plane(const PlaneSettings& settings, int socket) : settings_(settings), socket_(socket) {}
+
+  Result<void> begin();
+  void run();
+
+ private:
+  s3::Client& client_for(const wire::Channel& channel);
+  Result<void> add(const wire::Channel& channel);
+  void wait();
+  void listen();
+  void tell_failures();
+
+  const PlaneSettings& settings_;
+  int socket_;
+  bool gone_ = false;  // the holder
+  bool dismissed_ = false;
+  int trainer_ = 0;
+  bool told_ = false;                                   // of a failure
+  Descriptor opened_;                                   // inotify: somebody opened or closed a FIFO
+  std::array<std::unique_ptr<s3::Client>, 2> clients_;  // one signs, one is anonymous
+  std::vector<std::unique_ptr<Stream>> streams_;        // before their clients
+};
+
+s3::Client& Plane::client_for(const wire::Channel& channel) {
+  auto& client = clients_.at(channel.anonymous ? 1 : 0);
+  if (!client) {
+    s3::Settings settings = settings_.s3;
+    settings.anonymous = settings.anonymous || channel.anonymous;
+    client = std::make_unique<s3::Client>(std::move(settings));
+  }
+  return *client;
+}
+
+Result<void> Plane::add(const wire::Channel& channel) {
+  StreamSettings stream{.channel = channel,
+                        .directory = settings_.directory,
+                        .budget = settings_.budget / settings_.channels.size(),
+                        .splice = settings_.splice,
+                        .shard = channel.sharded ? settings_.shard : Shard{}};
+  if (!settings_.state.empty()) stream.frozen = settings_.state / (channel.name + ".listing");
+  const auto start = settings_.start.find(channel.name);
+  if (start != settings_.start.end()) stream.start = start->second;
+  auto made = Stream::make(
+      std::move(stream), client_for(channel),
+      {.made = [this](const std::string& name,
+                      int write_end) { gone_ |= !say(socket_, "made " + name, write_end); },
+       .ended = [this](const std::string& name) { gone_ |= !say(socket_, "ended " + name); }});
+  if (!made) return tl::unexpected(made.error());
+  streams_.push_back(std::move(*made));
+  return {};
+}
+
+Result<void> Plane::begin() {
+  ::signal(SIGPIPE, SIG_IGN);
+  for (const auto& folder : {settings_.directory, settings_.state}) {
+    if (folder.empty()) continue;
+    if (auto made = io::make_directories(folder, 0755); !made) {
+      return failure("cannot make " + folder.string() + ": " + made.error().message());
+    }
+  }
+  if (settings_.budget / std::max<std::size_t>(1, settings_.channels.size()) < least_budget) {
+    return failure("the channels' memory is too small: 32 MiB for each, at least");
+  }
+  opened_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  if (!opened_ || ::inotify_add_watch(opened_.get(), settings_.directory.c_str(),
+                                      IN_OPEN | IN_CLOSE_NOWRITE) < 0) {
+    return failure("cannot watch " + settings_.directory.string() + ": " + std::strerror(errno));
+  }
+  for (const auto& channel : settings_.channels) {
+    if (auto added = add(channel); !added) return added;
+  }
+  return {};
+}
+
+void Plane::tell_failures() {
+  for (const auto& stream : streams_) {
+    if (told_ || !stream->failed()) continue;
+    told_ = true;
+    gone_ |= !say(socket_, "failed " + *stream->failed());
+  }
+}
+
+void Plane::wait() {
+  std::vector<pollfd> files{{opened_.get(), POLLIN, 0}, {socket_, POLLIN, 0}};
+  milliseconds longest = at_most;
+  for (const auto& client : clients_) {
+    if (!client) continue;
+    files.push_back({client->descriptor(), POLLIN, 0});
+    longest = std::min(longest, client->next());
+  }
+  for (const auto& stream : streams_) {
+    files.push_back(stream->poll_for());
+    if (stream->wants_to_look()) longest = std::min(longest, look_again);
+  }
+  if (::poll(files.data(), files.size(), static_cast<int>(longest.count())) < 0) return;
+  if (files[0].revents != 0) {
+    std::array<char, 4096> events{};
+    while (::read(opened_.get(), events.data(), events.size()) > 0) {
+    }
+  }
+  if (files[1].revents != 0) listen();
+}
+
+void Plane::listen() {
+  while (const auto word = hear(socket_, gone_)) {
+    if (word->text == "bye") dismissed_ = true;
+    if (word->text.starts_with("trainer ")) {
+      trainer_ = static_cast<int>(wire::parse_count(word->text.substr(8)).value_or(0));
+    }
+  }
+}
+
+void Plane::run() {
+  while (!gone_ && !dismissed_) {
+    for (const auto& client : clients_) {
+      if (client) client->turn(milliseconds(0));
+    }
+    for (const auto& stream : streams_) stream->advance();
+    tell_failures();
+    if (!gone_) wait();
+  }
+  if (!dismissed_) listen();  // the word may have come just before
+  if (!dismissed_ && settings_.orphaned) settings_.orphaned(trainer_);
+}
+
+}  // namespace
+
+Result<void> run_plane(const PlaneSettings& settings, int socket) {
+  Plane plane(settings, socket);
+  if (auto begun = plane.begin(); !begun) return begun;
+  if (!say(socket, "ready")) return failure("nobody waits for the data");
+  plane.run();
+  return {};
+}
+
+}  // namespace spotter::data

@@ -1,0 +1,35 @@
+// The data plane: the process that feeds a trainer's channels.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/data/stream.hpp"
+
+namespace spotter::data {
+
+struct PlaneSettings {
+  std::vector<wire::Channel> channels;
+  std::filesystem::path directory;  // of the FIFOs: /opt/ml/input/data
+  std::filesystem::path state;      // of the frozen listings; empty: none are kept
+  std::size_t budget = 256U << 20;  // bytes of memory, for all channels together
+  bool splice = true;
+  Shard shard;
+  std::map<std::string, Position> start;  // by channel; others begin at the begin
+  s3::Settings s3;
+  // The holder has died. Called before any FIFO closes, with the trainer's process (0: none was
+  // told): has to end it, so that it does not take that for the end of an epoch.
+  std::function<void(int trainer)> orphaned;
+};
+
+inline constexpr std::size_t least_budget = 32U << 20;  // for each channel
+
+// Feeds the channels until the holder at the other end of `socket` leaves. When data cannot be had
+// it says so and stays: the FIFOs stay open, so that nobody takes that for an end. Fails when it
+// cannot even begin.
+Result<void> run_plane(const PlaneSettings& settings, int socket);
+
+}  // namespace spotter::data

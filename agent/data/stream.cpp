@@ -1,0 +1,230 @@
+#include "agent/data/stream.hpp"
+
+#include <algorithm>
+
+#include "agent/data/epoch.hpp"
+#include "agent/s3/objects.hpp"
+#include "agent/wire/recordio.hpp"
+
+namespace spotter::data {
+namespace {
+
+// What is fetched of an epoch that nobody has asked for yet.
+constexpr std::size_t ahead_of_the_reader = 32U << 20;
+constexpr std::size_t least_ahead = 64U << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client& client,
+                                             Told told) {
+  auto ring = Ring::make(settings.budget);
+  if (!ring) return tl::unexpected(ring.error());
+  std::unique_ptr<Stream> stream(
+      new Stream(std::move(settings), client, std::move(told), std::move(*ring)));
+  const std::uint64_t first = stream->settings_.start.epoch;
+  for (auto* epoch : {&stream->current_, &stream->following_}) {
+    auto made = stream->make_epoch(first + (epoch == &stream->following_ ? 1 : 0));
+    if (!made) return tl::unexpected(made.error());
+    *epoch = std::move(*made);
+  }
+  stream->current_->skip = stream->settings_.start.bytes;
+  stream->catalogue_.begin(client);
+  return stream;
+}
+
+Stream::Stream(StreamSettings settings, s3::Client& client, Told told, Ring ring)
+    : settings_(std::move(settings)),
+      client_(client),
+      told_(std::move(told)),
+      ring_(std::move(ring)),
+      catalogue_(settings_.channel, settings_.frozen) {}
+
+Stream::~Stream() {
+  for (auto* epoch : {current_.get(), following_.get()}) {
+    if (epoch != nullptr) epoch->fifo.remove_name();
+  }
+}
+
+std::string Stream::name_of(const Epoch& epoch) const {
+  return settings_.channel.name + "_" + std::to_string(epoch.number);
+}
+
+Result<std::unique_ptr<Stream::Epoch>> Stream::make_epoch(std::uint64_t number) const {
+  const std::string name = settings_.channel.name + "_" + std::to_string(number);
+  auto fifo = Fifo::make(settings_.directory / name);
+  if (!fifo) return tl::unexpected(fifo.error());
+  told_.made(name, fifo->descriptor());
+  return std::make_unique<Epoch>(number, std::move(*fifo));
+}
+
+void Stream::fail(const std::string& what) {
+  if (!failed_) failed_ = "channel " + settings_.channel.name + ": " + what;
+}
+
+bool Stream::is_planned(const Epoch& epoch) const {
+  return catalogue_.complete() && epoch.next >= share(catalogue_.entries().size(), settings_.shard);
+}
+
+// Null: all are planned, or the listing has not come so far. A shuffled epoch needs all of it.
+const Entry* Stream::next_entry(Epoch& epoch) const {
+  const auto& entries = catalogue_.entries();
+  const auto& shard = settings_.shard;
+  std::size_t number = epoch.next;
+  if (settings_.channel.shuffle_seed) {
+    if (!catalogue_.complete() || is_planned(epoch)) return nullptr;
+    if (epoch.order.empty()) {
+      epoch.order =
+          shuffled(share(entries.size(), shard), *settings_.channel.shuffle_seed, epoch.number);
+    }
+    number = epoch.order[epoch.next];
+  }
+  const std::size_t index = number * shard.count + shard.index;
+  // The entries of a manifest come in any order.
+  const bool there = index < entries.size() && !entries[index].etag.empty();
+  return there ? &entries[index] : nullptr;
+}
+
+void Stream::plan(Epoch& epoch, std::size_t limit) {
+  while (!failed_ && ring_.used() < limit &&
+         client_.under_way() < client_.width() + client_.width() / 2 + 4) {
+    const Entry* entry = next_entry(epoch);
+    if (entry == nullptr) return;
+    skip(epoch, *entry);
+    const bool skipped = epoch.offset == 0 && next_entry(epoch) != entry;
+    if (!skipped && !plan_one(epoch, *entry)) return;
+  }
+}
+
+// Of an object that the reader has had: nothing is fetched. Into the middle of one goes a ranged
+// request; what is packed or framed is fetched whole, and its begin dropped on the way.
+void Stream::skip(Epoch& epoch, const Entry& entry) const {
+  const auto& channel = settings_.channel;
+  if (epoch.skip == 0 || epoch.offset != 0) return;
+  if (channel.gzip) {
+    epoch.drop = std::exchange(epoch.skip, 0);  // how long what is packed will be, nobody knows
+    return;
+  }
+  const std::uint64_t bytes = channel.recordio ? wire::record_size(entry.size) : entry.size;
+  if (epoch.skip >= bytes) {
+    epoch.skip -= bytes;
+    ++epoch.next;
+  } else {
+    (channel.recordio ? epoch.drop : epoch.offset) = std::exchange(epoch.skip, 0);
+  }
+}
+
+bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
+  const auto& channel = settings_.channel;
+  const bool framed = channel.recordio && !channel.gzip;
+  if (framed && entry.size > wire::longest_record) {
+    fail(entry.key + " is too large for one RecordIO record: 512 MiB at most");
+    return false;
+  }
+  const std::uint64_t offset = epoch.offset;
+  const auto size =
+      static_cast<std::size_t>(std::min<std::uint64_t>(s3::piece_bytes, entry.size - offset));
+  Ring::Piece piece;
+  if (size > 0) {
+    piece = ring_.take(size);
+    if (piece.memory == nullptr) return false;
+  }
+  Chunk& chunk = epoch.chunks.emplace_back();
+  chunk.key = entry.key;
+  chunk.size = size;
+  chunk.piece = piece;
+  chunk.first = offset == 0;
+  chunk.last = offset + size == entry.size;
+  if (framed && chunk.first) chunk.before = wire::record_header(entry.size);
+  if (framed && chunk.last) chunk.after.assign(wire::record_padding(entry.size), '\0');
+  chunk.whole = chunk.verified = size == 0;
+  if (size > 0) fetch(epoch, chunk, entry, offset);
+  epoch.offset = chunk.last ? 0 : offset + size;
+  if (chunk.last) ++epoch.next;
+  return true;
+}
+
+void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t offset) {
+  s3::Request request{.bucket = settings_.channel.source.bucket, .key = entry.key};
+  request.into = {chunk.piece.memory, chunk.size};
+  request.offset = offset;
+  request.arrived = &chunk.arrived;
+  request.etag = entry.etag;
+  request.whole = chunk.first && chunk.last;
+  if (request.whole) {
+    request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
+  } else if (chunk.first && entry.checksum) {
+    chunk.sums = true;
+    ask_for_checksum(epoch, entry.key);
+  }
+  chunk.call = client_.start(std::move(request), [this, &chunk](s3::Outcome<s3::Answer> answer) {
+    if (!answer) return fail(answer.error().text());
+    chunk.whole = true;
+    if (chunk.first && chunk.last) chunk.checksum = s3::checksum_of(*answer);
+  });
+}
+
+void Stream::ask_for_checksum(Epoch& epoch, const std::string& key) {
+  auto& known = epoch.checksums[key];
+  s3::Request request{.method = "HEAD", .bucket = settings_.channel.source.bucket, .key = key};
+  request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
+  epoch.asked.push_back(
+      client_.start(std::move(request), [this, &known](const s3::Outcome<s3::Answer>& answer) {
+        if (!answer) return fail(answer.error().text());
+        known = s3::checksum_of(*answer);
+      }));
+}
+
+void Stream::advance() {
+  if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
+  if (failed_) return;
+  full_ = draining_ = false;
+  reclaim(*current_);
+  turn_to_following();
+  const std::size_t ahead = std::clamp(3 * client_.width() * s3::piece_bytes, least_ahead,
+                                       std::max(least_ahead, ring_.capacity()));
+  plan(*current_, ahead);
+  if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
+  while (!failed_ && emit()) {
+  }
+}
+
+// The reader has left this epoch and opened the next one.
+void Stream::turn_to_following() {
+  const auto left = [this] {
+    return !current_->fifo.has_reader() && following_->fifo.has_reader();
+  };
+  if (!left()) return;
+  current_->fifo.remove_name();
+  if (!left()) return;  // somebody was quicker
+  drop(*current_);
+  follow();
+}
+
+void Stream::drop(Epoch& epoch) {
+  for (const auto call : epoch.asked) client_.drop(call);
+  for (auto& chunk : epoch.chunks) {
+    client_.drop(chunk.call);
+    if (chunk.piece.memory != nullptr) ring_.give_back(chunk.piece.region);
+  }
+  // Nobody can read them any more: no reader is there, and the name is gone.
+  for (const auto& each : epoch.in_pipe) ring_.give_back(each.region);
+  (void)gunzip_.end();
+  told_.ended(name_of(epoch));
+}
+
+void Stream::follow() {
+  current_ = std::move(following_);
+  auto next = make_epoch(current_->number + 1);
+  if (next) {
+    following_ = std::move(*next);
+  } else {
+    fail(next.error().message);
+  }
+}
+
+pollfd Stream::poll_for() const {
+  const bool waits = full_ && !failed_ && current_->fifo.has_reader();
+  return {waits ? current_->fifo.descriptor() : -1, POLLOUT, 0};
+}
+
+}  // namespace spotter::data

@@ -1,0 +1,109 @@
+// One channel's bytes, from S3 into the FIFOs of its epochs: NAME_0, NAME_1, ...
+//
+// What a reader may do: read an epoch to its end; close early and open the same FIFO again (it goes
+// on at the very byte); open the next epoch instead (the rest of the one before is dropped); read
+// several channels at once or one after the other; never come. The FIFO of the next epoch is there
+// before this one can be opened, and its first bytes are fetched before this one has ended.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/data/catalogue.hpp"
+#include "agent/data/fifo.hpp"
+#include "agent/data/gunzip.hpp"
+#include "agent/data/order.hpp"
+#include "agent/data/ring.hpp"
+#include "agent/s3/checksum.hpp"
+#include "agent/s3/client.hpp"
+
+namespace spotter::data {
+
+// Where a stream begins: so many bytes into that epoch's.
+struct Position {
+  std::uint64_t epoch = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct StreamSettings {
+  wire::Channel channel;
+  std::filesystem::path directory;  // of the FIFOs
+  std::filesystem::path frozen;     // the listing's file; empty: none
+  std::size_t budget = 0;           // bytes of memory
+  bool splice = true;               // pages into the pipe, not copies of them
+  Shard shard;
+  Position start;
+};
+
+class Stream {
+ public:
+  // What whoever holds the second write ends must know, before it happens.
+  struct Told {
+    std::function<void(const std::string& name, int write_end)> made;
+    std::function<void(const std::string& name)> ended;
+  };
+
+  static Result<std::unique_ptr<Stream>> make(StreamSettings settings, s3::Client& client,
+                                              Told told);
+  ~Stream();
+
+  // As much as can be done now, without waiting. Called after every turn of the client, whenever
+  // something happened to the FIFOs, and when poll_for() was ready.
+  void advance();
+  pollfd poll_for() const;
+  // The next call of advance() must not wait for anything: it only looks.
+  bool wants_to_look() const { return draining_; }
+
+  const std::optional<std::string>& failed() const { return failed_; }
+
+ private:
+  struct Chunk;
+  struct Epoch;
+  Stream(StreamSettings settings, s3::Client& client, Told told, Ring ring);
+
+  Result<std::unique_ptr<Epoch>> make_epoch(std::uint64_t number) const;
+  bool is_planned(const Epoch& epoch) const;
+  const Entry* next_entry(Epoch& epoch) const;
+  void plan(Epoch& epoch, std::size_t limit);
+  void skip(Epoch& epoch, const Entry& entry) const;
+  bool plan_one(Epoch& epoch, const Entry& entry);  // false: there is no room now
+  void fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t offset);
+  void ask_for_checksum(Epoch& epoch, const std::string& key);
+  bool emit();                    // false: nothing more goes in now, or is there
+  bool emit_chunk(Chunk& chunk);  // false: it is not all in
+  bool send_staged();
+  bool send_bytes(Chunk& chunk, std::size_t until);
+  bool send(char* bytes, std::size_t size, bool splice, std::size_t& sent);
+  void unpack(Chunk& chunk, std::size_t until);
+  void verify(Chunk& chunk);
+  void finish_chunk();
+  bool end_epoch();
+  void follow();
+  void turn_to_following();
+  void drop(Epoch& epoch);
+  void reclaim(Epoch& epoch);
+  std::size_t left_to_send() const;
+  void fail(const std::string& what);
+  std::string name_of(const Epoch& epoch) const;
+
+  StreamSettings settings_;
+  s3::Client& client_;
+  Told told_;
+  Ring ring_;
+  Catalogue catalogue_;
+  std::unique_ptr<Epoch> current_;
+  std::unique_ptr<Epoch> following_;
+  Gunzip gunzip_;
+  bool full_ = false;      // the pipe
+  bool draining_ = false;  // all is in the pipe, and pages of ours among it
+  std::optional<std::string> failed_;
+};
+
+}  // namespace spotter::data

@@ -1,0 +1,60 @@
+// A job's data channels, as job.yaml, a command line, or SageMaker's documents say them. No I/O.
+// Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/wire/result.hpp"
+#include "agent/wire/s3.hpp"
+
+namespace spotter::wire {
+
+enum class InputMode : std::uint8_t { Pipe, File, FastFile };
+enum class S3DataType : std::uint8_t { S3Prefix, ManifestFile, AugmentedManifestFile };
+
+struct Channel {
+  std::string name;
+  S3Location source;  // a prefix, or a manifest's key
+  InputMode mode = InputMode::Pipe;
+  S3DataType type = S3DataType::S3Prefix;
+  std::vector<std::string> attributes;  // of an AugmentedManifestFile, in the order of the stream
+  bool gzip = false;                    // each object is unpacked on its way
+  bool recordio = false;                // each object becomes one RecordIO record
+  std::optional<std::uint64_t> shuffle_seed;
+  bool sharded = false;    // by key, over the job's instances
+  bool anonymous = false;  // a public bucket: no credentials
+  friend bool operator==(const Channel&, const Channel&) = default;
+};
+
+// [A-Za-z0-9.-_]{1,64}, as SageMaker has it; the name becomes a part of a path.
+bool is_channel_name(std::string_view name);
+
+// All that is wrong with it, or nothing: modes, types and wrappers that do not go together.
+Result<Channel> validated(Channel channel);
+
+// train=s3://bucket/prefix, and after it: ,mode=file ,type=manifest ,gzip ,recordio ,shuffle=SEED
+// ,sharded ,anonymous. A comma inside the key is written %2C.
+Result<Channel> parse_channel(std::string_view text);
+
+// CreateTrainingJob's InputDataConfig: a JSON array of channels, or an object that has one of that
+// name. Members that say nothing of the data (ContentType) are passed over.
+Result<std::vector<Channel>> parse_input_data_config(std::string_view json);
+
+// A manifest: [{"prefix": "s3://bucket/path/"}, "one", "two/three"]
+// https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html
+Result<std::vector<S3Location>> parse_manifest(std::string_view json);
+
+// One line of an augmented manifest: for each attribute the object that "...-ref" names, or the
+// value itself as it is written (a text without its quotes).
+struct ManifestEntry {
+  std::optional<S3Location> object;
+  std::string value;
+};
+Result<std::vector<ManifestEntry>> parse_augmented_line(std::string_view line,
+                                                        const std::vector<std::string>& attributes);
+
+}  // namespace spotter::wire

@@ -1,0 +1,84 @@
+// What describes a channel, and what its objects may hold: documents, manifests, frozen listings,
+// gzip, RecordIO.
+#include "agent/wire/channels.hpp"
+
+#include "agent/data/catalogue.hpp"
+#include "agent/data/gunzip.hpp"
+#include "agent/wire/recordio.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+namespace spotter::fuzz {
+namespace {
+
+void descriptions(std::string_view bytes) {
+  if (const auto channel = wire::parse_channel(bytes)) {
+    must(wire::is_channel_name(channel->name), "a channel's name is a part of a path");
+    must(wire::validated(*channel) == *channel, "what was read is valid");
+  }
+  const auto all = wire::parse_input_data_config(bytes);
+  if (!all) return must(!all.error().message.empty(), "an error is told");
+  for (const auto& channel : *all) {
+    must(wire::is_channel_name(channel.name), "a channel's name is a part of a path");
+    must(wire::validated(channel) == channel, "what was read is valid");
+  }
+}
+
+void manifests(std::string_view bytes) {
+  if (const auto objects = wire::parse_manifest(bytes)) {
+    for (const auto& object : *objects) must(!object.key.empty(), "a manifest names objects");
+  }
+  if (const auto entries = wire::parse_augmented_line(bytes, {"a", "b-ref"})) {
+    must(entries->size() == 2 && (*entries)[1].object, "each attribute has its value");
+  }
+}
+
+void listings(std::string_view bytes) {
+  const auto channel = wire::parse_channel("train=s3://bucket/p");
+  const auto entries = data::decode_listing(*channel, bytes);
+  if (!entries) return;
+  const std::string text = data::encode_listing(*channel, *entries);
+  must(data::decode_listing(*channel, text) == *entries, "a listing printed reads the same");
+}
+
+// However it is cut, it is the same bytes, or an error.
+Result<std::string> unpacked(std::string_view in, std::size_t piece) {
+  data::Gunzip gunzip;
+  std::string out;
+  std::size_t at = 0;
+  for (bool more = true; more && out.size() < 100'000;) {
+    const std::size_t before = out.size();
+    const auto used = gunzip.unpack(in.substr(at, piece), out, 4096);
+    if (!used) return tl::unexpected(used.error());
+    at += *used;
+    more = *used > 0 || out.size() > before;
+  }
+  if (auto ended = gunzip.end(); !ended) return tl::unexpected(ended.error());
+  return out;
+}
+
+void packed(std::string_view bytes) {
+  const auto whole = unpacked(bytes, bytes.size() + 1);
+  const auto cut = unpacked(bytes, 3);
+  must(whole.has_value() == cut.has_value(), "cuts make no gzip good or bad");
+  if (whole) must(*whole == *cut, "cuts do not change what comes out");
+}
+
+void records(std::string_view bytes) {
+  const auto header = wire::parse_record_header(bytes);
+  if (!header || header->part != wire::RecordHeader::Part::Whole) return;
+  must(wire::record_header(header->bytes) == bytes.substr(0, wire::recordio_header),
+       "a header printed reads the same");
+  must(wire::record_size(header->bytes) % 4 == 0, "records are padded");
+}
+
+}  // namespace
+
+void examine(std::string_view bytes) {
+  descriptions(bytes);
+  manifests(bytes);
+  listings(bytes);
+  packed(bytes);
+  records(bytes);
+}
+
+}  // namespace spotter::fuzz

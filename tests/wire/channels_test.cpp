@@ -1,0 +1,100 @@
+#include "agent/wire/channels.hpp"
+
+#include <gtest/gtest.h>
+
+#include "agent/wire/recordio.hpp"
+
+namespace spotter::wire {
+namespace {
+
+TEST(RecordIo, IsReadAsItIsWritten) {
+  EXPECT_EQ(record_header(5), std::string("\x0a\x23\xd7\xce\x05\0\0\0", 8));
+  EXPECT_EQ(record_size(5), 16U);
+  EXPECT_EQ(record_size(8), 16U);
+  EXPECT_EQ(record_padding(0), 0U);
+  EXPECT_EQ(parse_record_header(record_header(longest_record))->bytes, longest_record);
+  const auto last = parse_record_header(std::string("\x0a\x23\xd7\xce\x02\0\0\x60", 8));
+  EXPECT_EQ(last->bytes, 2U);
+  EXPECT_EQ(last->part, RecordHeader::Part::Last);
+  EXPECT_FALSE(parse_record_header(std::string("\x0b\x23\xd7\xce\x02\0\0\0", 8)));
+  EXPECT_FALSE(parse_record_header(std::string("\x0a\x23\xd7\xce\x02\0\0\x80", 8)));
+  EXPECT_FALSE(parse_record_header("\x0a\x23"));
+}
+
+TEST(Channels, AreReadFromACommandLine) {
+  const auto plain = parse_channel("train=s3://bucket/a%2Cb/c=d");
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->name, "train");
+  EXPECT_EQ(plain->source, (S3Location{"bucket", "a,b/c=d"}));
+  EXPECT_EQ(plain->mode, InputMode::Pipe);
+  const auto all =
+      parse_channel("v=s3://bucket/m.json,type=manifest,gzip,recordio,shuffle=7,sharded,anonymous");
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->type, S3DataType::ManifestFile);
+  EXPECT_TRUE(all->gzip && all->recordio && all->sharded && all->anonymous);
+  EXPECT_EQ(all->shuffle_seed, 7U);
+  for (const char* wrong :
+       {"train", "=s3://bucket/p", "a/b=s3://bucket/p", "..=s3://bucket/p", "t=http://bucket/p",
+        "t=s3://bucket/p,", "t=s3://bucket/p,shuffle", "t=s3://bucket/p,fast",
+        "t=s3://bucket,type=manifest", "t=s3://bucket/p,mode=file,gzip"}) {
+    EXPECT_FALSE(parse_channel(wrong)) << wrong;
+  }
+}
+
+// The example of the API's reference, shortened.
+TEST(Channels, AreReadFromSageMakersInputDataConfig) {
+  const auto read = parse_input_data_config(R"([
+    {"ChannelName": "train", "ContentType": "application/x-recordio", "CompressionType": "Gzip",
+     "RecordWrapperType": "RecordIO", "InputMode": "Pipe", "ShuffleConfig": {"Seed": 12},
+     "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/train",
+                                     "S3DataDistributionType": "ShardedByS3Key"}}},
+    {"ChannelName": "labels", "RecordWrapperType": "RecordIO",
+     "DataSource": {"S3DataSource": {"S3DataType": "AugmentedManifestFile",
+       "S3Uri": "s3://bucket/m.jsonl", "AttributeNames": ["source-ref", "class"]}}}])");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->size(), 2U);
+  EXPECT_EQ((*read)[0], *parse_channel("train=s3://bucket/train,gzip,recordio,shuffle=12,sharded"));
+  EXPECT_EQ((*read)[1].attributes, (std::vector<std::string>{"source-ref", "class"}));
+}
+
+TEST(Channels, SayWhatIsWrong) {
+  const auto message = [](const char* json) {
+    const auto read = parse_input_data_config(json);
+    return read ? "nothing" : read.error().message;
+  };
+  EXPECT_EQ(message(R"([{"ChannelName":"t","InputMode":"Tube","DataSource":{"S3DataSource":
+              {"S3Uri":"s3://bucket/p"}}}])"),
+            "channel t: InputMode is 'Tube'; there are: Pipe, File, FastFile");
+  EXPECT_EQ(message(R"([{"ChannelName":"t"}])"), "channel t: '' is no S3 URL: s3://bucket/key");
+  EXPECT_EQ(message(R"({"train":{"TrainingInputMode":"Pipe"}})"),
+            "InputDataConfig is a JSON array of channels");
+  EXPECT_NE(message("[1]"), "nothing");
+  EXPECT_NE(message("[{"), "nothing");
+}
+
+TEST(Manifest, NamesItsObjects) {
+  const auto read = parse_manifest(R"([{"prefix":"s3://bucket/a "},"b","/c"])");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, (std::vector<S3Location>{{"bucket", "a b"}, {"bucket", "a /c"}}));
+  EXPECT_EQ(parse_manifest(R"([{"prefix":"s3://bucket/"},"b",3])").error().message,
+            "entry 2 of the manifest is no text");
+  for (const char* wrong : {"", "{}", "[]", R"(["a"])", R"([{"prefix":"bucket"},"a"])"}) {
+    EXPECT_FALSE(parse_manifest(wrong)) << wrong;
+  }
+}
+
+TEST(AugmentedManifest, GivesTheAttributesInTheirOrder) {
+  const std::string line =
+      R"({"class": 3, "source-ref": "s3://bucket/i.jpg", "note": "a\"b", "meta": {"x": [1]}})";
+  const auto read = parse_augmented_line(line, {"source-ref", "class", "note", "meta"});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ((*read)[0].object, (S3Location{"bucket", "i.jpg"}));
+  EXPECT_EQ((*read)[1].value, "3");
+  EXPECT_EQ((*read)[2].value, "a\"b");
+  EXPECT_EQ((*read)[3].value, R"({"x":[1]})");
+  EXPECT_FALSE(parse_augmented_line(line, {"missing"}));
+  EXPECT_FALSE(parse_augmented_line(R"({"a-ref": "i.jpg"})", {"a-ref"}));
+}
+
+}  // namespace
+}  // namespace spotter::wire
