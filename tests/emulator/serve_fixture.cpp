@@ -177,6 +177,11 @@ std::string Served::ec2_value(const std::string& action, const Fields& fields,
   return value;
 }
 
+std::string Served::get(const std::string& path) {
+  Curl curl(curl_easy_init(), curl_easy_cleanup);
+  return perform(curl, api_ + path, certificate_);
+}
+
 nlohmann::json Served::control(const std::string& what, const nlohmann::json& body) {
   Curl curl(curl_easy_init(), curl_easy_cleanup);
   if (!body.is_null()) curl_easy_setopt(curl.get(), CURLOPT_COPYPOSTFIELDS, body.dump().c_str());

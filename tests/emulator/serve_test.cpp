@@ -240,6 +240,11 @@ TEST(ServeOne, TheApiSpeaksTls) {
     Served served("user", {"--tls-certificate", certificate, "--tls-key", key});
     EXPECT_TRUE(served.api().starts_with("https://"));
     EXPECT_NE(served.ec2("DescribeVolumes").find("DescribeVolumesResponse"), std::string::npos);
+    const std::string content(3'000'000, 'x');
+    std::filesystem::create_directory(served.folder() / "s3" / "data");
+    std::ofstream(served.folder() / "s3" / "data" / "k") << content;
+    served.control("fault", {{"name", "s3-public"}, {"arguments", {{"bucket", "data"}}}});
+    EXPECT_TRUE(served.get("/data/k") == content);
   }
   std::filesystem::remove_all(folder);
 }
