@@ -191,13 +191,12 @@ class Agent(Face):
         self.assertEqual(fetched, [], "nobody listens")
         ear = self.ear()
         ear.settimeout(0)
+        words = []
         with spotter.open(self.checkpoints) as run:
             for step in range(1, 1001):
                 run.progress(step, steps_total=1000, loss=Loss())
-        words = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                words.append(ear.recv(4096).decode())
+                with contextlib.suppress(BlockingIOError):
+                    words.append(ear.recv(4096).decode())
         self.assertEqual(len(fetched), len(words))
         self.assertLess(len(fetched), 500)
         self.assertIn("X_SPOTTER_STEP=1000\n", words[-1])

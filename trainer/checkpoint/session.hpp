@@ -11,6 +11,7 @@
 //   write the result, durably; (*session)->finished();
 //
 // Everything that concerns the agent does nothing where there is none. Calls come from one thread.
+// A forked child (a loader of data) may destroy its copy, nothing else.
 #pragma once
 
 #include <sysexits.h>
