@@ -75,6 +75,7 @@ class Emulator {
   Workers workers_{8};
   boost::asio::io_context context_{1};
   std::chrono::nanoseconds started_;
+  WallTime origin_;  // when the world began
   world::World world_;
   std::mutex credentials_mutex_;  // of the next: S3 is served by other threads
   std::map<std::string, world::Credential> credentials_;

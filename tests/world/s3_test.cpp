@@ -289,6 +289,13 @@ TEST(S3Documents, RequestsAreReadOrRefused) {
   }
 }
 
+TEST(S3Documents, KeysAreEscapedAsInAFormWhereTheClientWishesIt) {
+  Request request{Operation::ListObjectsV2, "b", "", {{"encoding-type", "url"}}, {}};
+  const Listing listing{{"a b+c/\u00fc~*"}, {}, ""};
+  const std::string document = list_objects(request, listing, {{listing.keys[0], 1, "e"}}, 1000);
+  EXPECT_NE(document.find("<Key>a+b%2Bc/%C3%BC%7E*</Key>"), std::string::npos) << document;
+}
+
 Request get(const std::string& key) { return {Operation::GetObject, "b", key, {}, {}}; }
 
 TEST(S3Faults, AFaultIsForSoManyRequestsOfAKey) {

@@ -18,16 +18,16 @@ std::string document(const std::string& root, const Xml& inner) {
 
 std::string quoted(const std::string& etag) { return '"' + etag + '"'; }
 
-// encoding-type=url: as in a query, but the slashes stay.
+// encoding-type=url, as in a form: a space becomes '+'; the slashes stay.
 std::string url_encoded(const std::string& text) {
   static constexpr char digits[] = "0123456789ABCDEF";
   std::string result;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       std::string_view("-._~/*").find(c) != std::string_view::npos;
-    if (plain) result += c;
-    if (!plain) result += {'%', digits[byte >> 4], digits[byte & 15]};
+                       std::string_view("-._/*").find(c) != std::string_view::npos;
+    if (plain || c == ' ') result += plain ? c : '+';
+    if (!plain && c != ' ') result += {'%', digits[byte >> 4], digits[byte & 15]};
   }
   return result;
 }
