@@ -1,5 +1,5 @@
 // S3 over a socket, byte by byte: what a client library would hide. Objects and documents are the
-// business of clients/test_s3.py.
+// business of clients/test_s3_*.py.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

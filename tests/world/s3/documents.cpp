@@ -151,7 +151,7 @@ std::string list_uploads(const Request& request, const std::vector<UploadRow>& u
   if (encoded) xml.text("EncodingType", "url");
   xml.value("MaxUploads", 1000);
   xml.value("IsTruncated", false);
-  for (const UploadRow& upload : uploads)
+  for (const UploadRow& upload : uploads) {
     xml.element("Upload", [&] {
       xml.text("Key", encoded ? url_encoded(upload.key) : upload.key);
       xml.text("UploadId", upload.id);
@@ -160,6 +160,7 @@ std::string list_uploads(const Request& request, const std::vector<UploadRow>& u
       xml.text("StorageClass", "STANDARD");
       xml.text("Initiated", xml_time(upload.initiated));
     });
+  }
   return document("ListMultipartUploadsResult", xml);
 }
 
@@ -176,7 +177,7 @@ std::string list_parts(const Request& request, const std::vector<PartRow>& parts
   xml.value("NextPartNumberMarker", parts.empty() ? 0 : parts.back().number);
   xml.value("MaxParts", most);
   xml.value("IsTruncated", truncated);
-  for (const PartRow& part : parts)
+  for (const PartRow& part : parts) {
     xml.element("Part", [&] {
       xml.value("PartNumber", part.number);
       xml.text("LastModified", xml_time(part.modified));
@@ -184,6 +185,7 @@ std::string list_parts(const Request& request, const std::vector<PartRow>& parts
       xml.value("Size", part.size);
       write_checksums(xml, part.checksums);
     });
+  }
   return document("ListPartsResult", xml);
 }
 
