@@ -1,5 +1,5 @@
-// S3's documents, chunks, ranges, keys and listings. The first byte says what the rest is; what a
-// request's head brings comes through fuzz_signature.
+// S3's requests, documents, chunks, ranges, keys and listings. The first byte says what the rest
+// is; what a request's head brings comes through fuzz_signature.
 #include <algorithm>
 #include <pugixml.hpp>
 #include <set>
@@ -63,6 +63,19 @@ void keys(std::string_view bytes) {
   must(joined == bytes, "the path is the key");
 }
 
+// "METHOD HOST PATH": what is taken for a request names a bucket that is one and a key of UTF-8.
+void requests(std::string_view bytes) {
+  const auto first = std::min(bytes.find(' '), bytes.size());
+  const auto second = std::min(bytes.find(' ', first + 1), bytes.size());
+  const std::string path(bytes.substr(std::min(second + 1, bytes.size())));
+  const auto request = classify(
+      std::string(bytes.substr(0, first)), path, {{"uploadId", "u"}},
+      {{"host", std::string(bytes.substr(std::min(first + 1, bytes.size()), second - first))}});
+  if (!request || request->operation == Operation::ListBuckets) return;
+  must(is_bucket_name(request->bucket), "a bucket's name is one");
+  must(is_utf8(request->key) && path.ends_with(request->key), "a key is the end of the path");
+}
+
 class Lines : public Keys {
  public:
   explicit Lines(std::string_view bytes) {
@@ -109,6 +122,7 @@ void examine(std::string_view bytes) {
   if (kind == 'c') chunks(bytes);
   if (kind == 'r') ranges(bytes);
   if (kind == 'k') keys(bytes);
+  if (kind == 'q') requests(bytes);
   if (kind == 'l') listings(bytes);
   if (kind == 'b')
     if (const auto raw = parse_base64(std::string(bytes)))
