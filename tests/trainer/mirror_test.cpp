@@ -145,6 +145,23 @@ TEST_F(MirrorInS3, TornOnesAreToldAndTheOneBeforeServes) {
   EXPECT_EQ(torn_, 1U);
 }
 
+TEST_F(MirrorInS3, WhereAllOfTheVolumeAreTornItServes) {
+  run("volume", 1, 2);
+  for (const std::uint64_t step : {1, 2}) {
+    std::filesystem::remove(scratch_.path() / "volume" / directory_name(step) / "model");
+  }
+  EXPECT_EQ(restored_step("volume"), 2U);
+}
+
+TEST_F(MirrorInS3, WhereAllOfItAreTornNothingBeginsFromScratch) {
+  run("volume", 1, 1);
+  server_.put(key_of(1, "-model"), "M1");
+  const auto lost = machine("elsewhere");
+  const auto restored = lost->restore();
+  ASSERT_FALSE(restored);
+  EXPECT_NE(restored.error().message.find("all are torn"), std::string::npos);
+}
+
 TEST_F(MirrorInS3, WithoutAWordFromItNothingBeginsFromScratch) {
   run("volume", 1, 1);
   server_.trouble([](const auto&, auto& reply) { reply = s3_test::refusal(500, "InternalError"); });

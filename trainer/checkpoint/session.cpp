@@ -129,14 +129,22 @@ Result<Restored> OpenSession::or_from_mirror(Result<Restored> local) {
   if (!mirror_) return local;
   Restored result = local ? std::move(*local) : Restored{};
   const auto here = result.newest ? std::optional(result.newest->checkpoint.step) : std::nullopt;
+  const auto torn_here = result.torn.size();
   auto far = mirror_->newest(here, result.torn);
   if (far && *far) {
+    if (!local) say("going on from the copy far away: " + local.error().message);
     result.newest = std::move(**far);
     return result;
   }
   if (!local) return local;
   // Without a word from there, to start from scratch would be wrong.
   if (!far && !here) return tl::unexpected(far.error());
+  if (!here && result.torn.size() > torn_here) {
+    const auto& newest = result.torn[torn_here];
+    return failure("there are copies of checkpoints, but all are torn: " + newest.path.string() +
+                   ": " + newest.reason +
+                   "\n  To start from scratch, remove them, or name another place.");
+  }
   if (!far) say("it is not known whether a newer checkpoint exists: " + far.error().message);
   const bool durable = here && result.newest->checkpoint.path.parent_path() == places_.back();
   if (durable) mirror_->offer(result.newest->checkpoint.path, *here);
