@@ -109,7 +109,7 @@ HttpService Emulator::service(bool from_inside) {
 
 void Emulator::share_credentials() {
   const std::lock_guard lock(credentials_mutex_);
-  credentials_ = world_.cloud().credentials;
+  for (const auto& [access_key, it] : world_.cloud().credentials) credentials_[access_key] = it;
 }
 
 std::optional<SigningKey> Emulator::shared_key(std::string_view access_key) {
@@ -117,8 +117,7 @@ std::optional<SigningKey> Emulator::shared_key(std::string_view access_key) {
   const auto found = credentials_.find(std::string(access_key));
   if (found == credentials_.end()) return std::nullopt;
   const world::Credential& it = found->second;
-  if (it.expires && *it.expires <= now()) return std::nullopt;
-  return SigningKey{it.secret, it.session_token, it.caller};
+  return SigningKey{it.secret, it.session_token, it.caller, it.expires && *it.expires <= now()};
 }
 
 // Without the world, which is another thread's.

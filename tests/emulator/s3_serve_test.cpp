@@ -202,6 +202,17 @@ TEST_F(S3Serve, ARefusedBodyIsReadToItsEndAndTheConnectionGoesOn) {
   EXPECT_EQ(raw.receive().body, "kept");
 }
 
+TEST_F(S3Serve, AnUploadSaysHowLongItIs) {
+  Raw raw(served_);
+  raw.send(put_head("a", {}, "UNSIGNED-PAYLOAD"));
+  EXPECT_EQ(element(raw.receive().body, "Code"), "MissingContentLength");
+  raw.send(put_head("a", {{"transfer-encoding", "chunked"}}, "UNSIGNED-PAYLOAD") +
+           "5\r\nhello\r\n0\r\n\r\n");
+  EXPECT_EQ(element(raw.receive().body, "Code"), "NotImplemented");
+  raw.send(put_head("a", {{"content-length", "0"}}, "UNSIGNED-PAYLOAD"));
+  EXPECT_EQ(raw.receive().status(), 200);
+}
+
 TEST_F(S3Serve, AnUploadThatBreaksOffLeavesNothing) {
   drop("a", "kept");
   const auto drafts = served_.folder() / "s3" / ".spotter" / "drafts";

@@ -65,6 +65,13 @@ TEST(S3Signature, AwsExamplesOfTheHeader) {
                 "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd", host)),
             "user");
   EXPECT_EQ(outcome(ranged, rules(std::chrono::seconds{901})), "RequestTimeTooSkewed");
+  auto expired = rules();
+  expired.key = [](std::string_view key) -> std::optional<SigningKey> {
+    auto found = rules().key(key);
+    found->expired = true;
+    return found;
+  };
+  EXPECT_EQ(outcome(ranged, expired), "ExpiredToken");
   ranged.target = "/other.txt";
   EXPECT_EQ(outcome(ranged), "SignatureDoesNotMatch");
   ranged.headers.emplace_back("x-amz-acl", "public-read");

@@ -62,6 +62,7 @@ struct SigningKey {
   std::string secret;
   std::string session_token;  // empty: a long-term key
   std::string owner;          // who signs with it
+  bool expired = false;       // S3 says so; to EC2 it is unknown then
 };
 
 // An EC2 error: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html

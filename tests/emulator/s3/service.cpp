@@ -31,6 +31,21 @@ Refused denied(const api::Request& request) {
        403}};
 }
 
+// S3 wants to know how much will come; HTTP's own chunks only around those of aws-chunked.
+std::optional<Refused> refuse_length(const Incoming& incoming) {
+  const api::Request& request = incoming.request;
+  const bool chunked = !request.header("transfer-encoding").empty();
+  if (chunked && !incoming.signer.payload_hash.starts_with("STREAMING-"))
+    return Refused{{"NotImplemented",
+                    "A header you provided implies functionality that is not implemented: "
+                    "Transfer-Encoding",
+                    501}};
+  if (request.header(chunked ? "x-amz-decoded-content-length" : "content-length").empty())
+    return Refused{
+        {"MissingContentLength", "You must provide the Content-Length HTTP header.", 411}};
+  return std::nullopt;
+}
+
 std::string request_id(std::uint64_t number) {
   char id[17];
   std::snprintf(id, sizeof id, "%016llX",
@@ -76,6 +91,8 @@ Incoming Service::receive(const HttpRequest& head) {
   }
   incoming.request = std::move(*request);
   incoming.refused = authorize(incoming);
+  if (!incoming.refused && api::carries_content(incoming.request.operation))
+    incoming.refused = refuse_length(incoming);
   if (incoming.refused) return incoming;
   incoming.treatment = treat(incoming.request);
   const auto& admission = incoming.treatment.admission;

@@ -162,6 +162,7 @@ tl::expected<Signer, Refused> check(const HttpRequest& request, const Claim& cla
                    {"StringToSign", text},
                    {"SignatureProvided", claim.authorization.signature},
                    {"CanonicalRequest", canonical}});
+  if (known->expired) return refuse("ExpiredToken", "The provided token has expired.", 400);
   return Signer{known->owner, claim.authorization.region, claim.payload_hash,
                 claim.authorization.signature, chunk_signer(key, claim)};
 }
