@@ -182,6 +182,7 @@ Local::Answer Local::read_ledger(Duration limit) {
   ledger.losses = work.answer.value("losses", 0U);
   ledger.releases = work.answer.value("releases", 0U);
   ledger.running = work.answer.value("running", false);
+  ledger.speaks = work.answer.value("speaks", false);
   ledger.stall = work.answer.value("stall", 0.0);
   co_return decide::LedgerRead{ledger};
 }
@@ -209,6 +210,8 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
                                         std::to_string(ledger.releases),
                                         "--running",
                                         ledger.running ? "true" : "false",
+                                        "--speaks",
+                                        ledger.speaks ? "true" : "false",
                                         "--stall",
                                         std::to_string(ledger.stall)};
   auto running = run(std::move(arguments), limit);

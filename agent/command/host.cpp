@@ -92,6 +92,7 @@ json describe(const work::LedgerRead& read) {
                  {"releases", ledger.releases},
                  {"stall", ledger.stall},
                  {"running", ledger.running},
+                 {"speaks", ledger.speaks},
                  {"done", ledger.done}};
   if (!read.warning.empty()) fields["warning"] = read.warning;
   return fields;
@@ -186,6 +187,7 @@ void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
   write->add_option("--releases", ledger.releases);
   write->add_option("--stall", ledger.stall)->check(CLI::NonNegativeNumber);
   write->add_option("--running", ledger.running);
+  write->add_option("--speaks", ledger.speaks);
   write->add_option("--done", ledger.done);
 }
 

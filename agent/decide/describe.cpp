@@ -295,6 +295,10 @@ std::string_view words(Block why) {
              "e2fsck) or restore a snapshot";
     case Block::MountFailed:
       return "the file system could not be used";
+    case Block::VolumeStuck:
+      return "EC2 neither attaches nor detaches the volume: detach it by force, or end the "
+             "instance "
+             "that it hangs on";
     case Block::DeviceAbsent:
       return "the volume is attached, but its device did not appear: see `lsblk -o NAME,SERIAL`";
     case Block::CodeUnreachable:

@@ -7,8 +7,6 @@
 namespace spotter::decide {
 namespace {
 
-constexpr std::uint32_t kMarkTries = 3;  // before it is let go; then again
-
 // A fleet that could not be asked for at the start is asked for now: it costs money.
 Stage ask_cancel(Context& c, std::uint32_t failures) {
   if (c.facts.fleet_known) c.ask(CancelFleet{c.facts.fleet}, c.policy.ec2_call);
@@ -26,26 +24,31 @@ Stage end_of(const Context& c) { return c.facts.done ? Stage(Finished{}) : Stage
 
 // A snapshot that somebody asked for a moment ago may not be shown yet, or not even be made: what
 // is cancelled now nobody will ever remove.
-Time all_seen(const Context& c) {
-  const Time shown = c.facts.clean_since + c.policy.consistency_bound;
+Time all_seen(const Tidying& stage, const Context& c) {
+  const Time shown = stage.quiet_since + c.policy.consistency_bound;
   if (c.facts.imaged_at == kNever) return shown;
   return std::max(shown, c.facts.imaged_at + c.policy.ec2_call + c.policy.consistency_bound);
 }
 
 Stage unmount_done(Context& c) {
-  c.facts.retries = 0;
   c.ask(Unmount{}, c.policy.unmount);
   return Unmounting{After::Finish};
+}
+
+// The job's volume, as long as EC2 does not show it as done.
+const SeenVolume* to_mark(const Survey& survey, const Facts& facts) {
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.id == facts.volume && volume.discoverable && !volume.done) return &volume;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
 Stage tidy_up(Context& c) {
-  c.facts.retries = 0;
   c.facts.tidying_since = c.now;
-  c.facts.clean_since = kNever;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
-  return Tidying{};
+  return Tidying{c.now, 0};
 }
 
 Stage cancel_fleet(Context& c) {
@@ -64,65 +67,46 @@ Stage rest(Context& c, Stage last) {
   return Leaving{};
 }
 
-Next on(const MarkingDone&, const CallAccepted&, Context& c) {
-  c.facts.marked = true;
-  return unmount_done(c);
-}
+// Once, before the volume is let go, so that who takes it next knows. In vain, it is tried again
+// when tidying; the volume's ledger says `done`, too.
+Next on(const MarkingDone&, const CallAccepted&, Context& c) { return unmount_done(c); }
 
-Next on(const MarkingDone& stage, const EffectFailed& failed, Context& c) {
-  const bool enough = ++c.facts.retries >= kMarkTries || failed.failure == Failure::Refused;
-  if (enough || c.facts.notice) return unmount_done(c);
-  c.wake_in(backoff(c.policy, c.facts.retries));
-  return stage;
-}
+Next on(const MarkingDone&, const EffectFailed&, Context& c) { return unmount_done(c); }
 
-Next on(const MarkingDone& stage, const Woke&, Context& c) {
-  c.ask(MarkDone{c.facts.volume}, c.policy.ec2_call);
-  return stage;
-}
-
-Next on(const Tidying&, const StorageSurveyed& seen, Context& c) {
-  const Tidying stage;
-  // Until others see it, they make copies as fast as we remove them.
-  if (c.facts.volume && !c.facts.marked && !is_done(seen.survey)) {
-    c.ask(MarkDone{c.facts.volume}, c.policy.ec2_call);
-    return Tidying{true};
-  }
-  const auto command = leftover(seen.survey, false);
+// Quiet: nothing of ours is left, and nothing came up since everybody could see `done`. Then no
+// other agent begins anything that the end of the fleet would leave behind.
+Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
+  const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
+  if (enough) return cancel_fleet(c);
+  auto command = leftover(seen.survey, false);
+  if (const SeenVolume* unmarked = to_mark(seen.survey, c.facts)) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.
   const bool kept =
       std::any_of(seen.survey.volumes.begin(), seen.survey.volumes.end(), [](const SeenVolume& it) {
         return it.role != Role::State && !it.discoverable && it.state != VolumeState::Deleting;
       });
-  if (!command && kept && c.now - c.facts.tidying_since < c.policy.tidy_held) {
-    c.wake_in(c.policy.poll_held);
-    return stage;
+  if (command) {
+    c.ask(*command, c.policy.ec2_call);
+    return Tidying{c.now, 0};
   }
-  if (!command && c.facts.clean_since == kNever) c.facts.clean_since = c.now;
-  if (!command && c.now < all_seen(c)) {
-    c.wake_at(all_seen(c));
-    return stage;
-  }
-  if (!command) return cancel_fleet(c);
-  c.facts.clean_since = kNever;
-  c.ask(*command, c.policy.ec2_call);
+  const Duration left = all_seen(stage, c) - c.now;
+  if (!kept && left <= Duration::zero()) return cancel_fleet(c);
+  c.wake_in(kept ? c.policy.poll_held : std::min<Duration>(left, c.policy.poll_held));
   return stage;
 }
 
 Next on(const Tidying& stage, const CallAccepted&, Context& c) {
-  c.facts.marked = c.facts.marked || stage.marking;
-  c.ask(SurveyStorage{}, c.policy.ec2_call);
-  return Tidying{};
+  c.wake_in(c.policy.poll_attachment);  // what is gone is listed for a while
+  return Tidying{c.now, stage.failures};
 }
 
+// Also without the permission: it may be given, and what stays costs for ever.
 Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
+  if (c.now - c.facts.tidying_since >= c.policy.tidy_limit) return cancel_fleet(c);
   const bool gone = failed.failure == Failure::Missing;
-  c.facts.marked = c.facts.marked || (stage.marking && failed.failure != Failure::Unavailable);
-  const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
-  if (enough || (failed.failure == Failure::Refused && !stage.marking)) return cancel_fleet(c);
-  c.wake_in(backoff(c.policy, gone ? 0 : ++c.facts.retries));
-  return stage;
+  c.wake_in(backoff(c.policy, gone ? 0 : stage.failures));
+  return Tidying{stage.quiet_since, gone ? stage.failures : stage.failures + 1};
 }
 
 Next on(const Tidying& stage, const Woke&, Context& c) {

@@ -59,6 +59,7 @@ Next on(const Identifying&, const IdentityRead& identity, Context& c) {
   c.facts.type = identity.type;
   c.facts.zone = identity.zone;
   c.facts.region = identity.region;
+  if (c.facts.accounted == kNever) c.facts.accounted = c.now;
   return read_fleet(c, 0);
 }
 

@@ -17,6 +17,7 @@ struct Ledger {
   std::uint32_t releases = 0;  // interruptions announced in time: the last checkpoint was written
   bool running = false;        // a trainer was started, and its end has not been seen yet
   double stall = 0;            // seconds that a checkpoint holds the training up; 0: not known
+  bool speaks = false;         // the trainer tells of its steps: long silence means that it hangs
   bool done = false;           // the result is durable
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };

@@ -71,7 +71,7 @@ Next on(const Promoting& stage, const CallAccepted&, Context& c) {
 
 Next on(const Promoting&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
-Next on(const Discarding&, const CallAccepted&, Context& c) { return look_again(c); }
+Next on(const Discarding&, const CallAccepted&, Context& c) { return look_again_soon(c); }
 
 Next on(const Discarding&, const EffectFailed& failed, Context& c) {
   if (failed.failure == Failure::Missing) return look_again_soon(c);
@@ -99,9 +99,8 @@ bool is_base(const SeenSnapshot& snapshot, const Survey& survey) {
 // It keeps what it holds, also when it never starts again; an attach that hung when it stopped
 // hangs for ever.
 bool held_by_stopped(const SeenVolume& volume) {
-  const bool held = volume.attachment == AttachmentState::Attached ||
-                    volume.attachment == AttachmentState::Attaching;
-  return held && volume.holder_state == HolderState::Stopped;
+  return volume.holder && volume.holder_state == HolderState::Stopped &&
+         volume.attachment != AttachmentState::Detaching;
 }
 
 // Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
@@ -114,6 +113,7 @@ std::optional<Command> leftover(const Survey& survey, bool keep_newest) {
     if (copy && held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) {
+    if (snapshot.state == SnapshotState::Recoverable) continue;  // nor can it be deleted
     if (!keep_newest || !is_base(snapshot, survey)) return DeleteSnapshot{snapshot.id};
   }
   return std::nullopt;

@@ -77,17 +77,21 @@ Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
   return Claiming{volume.id, volume.generation + 1};
 }
 
-Stage attaching_here(const SeenVolume& volume, Context& c) {
+// Attaching or detaching, and it should be over soon. Stuck, only a person or the end of the
+// instance helps a detach; an attachment is made anew.
+Stage changing_here(const SeenVolume& volume, Context& c) {
   Facts& facts = c.facts;
   facts.volume = volume.id;
   facts.attached = true;
-  if (facts.attaching_since == kNever) facts.attaching_since = c.now;
-  if (c.now - facts.attaching_since < c.policy.attaching_limit) {
+  if (facts.changing_since == kNever) facts.changing_since = c.now;
+  if (c.now - facts.changing_since < c.policy.attaching_limit) {
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
   }
-  facts.attaching_since = kNever;
-  ++facts.attach_attempt;  // another device name next time
-  return let_go(c, After::Survey);
+  if (volume.attachment == AttachmentState::Detaching) {
+    return block(c, Block::VolumeStuck, Detail(volume.id.view()));
+  }
+  facts.changing_since = kNever;
+  return attach_anew(c, Block::VolumeStuck);
 }
 
 // A volume in another's hands is waited for, never forced, unless its holder is proven stopped.
@@ -96,7 +100,15 @@ Stage held_by_other(const SeenVolume& volume, Context& c) {
     c.ask(DetachVolume{volume.id, volume.holder}, c.policy.ec2_call);
     return Discarding{};
   }
-  return wait(c, Wait::VolumeHeld, c.policy.poll_held);
+  if (volume.attachment != AttachmentState::Detaching) {
+    c.facts.changing_since = kNever;
+    return wait(c, Wait::VolumeHeld, c.policy.poll_held);
+  }
+  if (c.facts.changing_since == kNever) c.facts.changing_since = c.now;
+  if (c.now - c.facts.changing_since < c.policy.attaching_limit) {
+    return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
+  }
+  return block(c, Block::VolumeStuck, Detail(volume.id.view()));
 }
 
 Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context& c) {
@@ -107,11 +119,8 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context
     const bool leaving_us = c.facts.let_go == volume.id && c.facts.let_go_at != kNever &&
                             c.now - c.facts.let_go_at < c.policy.consistency_bound;
     if (leaving_us) return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-    if (volume.attachment == AttachmentState::Attaching) return attaching_here(volume, c);
-    if (volume.attachment != AttachmentState::Attached) {
-      return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
-    }
-    c.facts.attaching_since = kNever;
+    if (volume.attachment != AttachmentState::Attached) return changing_here(volume, c);
+    c.facts.changing_since = kNever;
     c.facts.attached_as = volume.attached_as;
     if (purpose == Purpose::Train) return attached_here(volume, copied, c);
     c.facts.volume = volume.id;
@@ -195,6 +204,8 @@ Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_
       c.ask(DeleteSnapshot{snapshot.id}, c.policy.ec2_call);
       return Discarding{};
     }
+    // In the recycle bin: a person may bring it back, we can neither use nor delete it.
+    if (snapshot.state == SnapshotState::Recoverable) continue;
     if (!best || snapshot.started > best->started) best = &snapshot;
   }
   if (best && best->state == SnapshotState::Completed) {
@@ -285,7 +296,13 @@ Stage recover(const Survey& survey, Context& c) {
 }  // namespace
 
 Next plan(const Survey& survey, Context& c) {
-  const Volumes current = current_volumes(survey);
+  Volumes current = current_volumes(survey);
+  // Between a commit and its promotion a volume that never was the job's has the tag: it is a
+  // second one all the same.
+  if (current.size() == 1 && current.front()->generation == 0 && current.front()->parent.empty()) {
+    const SeenVolume* heir = winner(survey);
+    if (heir && heir->parent != current.front()->id) current.push_back(heir);
+  }
   if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
   if (is_done(survey)) {
     c.facts.done = true;

@@ -45,6 +45,8 @@ struct Policy {
   Duration poll_held = seconds(5);  // the volume is another instance's: it may be let go any second
   // AWS support's advice: more than a minute and a half in `attaching` never ends well.
   Duration attaching_limit = seconds(90);
+  // Device names that are tried before a person is asked; EC2 recommends eleven (/dev/sd[f-p]).
+  std::uint32_t attach_tries = 5;
   // After a failed call that the client has already retried: double from the first to the last.
   Duration retry_first = seconds(2);
   Duration retry_last = seconds(60);
@@ -55,9 +57,8 @@ struct Policy {
   Duration blocked_limit = minutes(60);
   // How often the work tree of the cloud (old snapshots, dropped candidates) is tidied.
   Duration tidy_every = minutes(10);
-  // At the end: a copy in another agent's hands comes free when that one sees `done`; and beyond
-  // the limit an idle instance costs more than a leaked snapshot.
-  Duration tidy_held = minutes(2);
+  // At the end: a copy in another agent's hands comes free when that one sees `done`, a missing
+  // permission may be given; beyond the limit an idle instance costs more than what it leaves.
   Duration tidy_limit = minutes(15);
 
   // --- the host ---
@@ -121,6 +122,9 @@ struct Policy {
   std::uint32_t parting_share = 4;
 
   // --- the trainer ---
+  // One that has told of steps and then is silent for so long hangs, and is killed. Longer than
+  // an evaluation between two epochs; one that never said a word is left alone.
+  Duration silence_limit = minutes(60);
   Duration restart_first = seconds(2);  // after a crash, doubled each time ...
   Duration restart_last = seconds(60);  // ... up to here
 };

@@ -44,9 +44,11 @@ Stage write_closing(Context& c, After then) {
   return ClosingAccount{then};
 }
 
-// A result is called durable only after it was synced, whoever wrote it and how.
+// A result is called durable only after it was synced, whoever wrote it and how. That the end was
+// seen is written before: a sync that failed must not be asked again (storage.cpp).
 Stage close_account(Context& c, After then) {
   if (then != After::Finish) return write_closing(c, then);
+  c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
   c.ask(SyncStorage{}, c.policy.unmount);
   return Securing{};
 }

@@ -40,6 +40,7 @@ enum class Block : std::uint8_t {
   FilesystemDamaged,
   MountFailed,
   DeviceAbsent,
+  VolumeStuck,  // attaching or detaching does not end
   CodeUnreachable,
   CodeMissing,
   TrainerUnstartable,
@@ -143,8 +144,9 @@ struct Detaching {
 struct Released {};
 // --- finish.cpp ---
 struct MarkingDone {};
-struct Tidying {  // before the end: no snapshot, no candidate may stay
-  bool marking = false;
+struct Tidying {     // before the end: no snapshot, no candidate may stay
+  Time quiet_since;  // since when nothing was left to do
+  std::uint32_t failures = 0;
 };
 struct CancellingFleet {
   std::uint32_t failures = 0;
@@ -189,34 +191,33 @@ struct Facts {
   bool mounted = false;
   ShortText<31> attached_as;
   Device device;
-  std::uint32_t generation = 0;     // that we wrote on `volume`; 0: not claimed by us yet
-  VolumeId proven;                  // the candidate whose newest checkpoint we verified ourselves
-  Time proven_at = kNever;          // when it was tagged `verified`
-  Time claimed_at = kNever;         // since when others may see that we use it
-  Time parent_gone_since = kNever;  // since when no volume carries the discovery tag
-  Time attaching_since = kNever;
-  std::uint32_t attach_attempt = 0;
+  std::uint32_t generation = 0;      // that we wrote on `volume`; 0: not claimed by us yet
+  VolumeId proven;                   // the candidate whose newest checkpoint we verified ourselves
+  Time proven_at = kNever;           // when it was tagged `verified`
+  Time claimed_at = kNever;          // since when others may see that we use it
+  Time parent_gone_since = kNever;   // since when no volume carries the discovery tag
+  Time changing_since = kNever;      // since when EC2 shows it attaching or detaching here
+  std::uint32_t attach_attempt = 0;  // that came to nothing; each has its own device name
   Time tidying_since = kNever;
-  Time clean_since = kNever;  // while tidying: nothing more was seen
-  Time imaged_at = kNever;    // when we asked for a snapshot ahead, and no answer came
-  VolumeId let_go;            // what we detached last; EC2 may still show it as attached here
+  Time imaged_at = kNever;  // when we asked for a snapshot ahead, and no answer came
+  VolumeId let_go;          // what we detached last; EC2 may still show it as attached here
   Time let_go_at = kNever;
   std::uint32_t create_attempt = 0;
   Time created_at = kNever;         // a copy that EC2 does not show yet
   Time snapshot_asked_at = kNever;  // EC2 may not show a snapshot at once
   // what goes wrong
   std::uint32_t retries = 0;  // of calls, since the last success
-  Time blocked_since = kNever;
+  Duration blocked{0};        // for how long a person was needed since the last real work
   std::uint32_t crashes = 0;  // of the trainer, on this instance, since the last checkpoint
   Surrender surrender = Surrender::None;
   // the end
   std::optional<Notice> notice;
-  bool marked = false;  // the volume carries spotter:done, or never will
-  bool leave = false;   // StopRequested: go when all is let go
+  bool leave = false;  // StopRequested: go when all is let go
   // the job
   bool trainer_running = false;
   Time started_at = kNever;     // of the trainer, by us
   Time checkpoint_at = kNever;  // when the newest checkpoint of this trainer became durable
+  Time heard_at = kNever;       // when it last told of a step or a checkpoint, or began
   Duration paced{0};            // the interval that the trainer was told; 0: none
   bool ended_success = false;   // it ended well while no agent was there to see
   bool done = false;  // the result is durable, by the volume's tag, its ledger or the trainer

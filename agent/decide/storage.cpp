@@ -13,7 +13,7 @@ Stage survey(Context& c) {
 }
 
 Stage wait(Context& c, Wait why, Duration how_long) {
-  if (why != Wait::Retry) c.facts.blocked_since = kNever;  // what was blocked goes on
+  if (why == Wait::VolumeHeld) c.facts.blocked = {};  // another instance gets on with it
   c.wake_in(how_long);
   return Waiting{why};
 }
@@ -36,7 +36,9 @@ Stage call_failed(Context& c, const EffectFailed& failed) {
 }
 
 Stage block(Context& c, Block why, const Detail& detail) {
-  if (c.facts.blocked_since == kNever) c.facts.blocked_since = c.now;
+  // A file system that was shut down after an I/O error comes back only by a new mount, which
+  // replays its log. `mounted` stays: it may be busy.
+  if (why == Block::MountFailed && c.facts.mounted) c.tell(Unmount{}, c.policy.unmount);
   c.wake_in(c.policy.blocked_retry);
   return Blocked{why, detail};
 }
@@ -46,6 +48,15 @@ Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
   c.facts.purpose = purpose;
   c.ask(AttachVolume{volume, c.facts.instance, c.facts.attach_attempt}, c.policy.ec2_call);
   return Attaching{volume};
+}
+
+// The attachment comes to nothing: let go of it, and look again. After some tries a person is asked
+// in between; they go on, for it may be EC2 that mends it.
+Stage attach_anew(Context& c, Block when_in_vain) {
+  if (++c.facts.attach_attempt % c.policy.attach_tries == 0) {
+    return block(c, when_in_vain, Detail(c.facts.volume.view()));
+  }
+  return let_go(c, After::Survey);
 }
 
 Stage bring_up(Context& c) {
@@ -69,6 +80,11 @@ Stage read_account(Context& c) {
   return ReadingAccount{};
 }
 
+Stage verify(Context& c) {
+  c.ask(VerifyCheckpoints{c.facts.purpose == Purpose::Prove}, c.policy.verify);
+  return Verifying{};
+}
+
 // A copy that is blank like its parent, or whose newest checkpoint verifies, has proved itself.
 Stage proved(Context& c) {
   c.facts.proven = c.facts.volume;
@@ -86,7 +102,7 @@ Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
 Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const Waiting& stage, const Woke&, Context& c) {
-  if (stage.why == Wait::TrainerRestart) return count_attempt(c);
+  if (stage.why == Wait::TrainerRestart) return verify(c);  // what it left may be torn
   return survey(c);
 }
 
@@ -101,7 +117,9 @@ Next on(const Waiting&, const StopRequested& stop, Context& c) {
 }
 
 Next on(const Blocked&, const Woke&, Context& c) {
-  if (c.now - c.facts.blocked_since >= c.policy.blocked_limit) {
+  // Summed, for it may come again and again: a copy that vanishes is made anew each time.
+  c.facts.blocked += c.policy.blocked_retry;
+  if (c.facts.blocked >= c.policy.blocked_limit) {
     return give_up(c, Surrender::BlockedTooLong);
   }
   return survey(c);
@@ -120,7 +138,7 @@ Next on(const Blocked&, const StopRequested& stop, Context& c) {
 // Accepted is not attached: the next looks will tell.
 Next on(const Attaching&, const CallAccepted&, Context& c) {
   c.facts.attached = true;
-  c.facts.attaching_since = c.now;
+  c.facts.changing_since = c.now;
   if (Next end = leaving(c)) return end;
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
@@ -150,7 +168,9 @@ Next on(const FindingDevice&, const DeviceFound& found, Context& c) {
 }
 
 Next on(const FindingDevice&, const EffectFailed& failed, Context& c) {
-  return host_failed(c, failed, Block::DeviceAbsent);
+  if (failed.failure != Failure::DeviceAbsent) return host_failed(c, failed, Block::DeviceAbsent);
+  if (Next end = leaving(c)) return end;
+  return attach_anew(c, Block::DeviceAbsent);
 }
 
 Next on(const Inspecting&, const DiskInspected& disk, Context& c) {
@@ -199,13 +219,16 @@ Next on(const ReadingAccount&, const LedgerRead& read, Context& c) {
   c.facts.ledger_known = true;
   if (c.facts.accounted == kNever) c.facts.accounted = c.now;
   if (c.facts.trainer_running) return train(c);
-  if (c.facts.ledger.running && c.facts.purpose == Purpose::Train) {
+  if (c.facts.purpose == Purpose::Train) {
+    // An end that an earlier agent saw, and then did not call durable: its sync may have failed,
+    // and a second one would say nothing of that. What the trainer wrote is written again.
+    if (!c.facts.ledger.running) c.facts.ended_success = false;
+    // Its instance is gone, and nobody saw it end.
+    if (c.facts.ledger.running && !c.facts.ended_success) ++c.facts.ledger.losses;
     c.facts.ledger.running = false;
-    ++c.facts.ledger.losses;  // its instance is gone, and nobody saw it end
   }
   if (Next end = leaving(c)) return end;
-  c.ask(VerifyCheckpoints{c.facts.purpose == Purpose::Prove}, c.policy.verify);
-  return Verifying{};
+  return verify(c);
 }
 
 Next on(const ReadingAccount&, const EffectFailed& failed, Context& c) {

@@ -86,7 +86,8 @@ Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadl
 }
 
 Stage train(Context& c) {
-  c.facts.blocked_since = kNever;
+  c.facts.blocked = {};
+  c.facts.heard_at = c.now;
   if (c.facts.accounted == kNever) c.facts.accounted = c.now;
   if (c.facts.notice) {
     return stop_trainer(c, After::Release, c.facts.notice->action, c.facts.notice->deadline);
@@ -133,18 +134,34 @@ Stage give_up(Context& c, Surrender why) {
   return let_go(c, After::GiveUp);
 }
 
-Next on(const Training&, const TrainerProgressed& progress, Context& c) {
-  c.facts.step = progress.step;
-  return std::nullopt;
+namespace {
+
+// The first word ever is kept at once: an agent that takes over must know that silence is no habit.
+Next heard(const Training& training, Context& c) {
+  c.facts.heard_at = c.now;
+  if (c.facts.ledger.speaks || !c.facts.ledger_known) return std::nullopt;
+  c.facts.ledger.speaks = true;
+  Training stage = training;
+  write_account(stage, c);
+  plan_wake(stage, c);
+  return stage;
 }
 
-Next on(const Training&, const TrainerResumed& resumed, Context& c) {
+}  // namespace
+
+Next on(const Training& training, const TrainerProgressed& progress, Context& c) {
+  c.facts.step = progress.step;
+  return heard(training, c);
+}
+
+Next on(const Training& training, const TrainerResumed& resumed, Context& c) {
   c.facts.resumed_step = c.facts.step = resumed.step;
-  return std::nullopt;
+  return heard(training, c);
 }
 
 Next on(const Training& training, const CheckpointMade& made, Context& c) {
   Training stage = training;
+  c.facts.heard_at = c.now;
   c.facts.checkpoint_step = made.step;
   c.facts.checkpoint_at = c.now;
   learn_stall(c.facts.ledger, made.stall);
@@ -217,6 +234,9 @@ Next on(const Training& training, const Woke&, Context& c) {
   if (c.now >= stage.next_ledger) {
     write_account(stage, c);
     if (const auto why = overspent(c)) return give_up(c, *why);
+    // It hangs; its end then counts as any other failure.
+    const bool silent = c.facts.ledger.speaks && c.now - c.facts.heard_at >= c.policy.silence_limit;
+    if (silent) c.tell(KillTrainer{}, c.policy.look);
   }
   if (c.now >= stage.next_tidy && !stage.tidying) {
     stage.tidying = true;

@@ -45,6 +45,7 @@ Stage call_failed(Context&, const EffectFailed&);                  // storage.cp
 Duration backoff(const Policy&, std::uint32_t failures);           // storage.cpp
 Stage block(Context&, Block why, const Detail& detail);            // storage.cpp
 Stage attach(Context&, const VolumeId&, Purpose);                  // storage.cpp
+Stage attach_anew(Context&, Block when_in_vain);                   // storage.cpp
 Stage bring_up(Context&);                                          // storage.cpp
 Next plan(const Survey&, Context&);                                // plan.cpp
 bool is_done(const Survey&);                                       // plan.cpp
@@ -166,7 +167,6 @@ Next on(const Released&, const Woke&, Context&);
 // --- finish.cpp ---
 Next on(const MarkingDone&, const CallAccepted&, Context&);
 Next on(const MarkingDone&, const EffectFailed&, Context&);
-Next on(const MarkingDone&, const Woke&, Context&);
 Next on(const Tidying&, const StorageSurveyed&, Context&);
 Next on(const Tidying&, const CallAccepted&, Context&);
 Next on(const Tidying&, const EffectFailed&, Context&);

@@ -101,8 +101,8 @@ const std::map<std::string, Names> kSensed = {
     // The others await an answer, which comes at its deadline at the latest, or may rest.
     {"woke",
      {"looking-around", "identifying", "reading-fleet", "waiting", "blocked", "training",
-      "stopping", "unmounting", "detaching", "released", "marking-done", "tidying",
-      "cancelling-fleet", "scaling-to-zero"}},
+      "stopping", "unmounting", "detaching", "released", "tidying", "cancelling-fleet",
+      "scaling-to-zero"}},
     // Elsewhere no trainer of ours runs, or one is being taken over: then its checkpoints on the
     // volume say more than its words.
     {"trainer-progressed", {"training", "stopping"}},

@@ -153,5 +153,64 @@ TEST(Blocked, TooLongEndsTheCostNotTheFleet) {
   EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
 }
 
+TEST(Storage, ADeviceThatNeverAppearsIsAttachedAnewUnderAnotherName) {
+  Story story;
+  story.boot();
+  story.survey({the_volume()});
+  const std::uint32_t first = story.did<AttachVolume>()->attempt;
+  story.answer(CallAccepted{});
+  SeenVolume claimed = held(the_volume(), kMe);
+  story.survey({claimed});
+  story.answer(CallAccepted{});
+  claimed.generation = 1;
+  story.survey({claimed});
+  ASSERT_EQ(story.asked(), "find-device");
+  story.pass(story.policy.device);
+  story.answer(EffectFailed{Failure::DeviceAbsent});
+  EXPECT_EQ(story.asked(), "detach-volume");
+  story.answer(CallAccepted{});
+  while (!story.did<AttachVolume>()) story.survey({the_volume()});
+  EXPECT_NE(story.did<AttachVolume>()->attempt, first);
+}
+
+TEST(Storage, ADetachThatHangsIsToldToAPerson) {
+  Story story;
+  story.boot();
+  SeenVolume stuck = held(the_volume(), "i-other");
+  stuck.attachment = AttachmentState::Detaching;
+  const Time began = story.now;
+  while (story.stage() != "blocked") {
+    ASSERT_LT(story.now - began, 2 * story.policy.attaching_limit);
+    story.survey({stuck});
+  }
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::VolumeStuck);
+}
+
+TEST(Storage, ASecondVolumeBetweenCommitAndPromotionIsNotTakenForTheJobs) {
+  Story story;
+  story.boot("us-west-2b");
+  SeenVolume stray = the_volume("us-west-2b");
+  stray.id = "vol-9";
+  stray.ours_to_format = true;
+  story.survey({stray, the_copy(Role::Verified, 3)});
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TwoVolumes);
+}
+
+TEST(Storage, ACopyThatVanishesAgainAndAgainIsGivenUpInTheEnd) {
+  Story story;
+  story.boot("us-west-2b");
+  const Time began = story.now;
+  while (story.state.facts.surrender == Surrender::None) {
+    ASSERT_LT(story.now - began, 10 * story.policy.blocked_limit);
+    while (!story.state.awaited) story.wake();
+    if (story.asked() == "survey-storage") {
+      story.answer(StorageSurveyed{{{the_volume()}, {the_snapshot(SnapshotState::Completed)}}});
+    }
+    if (story.asked() == "create-volume") story.answer(VolumeCreated{kCopy});
+  }
+  EXPECT_EQ(story.state.facts.surrender, Surrender::BlockedTooLong);
+}
+
 }  // namespace
 }  // namespace spotter::decide

@@ -50,7 +50,7 @@ State plausible(const Stage& stage) {
   if (std::holds_alternative<Committing>(stage)) facts.proven = kVolume;
   facts.done = in<MarkingDone, Tidying, CancellingFleet, Finished>(stage);
   facts.ledger_known = true;
-  facts.blocked_since = Time(Duration(0));
+  facts.blocked = minutes(60);
   return state;
 }
 

@@ -24,6 +24,9 @@ TEST(Training, ACrashIsTriedAgainThenScalesToZeroButNeverCancels) {
     story.sense(TrainerEnded{});
     EXPECT_EQ(story.stage(), "waiting");
     story.wake();
+    EXPECT_EQ(story.asked(), "verify-checkpoints") << "what the crash left may be torn";
+    story.answer(CheckpointsVerified{});
+    story.answer(CodeFetched{});
     EXPECT_EQ(story.asked(), "write-ledger");
     story.answer(LedgerWritten{});
     story.answer(TrainerStarted{});
@@ -53,11 +56,19 @@ TEST(Training, ASpentBudgetStopsTheTrainerWithACheckpoint) {
   EXPECT_EQ(story.state.facts.surrender, Surrender::DollarsSpent);
 }
 
+// Looks as often as the core wants, and finds nothing left.
+void tidy_until_quiet(Story& story, const SeenVolume& done) {
+  for (int i = 0; i < 100 && story.stage() == "tidying"; ++i) {
+    if (!story.state.awaited) story.wake();
+    story.answer(StorageSurveyed{{{done}, {}}});
+  }
+}
+
 TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
   Story story;
   story.train();
   story.sense(TrainerEnded{true, false});
-  EXPECT_EQ(story.asked(), "sync-storage");
+  EXPECT_EQ(story.asked(), "write-ledger sync-storage");
   story.answer(StorageSynced{});
   EXPECT_EQ(story.asked(), "write-ledger");
   EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
@@ -73,11 +84,11 @@ TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
   story.answer(StorageSurveyed{{{done}, {the_snapshot(SnapshotState::Completed)}}});
   EXPECT_EQ(story.asked(), "delete-snapshot");
   story.answer(CallAccepted{});
-  story.answer(StorageSurveyed{{{done}, {}}});
-  EXPECT_FALSE(story.did<CancelFleet>());  // EC2 may not show yet what was made a moment ago
-  story.wake();
-  story.answer(StorageSurveyed{{{done}, {}}});
+  const Time clean = story.now;
+  tidy_until_quiet(story, done);
   ASSERT_TRUE(story.did<CancelFleet>());
+  EXPECT_GE(story.now - clean, story.policy.consistency_bound)
+      << "another agent may not see it yet";
   EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "sfr-1");
   story.answer(EffectFailed{Failure::Unavailable});
   story.wake();
@@ -127,9 +138,7 @@ TEST(Finish, AnInstanceThatFindsTheJobDoneCancelsAndMovesNoVolume) {
   done.done = true;
   story.survey({done});
   EXPECT_EQ(story.asked(), "survey-storage");
-  story.answer(StorageSurveyed{{{done}, {}}});
-  story.wake();
-  story.answer(StorageSurveyed{{{done}, {}}});
+  tidy_until_quiet(story, done);
   EXPECT_EQ(story.asked(), "cancel-fleet");
 }
 
@@ -162,8 +171,10 @@ TEST(Crash, ARestartedAgentFindsThatTheTrainerFinishedMeanwhile) {
   SeenVolume claimed = held(the_volume(), kMe);
   claimed.generation = 1;
   story.survey({claimed});
-  story.mount_and_read();
-  EXPECT_EQ(story.asked(), "sync-storage");
+  Ledger ledger;
+  ledger.running = true;  // nobody saw its end
+  story.mount_and_read(ledger);
+  EXPECT_EQ(story.asked(), "write-ledger sync-storage");
   story.answer(StorageSynced{});
   EXPECT_EQ(story.asked(), "write-ledger");
   EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
@@ -190,7 +201,7 @@ TEST(Finish, AResultThatCannotBeSyncedIsNotDone) {
   EXPECT_EQ(story.stage(), "waiting");
   EXPECT_FALSE(story.state.facts.done);
   story.wake();
-  EXPECT_EQ(story.asked(), "write-ledger") << "the trainer is started again";
+  EXPECT_EQ(story.asked(), "verify-checkpoints") << "the trainer is started again";
 }
 
 TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
@@ -210,9 +221,9 @@ TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
   story.answer(CallAccepted{});
   story.answer(Unmounted{});
   story.answer(CallAccepted{});
-  story.answer(StorageSurveyed{{{the_volume()}, {}}});
-  story.wake();
-  story.answer(StorageSurveyed{{{the_volume()}, {}}});
+  SeenVolume done = the_volume();
+  done.done = true;
+  tidy_until_quiet(story, done);
   EXPECT_EQ(story.asked(), "read-fleet");
   story.answer(FleetRead{{FleetKind::Ec2Fleet, "fleet-1"}, 0});
   ASSERT_TRUE(story.did<CancelFleet>());
@@ -230,6 +241,8 @@ TEST(Training, AnInstanceLostWithoutNoticeIsNoFailureOfTheJob) {
   again.train(ledger);
   again.sense(TrainerEnded{});
   again.wake();
+  again.answer(CheckpointsVerified{});
+  again.answer(CodeFetched{});
   EXPECT_EQ(again.state.facts.surrender, Surrender::NoProgress) << "but not for ever";
 }
 
@@ -252,6 +265,55 @@ TEST(Training, AnAccountThatCouldNotBeReadIsNotOverwritten) {
   story.wake();
   ASSERT_TRUE(story.did<WriteLedger>());
   EXPECT_GE(story.did<WriteLedger>()->ledger.dollars, 7);
+}
+
+TEST(Training, ATrainerThatSpokeAndThenIsSilentForLongIsKilled) {
+  Story story;
+  story.train();
+  story.sense(TrainerProgressed{1});
+  EXPECT_TRUE(story.did<WriteLedger>()->ledger.speaks) << "known to the next agent, too";
+  const Time spoke = story.now;
+  while (!story.did<KillTrainer>()) {
+    ASSERT_LT(story.now - spoke, 2 * story.policy.silence_limit);
+    story.wake();
+    if (story.asked() == "survey-storage") story.answer(StorageSurveyed{{{the_volume()}, {}}});
+  }
+  EXPECT_GE(story.now - spoke, story.policy.silence_limit);
+  story.sense(TrainerEnded{false, false});
+  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 1U);
+}
+
+TEST(Finish, AnEndThatAnEarlierAgentSawAndDidNotCallDurableIsNotBelieved) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Ended;
+  seen.ended = {true, false};
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.survey({held(the_volume(), kMe)});
+  story.answer(CallAccepted{});
+  SeenVolume claimed = held(the_volume(), kMe);
+  claimed.generation = 1;
+  story.survey({claimed});
+  story.mount_and_read();  // its ledger says that no trainer runs: the end was seen
+  EXPECT_EQ(story.asked(), "fetch-code") << "a second sync would call durable what is lost";
+}
+
+TEST(Finish, AMarkThatFailedIsMadeWhenTheVolumeIsLetGo) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.asked(), "unmount");
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  story.answer(StorageSurveyed{{{the_volume()}, {}}});
+  EXPECT_EQ(story.asked(), "mark-done");
 }
 
 }  // namespace

@@ -21,38 +21,55 @@ void Simulation::start_agent(const InstanceId& id) {
   host.agent.alive = true;
   host.agent.run = run;
   host.agent.state.incarnation = static_cast<std::uint32_t>(random_.below(1'000'000)) + 1;
-  say(id.str(), "agent starts");
+  say(id.view(), "agent starts");
   take(host, {now_, {}, decide::Started{}});
   look_at_metadata(host, milliseconds(100));
 }
 
 void Simulation::kill_agent(Host& host) {
   if (!host.agent.alive) return;
-  say(host.id.str(), "agent is killed");
+  say(host.id.view(), "agent is killed");
   // Its child may have got as far as doing the work.
-  if (host.agent.working && chance(0.5)) (void)work(host, host.agent.working->what);
+  lose_work(host);
   host.agent.alive = false;
   host.agent.working.reset();
   host.agent.waiting.clear();
 }
 
-// Stands for the look each second: nothing else would change what it finds.
+// Stands for the look each second: nothing else would change what it finds. The deadline is read
+// as sense/notices.cpp reads it: whole seconds of EC2's clock, by the Date of the same answer.
 void Simulation::look_at_metadata(Host& host, Duration delay) {
   at(delay, [this, id = host.id, run = host.agent.run] {
     Host* its = agent_of(id, run);
     if (!its) return;
+    const Duration blind = metadata_fails_for(id);
+    if (blind > Duration{0}) return look_at_metadata(*its, blind + random_.up_to(seconds(1)));
     const world::Instance* instance = world_.cloud().instances.find(id);
     const auto& notice = instance->notice;
     auto& announced = its->agent.announced;
     if (!notice) {
-      if (announced) sense(*its, decide::NoticeWithdrawn{});
+      const bool had = announced.has_value();
       announced.reset();
+      if (had) sense(*its, decide::NoticeWithdrawn{});
     } else if (announced != notice->number) {
       announced = notice->number;
-      if (notice->deadline > now_)
-        sense(*its, decide::NoticeSeen{notice->action, notice->deadline});
+      const auto whole = [&](Time time) { return std::chrono::floor<seconds>(world_.wall(time)); };
+      const Time deadline = now_ + (whole(notice->deadline) - whole(now_));
+      if (deadline > now_) sense(*its, decide::NoticeSeen{notice->action, deadline});
     }
   });
+}
+
+// For how long the metadata service tells this instance nothing. What a broken answer means to the
+// parsers is tested there; here it is no answer.
+Duration Simulation::metadata_fails_for(const InstanceId& id) const {
+  const auto& faults = world_.cloud().metadata_faults;
+  for (const InstanceId& key : {id, InstanceId{}}) {
+    const auto found = faults.find(key);
+    if (found == faults.end() || now_ >= found->second.until) continue;
+    return found->second.mode == "slow" ? Duration{0} : found->second.until - now_;
+  }
+  return Duration{0};
 }
 
 void Simulation::sense(Host& host, decide::Happening what) {
@@ -70,12 +87,14 @@ void Simulation::take(Host& host, const decide::Event& event) {
       line += " (" + failed->detail.str() + (failed->unsettled ? ", unsettled)" : ")");
     }
     if (event.effect && event.effect != state.awaited) line += " (ignored)";
-    say(host.id.str(), line);
+    say(host.id.view(), line);
   }
   decide::Effects effects;
   decide::step(state, event, policy_, effects);
   ++verdict_.steps;
   if (const char* words = decide::broken_invariant(state)) return broken(words);
+  const bool held = policy_.then == decide::FailurePolicy::Hold;
+  if (held && std::holds_alternative<decide::GaveUp>(state.stage)) judge_surrender(host.id);
   if (record_ && counts) {
     std::string line = "  -> " + std::string(name(state.stage));
     if (const auto* waiting = std::get_if<decide::Waiting>(&state.stage)) {
@@ -85,7 +104,7 @@ void Simulation::take(Host& host, const decide::Event& event) {
       line += ": " + std::string(words(blocked->why)) + " " + blocked->detail.str();
     }
     for (const decide::Effect& effect : effects) line += "; " + std::string(name(effect.what));
-    say(host.id.str(), line);
+    say(host.id.view(), line);
   }
   for (const decide::Effect& effect : effects) {
     if (!lives_on(host, Side::BeforeEffect, name(effect.what))) return;
@@ -93,11 +112,11 @@ void Simulation::take(Host& host, const decide::Event& event) {
   }
   if (counts && effects.size() == 0 && !lives_on(host, Side::AfterEvent, name(event.what))) return;
   if (state.wake_at == decide::kNever || state.wake_at == woken) return;
-  agenda_.emplace(std::max(now_, state.wake_at),
-                  [this, id = host.id, run = host.agent.run, when = state.wake_at] {
-                    Host* its = agent_of(id, run);
-                    if (its && its->agent.state.wake_at == when) sense(*its, decide::Woke{});
-                  });
+  at_time(std::max(now_, state.wake_at),
+          [this, id = host.id, run = host.agent.run, when = state.wake_at] {
+            Host* its = agent_of(id, run);
+            if (its && its->agent.state.wake_at == when) sense(*its, decide::Woke{});
+          });
 }
 
 void Simulation::answer_later(Host& host, decide::EffectId id, Duration later,
@@ -113,9 +132,10 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
   if (const auto* it = std::get_if<decide::Abandon>(&command)) return abandon(host, it->effect);
   if (std::holds_alternative<Exit>(command)) {
     host.agent.alive = false;
-    say(host.id.str(), "agent leaves");
+    say(host.id.view(), "agent leaves");
     return;
   }
+  judge_effect(host, command);
   if (const auto* it = std::get_if<PaceTrainer>(&command)) return pace_trainer(host, *it);
   if (const auto* it = std::get_if<StopTrainer>(&command)) return stop_trainer(host, *it);
   if (std::holds_alternative<KillTrainer>(command)) {
@@ -129,10 +149,10 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
     return;
   }
   if (std::holds_alternative<ReadIdentity>(command)) {
-    if (fires(menu_.look_fails)) {
+    if (metadata_fails_for(host.id) > Duration{0} || fires(menu_.look_fails)) {
       return answer_later(host, effect.id, seconds(3), EffectFailed{});
     }
-    return answer_later(host, effect.id, milliseconds(20),
+    return answer_later(host, effect.id, between(milliseconds(20), milliseconds(40)),
                         IdentityRead{host.id, host.type, host.zone, "us-west-2"});
   }
   if (std::holds_alternative<SurveyStorage>(command)) return survey(host, effect);

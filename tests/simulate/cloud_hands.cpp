@@ -1,6 +1,7 @@
 // EC2 as an agent meets it: calls that are late, lost, refused, or carried out though no answer
 // came. What each effect means at EC2 follows agent/act/cloud.cpp, fleet.cpp and survey.cpp.
 #include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include "agent/decide/describe.hpp"
@@ -42,9 +43,40 @@ Happening accepted(const world::Expected<T>& result) {
   return CallAccepted{};
 }
 
-std::string value_of(const world::Tags& tags, const char* key) {
+// The keys are made once: a look at the storage compares each of them with all tags there are.
+const std::string kJobKey = "spotter:job", kRoleKey = "spotter:role", kDoneKey = "spotter:done";
+const std::string kParentKey = "spotter:parent", kGenerationKey = "spotter:generation";
+const std::string kAheadKey = "spotter:ahead";
+const std::string kFormatKey = "spotter:format", kNameKey = kDiscoveryKey;
+
+std::string_view value_of(const world::Tags& tags, const std::string& key) {
   const auto found = tags.find(key);
-  return found == tags.end() ? std::string() : found->second;
+  return found == tags.end() ? std::string_view() : std::string_view(found->second);
+}
+
+bool is_job_s(const world::Tags& tags) { return value_of(tags, kJobKey) == kJob; }
+bool is_found(const world::Tags& tags) { return value_of(tags, kNameKey) == kDiscoveryValue; }
+
+std::uint32_t generation_of(const world::Tags& tags) {
+  const std::string_view text = value_of(tags, kGenerationKey);
+  std::uint32_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// The action of the API that an effect comes down to.
+std::string action_of(const decide::Command& command) {
+  using namespace decide;
+  if (std::holds_alternative<ReadFleet>(command)) return "DescribeInstances";
+  if (std::holds_alternative<decide::AttachVolume>(command)) return "AttachVolume";
+  if (std::holds_alternative<decide::DetachVolume>(command)) return "DetachVolume";
+  if (std::holds_alternative<decide::CreateSnapshot>(command)) return "CreateSnapshot";
+  if (std::holds_alternative<decide::CreateVolume>(command)) return "CreateVolume";
+  if (std::holds_alternative<DeleteVolume>(command)) return "DeleteVolume";
+  if (std::holds_alternative<DeleteSnapshot>(command)) return "DeleteSnapshot";
+  if (std::holds_alternative<CancelFleet>(command)) return "CancelSpotFleetRequests";
+  if (std::holds_alternative<ScaleFleetToZero>(command)) return "ModifySpotFleetRequest";
+  return "CreateTags";
 }
 
 EffectFailed lost(const char* detail, bool unsettled) {
@@ -56,7 +88,24 @@ EffectFailed lost(const char* detail, bool unsettled) {
 
 }  // namespace
 
+// What the world's own faults say: throttled, or not allowed.
+std::optional<EffectFailed> Simulation::refused(const std::string& action) {
+  const world::Cloud& cloud = world_.cloud();
+  if (cloud.throttled.empty() && cloud.denied.empty() && cloud.failing.empty()) return std::nullopt;
+  const world::Admission admission = world_.admit(action, now_);
+  if (!admission.error) return std::nullopt;
+  EffectFailed result = lost("", false);
+  const std::string& code = admission.error->code;
+  result.detail = decide::Detail(code + " " + action);
+  if (code != "RequestLimitExceeded") result.failure = Failure::Refused;
+  return result;
+}
+
 void Simulation::call(Host& host, const decide::Effect& effect) {
+  if (const auto error = refused(action_of(effect.what))) {  // after the client's own retries
+    const Duration most = error->failure == Failure::Refused ? milliseconds(400) : seconds(15);
+    return answer_later(host, effect.id, between(milliseconds(100), most), *error);
+  }
   const Duration limit = effect.deadline - now_;
   const std::uint64_t kind = fires(menu_.call_fails) ? dice_.below(3) : 3;
   if (kind == 0) {
@@ -72,9 +121,8 @@ void Simulation::call(Host& host, const decide::Effect& effect) {
     if (!now.alive || now.boot != boot) return;  // it went down with the request
     const Happening outcome = carry_out(id, effect.what);
     const auto* refused = std::get_if<EffectFailed>(&outcome);
-    say(id.str(), "      EC2: " + std::string(name(effect.what)) +
-                      (refused ? " refused: " + refused->detail.str() : " carried out") +
-                      (answered ? "" : ", the answer is lost"));
+    say(id.view(), "      EC2: ", name(effect.what), refused ? " refused: " : " carried out",
+        refused ? refused->detail.view() : "", answered ? "" : ", the answer is lost");
     Host* asker = agent_of(id, run);
     if (!asker || !lives_on(*asker, Side::AfterEffect, name(effect.what))) return;
     if (answered && !std::exchange(lose_answer_, false)) {
@@ -115,18 +163,7 @@ Happening Simulation::carry_out(const InstanceId& caller, const decide::Command&
   if (const auto* it = std::get_if<MarkDone>(&command)) {
     return tag(it->volume.str(), {{"spotter:done", "true"}});
   }
-  if (const auto* it = std::get_if<decide::CreateSnapshot>(&command)) {
-    before_snapshot(it->volume);
-    const auto made =
-        world_.snapshots(now_).create({it->volume,
-                                       "",
-                                       {{"spotter:job", kJob},
-                                        {"spotter:role", "snapshot"},
-                                        {"spotter:parent", it->volume.str()},
-                                        {"spotter:generation", std::to_string(it->generation)},
-                                        {"spotter:ahead", it->ahead ? "true" : "false"}}});
-    return made ? Happening(SnapshotStarted{made->id}) : failed(made.error());
-  }
+  if (const auto* it = std::get_if<decide::CreateSnapshot>(&command)) return snapshot(*it);
   if (const auto* it = std::get_if<decide::CreateVolume>(&command)) return create_volume(*it);
   if (const auto* it = std::get_if<DeleteVolume>(&command)) {
     return accepted(world_.volumes(now_).remove(it->volume));
@@ -137,8 +174,19 @@ Happening Simulation::carry_out(const InstanceId& caller, const decide::Command&
   if (const auto* it = std::get_if<ScaleFleetToZero>(&command)) {
     return accepted(world_.fleets(now_).modify({it->fleet.id, 0, {}}, it->fleet.kind));
   }
-  if (const auto* it = std::get_if<CancelFleet>(&command)) return cancel_fleet(caller, it->fleet);
+  if (const auto* it = std::get_if<CancelFleet>(&command)) return cancel_fleet(it->fleet);
   return CallAccepted{};
+}
+
+Happening Simulation::snapshot(const decide::CreateSnapshot& command) {
+  before_snapshot(command.volume);
+  const world::Tags tags = {{"spotter:job", kJob},
+                            {"spotter:role", "snapshot"},
+                            {"spotter:parent", command.volume.str()},
+                            {"spotter:generation", std::to_string(command.generation)},
+                            {"spotter:ahead", command.ahead ? "true" : "false"}};
+  const auto made = world_.snapshots(now_).create({command.volume, "", tags});
+  return made ? Happening(decide::SnapshotStarted{made->id}) : failed(made.error());
 }
 
 Happening Simulation::create_volume(const decide::CreateVolume& command) {
@@ -148,8 +196,9 @@ Happening Simulation::create_volume(const decide::CreateVolume& command) {
   if (const world::Volume* parent = world_.volumes(now_).seen(command.parent)) {
     request.type = parent->type;
     request.gibibytes = parent->gibibytes;
-    const std::string format = value_of(parent->tags, "spotter:format");
-    if (!format.empty()) request.tags["spotter:format"] = format;
+    request.encrypted = parent->encrypted;
+    const std::string_view format = value_of(parent->tags, kFormatKey);
+    if (!format.empty()) request.tags[kFormatKey] = format;
   }
   request.tags["spotter:job"] = kJob;
   request.tags["spotter:role"] = "candidate";
@@ -163,8 +212,7 @@ Happening Simulation::create_volume(const decide::CreateVolume& command) {
   return decide::VolumeCreated{made->id};
 }
 
-Happening Simulation::cancel_fleet(const InstanceId& caller, const Fleet& fleet) {
-  judge_cancel(caller);
+Happening Simulation::cancel_fleet(const Fleet& fleet) {
   for (const auto& result : world_.fleets(now_).cancel({fleet.id}, fleet.kind, true)) {
     if (!result.error) continue;
     const std::string& code = result.error->code;
@@ -183,6 +231,8 @@ Happening Simulation::read_fleet(const InstanceId& instance) {
 }
 
 namespace {
+
+bool is_there(const world::Volume& volume) { return volume.state != world::VolumeState::Deleted; }
 
 decide::SeenVolume seen(const world::Volume& volume) {
   using world::VolumeState;
@@ -205,15 +255,14 @@ decide::SeenVolume seen(const world::Volume& volume) {
     default:
       result.state = decide::VolumeState::Deleting;
   }
-  const std::string role = value_of(volume.tags, "spotter:role");
-  const std::string generation = value_of(volume.tags, "spotter:generation");
-  result.discoverable = value_of(volume.tags, kDiscoveryKey) == kDiscoveryValue;
+  const std::string_view role = value_of(volume.tags, kRoleKey);
+  result.discoverable = is_found(volume.tags);
   if (role == "candidate") result.role = decide::Role::Candidate;
   if (role == "verified") result.role = decide::Role::Verified;
-  result.parent = VolumeId(value_of(volume.tags, "spotter:parent"));
-  if (!generation.empty()) result.generation = static_cast<std::uint32_t>(std::stoul(generation));
-  result.ours_to_format = value_of(volume.tags, "spotter:format") == "blank";
-  result.done = value_of(volume.tags, "spotter:done") == "true";
+  result.parent = VolumeId(value_of(volume.tags, kParentKey));
+  result.generation = generation_of(volume.tags);
+  result.ours_to_format = value_of(volume.tags, kFormatKey) == "blank";
+  result.done = value_of(volume.tags, kDoneKey) == "true";
   if (volume.snapshot) result.from = *volume.snapshot;
   if (!volume.attachment) return result;
   result.holder = volume.attachment->instance;
@@ -239,9 +288,8 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot) {
   decide::SeenSnapshot result;
   result.id = snapshot.id;
   result.parent = snapshot.volume;
-  result.generation =
-      static_cast<std::uint32_t>(std::stoul("0" + value_of(snapshot.tags, "spotter:generation")));
-  result.ahead = value_of(snapshot.tags, "spotter:ahead") == "true";
+  result.generation = generation_of(snapshot.tags);
+  result.ahead = value_of(snapshot.tags, kAheadKey) == "true";
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
   switch (snapshot.state) {
     case SnapshotState::Completed:
@@ -267,28 +315,37 @@ void Simulation::survey(Host& host, const decide::Effect& effect) {
     return answer_later(host, effect.id, between(seconds(1), effect.deadline - now_),
                         lost("timed out", false));
   }
+  for (const char* action : {"DescribeVolumes", "DescribeSnapshots", "DescribeInstances"}) {
+    if (const auto error = refused(action)) {
+      return answer_later(host, effect.id, between(milliseconds(100), seconds(7)), *error);
+    }
+  }
   const auto picture = std::make_shared<decide::Survey>();
   const auto gap = [this] { return between(milliseconds(10), milliseconds(250)); };
   Duration later = gap();
   at(later, [this, picture] {
-    for (const world::Volume& it : world_.volumes(now_).list()) {
-      if (seen(it).discoverable) picture->volumes.push_back(seen(it));
-    }
+    world_.cloud().volumes.each_seen(now_, [&](const world::Volume& it) {
+      if (is_there(it) && is_found(it.tags)) picture->volumes.push_back(seen(it));
+    });
   });
   at(later += gap(), [this, picture] {
-    for (const world::Volume& it : world_.volumes(now_).list()) {
-      const bool ours = value_of(it.tags, "spotter:job") == kJob;
+    world_.cloud().volumes.each_seen(now_, [&](const world::Volume& it) {
+      if (!is_there(it) || !is_job_s(it.tags)) return;
       const bool known = std::any_of(picture->volumes.begin(), picture->volumes.end(),
                                      [&](const auto& other) { return other.id == it.id; });
-      if (ours && !known) picture->volumes.push_back(seen(it));
-    }
+      if (!known) picture->volumes.push_back(seen(it));
+    });
   });
   at(later += gap(), [this, picture] {
-    for (const world::Snapshot& it : world_.snapshots(now_).list()) {
-      if (value_of(it.tags, "spotter:job") == kJob) picture->snapshots.push_back(seen(it));
-    }
+    world_.cloud().snapshots.each_seen(now_, [&](const world::Snapshot& it) {
+      if (it.state != world::SnapshotState::Deleted && is_job_s(it.tags)) {
+        picture->snapshots.push_back(seen(it));
+      }
+    });
   });
   at(later += gap(), [this, picture, id = host.id, run = host.agent.run, asked = effect.id] {
+    Host* asker = agent_of(id, run);
+    if (!asker) return;
     for (decide::SeenVolume& volume : picture->volumes) {
       if (!volume.holder) continue;
       const world::Instance* its = world_.instances(now_).seen(volume.holder);
@@ -299,9 +356,7 @@ void Simulation::survey(Host& host, const decide::Effect& effect) {
         volume.holder_state = decide::HolderState::Stopped;
       }
     }
-    if (Host* asker = agent_of(id, run)) {
-      take(*asker, {now_, asked, decide::StorageSurveyed{std::move(*picture)}});
-    }
+    take(*asker, {now_, asked, decide::StorageSurveyed{std::move(*picture)}});
   });
 }
 

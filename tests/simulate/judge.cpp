@@ -1,7 +1,11 @@
-// What must hold in the world, whatever happened (shared design: "What must hold, always").
+// What must hold in the world, whatever happened (shared design: "What must hold, always"). Asked
+// at every change, of the truth that no agent sees.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
+
+using std::chrono::hours;
+using std::chrono::minutes;
 
 namespace {
 
@@ -17,67 +21,116 @@ bool is_current(const world::Volume& volume) {
   return exists(volume) && has(volume.tags, kDiscoveryKey, kDiscoveryValue);
 }
 
+bool is_held_by(const world::Volume& volume, const InstanceId& holder) {
+  return volume.attachment && volume.attachment->instance == holder;
+}
+
+template <class... Commands>
+bool is(const decide::Command& command) {
+  return (std::holds_alternative<Commands>(command) || ...);
+}
+
 }  // namespace
 
 void Simulation::broken(const std::string& words) {
   if (!verdict_.broken.empty()) return;
   verdict_.broken = words;
-  say("judge", "BROKEN: " + words);
+  say("judge", "BROKEN: ", words);
 }
 
+// 2 and 3: one writer; nothing durable is lost; nothing torn is resumed from.
 void Simulation::judge_start(const Host& host) {
   int running = 0;
   for (const auto& [id, other] : hosts_) {
     running += other.alive && other.trainer.life == Trainer::Life::Running;
   }
   if (running > 1) broken("two trainers write one history");
-  if (disks_[host.mounted].newest() < durable_) {
+  const Disk& disk = disks_[host.mounted];
+  if (disk.newest() < durable_) {
     broken("a durable checkpoint is lost: step " + std::to_string(durable_) +
-           " was, the trainer resumes at " + std::to_string(disks_[host.mounted].newest()));
+           " was, the trainer resumes at " + std::to_string(disk.newest()));
+  }
+  // One that knows libspotter passes a torn file over; any other takes the newest there is.
+  if (!work_.aware && disk.has_torn() && !disk.full && !host.shut_down) {
+    broken("a trainer is started beside a torn checkpoint");
   }
   judge_write(host, "a trainer");
 }
 
+// 1 and 2: only the job's one volume is written to, and only by its holder.
 void Simulation::judge_write(const Host& host, const char* what) {
   const world::Volume* volume = world_.cloud().volumes.find(host.mounted);
-  const bool held =
-      volume && exists(*volume) && volume->attachment && volume->attachment->instance == host.id;
-  if (!held) return broken(std::string(what) + " is written to a volume that is not attached here");
-  if (!is_current(*volume)) {
+  if (!volume || !exists(*volume) || !is_held_by(*volume, host.id)) {
+    return broken(std::string(what) + " is written to a volume that is not attached here");
+  }
+  if (!is_current(*volume) || strays_.count(volume->id)) {
     return broken(std::string(what) + " is written to a volume that is not the job's");
   }
   world_.cloud().volumes.each([&](const world::Volume& other) {
-    if (other.id != volume->id && is_current(other)) {
+    if (other.id != volume->id && is_current(other) && !strays_.count(other.id)) {
       broken(std::string(what) + " is written to " + volume->id.str() + " while " + other.id.str() +
              " is the job's volume, too");
     }
   });
 }
 
+// 5 and 9: the fleet ends for a reason. 7: after a notice nothing long is begun.
+void Simulation::judge_effect(const Host& host, const decide::Command& command) {
+  using namespace decide;
+  if (is<CancelFleet>(command)) judge_cancel(host.id);
+  if (is<ScaleFleetToZero>(command)) judge_surrender(host.id);
+  if (!host.agent.state.facts.notice) return;
+  const bool is_long = is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
+                          VerifyCheckpoints, FetchCode, StartTrainer>(command);
+  // One ahead of the move is only asked for: EC2 makes it while the volume is let go.
+  const auto* snapshot = std::get_if<decide::CreateSnapshot>(&command);
+  if (is_long || (snapshot && !snapshot->ahead)) broken("something long is begun after a notice");
+}
+
+// 1: the original goes only when its successor is there, attached and verified, and has it all.
 void Simulation::judge_removal(const VolumeId& removed) {
   const world::Volume& gone = *world_.cloud().volumes.find(removed);
   const Disk& disk = disks_[removed];
   bool verified = false;
-  std::int64_t best = -1;
   bool result = false;
   world_.cloud().volumes.each([&](const world::Volume& other) {
     if (!exists(other) || other.id == removed) return;
-    best = std::max(best, disks_[other.id].newest());
     result = result || disks_[other.id].result;
     const bool proven = has(other.tags, "spotter:role", "verified") || is_current(other);
     verified = verified || (proven && disks_[other.id].newest() >= disk.newest());
   });
   if (disk.result && !result) broken("the result was deleted");
-  if (best < durable_) {
-    broken("step " + std::to_string(durable_) + " was durable; the newest left is " +
-           std::to_string(best));
-  }
+  judge_durable("a volume is deleted");
   const bool original = has(gone.tags, kDiscoveryKey, kDiscoveryValue);
-  if (original && !verified) broken("the original was deleted without a verified copy");
+  if (original && durable_ >= 0 && !verified) {
+    broken("the original was deleted without a verified copy");
+  }
 }
 
+// 3: somewhere is a volume with all that was ever called durable.
+void Simulation::judge_durable(const char* what) {
+  std::int64_t best = -1;
+  world_.cloud().volumes.each([&](const world::Volume& other) {
+    if (exists(other)) best = std::max(best, disks_[other.id].newest());
+  });
+  if (best < durable_) {
+    broken(std::string(what) + ": step " + std::to_string(durable_) +
+           " was durable; the newest left is " + std::to_string(best));
+  }
+}
+
+// 5: the result is durable, or the job's own policy says so.
 void Simulation::judge_cancel(const InstanceId& caller) {
-  if (hosts_[caller].agent.state.facts.surrender != decide::Surrender::None) return;
+  const decide::Facts& facts = hosts_[caller].agent.state.facts;
+  cancelled_ = std::min(cancelled_, now_);
+  if (!facts.done) {
+    if (policy_.then != decide::FailurePolicy::Cancel) broken("the policy does not say: cancel");
+    if (facts.surrender == decide::Surrender::BlockedTooLong) {
+      broken("the fleet is cancelled for what a person must mend");
+    }
+    return judge_surrender(caller);
+  }
+  tidying_since_ = std::min(tidying_since_, facts.tidying_since);
   bool result = false;
   world_.cloud().volumes.each([&](const world::Volume& volume) {
     result = result || (exists(volume) && disks_[volume.id].result);
@@ -85,32 +138,76 @@ void Simulation::judge_cancel(const InstanceId& caller) {
   if (!result) broken("the fleet is cancelled, and there is no result");
 }
 
+// 9: given up for the reason that is given, and for no other.
+void Simulation::judge_surrender(const InstanceId& caller) {
+  const Host& host = hosts_[caller];
+  Duration lived = lived_;
+  for (const auto& [id, other] : hosts_) lived += other.alive ? now_ - other.booted : Duration{0};
+  const double hours_lived = std::chrono::duration<double, std::ratio<3600>>(lived).count();
+  const std::uint64_t most = policy_.attempts_without_progress;
+  surrender_ = host.agent.state.facts.surrender;
+  switch (surrender_) {
+    case decide::Surrender::None:
+      return broken("given up without a reason");
+    case decide::Surrender::NoProgress:
+      if (ends_in_vain_ < most && starts_in_vain_ < most * policy_.starts_per_attempt) {
+        broken("given up though the job had not failed often enough");
+      }
+      return;
+    case decide::Surrender::HoursSpent:
+      if (hours_lived < policy_.hours_limit) broken("given up before the hours were spent");
+      return;
+    case decide::Surrender::DollarsSpent:
+      if (hours_lived * 0.9 < policy_.dollars_limit) broken("given up before the money was spent");
+      return;
+    case decide::Surrender::BlockedTooLong:
+      if (!needs_person_) broken("given up though nothing needed a person");
+  }
+}
+
+// 6: whatever was made for the job is gone, but its one volume.
 void Simulation::judge_end() {
+  const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
+  verdict_.outcome = fleet->state == world::FleetState::Cancelled ? "finished" : "given up";
   int volumes = 0;
   int snapshots = 0;
   bool result = false;
   std::string names;
   world_.cloud().volumes.each([&](const world::Volume& volume) {
-    if (!exists(volume)) return;
+    if (!exists(volume) || strays_.count(volume.id)) return;
     ++volumes;
     names += " " + volume.id.str();
     result = result || disks_[volume.id].result;
   });
   world_.cloud().snapshots.each([&](const world::Snapshot& snapshot) {
-    if (snapshot.state == world::SnapshotState::Deleted) return;
+    // In the recycle bin it is the user's rules that end it.
+    if (snapshot.state == world::SnapshotState::Deleted ||
+        snapshot.state == world::SnapshotState::Recoverable) {
+      return;
+    }
     ++snapshots;
     names += " " + snapshot.id.str();
   });
-  const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
-  verdict_.outcome = fleet->state == world::FleetState::Cancelled ? "finished" : "given up";
-  if (verdict_.outcome == "given up") {
-    if (starts_in_vain_ < policy_.attempts_without_progress) {
-      broken("given up though the job had not failed often enough");
-    }
-    return;
-  }
+  const bool cancelled = fleet->state == world::FleetState::Cancelled;
+  if (surrender_ != decide::Surrender::None && !(cancelled && result)) return judge_rest();
   if (!result) broken("the end without a result");
-  if (volumes != 1 || snapshots != 0) broken("something is left behind:" + names);
+  // The stated end: who was kept from tidying for so long cancels all the same.
+  const bool kept = cancelled_ - tidying_since_ >= policy_.tidy_limit;
+  if (!kept && (volumes != 1 || snapshots != 0)) broken("something is left behind:" + names);
+  if (kept) verdict_.outcome = "finished, not tidied";
+}
+
+// A job that was given up: nothing is lost, nothing deleted, and it does not cost on.
+void Simulation::judge_rest() {
+  const char* reasons[] = {"", "no progress", "hours", "dollars", "blocked"};
+  verdict_.outcome = std::string("given up: ") + reasons[static_cast<std::size_t>(surrender_)];
+  judge_durable("given up");
+  const std::uint64_t most = policy_.attempts_without_progress;
+  // What could not be written to the account before the instance was lost is tried once more.
+  const std::uint64_t slack = verdict_.instances;
+  if (starts_in_vain_ > most * policy_.starts_per_attempt + slack) {
+    broken("it was tried far too often");
+  }
 }
 
 }  // namespace spotter::simulate

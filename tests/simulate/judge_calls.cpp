@@ -6,17 +6,24 @@ namespace spotter::simulate {
 void Simulation::judge_call(const InstanceId& caller, const decide::Command& command) {
   if (const auto* it = std::get_if<decide::DetachVolume>(&command)) judge_detach(caller, *it);
   if (const auto* it = std::get_if<decide::PromoteVolume>(&command)) judge_promotion(it->volume);
+  if (const auto* it = std::get_if<decide::DeleteVolume>(&command)) {
+    if (strays_.count(it->volume)) broken("a user's volume is deleted");
+  }
 }
 
 // Never a mounted volume, and another's only when that one is proven stopped: as far as anybody can
 // see, for EC2 may show an instance as stopped for a while after it was started again.
 void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolume& command) {
   const Host& holder = hosts_[command.instance];
-  if (holder.alive && holder.mounted == command.volume) {
+  // What was decided on an old picture is sent within the time of two calls. EC2 then waits for the
+  // unmount (`busy`), for nothing is forced.
+  const Duration unseen = policy_.consistency_bound + 2 * policy_.ec2_call;
+  const bool seen_alive = now_ - holder.booted > unseen;
+  const bool known = command.instance == caller || seen_alive;
+  if (holder.alive && holder.mounted == command.volume && known) {
     broken("the detach of a mounted volume is asked for");
   }
   if (command.instance == caller) judge_hold(holder);
-  const bool seen_alive = now_ - holder.booted > policy_.consistency_bound;
   if (holder.alive && seen_alive && command.instance != caller) {
     broken("a volume is taken from an instance that lives");
   }
@@ -29,6 +36,13 @@ void Simulation::judge_promotion(const VolumeId& candidate) {
   if (role != volume->tags.end() && role->second == "candidate") {
     broken("a copy that nobody verified becomes the job's volume");
   }
+  world_.cloud().volumes.each([&](const world::Volume& other) {
+    const auto found = other.tags.find(kDiscoveryKey);
+    const bool current = other.state != world::VolumeState::Deleted && found != other.tags.end() &&
+                         found->second == kDiscoveryValue && !strays_.count(other.id) &&
+                         other.id != candidate;
+    if (current) broken("a copy becomes the job's volume while another is");
+  });
 }
 
 // The same request makes the same volume, however often it is sent: what was lost with an answer is

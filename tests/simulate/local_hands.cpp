@@ -8,6 +8,7 @@ using decide::EffectFailed;
 using decide::Failure;
 using decide::Happening;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 namespace {
@@ -32,15 +33,8 @@ void Simulation::begin_work(Host& host) {
   agent.working = agent.waiting.front();
   agent.waiting.pop_front();
   agent.work = ++numbers_;
-  const decide::Command& command = agent.working->what;
-  Duration lasts = takes(host, command);
   bool absent = false;
-  if (const auto* it = std::get_if<decide::FindDevice>(&command)) {
-    const Duration patience = (agent.working->deadline - now_) * 9 / 10;
-    const auto device = host.devices.find(it->volume);
-    absent = device == host.devices.end() || device->second > now_ + patience;
-    lasts = absent ? patience : std::max(lasts, device->second - now_);
-  }
+  const Duration lasts = duration_of(host, agent.working->what, absent);
   at(lasts, [this, id = host.id, run = agent.run, number = agent.work, absent] {
     Host* its = agent_of(id, run);
     if (!its || !its->agent.working || its->agent.work != number) return;
@@ -51,14 +45,33 @@ void Simulation::begin_work(Host& host) {
   });
 }
 
-Duration Simulation::takes(Host&, const decide::Command& command) {
-  const Duration usual = between(milliseconds(20), milliseconds(800));
+// How long it takes; `absent`: in vain.
+Duration Simulation::duration_of(Host& host, const decide::Command& command, bool& absent) {
+  if (const auto* it = std::get_if<decide::FindDevice>(&command)) {
+    const Duration patience = (host.agent.working->deadline - now_) * 9 / 10;
+    const Node* node = host.node_of(it->volume);
+    absent = !node || node->since > now_ + patience;
+    if (absent) return patience;
+    return std::max(between(milliseconds(20), milliseconds(800)), node->since - now_);
+  }
+  return takes(host, command);
+}
+
+Duration Simulation::takes(Host& host, const decide::Command& command) {
   if (std::holds_alternative<decide::FetchCode>(command)) return between(seconds(1), seconds(20));
-  if (std::holds_alternative<decide::Mount>(command) && chance(0.1)) return seconds(20);
+  if (std::holds_alternative<decide::MakeFilesystem>(command)) {
+    return between(milliseconds(500), seconds(5));
+  }
+  if (const auto* it = std::get_if<decide::Mount>(&command)) {
+    const Node* node = host.node_at(it->device);
+    if (node && disks_[node->volume].dirty && now(Fault::DirtyLog) && fires(0.3)) {
+      return between(seconds(20), minutes(10));
+    }
+  }
   if (std::holds_alternative<decide::VerifyCheckpoints>(command)) {
     return between(milliseconds(200), seconds(20));
   }
-  return usual;
+  return between(milliseconds(20), milliseconds(800));
 }
 
 void Simulation::end_work(Host& host, Happening what) {
@@ -77,75 +90,131 @@ void Simulation::abandon(Host& host, decide::EffectId id) {
     given_up.unsettled = true;
     return answer_later(host, id, milliseconds(5), given_up);
   }
-  if (chance(0.5)) (void)work(host, agent.working->what);
+  lose_work(host);
   agent.working.reset();
   answer_later(host, id, milliseconds(5), failure(Failure::Abandoned, "given up"));
   begin_work(host);
 }
 
+// A child that is killed got as far as doing the work, or not; of a file system, half.
+void Simulation::lose_work(Host& host) {
+  if (!host.agent.working) return;
+  const decide::Command& command = host.agent.working->what;
+  if (const auto* it = std::get_if<decide::MakeFilesystem>(&command)) {
+    const Node* node = host.node_at(it->device);
+    if (!node || disks_[node->volume].content != Disk::Content::Blank || chance(0.5)) return;
+    disks_[node->volume].content = Disk::Content::HalfMade;
+    needs_person_ = true;
+    return;
+  }
+  if (chance(0.5)) (void)work(host, command);
+}
+
 Happening Simulation::work(Host& host, const decide::Command& command) {
   using namespace decide;
   if (fires(menu_.look_fails)) return failure(Failure::Unavailable, "no memory");
-  if (std::holds_alternative<LookAtHost>(command)) {
-    HostLooked seen;
-    seen.mounted = host.mounted;
-    seen.ended = host.trainer.ended;
-    using Life = simulate::Trainer::Life;
-    if (host.trainer.life == Life::Running) seen.trainer = HostLooked::Trainer::Running;
-    if (host.trainer.life == Life::Ended) seen.trainer = HostLooked::Trainer::Ended;
-    host.agent.watches_trainer = host.trainer.life == Life::Running;
-    return seen;
-  }
+  if (std::holds_alternative<LookAtHost>(command)) return look(host);
   if (const auto* it = std::get_if<FindDevice>(&command)) {
-    if (!host.devices.count(it->volume)) return failure(Failure::DeviceAbsent, "no device");
-    return DeviceFound{Device(it->volume.view())};
+    const Node* node = host.node_of(it->volume);
+    if (!node) return failure(Failure::DeviceAbsent, "no device");
+    return DeviceFound{node->path};
   }
-  if (const auto* it = std::get_if<InspectDisk>(&command)) {
-    const VolumeId volume(it->device.view());
-    if (!host.devices.count(volume)) return failure(Failure::DeviceAbsent, "the device is gone");
-    return DiskInspected{disks_[volume].blank, !disks_[volume].blank, {}};
-  }
+  if (const auto* it = std::get_if<InspectDisk>(&command)) return inspect(host, it->device);
   if (const auto* it = std::get_if<MakeFilesystem>(&command)) {
-    const VolumeId volume(it->device.view());
-    if (!host.devices.count(volume)) return failure(Failure::DeviceAbsent, "the device is gone");
-    if (!disks_[volume].blank) return failure(Failure::DiskNotBlank, "not blank");
-    disks_[volume].blank = false;
-    return FilesystemMade{};
+    return make_filesystem(host, it->device);
   }
   if (const auto* it = std::get_if<decide::Mount>(&command)) return mount(host, *it);
-  if (std::holds_alternative<Unmount>(command)) {
-    if (host.trainer.life == simulate::Trainer::Life::Running && host.mounted) {
-      return failure(Failure::Busy, "target is busy");
-    }
-    sync(host);
-    if (host.mounted) world_.set_mounted(host.mounted, false, now_);
-    host.mounted = {};
-    return Unmounted{};
-  }
+  if (std::holds_alternative<Unmount>(command)) return unmount(host);
   if (std::holds_alternative<FetchCode>(command)) {
-    if (fires(menu_.look_fails)) return failure(Failure::CodeUnreachable, "git");
+    if (now_ < revision_back_) return failure(Failure::CodeMissing, "no such commit");
+    if (now_ < git_back_ || fires(menu_.look_fails)) {
+      return failure(Failure::CodeUnreachable, "git");
+    }
     return CodeFetched{};
   }
   if (std::holds_alternative<StartTrainer>(command)) return start_trainer(host);
   if (!host.mounted) return failure(Failure::MountFailed, "nothing is mounted");
+  return work_on_files(host, command);
+}
+
+Happening Simulation::look(Host& host) {
+  using decide::HostLooked;
+  HostLooked seen;
+  seen.mounted = host.mounted;
+  seen.ended = host.trainer.ended;
+  if (host.trainer.life == Trainer::Life::Running) seen.trainer = HostLooked::Trainer::Running;
+  if (host.trainer.life == Trainer::Life::Ended) seen.trainer = HostLooked::Trainer::Ended;
+  host.agent.watches_trainer = host.trainer.life == Trainer::Life::Running;
+  return seen;
+}
+
+Happening Simulation::inspect(Host& host, const Device& device) {
+  const Node* node = host.node_at(device);
+  if (!node) return failure(Failure::DeviceAbsent, "the device is gone");
+  const Disk::Content content = disks_[node->volume].content;
+  decide::DiskInspected seen;
+  seen.blank = content == Disk::Content::Blank;
+  seen.matches = content == Disk::Content::Ours;
+  if (content == Disk::Content::Foreign) seen.found = "LVM2_member";
+  if (content == Disk::Content::HalfMade) seen.found = "data";
+  return seen;
+}
+
+Happening Simulation::make_filesystem(Host& host, const Device& device) {
+  const Node* node = host.node_at(device);
+  if (!node) return failure(Failure::DeviceAbsent, "the device is gone");
+  Disk& disk = disks_[node->volume];
+  const world::Volume* volume = world_.cloud().volumes.find(node->volume);
+  if (!volume->tags.count("spotter:format") || strays_.count(node->volume)) {
+    broken("a disk is formatted that nobody gave us");
+  }
+  if (disk.content != Disk::Content::Blank) return failure(Failure::DiskNotBlank, "not blank");
+  disk.content = Disk::Content::Ours;
+  return decide::FilesystemMade{};
+}
+
+Happening Simulation::unmount(Host& host) {
+  if (host.trainer.life == Trainer::Life::Running && host.mounted) {
+    return failure(Failure::Busy, "target is busy");
+  }
+  if (host.shut_down) host.trainer.result_unsynced = false;
+  sync(host);
+  if (host.mounted) {
+    world_.set_mounted(host.mounted, false, now_);
+    disks_[host.mounted].dirty = host.shut_down;
+  }
+  host.mounted = {};
+  host.shut_down = false;
+  return decide::Unmounted{};
+}
+
+Happening Simulation::work_on_files(Host& host, const decide::Command& command) {
+  using namespace decide;
   Disk& disk = disks_[host.mounted];
+  const bool refuses = host.read_only || host.shut_down || disk.full;
   if (std::holds_alternative<ReadLedger>(command)) {
     return LedgerRead{disk.ledger.value_or(Ledger{})};
   }
   if (const auto* it = std::get_if<WriteLedger>(&command)) {
-    if (host.read_only) return failure(Failure::MountFailed, "read-only file system");
+    if (refuses) return failure(Failure::MountFailed, "read-only or full file system");
     judge_write(host, "the account");
     disk.ledger = it->ledger;
     return LedgerWritten{};
   }
   if (std::holds_alternative<SyncStorage>(command)) {
-    sync(host);
-    return StorageSynced{};
+    if (!host.shut_down && !(menu_.has(Fault::SyncFails) && fires(0.4))) {
+      sync(host);
+      return StorageSynced{};
+    }
+    host.trainer.result_unsynced = false;  // what was in the page cache is lost
+    return failure(Failure::MountFailed, "input/output error");
   }
   CheckpointsVerified seen;
   if (disk.newest() >= 0) seen.newest = disk.newest();
   const auto& verify = std::get<VerifyCheckpoints>(command);
-  if (!verify.read_only) {
+  if (verify.read_only) {
+    seen.torn = disk.has_torn();
+  } else if (!refuses) {
     seen.torn = static_cast<std::uint32_t>(
         std::erase_if(disk.checkpoints, [](const Checkpoint& it) { return it.torn; }));
   }
@@ -153,11 +222,18 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
 }
 
 Happening Simulation::mount(Host& host, const decide::Mount& command) {
-  const VolumeId volume(command.device.view());
-  if (!host.devices.count(volume)) return failure(Failure::DeviceAbsent, "the device is gone");
+  const Node* node = host.node_at(command.device);
+  if (!node || node->volume != command.volume) {
+    return failure(Failure::DeviceAbsent, "the device is gone");
+  }
+  const VolumeId volume = node->volume;
+  if (strays_.count(volume) && disks_[volume].content != Disk::Content::Ours) {
+    broken("somebody else's disk is mounted");
+  }
   if (host.mounted && host.mounted != volume) return failure(Failure::Busy, "another is mounted");
-  host.mounted = volume;
   // Mounted already: read-only is remounted, writable stays so (act/host/mount.cpp).
+  if (host.mounted && host.shut_down) return failure(Failure::MountFailed, "input/output error");
+  host.mounted = volume;
   host.read_only = command.read_only;
   world_.set_mounted(volume, true, now_);
   if (!host.read_only) {
@@ -187,11 +263,11 @@ Happening Simulation::start_trainer(Host& host) {
   judge_start(host);
   ++starts_in_vain_;
   trainer.step = std::max<std::int64_t>(0, disks_[host.mounted].newest());
-  say(host.id.str(),
-      "trainer resumes at step " + std::to_string(trainer.step) + " on " + host.mounted.str());
-  at(milliseconds(500), [this, id = host.id, run = trainer.run, step = trainer.step] {
-    if (Host* its = trainer_of(id, run)) sense(*its, decide::TrainerResumed{step});
-  });
+  say(host.id.view(), "trainer resumes at step ", trainer.step, " on ", host.mounted);
+  if (!work_.mute)
+    at(milliseconds(500), [this, id = host.id, run = trainer.run, step = trainer.step] {
+      if (Host* its = trainer_of(id, run)) sense(*its, decide::TrainerResumed{step});
+    });
   at(seconds(2) + work_.step_takes, [this, id = host.id, run = trainer.run] { tick(id, run); });
   return decide::TrainerStarted{};
 }

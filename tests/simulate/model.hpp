@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/decide/step.hpp"
+#include "tests/simulate/faults.hpp"
 #include "tests/world/world.hpp"
 
 namespace spotter::simulate {
@@ -19,11 +20,13 @@ struct Checkpoint {
 };
 
 struct Disk {
-  bool blank = true;
+  enum class Content : std::uint8_t { Blank, HalfMade, Ours, Foreign } content = Content::Blank;
   std::vector<Checkpoint> checkpoints;  // oldest first
   std::optional<decide::Ledger> ledger;
   bool result = false;
   double gigabytes_written = 0;  // ever, its parents' among them: what a snapshot has to copy
+  bool full = false;
+  bool dirty = false;  // was not unmounted: its log is replayed at the next mount
 
   // The newest whole checkpoint; -1: none.
   std::int64_t newest() const {
@@ -32,6 +35,12 @@ struct Disk {
       if (!it.torn && it.step > step) step = it.step;
     }
     return step;
+  }
+  bool has_torn() const {
+    for (const Checkpoint& it : checkpoints) {
+      if (it.torn) return true;
+    }
+    return false;
   }
 };
 
@@ -43,6 +52,7 @@ struct Trainer {
   bool writing = false;          // a checkpoint is half written
   bool result_unsynced = false;  // the result is written, and in memory only
   bool stopping = false;         // was asked to stop, and will
+  bool hung = false;             // only SIGKILL helps
   bool wanted = false;           // a checkpoint was asked for
   std::uint64_t run = 0;         // tells the events of one trainer from those of the next
 };
@@ -60,6 +70,13 @@ struct Agent {
   std::deque<decide::Effect> waiting;
 };
 
+// A device node: its path says nothing of the volume behind it.
+struct Node {
+  VolumeId volume;
+  Time since;
+  Device path;
+};
+
 struct Host {
   InstanceId id;
   Zone zone;
@@ -67,31 +84,34 @@ struct Host {
   bool alive = false;
   std::uint64_t boot = 0;
   Time booted;
-  std::map<VolumeId, Time> devices;  // since when the node is there
+  std::vector<Node> nodes;
   VolumeId mounted;
   bool read_only = false;
+  bool shut_down = false;  // the mounted file system refuses every write until it is mounted anew
   Trainer trainer;
   Agent agent;
-};
 
-// The faults of one seed: each is switched on or off, so that rare combinations are common
-// somewhere.
-struct Menu {
-  double call_fails = 0;  // share of EC2 calls
-  double look_fails = 0;  // share of metadata and local work
-  Duration lag{0};
-  Duration between = std::chrono::minutes(5);  // mean time between two blows
-  bool notices = false, short_notices = false, kills = false, withdrawals = false, stops = false;
-  bool agent_kills = false, zones_close = false, attach_hangs = false, slow_snapshots = false;
-  bool snapshot_errors = false, volume_errors = false, overlaps = false, crashes = false;
-  bool late_devices = false, deaf = false, unaware = false;
+  const Node* node_of(const VolumeId& volume) const {
+    for (const Node& it : nodes) {
+      if (it.volume == volume) return &it;
+    }
+    return nullptr;
+  }
+  const Node* node_at(const Device& path) const {
+    for (const Node& it : nodes) {
+      if (it.path == path) return &it;
+    }
+    return nullptr;
+  }
 };
 
 struct Work {
   std::int64_t steps = 60;
   std::int64_t checkpoint_every = 5;
   Duration step_takes = std::chrono::seconds(10);
-  bool aware = true;  // checkpoints and ends when asked to stop
+  bool aware = true;    // checkpoints and ends when asked to stop
+  bool mute = false;    // the agent hears nothing of its steps and checkpoints
+  bool doomed = false;  // never gets as far as a checkpoint
 };
 
 }  // namespace spotter::simulate

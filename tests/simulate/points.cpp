@@ -17,7 +17,7 @@ bool Simulation::fires(double share) {
 bool Simulation::is_allowed(std::uint64_t number, const char* word) {
   fired_.push_back(number);
   if (!choice_.allows(number)) return false;
-  say("chance", std::string(word) + " " + std::to_string(number));
+  say("chance", word, " ", number);
   return true;
 }
 

@@ -27,8 +27,11 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
   limit_ = calm_ + hours(9);
 }
 
-void Simulation::at(Duration later, Action action) {
-  agenda_.emplace(now_ + later, std::move(action));
+void Simulation::at(Duration later, Action action) { at_time(now_ + later, std::move(action)); }
+
+void Simulation::at_time(Time when, Action action) {
+  agenda_.push_back({when, ++numbers_, std::move(action)});
+  std::push_heap(agenda_.begin(), agenda_.end());
 }
 
 Simulation::Simulation(std::uint64_t seed, bool record, Script script)
@@ -55,12 +58,11 @@ bool Simulation::chance(double share) {
   return static_cast<double>(random_.below(1'000'000)) < share * 1e6;
 }
 
-void Simulation::say(const std::string& who, const std::string& what) {
-  if (!record_) return;
+void Simulation::write(std::string_view who, const std::string& what) {
   char clock[32];
   std::snprintf(clock, sizeof clock, "%10.3f ",
                 std::chrono::duration<double>(now_ - kBegin).count());
-  transcript_.push_back(clock + who.substr(0, 9) + "  " + what);
+  transcript_.push_back(clock + std::string(who.substr(0, 9)) + "  " + what);
 }
 
 void Simulation::drain() {
@@ -73,16 +75,13 @@ void Simulation::drain() {
 }
 
 void Simulation::submit_job() {
-  world::CreateVolume volume;
-  volume.zone = world_.settings().zones.front();
-  volume.gibibytes = 10;
-  volume.type = "gp3";
-  volume.tags = {{kDiscoveryKey, kDiscoveryValue}, {"spotter:format", "blank"}};
-  (void)world_.volumes(now_).create(volume);
+  make_volume(world_.settings().zones.front(), !menu_.has(Fault::UntaggedBlank));
+  needs_person_ = menu_.has(Fault::UntaggedBlank) || menu_.has(Fault::ForeignDisk);
   world::FleetRequest request;
   request.fleet.kind = FleetKind::SpotFleet;
   request.allocation = "capacityOptimized";
   request.terminate_on_cancel = true;
+  request.target = menu_.fleet;
   for (const Zone& zone : world_.settings().zones) {
     request.options.push_back({.type = "p3.2xlarge", .zone = zone});
   }
@@ -90,16 +89,27 @@ void Simulation::submit_job() {
   if (created) fleet_ = created->fleet;
 }
 
-bool Simulation::is_over() const {
+// Cancelled and gone; or at rest, as the job's own policy or limits want it. A job that waits for
+// a person in vain is no end: somebody comes.
+bool Simulation::is_over() {
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
   if (!fleet) return false;
   const bool ended = fleet->state == world::FleetState::Cancelled;
   const bool at_rest = fleet->target == 0 && fleet->state == world::FleetState::Active;
+  const bool held =
+      policy_.then == decide::FailurePolicy::Hold && surrender_ != decide::Surrender::None;
+  if (held && surrender_ != decide::Surrender::BlockedTooLong) return true;
+  if (held) come_back();
   if (!ended && !at_rest) return false;
   bool quiet = true;
   world_.cloud().instances.each([&](const world::Instance& it) {
-    quiet = quiet && it.state == world::InstanceState::Terminated;
+    quiet = quiet && (it.state == world::InstanceState::Terminated ||
+                      it.state == world::InstanceState::Stopped);
   });
+  if (quiet && !ended && surrender_ == decide::Surrender::BlockedTooLong) {
+    come_back();
+    return false;
+  }
   return quiet;
 }
 
@@ -111,7 +121,7 @@ Verdict Simulation::run() {
   int at_once = 0;
   while (verdict_.broken.empty() && !is_over()) {
     const std::optional<Time> cloud = world_.next();
-    const Time own = agenda_.empty() ? decide::kNever : agenda_.begin()->first;
+    const Time own = agenda_.empty() ? decide::kNever : agenda_.front().at;
     const Time next = std::min(own, cloud.value_or(decide::kNever));
     if (next > limit_) {
       broken("the job does not end");
@@ -121,8 +131,9 @@ Verdict Simulation::run() {
     if (at_once > kMostAtOnce) broken("time stands still");
     now_ = std::max(now_, next);
     if (own <= cloud.value_or(decide::kNever)) {
-      const Action action = std::move(agenda_.begin()->second);
-      agenda_.erase(agenda_.begin());
+      std::pop_heap(agenda_.begin(), agenda_.end());
+      const Action action = std::move(agenda_.back().action);
+      agenda_.pop_back();
       action();
     }
     drain();
@@ -142,15 +153,15 @@ void Simulation::on(const world::InstanceStarted& it) {
   host.zone = it.zone;
   host.type = it.type;
   host.alive = true;
-  host.boot = ++numbers_;
   host.booted = now_;
+  host.boot = ++numbers_;
   host.agent.run = before;
   ++verdict_.instances;
-  say(it.id.str(), "boots in " + it.zone.str());
+  say(it.id.view(), "boots in ", it.zone);
   world_.cloud().volumes.each([&](const world::Volume& volume) {  // of a stopped instance
     const auto& attachment = volume.attachment;
     if (attachment && attachment->instance == it.id && attachment->present) {
-      host.devices[volume.id] = now_;
+      host.nodes.push_back({volume.id, now_, next_path(host)});
     }
   });
   at(boots(), [this, id = it.id, boot = host.boot] {
@@ -161,50 +172,74 @@ void Simulation::on(const world::InstanceStarted& it) {
 
 void Simulation::on(const world::InstanceShuttingDown& it) {
   Host& host = hosts_[it.id];
-  say(it.id.str(), "is asked to shut down");
+  say(it.id.view(), "is asked to shut down");
   sense(host, decide::StopRequested{now_ + seconds(2)});
 }
 
 void Simulation::on(const world::InstanceKilled& it) {
   Host& host = hosts_[it.id];
-  say(it.id.str(), "is dead");
+  say(it.id.view(), "is dead");
   if (host.trainer.life == Trainer::Life::Running) trainer_dies(host);
   kill_agent(host);
   move_capacity(host.zone);
   host.alive = false;
-  if (host.mounted) world_.set_mounted(host.mounted, false, now_);
+  lived_ += now_ - host.booted;
+  if (host.mounted) {
+    disks_[host.mounted].dirty = !host.read_only;
+    world_.set_mounted(host.mounted, false, now_);
+  }
   host.mounted = {};
-  host.devices.clear();
+  host.nodes.clear();
 }
 
 void Simulation::on(const world::VolumeMade& it) {
-  disks_[it.id] = it.from ? images_[*it.from] : Disk{};
-  say(it.id.str(), "made" + (it.from ? " from " + it.from->str() : std::string()));
+  if (it.from) {
+    disks_[it.id] = images_[*it.from];
+  } else if (strays_.empty() && menu_.has(Fault::ForeignDisk) && disks_.empty()) {
+    disks_[it.id].content = Disk::Content::Foreign;
+  }
+  say(it.id.view(), "made", it.from ? " from " : "", it.from ? it.from->view() : "");
 }
 
 void Simulation::on(const world::VolumeRemoved& it) {
-  say(it.id.str(), "deleted");
+  say(it.id.view(), "deleted");
   judge_removal(it.id);
 }
 
 void Simulation::on(const world::SnapshotTaken& it) {
   images_[it.id] = disks_[it.volume];
-  say(it.id.str(), "taken of " + it.volume.str());
+  say(it.id.view(), "taken of ", it.volume);
+}
+
+void Simulation::on(const world::SnapshotRemoved& it) {
+  say(it.id.view(), "deleted");
+  judge_durable("a snapshot is deleted");
+}
+
+// Device names follow the order in which the disks came, or no order at all.
+Device Simulation::next_path(const Host& host) {
+  std::uint64_t number = host.nodes.size() + 1;
+  if (now(Fault::OtherName)) number = 1 + random_.below(26);
+  for (;; ++number) {
+    const Device path("/dev/nvme" + std::to_string(number) + "n1");
+    if (!host.node_at(path)) return path;
+  }
 }
 
 void Simulation::on(const world::DeviceAttached& it) {
   Host& host = hosts_[it.instance];
   if (!host.alive) return;
-  const bool late = menu_.late_devices && fires(0.1);
-  host.devices[it.volume] = now_ + (late ? between(seconds(20), seconds(90))
-                                         : between(Milliseconds(50), Milliseconds(1500)));
-  say(it.volume.str(), "attached to " + it.instance.str());
+  const bool late = menu_.has(Fault::LateDevice) && fires(0.1);
+  const Time since = now_ + (late ? between(seconds(20), seconds(90))
+                                  : between(Milliseconds(50), Milliseconds(1500)));
+  host.nodes.push_back({it.volume, since, next_path(host)});
+  say(it.volume.view(), "attached to ", it.instance);
 }
 
 void Simulation::on(const world::DeviceDetached& it) {
   Host& host = hosts_[it.instance];
-  host.devices.erase(it.volume);
-  say(it.volume.str(), "detached from " + it.instance.str());
+  std::erase_if(host.nodes, [&](const Node& node) { return node.volume == it.volume; });
+  say(it.volume.view(), "detached from ", it.instance);
   if (host.alive && host.mounted == it.volume) broken("a mounted volume was detached");
 }
 

@@ -2,6 +2,8 @@
 // fleet is gone. One thread, virtual time; the same seed tells the same story.
 #pragma once
 
+#include <set>
+
 #include "tests/simulate/story.hpp"
 
 namespace spotter::simulate {
@@ -35,15 +37,42 @@ class Simulation {
 
  protected:  // market_replay.cpp has a trainer, boots and snapshots of its own
   using Action = std::function<void()>;
+  struct Appointment {
+    Time at;
+    std::uint64_t number = 0;
+    Action action;
+    bool operator<(const Appointment& other) const {
+      return at != other.at ? at > other.at : number > other.number;
+    }
+  };
 
   // --- simulation.cpp: time and the world ---
   void at(Duration later, Action action);
+  void at_time(Time when, Action action);
   Duration between(Duration least, Duration most);
   bool chance(double share);
-  void say(const std::string& who, const std::string& what);
+  // Built only when somebody reads it: a text, a name or a number each.
+  template <class... Parts>
+  void say(std::string_view who, const Parts&... parts) {
+    if (!record_) return;
+    std::string what;
+    (append(what, parts), ...);
+    write(who, what);
+  }
+  template <class Part>
+  static void append(std::string& text, const Part& part) {
+    if constexpr (std::is_arithmetic_v<Part>) {
+      text += std::to_string(part);
+    } else if constexpr (requires { part.view(); }) {
+      text += part.view();
+    } else {
+      text += part;
+    }
+  }
+  void write(std::string_view who, const std::string& what);
   void drain();
   void submit_job();
-  bool is_over() const;
+  bool is_over();
   virtual Duration boots() { return between(std::chrono::seconds(5), std::chrono::seconds(40)); }
   virtual void before_snapshot(const VolumeId&) {}
   void on(const world::InstanceStarted& it);
@@ -52,14 +81,16 @@ class Simulation {
   void on(const world::VolumeMade& it);
   void on(const world::VolumeRemoved& it);
   void on(const world::SnapshotTaken& it);
-  void on(const world::SnapshotRemoved&) {}
+  void on(const world::SnapshotRemoved& it);
   void on(const world::DeviceAttached& it);
   void on(const world::DeviceDetached& it);
+  Device next_path(const Host& host);
 
   // --- agents.cpp: processes and their events ---
   void start_agent(const InstanceId& id);
   void kill_agent(Host& host);
   void look_at_metadata(Host& host, Duration delay);
+  Duration metadata_fails_for(const InstanceId& id) const;
   void sense(Host& host, decide::Happening what);
   void take(Host& host, const decide::Event& event);
   void answer_later(Host& host, decide::EffectId id, Duration later, decide::Happening what);
@@ -76,10 +107,12 @@ class Simulation {
 
   // --- cloud_hands.cpp: EC2 ---
   void call(Host& host, const decide::Effect& effect);
+  std::optional<decide::EffectFailed> refused(const std::string& action);
   decide::Happening carry_out(const InstanceId& caller, const decide::Command& command);
+  decide::Happening snapshot(const decide::CreateSnapshot& command);
   decide::Happening tag(const std::string& id, const world::Tags& tags);
   decide::Happening create_volume(const decide::CreateVolume& command);
-  decide::Happening cancel_fleet(const InstanceId& caller, const Fleet& fleet);
+  decide::Happening cancel_fleet(const Fleet& fleet);
   decide::Happening read_fleet(const InstanceId& instance);
   void survey(Host& host, const decide::Effect& effect);
 
@@ -88,7 +121,14 @@ class Simulation {
   void begin_work(Host& host);
   void end_work(Host& host, decide::Happening what);
   void abandon(Host& host, decide::EffectId id);
+  Duration duration_of(Host& host, const decide::Command& command, bool& absent);
   decide::Happening work(Host& host, const decide::Command& command);
+  decide::Happening look(Host& host);
+  decide::Happening inspect(Host& host, const Device& device);
+  decide::Happening make_filesystem(Host& host, const Device& device);
+  decide::Happening unmount(Host& host);
+  decide::Happening work_on_files(Host& host, const decide::Command& command);
+  void lose_work(Host& host);
   decide::Happening mount(Host& host, const decide::Mount& command);
   virtual decide::Happening start_trainer(Host& host);
   virtual Duration takes(Host& host, const decide::Command& command);
@@ -103,19 +143,45 @@ class Simulation {
   virtual void trainer_dies(Host& host);
   Host* trainer_of(const InstanceId& id, std::uint64_t run);
 
-  // --- chaos.cpp ---
+  // --- chaos.cpp: what goes wrong, and when ---
   void choose_menu();
+  void choose_work();
   void strike();
-  void blow(std::uint64_t kind);
+  void blow(Fault fault);
+  void calm();
+  bool now(Fault fault) const { return menu_.has(fault) && now_ < calm_; }
+  // A fault of the world by its name, as the emulator takes it.
+  void fault(const char* name, const std::map<std::string, std::string>& arguments);
   Host* any_host();
+
+  // --- blows.cpp: one function a kind ---
+  void interrupt(Host& host, InterruptionAction action, Duration lead, const char* words);
+  void blow_instance(Fault fault, Host& host);
+  void blow_cloud(Fault fault);
+  void close_zones(Fault fault);
+  void blow_disk(Fault fault);
+  void finish_in_a_notice(Host& host);
+
+  // --- people.cpp: what users do, by mistake and to mend ---
+  void blow_people(Fault fault);
+  void raise_target(int target);
+  void add_second_volume();
+  void delete_volume();
+  void make_volume(const Zone& zone, bool tagged);
+  void come_back();
+  void mend();
 
   // --- judge.cpp ---
   void broken(const std::string& words);
   void judge_start(const Host& host);
   void judge_write(const Host& host, const char* what);
+  void judge_effect(const Host& host, const decide::Command& command);
   void judge_removal(const VolumeId& removed);
+  void judge_durable(const char* what);
   void judge_cancel(const InstanceId& caller);
+  void judge_surrender(const InstanceId& caller);
   void judge_end();
+  void judge_rest();
 
   // --- judge_calls.cpp ---
   void judge_call(const InstanceId& caller, const decide::Command& command);
@@ -144,13 +210,23 @@ class Simulation {
   Time now_ = kBegin;
   Time calm_;  // from here on nothing breaks any more
   Time limit_;
-  std::multimap<Time, Action> agenda_;
+  std::vector<Appointment> agenda_;  // a heap: the earliest first, equal times in their order
   std::map<InstanceId, Host> hosts_;
   std::map<VolumeId, Disk> disks_;
   std::map<SnapshotId, Disk> images_;
   std::map<std::string, VolumeId> copies_;  // by what was asked for
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
   std::uint64_t starts_in_vain_ = 0;        // of trainers since the last durable checkpoint
+  std::uint64_t ends_in_vain_ = 0;          // of trainers that failed, since then
+  Duration lived_{0};                       // of all instances together
+  Time git_back_;                           // until then git is out of reach
+  Time revision_back_;
+  std::set<VolumeId> strays_;  // users' volumes that are not the job's
+  bool needs_person_ = false;  // something happened that only a person mends
+  bool awaited_ = false;       // a person is on the way
+  decide::Surrender surrender_ = decide::Surrender::None;
+  Time tidying_since_ = decide::kNever;  // of the agent that cancelled the fleet
+  Time cancelled_ = decide::kNever;
   std::uint64_t numbers_ = 0;
   std::deque<std::string> transcript_;
   Verdict verdict_;

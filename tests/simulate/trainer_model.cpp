@@ -15,18 +15,23 @@ Host* Simulation::trainer_of(const InstanceId& id, std::uint64_t run) {
 
 void Simulation::tick(const InstanceId& id, std::uint64_t run) {
   Host* host = trainer_of(id, run);
-  if (!host || host->trainer.stopping) return;
+  if (!host || host->trainer.stopping || host->trainer.hung) return;
   const std::int64_t step = ++host->trainer.step;
-  sense(*host, decide::TrainerProgressed{step});
-  if (menu_.crashes && fires(0.01)) {
-    say(id.str(), "trainer crashes");
+  if (!work_.mute) sense(*host, decide::TrainerProgressed{step});
+  if (work_.doomed || (menu_.has(Fault::Crashes) && fires(0.01))) {
+    say(id.view(), "trainer crashes");
+    return end_trainer(*host, false, false);
+  }
+  if (menu_.has(Fault::NoResult) && fires(0.003)) {
+    say(id.view(), "trainer exits 0, without a result");
     return end_trainer(*host, false, false);
   }
   if (step >= work_.steps) {
+    finish_in_a_notice(*host);
     return write_checkpoint(*host, [this](Host& its) {
       judge_write(its, "the result");
       its.trainer.result_unsynced = true;
-      say(its.id.str(), "trainer has finished");
+      say(its.id.view(), "trainer has finished");
       end_trainer(its, true, false);
     });
   }
@@ -44,18 +49,24 @@ void Simulation::write_checkpoint(Host& host, std::function<void(Host&)> then) {
   const auto end = [this, id = host.id, run = host.trainer.run, then = std::move(then),
                     step = host.trainer.step, took] {
     Host* its = trainer_of(id, run);
-    if (!its || !its->trainer.writing) return;
+    if (!its || !its->trainer.writing || its->trainer.hung) return;
     its->trainer.writing = false;
     judge_write(*its, "a checkpoint");
     Disk& disk = disks_[its->trainer.volume];
+    if (disk.full || its->shut_down) {
+      say(id.view(), "trainer cannot write its checkpoint");
+      return end_trainer(*its, false, false);
+    }
     disk.checkpoints.push_back({step, false});
     while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
     if (step > durable_) {
       durable_ = step;
-      starts_in_vain_ = 0;
+      starts_in_vain_ = ends_in_vain_ = 0;
     }
-    say(id.str(), "trainer: step " + std::to_string(step) + " is durable");
-    sense(*its, decide::CheckpointMade{step, menu_.unaware ? Duration(0) : took});
+    say(id.view(), "trainer: step ", step, " is durable");
+    if (!work_.mute) {
+      sense(*its, decide::CheckpointMade{step, work_.aware ? took : Duration(0)});
+    }
     if (trainer_of(id, run)) then(*its);
   };
   at(took, end);
@@ -68,11 +79,11 @@ void Simulation::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
 void Simulation::stop_trainer(Host& host, const decide::StopTrainer&) {
   Trainer& trainer = host.trainer;
   if (trainer.life != Trainer::Life::Running || trainer.stopping) return;
-  if (menu_.deaf && fires(0.3)) return;
+  if (trainer.hung || (menu_.has(Fault::Deaf) && fires(0.3))) return;
   at(between(milliseconds(50), work_.aware ? work_.step_takes : seconds(1)),
      [this, id = host.id, run = trainer.run] {
        Host* its = trainer_of(id, run);
-       if (!its || its->trainer.stopping) return;
+       if (!its || its->trainer.stopping || its->trainer.hung) return;
        its->trainer.stopping = true;
        if (!work_.aware) {
          trainer_dies(*its);
@@ -98,7 +109,8 @@ void Simulation::end_trainer(Host& host, bool success, bool as_asked) {
   trainer.life = Trainer::Life::Ended;
   trainer.writing = false;
   trainer.ended = {success, as_asked};
-  say(host.id.str(), success ? "trainer ends well" : "trainer ends");
+  ends_in_vain_ += !success && !as_asked;
+  say(host.id.view(), success ? "trainer ends well" : "trainer ends");
   if (!host.agent.alive || !host.agent.watches_trainer) return;
   host.agent.watches_trainer = false;
   at(milliseconds(10), [this, id = host.id, run = host.agent.run, ended = trainer.ended] {

@@ -59,9 +59,9 @@ Admission Admissions::admit(const std::string& action, Time now) {
     admission.error = ApiError{code, "This call fails on request.", status_of(code)};
     return admission;
   }
-  if (is_denied(action)) {
+  if (const auto code = of_action(denied_, action)) {
     admission.error =
-        ApiError{"UnauthorizedOperation", "You are not authorized to perform this operation.", 403};
+        ApiError{*code, "You are not authorized to perform this operation.", status_of(*code)};
   }
   return admission;
 }
@@ -75,9 +75,9 @@ void Admissions::fail_next(const std::string& action, int count, const std::stri
   if (count <= 0) failing_.erase(action);
 }
 
-void Admissions::deny(const std::string& action, bool denied) {
+void Admissions::deny(const std::string& action, bool denied, const std::string& code) {
   if (denied) {
-    denied_.insert(action);
+    denied_[action] = code;
   } else {
     denied_.erase(action);
   }

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "tests/world/values.hpp"
@@ -28,7 +27,9 @@ class Admissions {
   void throttle(const std::string& action, Time until) { throttled_[action] = until; }
   // `code`: an error code, "timeout-carried-out" (done, but the answer is lost) or "timeout-lost".
   void fail_next(const std::string& action, int count, const std::string& code);
-  void deny(const std::string& action, bool denied);  // UnauthorizedOperation
+  void deny(const std::string& action, bool denied, const std::string& code);
+  // Is there nothing that could refuse a call?
+  bool idle() const { return throttled_.empty() && failing_.empty() && denied_.empty(); }
   void clear() { *this = {}; }
 
  private:
@@ -39,7 +40,7 @@ class Admissions {
   std::map<std::string, Duration> latencies_;
   std::map<std::string, Time> throttled_;  // until
   std::map<std::string, FailNext> failing_;
-  std::set<std::string> denied_;
+  std::map<std::string, std::string> denied_;  // and with which code
 };
 
 }  // namespace spotter::world

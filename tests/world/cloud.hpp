@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -66,9 +65,11 @@ using Happening =
 // How the volume or snapshot machinery misbehaves, switched on by World::fault.
 struct StorageFaults {
   std::optional<Time> attach_hangs_until;
+  std::optional<Time> attach_busy_until;  // an attachment made until then stays `busy`
   std::optional<Time> detach_hangs_until;
   Duration device_late{0};                 // from `attached` until the machine has the device
   bool device_by_name = false;             // as on Xen: /dev/xvdf, and no link by the volume's id
+  int devices_to_hide = 0;                 // the next attachments bring no device
   int volumes_to_fail = 0;                 // the next CreateVolumes end in `error`
   bool key_forbidden = false;              // an encrypted volume vanishes after CreateVolume's 200
   int snapshots_to_fail = 0;               // the next CreateSnapshots end in `error`

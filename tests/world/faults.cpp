@@ -63,8 +63,12 @@ const NamedFault faults[] = {
        world.fail_next(it.text("action", "*"), it.count("count", 1),
                        it.text("code", "InternalError"));
      }},
-    {"deny", "action=A|* on=true|false",
-     [](World& world, Cloud&, Arguments& it) { world.deny(it.text("action", "*"), it.on()); }},
+    // DryRunOperation: what a caller is told that may do it, and asked not to (API reference,
+    // "DryRun"); a policy or proxy that adds the parameter makes of every call a rehearsal.
+    {"deny", "action=A|* on=true|false code=UnauthorizedOperation|DryRunOperation",
+     [](World& world, Cloud&, Arguments& it) {
+       world.deny(it.text("action", "*"), it.on(), it.text("code", "UnauthorizedOperation"));
+     }},
     {"imds", "mode=down|slow|401|403|429|500|empty|garbage|half|none instance=I for=60s delay=2s",
      imds},
     {"metadata-tags", "on=true|false, for instances launched from now on",
@@ -78,6 +82,14 @@ const NamedFault faults[] = {
     {"attach-hangs", "for=60s",
      [](World&, Cloud& cloud, Arguments& it) {
        cloud.storage_faults.attach_hangs_until = cloud.now + it.duration("for", a_minute);
+     }},
+    {"attach-busy", "for=60s",
+     [](World&, Cloud& cloud, Arguments& it) {
+       cloud.storage_faults.attach_busy_until = cloud.now + it.duration("for", a_minute);
+     }},
+    {"device-absent", "count=1, attached and not there until it is attached anew",
+     [](World&, Cloud& cloud, Arguments& it) {
+       cloud.storage_faults.devices_to_hide = it.count("count", 1);
      }},
     {"detach-hangs", "for=60s",
      [](World&, Cloud& cloud, Arguments& it) {
@@ -132,7 +144,9 @@ void World::fail_next(const std::string& action, int count, const std::string& c
   cloud_.admissions.fail_next(action, count, code);
 }
 
-void World::deny(const std::string& action, bool denied) { cloud_.admissions.deny(action, denied); }
+void World::deny(const std::string& action, bool denied, const std::string& code) {
+  cloud_.admissions.deny(action, denied, code);
+}
 
 Expected<void> World::fault(const std::string& name,
                             const std::map<std::string, std::string>& arguments, Time now) {
@@ -142,11 +156,11 @@ Expected<void> World::fault(const std::string& name,
   if (found == std::end(faults)) {
     return refusal("InvalidParameterValue", "There is no fault '" + name + "'.");
   }
-  World changed = *this;  // a malformed argument changes nothing
+  World rehearsal(cloud_.settings);  // a malformed argument changes nothing
   Arguments given(arguments);
-  found->apply(changed, changed.cloud_, given);
+  found->apply(rehearsal, rehearsal.cloud_, given);
   if (!given.problem().empty()) return refusal("InvalidParameterValue", given.problem());
-  *this = std::move(changed);
+  found->apply(*this, cloud_, given);
   cloud_.record("fault", name);
   return {};
 }

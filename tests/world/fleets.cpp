@@ -161,7 +161,9 @@ std::vector<Instance> Fleets::living(const FleetRequest& fleet) const {
 
 double Fleets::fulfilled(const FleetRequest& fleet) const {
   double sum = 0;
-  for (const Instance& instance : living(fleet)) {
+  for (const InstanceId& id : fleet.instances) {
+    const Instance& instance = *cloud_.instances.find(id);
+    if (!is_alive(instance)) continue;
     const auto option = std::find_if(
         fleet.options.begin(), fleet.options.end(),
         [&](const auto& it) { return it.type == instance.type && it.zone == instance.zone; });
@@ -277,10 +279,10 @@ bool Fleets::restart_one(FleetRequest& fleet) {
                      [&](const InstanceId& id) { return Instances(cloud_).restart(id); });
 }
 
-std::vector<LaunchOption> Fleets::open_pools(const FleetRequest& fleet) const {
-  std::vector<LaunchOption> pools;
+std::vector<const LaunchOption*> Fleets::open_pools(const FleetRequest& fleet) const {
+  std::vector<const LaunchOption*> pools;
   for (const LaunchOption& option : fleet.options) {
-    if (Instances(cloud_).has_capacity(option.zone)) pools.push_back(option);
+    if (Instances(cloud_).has_capacity(option.zone)) pools.push_back(&option);
   }
   return pools;
 }
@@ -288,7 +290,7 @@ std::vector<LaunchOption> Fleets::open_pools(const FleetRequest& fleet) const {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html: by price,
 // spread over the pools, or where most capacity is (here: by chance).
 bool Fleets::launch_one(FleetRequest& fleet) {
-  const std::vector<LaunchOption> pools = open_pools(fleet);
+  const std::vector<const LaunchOption*> pools = open_pools(fleet);
   if (pools.empty()) return false;
   std::size_t chosen = cloud_.random.below(pools.size());
   const std::vector<Instance> alive = living(fleet);
@@ -302,11 +304,11 @@ bool Fleets::launch_one(FleetRequest& fleet) {
     return by_price ? spot_price(pool.type, pool.zone) / pool.weight : 0;
   };
   for (std::size_t i = 0; i < pools.size(); ++i) {
-    if (rank(pools[i]) < rank(pools[chosen])) chosen = i;
+    if (rank(*pools[i]) < rank(*pools[chosen])) chosen = i;
   }
   const int on_demand = static_cast<int>(std::count_if(
       alive.begin(), alive.end(), [](const Instance& it) { return it.spot_request.empty(); }));
-  const auto launched = Instances(cloud_).launch({.option = pools[chosen],
+  const auto launched = Instances(cloud_).launch({.option = *pools[chosen],
                                                   .fleet = fleet.fleet,
                                                   .spot = on_demand >= fleet.on_demand_target,
                                                   .when_interrupted = fleet.when_interrupted});

@@ -46,7 +46,7 @@ class Fleets {
  private:
   FleetRequest& change(const FleetId& id);
   void wake(FleetRequest& fleet, Range range);
-  std::vector<LaunchOption> open_pools(const FleetRequest& fleet) const;
+  std::vector<const LaunchOption*> open_pools(const FleetRequest& fleet) const;
   void launch_missing(FleetRequest& fleet);
   void terminate_excess(FleetRequest& fleet);
   bool launch_one(FleetRequest& fleet);

@@ -188,8 +188,13 @@ Expected<Attachment> Volumes::attach(const AttachVolume& request) {
   volume.attempt = cloud_.number();
   volume.attachment =
       Attachment{request.instance, request.device, AttachmentState::Attaching, cloud_.now};
+  // "busy": the block device driver has not let go of the device name, and the volume never comes
+  // up under it (https://repost.aws/knowledge-center/ebs-stuck-attaching, "device name").
+  const auto& busy = cloud_.storage_faults.attach_busy_until;
+  if (busy && cloud_.now < *busy) volume.attachment->state = AttachmentState::Busy;
   const auto& hang = cloud_.storage_faults.attach_hangs_until;
-  const bool hangs = hang && cloud_.now < *hang;
+  const bool hangs =
+      (hang && cloud_.now < *hang) || volume.attachment->state == AttachmentState::Busy;
   cloud_.schedule(cloud_.random.within(hangs ? forever : cloud_.settings.attach),
                   AttachEnds{volume.id, volume.attempt});
   cloud_.record("volume-attaching", volume.id.str(), request.instance.str());
@@ -216,8 +221,8 @@ Expected<Attachment> Volumes::detach(const DetachVolume& request) {
     return refusal("IncorrectInstanceState", "The instance '" + instance->id.str() +
                                                  "' is not in a valid state for this operation.");
   }
-  const bool going =
-      attachment.state == AttachmentState::Detaching || attachment.state == AttachmentState::Busy;
+  const bool going = attachment.state == AttachmentState::Detaching ||
+                     (attachment.state == AttachmentState::Busy && attachment.present);
   if (going && !request.force) return attachment;
   Volume& volume = change(request.volume);
   if (request.force) volume.mounted = false;
@@ -313,6 +318,11 @@ void Volumes::on(const AttachEnds& happening) {
   Volume& volume = change(happening.id);
   volume.attachment->state = AttachmentState::Attached;
   cloud_.record("volume-attached", volume.id.str(), volume.attachment->instance.str());
+  if (cloud_.storage_faults.devices_to_hide > 0) {
+    --cloud_.storage_faults.devices_to_hide;
+    cloud_.record("device-hidden", volume.id.str(), volume.attachment->instance.str());
+    return;
+  }
   const DeviceAppears appears{volume.id, volume.attempt};
   const Duration late = cloud_.storage_faults.device_late;
   if (late == Duration{0}) return on(appears);

@@ -93,7 +93,8 @@ class World {
   // `code`: an EC2 error code, "timeout-carried-out" (done, but the answer is lost) or
   // "timeout-lost".
   void fail_next(const std::string& action, int count, const std::string& code);
-  void deny(const std::string& action, bool denied);  // UnauthorizedOperation
+  void deny(const std::string& action, bool denied,
+            const std::string& code = "UnauthorizedOperation");
   // How many instances the zone can hold; nothing = as many as asked for. 0: no capacity.
   void set_capacity(const Zone& zone, std::optional<int> instances, Time now);
   // The host tells that a volume's file system is mounted: its detach stays "busy" until it is not.

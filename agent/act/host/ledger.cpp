@@ -60,6 +60,7 @@ std::optional<Ledger> parse_ledger(std::string_view text) {
   if (!object.is_object()) return std::nullopt;
   Ledger ledger;
   if (!read_flag(object, "done", ledger.done) || !read_flag(object, "running", ledger.running) ||
+      !read_flag(object, "speaks", ledger.speaks) ||
       !read_count(object, "attempts_without_progress", ledger.attempts_without_progress) ||
       !read_count(object, "newest_step", ledger.newest_step) ||
       !read_count(object, "starts", ledger.starts) ||
@@ -85,6 +86,7 @@ std::string to_json(const Ledger& ledger) {
               {"releases", ledger.releases},
               {"stall", ledger.stall},
               {"running", ledger.running},
+              {"speaks", ledger.speaks},
               {"done", ledger.done}}
       .dump();
 }

@@ -23,6 +23,7 @@ struct Ledger {
   std::uint64_t releases = 0;
   double stall = 0;  // seconds
   bool running = false;
+  bool speaks = false;
 };
 
 struct LedgerRead {

@@ -1,0 +1,91 @@
+// Every fault that a life may meet. Each is switched on or off by the seed, so that rare
+// combinations are common somewhere, and some seeds have them all at once.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <string_view>
+
+#include "agent/decide/names.hpp"
+
+namespace spotter::simulate {
+
+enum class Fault : std::uint8_t {
+  // --- what befalls an instance ---
+  Notice,             // two minutes
+  ShortNotice,        // five seconds
+  Kill,               // none
+  Withdrawal,         // a notice that is taken back
+  Stop,               // stopped, and started again some time
+  Hibernate,          // without two minutes; the agent boots anew
+  FailedTermination,  // a past time stays behind
+  Rebalance,          // comes to nothing
+  NoticeAtFinish,     // in the very second in which the trainer ends
+  AgentKill,          // of the agent alone
+  // --- metadata ---
+  MetadataBroken,  // down, 401, 403, 429, 500, empty, garbage, half a document
+  MetadataSlow,
+  ClockStep,  // of the wall clock from which the notice's time is taken
+  // --- EC2 ---
+  Throttled,  // every call, for minutes
+  Denied,     // one action after the other, for a while
+  DryRun,     // the same, by a policy that only lets DryRun pass
+  ZoneCloses,
+  AllZonesClose,
+  AttachHangs,
+  AttachBusy,
+  DetachHangs,
+  DeviceAbsent,  // until it is attached anew
+  LateDevice,
+  OtherName,
+  SlowSnapshots,  // five minutes
+  HourSnapshots,
+  SnapshotError,
+  SnapshotRecoverable,
+  VolumeError,
+  KeyForbidden,  // of an encrypted volume
+  // --- people ---
+  Overlap,       // a replacement beside what it replaces
+  RaisedTarget,  // two to four
+  FleetOfMany,   // from the beginning
+  SecondVolume,
+  VolumeDeleted,
+  UntaggedBlank,  // a new disk that nobody allowed to format
+  ForeignDisk,
+  GitUnreachable,
+  RevisionGone,
+  // --- the disk ---
+  DiskFull,
+  DiskReadOnly,
+  DirtyLog,
+  SyncFails,
+  // --- the trainer ---
+  Crashes,
+  NoResult,  // exit 0, and nothing there
+  Hangs,     // no step, no signal taken
+  Deaf,
+  Unaware,         // takes the signal as its end
+  Mute,            // says nothing of its steps
+  PermanentCrash,  // before any checkpoint, always
+  // --- the job's own limits ---
+  HoursLimit,
+  DollarsLimit,
+  Count
+};
+
+constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::Count);
+
+std::string_view name(Fault fault);
+
+struct Menu {
+  std::bitset<kFaults> on;
+  double call_fails = 0;  // share of EC2 calls: throttled, lost, or carried out without an answer
+  double look_fails = 0;  // share of metadata and local work
+  Duration lag{0};
+  Duration between = std::chrono::minutes(5);  // mean time between two blows
+  int fleet = 1;                               // target capacity
+  bool has(Fault fault) const { return on[static_cast<std::size_t>(fault)]; }
+  void set(Fault fault, bool wanted) { on[static_cast<std::size_t>(fault)] = wanted; }
+};
+
+}  // namespace spotter::simulate
