@@ -13,14 +13,19 @@ namespace spotter::explore {
 // volume(uint8&), snapshot(both), instance(InstanceId&), zone(Zone&), generation(uint32&),
 // version(int64&). Only a reading visitor changes what decides how the walk goes on.
 
+constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blocked_retry
+
 template <class A>
 void walk(A& a, decide::Ledger& it) {
-  auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, done] = it;
+  auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, speaks,
+         done] = it;
   a.small(attempts);
   a.small(starts);
   a.version(newest);
-  (void)seconds, (void)dollars;  // only summed: the policy here has no limit on them
-  (void)losses, (void)releases, (void)running, (void)stall;  // only the pace is chosen from them
+  (void)seconds, (void)dollars;               // only summed: the policy here has no limit on them
+  (void)losses, (void)releases, (void)stall;  // only the pace is chosen from them
+  a.flag(running);
+  a.flag(speaks);
   a.flag(done);
 }
 
@@ -115,25 +120,29 @@ template <class A>
 void walk(A& a, decide::Facts& facts) {
   auto& [instance, type, zone, region, fleet, fleet_known, dollars_per_hour, volume, purpose,
          ours_to_format, attached, mounted, attached_as, device, generation, proven, proven_at,
-         claimed_at, parent_gone_since, attaching_since, attach_attempt, tidying_since, clean_since,
-         imaged_at, let_go, let_go_at, create_attempt, created_at, snapshot_asked_at, retries,
-         blocked_since, crashes, surrender, notice, marked, leave, trainer_running, started_at,
-         checkpoint_at, paced, ended_success, done, ledger, ledger_known, accounted, step,
-         resumed_step, checkpoint_step] = facts;
+         claimed_at, parent_gone_since, changing_since, attach_attempt, tidying_since, imaged_at,
+         let_go, let_go_at, create_attempt, created_at, snapshot_asked_at, retries, blocked,
+         crashes, surrender, notice, leave, trainer_running, started_at, checkpoint_at, heard_at,
+         paced, ended_success, done, ledger, ledger_known, accounted, step, resumed_step,
+         checkpoint_step] = facts;
   const Field<A> field{a};
   (void)type, (void)region, (void)fleet, (void)dollars_per_hour;  // always the same here
-  (void)attached_as, (void)attach_attempt;                        // of the device's name
+  (void)attached_as;                                              // of the device's name
   (void)accounted, (void)started_at, (void)crashes;               // only pauses and sums
   (void)checkpoint_at, (void)paced;                               // only the pace
+  (void)heard_at;                                                 // silence is not searched
   (void)step, (void)resumed_step, (void)checkpoint_step;
   field(instance), field(zone), field(fleet_known), field(volume), field(purpose);
   field(ours_to_format), field(attached), field(mounted), field(device);
   a.generation(generation);
   field(proven), field(proven_at), field(claimed_at), field(parent_gone_since);
-  field(attaching_since), field(tidying_since), field(clean_since), field(imaged_at), field(marked),
+  field(changing_since), field(attach_attempt), field(tidying_since), field(imaged_at),
       field(let_go), field(let_go_at);
   field(create_attempt), field(created_at), field(snapshot_asked_at), field(retries);
-  field(blocked_since), field(surrender), walk(a, notice), field(leave), field(trainer_running);
+  auto rounds = static_cast<std::uint8_t>(blocked / kBlockedRound);
+  a.small(rounds);
+  blocked = rounds * kBlockedRound;
+  field(surrender), walk(a, notice), field(leave), field(trainer_running);
   field(ended_success), field(done), walk(a, ledger), field(ledger_known);
 }
 

@@ -178,9 +178,9 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   at_least(facts.proven_at, kNow - bound);
   forget(facts.claimed_at, kNow - bound);
   at_least(facts.parent_gone_since, kNow - 2 * bound);
-  at_least(facts.attaching_since, kNow - policy.attaching_limit);
+  at_least(facts.changing_since, kNow - policy.attaching_limit);
   at_least(facts.tidying_since, kNow - policy.tidy_limit);
-  at_least(facts.clean_since, kNow - bound);
+  facts.attach_attempt %= policy.attach_tries;
   at_least(facts.imaged_at, kNow - bound - policy.ec2_call);
   if (facts.let_go_at == kNever || facts.let_go_at <= kNow - bound) {
     facts.let_go_at = kNever;
@@ -188,13 +188,17 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   }
   at_least(facts.created_at, kNow - bound);
   forget(facts.snapshot_asked_at, kNow - bound);
-  at_least(facts.blocked_since, kNow - policy.blocked_limit);
+  facts.blocked = std::min(facts.blocked, policy.blocked_limit);
   at_least(state.wake_at, kNow);
   if (facts.notice) at_least(facts.notice->deadline, kNow - policy.spared_after);
   if (auto* training = std::get_if<decide::Training>(&state.stage)) {
     at_least(training->next_ledger, kNow);
     at_least(training->next_tidy, kNow);
     at_least(training->next_image, kNow);
+  }
+  if (auto* tidying = std::get_if<decide::Tidying>(&state.stage)) {
+    at_least(tidying->quiet_since, kNow - bound);
+    tidying->failures = 0;  // every pause is as long as any other here
   }
   if (auto* stopping = std::get_if<decide::Stopping>(&state.stage))
     at_least(stopping->kill_at, kNow);

@@ -25,7 +25,7 @@ decide::Policy small_policy() {
   policy.attaching_limit = seconds(20);
   policy.blocked_limit = seconds(120);
   policy.tidy_every = policy.ledger_every = policy.snapshot_every = seconds(60);
-  policy.tidy_held = seconds(20);
+  policy.attach_tries = 2;
   policy.tidy_limit = seconds(200);
   policy.stuck_tries = 2;
   return policy;
