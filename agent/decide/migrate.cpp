@@ -52,10 +52,7 @@ Next on(const Attesting&, const CallAccepted&, Context& c) {
 
 Next on(const Attesting&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
-Next on(const Committing&, const CallAccepted&, Context& c) {
-  c.facts.parent_gone_since = c.now;
-  return look_again(c);
-}
+Next on(const Committing&, const CallAccepted&, Context& c) { return look_again(c); }
 
 // Missing: another agent's commit was first. Conflict: the parent is in use again, ours is stale.
 Next on(const Committing&, const EffectFailed& failed, Context& c) {

@@ -284,7 +284,12 @@ Stage recover(const Survey& survey, Context& c) {
     if (lost && !volume.discoverable) return block(c, Block::NoVolume, Detail(volume.id.view()));
   }
   if (!best && !newest) return block(c, Block::NoVolume, {});
-  if (c.facts.parent_gone_since == kNever) c.facts.parent_gone_since = c.now;
+  // Another heir may have been proven a moment ago, or crowned already: each is waited for anew.
+  const VolumeId heir = best ? best->id : VolumeId();
+  if (c.facts.parent_gone_since == kNever || c.facts.heir != heir) {
+    c.facts.parent_gone_since = c.now;
+    c.facts.heir = heir;
+  }
   const Duration left = c.facts.parent_gone_since + 2 * c.policy.consistency_bound - c.now;
   if (left > Duration::zero()) {
     return wait(c, Wait::CommitSettling, std::min<Duration>(left, c.policy.poll_snapshot));

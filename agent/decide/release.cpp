@@ -44,11 +44,9 @@ Stage write_closing(Context& c, After then) {
   return ClosingAccount{then};
 }
 
-// A result is called durable only after it was synced, whoever wrote it and how. That the end was
-// seen is written before: a sync that failed must not be asked again (storage.cpp).
+// A result is called durable only after it was synced, whoever wrote it and how.
 Stage close_account(Context& c, After then) {
   if (then != After::Finish) return write_closing(c, then);
-  c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
   c.ask(SyncStorage{}, c.policy.unmount);
   return Securing{};
 }
@@ -215,7 +213,7 @@ Next on(const ClosingAccount& stage, const EffectFailed&, Context& c) {
 }
 
 Next on(const Unmounting& stage, const Unmounted&, Context& c) {
-  c.facts.mounted = false;
+  c.facts.mounted = c.facts.ended_success = false;
   if (const auto parting = part(c, stage.then)) return *parting;
   return next_release_step(c, stage.then);
 }

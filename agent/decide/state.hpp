@@ -195,7 +195,8 @@ struct Facts {
   VolumeId proven;                   // the candidate whose newest checkpoint we verified ourselves
   Time proven_at = kNever;           // when it was tagged `verified`
   Time claimed_at = kNever;          // since when others may see that we use it
-  Time parent_gone_since = kNever;   // since when no volume carries the discovery tag
+  Time parent_gone_since = kNever;   // since when no volume carries the discovery tag, and ...
+  VolumeId heir;                     // ... this copy is the one that follows (empty: none)
   Time changing_since = kNever;      // since when EC2 shows it attaching or detaching here
   std::uint32_t attach_attempt = 0;  // that came to nothing; each has its own device name
   Time tidying_since = kNever;

@@ -37,8 +37,12 @@ Stage call_failed(Context& c, const EffectFailed& failed) {
 
 Stage block(Context& c, Block why, const Detail& detail) {
   // A file system that was shut down after an I/O error comes back only by a new mount, which
-  // replays its log. `mounted` stays: it may be busy.
-  if (why == Block::MountFailed && c.facts.mounted) c.tell(Unmount{}, c.policy.unmount);
+  // replays its log. `mounted` stays: it may be busy. What was not synced yet is lost with it, a
+  // result among it.
+  if (why == Block::MountFailed && c.facts.mounted) {
+    c.facts.ended_success = false;
+    c.tell(Unmount{}, c.policy.unmount);
+  }
   c.wake_in(c.policy.blocked_retry);
   return Blocked{why, detail};
 }
@@ -220,9 +224,6 @@ Next on(const ReadingAccount&, const LedgerRead& read, Context& c) {
   if (c.facts.accounted == kNever) c.facts.accounted = c.now;
   if (c.facts.trainer_running) return train(c);
   if (c.facts.purpose == Purpose::Train) {
-    // An end that an earlier agent saw, and then did not call durable: its sync may have failed,
-    // and a second one would say nothing of that. What the trainer wrote is written again.
-    if (!c.facts.ledger.running) c.facts.ended_success = false;
     // Its instance is gone, and nobody saw it end.
     if (c.facts.ledger.running && !c.facts.ended_success) ++c.facts.ledger.losses;
     c.facts.ledger.running = false;

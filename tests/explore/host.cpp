@@ -31,6 +31,10 @@ struct Work {
     return volume ? &volume->contents : nullptr;
   }
 
+  void forget_end() const {
+    if (host.trainer.life == Trainer::Life::Ended) host.trainer = {};
+  }
+
   Happening operator()(const LookAtHost&) const {
     HostLooked seen;
     seen.mounted = volume_id(host.mounted);
@@ -74,6 +78,7 @@ struct Work {
   }
   Happening operator()(const Unmount&) const {
     if (host.mounted && host.trainer.life == Trainer::Life::Running) return failed(Failure::Busy);
+    forget_end();
     host.mounted = 0;
     host.read_only = false;
     return Unmounted{};
@@ -92,6 +97,7 @@ struct Work {
   }
   Happening operator()(const SyncStorage&) const {
     if (!disk()) return failed(Failure::MountFailed);
+    forget_end();
     return StorageSynced{};
   }
   Happening operator()(const VerifyCheckpoints& it) const {

@@ -178,6 +178,7 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   at_least(facts.proven_at, kNow - bound);
   forget(facts.claimed_at, kNow - bound);
   at_least(facts.parent_gone_since, kNow - 2 * bound);
+  if (facts.parent_gone_since == kNever) facts.heir = {};
   at_least(facts.changing_since, kNow - policy.attaching_limit);
   at_least(facts.tidying_since, kNow - policy.tidy_limit);
   facts.attach_attempt %= policy.attach_tries;

@@ -119,7 +119,8 @@ void Simulation::call(Host& host, const decide::Effect& effect) {
   at(there, [this, id = host.id, boot = host.boot, run = host.agent.run, effect, answered] {
     const Host& now = hosts_[id];
     if (!now.alive || now.boot != boot) return;  // it went down with the request
-    const Happening outcome = carry_out(id, effect.what);
+    judge_call(id, effect.what, agent_of(id, run) != nullptr);
+    const Happening outcome = carry_out(effect.what);
     const auto* refused = std::get_if<EffectFailed>(&outcome);
     say(id.view(), "      EC2: ", name(effect.what), refused ? " refused: " : " carried out",
         refused ? refused->detail.view() : "", answered ? "" : ", the answer is lost");
@@ -138,9 +139,8 @@ Happening Simulation::tag(const std::string& id, const world::Tags& tags) {
   return accepted(world::create_tags(const_cast<world::Cloud&>(world_.cloud()), {id}, tags));
 }
 
-Happening Simulation::carry_out(const InstanceId& caller, const decide::Command& command) {
+Happening Simulation::carry_out(const decide::Command& command) {
   using namespace decide;
-  judge_call(caller, command);
   if (const auto* it = std::get_if<ReadFleet>(&command)) return read_fleet(it->instance);
   if (const auto* it = std::get_if<decide::AttachVolume>(&command)) {
     const std::string device = std::string("/dev/sd") + static_cast<char>('f' + it->attempt % 11);

@@ -3,8 +3,10 @@
 
 namespace spotter::simulate {
 
-void Simulation::judge_call(const InstanceId& caller, const decide::Command& command) {
-  if (const auto* it = std::get_if<decide::DetachVolume>(&command)) judge_detach(caller, *it);
+void Simulation::judge_call(const InstanceId& caller, const decide::Command& command, bool asked) {
+  if (const auto* it = std::get_if<decide::DetachVolume>(&command)) {
+    judge_detach(caller, *it, asked);
+  }
   if (const auto* it = std::get_if<decide::PromoteVolume>(&command)) judge_promotion(it->volume);
   if (const auto* it = std::get_if<decide::DeleteVolume>(&command)) {
     if (strays_.count(it->volume)) broken("a user's volume is deleted");
@@ -13,17 +15,19 @@ void Simulation::judge_call(const InstanceId& caller, const decide::Command& com
 
 // Never a mounted volume, and another's only when that one is proven stopped: as far as anybody can
 // see, for EC2 may show an instance as stopped for a while after it was started again.
-void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolume& command) {
+void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolume& command,
+                              bool asked) {
   const Host& holder = hosts_[command.instance];
   // What was decided on an old picture is sent within the time of two calls. EC2 then waits for the
   // unmount (`busy`), for nothing is forced.
   const Duration unseen = policy_.consistency_bound + 2 * policy_.ec2_call;
   const bool seen_alive = now_ - holder.booted > unseen;
-  const bool known = command.instance == caller || seen_alive;
+  // Nor can the next agent know of a call of the one that was killed, which EC2 received late.
+  const bool known = command.instance == caller ? asked : seen_alive;
   if (holder.alive && holder.mounted == command.volume && known) {
     broken("the detach of a mounted volume is asked for");
   }
-  if (command.instance == caller) judge_hold(holder);
+  if (command.instance == caller && asked) judge_hold(holder);
   if (holder.alive && seen_alive && command.instance != caller) {
     broken("a volume is taken from an instance that lives");
   }

@@ -173,10 +173,17 @@ Happening Simulation::make_filesystem(Host& host, const Device& device) {
   return decide::FilesystemMade{};
 }
 
+// Who looks later must not take the result of a trainer that has ended for durable: its files are
+// gone with the mount, or their errors were told (act/performer.cpp).
+void Simulation::forget_end(Host& host) {
+  if (host.trainer.life == Trainer::Life::Ended) host.trainer.life = Trainer::Life::None;
+}
+
 Happening Simulation::unmount(Host& host) {
   if (host.trainer.life == Trainer::Life::Running && host.mounted) {
     return failure(Failure::Busy, "target is busy");
   }
+  forget_end(host);
   if (host.shut_down) host.trainer.result_unsynced = false;
   sync(host);
   if (host.mounted) {
@@ -202,6 +209,7 @@ Happening Simulation::work_on_files(Host& host, const decide::Command& command) 
     return LedgerWritten{};
   }
   if (std::holds_alternative<SyncStorage>(command)) {
+    forget_end(host);
     if (!host.shut_down && !(menu_.has(Fault::SyncFails) && fires(0.4))) {
       sync(host);
       return StorageSynced{};

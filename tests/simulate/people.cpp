@@ -110,7 +110,9 @@ void Simulation::mend() {
   bool any = false;
   for (const bool stray : {true, false}) {
     world_.cloud().volumes.each([&](const world::Volume& volume) {
-      if (strays_.count(volume.id) != stray || volume.state == world::VolumeState::Deleted) return;
+      const bool none =
+          volume.state == world::VolumeState::Deleted || volume.state == world::VolumeState::Error;
+      if (strays_.count(volume.id) != stray || none) return;
       Disk& disk = disks_[volume.id];
       disk.full = false;
       if (stray) return;
@@ -123,10 +125,13 @@ void Simulation::mend() {
   }
   auto& cloud = const_cast<world::Cloud&>(world_.cloud());
   std::vector<VolumeId> stuck;
+  std::vector<VolumeId> useless;
   world_.cloud().volumes.each([&](const world::Volume& volume) {
     const auto& it = volume.attachment;
     if (it && it->state == world::AttachmentState::Detaching) stuck.push_back(volume.id);
+    if (volume.state == world::VolumeState::Error) useless.push_back(volume.id);
   });
+  for (const VolumeId& id : useless) (void)world_.volumes(now_).remove(id);
   for (const VolumeId& id : stuck) (void)world_.volumes(now_).detach({id, {}, {}, true});
   for (const VolumeId& stray : strays_) {
     (void)world::delete_tags(cloud, {stray.str()}, {{kDiscoveryKey, std::nullopt}});

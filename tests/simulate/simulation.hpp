@@ -108,7 +108,7 @@ class Simulation {
   // --- cloud_hands.cpp: EC2 ---
   void call(Host& host, const decide::Effect& effect);
   std::optional<decide::EffectFailed> refused(const std::string& action);
-  decide::Happening carry_out(const InstanceId& caller, const decide::Command& command);
+  decide::Happening carry_out(const decide::Command& command);
   decide::Happening snapshot(const decide::CreateSnapshot& command);
   decide::Happening tag(const std::string& id, const world::Tags& tags);
   decide::Happening create_volume(const decide::CreateVolume& command);
@@ -126,6 +126,7 @@ class Simulation {
   decide::Happening look(Host& host);
   decide::Happening inspect(Host& host, const Device& device);
   decide::Happening make_filesystem(Host& host, const Device& device);
+  void forget_end(Host& host);
   decide::Happening unmount(Host& host);
   decide::Happening work_on_files(Host& host, const decide::Command& command);
   void lose_work(Host& host);
@@ -184,8 +185,9 @@ class Simulation {
   void judge_rest();
 
   // --- judge_calls.cpp ---
-  void judge_call(const InstanceId& caller, const decide::Command& command);
-  void judge_detach(const InstanceId& caller, const decide::DetachVolume& command);
+  // `asked`: by the agent that runs; else by one that died meanwhile.
+  void judge_call(const InstanceId& caller, const decide::Command& command, bool asked);
+  void judge_detach(const InstanceId& caller, const decide::DetachVolume& command, bool asked);
   void judge_promotion(const VolumeId& candidate);
   bool is_claim_unseen(const Host& host) const;  // judge_claims.cpp
   void judge_first_write(const Host& host);
