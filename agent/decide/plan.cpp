@@ -133,7 +133,6 @@ Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context
   if (volume.state != VolumeState::Available) {
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
   }
-  if (volume.id != c.facts.volume) c.facts.generation = 0;
   return attach(c, volume.id, purpose);
 }
 

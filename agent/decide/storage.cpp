@@ -48,6 +48,8 @@ Stage block(Context& c, Block why, const Detail& detail) {
 }
 
 Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
+  // Each attachment has its own claim: it may have been free in between, and copied.
+  c.facts.generation = 0;
   c.facts.volume = volume;
   c.facts.purpose = purpose;
   c.ask(AttachVolume{volume, c.facts.instance, c.facts.attach_attempt}, c.policy.ec2_call);

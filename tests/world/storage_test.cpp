@@ -55,6 +55,18 @@ TEST(Volume, DetachWaitsForTheUnmountUnlessForced) {
   EXPECT_EQ(api.volume_state(id), "available");
 }
 
+TEST(Volume, AMountDuringADetachHoldsItUp) {
+  Api api;
+  const std::string id = api.attached_volume(api.instance());
+  EXPECT_EQ(api.ask("DetachVolume", {{"VolumeId", id}}, "status"), "detaching");
+  api.world.set_mounted(VolumeId(id), true, api.now);
+  api.wait(600_s);
+  EXPECT_EQ(api.volume_state(id), "in-use");
+  api.world.set_mounted(VolumeId(id), false, api.now);
+  api.wait(4_s);
+  EXPECT_EQ(api.volume_state(id), "available");
+}
+
 TEST(Volume, NeverAppearsOnAMachineThatIsGoingAndIsReleasedWhenItIsGone) {
   Api api;
   const std::string holder = api.instance(), id = api.volume();

@@ -247,8 +247,14 @@ void Volumes::set_mounted(const VolumeId& id, bool mounted) {
   Volume* volume = cloud_.volumes.find(id);
   if (!volume) return;
   volume->mounted = mounted;
-  if (!mounted && volume->attachment && volume->attachment->state == AttachmentState::Busy) {
+  if (!volume->attachment) return;
+  Attachment& attachment = *volume->attachment;
+  if (!mounted && attachment.state == AttachmentState::Busy) {
     begin_detach(*volume, cloud_.settings.detach);
+  }
+  if (mounted && attachment.state == AttachmentState::Detaching) {  // it came in between
+    volume->attempt = cloud_.number();                              // the end under way is void
+    attachment.state = AttachmentState::Busy;
   }
 }
 
