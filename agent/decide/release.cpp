@@ -195,10 +195,10 @@ Next on(const Securing&, const StorageSynced&, Context& c) {
 }
 
 // What was written is lost: the trainer goes on from its newest checkpoint and writes it again.
-Next on(const Securing&, const EffectFailed&, Context& c) {
+Next on(const Securing&, const EffectFailed& failed, Context& c) {
   c.facts.done = c.facts.ended_success = false;
   if (Next end = leaving(c)) return end;
-  return wait(c, Wait::TrainerRestart, c.policy.restart_last);
+  return block(c, Block::MountFailed, failed.detail);
 }
 
 Next on(const ClosingAccount& stage, const LedgerWritten&, Context& c) {

@@ -222,6 +222,8 @@ Happening Simulation::work_on_files(Host& host, const decide::Command& command) 
   const auto& verify = std::get<VerifyCheckpoints>(command);
   if (verify.read_only) {
     seen.torn = disk.has_torn();
+  } else if (refuses && disk.has_torn() && !work_.aware) {
+    return failure(Failure::MountFailed, "cannot move a torn file aside");
   } else if (!refuses) {
     seen.torn = static_cast<std::uint32_t>(
         std::erase_if(disk.checkpoints, [](const Checkpoint& it) { return it.torn; }));
