@@ -1,4 +1,4 @@
-// What goes wrong, and when: drawn by the seed, and over after three hours of virtual time.
+// What goes wrong, and when: drawn by the seed, and over after three hours of virtual time at most.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -72,10 +72,12 @@ void Simulation::choose_menu() {
   constexpr double look_rates[] = {0, 0, 0, 0.02, 0.1};
   constexpr int lags[] = {0, 0, 2, 10, 30};
   constexpr int gaps[] = {30, 90, 240, 600};
+  constexpr int storms[] = {20, 40, 60, 180};
   menu_.call_fails = one_of(random_, call_rates);
   menu_.look_fails = one_of(random_, look_rates);
   menu_.lag = seconds(one_of(random_, lags));
   menu_.between = seconds(one_of(random_, gaps));
+  calm_ = now_ + minutes(one_of(random_, storms));
   // Of ten faults few, a third, most, or all: a pair of faults needs a life in which it is alone.
   constexpr std::uint64_t shares[] = {1, 3, 3, 6, 10};
   const std::uint64_t share = one_of(random_, shares);

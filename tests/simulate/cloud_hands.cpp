@@ -43,22 +43,42 @@ Happening accepted(const world::Expected<T>& result) {
   return CallAccepted{};
 }
 
-// The keys are made once: a look at the storage compares each of them with all tags there are.
-const std::string kJobKey = "spotter:job", kRoleKey = "spotter:role", kDoneKey = "spotter:done";
-const std::string kParentKey = "spotter:parent", kGenerationKey = "spotter:generation";
-const std::string kAheadKey = "spotter:ahead";
-const std::string kFormatKey = "spotter:format", kNameKey = kDiscoveryKey;
+// What the tags say, read in one pass: looks at the storage are most of a life.
+struct Marks {
+  std::string_view name, job, role, parent, generation, ahead, format, done;
+  bool found() const { return name == kDiscoveryValue; }
+  bool of_the_job() const { return job == kJob; }
+};
 
-std::string_view value_of(const world::Tags& tags, const std::string& key) {
-  const auto found = tags.find(key);
-  return found == tags.end() ? std::string_view() : std::string_view(found->second);
+// The place of a key; in a life there are no others, so that one letter tells them apart.
+std::string_view* place_of(std::string_view key, Marks& marks) {
+  constexpr std::string_view prefix = "spotter:";
+  if (key.size() <= prefix.size()) return &marks.name;
+  switch (key[prefix.size()]) {
+    case 'j':
+      return &marks.job;
+    case 'r':
+      return &marks.role;
+    case 'p':
+      return &marks.parent;
+    case 'g':
+      return &marks.generation;
+    case 'a':
+      return &marks.ahead;
+    case 'f':
+      return &marks.format;
+    default:
+      return &marks.done;
+  }
 }
 
-bool is_job_s(const world::Tags& tags) { return value_of(tags, kJobKey) == kJob; }
-bool is_found(const world::Tags& tags) { return value_of(tags, kNameKey) == kDiscoveryValue; }
+Marks marks_of(const world::Tags& tags) {
+  Marks marks;
+  for (const auto& [key, value] : tags) *place_of(key, marks) = value;
+  return marks;
+}
 
-std::uint32_t generation_of(const world::Tags& tags) {
-  const std::string_view text = value_of(tags, kGenerationKey);
+std::uint32_t number_in(std::string_view text) {
   std::uint32_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -197,8 +217,8 @@ Happening Simulation::create_volume(const decide::CreateVolume& command) {
     request.type = parent->type;
     request.gibibytes = parent->gibibytes;
     request.encrypted = parent->encrypted;
-    const std::string_view format = value_of(parent->tags, kFormatKey);
-    if (!format.empty()) request.tags[kFormatKey] = format;
+    const std::string_view format = marks_of(parent->tags).format;
+    if (!format.empty()) request.tags["spotter:format"] = format;
   }
   request.tags["spotter:job"] = kJob;
   request.tags["spotter:role"] = "candidate";
@@ -234,7 +254,7 @@ namespace {
 
 bool is_there(const world::Volume& volume) { return volume.state != world::VolumeState::Deleted; }
 
-decide::SeenVolume seen(const world::Volume& volume) {
+decide::SeenVolume seen(const world::Volume& volume, const Marks& marks) {
   using world::VolumeState;
   decide::SeenVolume result;
   result.id = volume.id;
@@ -255,14 +275,13 @@ decide::SeenVolume seen(const world::Volume& volume) {
     default:
       result.state = decide::VolumeState::Deleting;
   }
-  const std::string_view role = value_of(volume.tags, kRoleKey);
-  result.discoverable = is_found(volume.tags);
-  if (role == "candidate") result.role = decide::Role::Candidate;
-  if (role == "verified") result.role = decide::Role::Verified;
-  result.parent = VolumeId(value_of(volume.tags, kParentKey));
-  result.generation = generation_of(volume.tags);
-  result.ours_to_format = value_of(volume.tags, kFormatKey) == "blank";
-  result.done = value_of(volume.tags, kDoneKey) == "true";
+  result.discoverable = marks.found();
+  if (marks.role == "candidate") result.role = decide::Role::Candidate;
+  if (marks.role == "verified") result.role = decide::Role::Verified;
+  result.parent = VolumeId(marks.parent);
+  result.generation = number_in(marks.generation);
+  result.ours_to_format = marks.format == "blank";
+  result.done = marks.done == "true";
   if (volume.snapshot) result.from = *volume.snapshot;
   if (!volume.attachment) return result;
   result.holder = volume.attachment->instance;
@@ -283,13 +302,13 @@ decide::SeenVolume seen(const world::Volume& volume) {
   return result;
 }
 
-decide::SeenSnapshot seen(const world::Snapshot& snapshot) {
+decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks) {
   using world::SnapshotState;
   decide::SeenSnapshot result;
   result.id = snapshot.id;
   result.parent = snapshot.volume;
-  result.generation = generation_of(snapshot.tags);
-  result.ahead = value_of(snapshot.tags, kAheadKey) == "true";
+  result.generation = number_in(marks.generation);
+  result.ahead = marks.ahead == "true";
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
   switch (snapshot.state) {
     case SnapshotState::Completed:
@@ -325,22 +344,26 @@ void Simulation::survey(Host& host, const decide::Effect& effect) {
   Duration later = gap();
   at(later, [this, picture] {
     world_.cloud().volumes.each_seen(now_, [&](const world::Volume& it) {
-      if (is_there(it) && is_found(it.tags)) picture->volumes.push_back(seen(it));
+      if (!is_there(it)) return;
+      const Marks marks = marks_of(it.tags);
+      if (marks.found()) picture->volumes.push_back(seen(it, marks));
     });
   });
   at(later += gap(), [this, picture] {
     world_.cloud().volumes.each_seen(now_, [&](const world::Volume& it) {
-      if (!is_there(it) || !is_job_s(it.tags)) return;
+      if (!is_there(it)) return;
+      const Marks marks = marks_of(it.tags);
+      if (!marks.of_the_job()) return;
       const bool known = std::any_of(picture->volumes.begin(), picture->volumes.end(),
                                      [&](const auto& other) { return other.id == it.id; });
-      if (!known) picture->volumes.push_back(seen(it));
+      if (!known) picture->volumes.push_back(seen(it, marks));
     });
   });
   at(later += gap(), [this, picture] {
     world_.cloud().snapshots.each_seen(now_, [&](const world::Snapshot& it) {
-      if (it.state != world::SnapshotState::Deleted && is_job_s(it.tags)) {
-        picture->snapshots.push_back(seen(it));
-      }
+      if (it.state == world::SnapshotState::Deleted) return;
+      const Marks marks = marks_of(it.tags);
+      if (marks.of_the_job()) picture->snapshots.push_back(seen(it, marks));
     });
   });
   at(later += gap(), [this, picture, id = host.id, run = host.agent.run, asked = effect.id] {

@@ -79,6 +79,8 @@ void Simulation::judge_effect(const Host& host, const decide::Command& command) 
   using namespace decide;
   if (is<CancelFleet>(command)) judge_cancel(host.id);
   if (is<ScaleFleetToZero>(command)) judge_surrender(host.id);
+  const auto* detach = std::get_if<decide::DetachVolume>(&command);
+  if (detach && detach->instance == host.id) judge_hold(host);
   if (!host.agent.state.facts.notice) return;
   const bool is_long = is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
                           VerifyCheckpoints, FetchCode, StartTrainer>(command);

@@ -27,7 +27,6 @@ void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolu
   if (holder.alive && holder.mounted == command.volume && known) {
     broken("the detach of a mounted volume is asked for");
   }
-  if (command.instance == caller && asked) judge_hold(holder);
   if (holder.alive && seen_alive && command.instance != caller) {
     broken("a volume is taken from an instance that lives");
   }

@@ -23,8 +23,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
   choose_menu();
   world_.settings().record_history = false;
   world_.settings().consistency_lag = menu_.lag;
-  calm_ = now_ + hours(3);
-  limit_ = calm_ + hours(9);
+  limit_ = now_ + hours(12);
 }
 
 void Simulation::at(Duration later, Action action) { at_time(now_ + later, std::move(action)); }

@@ -248,9 +248,9 @@ void Fleets::settle(FleetRequest& fleet) {
 // Which instances go first is the allocation strategy's business and not promised: chance decides.
 void Fleets::terminate_excess(FleetRequest& fleet) {
   if (fleet.excess_policy == "noTermination" || fleet.excess_policy == "no-termination") return;
-  for (std::vector<Instance> alive = living(fleet);
-       static_cast<int>(alive.size()) > fleet.target && fulfilled(fleet) > fleet.target;
-       alive = living(fleet)) {
+  while (fulfilled(fleet) > fleet.target) {
+    const std::vector<Instance> alive = living(fleet);
+    if (static_cast<int>(alive.size()) <= fleet.target) return;
     const InstanceId victim = alive[cloud_.random.below(alive.size())].id;
     Instances(cloud_).shut_down(victim, cancelled_reason);
   }
