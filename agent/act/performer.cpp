@@ -160,6 +160,7 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
     return local_.make_filesystem(c->device, limit);
   }
   if (const auto* c = std::get_if<Mount>(&command)) return local_.mount(*c, limit);
+  if (is<Unmount, SyncStorage>(command)) forget_end();
   if (is<Unmount>(command)) return local_.unmount(limit);
   if (is<ReadLedger>(command)) return local_.read_ledger(limit);
   if (is<SyncStorage>(command)) return local_.sync(limit);
@@ -172,6 +173,14 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
   if (is<FetchCode>(command)) return fetch_code(limit);
   if (const auto* c = std::get_if<StartTrainer>(&command)) return start_trainer(*c, limit);
   return look_at_host(limit);
+}
+
+// Before, not after: an agent that is killed in the sync, or after one that failed, must not find a
+// trainer that ended well, for a second sync says nothing of what the first one lost.
+void Performer::forget_end() {
+  if (const auto forgotten = supervise::collect(surroundings_.run_directory); !forgotten) {
+    spdlog::debug("{}", forgotten.error().message);  // it runs: there is no end to forget
+  }
 }
 
 Performer::Answer Performer::look_at_host(Duration limit) {

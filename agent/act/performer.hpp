@@ -46,6 +46,7 @@ class Performer {
   Answer work(const decide::Command& command, Duration limit);
   Answer cloud_work(const decide::Command& command, Duration limit);
   Answer local_work(const decide::Command& command, Duration limit);
+  void forget_end();
   Answer look_at_host(Duration limit);
   Answer fetch_code(Duration limit);
   Answer start_trainer(decide::StartTrainer effect, Duration limit);

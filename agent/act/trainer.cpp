@@ -179,7 +179,7 @@ decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
   if (const auto written = io::atomic_write(path, notice.dump() + "\n", 0644); !written) {
     spdlog::warn("cannot write {}: {}", path, written.error().message());
   }
-  if (!job_.trainer.stop_signal) return decide::CallAccepted{};
+  if (!job_.trainer.stop_signal || effect.signalled) return decide::CallAccepted{};
   const auto sent = supervise::send_signal(paths_.run_directory, *job_.trainer.stop_signal);
   if (!sent) return unstartable(sent.error().message);
   return decide::CallAccepted{};

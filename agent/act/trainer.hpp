@@ -31,7 +31,7 @@ class Trainer {
   // Writes SPOTTER_PACE_FILE: {"checkpoint_every_seconds": 312.5}, and with "asked_boottime_ms" a
   // checkpoint of a moment after that one of CLOCK_BOOTTIME is wanted, once.
   decide::Happening pace(const decide::PaceTrainer& effect);
-  // Writes SPOTTER_NOTICE_FILE, then sends the stop signal (if the job has one).
+  // Writes SPOTTER_NOTICE_FILE, then sends the stop signal (if the job has one), once.
   decide::Happening stop(const decide::StopTrainer& effect);
   decide::Happening kill();
 

@@ -110,6 +110,7 @@ struct StopTrainer {  // tell it why and until when, then its stop signal
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
   Time usable_until = Time::max();  // up to here it may train on; max: nothing is won by that
+  bool signalled = false;           // it has had its stop signal; only the times are others
 };
 struct KillTrainer {};
 

@@ -172,12 +172,17 @@ Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
 
 // A first notice while stopping for another reason, or a nearer deadline.
 Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
+  const bool trains_on = c.facts.notice.has_value();
   remember_notice(c, notice);
   const Duration reserve =
       std::min<Duration>(c.policy.release_reserve, (notice.deadline - c.now) / 3);
   Stopping next = stage;
   if (next.then != After::GiveUp) next.then = After::Release;
   next.kill_at = std::max(c.now, std::min(stage.kill_at, notice.deadline - reserve));
+  if (!trains_on || next.kill_at < stage.kill_at) {
+    const Time usable_until = trains_on ? next.kill_at : kNever;
+    c.tell(StopTrainer{notice.action, notice.deadline, usable_until, true}, c.policy.start_trainer);
+  }
   c.wake_at(next.kill_at);
   return next;
 }

@@ -40,6 +40,21 @@ TEST(Release, KillsADeafTrainerInTimeToUnmountAndDetach) {
   EXPECT_EQ(story.asked(), "unmount");
 }
 
+TEST(Release, ANearerDeadlineReachesTheTrainer) {
+  Story story;
+  story.train();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(118)});
+  EXPECT_FALSE(story.did<StopTrainer>()->signalled);
+  const Time nearer = story.now + seconds(30);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, nearer});
+  EXPECT_EQ(story.asked(), "stop-trainer");
+  EXPECT_TRUE(story.did<StopTrainer>()->signalled);
+  EXPECT_EQ(story.did<StopTrainer>()->deadline, nearer);
+  EXPECT_LT(story.did<StopTrainer>()->usable_until, nearer);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, nearer + seconds(60)});
+  EXPECT_EQ(story.asked(), "") << "what was promised is kept";
+}
+
 TEST(Release, ANoticeOfFiveSecondsStillLeavesTimeToDetach) {
   Story story;
   story.train();

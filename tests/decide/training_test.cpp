@@ -68,7 +68,7 @@ TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
   Story story;
   story.train();
   story.sense(TrainerEnded{true, false});
-  EXPECT_EQ(story.asked(), "write-ledger sync-storage");
+  EXPECT_EQ(story.asked(), "sync-storage");
   story.answer(StorageSynced{});
   EXPECT_EQ(story.asked(), "write-ledger");
   EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
@@ -174,7 +174,7 @@ TEST(Crash, ARestartedAgentFindsThatTheTrainerFinishedMeanwhile) {
   Ledger ledger;
   ledger.running = true;  // nobody saw its end
   story.mount_and_read(ledger);
-  EXPECT_EQ(story.asked(), "write-ledger sync-storage");
+  EXPECT_EQ(story.asked(), "sync-storage");
   story.answer(StorageSynced{});
   EXPECT_EQ(story.asked(), "write-ledger");
   EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
@@ -198,10 +198,11 @@ TEST(Finish, AResultThatCannotBeSyncedIsNotDone) {
   story.train();
   story.sense(TrainerEnded{true, false});
   story.answer(EffectFailed{});
-  EXPECT_EQ(story.stage(), "waiting");
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(story.asked(), "unmount") << "only a new mount brings the file system back";
   EXPECT_FALSE(story.state.facts.done);
   story.wake();
-  EXPECT_EQ(story.asked(), "verify-checkpoints") << "the trainer is started again";
+  EXPECT_EQ(story.asked(), "survey-storage") << "the trainer will write it again";
 }
 
 TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
@@ -283,7 +284,7 @@ TEST(Training, ATrainerThatSpokeAndThenIsSilentForLongIsKilled) {
   EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 1U);
 }
 
-TEST(Finish, AnEndThatAnEarlierAgentSawAndDidNotCallDurableIsNotBelieved) {
+TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAnew) {
   Story story;
   story.sense(Started{});
   HostLooked seen;
@@ -298,8 +299,16 @@ TEST(Finish, AnEndThatAnEarlierAgentSawAndDidNotCallDurableIsNotBelieved) {
   SeenVolume claimed = held(the_volume(), kMe);
   claimed.generation = 1;
   story.survey({claimed});
-  story.mount_and_read();  // its ledger says that no trainer runs: the end was seen
-  EXPECT_EQ(story.asked(), "fetch-code") << "a second sync would call durable what is lost";
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  story.answer(DiskInspected{false, true, {}});
+  EffectFailed shut_down;  // after an I/O error
+  shut_down.failure = Failure::MountFailed;
+  story.answer(shut_down);
+  EXPECT_EQ(story.asked(), "unmount");
+  story.wake();
+  story.survey({claimed});
+  story.mount_and_read();
+  EXPECT_EQ(story.asked(), "fetch-code") << "what was not synced is lost with the mount";
 }
 
 TEST(Finish, AMarkThatFailedIsMadeWhenTheVolumeIsLetGo) {

@@ -63,9 +63,11 @@ void Simulation::blow_instance(Fault fault, Host& host) {
     kill_agent(host);
     restart_later(host);
   }
-  // Who says nothing of its steps cannot be told from one that hangs: the limit on hours is for
-  // that.
-  if (fault == Fault::Hangs && host.trainer.life == Trainer::Life::Running && !work_.mute) {
+  // Who says nothing of its steps, or never did so before the account could be written, cannot be
+  // told from one that hangs: the limit on hours is for that.
+  const auto& account = disks_[host.trainer.volume].ledger;
+  const bool speaks = !work_.mute && account && account->speaks;
+  if (fault == Fault::Hangs && host.trainer.life == Trainer::Life::Running && speaks) {
     say(host.id.view(), "trainer hangs");
     host.trainer.hung = true;
   }

@@ -76,8 +76,9 @@ void Simulation::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
   if (work_.aware && advice.asked != decide::kNever) host.trainer.wanted = true;
 }
 
-void Simulation::stop_trainer(Host& host, const decide::StopTrainer&) {
+void Simulation::stop_trainer(Host& host, const decide::StopTrainer& why) {
   Trainer& trainer = host.trainer;
+  if (why.signalled) return;
   if (trainer.life != Trainer::Life::Running || trainer.stopping) return;
   if (trainer.hung || (menu_.has(Fault::Deaf) && fires(0.3))) return;
   at(between(milliseconds(50), work_.aware ? work_.step_takes : seconds(1)),
