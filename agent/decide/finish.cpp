@@ -78,7 +78,7 @@ Next on(const MarkingDone&, const EffectFailed&, Context& c) { return unmount_do
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
   if (enough) return cancel_fleet(c);
-  auto command = leftover(seen.survey, false);
+  auto command = leftover(seen.survey, c.facts.instance, false);
   if (const SeenVolume* unmarked = to_mark(seen.survey, c.facts)) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.

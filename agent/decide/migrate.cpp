@@ -102,12 +102,14 @@ bool held_by_stopped(const SeenVolume& volume) {
 
 // Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
 // and every candidate is then of the past. One at a time; nullopt: nothing is left.
-std::optional<Command> leftover(const Survey& survey, bool keep_newest) {
+std::optional<Command> leftover(const Survey& survey, const InstanceId& self, bool keep_newest) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
     const bool copy = volume.role != Role::State && !volume.discoverable;
     if (copy && free && !volume.holder) return DeleteVolume{volume.id};
-    if (copy && held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};
+    // In our own hands, and not mounted: attached by an agent that was killed, or by its late call.
+    const bool ours = volume.holder == self && volume.attachment == AttachmentState::Attached;
+    if (copy && (ours || held_by_stopped(volume))) return DetachVolume{volume.id, volume.holder};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.state == SnapshotState::Recoverable) continue;  // nor can it be deleted

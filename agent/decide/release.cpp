@@ -71,7 +71,8 @@ std::optional<Stage> part(Context& c, After then) {
 
 Stage next_release_step(Context& c, After then) {
   if (c.facts.mounted) return unmount(c, then);
-  if (c.facts.attached) return detach(c, then);
+  // Who does not know yet who it is must not detach: by now it may be another's.
+  if (c.facts.attached && c.facts.instance) return detach(c, then);
   return settle(c, then);
 }
 
@@ -145,7 +146,8 @@ Stage settle(Context& c, After then) {
     c.wake_at(c.facts.notice->deadline + c.policy.spared_after);
     return Released{};
   }
-  return survey(c);
+  // The notice of an agent that did not know yet who it is was withdrawn.
+  return c.facts.instance ? survey(c) : identify(c, 0);
 }
 
 Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {

@@ -37,20 +37,21 @@ struct Context {
 inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
-Stage identify(Context&, std::uint32_t failures);                  // identity.cpp
-Stage survey(Context&);                                            // storage.cpp
-Stage wait(Context&, Wait why, Duration how_long);                 // storage.cpp
-Stage retry_later(Context&, const EffectFailed&);                  // storage.cpp
-Stage call_failed(Context&, const EffectFailed&);                  // storage.cpp
-Duration backoff(const Policy&, std::uint32_t failures);           // storage.cpp
-Stage block(Context&, Block why, const Detail& detail);            // storage.cpp
-Stage attach(Context&, const VolumeId&, Purpose);                  // storage.cpp
-Stage attach_anew(Context&, Block when_in_vain);                   // storage.cpp
-Stage bring_up(Context&);                                          // storage.cpp
-Next plan(const Survey&, Context&);                                // plan.cpp
-bool is_done(const Survey&);                                       // plan.cpp
-std::optional<Command> leftover(const Survey&, bool keep_newest);  // migrate.cpp
-bool held_by_stopped(const SeenVolume&);                           // migrate.cpp
+Stage identify(Context&, std::uint32_t failures);         // identity.cpp
+Stage survey(Context&);                                   // storage.cpp
+Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
+Stage retry_later(Context&, const EffectFailed&);         // storage.cpp
+Stage call_failed(Context&, const EffectFailed&);         // storage.cpp
+Duration backoff(const Policy&, std::uint32_t failures);  // storage.cpp
+Stage block(Context&, Block why, const Detail& detail);   // storage.cpp
+Stage attach(Context&, const VolumeId&, Purpose);         // storage.cpp
+Stage attach_anew(Context&, Block when_in_vain);          // storage.cpp
+Stage bring_up(Context&);                                 // storage.cpp
+Next plan(const Survey&, Context&);                       // plan.cpp
+bool is_done(const Survey&);                              // plan.cpp
+std::optional<Command> leftover(const Survey&, const InstanceId& self,
+                                bool keep_newest);  // migrate.cpp
+bool held_by_stopped(const SeenVolume&);            // migrate.cpp
 // `lost`: the parent is gone for good, and any snapshot of it is better than none.
 Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
                       Context&);

@@ -100,7 +100,7 @@ TEST_P(Serve, WhatIsWrittenComesThroughASnapshotIntoANewVolume) {
       << read_file(served.instance(writer) / "console.log");
   served.ec2("DetachVolume", {{"VolumeId", volume}});
   ASSERT_TRUE(eventually([&] { return served.state_of(volume) == "available"; }));
-  EXPECT_TRUE(served.loop_devices().empty());
+  EXPECT_TRUE(eventually([&] { return served.loop_devices().empty(); }));
   const auto snapshot = served.ec2_value("CreateSnapshot", {{"VolumeId", volume}}, "snapshotId");
   ASSERT_TRUE(eventually([&] { return served.state_of(snapshot) == "completed"; }));
   const auto copy = served.make_volume({{"SnapshotId", snapshot}});

@@ -88,6 +88,7 @@ TEST_F(Verb, KeepsTheLedger) {
                              {"releases", 0},
                              {"stall", 0.0},
                              {"running", false},
+                             {"speaks", false},
                              {"done", true}}));
 }
 

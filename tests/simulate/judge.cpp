@@ -193,8 +193,8 @@ void Simulation::judge_end() {
   const bool cancelled = fleet->state == world::FleetState::Cancelled;
   if (surrender_ != decide::Surrender::None && !(cancelled && result)) return judge_rest();
   if (!result) broken("the end without a result");
-  // The stated end: who was kept from tidying for so long cancels all the same.
-  const bool kept = cancelled_ - tidying_since_ >= policy_.tidy_limit;
+  // The stated end: who was kept from tidying for so long, by faults, cancels all the same.
+  const bool kept = cancelled_ - tidying_since_ >= policy_.tidy_limit && tidying_since_ < calm_;
   if (!kept && (volumes != 1 || snapshots != 0)) broken("something is left behind:" + names);
   if (kept) verdict_.outcome = "finished, not tidied";
 }

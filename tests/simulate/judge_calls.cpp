@@ -8,6 +8,9 @@ void Simulation::judge_call(const InstanceId& caller, const decide::Command& com
     judge_detach(caller, *it, asked);
   }
   if (const auto* it = std::get_if<decide::PromoteVolume>(&command)) judge_promotion(it->volume);
+  if (const auto* it = std::get_if<decide::MarkVerified>(&command)) {
+    if (hosts_[caller].looked_into != it->volume) broken("a copy is verified by nobody's look");
+  }
   if (const auto* it = std::get_if<decide::DeleteVolume>(&command)) {
     if (strays_.count(it->volume)) broken("a user's volume is deleted");
   }
@@ -17,6 +20,7 @@ void Simulation::judge_call(const InstanceId& caller, const decide::Command& com
 // see, for EC2 may show an instance as stopped for a while after it was started again.
 void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolume& command,
                               bool asked) {
+  if (!command.instance) return broken("a volume is taken from whoever has it");
   const Host& holder = hosts_[command.instance];
   // What was decided on an old picture is sent within the time of two calls. EC2 then waits for the
   // unmount (`busy`), for nothing is forced.

@@ -154,6 +154,7 @@ Happening Simulation::inspect(Host& host, const Device& device) {
   const Disk::Content content = disks_[node->volume].content;
   decide::DiskInspected seen;
   seen.blank = content == Disk::Content::Blank;
+  if (seen.blank) host.looked_into = node->volume;
   seen.matches = content == Disk::Content::Ours;
   if (content == Disk::Content::Foreign) seen.found = "LVM2_member";
   if (content == Disk::Content::HalfMade) seen.found = "data";
@@ -218,6 +219,7 @@ Happening Simulation::work_on_files(Host& host, const decide::Command& command) 
     return failure(Failure::MountFailed, "input/output error");
   }
   CheckpointsVerified seen;
+  host.looked_into = host.mounted;
   if (disk.newest() >= 0) seen.newest = disk.newest();
   const auto& verify = std::get<VerifyCheckpoints>(command);
   if (verify.read_only) {

@@ -55,6 +55,7 @@ struct Trainer {
   bool hung = false;             // only SIGKILL helps
   bool wanted = false;           // a checkpoint was asked for
   std::uint64_t run = 0;         // tells the events of one trainer from those of the next
+  std::uint64_t write = 0;       // and the end of one checkpoint from that of one given up
 };
 
 // The agent's process. `run` tells the answers to one from those to its successor.
@@ -86,6 +87,7 @@ struct Host {
   Time booted;
   std::vector<Node> nodes;
   VolumeId mounted;
+  VolumeId looked_into;  // the last volume whose contents were proven here
   bool read_only = false;
   bool shut_down = false;  // the mounted file system refuses every write until it is mounted anew
   Trainer trainer;

@@ -45,11 +45,13 @@ void Simulation::tick(const InstanceId& id, std::uint64_t run) {
 
 void Simulation::write_checkpoint(Host& host, std::function<void(Host&)> then) {
   host.trainer.writing = true;
+  host.trainer.write = ++numbers_;
   const Duration took = between(milliseconds(100), seconds(6));
-  const auto end = [this, id = host.id, run = host.trainer.run, then = std::move(then),
-                    step = host.trainer.step, took] {
+  const auto end = [this, id = host.id, run = host.trainer.run, write = host.trainer.write,
+                    then = std::move(then), step = host.trainer.step, took] {
     Host* its = trainer_of(id, run);
-    if (!its || !its->trainer.writing || its->trainer.hung) return;
+    const bool goes_on = its && its->trainer.writing && its->trainer.write == write;
+    if (!goes_on || its->trainer.hung) return;
     its->trainer.writing = false;
     judge_write(*its, "a checkpoint");
     Disk& disk = disks_[its->trainer.volume];
