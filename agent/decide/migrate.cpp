@@ -101,14 +101,15 @@ bool held_by_stopped(const SeenVolume& volume) {
 }
 
 // Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
-// and every candidate is then of the past. One at a time; nullopt: nothing is left.
-std::optional<Command> leftover(const Survey& survey, const InstanceId& self, bool keep_newest) {
+// and every candidate is then of the past. One at a time; nullopt: nothing is left. `idle`: this
+// instance uses none of what it holds (an old picture may show the volume in use as a copy).
+std::optional<Command> leftover(const Survey& survey, const InstanceId& idle, bool keep_newest) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
     const bool copy = volume.role != Role::State && !volume.discoverable;
     if (copy && free && !volume.holder) return DeleteVolume{volume.id};
-    // In our own hands, and not mounted: attached by an agent that was killed, or by its late call.
-    const bool ours = volume.holder == self && volume.attachment == AttachmentState::Attached;
+    // Attached by an agent that was killed, or by its late call.
+    const bool ours = volume.holder == idle && volume.attachment == AttachmentState::Attached;
     if (copy && (ours || held_by_stopped(volume))) return DetachVolume{volume.id, volume.holder};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) {

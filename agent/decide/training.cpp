@@ -249,7 +249,7 @@ Next on(const Training& training, const Woke&, Context& c) {
 
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   Training stage = training;
-  if (const auto command = leftover(seen.survey, c.facts.instance, images_pay(c))) {
+  if (const auto command = leftover(seen.survey, {}, images_pay(c))) {
     c.ask(*command, c.policy.ec2_call);
     plan_wake(stage, c);
     return stage;

@@ -110,8 +110,7 @@ EffectFailed lost(const char* detail, bool unsettled) {
 
 // What the world's own faults say: throttled, or not allowed.
 std::optional<EffectFailed> Simulation::refused(const std::string& action) {
-  const world::Cloud& cloud = world_.cloud();
-  if (cloud.throttled.empty() && cloud.denied.empty() && cloud.failing.empty()) return std::nullopt;
+  if (world_.cloud().admissions.idle()) return std::nullopt;
   const world::Admission admission = world_.admit(action, now_);
   if (!admission.error) return std::nullopt;
   EffectFailed result = lost("", false);

@@ -166,6 +166,7 @@ class Agent(Face):
 
         with spotter.open(self.checkpoints) as run:
             self.assertFalse(run.should_checkpoint())
+            time.sleep(0.01)  # asked for after the beginning, in whole milliseconds, too
             tell(json.dumps({"checkpoint_every_seconds": 3600, "asked_boottime_ms": boot_ms()}))
             while not run.should_checkpoint():
                 time.sleep(0.01)

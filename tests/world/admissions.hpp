@@ -27,7 +27,8 @@ class Admissions {
   void throttle(const std::string& action, Time until) { throttled_[action] = until; }
   // `code`: an error code, "timeout-carried-out" (done, but the answer is lost) or "timeout-lost".
   void fail_next(const std::string& action, int count, const std::string& code);
-  void deny(const std::string& action, bool denied, const std::string& code);
+  void deny(const std::string& action, bool denied,
+            const std::string& code = "UnauthorizedOperation");
   // Is there nothing that could refuse a call?
   bool idle() const { return throttled_.empty() && failing_.empty() && denied_.empty(); }
   void clear() { *this = {}; }
