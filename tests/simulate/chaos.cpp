@@ -140,7 +140,7 @@ void Simulation::fault(const char* name, const std::map<std::string, std::string
 void Simulation::strike() {
   luck_ = world::Random(verdict_.seed * 104'729 + verdict_.blows);
   at(luck_.up_to(2 * menu_.between), [this] {
-    if (now_ >= calm_) return calm();
+    if (now_ >= calm_) return;
     luck_ = world::Random(verdict_.seed * 104'729 + ++verdict_.blows);
     std::array<Fault, std::size(kBlows)> wanted{};
     std::size_t count = 0;

@@ -116,7 +116,10 @@ Verdict Simulation::run() {
   const Time began = now_;
   submit_job();
   drain();
-  if (!script_) at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
+  if (!script_) {
+    at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
+    at_time(calm_, [this] { calm(); });
+  }
   int at_once = 0;
   while (verdict_.broken.empty() && !is_over()) {
     const std::optional<Time> cloud = world_.next();
