@@ -26,7 +26,8 @@ struct Shared {
   std::atomic<bool> open{true};  // false: the listener is gone
   std::atomic<int> busy{0};      // requests that are not answered yet
   std::mutex mutex = {};         // of the next
-  std::set<std::shared_ptr<Wire>> connections = {};
+  // Weak: a socket must go before the context that it belongs to, and each may have another.
+  std::set<std::weak_ptr<Wire>, std::owner_less<>> connections = {};
 };
 
 // Until one side has enough. Limits: headers 32 KiB, whole bodies 1 MiB (EC2's own user data is

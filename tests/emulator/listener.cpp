@@ -86,8 +86,9 @@ Listener::~Listener() {
   const std::lock_guard lock(shared_->mutex);
   shared_->open = false;
   shared_->whole = nullptr;
-  for (const auto& wire : shared_->connections)
-    asio::dispatch(wire->executor(), [wire] { wire->close(); });
+  for (const auto& connection : shared_->connections)
+    if (const auto wire = connection.lock())
+      asio::dispatch(wire->executor(), [wire] { wire->close(); });
 }
 
 bool Listener::busy() const { return shared_->busy > 0; }

@@ -77,7 +77,11 @@ std::unique_ptr<HttpStream> Service::begin(const HttpRequest& head) {
 Incoming Service::receive(const HttpRequest& head) {
   Incoming incoming{head.method == "HEAD", request_id(++requests_),
                     percent_decode(head.path(), Plus::Literal)};
-  auto signer = s3::verify(head, {parts_.clocks(), std::chrono::seconds{900}, parts_.key});
+  auto signer =
+      s3::verify(head, {parts_.clocks(), std::chrono::seconds{900}, parts_.key,
+                        [this](std::string_view secret, const Authorization& authorization) {
+                          return derived(secret, authorization);
+                        }});
   if (!signer) {
     incoming.refused = signer.error();
     return incoming;
@@ -98,6 +102,15 @@ Incoming Service::receive(const HttpRequest& head) {
   const auto& admission = incoming.treatment.admission;
   if (admission.error && !admission.carry_out) incoming.refused = Refused{*admission.error};
   return incoming;
+}
+
+std::string Service::derived(std::string_view secret, const Authorization& authorization) {
+  constexpr std::size_t most = 1000;  // a scope may be anybody's invention
+  const std::lock_guard lock(mutex_);
+  const std::string name = std::string(secret) + " " + authorization.scope();
+  if (const auto known = derived_.find(name); known != derived_.end()) return known->second;
+  if (derived_.size() >= most) derived_.clear();
+  return derived_[name] = signing_key(secret, authorization);
 }
 
 api::Treatment Service::treat(const api::Request& request) {

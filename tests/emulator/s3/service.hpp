@@ -56,6 +56,7 @@ class Service {
 
  private:
   api::Treatment treat(const api::Request& request);
+  std::string derived(std::string_view secret, const Authorization& authorization);
   Incoming receive(const HttpRequest& head);
   std::optional<Refused> authorize(const Incoming& incoming);
   std::optional<Refused> refuse_region(const Incoming& incoming, const Bucket& bucket) const;
@@ -66,7 +67,8 @@ class Service {
   Traffic traffic_;
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> bytes_read_{0};
-  std::mutex mutex_;  // of the next two
+  std::mutex mutex_;                            // of the next three
+  std::map<std::string, std::string> derived_;  // signing keys
   api::Faults faults_;
   std::map<std::string, std::uint64_t> counted_;
 };

@@ -152,7 +152,7 @@ tl::expected<Signer, Refused> check(const HttpRequest& request, const Claim& cla
   const std::string canonical = canonical_of(request, claim);
   const std::string text = std::string(algorithm) + "\n" + claim.timestamp + "\n" +
                            claim.authorization.scope() + "\n" + sha256_text(canonical);
-  const std::string key = signing_key(known->secret, claim.authorization);
+  const std::string key = rules.derive(known->secret, claim.authorization);
   if (!same_signature(signature(key, text), claim.authorization.signature))
     return refuse("SignatureDoesNotMatch",
                   "The request signature we calculated does not match the signature you provided. "

@@ -18,6 +18,8 @@ struct SignatureRules {
   std::vector<WallTime> now;  // the clocks by which the request may be timely
   std::chrono::seconds tolerance{900};
   std::function<std::optional<SigningKey>(std::string_view access_key)> key;
+  // From a secret, a day and a region: the same for a day's requests, so it may be remembered.
+  std::function<std::string(std::string_view secret, const Authorization&)> derive = signing_key;
 };
 
 struct Refused {
