@@ -69,6 +69,25 @@ std::string in_seconds(Duration duration) {
       std::max<std::int64_t>(1, std::chrono::round<std::chrono::seconds>(duration).count()));
 }
 
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char each : text) out += each == '\'' ? std::string("'\\''") : std::string(1, each);
+  return out + "'";
+}
+
+// With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
+// passes signals and the exit status on, and ends the trainer when the data cannot be had. The
+// listings are frozen on the volume.
+std::string command_line(const config::Job& job, const std::string& program) {
+  if (job.channels.empty()) return job.trainer.command;
+  const std::string input = job.storage.ebs.mount + "/input";
+  std::string line = "exec " + quoted(program) + " pipe --directory " + quoted(input + "/data") +
+                     " --state " + quoted(input + "/listings");
+  for (const auto& [name, source] : job.channels)
+    line += " --channel " + quoted(name + "=" + source);
+  return line + " -- \"$SHELL\" -c " + quoted(job.trainer.command);
+}
+
 }  // namespace
 
 asio::awaitable<Trainer::Read<std::string>> Trainer::secret(config::SecretReference reference,
@@ -132,7 +151,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   if (!variables) co_return variables.error();
 
   supervise::Spec spec;
-  spec.command = job_.trainer.command;
+  spec.command = command_line(job_, paths_.program);
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));

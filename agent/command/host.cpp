@@ -153,6 +153,8 @@ void add_disk_verbs(CLI::App& app, Options& options, Verb& chosen) {
   attach->add_option_function<std::string>(
       "--checkpoints", [&mount](const std::string& name) { mount.directories.push_back(name); },
       "another directory of the user's, relative");
+  attach->add_flag_callback(
+      "--input", [&mount] { mount.directories.push_back("input"); }, "and one for channels");
   attach->add_flag("--read-only", mount.read_only);
 }
 

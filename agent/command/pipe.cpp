@@ -48,6 +48,7 @@ class Run {
  private:
   bool start_plane();
   void be_plane(int socket);
+  void tell_folders() const;
   void start_trainer(const std::vector<std::string>& command);
   void listen();
   void obey();
@@ -96,6 +97,21 @@ bool Run::start_plane() {
   return true;
 }
 
+// As SageMaker's containers have it.
+void Run::tell_folders() const {
+  std::string names;
+  for (const auto& channel : settings_.channels) {
+    std::string variable = "SM_CHANNEL_" + channel.name;
+    for (char& each : variable) {
+      if (each >= 'a' && each <= 'z') each = static_cast<char>(each - 'a' + 'A');
+      if (each == '-' || each == '.') each = '_';
+    }
+    ::setenv(variable.c_str(), (settings_.directory / channel.name).c_str(), 1);
+    names += (names.empty() ? "\"" : ",\"") + channel.name + "\"";
+  }
+  ::setenv("SM_CHANNELS", ("[" + names + "]").c_str(), 1);
+}
+
 void Run::start_trainer(const std::vector<std::string>& command) {
   std::vector<char*> words;
   for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -107,6 +123,7 @@ void Run::start_trainer(const std::vector<std::string>& command) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != holder) ::_exit(127);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    tell_folders();
     ::execvp(words[0], words.data());
     complain(command[0] + ": " + std::strerror(errno));
     ::_exit(127);

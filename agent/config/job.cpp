@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "agent/config/reader.hpp"
+#include "agent/wire/channels.hpp"
 
 namespace spotter::config {
 namespace {
@@ -74,6 +75,15 @@ Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
           {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
 }
 
+Reader::Take channels(Reader& reader, Channels& channels) {
+  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
+    if (!wire::is_channel_name(key.text))
+      return reader.problem(key, path, "a channel's name has letters, digits, `.`, `-` and `_`");
+    reader.expanded(channels[key.text], channel)(value, path);
+  };
+  return reader.pairs("channels, such as {train: s3://bucket/prefix}", each);
+}
+
 Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
   return {{"attempts_without_progress", optional,
            reader.scalar(on_failure.attempts_without_progress, attempts)},
@@ -96,6 +106,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"code", optional, reader.object(job.code, code_fields)},
           {"trainer", required, reader.object(job.trainer, trainer_fields)},
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
+          {"channels", optional, channels(reader, job.channels)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};

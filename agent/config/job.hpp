@@ -59,6 +59,9 @@ struct Checkpoints {
   std::string files;  // empty: it writes none that we should watch
 };
 
+// Data that is streamed to the trainer: what stands after NAME= in wire::parse_channel().
+using Channels = std::map<std::string, std::string>;
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -77,6 +80,7 @@ struct Job {
   std::optional<Code> code;
   Trainer trainer;
   Checkpoints checkpoints;
+  Channels channels;
   OnFailure on_failure;
   Limits limits;
   std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags

@@ -1,4 +1,4 @@
-// The way from the ring into the pipe.
+// The way from the memory into the pipe.
 #include <algorithm>
 
 #include "agent/data/epoch.hpp"
@@ -20,7 +20,7 @@ void Stream::reclaim(Epoch& epoch) {
   if (epoch.in_pipe.empty()) return;
   const std::uint64_t read = epoch.written - epoch.fifo.unread();
   while (!epoch.in_pipe.empty() && epoch.in_pipe.front().end <= read) {
-    ring_.give_back(epoch.in_pipe.front().region);
+    memory_.give_back(epoch.in_pipe.front().region);
     epoch.in_pipe.pop_front();
   }
 }
@@ -159,7 +159,7 @@ void Stream::finish_chunk() {
     if (chunk.spliced != 0) {
       epoch.in_pipe.push_back({chunk.piece.region, chunk.spliced});
     } else {
-      ring_.give_back(chunk.piece.region);
+      memory_.give_back(chunk.piece.region);
     }
   }
   epoch.chunks.pop_front();

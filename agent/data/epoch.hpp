@@ -7,14 +7,14 @@
 
 namespace spotter::data {
 
-// A range of an object, on its way through the ring.
+// A range of an object, on its way through the memory.
 struct Stream::Chunk {
   std::string key;
   bool first = false;
   bool last = false;  // of its object
   bool sums = false;  // S3 has a checksum of a large object: it is asked for beside
   std::size_t size = 0;
-  Ring::Piece piece;
+  Memory::Piece piece;
   std::size_t arrived = 0;
   bool whole = false;     // all of it is here
   bool verified = false;  // and is what S3 says it is, as far as that is known at this place
@@ -45,7 +45,7 @@ struct Stream::Epoch {
   std::string record;         // a gzip object that is to become one record
   std::uint64_t written = 0;  // into the FIFO
   struct InPipe {
-    Ring::Region region;
+    Memory::Region region;
     std::uint64_t end;  // of `written`
   };
   std::deque<InPipe> in_pipe;

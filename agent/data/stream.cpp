@@ -17,10 +17,10 @@ constexpr std::size_t least_ahead = 64U << 20;
 
 Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client& client,
                                              Told told) {
-  auto ring = Ring::make(settings.budget);
-  if (!ring) return tl::unexpected(ring.error());
+  auto memory = Memory::make(settings.budget);
+  if (!memory) return tl::unexpected(memory.error());
   std::unique_ptr<Stream> stream(
-      new Stream(std::move(settings), client, std::move(told), std::move(*ring)));
+      new Stream(std::move(settings), client, std::move(told), std::move(*memory)));
   const std::uint64_t first = stream->settings_.start.epoch;
   for (auto* epoch : {&stream->current_, &stream->following_}) {
     auto made = stream->make_epoch(first + (epoch == &stream->following_ ? 1 : 0));
@@ -32,11 +32,11 @@ Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client
   return stream;
 }
 
-Stream::Stream(StreamSettings settings, s3::Client& client, Told told, Ring ring)
+Stream::Stream(StreamSettings settings, s3::Client& client, Told told, Memory memory)
     : settings_(std::move(settings)),
       client_(client),
       told_(std::move(told)),
-      ring_(std::move(ring)),
+      memory_(std::move(memory)),
       catalogue_(settings_.channel, settings_.frozen) {}
 
 Stream::~Stream() {
@@ -85,7 +85,7 @@ const Entry* Stream::next_entry(Epoch& epoch) const {
 }
 
 void Stream::plan(Epoch& epoch, std::size_t limit) {
-  while (!failed_ && ring_.used() < limit &&
+  while (!failed_ && memory_.used() < limit &&
          client_.under_way() < client_.width() + client_.width() / 2 + 4) {
     const Entry* entry = next_entry(epoch);
     if (entry == nullptr) return;
@@ -123,10 +123,11 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
   const std::uint64_t offset = epoch.offset;
   const auto size =
       static_cast<std::size_t>(std::min<std::uint64_t>(s3::piece_bytes, entry.size - offset));
-  Ring::Piece piece;
+  Memory::Piece piece;
   if (size > 0) {
-    piece = ring_.take(size);
-    if (piece.memory == nullptr) return false;
+    piece = memory_.take(size);
+    starved_ = piece.memory == nullptr;
+    if (starved_) return false;
   }
   Chunk& chunk = epoch.chunks.emplace_back();
   chunk.key = entry.key;
@@ -177,11 +178,11 @@ void Stream::ask_for_checksum(Epoch& epoch, const std::string& key) {
 void Stream::advance() {
   if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
   if (failed_) return;
-  full_ = draining_ = false;
+  full_ = draining_ = starved_ = false;
   reclaim(*current_);
   turn_to_following();
   const std::size_t ahead = std::clamp(3 * client_.width() * s3::piece_bytes, least_ahead,
-                                       std::max(least_ahead, ring_.capacity()));
+                                       std::max(least_ahead, memory_.capacity()));
   plan(*current_, ahead);
   if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
   while (!failed_ && emit()) {
@@ -204,10 +205,10 @@ void Stream::drop(Epoch& epoch) {
   for (const auto call : epoch.asked) client_.drop(call);
   for (auto& chunk : epoch.chunks) {
     client_.drop(chunk.call);
-    if (chunk.piece.memory != nullptr) ring_.give_back(chunk.piece.region);
+    if (chunk.piece.memory != nullptr) memory_.give_back(chunk.piece.region);
   }
   // Nobody can read them any more: no reader is there, and the name is gone.
-  for (const auto& each : epoch.in_pipe) ring_.give_back(each.region);
+  for (const auto& each : epoch.in_pipe) memory_.give_back(each.region);
   (void)gunzip_.end();
   told_.ended(name_of(epoch));
 }

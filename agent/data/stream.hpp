@@ -19,8 +19,8 @@
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/gunzip.hpp"
+#include "agent/data/memory.hpp"
 #include "agent/data/order.hpp"
-#include "agent/data/ring.hpp"
 #include "agent/s3/checksum.hpp"
 #include "agent/s3/client.hpp"
 
@@ -58,15 +58,15 @@ class Stream {
   // something happened to the FIFOs, and when poll_for() was ready.
   void advance();
   pollfd poll_for() const;
-  // The next call of advance() must not wait for anything: it only looks.
-  bool wants_to_look() const { return draining_; }
+  // What it waits for, the reader's taking pages out of the pipe, wakes nobody: it has to look.
+  bool wants_to_look() const { return draining_ || starved_; }
 
   const std::optional<std::string>& failed() const { return failed_; }
 
  private:
   struct Chunk;
   struct Epoch;
-  Stream(StreamSettings settings, s3::Client& client, Told told, Ring ring);
+  Stream(StreamSettings settings, s3::Client& client, Told told, Memory memory);
 
   Result<std::unique_ptr<Epoch>> make_epoch(std::uint64_t number) const;
   bool is_planned(const Epoch& epoch) const;
@@ -96,13 +96,14 @@ class Stream {
   StreamSettings settings_;
   s3::Client& client_;
   Told told_;
-  Ring ring_;
+  Memory memory_;
   Catalogue catalogue_;
   std::unique_ptr<Epoch> current_;
   std::unique_ptr<Epoch> following_;
   Gunzip gunzip_;
   bool full_ = false;      // the pipe
   bool draining_ = false;  // all is in the pipe, and pages of ours among it
+  bool starved_ = false;   // there was no memory for what is to be fetched
   std::optional<std::string> failed_;
 };
 

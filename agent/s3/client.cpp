@@ -145,8 +145,10 @@ void Client::Calls::turn(milliseconds at_most) {
   const auto before = calls_.size();
   launch_ready();
   if (calls_.size() < before) at_most = milliseconds(0);  // without keys a call ends at once
+  const std::size_t busy = running_.size();
+  const bool more = !ready_.empty();
   loop_.turn(std::min(at_most, next()));
-  window_.moved(std::exchange(moved_, 0), running_.size(), !ready_.empty(), Clock::now());
+  window_.moved(std::exchange(moved_, 0), busy, more, Clock::now());
   launch_ready();
 }
 

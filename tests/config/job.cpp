@@ -173,10 +173,10 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "on_failure, limits, fleet, found text"},
+     "channels, on_failure, limits, fleet, found text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, on_failure, limits, fleet"},
+     "checkpoints, channels, on_failure, limits, fleet"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},
@@ -332,6 +332,23 @@ TEST(Environment, IsThatOfThisProcess) {
   EXPECT_EQ(here.variables.at("SPOTTER_CONFIG_TEST"), "a=b");
   EXPECT_EQ(here.root, geteuid() == 0);
   EXPECT_FALSE(here.user.empty());
+}
+
+TEST(Channels, AreSourcesByName) {
+  const auto job = parse_job(
+      smallest_and("channels: {train: \"s3://bucket/${WHO},recordio\", v.1: s3://bucket}\n"),
+      as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  EXPECT_EQ(job->channels,
+            (Channels{{"train", "s3://bucket/me,recordio"}, {"v.1", "s3://bucket"}}));
+}
+
+TEST(Channels, SayWhatIsWrong) {
+  EXPECT_EQ(
+      problems_of(smallest_and("channels: {train: http://x, a/b: s3://bucket}\n")),
+      "job.yaml:4:19: channels.train: 'http://x' is no S3 URL: s3://bucket/key\n"
+      "job.yaml:4:29: channels.a/b: a channel's name has letters, digits, `.`, `-` and `_`\n");
+  EXPECT_NE(problems_of(smallest_and("channels: {train: \"s3://bucket/p,mode=file\"}\n")), "");
 }
 
 }  // namespace

@@ -8,17 +8,17 @@
 
 #include "agent/data/catalogue.hpp"
 #include "agent/data/gunzip.hpp"
+#include "agent/data/memory.hpp"
 #include "agent/data/order.hpp"
-#include "agent/data/ring.hpp"
 
 namespace spotter::data {
 namespace {
 
-TEST(Ring, GivesNoByteToTwoAndAllOfThemAgain) {
+TEST(Memory, GivesNoByteToTwoAndAllOfThemAgain) {
   constexpr std::size_t capacity = 64 * 4096;
-  auto ring = *Ring::make(capacity);
+  auto memory = *Memory::make(capacity);
   struct Held {
-    Ring::Piece piece;
+    Memory::Piece piece;
     std::size_t size;
     char mark;
   };
@@ -26,27 +26,27 @@ TEST(Ring, GivesNoByteToTwoAndAllOfThemAgain) {
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
     const std::size_t size = 1 + random() % (20 * 4096);
-    const auto piece = ring.take(size);
+    const auto piece = memory.take(size);
     if (piece.memory != nullptr) {
       const char mark = static_cast<char>(round);
       std::fill_n(piece.memory, size, mark);
       held.push_back({piece, size, mark});
     }
-    EXPECT_LE(ring.used(), capacity);
+    EXPECT_LE(memory.used(), capacity);
     // Mostly in order, as a stream does; sometimes not, as when an epoch is dropped.
     while (!held.empty() && (piece.memory == nullptr || random() % 2 == 0)) {
       const auto which = random() % 8 == 0 ? random() % held.size() : 0;
       const Held one = held[which];
       ASSERT_EQ(std::count(one.piece.memory, one.piece.memory + one.size, one.mark),
                 static_cast<std::ptrdiff_t>(one.size));
-      ring.give_back(one.piece.region);
+      memory.give_back(one.piece.region);
       held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
       if (piece.memory != nullptr) break;
     }
   }
-  for (const auto& one : held) ring.give_back(one.piece.region);
-  EXPECT_EQ(ring.used(), 0U);
-  EXPECT_NE(ring.take(capacity).memory, nullptr);
+  for (const auto& one : held) memory.give_back(one.piece.region);
+  EXPECT_EQ(memory.used(), 0U);
+  EXPECT_NE(memory.take(capacity).memory, nullptr);
 }
 
 TEST(Order, HasEachObjectOnceAndIsTheSameEverywhere) {

@@ -1,0 +1,73 @@
+#include "agent/data/memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <utility>
+
+namespace spotter::data {
+namespace {
+
+constexpr std::size_t page = 4096;
+std::size_t in_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+}  // namespace
+
+Result<Memory> Memory::make(std::size_t bytes) {
+  bytes = in_pages(bytes);
+  // Shared: pages that lie in a pipe must stay the ones that we write to.
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return failure("there is no room for the channels' buffer");
+  return Memory(static_cast<char*>(memory), bytes);
+}
+
+Memory::Memory(Memory&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)),
+      capacity_(other.capacity_),
+      used_(other.used_),
+      free_(std::move(other.free_)),
+      taken_(std::move(other.taken_)) {}
+
+Memory::~Memory() {
+  if (memory_ != nullptr) ::munmap(memory_, capacity_);
+}
+
+Memory::Piece Memory::take(std::size_t bytes) {
+  assert(bytes > 0);
+  bytes = in_pages(bytes);
+  const auto gap =
+      std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
+  if (gap == free_.end()) return {};
+  const auto [begin, size] = *gap;
+  free_.erase(gap);
+  if (size > bytes) free_.emplace(begin + bytes, size - bytes);
+  taken_.emplace(begin, bytes);
+  used_ += bytes;
+  return {begin, memory_ + begin};
+}
+
+void Memory::give_back(Region region) {
+  const auto taken = taken_.find(region);
+  assert(taken != taken_.end());
+  auto [begin, size] = *taken;
+  taken_.erase(taken);
+  used_ -= size;
+  auto after = free_.lower_bound(begin);
+  if (after != free_.end() && begin + size == after->first) {
+    size += after->second;
+    after = free_.erase(after);
+  }
+  if (after != free_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == begin) {
+      before->second += size;
+      return;
+    }
+  }
+  free_.emplace(begin, size);
+}
+
+}  // namespace spotter::data

@@ -1,0 +1,44 @@
+// The memory through which a channel's bytes go: a bounded piece of address space, given out in
+// pages, the lowest that fit. So a stream that needs little touches little, and finds it in the
+// processor's caches.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "agent/wire/result.hpp"
+
+namespace spotter::data {
+
+class Memory {
+ public:
+  using Region = std::size_t;
+  struct Piece {
+    Region region = 0;
+    char* memory = nullptr;  // null: there is no room now
+  };
+
+  static Result<Memory> make(std::size_t bytes);
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&&) = delete;
+  ~Memory();
+
+  // `bytes` is not 0.
+  Piece take(std::size_t bytes);
+  void give_back(Region region);
+  std::size_t used() const { return used_; }
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  Memory(char* memory, std::size_t bytes) : memory_(memory), capacity_(bytes) {
+    free_.emplace(0, bytes);
+  }
+
+  char* memory_;
+  std::size_t capacity_;
+  std::size_t used_ = 0;
+  std::map<std::size_t, std::size_t> free_;   // begin -> size; never two side by side
+  std::map<std::size_t, std::size_t> taken_;  // begin -> size
+};
+
+}  // namespace spotter::data
