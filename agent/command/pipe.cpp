@@ -114,6 +114,7 @@ void Run::tell_folders() const {
 
 void Run::start_trainer(const std::vector<std::string>& command) {
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const pid_t holder = ::getpid();
