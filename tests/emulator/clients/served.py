@@ -26,6 +26,8 @@ class Served:
     """An emulator twenty times faster than AWS, in user mode, on any free port."""
 
     def __init__(self):
+        if not os.access(EMULATOR, os.X_OK):
+            raise RuntimeError(f"{EMULATOR} is not there; see SPOTTER_EMULATOR_PATH")
         self.folder = tempfile.mkdtemp(prefix="spotter-clients-")
         self.process = subprocess.Popen(
             [EMULATOR, "serve", "--directory", self.folder, "--api", "127.0.0.1:0",
