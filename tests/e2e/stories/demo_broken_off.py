@@ -29,9 +29,9 @@ class DemoBrokenOff(unittest.TestCase):
                                 env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place.name})
         try:
             wait("a trainer at work", lambda: any(
-                "spotter-train" in words for _, words in processes(self.place.name)), 120)
+                "spotter-train" in words for _, words in processes(self.place.name)), 300)
             os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it: to everybody in front
-            said, _ = demo.communicate(timeout=60)
+            said, _ = demo.communicate(timeout=180)
         finally:
             if demo.poll() is None:
                 os.killpg(demo.pid, signal.SIGKILL)
