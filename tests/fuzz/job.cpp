@@ -82,7 +82,13 @@ std::string print(const Job& job) {
     if (job.code->token) yaml += "  token: " + literal(describe(*job.code->token)) + "\n";
   }
   yaml += print(job.trainer);
-  yaml += "checkpoints: {directory: " + literal(job.checkpoints) + "}\non_failure:\n";
+  yaml += "checkpoints: {directory: " + literal(job.checkpoints.directory);
+  if (!job.checkpoints.files.empty()) yaml += ", files: " + literal(job.checkpoints.files);
+  yaml += "}\nchannels: {";
+  for (const auto& [name, source] : job.channels) {
+    yaml += literal(name) + ": " + unexpanded(source) + ", ";
+  }
+  yaml += "}\non_failure:\n";
   yaml +=
       "  attempts_without_progress: " + std::to_string(job.on_failure.attempts_without_progress) +
       "\n  then: ";
