@@ -263,7 +263,9 @@ void Replay::trainer_dies(Host& host) {
 
 Outcome Replay::play() {
   const Verdict verdict = run();
-  if (!verdict.broken.empty()) throw std::runtime_error("Spotter on the market: " + verdict.broken);
+  if (!verdict.broken.empty() || verdict.outcome != "finished") {
+    throw std::runtime_error("Spotter on the market: " + verdict.broken + verdict.outcome);
+  }
   Outcome outcome;
   double paid = 0;
   Time last = kBegin;

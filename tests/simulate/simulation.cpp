@@ -39,6 +39,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   menu_ = Menu{};
   world_.settings().consistency_lag = menu_.lag;
   work_ = script.work;
+  policy_ = decide::Policy{};  // nor the limits that a menu may set
   policy_.has_code = script.has_code;
   policy_.attempts_without_progress = script.attempts;
   script_ = std::move(script);
@@ -116,7 +117,7 @@ Verdict Simulation::run() {
   const Time began = now_;
   submit_job();
   drain();
-  if (!script_) {
+  if (!script_ && calm_ > now_) {
     at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
     at_time(calm_, [this] { calm(); });
   }
