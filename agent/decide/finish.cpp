@@ -43,10 +43,25 @@ const SeenVolume* to_mark(const Survey& survey, const Facts& facts) {
   return nullptr;
 }
 
+// Who raised a copy of the volume as it is now has not seen `done`, and may have deleted the
+// original for it a moment ago, which is still shown. When it has been free for so long and the
+// original is there, it was not: nobody deletes the original without having the copy in hand.
+bool heirs_settle(const SeenVolume& current, const Survey& survey, Context& c) {
+  const bool any =
+      std::any_of(survey.volumes.begin(), survey.volumes.end(), [&](const SeenVolume& it) {
+        return it.role != Role::State && !it.discoverable && it.generation >= current.generation &&
+               it.state == VolumeState::Available && !it.holder;
+      });
+  Time& since = c.facts.heirs_free_since;
+  if (!any || since == kNever) since = any ? c.now : kNever;
+  return any && c.now - since < c.policy.consistency_bound + c.policy.ec2_call;
+}
+
 }  // namespace
 
 Stage tidy_up(Context& c) {
   c.facts.tidying_since = c.now;
+  c.facts.heirs_free_since = kNever;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
   return Tidying{c.now, 0};
 }
@@ -78,7 +93,15 @@ Next on(const MarkingDone&, const EffectFailed&, Context& c) { return unmount_do
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
   if (enough) return cancel_fleet(c);
-  auto command = leftover(seen.survey, c.facts.instance, false);
+  const SeenVolume* current = current_volume(seen.survey);
+  if (!current && has_heir(seen.survey)) {  // the result has moved: it is brought to its end there
+    c.facts.done = false;
+    return plan(seen.survey, c);
+  }
+  std::optional<Command> command;
+  if (!current || !heirs_settle(*current, seen.survey, c)) {
+    command = leftover(seen.survey, c.facts.instance, false);
+  }
   if (const SeenVolume* unmarked = to_mark(seen.survey, c.facts)) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.

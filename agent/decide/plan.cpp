@@ -173,6 +173,11 @@ bool is_proven(const SeenVolume& volume, const Facts& facts) {
 
 }  // namespace
 
+const SeenVolume* current_volume(const Survey& survey) {
+  const Volumes current = current_volumes(survey);
+  return current.empty() ? nullptr : current.front();
+}
+
 bool is_done(const Survey& survey) {
   return std::any_of(survey.volumes.begin(), survey.volumes.end(), [](const SeenVolume& volume) {
     return volume.done && (volume.discoverable || volume.role == Role::Verified);
@@ -298,6 +303,8 @@ Stage recover(const Survey& survey, Context& c) {
 }
 
 }  // namespace
+
+bool has_heir(const Survey& survey) { return winner(survey) != nullptr; }
 
 Next plan(const Survey& survey, Context& c) {
   Volumes current = current_volumes(survey);

@@ -49,6 +49,8 @@ Stage attach_anew(Context&, Block when_in_vain);          // storage.cpp
 Stage bring_up(Context&);                                 // storage.cpp
 Next plan(const Survey&, Context&);                       // plan.cpp
 bool is_done(const Survey&);                              // plan.cpp
+bool has_heir(const Survey&);                             // plan.cpp
+const SeenVolume* current_volume(const Survey&);          // plan.cpp; nullptr: none
 std::optional<Command> leftover(const Survey&, const InstanceId& self,
                                 bool keep_newest);  // migrate.cpp
 bool held_by_stopped(const SeenVolume&);            // migrate.cpp

@@ -109,8 +109,31 @@ TEST(Finish, ACopyThatIsStillBeingCreatedIsWaitedForNotLeftBehind) {
   EXPECT_EQ(story.stage(), "tidying");
   story.wake();
   copy.state = VolumeState::Available;
+  const Time free = story.now;
   story.answer(StorageSurveyed{{{done, copy}, {}}});
-  EXPECT_EQ(story.asked(), "delete-volume");
+  for (int i = 0; i < 100 && !story.did<DeleteVolume>(); ++i) {
+    if (!story.state.awaited) story.wake();
+    story.answer(StorageSurveyed{{{done, copy}, {}}});
+  }
+  ASSERT_TRUE(story.did<DeleteVolume>());
+  EXPECT_EQ(story.did<DeleteVolume>()->volume, copy.id);
+  EXPECT_GE(story.now - free, story.policy.consistency_bound) << "it may be the heir";
+}
+
+TEST(Finish, AResultThatHasMovedIsFollowed) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  story.answer(CallAccepted{});
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "tidying");
+  // Who had not seen `done` made a copy and deleted the original.
+  story.answer(StorageSurveyed{{{the_copy(Role::Verified, 1)}, {}}});
+  EXPECT_EQ(story.stage(), "waiting");
+  EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::CommitSettling);
 }
 
 TEST(Training, AnEndThatAnEarlierAgentAskedForIsNoFailureOfTheJob) {

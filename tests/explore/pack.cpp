@@ -181,6 +181,7 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   if (facts.parent_gone_since == kNever) facts.heir = {};
   at_least(facts.changing_since, kNow - policy.attaching_limit);
   at_least(facts.tidying_since, kNow - policy.tidy_limit);
+  at_least(facts.heirs_free_since, kNow - bound - policy.ec2_call);
   facts.attach_attempt %= policy.attach_tries;
   at_least(facts.imaged_at, kNow - bound - policy.ec2_call);
   if (facts.let_go_at == kNever || facts.let_go_at <= kNow - bound) {

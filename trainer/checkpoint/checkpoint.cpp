@@ -112,7 +112,7 @@ Result<std::optional<T>> take(Verdict<T> (*look)(const fs::path&), const fs::pat
   if (seen) return std::optional<T>(std::move(*seen));
   if (!seen.error().torn) return failure(seen.error().reason);
   torn.push_back(move_aside(directory, step, seen.error().reason));
-  return std::optional<T>();
+  return Result<std::optional<T>>(tl::in_place);
 }
 
 // Where none serves and yet there were some: to start from scratch would give a run up unasked.

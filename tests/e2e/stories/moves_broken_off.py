@@ -30,6 +30,8 @@ class MovesBrokenOff(life.Life):
             instance = self.successor(*seen)
             seen.append(instance)
             time.sleep(chance.uniform(0.5, 12))
+            if self.ec2.fleet_state(self.fleet) != "active":  # it was given the time to end it all
+                break
         self.assert_ended_well(kills=5)
 
     def test_the_agent_killed_again_and_again(self):
