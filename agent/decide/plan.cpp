@@ -62,8 +62,10 @@ Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
   facts.ours_to_format = volume.ours_to_format && (volume.from.empty() || !volume.parent.empty());
   if (facts.generation != 0 && volume.generation == facts.generation) {
     // Somebody is making a copy of it: nothing is written before they can see our claim.
-    const Duration left = facts.claimed_at + c.policy.consistency_bound - c.now;
-    const bool unseen = facts.claimed_at != kNever && left > Duration::zero();
+    const Duration left = facts.claimed_at == kNever
+                              ? Duration::zero()
+                              : facts.claimed_at + c.policy.consistency_bound - c.now;
+    const bool unseen = left > Duration::zero();
     if (copied && unseen) return wait(c, Wait::VolumeChanging, left);
     return bring_up(c);
   }

@@ -56,7 +56,9 @@ Settled Folder::settle() const {
 
 std::string number(std::uint64_t value, int bytes) {
   std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < bytes; ++i) {
+    text += static_cast<char>(i < 8 ? value >> (8 * i) & 0xff : 0);
+  }
   return text;
 }
 
