@@ -161,7 +161,8 @@ TEST_F(Saving, ABlockThatRotsTearsOneOfTwoNeighboursOnly) {
   auto saver = open({.last = 2});
   const std::string frozen = content(5000, 1);
   for (std::uint64_t step = 1; step <= 9; ++step) {
-    const std::vector<Source> sources = {{"frozen", {frozen}}, {"model", {std::to_string(step)}}};
+    const std::string model = std::to_string(step);  // what is saved has to outlive the call
+    const std::vector<Source> sources = {{"frozen", {frozen}}, {"model", {model}}};
     ASSERT_TRUE(saver->save(step, sources, {}, std::nullopt));
   }
   ASSERT_TRUE(saver->flush());
