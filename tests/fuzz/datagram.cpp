@@ -27,7 +27,10 @@ std::string print(const wire::TrainerMessage& message) {
   if (message.ready) bytes += "READY=1\n";
   if (message.watchdog) bytes += "WATCHDOG=1\n";
   if (message.finished) bytes += "X_SPOTTER_FINISHED=1\n";
+  if (message.of_guard) bytes += "X_SPOTTER_GUARD=1\n";
   if (message.status) bytes += "STATUS=" + *message.status + "\n";
+  if (message.note) bytes += "X_SPOTTER_NOTE=" + *message.note + "\n";
+  bytes += line("X_SPOTTER_WINDOW_TRAINED_SECONDS", message.window_trained);
   if (const auto& progress = message.progress) {
     bytes += line<std::uint64_t>("X_SPOTTER_STEP", progress->step);
     bytes += line("X_SPOTTER_STEPS_TOTAL", progress->steps_total);
