@@ -137,6 +137,13 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
                        environment.user + "'");
 }
 
+tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems) {
+  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+  });
+  return tl::unexpected(std::move(problems));
+}
+
 }  // namespace
 
 std::string_view to_text(FileSystem filesystem) {
@@ -145,7 +152,7 @@ std::string_view to_text(FileSystem filesystem) {
 
 Checked<Job> parse_job(std::string_view text, const Environment& environment) {
   const auto root = parse_yaml(text);
-  if (!root) return tl::unexpected(root.error());
+  if (!root) return in_file_order(root.error());
   if (root->kind == Node::Kind::Null)
     return tl::unexpected(std::vector<Problem>{{0, 0, "the file is empty"}});
   Job job;
@@ -155,10 +162,7 @@ Checked<Job> parse_job(std::string_view text, const Environment& environment) {
   reader.map(*root, "", job_fields(reader, job));
   check_together(reader, *root, job, environment);
   if (problems.empty()) return job;
-  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
-    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
-  });
-  return tl::unexpected(std::move(problems));
+  return in_file_order(std::move(problems));
 }
 
 }  // namespace spotter::config
