@@ -6,7 +6,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,12 +18,6 @@ BINARIES = ("spotter", "spotter-emulator", "spotter-train")
 
 class Failed(Exception):
     """A promise that was not kept, in words for a person."""
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait(what, condition, seconds, every=0.1):
@@ -85,7 +78,7 @@ class Emulator:
             # Its own session: a Ctrl-C at the terminal is ours to handle, in order.
             self.process = subprocess.Popen(
                 [self.bin / "spotter-emulator", "serve", "--directory", self.directory,
-                 "--api", f"127.0.0.1:{free_port()}", "--metadata", f"127.0.0.1:{free_port()}",
+                 "--api", "127.0.0.1:0", "--metadata", "127.0.0.1:0",
                  *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         facts = self.directory / "emulator.json"

@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
-from emulator import ROOT, leftovers, processes, sweep, wait
+from emulator import ROOT, leftovers, processes, sweep
 
 
 class DemoBrokenOff(unittest.TestCase):
@@ -23,22 +24,28 @@ class DemoBrokenOff(unittest.TestCase):
 
     def test_nothing_is_left(self):
         command = [ROOT / "scripts/demo", "--no-build", "--no-verify", "--bin", harness.BINARIES]
-        demo = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT,
-                                env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place.name})
-        try:
-            wait("a trainer at work", lambda: any(
-                "spotter-train" in words for _, words in processes(self.place.name)), 300)
-            os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it: to everybody in front
-            said, _ = demo.communicate(timeout=180)
-        finally:
-            if demo.poll() is None:
-                os.killpg(demo.pid, signal.SIGKILL)
-                demo.communicate()
-        self.assertEqual(demo.returncode, 130, said)
+        with tempfile.TemporaryFile("a+") as output:
+            demo = subprocess.Popen(command, cwd=ROOT, start_new_session=True,
+                                    stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                    env={**os.environ, "SPOTTER_TEST_DIRECTORY": self.place.name})
+            try:
+                # When the trainer does not come, the demo gives up by itself, and says why.
+                while demo.poll() is None and not self.trains():
+                    time.sleep(0.1)
+                if demo.poll() is None:
+                    os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it: to all in front
+                demo.wait(180)
+            finally:
+                if demo.poll() is None:
+                    os.killpg(demo.pid, signal.SIGKILL)
+                    demo.wait()
+            output.seek(0)
+            self.assertEqual(demo.returncode, 130, output.read())
         self.assertEqual(leftovers(self.place.name), [])
         self.assertEqual(os.listdir(self.place.name), [], "its world was not removed")
+
+    def trains(self):
+        return any("spotter-train" in words for _, words in processes(self.place.name))
 
 
 if __name__ == "__main__":
