@@ -1,12 +1,9 @@
 #include "trainer/checkpoint/s3_mirror.hpp"
 
-#include <unistd.h>
-
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
 
+#include "trainer/checkpoint/own_thread.hpp"
 #include "trainer/checkpoint/s3_place.hpp"
 
 namespace spotter::checkpoint {
@@ -17,9 +14,11 @@ class S3Mirror final : public Mirror {
  public:
   S3Mirror(Settings settings, wire::S3Location prefix, s3::Settings client)
       : settings_(std::move(settings)), prefix_(std::move(prefix)), client_(std::move(client)) {
-    thread_ = std::thread([this] { work(); });
+    thread_.begin([this] { work(); });
   }
-  ~S3Mirror() override;
+  ~S3Mirror() override {
+    thread_.end(mutex_, [this] { ending_ = true; });
+  }
 
   void offer(const std::filesystem::path& checkpoint, std::uint64_t step) override;
   bool wait(std::chrono::nanoseconds at_most) override;
@@ -32,56 +31,38 @@ class S3Mirror final : public Mirror {
     std::uint64_t step;
   };
 
-  bool inherited() const { return process_ != ::getpid(); }
   void work();
 
   Settings settings_;
   wire::S3Location prefix_;
   s3::Settings client_;
-  const pid_t process_ = ::getpid();
   std::mutex mutex_;
-  // On the heap, as a forked child must not destroy it (see saver.cpp).
-  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   std::optional<Offer> waiting_;
   bool copying_ = false;
   std::atomic<bool> ending_ = false;
-  std::thread thread_;
+  OwnThread thread_;
 };
 
-S3Mirror::~S3Mirror() {
-  if (inherited()) {
-    thread_.detach();
-    (void)changed_.release();
-    return;
-  }
-  {
-    const std::scoped_lock lock(mutex_);
-    ending_ = true;
-  }
-  changed_->notify_all();
-  thread_.join();
-}
-
 void S3Mirror::offer(const std::filesystem::path& checkpoint, std::uint64_t step) {
-  if (inherited()) return;
+  if (thread_.inherited()) return;
   {
     const std::scoped_lock lock(mutex_);
     waiting_ = {checkpoint, step};
   }
-  changed_->notify_all();
+  thread_.changed().notify_all();
 }
 
 bool S3Mirror::wait(std::chrono::nanoseconds at_most) {
-  if (inherited()) return true;
+  if (thread_.inherited()) return true;
   std::unique_lock lock(mutex_);
-  return changed_->wait_for(lock, at_most, [this] { return !waiting_ && !copying_; });
+  return thread_.changed().wait_for(lock, at_most, [this] { return !waiting_ && !copying_; });
 }
 
 void S3Mirror::work() {
   S3Place place(prefix_, client_);
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_->wait(lock, [this] { return ending_ || waiting_; });
+    thread_.changed().wait(lock, [this] { return ending_ || waiting_; });
     if (ending_) return;
     const Offer offer = std::move(*waiting_);
     waiting_.reset();
@@ -94,7 +75,7 @@ void S3Mirror::work() {
     }
     lock.lock();
     copying_ = false;
-    changed_->notify_all();
+    thread_.changed().notify_all();
   }
 }
 

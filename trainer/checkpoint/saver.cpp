@@ -1,19 +1,16 @@
 #include "trainer/checkpoint/saver.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <list>
 #include <mutex>
 #include <new>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "trainer/checkpoint/bulk.hpp"
 #include "trainer/checkpoint/copy.hpp"
+#include "trainer/checkpoint/own_thread.hpp"
 #include "trainer/checkpoint/place_writer.hpp"
 #include "trainer/checkpoint/writer_lock.hpp"
 
@@ -35,7 +32,7 @@ class BackgroundSaver final : public Saver {
   BackgroundSaver(Settings settings, std::list<Tier> tiers)
       : settings_(std::move(settings)), tiers_(std::move(tiers)) {
     waiting_.reserve(slots_.size());
-    thread_ = std::thread([this] { work(); });
+    thread_.begin([this] { work(); });
   }
   ~BackgroundSaver() override;
 
@@ -56,8 +53,6 @@ class BackgroundSaver final : public Saver {
     Copy copy;
   };
 
-  // A forked child has this object, but not its thread, and perhaps a mutex that nobody unlocks.
-  bool inherited() const { return process_ != ::getpid(); }
   std::size_t count(Stage one, Stage other) const;
   Result<void> take_failure();
   Slot* free_slot();
@@ -71,32 +66,18 @@ class BackgroundSaver final : public Saver {
 
   Settings settings_;
   std::list<Tier> tiers_;  // the thread's own; the last one outlives the machine
-  const pid_t process_ = ::getpid();
 
   mutable std::mutex mutex_;
-  // On the heap, as a forked child must not destroy it: glibc would wait there for the thread that
-  // waits in the parent.
-  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   std::array<Slot, 2> slots_;
   std::vector<Slot*> waiting_;  // never more than slots_: room for them is made at the begin
   std::uint64_t wanted_ = 0;    // bytes of memory that each slot should have
   std::optional<Error> failed_;
   bool ending_ = false;
-  std::thread thread_;
+  OwnThread thread_;
 };
 
 BackgroundSaver::~BackgroundSaver() {
-  if (inherited()) {
-    thread_.detach();
-    (void)changed_.release();
-    return;
-  }
-  {
-    const std::scoped_lock lock(mutex_);
-    ending_ = true;
-  }
-  changed_->notify_all();
-  thread_.join();
+  thread_.end(mutex_, [this] { ending_ = true; });
 }
 
 std::size_t BackgroundSaver::count(Stage one, Stage other) const {
@@ -125,7 +106,7 @@ BackgroundSaver::Slot* BackgroundSaver::free_slot() {
 Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> sources,
                                    const nlohmann::json& meta, std::optional<double> metric,
                                    std::chrono::nanoseconds spent) {
-  if (inherited()) return failure("a forked child cannot save its parent's state");
+  if (thread_.inherited()) return failure("a forked child cannot save its parent's state");
   const auto begun = Clock::now() - spent;
   std::set<std::string_view> names;
   for (const auto& source : sources) {
@@ -135,7 +116,7 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
   }
   std::unique_lock lock(mutex_);
   Slot* slot = nullptr;
-  changed_->wait(lock, [&] { return (slot = free_slot()) != nullptr; });
+  thread_.changed().wait(lock, [&] { return (slot = free_slot()) != nullptr; });
   slot->stage = Stage::Filling;
   lock.unlock();
   bool copied = false;
@@ -153,48 +134,48 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
   waiting_.push_back(slot);
   wanted_ = std::max<std::uint64_t>(wanted_, slot->copy.capacity());
   lock.unlock();
-  changed_->notify_all();
+  thread_.changed().notify_all();
   return {};
 }
 
 Result<void> BackgroundSaver::failed() {
-  if (inherited()) return {};
+  if (thread_.inherited()) return {};
   const std::scoped_lock lock(mutex_);
   return take_failure();
 }
 
 Result<void> BackgroundSaver::flush() {
-  if (inherited()) return {};
+  if (thread_.inherited()) return {};
   std::unique_lock lock(mutex_);
-  changed_->wait(lock, [this] { return count(Stage::Waiting, Stage::Writing) == 0; });
+  thread_.changed().wait(lock, [this] { return count(Stage::Waiting, Stage::Writing) == 0; });
   return take_failure();
 }
 
 void BackgroundSaver::drop_waiting() {
-  if (inherited()) return;
+  if (thread_.inherited()) return;
   const std::scoped_lock lock(mutex_);
   for (auto* slot : waiting_) slot->stage = Stage::Free;
   waiting_.clear();
-  changed_->notify_all();
+  thread_.changed().notify_all();
 }
 
 std::size_t BackgroundSaver::pending() const {
-  if (inherited()) return 0;
+  if (thread_.inherited()) return 0;
   const std::scoped_lock lock(mutex_);
   return count(Stage::Waiting, Stage::Writing);
 }
 
 std::size_t BackgroundSaver::writing() const {
-  if (inherited()) return 0;
+  if (thread_.inherited()) return 0;
   const std::scoped_lock lock(mutex_);
   return count(Stage::Writing, Stage::Writing);
 }
 
 void BackgroundSaver::reserve(std::uint64_t bytes) {
-  if (inherited()) return;
+  if (thread_.inherited()) return;
   const std::scoped_lock lock(mutex_);
   wanted_ = std::max(wanted_, bytes);
-  changed_->notify_all();
+  thread_.changed().notify_all();
 }
 
 BackgroundSaver::Slot* BackgroundSaver::wanting_memory() {
@@ -208,7 +189,7 @@ void BackgroundSaver::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     Slot* poor = nullptr;
-    changed_->wait(lock, [&] {
+    thread_.changed().wait(lock, [&] {
       poor = wanting_memory();
       return ending_ || poor != nullptr || !waiting_.empty();
     });
@@ -231,7 +212,7 @@ void BackgroundSaver::work() {
       poor->stage = Stage::Free;
       if (!there) wanted_ = 0;  // save() will say so, if it needs that much
     }
-    changed_->notify_all();
+    thread_.changed().notify_all();
   }
 }
 
