@@ -1,7 +1,6 @@
 """AWS's own example for spot instances, line by line: *.h5 named after the epoch, no signals."""
 
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -17,6 +16,7 @@ sys.exit(not all((one[name][...] == two[name][...]).all() for name in names))
 
 
 class KerasEpochs(unaware.Unaware):
+    same = SAME
     modules, files, result = "h5py", "*.h5", "training/result/cifar10_model.h5"
     directory, subfolder = "training", "checkpoints"
     trainer = harness.TRAINERS / "cifar_keras.py"
@@ -25,10 +25,6 @@ class KerasEpochs(unaware.Unaware):
 
     def test_it_ends_as_if_nothing_had_happened(self):
         self.story()
-
-    def assert_same(self, expected, found):
-        done = subprocess.run(["/usr/bin/python3", "-c", SAME, expected, found], check=False)
-        self.assertEqual(done.returncode, 0, "other weights than those of the uninterrupted run")
 
 
 if __name__ == "__main__":
