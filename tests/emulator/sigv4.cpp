@@ -8,21 +8,12 @@
 #include <cstdio>
 
 #include "tests/emulator/form.hpp"
+#include "tests/world/s3/digest.hpp"
 
 namespace spotter::emulator {
 namespace {
 
 constexpr std::string_view algorithm = "AWS4-HMAC-SHA256";
-
-std::string hexadecimal(std::string_view bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += {digits[byte >> 4], digits[byte & 15]};
-  }
-  return text;
-}
 
 std::string sha256(std::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -120,7 +111,7 @@ std::optional<Refusal> refused_form(const HttpRequest& request, const Authorizat
     return Refusal{403, "SignatureDoesNotMatch",
                    "'" + *name + "' must be a 'SignedHeader' in the AWS Authorization."};
   const auto hash = request.header("x-amz-content-sha256");
-  if (!hash.empty() && hash != hexadecimal(sha256(request.body)))
+  if (!hash.empty() && hash != world::s3::hexadecimal(sha256(request.body)))
     return Refusal{403, "SignatureDoesNotMatch",
                    "The value of x-amz-content-sha256 is not the hash of the body."};
   return std::nullopt;
@@ -213,7 +204,7 @@ std::optional<std::string> unsigned_header(const HttpRequest& request,
   return std::nullopt;
 }
 
-std::string sha256_text(std::string_view bytes) { return hexadecimal(sha256(bytes)); }
+std::string sha256_text(std::string_view bytes) { return world::s3::hexadecimal(sha256(bytes)); }
 
 std::string signing_key(std::string_view secret, const Authorization& authorization) {
   const auto day_key = hmac("AWS4" + std::string(secret), authorization.day);
@@ -222,7 +213,7 @@ std::string signing_key(std::string_view secret, const Authorization& authorizat
 }
 
 std::string signature(const std::string& key, std::string_view text) {
-  return hexadecimal(hmac(key, text));
+  return world::s3::hexadecimal(hmac(key, text));
 }
 
 bool same_signature(std::string_view one, std::string_view other) {
