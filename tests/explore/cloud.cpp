@@ -12,12 +12,6 @@ using namespace decide;
 
 namespace {
 
-EffectFailed failed(Failure kind) {
-  EffectFailed result;
-  result.failure = kind;
-  return result;
-}
-
 struct Call {
   Node& node;
   std::uint8_t caller;

@@ -9,12 +9,6 @@ using namespace decide;
 
 namespace {
 
-EffectFailed failed(Failure kind) {
-  EffectFailed result;
-  result.failure = kind;
-  return result;
-}
-
 bool has_device(Node& node, const Host& host, std::uint8_t volume) {
   const Volume* its = find_volume(node, volume);
   const auto place = static_cast<std::uint8_t>(&host - node.hosts.data() + 1);

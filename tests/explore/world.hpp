@@ -5,6 +5,12 @@
 
 namespace spotter::explore {
 
+inline decide::EffectFailed failed(decide::Failure kind) {
+  decide::EffectFailed result;
+  result.failure = kind;
+  return result;
+}
+
 // Carries out one call to EC2 and says what EC2 answers. `caller`: the place of the instance that
 // asked (1, 2), kNobody: it is dead by now. `unseen`: what changes is shown only after the
 // consistency bound.
