@@ -49,7 +49,7 @@ const SeenVolume* to_mark(const Survey& survey, const Facts& facts) {
 bool heirs_settle(const SeenVolume& current, const Survey& survey, Context& c) {
   const bool any =
       std::any_of(survey.volumes.begin(), survey.volumes.end(), [&](const SeenVolume& it) {
-        return it.role != Role::State && !it.discoverable && it.generation >= current.generation &&
+        return is_copy(it) && it.generation >= current.generation &&
                it.state == VolumeState::Available && !it.holder;
       });
   Time& since = c.facts.heirs_free_since;
@@ -94,7 +94,7 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
   if (enough) return cancel_fleet(c);
   const SeenVolume* current = current_volume(seen.survey);
-  if (!current && has_heir(seen.survey)) {  // the result has moved: it is brought to its end there
+  if (!current && winner(seen.survey)) {  // the result has moved: it is brought to its end there
     c.facts.done = false;
     return plan(seen.survey, c);
   }
@@ -105,10 +105,9 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (const SeenVolume* unmarked = to_mark(seen.survey, c.facts)) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.
-  const bool kept =
-      std::any_of(seen.survey.volumes.begin(), seen.survey.volumes.end(), [](const SeenVolume& it) {
-        return it.role != Role::State && !it.discoverable && it.state != VolumeState::Deleting;
-      });
+  const bool kept = std::any_of(
+      seen.survey.volumes.begin(), seen.survey.volumes.end(),
+      [](const SeenVolume& it) { return is_copy(it) && it.state != VolumeState::Deleting; });
   if (command) {
     c.ask(*command, c.policy.ec2_call);
     return Tidying{c.now, 0};

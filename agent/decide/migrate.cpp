@@ -106,11 +106,11 @@ bool held_by_stopped(const SeenVolume& volume) {
 std::optional<Command> leftover(const Survey& survey, const InstanceId& idle, bool keep_newest) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
-    const bool copy = volume.role != Role::State && !volume.discoverable;
-    if (copy && free && !volume.holder) return DeleteVolume{volume.id};
+    if (!is_copy(volume)) continue;
+    if (free && !volume.holder) return DeleteVolume{volume.id};
     // Attached by an agent that was killed, or by its late call.
     const bool ours = volume.holder == idle && volume.attachment == AttachmentState::Attached;
-    if (copy && (ours || held_by_stopped(volume))) return DetachVolume{volume.id, volume.holder};
+    if (ours || held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};
   }
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.state == SnapshotState::Recoverable) continue;  // nor can it be deleted

@@ -142,9 +142,9 @@ const SeenVolume* candidate_here(const Survey& survey, const VolumeId& parent,
                                  std::uint32_t generation, const Facts& facts) {
   const SeenVolume* best = nullptr;
   for (const SeenVolume& volume : survey.volumes) {
-    const bool fits = volume.role != Role::State && !volume.discoverable &&
-                      volume.parent == parent && volume.generation == generation &&
-                      volume.zone == facts.zone && volume.state != VolumeState::Deleting;
+    const bool fits = is_copy(volume) && volume.parent == parent &&
+                      volume.generation == generation && volume.zone == facts.zone &&
+                      volume.state != VolumeState::Deleting;
     if (!fits) continue;
     if (volume.holder == facts.instance) return &volume;
     if (!best || volume.id < best->id) best = &volume;
@@ -252,6 +252,8 @@ Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
   return raise_candidate(survey, volume.id, volume.generation, false, c);
 }
 
+}  // namespace
+
 const SeenVolume* winner(const Survey& survey) {
   const SeenVolume* best = nullptr;
   for (const SeenVolume& volume : survey.volumes) {
@@ -265,6 +267,8 @@ const SeenVolume* winner(const Survey& survey) {
   }
   return best;
 }
+
+namespace {
 
 Stage crown(const Survey& survey, const SeenVolume& best, Context& c) {
   const SeenVolume* held = other_in_hand(survey, c.facts, best.id);
@@ -305,8 +309,6 @@ Stage recover(const Survey& survey, Context& c) {
 }
 
 }  // namespace
-
-bool has_heir(const Survey& survey) { return winner(survey) != nullptr; }
 
 Next plan(const Survey& survey, Context& c) {
   Volumes current = current_volumes(survey);

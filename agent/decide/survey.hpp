@@ -46,6 +46,11 @@ struct SeenSnapshot {
   bool ahead = false;        // taken while the volume was in use, to make the next one small
 };
 
+// One that a move raised and that is not the job's yet, or never was.
+inline bool is_copy(const SeenVolume& volume) {
+  return volume.role != Role::State && !volume.discoverable;
+}
+
 // Volumes with the discovery tag or with the job's tag, and the job's snapshots.
 struct Survey {
   std::vector<SeenVolume> volumes;

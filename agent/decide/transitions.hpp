@@ -49,7 +49,7 @@ Stage attach_anew(Context&, Block when_in_vain);          // storage.cpp
 Stage bring_up(Context&);                                 // storage.cpp
 Next plan(const Survey&, Context&);                       // plan.cpp
 bool is_done(const Survey&);                              // plan.cpp
-bool has_heir(const Survey&);                             // plan.cpp
+const SeenVolume* winner(const Survey&);                  // plan.cpp; nullptr: none
 const SeenVolume* current_volume(const Survey&);          // plan.cpp; nullptr: none
 std::optional<Command> leftover(const Survey&, const InstanceId& self,
                                 bool keep_newest);  // migrate.cpp
