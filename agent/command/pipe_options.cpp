@@ -81,9 +81,9 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
   }
   for (const auto& text : starts) {
     const auto equals = std::min(text.find('='), text.size());
-    const auto given = two(text.substr(std::min(equals + 1, text.size())), ':');
+    const auto given = data::parse_position(text.substr(std::min(equals + 1, text.size())));
     if (!given) return failure("--start is NAME=EPOCH:BYTES");
-    settings.start[text.substr(0, equals)] = {given->first, given->second};
+    settings.start[text.substr(0, equals)] = *given;
   }
   settings.directory = directory;
   settings.state = state;

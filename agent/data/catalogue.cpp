@@ -159,7 +159,8 @@ void Catalogue::all_listed() {
   if (listed().empty()) return fail("there is nothing at " + wire::to_url(channel_.source));
   if (thawed_) {
     const auto [old, now] = std::ranges::mismatch(entries_, again_);
-    if (old == entries_.end() && now == again_.end()) return;
+    confirmed_ = old == entries_.end() && now == again_.end();
+    if (confirmed_) return;
     const std::string key =
         old == entries_.end() || (now != again_.end() && now->key < old->key) ? now->key : old->key;
     return fail(wire::to_url({channel_.source.bucket, key}) +
@@ -170,7 +171,7 @@ void Catalogue::all_listed() {
     const auto written = io::atomic_write(frozen_, encode_listing(channel_, entries_), 0644);
     if (!written) return fail(frozen_.string() + ": " + written.error().message());
   }
-  complete_ = true;
+  complete_ = confirmed_ = true;
 }
 
 }  // namespace spotter::data

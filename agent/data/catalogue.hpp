@@ -45,6 +45,8 @@ class Catalogue {
   // In the order of their keys' bytes, or of the manifest. They come page by page.
   const std::vector<Entry>& entries() const { return entries_; }
   bool complete() const { return complete_; }
+  // S3 has said, in this life, that it is still so. Before that no epoch may end.
+  bool confirmed() const { return confirmed_; }
   // A text that names the channel and what is wrong.
   const std::optional<std::string>& failed() const { return failed_; }
 
@@ -64,6 +66,7 @@ class Catalogue {
   std::vector<Entry> again_;  // what S3 lists now, where entries_ is the frozen listing
   bool thawed_ = false;
   bool complete_ = false;
+  bool confirmed_ = false;
   std::size_t open_ = 0;
   std::optional<std::string> failed_;
 };

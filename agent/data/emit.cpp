@@ -167,7 +167,13 @@ void Stream::finish_chunk() {
 
 bool Stream::end_epoch() {
   Epoch& epoch = *current_;
+  if (epoch.skip + epoch.drop > 0) {
+    fail("it was to begin " + std::to_string(epoch.skip + epoch.drop) +
+         " bytes behind the end of " + name_of(epoch));
+    return false;
+  }
   if (!epoch.fifo.has_reader() && epoch.written == 0) return false;  // it has to come first
+  if (!catalogue_.confirmed()) return false;
   reclaim(epoch);
   if (!epoch.in_pipe.empty()) {
     draining_ = true;

@@ -35,14 +35,17 @@ class Plane {
   void wait();
   void listen();
   void tell_failures();
+  void begin_where_asked();
 
   const PlaneSettings& settings_;
   int socket_;
   bool gone_ = false;  // the holder
+  bool unanswered_ = false;
   bool dismissed_ = false;
   int trainer_ = 0;
-  bool told_ = false;                                   // of a failure
-  Descriptor opened_;                                   // inotify: somebody opened or closed a FIFO
+  bool told_ = false;  // of a failure
+  std::optional<Requests> requests_;
+  Descriptor opened_;                                   // inotify: of FIFOs and requests
   std::array<std::unique_ptr<s3::Client>, 2> clients_;  // one signs, one is anonymous
   std::vector<std::unique_ptr<Stream>> streams_;        // before their clients
 };
@@ -88,8 +91,14 @@ Result<void> Plane::begin() {
     return failure("the channels' memory is too small: 32 MiB for each, at least");
   }
   opened_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  if (!opened_ || ::inotify_add_watch(opened_.get(), settings_.directory.c_str(),
-                                      IN_OPEN | IN_CLOSE_NOWRITE) < 0) {
+  auto requests = Requests::make(settings_.directory);
+  if (!requests) return tl::unexpected(requests.error());
+  requests_.emplace(std::move(*requests));
+  if (!opened_ ||
+      ::inotify_add_watch(opened_.get(), settings_.directory.c_str(), IN_OPEN | IN_CLOSE_NOWRITE) <
+          0 ||
+      ::inotify_add_watch(opened_.get(), requests_->folder().c_str(),
+                          IN_CLOSE_WRITE | IN_MOVED_TO) < 0) {
     return failure("cannot watch " + settings_.directory.string() + ": " + std::strerror(errno));
   }
   for (const auto& channel : settings_.channels) {
@@ -106,9 +115,25 @@ void Plane::tell_failures() {
   }
 }
 
+void Plane::begin_where_asked() {
+  unanswered_ = false;
+  for (const auto& stream : streams_) {
+    const auto start = requests_->asked(stream->name());
+    if (!start) {
+      gone_ |= !say(socket_, "failed channel " + stream->name() + ": " + start.error().message);
+    } else if (!*start) {
+      continue;
+    } else if (!stream->begin_at(**start)) {
+      unanswered_ = true;  // its reader's leaving is told a moment before it has left
+      continue;
+    }
+    requests_->answer(stream->name());
+  }
+}
+
 void Plane::wait() {
   std::vector<pollfd> files{{opened_.get(), POLLIN, 0}, {socket_, POLLIN, 0}};
-  milliseconds longest = at_most;
+  milliseconds longest = unanswered_ ? look_again : at_most;
   for (const auto& client : clients_) {
     if (!client) continue;
     files.push_back({client->descriptor(), POLLIN, 0});
@@ -123,6 +148,7 @@ void Plane::wait() {
     std::array<char, 4096> events{};
     while (::read(opened_.get(), events.data(), events.size()) > 0) {
     }
+    unanswered_ = true;
   }
   if (files[1].revents != 0) listen();
 }
@@ -141,6 +167,7 @@ void Plane::run() {
     for (const auto& client : clients_) {
       if (client) client->turn(milliseconds(0));
     }
+    if (unanswered_) begin_where_asked();
     for (const auto& stream : streams_) stream->advance();
     tell_failures();
     if (!gone_) wait();

@@ -21,15 +21,39 @@ Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client
   if (!memory) return tl::unexpected(memory.error());
   std::unique_ptr<Stream> stream(
       new Stream(std::move(settings), client, std::move(told), std::move(*memory)));
-  const std::uint64_t first = stream->settings_.start.epoch;
-  for (auto* epoch : {&stream->current_, &stream->following_}) {
-    auto made = stream->make_epoch(first + (epoch == &stream->following_ ? 1 : 0));
+  if (auto made = stream->make_epochs(); !made) return tl::unexpected(made.error());
+  stream->catalogue_.begin(client);
+  return stream;
+}
+
+Result<void> Stream::make_epochs() {
+  for (auto* epoch : {&current_, &following_}) {
+    auto made = make_epoch(settings_.start.epoch + (epoch == &following_ ? 1 : 0));
     if (!made) return tl::unexpected(made.error());
     *epoch = std::move(*made);
   }
-  stream->current_->skip = stream->settings_.start.bytes;
-  stream->catalogue_.begin(client);
-  return stream;
+  current_->skip = settings_.start.bytes;
+  return {};
+}
+
+bool Stream::begin_at(Position start) {
+  const auto is_read = [this] {
+    return current_->fifo.has_reader() || following_->fifo.has_reader();
+  };
+  if (failed_) return true;
+  if (is_read()) return false;
+  const bool untouched = current_->number == settings_.start.epoch && current_->written == 0;
+  if (untouched && start == settings_.start) return true;
+  for (auto* epoch : {current_.get(), following_.get()}) epoch->fifo.remove_name();
+  if (is_read()) {
+    fail("somebody reads it whose begin was not asked for");
+    return true;
+  }
+  drop(*current_);
+  drop(*following_);
+  settings_.start = start;
+  if (auto made = make_epochs(); !made) fail(made.error().message);
+  return true;
 }
 
 Stream::Stream(StreamSettings settings, s3::Client& client, Told told, Memory memory)

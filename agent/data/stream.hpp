@@ -21,16 +21,11 @@
 #include "agent/data/gunzip.hpp"
 #include "agent/data/memory.hpp"
 #include "agent/data/order.hpp"
+#include "agent/data/requests.hpp"
 #include "agent/s3/checksum.hpp"
 #include "agent/s3/client.hpp"
 
 namespace spotter::data {
-
-// Where a stream begins: so many bytes into that epoch's.
-struct Position {
-  std::uint64_t epoch = 0;
-  std::uint64_t bytes = 0;
-};
 
 struct StreamSettings {
   wire::Channel channel;
@@ -53,6 +48,10 @@ class Stream {
   static Result<std::unique_ptr<Stream>> make(StreamSettings settings, s3::Client& client,
                                               Told told);
   ~Stream();
+
+  const std::string& name() const { return settings_.channel.name; }
+  // From now on it begins there, in FIFOs made anew. False: not while somebody reads it.
+  bool begin_at(Position start);
 
   // As much as can be done now, without waiting. Called after every turn of the client, whenever
   // something happened to the FIFOs, and when poll_for() was ready.
@@ -88,6 +87,7 @@ class Stream {
   void follow();
   void turn_to_following();
   void drop(Epoch& epoch);
+  Result<void> make_epochs();
   void reclaim(Epoch& epoch);
   std::size_t left_to_send() const;
   void fail(const std::string& what);
