@@ -42,8 +42,9 @@ bool Stream::begin_at(Position start) {
   };
   if (failed_) return true;
   if (is_read()) return false;
-  const bool untouched = current_->number == settings_.start.epoch && current_->written == 0;
-  if (untouched && start == settings_.start) return true;
+  const bool first = current_->number == settings_.start.epoch;
+  const Position now{current_->number, first ? settings_.start.bytes : 0};
+  if (start == now && current_->written == 0) return true;  // what was fetched is kept
   for (auto* epoch : {current_.get(), following_.get()}) epoch->fifo.remove_name();
   if (is_read()) {
     fail("somebody reads it whose begin was not asked for");

@@ -91,6 +91,17 @@ TEST_F(Channel, ThePositionIsThatOfWhatWasHandedOut) {
   }
 }
 
+TEST_F(Channel, IsMovedAnywhere) {
+  write_file(path(0), record_of("a") + record_of("b"));
+  write_file(path(1), record_of("c"));
+  const auto reader = open();
+  EXPECT_EQ(rest_of_epoch(*reader), Strings({"a", "b"}));
+  reader->move_to({0, 12, 1});
+  EXPECT_EQ(reader->position(), (Position{0, 12, 1}));
+  EXPECT_EQ(rest_of_epoch(*reader), Strings({"b"}));
+  EXPECT_EQ(rest_of_epoch(*reader), Strings({"c"}));
+}
+
 TEST_F(Channel, ALastRecordThatIsCutOffIsAnErrorAndStaysOne) {
   for (const auto& [format, stream] :
        {std::pair(Format{Kind::RecordIo}, record_of("good") + record_of("cut off").substr(0, 12)),

@@ -197,6 +197,13 @@ Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Reader::~Reader() = default;
 
 Result<Next> Reader::next(milliseconds longest) { return state_->next(Clock::now() + longest); }
+
+void Reader::move_to(const Position& position) {
+  ReaderSettings settings = std::move(state_->settings);
+  settings.start = position;
+  state_ = std::make_unique<State>(std::move(settings));
+}
+
 const std::string& Reader::name() const { return state_->settings.channel; }
 const Position& Reader::position() const { return state_->position; }
 

@@ -59,6 +59,9 @@ class Reader {
   // cannot begin where it was asked to, or never appears.
   Result<Next> next(std::chrono::milliseconds longest = std::chrono::hours(24 * 365));
 
+  // Goes on there; what was read ahead is forgotten.
+  void move_to(const Position& position);
+
   const std::string& name() const;
   // Of what next() has handed out. Behind the end of an epoch: the begin of the next one.
   const Position& position() const;
