@@ -1,5 +1,8 @@
 #include "tests/world/ec2_api.hpp"
 
+#include <algorithm>
+#include <cctype>
+
 namespace spotter::world {
 
 namespace {
@@ -93,6 +96,11 @@ struct PriceRow {
   Tags tags;
 };
 
+bool is_type_name(const std::string& text) {
+  return !text.empty() && InstanceType::fits(text) &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isgraph(c); });
+}
+
 // The prices do not move: one record a type and zone, as of the world's beginning.
 Answer describe_spot_price_history(Session& session) {
   const Cloud& cloud = session.cloud;
@@ -101,6 +109,10 @@ Answer describe_spot_price_history(Session& session) {
   const std::string only = session.query.text("AvailabilityZone");
   std::vector<PriceRow> rows;
   for (const std::string& type : types) {
+    if (!is_type_name(type)) {
+      session.query.refuse("InvalidParameterValue", "Invalid instance type: " + type);
+      continue;
+    }
     for (const Zone& zone : cloud.settings.zones) {
       if (only.empty() || zone.view() == only) rows.push_back({zone, type, {}});
     }
