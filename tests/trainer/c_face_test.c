@@ -89,9 +89,55 @@ static void resume(const char* directory) {
   spotter_close(NULL);
 }
 
+static spotter_channel* open_channel(spotter_run* run, const char* folder) {
+  spotter_channel_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.name = "lines";
+  options.folder = folder;
+  options.format = SPOTTER_LINES;
+  return spotter_channel_open(run, &options);
+}
+
+/* The second life goes on behind the record that the first one had when it saved. */
+static void read_channel(const char* directory) {
+  const void* data = NULL;
+  size_t size = 0;
+  char path[4096];
+  for (int life = 0; life < 2; ++life) {
+    spotter_position position;
+    spotter_checkpoint* found = NULL;
+    spotter_run* run = open_run(directory);
+    EXPECT(run != NULL && open_channel(run, directory) == NULL); /* not before the restore */
+    EXPECT(spotter_restore(run, &found) == 0);
+    spotter_checkpoint_free(found);
+    snprintf(path, sizeof path, "%s/lines_0", directory);
+    FILE* file = fopen(path, "w");
+    EXPECT(file != NULL && fputs("one\ntwo\n", file) >= 0 && fclose(file) == 0);
+    spotter_channel* channel = open_channel(run, directory);
+    EXPECT(channel != NULL && open_channel(run, directory) == NULL);
+    EXPECT(spotter_channel_next(channel, 1000, &data, &size) == SPOTTER_RECORD);
+    EXPECT(size == 3 && memcmp(data, life == 0 ? "one" : "two", 3) == 0);
+    spotter_channel_position(channel, &position);
+    EXPECT(position.records == (life == 0 ? 1U : 2U) && position.bytes == 4 * position.records);
+    EXPECT(spotter_save(run, 20 + (uint64_t)life, NULL, 0, NULL, NAN) == 0);
+    if (life == 1) {
+      EXPECT(spotter_channel_next(channel, 1000, &data, &size) == SPOTTER_END_OF_EPOCH);
+      EXPECT(spotter_channel_next(channel, 1, &data, &size) == SPOTTER_NOT_YET);
+      position.epoch = position.bytes = position.records = 0;
+      EXPECT(spotter_channel_move(channel, &position) == 0);
+      EXPECT(spotter_channel_next(channel, 1000, &data, &size) == SPOTTER_RECORD);
+    }
+    spotter_close(run);
+    spotter_channel_close(channel);
+  }
+  spotter_channel_close(NULL);
+}
+
 int main(int count, char** arguments) {
   EXPECT(count == 2);
   save_and_leave(arguments[1]);
   resume(arguments[1]);
+  read_channel(arguments[1]);
   return 0;
 }

@@ -1,21 +1,20 @@
 // spotter.h over session.hpp. Nothing is decided here.
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <limits>
 
+#include "trainer/checkpoint/c_face.hpp"
 #include "trainer/checkpoint/mirror_module.hpp"
-#include "trainer/checkpoint/session.hpp"
-#include "trainer/checkpoint/spotter.h"
 
 namespace cp = spotter::checkpoint;
+using namespace cp::face;
+
+std::string& cp::face::last_error() {
+  thread_local std::string text;
+  return text;
+}
 
 static_assert(SPOTTER_STOPPED == cp::kStoppedStatus);
-
-struct spotter_run {
-  std::unique_ptr<cp::Session> session;
-  std::string torn;
-};
 
 struct spotter_checkpoint {
   cp::Loaded loaded;
@@ -23,33 +22,6 @@ struct spotter_checkpoint {
 };
 
 namespace {
-
-thread_local std::string last_error;
-
-int fail(std::string message) {
-  last_error = std::move(message);
-  return -1;
-}
-
-template <class T>
-int status_of(const T& result) {
-  return result ? 0 : fail(result.error().message);
-}
-
-// No exception may cross into C: what the standard library throws (no memory, mostly) is a failure.
-template <class Call, class Otherwise>
-auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call()) {
-  try {
-    last_error.clear();
-    return call();
-  } catch (const std::exception& error) {
-    try {
-      last_error = error.what();
-    } catch (const std::exception&) {  // not even that much memory; the status still says it
-    }
-    return otherwise;
-  }
-}
 
 cp::SessionOptions options_of(const spotter_options* given) {
   // A program compiled with an older header gave a smaller struct: the rest stays zero.
@@ -82,7 +54,7 @@ std::vector<cp::Source> sources_of(const spotter_part* parts, std::size_t count)
 
 extern "C" {
 
-const char* spotter_error(void) { return last_error.c_str(); }
+const char* spotter_error(void) { return last_error().c_str(); }
 
 spotter_run* spotter_open(const spotter_options* options) {
   return guarded(
@@ -93,7 +65,9 @@ spotter_run* spotter_open(const spotter_options* options) {
         }
         auto session = cp::Session::open(options_of(options));
         if (status_of(session) != 0) return nullptr;
-        return new spotter_run{std::move(*session), {}};
+        auto run = std::make_unique<spotter_run>();
+        run->session = std::move(*session);
+        return run.release();
       },
       nullptr);
 }
@@ -101,7 +75,7 @@ spotter_run* spotter_open(const spotter_options* options) {
 void spotter_close(spotter_run* run) { delete run; }
 
 int spotter_catch_signal(int number) {
-  last_error.clear();
+  last_error().clear();
   if (cp::catch_stop_signal(number)) return 0;
   return fail("this signal has a handler, or is ignored, already");
 }
@@ -118,7 +92,9 @@ int spotter_restore(spotter_run* run, spotter_checkpoint** found) {
           if (!torn.moved_to.empty()) run->torn += "; moved to " + torn.moved_to.string();
           run->torn += "\n";
         }
+        run->restored = nlohmann::json::object();
         if (!restored->newest) return 0;
+        run->restored = restored->newest->checkpoint.meta;
         auto meta = restored->newest->checkpoint.meta.dump();
         *found = new spotter_checkpoint{std::move(*restored->newest), std::move(meta)};
         return 0;
@@ -178,6 +154,10 @@ int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, siz
         auto json = meta == nullptr ? nlohmann::json::object()
                                     : nlohmann::json::parse(meta, nullptr, false);
         if (!json.is_object()) return fail("`meta` is not a JSON object");
+        json.erase(spotter::channel::kPositions);  // of an older one, given back
+        for (const auto& [name, reader] : *run->readers) {
+          spotter::channel::record(json, name, reader->position());
+        }
         const auto judged = std::isfinite(metric) ? std::optional(metric) : std::nullopt;
         const auto sources = sources_of(parts, count);
         const auto saved = run->session->save(step, sources, json, judged);

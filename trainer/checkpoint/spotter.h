@@ -106,6 +106,47 @@ int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, siz
 /* Waits until all that was accepted is durable. */
 int spotter_flush(spotter_run* run);
 
+/* The records of a channel, as SageMaker's Pipe mode has them: FIFOs (or files) NAME_0, NAME_1,
+ * ..., one an epoch. Of a run: each save records how many records were consumed, which are those
+ * that spotter_channel_next() has handed out, and a channel that is opened after spotter_restore()
+ * goes on behind them, in the middle of an epoch, too (`spotter pipe` starts the stream there). So
+ * save between two batches. `meta` gets the member "spotter_channels" for that. */
+typedef struct spotter_channel spotter_channel;
+
+#define SPOTTER_RECORD_IO 0 /* MXNet's and SageMaker's */
+#define SPOTTER_LINES 1     /* each ends with a newline, the last one, too */
+#define SPOTTER_FIXED 2     /* record_bytes each */
+
+/* Set `size` to sizeof(spotter_channel_options). */
+typedef struct {
+  size_t size;
+  const char* name;
+  const char* folder; /* of the FIFOs; NULL: that of $SM_CHANNEL_NAME, else /opt/ml/input/data */
+  int format;
+  size_t record_bytes; /* of SPOTTER_FIXED */
+} spotter_channel_options;
+
+/* What was consumed of an epoch: bytes of its stream, and the records in them. */
+typedef struct {
+  uint64_t epoch, bytes, records;
+} spotter_position;
+
+/* `run`: after spotter_restore(); NULL: it begins at epoch 0, and nothing is recorded. */
+spotter_channel* spotter_channel_open(spotter_run* run, const spotter_channel_options* options);
+void spotter_channel_close(spotter_channel* channel);
+
+#define SPOTTER_END_OF_EPOCH 0 /* the next call begins the next epoch */
+#define SPOTTER_RECORD 1
+#define SPOTTER_NOT_YET 2 /* nothing came within `wait_ms` milliseconds */
+
+/* One of these three, or -1: the stream is broken, or ends within a record. The record's bytes are
+ * valid until the next call. */
+int spotter_channel_next(spotter_channel* channel, uint64_t wait_ms, const void** data,
+                         size_t* size);
+void spotter_channel_position(const spotter_channel* channel, spotter_position* position);
+/* Goes on there. Also for who reads in another process: it says here what was consumed. */
+int spotter_channel_move(spotter_channel* channel, const spotter_position* position);
+
 /* Ask after each step; cheap. 1: save now. */
 int spotter_should_checkpoint(spotter_run* run);
 /* Ask after that. 1: spotter_leave() and exit with SPOTTER_STOPPED. */

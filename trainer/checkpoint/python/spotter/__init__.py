@@ -18,9 +18,17 @@ What is saved may be anything that pickle takes; tensors of PyTorch and arrays o
 however deep, are copied at the speed of memory. save() returns when they are; the disk is written
 behind. Outside of Spotter all of it works as a plain checkpoint library.
 
+Data of a channel (spotter pipe, a job's `channels:`, SageMaker's Pipe mode) goes on where the
+checkpoint left it, in the middle of an epoch, too; spotter.data has it for PyTorch:
+
+    train = run.channel("train")                 # after restore(); recordio, or lines=True, ...
+    for epoch in range(train.epoch, epochs):
+        for record in train: ...
+
 Only load checkpoints that you wrote yourself: they hold pickles.
 """
 
+from ._channel import Channel
 from ._run import STOPPED, Checkpoint, Run, SpotterError, open  # noqa: A004
 
-__all__ = ["STOPPED", "Checkpoint", "Run", "SpotterError", "open"]
+__all__ = ["STOPPED", "Channel", "Checkpoint", "Run", "SpotterError", "open"]

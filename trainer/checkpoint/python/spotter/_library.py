@@ -25,6 +25,15 @@ class Progress(ctypes.Structure):
                 ("epochs_total", c_uint64), ("loss", c_double), ("accuracy", c_double)]
 
 
+class ChannelOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("folder", c_char_p), ("format", c_int),
+                ("record_bytes", c_size_t)]
+
+
+class Position(ctypes.Structure):
+    _fields_ = [("epoch", c_uint64), ("bytes", c_uint64), ("records", c_uint64)]
+
+
 # Of each function: its result, its arguments.
 FUNCTIONS = {
     "error": (c_char_p, []),
@@ -43,6 +52,11 @@ FUNCTIONS = {
     "begin_save": (None, [c_void_p]),
     "save": (c_int, [c_void_p, c_uint64, POINTER(Part), c_size_t, c_char_p, c_double]),
     "flush": (c_int, [c_void_p]),
+    "channel_open": (c_void_p, [c_void_p, POINTER(ChannelOptions)]),
+    "channel_close": (None, [c_void_p]),
+    "channel_next": (c_int, [c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_size_t)]),
+    "channel_position": (None, [c_void_p, POINTER(Position)]),
+    "channel_move": (c_int, [c_void_p, POINTER(Position)]),
     "should_checkpoint": (c_int, [c_void_p]),
     "should_stop": (c_int, [c_void_p]),
     "deadline": (c_double, [c_void_p]),
@@ -80,4 +94,5 @@ def load():
                       f"({'; '.join(problems)})")
 
 
-__all__ = ["Options", "Part", "Progress", "byref", "c_size_t", "c_void_p", "load"]
+__all__ = ["ChannelOptions", "Options", "Part", "Position", "Progress", "byref", "c_size_t",
+           "c_void_p", "load"]

@@ -130,6 +130,16 @@ class Run:
                                                  _library.byref(size)))
         return data.value, size.value
 
+    def channel(self, name, **options):
+        """A Channel, see there, that goes on where restore() says, which comes first. Each save()
+        records how much of it was consumed. Of rank 0 only, as its saves know nothing of others."""
+        if not self._ranks.leads:
+            raise SpotterError("a run's channels are rank 0's: read there, and scatter; or take "
+                               "spotter.Channel, which begins at epoch 0")
+        from ._channel import Channel
+
+        return Channel(name, _run=self, **options)
+
     def save(self, step, /, *, meta=None, metric=None, **state):
         """Copies `state` and returns; it becomes durable behind. False: skipped, as it could not be
         durable before the machine is gone. Raises also when an earlier one could not be written."""

@@ -1,0 +1,235 @@
+#!/usr/bin/python3
+"""The Python face of channels, on plain files: records, positions in checkpoints, PyTorch's loader.
+
+Environment: SPOTTER_LIBRARY.
+"""
+
+import pathlib
+import pickle
+import struct
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "trainer/checkpoint/python"))
+import spotter  # noqa: E402
+
+try:
+    import torch
+    import spotter.data
+except ImportError:
+    torch = None
+
+
+def record(data):
+    return struct.pack("<II", 0xced7230a, len(data)) + data + bytes(-len(data) % 4)
+
+
+class Face(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="spotter-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.checkpoints = self.folder / "checkpoints"
+
+    def epoch(self, number, records, framing=record):
+        (self.folder / f"train_{number}").write_bytes(b"".join(map(framing, records)))
+        return records
+
+    def numbered(self, epochs, count):
+        return [self.epoch(i, [b"%d.%d" % (i, k) for k in range(count)]) for i in range(epochs)]
+
+    def channel(self, **options):
+        channel = spotter.Channel("train", folder=self.folder, **options)
+        self.addCleanup(channel.close)
+        return channel
+
+    def open(self):
+        run = spotter.open(self.checkpoints, every=0)
+        self.addCleanup(run.close)
+        return run
+
+
+class Channels(Face):
+    def test_each_iteration_is_an_epoch(self):
+        epochs = self.numbered(3, 100)
+        channel = self.channel()
+        self.assertEqual([list(channel) for _ in range(3)], epochs)
+        self.assertEqual(channel.position, (3, 0, 0))
+
+    def test_one_that_was_left_goes_on(self):
+        epochs = self.numbered(2, 10)
+        channel = self.channel()
+        for each in channel:
+            if each == b"0.3":
+                break
+        self.assertEqual(channel.position, (0, 4 * 12, 4))
+        self.assertEqual(list(channel), epochs[0][4:])
+        self.assertEqual(list(channel), epochs[1])
+
+    def test_the_formats(self):
+        self.epoch(0, [b"a", b"", b"b c"], lambda line: line + b"\n")
+        self.assertEqual(list(self.channel(lines=True)), [b"a", b"", b"b c"])
+        self.epoch(0, [b"\0ab", b"cde"], bytes)
+        self.assertEqual(list(self.channel(record_bytes=3)), [b"\0ab", b"cde"])
+        with self.assertRaises(ValueError):
+            self.channel(record_bytes=3, lines=True)
+        with self.assertRaisesRegex(spotter.SpotterError, "fixed size"):
+            self.channel(record_bytes=0)
+
+    def test_a_record_that_is_cut_off_is_an_error_and_no_end(self):
+        (self.folder / "train_0").write_bytes(record(b"whole") + record(b"cut off")[:-1])
+        channel, got = self.channel(), []
+        with self.assertRaisesRegex(spotter.SpotterError, "the last record is cut off"):
+            got.extend(channel)
+        with self.assertRaises(spotter.SpotterError):
+            got.extend(channel)
+        self.assertEqual(self.channel().__iter__().__next__(), b"whole")
+
+    def test_a_closed_one_says_so(self):
+        self.numbered(1, 3)
+        channel = self.channel()
+        channel.close()
+        with self.assertRaisesRegex(spotter.SpotterError, "closed"):
+            next(iter(channel))
+
+
+class OfARun(Face):
+    def life(self, records, more=None):
+        """Reads so many records, saves, and reads some more; all that it got."""
+        with self.open() as run:
+            old = run.restore()
+            self.assertEqual(old.meta["mine"] if old else 1, 1)
+            channel = run.channel("train", folder=self.folder)
+            got = []
+            while len(got) < records:
+                for each in channel:
+                    got.append(each)
+                    if len(got) == records:
+                        break
+            run.save(old.step + 1 if old else 1, meta={"mine": 1}, value=len(got))
+            for _ in range(more or 0):  # they do not count
+                next(iter(channel))
+            channel.close()
+            return got
+
+    def test_the_next_life_goes_on_behind_the_last_saved_record(self):
+        epochs = self.numbered(4, 10)
+        got = []
+        for count, more in ((3, 2), (7, 0), (12, 5), (1, 1), (17, 0)):
+            got += self.life(count, more)
+        self.assertEqual(got, sum(epochs, []))
+
+    def test_the_position_is_that_of_the_checkpoint_that_is_restored(self):
+        epochs = self.numbered(1, 10)
+        self.life(3)
+        self.life(2)
+        (self.checkpoints / "step-000000000002/value.pickle").write_bytes(b"torn")
+        self.assertEqual(self.life(4), epochs[0][3:7])
+
+    def test_meta_given_back_is_no_stale_position(self):
+        self.numbered(1, 10)
+        self.life(3)
+        with self.open() as run:
+            old = run.restore()
+            self.assertEqual(old.meta["spotter_channels"]["train"],
+                             {"epoch": 0, "bytes": 36, "records": 3})
+            run.save(9, meta=old.meta, value=1)  # no channel is open
+        with self.open() as run:
+            self.assertEqual(run.restore().meta, {"mine": 1})
+
+    def test_it_is_opened_once_and_after_the_restore(self):
+        self.numbered(1, 1)
+        with self.open() as run:
+            with self.assertRaisesRegex(spotter.SpotterError, "after spotter_restore"):
+                run.channel("train", folder=self.folder)
+            run.restore()
+            channel = run.channel("train", folder=self.folder)
+            with self.assertRaisesRegex(spotter.SpotterError, "open already"):
+                run.channel("train", folder=self.folder)
+            channel.close()
+            run.channel("train", folder=self.folder).close()
+            late = run.channel("train", folder=self.folder)
+        late.close()  # after its run
+
+    def test_another_process_gets_one_that_goes_on(self):
+        epochs = self.numbered(1, 10)
+        with self.open() as run:
+            run.restore()
+            channel = run.channel("train", folder=self.folder)
+            self.assertEqual(next(iter(channel)), b"0.0")
+            copy = pickle.loads(pickle.dumps(channel))
+            self.assertEqual(list(copy), epochs[0][1:])
+            self.assertEqual(channel.position[2], 1)
+            copy.close()
+
+
+@unittest.skipUnless(torch, "without PyTorch")
+class Loaders(Face):
+    def loader(self, channel, workers, **options):
+        records = spotter.data.Records(channel, lambda each: int(each.split(b".")[1]))
+        return spotter.data.DataLoader(records, num_workers=workers, **options)
+
+    def test_the_batches_are_the_records_however_many_workers(self):
+        self.numbered(2, 25)
+        for workers in (0, 1, 2):
+            loader = self.loader(self.channel(), workers, batch_size=10)
+            for _ in range(2):
+                self.assertEqual([each.tolist() for each in loader],
+                                 [list(range(10)), list(range(10, 20)), list(range(20, 25))])
+
+    def test_without_batches(self):
+        self.numbered(1, 5)
+        for workers in (0, 1):
+            loader = self.loader(self.channel(), workers, batch_size=None)
+            self.assertEqual(list(loader), [0, 1, 2, 3, 4])
+
+    def life(self, workers, got):
+        """Ends after a save, or when all is read."""
+        with spotter.open(self.folder / f"of-{workers}", every=0) as run:
+            run.restore()
+            channel = run.channel("train", folder=self.folder)
+            loader = self.loader(channel, workers, batch_size=4)
+            for _ in range(channel.epoch, 2):
+                for batch in loader:
+                    got += batch.tolist()
+                    if len(got) % 25 in (8, 16, 0):
+                        run.save(len(got), n=len(got))
+                        channel.close()
+                        return
+
+    def test_what_a_worker_has_read_ahead_does_not_count(self):
+        self.numbered(2, 25)
+        for workers in (0, 1):
+            got = []
+            for _ in range(7):
+                self.life(workers, got)
+            self.assertEqual(got, [*range(25)] * 2, f"{workers} workers")
+
+    def test_one_that_was_left_goes_on_behind_what_was_consumed(self):
+        self.numbered(1, 25)
+        for workers in (0, 1):
+            channel = self.channel()
+            loader = self.loader(channel, workers, batch_size=4)
+            first = next(iter(loader)).tolist()
+            self.assertEqual(sum((each.tolist() for each in loader), first), [*range(25)])
+            self.assertEqual(channel.epoch, 1)
+
+    def test_pytorchs_own_with_workers_is_refused(self):
+        self.numbered(1, 5)
+        records = spotter.data.Records(self.channel())
+        self.assertEqual(len(list(torch.utils.data.DataLoader(records, batch_size=2))), 3)
+        with self.assertRaisesRegex(spotter.SpotterError, "spotter.data.DataLoader"):
+            list(torch.utils.data.DataLoader(records, batch_size=2, num_workers=1))
+        with self.assertRaisesRegex(spotter.SpotterError, "persistent_workers"):
+            spotter.data.DataLoader(records, num_workers=1, persistent_workers=True)
+
+    def test_a_workers_error_arrives(self):
+        (self.folder / "train_0").write_bytes(record(b"1.1") + b"no record")
+        with self.assertRaisesRegex(spotter.SpotterError, "no RecordIO record begins here"):
+            list(self.loader(self.channel(), 1, batch_size=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,92 @@
+"""The records of a channel: SageMaker's Pipe mode, resumable in the middle of an epoch."""
+
+import os
+
+from . import _library
+from ._run import SpotterError, _check, _library_of_all
+
+WAIT_MS = 200  # then Python may handle its signals
+
+
+class Channel:
+    """An iterable of the records, as bytes, of the rest of one epoch; then of the next one:
+
+        for epoch in range(channel.epoch, epochs):
+            for record in channel: ...
+
+    recordio (MXNet's and SageMaker's framing) unless `lines` or `record_bytes`, a fixed size, is
+    given. A last record that is cut off is an error.
+
+    run.channel() gives one that goes on where the checkpoint of run.restore() left it, and whose
+    position each run.save() records. One without a run begins at epoch 0. A process that this one
+    forks has a copy of its own.
+    """
+
+    def __init__(self, name, *, lines=False, record_bytes=None, folder=None, _run=None):
+        self._lib, self._channel = _library_of_all(), None
+        if lines and record_bytes is not None:
+            raise ValueError("records are lines, or have a fixed size")
+        self.name, self._run = name, _run
+        self._settings = dict(lines=lines, record_bytes=record_bytes, folder=folder)
+        options = _library.ChannelOptions()
+        options.size = _library.ctypes.sizeof(options)
+        options.name = name.encode()
+        options.folder = os.fsencode(folder) if folder is not None else None
+        options.format = 1 if lines else 2 if record_bytes is not None else 0
+        options.record_bytes = record_bytes or 0
+        handle = _run._open_handle() if _run else None
+        self._channel = self._lib.spotter_channel_open(handle, _library.byref(options))
+        if not self._channel:
+            _check(-1)
+
+    def __del__(self):
+        self.close()
+
+    def close(self):
+        """A save records it no longer."""
+        channel, self._channel = self._channel, None
+        if channel:
+            self._lib.spotter_channel_close(channel)
+
+    def __reduce__(self):  # to a process that was not forked: nothing is recorded there
+        return _again, (self.name, self._settings, self.position)
+
+    def _open_channel(self):
+        if not self._channel:
+            raise SpotterError(f"channel {self.name} is closed")
+        return self._channel
+
+    @property
+    def position(self):
+        """(epoch, bytes, records) consumed: what the iteration has given out."""
+        position = _library.Position()
+        self._lib.spotter_channel_position(self._open_channel(), _library.byref(position))
+        return position.epoch, position.bytes, position.records
+
+    @position.setter
+    def position(self, position):
+        """Goes on there. Or: what another process has consumed for this one."""
+        _check(self._lib.spotter_channel_move(self._open_channel(),
+                                              _library.byref(_library.Position(*position))))
+
+    @property
+    def epoch(self):
+        return self.position[0]
+
+    def __iter__(self):
+        data, size = _library.c_void_p(), _library.c_size_t()
+        data_at, size_at = _library.byref(data), _library.byref(size)
+        step, content = self._lib.spotter_channel_next, _library.ctypes.string_at
+        while True:
+            got = step(self._open_channel(), WAIT_MS, data_at, size_at)
+            if got == 1:
+                yield content(data.value, size.value) if size.value else b""
+            elif got != 2:
+                _check(got)
+                return
+
+
+def _again(name, settings, position):
+    channel = Channel(name, **settings)
+    channel.position = position
+    return channel
