@@ -149,7 +149,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
                                         job_.trainer.user,
                                         "--checkpoints",
                                         job_.checkpoints.directory};
-  if (!job_.channels.empty()) arguments.push_back("--input");
+  if (!job_.channels.all.empty()) arguments.push_back("--input");
   if (effect.read_only) arguments.push_back("--read-only");
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);

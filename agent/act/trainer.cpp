@@ -79,12 +79,12 @@ std::string quoted(const std::string& text) {
 // passes signals and the exit status on, and ends the trainer when the data cannot be had. The
 // listings are frozen on the volume.
 std::string command_line(const config::Job& job, const std::string& program) {
-  if (job.channels.empty()) return job.trainer.command;
+  if (job.channels.all.empty()) return job.trainer.command;
   const std::string input = job.storage.ebs.mount + "/input";
   std::string line = "exec " + quoted(program) + " pipe --directory " + quoted(input + "/data") +
                      " --state " + quoted(input + "/listings");
-  for (const auto& [name, source] : job.channels)
-    line += " --channel " + quoted(name + "=" + source);
+  for (const auto& channel : job.channels.all)
+    line += " --channel " + quoted(wire::describe(channel));
   return line + " -- \"$SHELL\" -c " + quoted(job.trainer.command);
 }
 

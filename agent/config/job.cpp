@@ -4,8 +4,8 @@
 #include <csignal>
 #include <tuple>
 
+#include "agent/config/channels.hpp"
 #include "agent/config/reader.hpp"
-#include "agent/wire/channels.hpp"
 
 namespace spotter::config {
 namespace {
@@ -73,15 +73,6 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
 Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
   return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
           {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
-}
-
-Reader::Take channels(Reader& reader, Channels& channels) {
-  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
-    if (!wire::is_channel_name(key.text))
-      return reader.problem(key, path, "a channel's name has letters, digits, `.`, `-` and `_`");
-    reader.expanded(channels[key.text], channel)(value, path);
-  };
-  return reader.pairs("channels, such as {train: s3://bucket/prefix}", each);
 }
 
 Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {

@@ -12,6 +12,7 @@
 #include "agent/config/python_environment.hpp"
 #include "agent/config/secrets.hpp"
 #include "agent/decide/names.hpp"
+#include "agent/wire/channels.hpp"
 
 namespace spotter::config {
 
@@ -59,8 +60,12 @@ struct Checkpoints {
   std::string files;  // empty: it writes none that we should watch
 };
 
-// Data that is streamed to the trainer: what stands after NAME= in wire::parse_channel().
-using Channels = std::map<std::string, std::string>;
+// The trainer's data.
+struct Channels {
+  std::vector<wire::Channel> all;  // each name once
+  // SageMaker's InputDataConfig, where that is what job.yaml names; load_job() reads it.
+  std::string document;
+};
 
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
@@ -112,7 +117,8 @@ inline constexpr std::size_t job_size_limit = 256U << 10;
 // 256 KiB are refused.
 Checked<Job> parse_job(std::string_view text, const Environment& environment);
 
-// The same for a file; one that cannot be read is a Problem with line 0.
+// The same for a file, and for the document of its channels, whose path may be relative to it; one
+// that cannot be read is a Problem with line 0.
 Checked<Job> load_job(const std::string& path, const Environment& environment);
 
 // `PATH:LINE:COLUMN: message`, one a line, each ended by a newline.

@@ -2,6 +2,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
 
@@ -20,11 +22,26 @@ Environment Environment::of_process() {
   return here;
 }
 
+namespace {
+
+tl::unexpected<std::vector<Problem>> problem(const std::string& message) {
+  return tl::unexpected(std::vector<Problem>{{0, 0, message}});
+}
+
+}  // namespace
+
 Checked<Job> load_job(const std::string& path, const Environment& environment) {
   const auto file = read_small_file(path, job_size_limit);
-  if (file) return parse_job(file->content, environment);
-  return tl::unexpected(
-      std::vector<Problem>{{0, 0, "cannot read the job: " + file.error().message}});
+  if (!file) return problem("cannot read the job: " + file.error().message);
+  auto job = parse_job(file->content, environment);
+  if (!job || job->channels.document.empty()) return job;
+  const std::string document = std::filesystem::path(path).parent_path() / job->channels.document;
+  const auto text = read_small_file(document, job_size_limit);
+  if (!text) return problem("channels: " + document + ": " + text.error().message);
+  auto channels = wire::parse_input_data_config(text->content);
+  if (!channels) return problem("channels: " + document + ": " + channels.error().message);
+  job->channels.all = std::move(*channels);
+  return job;
 }
 
 std::string describe(const std::vector<Problem>& problems, std::string_view path) {

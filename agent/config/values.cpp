@@ -8,8 +8,6 @@
 #include <limits>
 #include <utility>
 
-#include "agent/wire/channels.hpp"
-
 namespace spotter::config {
 namespace {
 
@@ -229,15 +227,6 @@ Result<std::string> parse_tag_value(std::string_view text) {
   return failure("a tag's value has at most 256 characters and no line break");
 }
 
-Result<std::string> parse_channel_source(std::string_view text) {
-  const auto channel = wire::parse_channel("x=" + std::string(text));
-  if (channel && channel->mode == wire::InputMode::Pipe) return std::string(text);
-  if (channel) return failure("only the mode pipe is there yet");
-  const std::string& message = channel.error().message;  // without the name that is not its own
-  const std::string_view own = "channel x: ";
-  return failure(message.starts_with(own) ? message.substr(own.size()) : message);
-}
-
 }  // namespace
 
 // The expectations are literals and the parsers functions: all of this is initialised at compile
@@ -246,7 +235,6 @@ const Scalar<JobName> job_name{"a name", parse_job_name};
 const Scalar<std::string> mount_point{"an absolute path", parse_mount_point};
 const Scalar<std::string> path_below_mount{"a path below the mount", parse_path_below_mount};
 const Scalar<std::string> file_patterns{"patterns of file names such as *.h5", parse_file_patterns};
-const Scalar<std::string> channel{"s3://bucket/prefix", parse_channel_source};
 const Scalar<FileSystem> file_system{"xfs or ext4", parse_file_system};
 const Scalar<std::string> repository{"a git URL or a path", parse_repository};
 const Scalar<std::string> commit_id{"a full commit id", parse_commit_id};

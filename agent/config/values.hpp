@@ -22,7 +22,6 @@ extern const Scalar<JobName> job_name;              // [a-z0-9-]{1,63}
 extern const Scalar<std::string> mount_point;       // absolute
 extern const Scalar<std::string> path_below_mount;  // relative, without ".."
 extern const Scalar<std::string> file_patterns;     // "*.h5": names, not paths
-extern const Scalar<std::string> channel;           // s3://bucket/prefix,gzip
 extern const Scalar<FileSystem> file_system;
 extern const Scalar<std::string> repository;  // without a password in it
 extern const Scalar<std::string> commit_id;

@@ -14,19 +14,56 @@ tl::unexpected<Error> wrong(const std::string& channel, const std::string& what)
   return failure("channel " + channel + ": " + what);
 }
 
-// What one of SageMaker's words means; an absent one is the first.
+// A choice's word in a description, in SageMaker's documents, and what it means.
 template <class T>
-Result<T> word(const Json& object, const char* name,
-               std::initializer_list<std::pair<const char*, T>> meanings) {
-  const std::string given = text_field(object, name);
-  if (given.empty()) return meanings.begin()->second;
+struct Choice {
+  const char* word;
+  const char* sage_maker;
+  T meaning;
+};
+constexpr Choice<InputMode> modes[] = {{"pipe", "Pipe", InputMode::Pipe},
+                                       {"file", "File", InputMode::File},
+                                       {"fast_file", "FastFile", InputMode::FastFile}};
+constexpr Choice<S3DataType> types[] = {
+    {"prefix", "S3Prefix", S3DataType::S3Prefix},
+    {"manifest", "ManifestFile", S3DataType::ManifestFile},
+    {"augmented", "AugmentedManifestFile", S3DataType::AugmentedManifestFile}};
+constexpr Choice<bool> compressions[] = {{"none", "None", false}, {"gzip", "Gzip", true}};
+constexpr Choice<bool> wrappers[] = {{"none", "None", false}, {"recordio", "RecordIO", true}};
+constexpr Choice<bool> distributions[] = {{"replicated", "FullyReplicated", false},
+                                          {"sharded", "ShardedByS3Key", true}};
+
+template <class T, std::size_t count>
+Result<T> choose(std::string_view name, std::string_view given, const Choice<T> (&choices)[count]) {
   std::string known;
-  for (const auto& [each, meaning] : meanings) {
-    if (given == each) return meaning;
-    known += std::string(known.empty() ? "" : ", ") + each;
+  for (const auto& each : choices) {
+    if (given == each.word || given == each.sage_maker) return each.meaning;
+    known += std::string(known.empty() ? "" : ", ") + each.sage_maker;
   }
-  return failure(std::string(name) + " is '" + given.substr(0, longest_entry) +
+  return failure(std::string(name) + " is '" + std::string(given.substr(0, longest_entry)) +
                  "'; there are: " + known);
+}
+
+template <class T, std::size_t count>
+const Choice<T>& choice_of(T meaning, const Choice<T> (&choices)[count]) {
+  return *std::ranges::find(choices, meaning, &Choice<T>::meaning);
+}
+
+template <class T, std::size_t count>
+Result<void> set_choice(T& into, std::string_view name, std::string_view given,
+                        const Choice<T> (&choices)[count]) {
+  const auto chosen = choose(name, given, choices);
+  if (!chosen) return tl::unexpected(chosen.error());
+  into = *chosen;
+  return {};
+}
+
+// A member of SageMaker's documents; an absent one is the first choice.
+template <class T, std::size_t count>
+Result<T> word(const Json& object, const char* name, const Choice<T> (&choices)[count]) {
+  const std::string given = text_field(object, name);
+  if (given.empty()) return choices[0].meaning;
+  return choose(name, given, choices);
 }
 
 template <class T>
@@ -37,6 +74,13 @@ bool take(Result<T> read, T& into, std::string& problem) {
     problem = read.error().message;
   }
   return read.has_value();
+}
+
+std::optional<std::uint64_t> seed_of(const Json& shuffle) {
+  if (!shuffle.contains("Seed")) return std::nullopt;
+  const Json& seed = shuffle["Seed"];
+  if (seed.is_number_unsigned()) return seed.get<std::uint64_t>();
+  return seed.is_string() ? parse_count(seed.get<std::string>()) : std::nullopt;  // as YAML has it
 }
 
 Result<Channel> channel_of(const Json& object) {
@@ -50,27 +94,14 @@ Result<Channel> channel_of(const Json& object) {
   const Json& source = member(member(object, "DataSource"), "S3DataSource");
   std::string problem;
   take(parse_s3_url(text_field(source, "S3Uri")), channel.source, problem);
-  take(word<S3DataType>(source, "S3DataType",
-                        {{"S3Prefix", S3DataType::S3Prefix},
-                         {"ManifestFile", S3DataType::ManifestFile},
-                         {"AugmentedManifestFile", S3DataType::AugmentedManifestFile}}),
-       channel.type, problem);
-  take(word<bool>(source, "S3DataDistributionType",
-                  {{"FullyReplicated", false}, {"ShardedByS3Key", true}}),
-       channel.sharded, problem);
-  take(word<bool>(object, "CompressionType", {{"None", false}, {"Gzip", true}}), channel.gzip,
-       problem);
-  take(word<bool>(object, "RecordWrapperType", {{"None", false}, {"RecordIO", true}}),
-       channel.recordio, problem);
-  take(word<InputMode>(object, "InputMode",
-                       {{"Pipe", InputMode::Pipe},
-                        {"File", InputMode::File},
-                        {"FastFile", InputMode::FastFile}}),
-       channel.mode, problem);
+  take(word(source, "S3DataType", types), channel.type, problem);
+  take(word(source, "S3DataDistributionType", distributions), channel.sharded, problem);
+  take(word(object, "CompressionType", compressions), channel.gzip, problem);
+  take(word(object, "RecordWrapperType", wrappers), channel.recordio, problem);
+  take(word(object, "InputMode", modes), channel.mode, problem);
   const Json& shuffle = member(object, "ShuffleConfig");
-  if (shuffle.contains("Seed") && shuffle["Seed"].is_number_integer()) {
-    channel.shuffle_seed = shuffle["Seed"].get<std::uint64_t>();
-  } else if (object.contains("ShuffleConfig")) {
+  channel.shuffle_seed = seed_of(shuffle);
+  if (object.contains("ShuffleConfig") && !channel.shuffle_seed) {
     problem = "ShuffleConfig has no Seed that is a number";
   }
   if (source.contains("AttributeNames") && source["AttributeNames"].is_array()) {
@@ -82,12 +113,47 @@ Result<Channel> channel_of(const Json& object) {
   return validated(std::move(channel));
 }
 
-std::string unescape_comma(std::string_view text) {
-  std::string out(text);
-  for (auto at = out.find("%2C"); at != out.npos; at = out.find("%2C", at + 1)) {
-    out.replace(at, 3, ",");
+// %25, and what separates parts of a description: %2C, %3A.
+std::string unescape(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    char each = text.front();
+    std::size_t used = 1;
+    for (const char special : {'%', ',', ':'}) {
+      if (!text.starts_with(special == '%' ? "%25" : special == ',' ? "%2C" : "%3A")) continue;
+      each = special;
+      used = 3;
+    }
+    out += each;
+    text.remove_prefix(used);
   }
   return out;
+}
+
+std::string escape(std::string_view text, bool colon) {
+  std::string out;
+  for (const char each : text) {
+    if (each == '%') {
+      out += "%25";
+    } else if (each == ',') {
+      out += "%2C";
+    } else if (each == ':' && colon) {
+      out += "%3A";
+    } else {
+      out += each;
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> split_attributes(std::string_view value) {
+  std::vector<std::string> names;
+  while (!value.empty()) {
+    const auto end = std::min(value.find(':'), value.size());
+    names.push_back(unescape(value.substr(0, end)));
+    value.remove_prefix(std::min(end + 1, value.size()));
+  }
+  return names;
 }
 
 // One ,word or ,word=value of parse_channel().
@@ -96,30 +162,16 @@ Result<void> apply_option(Channel& channel, std::string_view option) {
   const std::string_view name = option.substr(0, equals);
   const std::string_view value =
       equals < option.size() ? option.substr(equals + 1) : std::string_view();
-  if (name == "gzip" && value.empty()) {
-    channel.gzip = true;
-  } else if (name == "recordio" && value.empty()) {
-    channel.recordio = true;
-  } else if (name == "sharded" && value.empty()) {
-    channel.sharded = true;
-  } else if (name == "anonymous" && value.empty()) {
-    channel.anonymous = true;
-  } else if (name == "shuffle" && parse_count(value)) {
-    channel.shuffle_seed = parse_count(value);
-  } else if (option == "mode=pipe") {
-    channel.mode = InputMode::Pipe;
-  } else if (option == "mode=file") {
-    channel.mode = InputMode::File;
-  } else if (option == "type=prefix") {
-    channel.type = S3DataType::S3Prefix;
-  } else if (option == "type=manifest") {
-    channel.type = S3DataType::ManifestFile;
-  } else {
-    return failure("'" + std::string(option.substr(0, longest_entry)) +
-                   "' is not known; there are: mode=pipe|file type=prefix|manifest gzip recordio "
-                   "shuffle=SEED sharded anonymous");
+  if (option == "gzip") return set_setting(channel, "compression", "gzip");
+  if (option == "recordio") return set_setting(channel, "record_wrapper", "recordio");
+  if (option == "sharded") return set_setting(channel, "distribution", "sharded");
+  if (option == "anonymous") return set_setting(channel, "anonymous", "true");
+  if (name == "shuffle") return set_setting(channel, "shuffle_seed", value);
+  if (name == "attributes") {
+    channel.attributes = split_attributes(value);
+    return {};
   }
-  return {};
+  return set_setting(channel, name, value);
 }
 
 }  // namespace
@@ -133,6 +185,27 @@ bool is_channel_name(std::string_view name) {
          std::ranges::all_of(name, fits);
 }
 
+Result<void> set_setting(Channel& channel, std::string_view name, std::string_view value) {
+  if (name == "mode") return set_choice(channel.mode, name, value, modes);
+  if (name == "type") return set_choice(channel.type, name, value, types);
+  if (name == "compression") return set_choice(channel.gzip, name, value, compressions);
+  if (name == "record_wrapper") return set_choice(channel.recordio, name, value, wrappers);
+  if (name == "distribution") return set_choice(channel.sharded, name, value, distributions);
+  if (name == "anonymous") {
+    if (value != "true" && value != "false") return failure("anonymous is true or false");
+    channel.anonymous = value == "true";
+    return {};
+  }
+  if (name == "shuffle_seed") {
+    channel.shuffle_seed = parse_count(value);
+    if (!channel.shuffle_seed) return failure("shuffle_seed is a whole number, not negative");
+    return {};
+  }
+  return failure("'" + std::string(name.substr(0, longest_entry)) +
+                 "' is not known; there are: mode=pipe|file type=prefix|manifest|augmented "
+                 "attributes=NAME:NAME gzip recordio shuffle=SEED sharded anonymous");
+}
+
 Result<Channel> validated(Channel channel) {
   const bool augmented = channel.type == S3DataType::AugmentedManifestFile;
   if (!is_channel_name(channel.name)) return failure("a channel's name has letters, digits, .-_");
@@ -142,10 +215,22 @@ Result<Channel> validated(Channel channel) {
   if (augmented && channel.attributes.empty()) {
     return wrong(channel.name, "an AugmentedManifestFile needs AttributeNames");
   }
-  if (augmented && (channel.mode != InputMode::Pipe || !channel.recordio || channel.gzip)) {
+  const auto none = [](const std::string& name) { return name.empty(); };
+  if (std::ranges::any_of(channel.attributes, none)) {
+    return wrong(channel.name, "an attribute has no name");
+  }
+  if (channel.source.key.find('\0') != std::string::npos) {
+    return wrong(channel.name, "its key has a byte that no key has");
+  }
+  if (!augmented && !channel.attributes.empty()) {
+    return wrong(channel.name, "attributes are those of an AugmentedManifestFile");
+  }
+  if (augmented && (channel.mode != InputMode::Pipe || channel.gzip)) {
     return wrong(channel.name,
-                 "an AugmentedManifestFile is streamed: InputMode Pipe, RecordWrapperType "
-                 "RecordIO, CompressionType None");
+                 "an AugmentedManifestFile is streamed: mode pipe, without compression");
+  }
+  if (channel.mode == InputMode::FastFile) {
+    return wrong(channel.name, "the mode fast_file is not there yet: pipe or file");
   }
   if (channel.mode != InputMode::Pipe && (channel.recordio || channel.gzip)) {
     return wrong(channel.name, "RecordIO and Gzip are for the mode Pipe; files stay as they are");
@@ -160,7 +245,7 @@ Result<Channel> parse_channel(std::string_view text) {
   channel.name = text.substr(0, equals);
   text.remove_prefix(equals + 1);
   const auto comma = std::min(text.find(','), text.size());
-  auto source = parse_s3_url(unescape_comma(text.substr(0, comma)));
+  auto source = parse_s3_url(unescape(text.substr(0, comma)));
   if (!source) return wrong(channel.name.substr(0, 64), source.error().message);
   channel.source = std::move(*source);
   text.remove_prefix(comma);
@@ -175,11 +260,33 @@ Result<Channel> parse_channel(std::string_view text) {
   return validated(std::move(channel));
 }
 
+std::string describe(const Channel& channel) {
+  std::string text = channel.name + "=" + escape(to_url(channel.source), false);
+  const auto add = [&text](const std::string& option) { text += "," + option; };
+  if (channel.mode != InputMode::Pipe)
+    add(std::string("mode=") + choice_of(channel.mode, modes).word);
+  if (channel.type != S3DataType::S3Prefix)
+    add(std::string("type=") + choice_of(channel.type, types).word);
+  for (const auto& each : channel.attributes)
+    text += (&each == channel.attributes.data() ? ",attributes=" : ":") + escape(each, true);
+  if (channel.gzip) add("gzip");
+  if (channel.recordio) add("recordio");
+  if (channel.shuffle_seed) add("shuffle=" + std::to_string(*channel.shuffle_seed));
+  if (channel.sharded) add("sharded");
+  if (channel.anonymous) add("anonymous");
+  return text;
+}
+
 Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
   auto json = parse_json(text);
   if (!json) return tl::unexpected(json.error());
   if (json->is_object() && json->contains("InputDataConfig"))
     *json = Json((*json)["InputDataConfig"]);
+  if (json->is_object()) {
+    return failure(
+        "this is what a container is told, without any S3Uri: CreateTrainingJob's InputDataConfig, "
+        "an array of channels, is read");
+  }
   if (!json->is_array()) return failure("InputDataConfig is a JSON array of channels");
   std::vector<Channel> channels;
   for (const auto& each : *json) {

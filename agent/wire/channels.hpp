@@ -36,9 +36,17 @@ bool is_channel_name(std::string_view name);
 // All that is wrong with it, or nothing: modes, types and wrappers that do not go together.
 Result<Channel> validated(Channel channel);
 
-// train=s3://bucket/prefix, and after it: ,mode=file ,type=manifest ,gzip ,recordio ,shuffle=SEED
-// ,sharded ,anonymous. A comma inside the key is written %2C.
+// One setting by its name: mode, type, compression, record_wrapper, distribution, shuffle_seed,
+// anonymous. Of modes and the like both words are known: file and File, manifest and ManifestFile.
+Result<void> set_setting(Channel& channel, std::string_view name, std::string_view value);
+
+// train=s3://bucket/prefix, and after it each setting as ,NAME=VALUE, or short: ,gzip ,recordio
+// ,shuffle=SEED ,sharded ,anonymous. ,attributes=NAME:NAME. A comma is written %2C, a colon in an
+// attribute's name %3A, and what looks like that %252C.
 Result<Channel> parse_channel(std::string_view text);
+
+// Such that parse_channel() makes the same of it. REQUIRES: a valid one.
+std::string describe(const Channel& channel);
 
 // CreateTrainingJob's InputDataConfig: a JSON array of channels, or an object that has one of that
 // name. Members that say nothing of the data (ContentType) are passed over.

@@ -14,12 +14,14 @@ void descriptions(std::string_view bytes) {
   if (const auto channel = wire::parse_channel(bytes)) {
     must(wire::is_channel_name(channel->name), "a channel's name is a part of a path");
     must(wire::validated(*channel) == *channel, "what was read is valid");
+    must(wire::parse_channel(describe(*channel)) == *channel, "one described reads the same");
   }
   const auto all = wire::parse_input_data_config(bytes);
   if (!all) return must(!all.error().message.empty(), "an error is told");
   for (const auto& channel : *all) {
     must(wire::is_channel_name(channel.name), "a channel's name is a part of a path");
     must(wire::validated(channel) == channel, "what was read is valid");
+    must(wire::parse_channel(describe(channel)) == channel, "a channel described reads the same");
   }
 }
 

@@ -73,6 +73,17 @@ std::string print(const Fleet& fleet) {
   return std::string("fleet: {kind: ") + kind + ", id: " + literal(fleet.id.view()) + "}\n";
 }
 
+std::string print(const config::Channels& channels) {
+  if (!channels.document.empty()) return "channels: " + unexpanded(channels.document) + "\n";
+  std::string yaml = "channels: {";
+  for (const auto& channel : channels.all) {
+    const std::string text = describe(channel);
+    const auto equals = text.find('=');
+    yaml += literal(text.substr(0, equals)) + ": " + unexpanded(text.substr(equals + 1)) + ", ";
+  }
+  return yaml + "}\n";
+}
+
 // What the user would have written without defaults and variables.
 std::string print(const Job& job) {
   std::string yaml = "job: " + literal(job.name.view()) + "\n" + print(job.storage.ebs);
@@ -84,11 +95,7 @@ std::string print(const Job& job) {
   yaml += print(job.trainer);
   yaml += "checkpoints: {directory: " + literal(job.checkpoints.directory);
   if (!job.checkpoints.files.empty()) yaml += ", files: " + literal(job.checkpoints.files);
-  yaml += "}\nchannels: {";
-  for (const auto& [name, source] : job.channels) {
-    yaml += literal(name) + ": " + unexpanded(source) + ", ";
-  }
-  yaml += "}\non_failure:\n";
+  yaml += "}\n" + print(job.channels) + "on_failure:\n";
   yaml +=
       "  attempts_without_progress: " + std::to_string(job.on_failure.attempts_without_progress) +
       "\n  then: ";

@@ -41,6 +41,22 @@ TEST(Channels, AreReadFromACommandLine) {
   }
 }
 
+TEST(Channels, AreDescribedAsTheyAreRead) {
+  for (const char* text :
+       {"t=s3://bucket/", "t=s3://bucket/a%2Cb%25,mode=file,sharded",
+        "t=s3://bucket/m,type=augmented,attributes=a-ref:b%3Ac%2C,recordio,shuffle=3",
+        "t=s3://bucket/m,type=manifest,gzip,recordio,shuffle=0,sharded,anonymous"}) {
+    const auto channel = parse_channel(text);
+    ASSERT_TRUE(channel) << channel.error().message;
+    EXPECT_EQ(describe(*channel), text);
+    EXPECT_EQ(parse_channel(describe(*channel)), *channel);
+  }
+  EXPECT_EQ(*parse_channel("t=s3://bucket/m,type=AugmentedManifestFile,attributes=a:b,"
+                           "record_wrapper=RecordIO,distribution=ShardedByS3Key,shuffle_seed=1"),
+            *parse_channel("t=s3://bucket/m,type=augmented,attributes=a:b,recordio,sharded,"
+                           "shuffle=1"));
+}
+
 // The example of the API's reference, shortened.
 TEST(Channels, AreReadFromSageMakersInputDataConfig) {
   const auto read = parse_input_data_config(R"([
@@ -67,7 +83,9 @@ TEST(Channels, SayWhatIsWrong) {
             "channel t: InputMode is 'Tube'; there are: Pipe, File, FastFile");
   EXPECT_EQ(message(R"([{"ChannelName":"t"}])"), "channel t: '' is no S3 URL: s3://bucket/key");
   EXPECT_EQ(message(R"({"train":{"TrainingInputMode":"Pipe"}})"),
-            "InputDataConfig is a JSON array of channels");
+            "this is what a container is told, without any S3Uri: CreateTrainingJob's "
+            "InputDataConfig, an array of channels, is read");
+  EXPECT_EQ(message(R"("train")"), "InputDataConfig is a JSON array of channels");
   EXPECT_NE(message("[1]"), "nothing");
   EXPECT_NE(message("[{"), "nothing");
 }
