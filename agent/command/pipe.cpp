@@ -16,6 +16,7 @@
 
 #include "agent/act/aws/environment.hpp"
 #include "agent/command/pipe_options.hpp"
+#include "agent/data/download.hpp"
 #include "agent/data/holder.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/supervise/processes.hpp"
@@ -36,6 +37,30 @@ void end_session(int leader) {
   if (leader == 0) return;
   const auto process = supervise::find_process(leader);
   supervise::kill_session(leader, process ? process->start_ticks : 0);
+}
+
+// Mode `file`: all of it, before the trainer starts. The holder may leave meanwhile.
+Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
+  const auto left = [socket] {
+    bool gone = false;
+    while (const auto word = data::hear(socket, gone)) gone = gone || word->text == "bye";
+    return gone;
+  };
+  for (const auto& channel : settings.channels) {
+    if (channel.mode != wire::InputMode::File) continue;
+    const auto done = data::download({.channel = channel,
+                                      .directory = settings.directory,
+                                      .state = settings.state,
+                                      .budget = settings.budget,
+                                      .shard = settings.shard,
+                                      .s3 = settings.s3},
+                                     left);
+    if (!done) return tl::unexpected(done.error());
+    std::fprintf(stderr, "spotter pipe: channel %s: %zu files, %zu of them fetched now, %.3f GB\n",
+                 channel.name.c_str(), done->files, done->fetched,
+                 static_cast<double>(done->bytes) / 1e9);
+  }
+  return {};
 }
 
 // The two processes beside this one, from their start to the trainer's end.
@@ -75,7 +100,10 @@ void Run::be_plane(int socket) {
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   settings_.orphaned = end_session;
-  const auto done = data::run_plane(settings_, socket);
+  auto done = fetch_files(settings_, socket);
+  std::erase_if(settings_.channels,
+                [](const wire::Channel& channel) { return channel.mode != wire::InputMode::Pipe; });
+  if (done) done = data::run_plane(settings_, socket);
   if (!done) (void)data::say(socket, "failed " + done.error().message);
   ::_exit(done ? 0 : 1);
 }

@@ -24,9 +24,6 @@ Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel)
   for (const auto& each : all) {
     if (each.name == channel->name) return failure("channel " + each.name + " is there twice");
   }
-  if (channel->mode != wire::InputMode::Pipe) {
-    return failure("channel " + channel->name + ": only the mode pipe is there yet");
-  }
   if (channel->type == wire::S3DataType::AugmentedManifestFile) {
     return failure("channel " + channel->name + ": AugmentedManifestFile is not there yet");
   }
@@ -38,15 +35,17 @@ Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel)
 
 void PipeOptions::add_to(CLI::App& app) {
   app.add_option("--channel", channels,
-                 "NAME=s3://bucket/prefix[,type=manifest][,gzip][,recordio][,shuffle=SEED]"
-                 "[,sharded][,anonymous]")
+                 "NAME=s3://bucket/prefix[,mode=pipe|file][,type=manifest][,gzip][,recordio]"
+                 "[,shuffle=SEED][,sharded][,anonymous]")
       ->allow_extra_args(false);
   app.add_option("--input-data-config", config, "SageMaker's InputDataConfig, a JSON file")
       ->check(CLI::ExistingFile);
-  app.add_option("--directory", directory, "Of the FIFOs NAME_0, NAME_1, ...")
+  app.add_option("--directory", directory,
+                 "Of the FIFOs NAME_0, NAME_1, ..., and of the files NAME/...")
       ->capture_default_str();
   app.add_option("--state", state,
-                 "A folder that outlives this run: what was listed first is frozen there");
+                 "A folder that outlives this run: what was listed first is frozen there, and "
+                 "which files are whole");
   app.add_option("--shard", shard, "INDEX/COUNT: this instance's part of sharded channels");
   app.add_option("--start", starts, "NAME=EPOCH:BYTES: the stream begins there")
       ->allow_extra_args(false);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/io/files.hpp"
+#include "agent/s3/objects.hpp"
 
 namespace spotter::data {
 namespace {
@@ -12,10 +13,14 @@ using Json = nlohmann::json;
 
 constexpr std::size_t longest_listing = 1U << 30;
 
+constexpr std::uint64_t longest_manifest = 1U << 30;
+
 Json header_of(const wire::Channel& channel) {
-  return {{"format", 1},
-          {"source", wire::to_url(channel.source)},
-          {"type", static_cast<int>(channel.type)}};
+  Json header = {{"format", 1},
+                 {"source", wire::to_url(channel.source)},
+                 {"type", static_cast<int>(channel.type)}};
+  if (!channel.attributes.empty()) header["attributes"] = channel.attributes;
+  return header;
 }
 
 // What consoles make of a "folder": an object without content, not one of the data.
@@ -24,27 +29,58 @@ bool is_folder(const wire::ListedObject& object) {
 }
 
 std::optional<Entry> entry_of(const Json& line) {
-  const bool fits = line.is_array() && line.size() == 4 && line[0].is_string() &&
-                    line[1].is_number_unsigned() && line[2].is_string() && line[3].is_boolean();
-  if (!fits) return std::nullopt;
-  return Entry{line[0].get<std::string>(), line[1].get<std::uint64_t>(), line[2].get<std::string>(),
-               line[3].get<bool>()};
+  if (line.is_array() && line.size() == 1 && line[0].is_string()) {
+    Entry entry{.value = line[0].get<std::string>()};
+    entry.size = entry.value->size();
+    return entry;
+  }
+  const bool fits = line.is_array() && (line.size() == 4 || line.size() == 5) &&
+                    line[0].is_string() && line[1].is_number_unsigned() && line[2].is_string() &&
+                    line[3].is_boolean() && line.back().is_string() == (line.size() == 5);
+  if (!fits || line[2].get_ref<const std::string&>().empty()) return std::nullopt;
+  Entry entry{.key = line[0].get<std::string>(),
+              .size = line[1].get<std::uint64_t>(),
+              .etag = line[2].get<std::string>(),
+              .checksum = line[3].get<bool>()};
+  if (line.size() == 5) entry.bucket = line[4].get<std::string>();
+  return entry;
+}
+
+Json line_of(const Entry& entry) {
+  if (entry.value) return Json::array({*entry.value});
+  Json line = {entry.key, entry.size, entry.etag, entry.checksum};
+  if (!entry.bucket.empty()) line.push_back(entry.bucket);
+  return line;
+}
+
+// The listing's prefix, from a first line that fits the channel.
+std::optional<std::string> prefix_of(const wire::Channel& channel, Json header) {
+  if (!header.is_object()) return std::nullopt;
+  std::string prefix = channel.source.key;
+  if (header.contains("prefix")) {
+    if (!header["prefix"].is_string()) return std::nullopt;
+    prefix = header["prefix"].get<std::string>();
+    header.erase("prefix");
+  }
+  if (header != header_of(channel)) return std::nullopt;
+  return prefix;
 }
 
 }  // namespace
 
-std::string encode_listing(const wire::Channel& channel, const std::vector<Entry>& entries) {
+std::string encode_listing(const wire::Channel& channel, const Listing& listing) {
   constexpr auto replace = Json::error_handler_t::replace;
-  std::string text = header_of(channel).dump(-1, ' ', false, replace) + "\n";
-  for (const auto& entry : entries) {
-    const Json line = {entry.key, entry.size, entry.etag, entry.checksum};
-    text += line.dump(-1, ' ', false, replace) + "\n";
+  Json header = header_of(channel);
+  if (listing.prefix != channel.source.key) header["prefix"] = listing.prefix;
+  std::string text = header.dump(-1, ' ', false, replace) + "\n";
+  for (const auto& entry : listing.entries) {
+    text += line_of(entry).dump(-1, ' ', false, replace) + "\n";
   }
   return text;
 }
 
-Result<std::vector<Entry>> decode_listing(const wire::Channel& channel, std::string_view text) {
-  std::vector<Entry> entries;
+Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text) {
+  Listing listing;
   bool first = true;
   while (!text.empty()) {
     const auto end = text.find('\n');
@@ -52,16 +88,20 @@ Result<std::vector<Entry>> decode_listing(const wire::Channel& channel, std::str
     const Json line = Json::parse(text.substr(0, end), nullptr, false);
     text.remove_prefix(end + 1);
     if (first) {
-      if (line != header_of(channel)) return failure("it is of another source");
+      auto prefix = prefix_of(channel, line);
+      if (!prefix) return failure("it is of another source");
+      listing.prefix = std::move(*prefix);
       first = false;
       continue;
     }
     auto entry = entry_of(line);
-    if (!entry) return failure("line " + std::to_string(entries.size() + 2) + " is no object");
-    entries.push_back(std::move(*entry));
+    if (!entry) {
+      return failure("line " + std::to_string(listing.entries.size() + 2) + " is no object");
+    }
+    listing.entries.push_back(std::move(*entry));
   }
   if (first) return failure("it is empty");
-  return entries;
+  return listing;
 }
 
 void Catalogue::fail(const std::string& what) {
@@ -73,18 +113,19 @@ Result<void> Catalogue::thaw() {
   const auto text = io::read_file(frozen_, longest_listing);
   if (!text && text.error() == std::errc::no_such_file_or_directory) return {};
   if (!text) return failure(frozen_.string() + ": " + text.error().message());
-  auto entries = decode_listing(channel_, *text);
-  if (!entries) {
-    return failure("the frozen listing " + frozen_.string() + ": " + entries.error().message +
+  auto listing = decode_listing(channel_, *text);
+  if (!listing) {
+    return failure("the frozen listing " + frozen_.string() + ": " + listing.error().message +
                    "; remove it to begin anew");
   }
-  entries_ = std::move(*entries);
+  first_ = std::move(*listing);
   thawed_ = complete_ = true;
   return {};
 }
 
 void Catalogue::begin(s3::Client& client) {
   if (auto thawed = thaw(); !thawed) return fail(thawed.error().message);
+  listed().prefix = channel_.source.key;
   if (channel_.type == wire::S3DataType::S3Prefix) {
     ask(client, "");
   } else {
@@ -113,8 +154,10 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
       fail(wire::to_url({channel_.source.bucket, object.key}) +
            " is archived: restore it, or leave it out");
     }
-    listed().push_back(
-        {object.key, object.size, object.etag, object.has_crc32c || object.has_sha256});
+    listed().entries.push_back({.key = object.key,
+                                .size = object.size,
+                                .etag = object.etag,
+                                .checksum = object.has_crc32c || object.has_sha256});
   }
   if (page->next.empty()) {
     all_listed();
@@ -123,52 +166,132 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
   }
 }
 
+std::string Catalogue::url(const Entry& entry) const {
+  if (entry.value) return wire::to_url(channel_.source);
+  return wire::to_url({entry.bucket.empty() ? channel_.source.bucket : entry.bucket, entry.key});
+}
+
+// It may be longer than one answer.
 void Catalogue::read_manifest(s3::Client& client) {
-  s3::Request request{.bucket = channel_.source.bucket, .key = channel_.source.key};
+  s3::Request request{
+      .method = "HEAD", .bucket = channel_.source.bucket, .key = channel_.source.key};
   client.start(std::move(request), [this, &client](const s3::Outcome<s3::Answer>& answer) {
     if (!answer) return fail(answer.error().text());
-    const auto objects = wire::parse_manifest(answer->body);
-    if (!objects) return fail(wire::to_url(channel_.source) + ": " + objects.error().message);
-    look_at(client, *objects);
+    const auto size = wire::parse_count(answer->header("content-length"));
+    if (!size || *size > longest_manifest) {
+      return fail(wire::to_url(channel_.source) + ": a manifest has at most 1 GiB");
+    }
+    fetch_manifest(client, *size, std::string(answer->header("etag")));
   });
 }
 
-// Sizes and ETags, which a manifest does not say.
-void Catalogue::look_at(s3::Client& client, const std::vector<wire::S3Location>& objects) {
-  open_ = objects.size();
-  listed().resize(objects.size());
-  for (std::size_t i = 0; i < objects.size(); ++i) {
-    s3::Request request{.method = "HEAD", .bucket = objects[i].bucket, .key = objects[i].key};
-    request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-    client.start(std::move(request),
-                 [this, i, key = objects[i].key](const s3::Outcome<s3::Answer>& answer) {
-                   if (!answer) return fail(answer.error().text());
-                   const auto size = wire::parse_count(answer->header("content-length"));
-                   const auto etag = answer->header("etag");
-                   if (!size || etag.empty()) return fail(key + ": S3 says no size, or no ETag");
-                   const bool sum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
-                   listed()[i] = {key, *size, std::string(etag), sum};
-                   if (--open_ == 0) all_listed();
-                 });
+void Catalogue::fetch_manifest(s3::Client& client, std::uint64_t size, std::string etag) {
+  manifest_.assign(size, '\0');
+  open_ = (size + s3::piece_bytes - 1) / s3::piece_bytes;
+  if (open_ == 0) return take_manifest(client);
+  for (std::size_t offset = 0; offset < size; offset += s3::piece_bytes) {
+    s3::Request request{.bucket = channel_.source.bucket, .key = channel_.source.key};
+    request.into = std::span(manifest_).subspan(offset, std::min(s3::piece_bytes, size - offset));
+    request.offset = offset;
+    request.etag = etag;
+    client.start(std::move(request), [this, &client](const s3::Outcome<s3::Answer>& answer) {
+      if (!answer) return fail(answer.error().text());
+      if (--open_ == 0) take_manifest(client);
+    });
   }
-  if (objects.empty()) all_listed();
+}
+
+void Catalogue::take_manifest(s3::Client& client) {
+  const bool augmented = channel_.type == wire::S3DataType::AugmentedManifestFile;
+  const bool good = augmented ? parse_augmented() : parse_plain();
+  manifest_ = {};
+  if (!good) return;
+  const auto& entries = listed().entries;
+  open_ = static_cast<std::size_t>(
+      std::ranges::count_if(entries, [](const Entry& each) { return !each.value; }));
+  if (open_ == 0) return all_listed();
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (!entries[i].value) look_at(client, i);
+}
+
+bool Catalogue::parse_plain() {
+  auto manifest = wire::parse_manifest(manifest_);
+  if (!manifest) {
+    fail(wire::to_url(channel_.source) + ": " + manifest.error().message);
+    return false;
+  }
+  const std::string& bucket = manifest->prefix.bucket;
+  listed().prefix = manifest->prefix.key;
+  for (auto& key : manifest->keys) {
+    listed().entries.push_back({.key = std::move(key)});
+    if (bucket != channel_.source.bucket) listed().entries.back().bucket = bucket;
+  }
+  return true;
+}
+
+bool Catalogue::parse_augmented() {
+  std::string_view rest = manifest_;
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    auto values = wire::parse_augmented_line(line, channel_.attributes);
+    if (!values) {
+      fail(wire::to_url(channel_.source) + ": line " + std::to_string(number) + ": " +
+           values.error().message);
+      return false;
+    }
+    for (auto& value : *values) {
+      Entry& entry = listed().entries.emplace_back();
+      if (value.object) {
+        entry.key = std::move(value.object->key);
+        if (value.object->bucket != channel_.source.bucket) entry.bucket = value.object->bucket;
+      } else {
+        entry.size = value.value.size();
+        entry.value = std::move(value.value);
+      }
+    }
+  }
+  return true;
+}
+
+// Size and ETag, which a manifest does not say.
+void Catalogue::look_at(s3::Client& client, std::size_t index) {
+  const Entry& entry = listed().entries[index];
+  s3::Request request{.method = "HEAD",
+                      .bucket = entry.bucket.empty() ? channel_.source.bucket : entry.bucket,
+                      .key = entry.key};
+  request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
+  client.start(std::move(request), [this, index](const s3::Outcome<s3::Answer>& answer) {
+    if (!answer) return fail(answer.error().text());
+    Entry& known = listed().entries[index];
+    const auto size = wire::parse_count(answer->header("content-length"));
+    const auto etag = answer->header("etag");
+    if (!size || etag.empty()) return fail(url(known) + ": S3 says no size, or no ETag");
+    known.size = *size;
+    known.etag = etag;
+    known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
+    if (--open_ == 0) all_listed();
+  });
 }
 
 void Catalogue::all_listed() {
   if (failed_) return;
-  if (listed().empty()) return fail("there is nothing at " + wire::to_url(channel_.source));
+  if (listed().entries.empty()) return fail("there is nothing at " + wire::to_url(channel_.source));
   if (thawed_) {
-    const auto [old, now] = std::ranges::mismatch(entries_, again_);
-    confirmed_ = old == entries_.end() && now == again_.end();
+    const auto& before = first_.entries;
+    const auto& after = again_.entries;
+    const auto [old, now] = std::ranges::mismatch(before, after);
+    confirmed_ = old == before.end() && now == after.end();
     if (confirmed_) return;
-    const std::string key =
-        old == entries_.end() || (now != again_.end() && now->key < old->key) ? now->key : old->key;
-    return fail(wire::to_url({channel_.source.bucket, key}) +
+    const bool newer = old == before.end() || (now != after.end() && now->key < old->key);
+    return fail(url(newer ? *now : *old) +
                 " is not what it was when the job began: the data has changed (remove " +
                 frozen_.string() + " to begin anew with it)");
   }
   if (!frozen_.empty()) {
-    const auto written = io::atomic_write(frozen_, encode_listing(channel_, entries_), 0644);
+    const auto written = io::atomic_write(frozen_, encode_listing(channel_, first_), 0644);
     if (!written) return fail(frozen_.string() + ": " + written.error().message());
   }
   complete_ = confirmed_ = true;

@@ -3,8 +3,9 @@
 // error and not a shift.
 //
 // The file (atomic, durable): a JSON object that says what was listed, then one array a line:
-//   {"format":1,"source":"s3://bucket/prefix","type":0}
-//   ["key",1234,"\"etag\"",true]
+//   {"format":1,"prefix":"prefix","source":"s3://bucket/prefix","type":0}
+//   ["key",1234,"\"etag\"",true]      an object; one more text names its bucket, when it is another
+//   ["value"]                        bytes that an augmented manifest has itself
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,23 @@ struct Entry {
   std::string key;
   std::uint64_t size = 0;
   std::string etag;
-  bool checksum = false;  // S3 has one of it
+  bool checksum = false;             // S3 has one of it
+  std::string bucket;                // empty: the channel's
+  std::optional<std::string> value;  // it is no object, but these bytes
+  // What a manifest names is known some time after its name.
+  bool known() const { return value || !etag.empty(); }
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-std::string encode_listing(const wire::Channel& channel, const std::vector<Entry>& entries);
+struct Listing {
+  std::string prefix;  // of the keys: the channel's, or its manifest's
+  std::vector<Entry> entries;
+  friend bool operator==(const Listing&, const Listing&) = default;
+};
+
+std::string encode_listing(const wire::Channel& channel, const Listing& listing);
 // Fails on one of another source, and on what encode_listing() has not written.
-Result<std::vector<Entry>> decode_listing(const wire::Channel& channel, std::string_view text);
+Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text);
 
 class Catalogue {
  public:
@@ -42,8 +53,10 @@ class Catalogue {
   // compared with it. REQUIRES: neither this nor the client moves or ends before complete().
   void begin(s3::Client& client);
 
-  // In the order of their keys' bytes, or of the manifest. They come page by page.
-  const std::vector<Entry>& entries() const { return entries_; }
+  // In the order of their keys' bytes, or of the manifest. They come page by page. An augmented
+  // manifest's line gives as many as the channel has attributes.
+  const std::vector<Entry>& entries() const { return first_.entries; }
+  const std::string& prefix() const { return first_.prefix; }
   bool complete() const { return complete_; }
   // S3 has said, in this life, that it is still so. Before that no epoch may end.
   bool confirmed() const { return confirmed_; }
@@ -55,19 +68,25 @@ class Catalogue {
   void ask(s3::Client& client, const std::string& token);
   void take(s3::Client& client, const s3::Answer& answer);
   void read_manifest(s3::Client& client);
-  void look_at(s3::Client& client, const std::vector<wire::S3Location>& objects);
+  void fetch_manifest(s3::Client& client, std::uint64_t size, std::string etag);
+  void take_manifest(s3::Client& client);
+  bool parse_plain();
+  bool parse_augmented();
+  void look_at(s3::Client& client, std::size_t index);
+  std::string url(const Entry& entry) const;
   void all_listed();
   void fail(const std::string& what);
-  std::vector<Entry>& listed() { return thawed_ ? again_ : entries_; }
+  Listing& listed() { return thawed_ ? again_ : first_; }
 
   wire::Channel channel_;
   std::filesystem::path frozen_;
-  std::vector<Entry> entries_;
-  std::vector<Entry> again_;  // what S3 lists now, where entries_ is the frozen listing
+  Listing first_;
+  Listing again_;  // what S3 lists now, where first_ was frozen
   bool thawed_ = false;
   bool complete_ = false;
   bool confirmed_ = false;
-  std::size_t open_ = 0;
+  std::string manifest_;  // its text, while it is fetched
+  std::size_t open_ = 0;  // requests of one step
   std::optional<std::string> failed_;
 };
 

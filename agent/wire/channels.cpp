@@ -302,24 +302,27 @@ Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
   return channels;
 }
 
-Result<std::vector<S3Location>> parse_manifest(std::string_view text) {
+Result<Manifest> parse_manifest(std::string_view text) {
   const auto json = parse_json(text);
   if (!json) return tl::unexpected(json.error());
   if (!json->is_array() || json->empty() || !json->front().is_object()) {
     return failure("a manifest is a JSON array that begins with {\"prefix\": \"s3://...\"}");
   }
   const std::string prefix = text_field(json->front(), "prefix");
-  if (auto good = parse_s3_url(prefix); !good) return tl::unexpected(good.error());
-  std::vector<S3Location> objects;
+  auto location = parse_s3_url(prefix);
+  if (!location) return tl::unexpected(location.error());
+  Manifest manifest{std::move(*location), {}};
   for (std::size_t i = 1; i < json->size(); ++i) {
     const Json& entry = (*json)[i];
     const std::string at = "entry " + std::to_string(i) + " of the manifest";
     if (!entry.is_string()) return failure(at + " is no text");
-    auto location = parse_s3_url(prefix + entry.get<std::string>());
-    if (!location || location->key.empty()) return failure(at + " names no object");
-    objects.push_back(std::move(*location));
+    auto object = parse_s3_url(prefix + entry.get<std::string>());
+    if (!object || object->key.empty() || object->bucket != manifest.prefix.bucket) {
+      return failure(at + " names no object");
+    }
+    manifest.keys.push_back(std::move(object->key));
   }
-  return objects;
+  return manifest;
 }
 
 Result<std::vector<ManifestEntry>> parse_augmented_line(

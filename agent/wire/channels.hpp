@@ -54,7 +54,11 @@ Result<std::vector<Channel>> parse_input_data_config(std::string_view json);
 
 // A manifest: [{"prefix": "s3://bucket/path/"}, "one", "two/three"]
 // https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html
-Result<std::vector<S3Location>> parse_manifest(std::string_view json);
+struct Manifest {
+  S3Location prefix;
+  std::vector<std::string> keys;  // whole ones, of the prefix's bucket
+};
+Result<Manifest> parse_manifest(std::string_view json);
 
 // One line of an augmented manifest: for each attribute the object that "...-ref" names, or the
 // value itself as it is written (a text without its quotes).

@@ -7,6 +7,8 @@
 #include <random>
 
 #include "agent/data/catalogue.hpp"
+#include "agent/data/fetched.hpp"
+#include "agent/data/file_name.hpp"
 #include "agent/data/gunzip.hpp"
 #include "agent/data/memory.hpp"
 #include "agent/data/order.hpp"
@@ -125,16 +127,42 @@ TEST(Gunzip, SaysWhatIsNone) {
 
 TEST(Listing, IsReadAsItWasWrittenAndNotOtherwise) {
   const auto channel = *wire::parse_channel("train=s3://bucket/p");
-  const std::vector<Entry> entries{{"a \"b\"\n\xC3\xBC", 5, "\"e\"", true},
-                                   {"c", 0, "\"f\"", false}};
-  const std::string text = encode_listing(channel, entries);
-  EXPECT_EQ(*decode_listing(channel, text), entries);
+  const Listing listing{"p",
+                        {{"a \"b\"\n\xC3\xBC", 5, "\"e\"", true, "", std::nullopt},
+                         {"c", 0, "\"f\"", false, "other-bucket", std::nullopt},
+                         {"", 3, "", false, "", "v\"1"}}};
+  const std::string text = encode_listing(channel, listing);
+  EXPECT_EQ(*decode_listing(channel, text), listing);
   EXPECT_FALSE(decode_listing(*wire::parse_channel("train=s3://bucket/q"), text));
   for (std::size_t cut = 0; cut < text.size(); ++cut) {
     const auto part = decode_listing(channel, text.substr(0, cut));
-    EXPECT_TRUE(!part || part->size() < entries.size()) << cut;
+    EXPECT_TRUE(!part || part->entries.size() < listing.entries.size()) << cut;
   }
   EXPECT_FALSE(decode_listing(channel, text + "[1]\n"));
+  Listing elsewhere = listing;
+  elsewhere.prefix = "of/a/manifest/";
+  EXPECT_EQ(*decode_listing(channel, encode_listing(channel, elsewhere)), elsewhere);
+}
+
+TEST(FileName, IsTheKeyBelowThePrefix) {
+  EXPECT_EQ(*file_name("data/", "data/a/b.bin"), "a/b.bin");
+  EXPECT_EQ(*file_name("data", "data/a/b.bin"), "a/b.bin");
+  EXPECT_EQ(*file_name("", "data/a"), "data/a");
+  EXPECT_EQ(*file_name("data/part-", "data/part-1"), "part-1");
+  EXPECT_EQ(*file_name("data/one.bin", "data/one.bin"), "one.bin");
+  for (const char* key : {"d/", "d/a/", "d//a", "d/../a", "d/a/..", "d/."})
+    EXPECT_FALSE(file_name("d/", key)) << key;
+  EXPECT_FALSE(file_name("", std::string(256, 'a')));
+  EXPECT_FALSE(file_name("", std::string_view("a\0b", 3)));
+}
+
+TEST(Fetched, BelievesWholeLinesOnlyAndTheLastOne) {
+  const std::string whole = "[\"a\",5,\"e\",17]\n[\"b\",3,\"f\"]\nnonsense\n[\"b\",4,\"f\"]\n";
+  const std::map<std::string, Fetched::File> expected{{"a", {5, "e", 17}},
+                                                      {"b", {4, "f", std::nullopt}}};
+  EXPECT_EQ(Fetched::parse(whole), expected);
+  EXPECT_EQ(Fetched::parse(whole + "[\"a\",9,\"e\""), expected);
+  EXPECT_EQ(Fetched::parse(whole + "[\"a\",-9,\"e\"]\n[1,2,3]\n[]\n"), expected);
 }
 
 }  // namespace

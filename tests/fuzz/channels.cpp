@@ -2,7 +2,11 @@
 // gzip, RecordIO.
 #include "agent/wire/channels.hpp"
 
+#include <algorithm>
+
 #include "agent/data/catalogue.hpp"
+#include "agent/data/fetched.hpp"
+#include "agent/data/file_name.hpp"
 #include "agent/data/gunzip.hpp"
 #include "agent/wire/recordio.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -26,8 +30,10 @@ void descriptions(std::string_view bytes) {
 }
 
 void manifests(std::string_view bytes) {
-  if (const auto objects = wire::parse_manifest(bytes)) {
-    for (const auto& object : *objects) must(!object.key.empty(), "a manifest names objects");
+  if (const auto manifest = wire::parse_manifest(bytes)) {
+    for (const auto& key : manifest->keys) {
+      must(key.starts_with(manifest->prefix.key), "a manifest's keys are below its prefix");
+    }
   }
   if (const auto entries = wire::parse_augmented_line(bytes, {"a", "b-ref"})) {
     must(entries->size() == 2 && (*entries)[1].object, "each attribute has its value");
@@ -36,10 +42,27 @@ void manifests(std::string_view bytes) {
 
 void listings(std::string_view bytes) {
   const auto channel = wire::parse_channel("train=s3://bucket/p");
-  const auto entries = data::decode_listing(*channel, bytes);
-  if (!entries) return;
-  const std::string text = data::encode_listing(*channel, *entries);
-  must(data::decode_listing(*channel, text) == *entries, "a listing printed reads the same");
+  const auto listing = data::decode_listing(*channel, bytes);
+  if (!listing) return;
+  const std::string text = data::encode_listing(*channel, *listing);
+  must(data::decode_listing(*channel, text) == *listing, "a listing printed reads the same");
+}
+
+// A key never leads out of the channel's folder.
+void names(std::string_view bytes) {
+  const auto cut = bytes.size() / 2;
+  const auto name = data::file_name(bytes.substr(0, cut), bytes);
+  if (!name) return;
+  must(!name->empty() && name->front() != '/', "the name is a relative path");
+  must(("/" + *name + "/").find("/../") == name->npos, "that stays where it is");
+}
+
+// What is cut off says less, and nothing else.
+void ledgers(std::string_view bytes) {
+  const auto line = bytes.substr(0, bytes.find('\n'));
+  must(data::Fetched::parse(line).empty(), "a line without its end says nothing");
+  must(data::Fetched::parse(bytes).size() <= std::size_t(std::ranges::count(bytes, '\n')),
+       "a line speaks of one file");
 }
 
 // However it is cut, it is the same bytes, or an error.
@@ -79,6 +102,8 @@ void examine(std::string_view bytes) {
   descriptions(bytes);
   manifests(bytes);
   listings(bytes);
+  names(bytes);
+  ledgers(bytes);
   packed(bytes);
   records(bytes);
 }

@@ -93,10 +93,12 @@ TEST(Channels, SayWhatIsWrong) {
 TEST(Manifest, NamesItsObjects) {
   const auto read = parse_manifest(R"([{"prefix":"s3://bucket/a "},"b","/c"])");
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, (std::vector<S3Location>{{"bucket", "a b"}, {"bucket", "a /c"}}));
+  EXPECT_EQ(read->prefix, (S3Location{"bucket", "a "}));
+  EXPECT_EQ(read->keys, (std::vector<std::string>{"a b", "a /c"}));
   EXPECT_EQ(parse_manifest(R"([{"prefix":"s3://bucket/"},"b",3])").error().message,
             "entry 2 of the manifest is no text");
-  for (const char* wrong : {"", "{}", "[]", R"(["a"])", R"([{"prefix":"bucket"},"a"])"}) {
+  for (const char* wrong : {"", "{}", "[]", R"(["a"])", R"([{"prefix":"bucket"},"a"])",
+                            R"([{"prefix":"s3://bucket"},"s/a"])"}) {
     EXPECT_FALSE(parse_manifest(wrong)) << wrong;
   }
 }

@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+"""Channels in mode `file`: all is there before the trainer starts, whole, and is fetched once.
+
+Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH; SPOTTER_KILLS: how often a download is killed.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from pipe_test import KILLS, NO_DATA, SPOTTER, Pipe, alive, children, eventually, noise  # noqa: E402
+
+FETCHED = re.compile(r"channel train: (\d+) files, (\d+) of them fetched now")
+NOWHERE = "http://127.0.0.1:9"
+
+
+class Files(Pipe):
+    def fetch(self, options="", *command, status=0, **more):
+        _, words = self.run_pipe(",mode=file" + options, *(command or ("true",)), status=status,
+                                 **more)
+        return words
+
+    def fetched(self, options="", **more):
+        found = FETCHED.search(self.fetch(options, **more))
+        return int(found[1]), int(found[2])
+
+    @property
+    def state(self):
+        return f" --state {self.scratch}/state"
+
+    def here(self):
+        top = self.folder / "train"
+        return {str(path.relative_to(top)): path.read_bytes()
+                for path in top.rglob("*") if path.is_file()}
+
+    def many(self):
+        sizes = (0, 1, 4096, 8 << 20, 9_000_000, 17_000_003)
+        whole = {f"{i}/a +\u00fc%/{i}": noise(size, i) for i, size in enumerate(sizes)}
+        for name, data in whole.items():
+            self.put(name, data)
+        return whole
+
+
+class Layout(Files):
+    def test_each_object_is_a_file_below_its_channel(self):
+        whole = self.many()
+        self.assertEqual(self.fetched(), (6, 6))
+        self.assertEqual(self.here(), whole)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["train"], "nothing else is left there")
+
+    def test_the_trainer_finds_all_of_it_when_it_starts(self):
+        self.put("a/b", b"some data")
+        out, _ = self.run_pipe(",mode=file", "sh", "-c",
+                               'cat "$SM_CHANNEL_TRAIN/a/b"; echo "$SM_CHANNELS"')
+        self.assertEqual(out, b'some data["train"]\n')
+
+    def test_a_prefix_that_ends_inside_a_name(self):
+        self.put("part-1", b"1")
+        self.put("part-2/x", b"2")
+        self.put("other", b"3")
+        done = subprocess.run(
+            [SPOTTER, "pipe", "--channel", f"train=s3://bucket/{self.prefix}/part-,mode=file",
+             "--directory", self.folder, "--", "true"], env=self.environment(), timeout=60,
+            capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.here(), {"part-1": b"1", "part-2/x": b"2"})
+
+    def test_a_manifest_names_some(self):
+        for name in ("data/x/a", "data/b", "data/c"):
+            self.put(name, name.encode())
+        self.put("m", json.dumps([{"prefix": f"s3://bucket/{self.prefix}/data/"}, "x/a", "b",
+                                  "x/a"]).encode())
+        _, words = self.run_pipe("m,mode=file,type=manifest", "true")
+        self.assertEqual(FETCHED.search(words).groups(), ("2", "2"))
+        self.assertEqual(self.here(), {"x/a": b"data/x/a", "b": b"data/b"})
+
+    def test_a_shard_has_its_part(self):
+        for i in range(5):
+            self.put(str(i), b"%d" % i)
+        self.fetch(",sharded --shard 1/2")
+        self.assertEqual(sorted(self.here()), ["1", "3"])
+
+    def test_beside_a_stream(self):
+        self.put("a", b"abc")
+        out, _ = self.run_pipe(f",mode=file --channel flow=s3://bucket/{self.prefix}/", "sh", "-c",
+                               "cat $F/train/a $F/flow_0")
+        self.assertEqual(out, b"abcabc")
+
+
+class Again(Files):
+    def test_what_is_there_is_not_fetched_again_and_s3_is_not_needed(self):
+        whole = self.many()
+        self.assertEqual(self.fetched(self.state), (6, 6))
+        self.assertEqual(self.fetched(self.state, AWS_ENDPOINT_URL_S3=NOWHERE), (6, 0))
+        self.assertEqual(self.here(), whole)
+
+    def test_what_was_touched_or_removed_is(self):
+        whole = self.many()
+        self.fetch(self.state)
+        names = sorted(whole)
+        os.utime(self.folder / "train" / names[3], ns=(1, 1))
+        (self.folder / "train" / names[4]).unlink()
+        (self.folder / "train" / names[5]).write_bytes(b"shorter")
+        self.assertEqual(self.fetched(self.state), (6, 3))
+        self.assertEqual(self.here(), whole)
+
+    def test_without_a_state_all_of_it_is(self):
+        self.many()
+        self.fetch()
+        self.assertEqual(self.fetched(), (6, 6))
+
+    def test_data_that_has_changed_is_an_error_until_one_begins_anew(self):
+        self.put("a", b"old")
+        self.put("b", b"stays")
+        self.put("gone", b"not for long")
+        self.fetch(self.state)
+        (self.folder / "train/a").unlink()
+        self.put("a", b"new")
+        (self.bucket / self.prefix / "gone").unlink()
+        # By its ETag or by the listing, whichever is seen first.
+        self.assertRegex(self.fetch(self.state, status=NO_DATA),
+                         "channel train: .*(the data has changed|the object was replaced)")
+        (self.scratch / "state/train.listing").unlink()
+        self.assertEqual(self.fetched(self.state), (2, 1))
+        self.assertEqual(self.here(), {"a": b"new", "b": b"stays"})
+
+    def test_a_download_that_is_killed_goes_on(self):
+        """Also inside a large object; what has a name is whole at any moment."""
+        whole = {"a": noise(20_000_000, 1), "b": noise(150_000_000, 2), "c": noise(5, 3)}
+        for name, data in whole.items():
+            self.put(name, data)
+        self.fault("s3-slow", "total=40000000")
+        ledger = self.scratch / "state/train.files"
+        lines = 0
+        for _ in range(KILLS):
+            process = subprocess.Popen(self.command(",mode=file" + self.state, ["true"]),
+                                       env=self.environment(), stderr=subprocess.DEVNULL)
+            eventually(lambda: process.poll() is not None or
+                       ledger.exists() and ledger.read_bytes().count(b"\n") > lines)
+            if process.poll() is not None:
+                break
+            planes = children(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+            for plane in planes:
+                try:
+                    os.kill(plane, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            process.wait(30)
+            self.assertTrue(eventually(lambda: not any(map(alive, planes))))
+            for name, data in self.here().items():
+                self.assert_same(data, whole[name])
+            lines = ledger.read_bytes().count(b"\n")
+        self.assertGreater(lines, 0)
+        self.served.command("fault", "s3-slow", "off")
+        words = self.fetch(self.state)
+        fetched = float(re.search(r"([0-9.]+) GB", words)[1])
+        self.assertLess(fetched, 0.169, "of 0.170 GB, some was there")
+        self.assertEqual(sorted(self.here()), sorted(whole))
+        for name, data in self.here().items():
+            self.assert_same(data, whole[name])
+
+    def test_it_is_left_soon_after_it_is_told(self):
+        self.put("a", noise(50_000_000, 1))
+        self.fault("s3-slow", "total=1000000")
+        process = subprocess.Popen(self.command(",mode=file" + self.state, ["true"]),
+                                   env=self.environment(), stderr=subprocess.PIPE)
+        self.assertTrue(eventually(lambda: (self.folder / ".spotter-train/0").exists() or
+                                   children(process.pid)))
+        process.send_signal(signal.SIGTERM)
+        _, words = process.communicate(timeout=40)
+        self.assertEqual(process.returncode, NO_DATA, words)
+
+
+class Troubles(Files):
+    def test_broken_connections_and_refusals_are_not_seen(self):
+        whole = self.many()
+        self.fault("s3-reset", "after=300000", "count=20")
+        self.fault("s3-errors", "percent=20")
+        self.fault("s3-slow-down", "percent=20")
+        self.fetch()
+        self.assertEqual(self.here(), whole)
+
+    def failed(self, options="", *words, **more):
+        mark = self.scratch / "started"
+        told = self.fetch(options, "touch", str(mark), status=NO_DATA, **more)
+        self.assertFalse(mark.exists(), "the trainer was started")
+        for word in ("channel train: ", *words):
+            self.assertIn(word, told)
+
+    def test_an_object_that_is_replaced_is_an_error(self):
+        self.put("a", b"x")
+        self.put("b", noise(20_000_000, 1))
+        self.fault("s3-replaced", "count=100", f"key=bucket/{self.prefix}/b")
+        self.failed("", f"s3://bucket/{self.prefix}/b: the object was replaced")
+
+    def test_what_is_not_there_is_said_with_channel_and_key(self):
+        self.failed("", "there is nothing at s3://bucket/")
+        self.put("a", b"x")
+        self.failed("", "permission is denied", AWS_SECRET_ACCESS_KEY="wrong")
+        self.put("..%2f/b", b"fine, however it looks")
+        self.put("c", b"x")
+        os.makedirs(self.folder / "train/c")
+        (self.folder / "train/c/d").write_bytes(b"in its way")
+        self.failed("", f"s3://bucket/{self.prefix}/c: ", "train/c")
+
+    def test_no_room_is_said_before_anything_is_fetched(self):
+        path = self.bucket / self.prefix / "huge"
+        path.parent.mkdir(parents=True)
+        with open(path, "wb") as file:
+            file.truncate(min(shutil.disk_usage(self.scratch).free * 2, 15 << 40))
+        self.failed("", "has room for")
+
+    def test_a_full_disk_names_the_key(self):
+        """The room goes away while it is fetched: a limit on a file's size does that here."""
+        self.put("a", noise(20_000_000, 1))
+        done = subprocess.run(
+            ["sh", "-c", 'trap "" XFSZ; ulimit -f 4096; exec "$@"', "sh",
+             *self.command(",mode=file", ["true"])],
+            env=self.environment(), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, NO_DATA, done.stderr)
+        self.assertIn(f"channel train: s3://bucket/{self.prefix}/a: ", done.stderr)
+        self.assertIn("File too large", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
