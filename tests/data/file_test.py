@@ -136,7 +136,7 @@ class Again(Files):
         whole = {"a": noise(20_000_000, 1), "b": noise(150_000_000, 2), "c": noise(5, 3)}
         for name, data in whole.items():
             self.put(name, data)
-        self.fault("s3-slow", "total=40000000")
+        self.fault("s3-slow", "rate=4000000")
         ledger = self.scratch / "state/train.files"
         lines = 0
         for _ in range(KILLS):
@@ -159,7 +159,7 @@ class Again(Files):
                 self.assert_same(data, whole[name])
             lines = ledger.read_bytes().count(b"\n")
         self.assertGreater(lines, 0)
-        self.served.command("fault", "s3-slow", "off")
+        self.served.command("fault", "clear")
         words = self.fetch(self.state)
         fetched = float(re.search(r"([0-9.]+) GB", words)[1])
         self.assertLess(fetched, 0.169, "of 0.170 GB, some was there")
@@ -169,7 +169,7 @@ class Again(Files):
 
     def test_it_is_left_soon_after_it_is_told(self):
         self.put("a", noise(50_000_000, 1))
-        self.fault("s3-slow", "total=1000000")
+        self.fault("s3-slow", "rate=100000")
         process = subprocess.Popen(self.command(",mode=file" + self.state, ["true"]),
                                    env=self.environment(), stderr=subprocess.PIPE)
         self.assertTrue(eventually(lambda: (self.folder / ".spotter-train/0").exists() or

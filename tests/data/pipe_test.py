@@ -90,7 +90,7 @@ class Pipe(unittest.TestCase):
 
     def fault(self, *words):
         self.assertEqual(self.served.command("fault", *words).returncode, 0, words)
-        self.addCleanup(self.served.command, "fault", words[0], "off")
+        self.addCleanup(self.served.command, "fault", "clear")
 
     def environment(self, **more):
         return {"PATH": os.environ["PATH"], "HOME": str(self.scratch),
