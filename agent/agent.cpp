@@ -186,7 +186,10 @@ bool Agent::prepare() {
     return false;
   }
   if (const auto failed = link_.open(run_directory_ + "/trainer.sock", job_.trainer.user)) {
-    spdlog::error("cannot listen on {}/trainer.sock: {}", run_directory_, failed.message());
+    spdlog::error("cannot listen on {}/trainer.sock: {}{}", run_directory_, failed.message(),
+                  failed == std::errc::filename_too_long
+                      ? "; a socket's path has at most 107 bytes: set SPOTTER_RUN to a shorter one"
+                      : "");
     return false;
   }
   return true;

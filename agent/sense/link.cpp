@@ -2,6 +2,7 @@
 
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace spotter::sense {
@@ -23,6 +24,10 @@ Link::~Link() {
 }
 
 std::error_code Link::open(const std::string& path, const std::string& user) {
+  // What Asio would throw at, and a trainer could not speak to.
+  if (path.size() >= sizeof sockaddr_un::sun_path) {
+    return std::make_error_code(std::errc::filename_too_long);
+  }
   ::unlink(path.c_str());  // of an earlier agent
   boost::system::error_code error;
   socket_.open(asio::local::datagram_protocol(), error);

@@ -62,6 +62,14 @@ TEST_F(TheLink, TurnsDatagramsIntoHappeningsInOrder) {
   EXPECT_EQ(messages_[1].status, "fine");
 }
 
+TEST_F(TheLink, SaysThatASocketsPathIsTooLong) {
+  Link link(context_, receiver());
+  const std::string longest(sizeof sockaddr_un::sun_path - 1 - path_.size(), 'x');
+  EXPECT_FALSE(link.open(path_ + longest, "root"));
+  Link other(context_, receiver());
+  EXPECT_EQ(other.open(path_ + longest + "x", "root"), std::errc::filename_too_long);
+}
+
 TEST_F(TheLink, DrainTakesTheLastWordsBeforeTheLoopDoes) {
   Link link(context_, receiver());
   ASSERT_FALSE(link.open(path_, "root"));
