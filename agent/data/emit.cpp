@@ -15,9 +15,12 @@ constexpr std::size_t pipe_at_most = 1U << 20;
 
 }  // namespace
 
-// Pages whose bytes were read may be used again.
+// Pages whose bytes were read may be used again. To ask for them takes the pipe's lock, in which
+// the reader copies: that has to be worth it.
 void Stream::reclaim(Epoch& epoch) {
   if (epoch.in_pipe.empty()) return;
+  const bool needed = starved_ || draining_;
+  if (!needed && epoch.written - epoch.in_pipe.front().end < 2 * pipe_at_most) return;
   const std::uint64_t read = epoch.written - epoch.fifo.unread();
   while (!epoch.in_pipe.empty() && epoch.in_pipe.front().end <= read) {
     memory_.give_back(epoch.in_pipe.front().region);
@@ -174,11 +177,10 @@ bool Stream::end_epoch() {
   }
   if (!epoch.fifo.has_reader() && epoch.written == 0) return false;  // it has to come first
   if (!catalogue_.confirmed()) return false;
+  draining_ = true;
   reclaim(epoch);
-  if (!epoch.in_pipe.empty()) {
-    draining_ = true;
-    return false;
-  }
+  draining_ = !epoch.in_pipe.empty();
+  if (draining_) return false;
   epoch.fifo.remove_name();
   told_.ended(name_of(epoch));
   follow();

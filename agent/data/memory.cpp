@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -11,28 +12,35 @@ namespace spotter::data {
 namespace {
 
 constexpr std::size_t page = 4096;
+constexpr std::size_t large_page = 2U << 20;
 std::size_t in_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
 }  // namespace
 
 Result<Memory> Memory::make(std::size_t bytes) {
   bytes = in_pages(bytes);
-  // Shared: pages that lie in a pipe must stay the ones that we write to.
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return failure("there is no room for the channels' buffer");
-  return Memory(static_cast<char*>(memory), bytes);
+  const std::size_t mapped = bytes + large_page;
+  void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) return failure("there is no room for the channels' buffer");
+  // A fault for each small page would cost as much as to receive its bytes. Not each system has
+  // large ones.
+  auto* memory = static_cast<char*>(mapping);
+  memory += -reinterpret_cast<std::uintptr_t>(memory) % large_page;
+  (void)::madvise(memory, bytes, MADV_HUGEPAGE);
+  return Memory({static_cast<char*>(mapping), mapped}, memory, bytes);
 }
 
 Memory::Memory(Memory&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)),
+    : mapping_(std::exchange(other.mapping_, {})),
+      memory_(other.memory_),
       capacity_(other.capacity_),
       used_(other.used_),
       free_(std::move(other.free_)),
       taken_(std::move(other.taken_)) {}
 
 Memory::~Memory() {
-  if (memory_ != nullptr) ::munmap(memory_, capacity_);
+  if (!mapping_.empty()) ::munmap(mapping_.data(), mapping_.size());
 }
 
 Memory::Piece Memory::take(std::size_t bytes) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 
 #include "agent/wire/result.hpp"
 
@@ -30,11 +31,13 @@ class Memory {
   std::size_t capacity() const { return capacity_; }
 
  private:
-  Memory(char* memory, std::size_t bytes) : memory_(memory), capacity_(bytes) {
+  Memory(std::span<char> mapping, char* memory, std::size_t bytes)
+      : mapping_(mapping), memory_(memory), capacity_(bytes) {
     free_.emplace(0, bytes);
   }
 
-  char* memory_;
+  std::span<char> mapping_;
+  char* memory_;  // in it, where a large page begins
   std::size_t capacity_;
   std::size_t used_ = 0;
   std::map<std::size_t, std::size_t> free_;   // begin -> size; never two side by side

@@ -10,8 +10,11 @@ namespace spotter::data {
 namespace {
 
 // What is fetched of an epoch that nobody has asked for yet.
-constexpr std::size_t ahead_of_the_reader = 32U << 20;
-constexpr std::size_t least_ahead = 64U << 20;
+constexpr std::size_t ahead_of_the_reader = 16U << 20;
+// What a reader may take at once without waiting.
+constexpr std::size_t least_ahead = 16U << 20;
+// Beyond its window a slow answer may hold up so many others.
+constexpr std::size_t pieces_ahead = 2;
 
 }  // namespace
 
@@ -147,7 +150,7 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
   }
   const std::uint64_t offset = epoch.offset;
   const auto size =
-      static_cast<std::size_t>(std::min<std::uint64_t>(s3::piece_bytes, entry.size - offset));
+      static_cast<std::size_t>(std::min<std::uint64_t>(client_.piece(), entry.size - offset));
   Memory::Piece piece;
   if (size > 0) {
     piece = memory_.take(size);
@@ -203,11 +206,11 @@ void Stream::ask_for_checksum(Epoch& epoch, const std::string& key) {
 void Stream::advance() {
   if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
   if (failed_) return;
-  full_ = draining_ = starved_ = false;
   reclaim(*current_);
+  full_ = draining_ = starved_ = false;
   turn_to_following();
-  const std::size_t ahead = std::clamp(3 * client_.width() * s3::piece_bytes, least_ahead,
-                                       std::max(least_ahead, memory_.capacity()));
+  const std::size_t ahead = std::clamp(pieces_ahead * client_.width() * client_.piece(),
+                                       least_ahead, std::max(least_ahead, memory_.capacity()));
   plan(*current_, ahead);
   if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
   while (!failed_ && emit()) {

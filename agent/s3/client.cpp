@@ -12,6 +12,7 @@
 #include "agent/s3/judge.hpp"
 #include "agent/s3/keys.hpp"
 #include "agent/s3/loop.hpp"
+#include "agent/s3/piece.hpp"
 #include "agent/wire/sigv4.hpp"
 
 namespace spotter::s3 {
@@ -63,6 +64,7 @@ class Client::Calls {
   int descriptor() const { return loop_.descriptor(); }
   std::size_t under_way() const { return calls_.size(); }
   std::size_t width() const { return window_.width(); }
+  std::size_t piece() const { return piece_.bytes(); }
   std::uint64_t repetitions() const { return repetitions_; }
 
  private:
@@ -85,6 +87,7 @@ class Client::Calls {
   wire::Signer signer_;
   std::chrono::seconds skew_{0};  // S3's clock minus ours
   Window window_;
+  Piece piece_;
   Loop loop_;
   std::mt19937_64 random_{std::random_device{}()};
   CallId last_id_ = 0;
@@ -267,6 +270,7 @@ void Client::Calls::ended(Exchange& exchange, CURLcode code) {
   const std::string objection = exchange.objection();
   const std::string message = exchange.message(code);
   const bool too_long = exchange.too_long();
+  if (code == CURLE_OK) piece_.measured(received, exchange.waited(), exchange.lasted());
   give_back(call);
   if (received > 0) {
     call.received += received;
@@ -368,6 +372,7 @@ int Client::descriptor() const { return calls_->descriptor(); }
 milliseconds Client::next() const { return calls_->next(); }
 std::size_t Client::under_way() const { return calls_->under_way(); }
 std::size_t Client::width() const { return calls_->width(); }
+std::size_t Client::piece() const { return calls_->piece(); }
 std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
 
 Outcome<Answer> Client::perform(Request request) {

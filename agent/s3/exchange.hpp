@@ -4,6 +4,7 @@
 #include <curl/curl.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,10 +45,14 @@ class Exchange {
   std::size_t received() const { return received_; }           // bytes that are in `into`
   const std::string& objection() const { return objection_; }  // of `check`
   bool too_long() const { return too_long_; }
+  // Of an exchange that has ended: from the request to the answer's first byte, and from there on.
+  std::chrono::microseconds waited() const;
+  std::chrono::microseconds lasted() const;
   std::string message(CURLcode code) const;
 
  private:
   void set_method();
+  std::chrono::microseconds time_of(CURLINFO what) const;
   bool take_header(std::string_view line);
   bool take_body(std::string_view bytes);
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);

@@ -11,6 +11,7 @@
 
 #include "agent/s3/checksum.hpp"
 #include "agent/s3/client.hpp"
+#include "agent/s3/piece.hpp"
 
 namespace spotter::s3 {
 
@@ -41,8 +42,6 @@ struct Content {
 };
 // A whole object of at most 8 MiB; of a longer one Failure::Kind::Refused.
 Outcome<Content> read(Client& client, const wire::S3Location& location);
-
-inline constexpr std::size_t piece_bytes = 8U << 20;  // S3's own advice: 8 to 16 MB a range
 
 // The whole object, in pieces at once. `into` has object.size bytes. Fails as Changed when it is
 // not that one any more, as Corrupt when the bytes are not those of S3's checksum. Asks S3 for the
