@@ -46,7 +46,16 @@ void add_parameters(CLI::App& app, Given& given) {
 }
 
 void add_places(CLI::App& app, Options& options, std::string& parameters) {
-  app.add_option("--data", options.data, "directory of the files of MNIST or CIFAR-10")->required();
+  app.add_option("--data", options.data,
+                 "directory of the files of MNIST or CIFAR-10, or pipe:TRAIN[,TEST]: channels of\n"
+                 "the records that scripts/pack-records makes (TEST: test)")
+      ->required();
+  app.add_option("--examples", options.examples,
+                 "in an epoch of the channel (as many as MNIST or CIFAR-10 has)")
+      ->check(CLI::Range(1U, 1U << 31));
+  app.add_flag_callback(
+      "--unshuffled", [&options] { options.order = Order::AsItLies; },
+      "examples in the order in which they lie; those of channels always come as they are");
   app.add_option("--checkpoints", options.checkpoints, "directory ($SPOTTER_CHECKPOINTS)");
   app.add_option("--result", options.result, "directory ($SPOTTER_STORAGE/result)");
   app.add_option("--parameters", parameters,
@@ -81,7 +90,22 @@ Result<Parameters> begin_with(const Given& given, const std::string& json) {
   return defaults(*architecture);
 }
 
+Result<void> read_channels(Options& options) {
+  const std::string text = options.data.string();
+  constexpr std::string_view prefix = "pipe:";
+  if (!text.starts_with(prefix)) return {};
+  const auto comma = std::min(text.find(','), text.size());
+  const std::string training = text.substr(prefix.size(), comma - prefix.size());
+  const std::string test = comma == text.size() ? "test" : text.substr(comma + 1);
+  if (training.empty() || test.empty() || training == test) {
+    return failure("--data pipe:TRAIN,TEST names two channels");
+  }
+  options.channels = Channels{training, test};
+  return {};
+}
+
 Result<void> complete(Options& options, const std::string& parameters, const Given& given) {
+  if (auto channels = read_channels(options); !channels) return channels;
   if (options.checkpoints.empty()) options.checkpoints = environment("SPOTTER_CHECKPOINTS");
   if (options.checkpoints.empty()) {
     return failure("where do checkpoints go? Give --checkpoints or set SPOTTER_CHECKPOINTS");

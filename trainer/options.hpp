@@ -3,16 +3,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 
+#include "trainer/feed.hpp"
 #include "trainer/network.hpp"
 
 namespace spotter::train {
 
 struct Options {
   Parameters parameters;
-  std::filesystem::path data;
+  std::filesystem::path data;        // `pipe:...` where it is read from channels
+  std::optional<Channels> channels;  // these
+  std::uint32_t examples = 0;        // in an epoch of a channel; 0: as many as the data set has
+  Order order = Order::Shuffled;     // of examples in memory
   std::filesystem::path checkpoints;
   std::filesystem::path result;
   // Threads: so small a network as the mlp gains nothing from more, and on busy cores loses 9 x.

@@ -43,10 +43,11 @@ Result<checkpoint::Saved> save_snapshot(checkpoint::Session& session, const Netw
       checkpoint::Source{std::string(kModel), {model}},
       checkpoint::Source{std::string(kOptimizer), {optimizer}},
       checkpoint::Source{std::string(kLog), {position.log}}};
-  const nlohmann::json meta = {{"trainer", "spotter-train"},    {"parameters", identity.parameters},
-                               {"data", identity.data},         {"threads", identity.threads},
-                               {"devices", identity.devices},   {"epoch", to_json(position.epoch)},
-                               {"test", to_json(position.test)}};
+  nlohmann::json meta = {{"trainer", "spotter-train"},    {"parameters", identity.parameters},
+                         {"data", identity.data},         {"threads", identity.threads},
+                         {"devices", identity.devices},   {"epoch", to_json(position.epoch)},
+                         {"test", to_json(position.test)}};
+  meta.update(position.consumed);
   return session.save(position.step, sources, meta);
 }
 

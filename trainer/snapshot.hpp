@@ -18,6 +18,8 @@ struct Position {
   Score epoch;             // of the training examples so far in this epoch
   Score test;              // after the last whole epoch
   std::string log;         // training.csv, one row each whole epoch
+  // For the meta: what was consumed of a channel; an empty object where none is read.
+  nlohmann::json consumed = nlohmann::json::object();
 };
 
 // What a run is; a checkpoint of another run must not be continued.

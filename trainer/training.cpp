@@ -15,7 +15,6 @@
 #include "trainer/checkpoint/session.hpp"
 #include "trainer/console.hpp"
 #include "trainer/network.hpp"
-#include "trainer/order.hpp"
 #include "trainer/results.hpp"
 #include "trainer/snapshot.hpp"
 #include "trainer/tensorboard.hpp"
@@ -56,7 +55,9 @@ class Run {
   Result<void> check_identity() const;
   Result<void> prepare();
   Result<Outcome> loop();
-  Result<void> step(std::span<const std::uint32_t> order);
+  Result<void> open_feed();
+  Result<bool> step();
+  Result<void> count(const Score& score);
   Result<void> end_epoch();
   bool time_to_evaluate();
   Result<void> save();
@@ -80,6 +81,7 @@ class Run {
   Position position_;
   Identity identity_;
   Dataset data_;
+  std::unique_ptr<Feed> feed_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<TensorBoard> board_;
   Descriptor steps_log_;
@@ -146,9 +148,11 @@ Result<void> Run::check_identity() const {
 
 Result<void> Run::prepare() {
   if (auto found = find_checkpoint(); !found) return found;
-  auto data = read_dataset(options_.data);
+  auto data = options_.channels ? read_piped(*options_.channels, options_.examples)
+                                : read_dataset(options_.data);
   if (!data) return tl::unexpected(data.error());
   data_ = std::move(*data);
+  if (!options_.channels && options_.order == Order::AsItLies) data_.sum += ", unshuffled";
   identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads,
                options_.hardware.devices.size()};
   const std::uint64_t batch = options_.parameters.batch_size;
@@ -175,6 +179,7 @@ Result<void> Run::prepare() {
     if (auto restored = restore_network(*loaded_, *network_); !restored) return restored;
     loaded_.reset();
   }
+  if (auto opened = open_feed(); !opened) return opened;
   auto board =
       TensorBoard::open(options_.tensorboard, position_.step, owes_row() ? kEpochLoss : "");
   if (!board) return tl::unexpected(board.error());
@@ -184,6 +189,18 @@ Result<void> Run::prepare() {
         ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!steps_log_) return checkpoint::system_failure("cannot open", options_.steps_log);
   }
+  return {};
+}
+
+Result<void> Run::open_feed() {
+  if (!options_.channels) {
+    feed_ = feed_from_memory(data_.training, options_.order, options_.parameters.seed);
+    return {};
+  }
+  const auto meta = resumed_ ? resumed_->meta : nlohmann::json::object();
+  auto feed = feed_from_channel(options_.channels->training, data_, meta);
+  if (!feed) return tl::unexpected(feed.error());
+  feed_ = std::move(*feed);
   return {};
 }
 
@@ -199,8 +216,6 @@ Result<Outcome> Run::operator()() {
 }
 
 Result<Outcome> Run::loop() {
-  std::vector<std::uint32_t> order;
-  std::optional<std::uint64_t> order_of;
   if (owes_row()) {
     if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
   }
@@ -208,11 +223,12 @@ Result<Outcome> Run::loop() {
     const auto leaving = look_around();
     if (!leaving) return tl::unexpected(leaving.error());
     if (*leaving) return stop();
-    if (order_of != epoch_index()) {
-      order_of = epoch_index();
-      order = epoch_order(options_.parameters.seed, *order_of, data_.training.count);
+    const auto trained = step();
+    if (!trained) return tl::unexpected(trained.error());
+    if (!*trained) {
+      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+      return stop();
     }
-    if (auto done = step(order); !done) return tl::unexpected(done.error());
     slow_down();
     const auto every = options_.checkpoint_every;
     const bool due = every != 0 && position_.step % every == 0;
@@ -229,14 +245,23 @@ Result<Outcome> Run::loop() {
   return finish();
 }
 
-Result<void> Run::step(std::span<const std::uint32_t> order) {
-  const std::size_t at = position_.step % steps_per_epoch_ * options_.parameters.batch_size;
-  const auto batch =
-      order.subspan(at, std::min<std::size_t>(options_.parameters.batch_size, order.size() - at));
-  const std::uint64_t epoch = epoch_index() + 1;
+// False: asked to stop while the data did not come.
+Result<bool> Run::step() {
+  const std::uint32_t size = options_.parameters.batch_size;
+  const auto first = static_cast<std::uint32_t>(position_.step % steps_per_epoch_ * size);
   const auto begun = Clock::now();
-  const Score score = network_->train(data_.training, batch, position_.step);
+  const auto batch =
+      feed_->batch(epoch_index(), first, std::min(size, data_.training.count - first));
+  if (!batch) return tl::unexpected(batch.error());
+  if (!*batch) return false;
+  const Score score = network_->train(*(*batch)->examples, (*batch)->indices, position_.step);
   step_took_ = Clock::now() - begun;
+  if (auto counted = count(score); !counted) return tl::unexpected(counted.error());
+  return true;
+}
+
+Result<void> Run::count(const Score& score) {
+  const std::uint64_t epoch = epoch_index() + 1;
   if (!std::isfinite(score.loss_sum)) {
     return failure(text("the loss of step %llu is not finite; try a smaller --learning-rate",
                         static_cast<unsigned long long>(position_.step + 1)));
@@ -295,6 +320,7 @@ Result<void> Run::save() {
   session_->begin_save();
   // First, so that no row of before the checkpoint can be missing behind it.
   if (auto written = board_->flush(); !written) return written;
+  position_.consumed = feed_->consumed();
   auto saved = save_snapshot(*session_, *network_, position_, identity_);
   return saved ? Result<void>() : unwritten(saved.error());
 }
