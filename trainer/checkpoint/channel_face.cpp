@@ -62,7 +62,7 @@ spotter_channel* open_channel(spotter_run* run, const spotter_channel_options* g
                                   .folder = options.folder == nullptr ? "" : options.folder,
                                   .start = *start});
   if (!reader) return refused(reader.error().message);
-  auto channel = std::make_unique<spotter_channel>(std::move(*reader), nullptr);
+  std::unique_ptr<spotter_channel> channel(new spotter_channel{std::move(*reader), nullptr});
   if (run != nullptr) {
     run->readers->emplace(name, channel->reader.get());
     channel->readers = run->readers;

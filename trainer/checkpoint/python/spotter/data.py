@@ -8,8 +8,9 @@
             ...
             if run.should_checkpoint(): run.save(step, model=model.state_dict())
 
-A save records what was consumed by then: the records of all batches that the loop has got. So save
-when the batch is trained, before the next one is taken. What a worker has read ahead does not count.
+A save records what was consumed by then: the records of all batches that the loop has got. So
+save when the batch is trained, before the next one is taken. What a worker has read ahead does not
+count.
 
 A FIFO has one reader. num_workers=0 reads in this process; with workers the first one reads and
 decodes, ahead of the training, and the others get nothing: more than one is of no use for one

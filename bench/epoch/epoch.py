@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+"""Epochs of spotter-train on MNIST: from Pipe channels against from memory, the same examples in
+the same order, to the same bits.
+
+The time between the ends of two epochs, the first one left out (it has the start in it); interleaved
+rounds, medians. The S3 server (the emulator) and the data plane run on the same cores.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build/release/bin"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+TARGET, EPOCHS = 1.05, 4
+
+
+class Server:
+    def __init__(self, folder):
+        self.process = subprocess.Popen(
+            [BIN / "spotter-emulator", "serve", "--directory", folder, "--api", "127.0.0.1:0",
+             "--metadata", "127.0.0.1:0", "--mode", "user"], stdout=subprocess.PIPE, text=True)
+        words = self.process.stdout.readline().split()
+        self.url = dict(word.split("=", 1) for word in words[1:])["api"]
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def epochs(command, environment):
+    """Seconds of each epoch but the first."""
+    ends = []
+    with subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.PIPE,
+                          text=True) as trainer:
+        for line in trainer.stdout:
+            if line.startswith("epoch "):
+                ends.append(time.monotonic())
+    if trainer.returncode != 0 or len(ends) != EPOCHS:
+        raise SystemExit(f"status {trainer.returncode}, {len(ends)} epochs")
+    return [after - before for before, after in zip(ends, ends[1:])]
+
+
+def train(scratch, name, data):
+    place = tempfile.mkdtemp(prefix=name, dir=scratch)
+    return [BIN / "spotter-train", "--data", data, "--checkpoints", f"{place}/c", "--result",
+            f"{place}/result", "--epochs", EPOCHS], pathlib.Path(place)
+
+
+def measure(server, scratch, data, rounds):
+    environment = {**os.environ, "AWS_ENDPOINT_URL": server.url, "AWS_REGION": "us-west-2",
+                   "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "HOME": str(scratch),
+                   "AWS_SECRET_ACCESS_KEY": "emulator-secret"}
+    pipe = [BIN / "spotter", "pipe", "--channel", "train=s3://mnist/train/", "--channel",
+            "test=s3://mnist/test/", "--directory", scratch / "data", "--"]
+    taken = {"memory": [], "pipe": []}
+    for _ in range(rounds):
+        memory, one = train(scratch, "memory", data)
+        taken["memory"] += epochs([*memory, "--unshuffled"], environment)
+        piped, other = train(scratch, "pipe", "pipe:train,test")
+        taken["pipe"] += epochs([*pipe, *piped], environment)
+        weights = [(place / "result/weights.bin").read_bytes() for place in (one, other)]
+        if weights[0] != weights[1]:
+            raise SystemExit("these are not the same weights")
+    return taken
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--data", type=pathlib.Path, default=CACHE / "spotter/mnist")
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    subprocess.run([ROOT / "scripts/fetch-mnist", arguments.data], check=True)
+    with tempfile.TemporaryDirectory(prefix="spotter-bench-", dir="/dev/shm") as folder:
+        scratch = pathlib.Path(folder) / "scratch"
+        scratch.mkdir()
+        subprocess.run([ROOT / "scripts/pack-records", arguments.data, f"{folder}/s3/mnist"],
+                       check=True, stdout=subprocess.DEVNULL)
+        server = Server(folder)
+        try:
+            taken = measure(server, scratch, arguments.data, arguments.rounds)
+        finally:
+            server.stop()
+    medians = {name: statistics.median(each) for name, each in taken.items()}
+    ratio = medians["pipe"] / medians["memory"]
+    for name, each in taken.items():
+        print(f"{name:7} {medians[name]:.3f} s an epoch (median of {len(each)}, "
+              f"{min(each):.3f} to {max(each):.3f})")
+    print(f"from Pipe {ratio:.3f} x from memory; target {TARGET}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({**medians, "ratio": ratio, "all": taken}) + "\n")
+    return 1 if ratio > TARGET else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
