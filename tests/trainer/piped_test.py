@@ -6,9 +6,7 @@ Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH, SPOTTER_TRAIN.
 
 import os
 import pathlib
-import random
 import signal
-import struct
 import subprocess
 import sys
 import unittest
@@ -17,21 +15,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/data"))
 import pipe_test  # noqa: E402
 from pipe_test import alive, children, eventually  # noqa: E402
+from small_mnist import write_small_mnist  # noqa: E402
 
 TRAIN = os.environ.get("SPOTTER_TRAIN", str(ROOT / "build/release/bin/spotter-train"))
 EXAMPLES, TESTS = 300, 100
 STOPPED, FAILED = 75, 1
-
-
-def write_set(folder, name, count, seed):
-    """As tests/trainer/small_mnist.hpp: each class has a bright patch of its own."""
-    chance = random.Random(seed)
-    labels = bytes(chance.randrange(10) for _ in range(count))
-    images = b"".join(bytes(chance.randrange(55) + (200 if pixel // 79 == label else 0)
-                            for pixel in range(784)) for label in labels)
-    (folder / f"{name}-images-idx3-ubyte").write_bytes(
-        struct.pack(">IIII", 0x803, count, 28, 28) + images)
-    (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
 
 
 class Piped(pipe_test.Pipe):
@@ -39,9 +27,7 @@ class Piped(pipe_test.Pipe):
     def setUpClass(cls):
         super().setUpClass()
         files = pathlib.Path(cls.served.folder) / "files"
-        files.mkdir()
-        write_set(files, "train", EXAMPLES, 1)
-        write_set(files, "t10k", TESTS, 2)
+        write_small_mnist(files, EXAMPLES, TESTS)
         subprocess.run([ROOT / "scripts/pack-records", files, cls.bucket, "--records", "70"],
                        check=True, capture_output=True)
         cls.files = str(files)
