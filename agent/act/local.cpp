@@ -149,7 +149,11 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
                                         job_.trainer.user,
                                         "--checkpoints",
                                         job_.checkpoints.directory};
-  if (!job_.channels.all.empty()) arguments.push_back("--input");
+  if (job_.in_container()) {
+    arguments.insert(arguments.end(), {"--container", std::string(config::container_folder)});
+    if (job_.sagemaker && !job_.sagemaker->link.empty())
+      arguments.insert(arguments.end(), {"--link", job_.sagemaker->link});
+  }
   if (effect.read_only) arguments.push_back("--read-only");
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);

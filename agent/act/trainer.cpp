@@ -36,9 +36,18 @@ std::map<std::string, std::string> own_variables() {
 }
 
 // Where AWS answers is the same for the trainer as for us; who we are is not passed on.
-constexpr const char* kPassedOn[] = {"AWS_REGION",           "AWS_DEFAULT_REGION",
-                                     "AWS_ENDPOINT_URL",     "AWS_ENDPOINT_URL_S3",
-                                     "AWS_ENDPOINT_URL_EC2", "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+constexpr const char* kPassedOn[] = {"AWS_REGION",
+                                     "AWS_DEFAULT_REGION",
+                                     "AWS_ENDPOINT_URL",
+                                     "AWS_ENDPOINT_URL_S3",
+                                     "AWS_ENDPOINT_URL_EC2",
+                                     "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                     "AWS_BATCH_JOB_ARRAY_INDEX",
+                                     "AWS_BATCH_JOB_ARRAY_SIZE",
+                                     "SLURM_ARRAY_TASK_ID",
+                                     "SLURM_ARRAY_TASK_MIN",
+                                     "SLURM_ARRAY_TASK_STEP",
+                                     "SLURM_ARRAY_TASK_COUNT"};
 
 constexpr const char* kEvery = "SPOTTER_CHECKPOINT_EVERY";
 
@@ -76,13 +85,13 @@ std::string quoted(const std::string& text) {
 }
 
 // With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
-// passes signals and the exit status on, and ends the trainer when the data cannot be had. The
-// listings are frozen on the volume.
+// passes signals and the exit status on, and ends the trainer when the data cannot be had. What it
+// keeps is on the volume.
 std::string command_line(const config::Job& job, const std::string& program) {
-  if (job.channels.all.empty()) return job.trainer.command;
-  const std::string input = job.storage.ebs.mount + "/input";
-  std::string line = "exec " + quoted(program) + " pipe --directory " + quoted(input + "/data") +
-                     " --state " + quoted(input + "/listings");
+  if (!job.in_container()) return job.trainer.command;
+  const std::string root = job.storage.ebs.mount + "/" + std::string(config::container_folder);
+  std::string line = "exec " + quoted(program) + " pipe --root " + quoted(root) + " --state " +
+                     quoted(root + "/state");
   for (const auto& channel : job.channels.all)
     line += " --channel " + quoted(wire::describe(channel));
   return line + " -- \"$SHELL\" -c " + quoted(job.trainer.command);
@@ -130,6 +139,9 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   result["SPOTTER_STORAGE"] = mount;
   result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints.directory;
   result["SPOTTER_JOB"] = job_.name.str();
+  if (job_.sagemaker && !job_.sagemaker->hyperparameters.empty()) {
+    result["SPOTTER_PARAMETERS"] = nlohmann::json(job_.sagemaker->hyperparameters).dump();
+  }
   for (const auto& [name, value] : job_.trainer.env) result[name] = value;
   for (const auto& [name, reference] : job_.trainer.secrets) {
     auto reading = secret(reference, limit);

@@ -153,8 +153,14 @@ void add_disk_verbs(CLI::App& app, Options& options, Verb& chosen) {
   attach->add_option_function<std::string>(
       "--checkpoints", [&mount](const std::string& name) { mount.directories.push_back(name); },
       "another directory of the user's, relative");
-  attach->add_flag_callback(
-      "--input", [&mount] { mount.directories.push_back("input"); }, "and one for channels");
+  attach->add_option_function<std::string>(
+      "--container",
+      [&mount](const std::string& name) {
+        mount.directories.push_back(name);
+        mount.container = name;
+      },
+      "and one for channels and SageMaker's files");
+  attach->add_option("--link", mount.link, "a symbolic link that leads there");
   attach->add_flag("--read-only", mount.read_only);
 }
 

@@ -66,14 +66,15 @@ Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
 // The two processes beside this one, from their start to the trainer's end.
 class Run {
  public:
-  explicit Run(data::PlaneSettings settings) : settings_(std::move(settings)) {}
+  Run(data::PlaneSettings settings, Container container)
+      : settings_(std::move(settings)), container_(std::move(container)) {}
 
   int run(const std::vector<std::string>& command);
 
  private:
   bool start_plane();
   void be_plane(int socket);
-  void tell_folders() const;
+  void tell_container() const;
   void start_trainer(const std::vector<std::string>& command);
   void listen();
   void obey();
@@ -82,6 +83,7 @@ class Run {
   bool step();
 
   data::PlaneSettings settings_;
+  Container container_;
   std::unique_ptr<data::Holder> holder_;
   data::Descriptor signals_;
   sigset_t before_{};
@@ -126,18 +128,9 @@ bool Run::start_plane() {
 }
 
 // As SageMaker's containers have it.
-void Run::tell_folders() const {
-  std::string names;
-  for (const auto& channel : settings_.channels) {
-    std::string variable = "SM_CHANNEL_" + channel.name;
-    for (char& each : variable) {
-      if (each >= 'a' && each <= 'z') each = static_cast<char>(each - 'a' + 'A');
-      if (each == '-' || each == '.') each = '_';
-    }
-    ::setenv(variable.c_str(), (settings_.directory / channel.name).c_str(), 1);
-    names += (names.empty() ? "\"" : ",\"") + channel.name + "\"";
-  }
-  ::setenv("SM_CHANNELS", ("[" + names + "]").c_str(), 1);
+void Run::tell_container() const {
+  const auto all = container_.root.empty() ? channel_variables(container_) : variables(container_);
+  for (const auto& [name, value] : all) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
 void Run::start_trainer(const std::vector<std::string>& command) {
@@ -152,7 +145,7 @@ void Run::start_trainer(const std::vector<std::string>& command) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != holder) ::_exit(127);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-    tell_folders();
+    tell_container();
     ::execvp(words[0], words.data());
     complain(command[0] + ": " + std::strerror(errno));
     ::_exit(127);
@@ -247,6 +240,9 @@ int Run::run(const std::vector<std::string>& command) {
   }
   holder_->leave();
   if (plane_ > 0) ::waitpid(plane_, nullptr, 0);
+  const std::string reason =
+      container_.root.empty() || ended_ == 0 ? "" : reason_of_failure(container_);
+  if (!reason.empty()) complain("the trainer says: " + reason);
   if (failed_ || !ended_) return no_data_status;
   return WIFSIGNALED(*ended_) ? 128 + WTERMSIG(*ended_) : WEXITSTATUS(*ended_);
 }
@@ -259,13 +255,18 @@ void add_pipe(CLI::App& app, int& status) {
       "pipe", "Runs a command beside its data: S3 objects through FIFOs, as SageMaker's Pipe mode");
   options->add_to(*pipe);
   pipe->callback([options, &status] {
+    const auto wrong = [&status](const Error& error, int with) {
+      complain(error.message);
+      status = with;
+    };
     auto settings = options->settings(act::Environment::of_this_process());
-    if (!settings) {
-      complain(settings.error().message);
-      status = 2;
-      return;
+    if (!settings) return wrong(settings.error(), 2);
+    auto container = options->container(*settings);
+    if (!container) return wrong(container.error(), 2);
+    if (!container->root.empty()) {
+      if (auto made = prepare(*container); !made) return wrong(made.error(), no_data_status);
     }
-    status = Run(std::move(*settings)).run(options->command);
+    status = Run(std::move(*settings), std::move(*container)).run(options->command);
   });
 }
 

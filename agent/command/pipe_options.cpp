@@ -1,13 +1,18 @@
 #include "agent/command/pipe_options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
 
 #include "agent/io/files.hpp"
 
 namespace spotter::command {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t longest_config = 1U << 20;
+constexpr const char* default_root = "/opt/ml";
 
 // "a SEPARATOR b" as two numbers.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> two(const std::string& text, char between) {
@@ -17,6 +22,47 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> two(const std::string& te
   const auto second = wire::parse_count(std::string_view(text).substr(at + 1));
   if (!first || !second) return std::nullopt;
   return std::pair(*first, *second);
+}
+
+Result<data::Shard> parse_shard(const std::string& text) {
+  const auto given = two(text, '/');
+  if (!given || given->second == 0 || given->first >= given->second) {
+    return failure("--shard is INDEX/COUNT, counted from 0");
+  }
+  return data::Shard{given->first, given->second};
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Which member of an array of jobs this is; the only one, where there is no array.
+// Sources: https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html, sbatch(1)
+Result<data::Shard> shard_of_array() {
+  struct Engine {
+    const char* index;
+    const char* first;  // what the index counts from; empty: 0
+    const char* step;
+    const char* count;
+  };
+  constexpr Engine engines[] = {{"AWS_BATCH_JOB_ARRAY_INDEX", "", "", "AWS_BATCH_JOB_ARRAY_SIZE"},
+                                {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN",
+                                 "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT"}};
+  for (const auto& engine : engines) {
+    if (variable(engine.index).empty()) continue;
+    const auto count = wire::parse_count(variable(engine.count));
+    const auto first = wire::parse_count(variable(engine.first)).value_or(0);
+    const auto step =
+        std::max<std::uint64_t>(1, wire::parse_count(variable(engine.step)).value_or(1));
+    const auto number = wire::parse_count(variable(engine.index));
+    const bool fits = number && count && *number >= first && (*number - first) / step < *count;
+    if (fits) return data::Shard{(*number - first) / step, *count};
+    return failure("a channel is sharded, but " + std::string(engine.index) + "='" +
+                   variable(engine.index) + "' is no index below " + engine.count + "='" +
+                   variable(engine.count) + "'; --shard INDEX/COUNT says it, too");
+  }
+  return data::Shard{};
 }
 
 Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel) {
@@ -40,13 +86,22 @@ void PipeOptions::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--input-data-config", config, "SageMaker's InputDataConfig, a JSON file")
       ->check(CLI::ExistingFile);
+  app.add_option("--root", root,
+                 "SageMaker's folder, with input/data, input/config, model, output, checkpoints; "
+                 "/opt/ml, if no --directory is given");
   app.add_option("--directory", directory,
-                 "Of the FIFOs NAME_0, NAME_1, ..., and of the files NAME/...")
-      ->capture_default_str();
+                 "Of the FIFOs NAME_0, NAME_1, ..., and of the files NAME/...; input/data below "
+                 "the root");
+  app.add_option("--hyperparameters", parameters,
+                 "A JSON object, also in SPOTTER_PARAMETERS: told to the command below the root "
+                 "and as SM_HP_*")
+      ->check(CLI::ExistingFile);
   app.add_option("--state", state,
                  "A folder that outlives this run: what was listed first is frozen there, and "
                  "which files are whole");
-  app.add_option("--shard", shard, "INDEX/COUNT: this instance's part of sharded channels");
+  app.add_option("--shard", shard,
+                 "INDEX/COUNT: this instance's part of sharded channels; else that of an array of "
+                 "AWS Batch or Slurm");
   app.add_option("--start", starts, "NAME=EPOCH:BYTES: the stream begins there")
       ->allow_extra_args(false);
   app.add_option("--budget", budget, "Memory for all channels, MiB")->capture_default_str();
@@ -70,13 +125,13 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
       return tl::unexpected(good.error());
     }
   }
-  if (settings.channels.empty()) return failure("no channel is given: --channel NAME=s3://...");
-  if (!shard.empty()) {
-    const auto given = two(shard, '/');
-    if (!given || given->second == 0 || given->first >= given->second) {
-      return failure("--shard is INDEX/COUNT, counted from 0");
-    }
-    settings.shard = {given->first, given->second};
+  if (settings.channels.empty() && root.empty())
+    return failure("no channel is given: --channel NAME=s3://...");
+  const bool sharded = std::ranges::any_of(settings.channels, &wire::Channel::sharded);
+  if (!shard.empty() || sharded) {
+    const auto part = shard.empty() ? shard_of_array() : parse_shard(shard);
+    if (!part) return tl::unexpected(part.error());
+    settings.shard = *part;
   }
   for (const auto& text : starts) {
     const auto equals = std::min(text.find('='), text.size());
@@ -84,12 +139,39 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
     if (!given) return failure("--start is NAME=EPOCH:BYTES");
     settings.start[text.substr(0, equals)] = *given;
   }
-  settings.directory = directory;
+  settings.directory = directory.empty() ? root_folder() / "input/data" : fs::path(directory);
   settings.state = state;
   settings.budget = std::size_t{budget} << 20;
   settings.splice = !copy;
   settings.s3.environment = environment;
   return settings;
+}
+
+std::filesystem::path PipeOptions::root_folder() const {
+  if (!root.empty()) return fs::absolute(root).lexically_normal();
+  return directory.empty() ? default_root : "";
+}
+
+Result<Container> PipeOptions::container(const data::PlaneSettings& settings) const {
+  Container container;
+  container.root = root_folder();
+  container.data = settings.directory;
+  container.channels = settings.channels;
+  container.checkpoints = variable("SPOTTER_CHECKPOINTS");
+  for (const auto* name : {"SPOTTER_JOB", "TRAINING_JOB_NAME"})
+    if (!variable(name).empty()) container.job = variable(name);
+  std::string text = variable("SPOTTER_PARAMETERS");
+  if (!parameters.empty()) {
+    const auto read = io::read_file(parameters, longest_config);
+    if (!read) return failure(parameters + ": " + read.error().message());
+    text = *read;
+  }
+  if (!text.empty()) {
+    if (auto taken = container.take_hyperparameters(text); !taken)
+      return tl::unexpected(taken.error());
+  }
+  container.look_around();
+  return container;
 }
 
 }  // namespace spotter::command

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/act/aws/environment.hpp"
+#include "agent/command/container.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/wire/result.hpp"
 
@@ -18,7 +19,9 @@ struct PipeOptions {
   std::vector<std::string> channels;
   std::vector<std::string> starts;
   std::string config;
-  std::string directory = "/opt/ml/input/data";
+  std::string root;        // SageMaker's folder; empty: /opt/ml, or none beside a directory
+  std::string directory;   // of the channels; empty: input/data below the root
+  std::string parameters;  // a file
   std::string state;
   std::string shard;
   unsigned budget = 256;  // MiB
@@ -27,6 +30,11 @@ struct PipeOptions {
 
   void add_to(CLI::App& app);
   Result<data::PlaneSettings> settings(const act::Environment& environment) const;
+  // What the trainer finds around it. Without a root only the channels' variables are told.
+  Result<Container> container(const data::PlaneSettings& settings) const;
+
+ private:
+  std::filesystem::path root_folder() const;  // empty: none
 };
 
 }  // namespace spotter::command

@@ -75,6 +75,17 @@ Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
           {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
 }
 
+Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
+  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
+    if (key.text.empty() || key.text.find('=') != key.text.npos)
+      return reader.problem(key, path, "a hyperparameter's name is not empty and has no '='");
+    reader.scalar(sagemaker.hyperparameters[key.text], environment_value)(value, path);
+  };
+  return {
+      {"link", optional, reader.expanded(sagemaker.link, mount_point)},
+      {"hyperparameters", optional, reader.pairs("hyperparameters, such as {epochs: 3}", each)}};
+}
+
 Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
   return {{"attempts_without_progress", optional,
            reader.scalar(on_failure.attempts_without_progress, attempts)},
@@ -98,6 +109,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"trainer", required, reader.object(job.trainer, trainer_fields)},
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
           {"channels", optional, channels(reader, job.channels)},
+          {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};

@@ -67,6 +67,12 @@ struct Channels {
   std::string document;
 };
 
+// For programs that were written for SageMaker's containers.
+struct SageMaker {
+  std::string link;  // that leads to the folder on the volume, as /opt/ml; empty: none
+  std::map<std::string, std::string> hyperparameters;
+};
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -86,10 +92,16 @@ struct Job {
   Trainer trainer;
   Checkpoints checkpoints;
   Channels channels;
+  std::optional<SageMaker> sagemaker;
   OnFailure on_failure;
   Limits limits;
   std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags
+
+  // The trainer finds channels and SageMaker's folder, container_folder on the volume.
+  bool in_container() const { return !channels.all.empty() || sagemaker; }
 };
+
+inline constexpr std::string_view container_folder = "ml";
 
 // One mistake; line and column count from 1, line 0 means the file as a whole.
 struct Problem {

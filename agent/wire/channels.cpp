@@ -92,6 +92,7 @@ Result<Channel> channel_of(const Json& object) {
     return of.contains(name) && of[name].is_object() ? of[name] : empty;
   };
   const Json& source = member(member(object, "DataSource"), "S3DataSource");
+  channel.content_type = text_field(object, "ContentType");
   std::string problem;
   take(parse_s3_url(text_field(source, "S3Uri")), channel.source, problem);
   take(word(source, "S3DataType", types), channel.type, problem);
@@ -167,6 +168,7 @@ Result<void> apply_option(Channel& channel, std::string_view option) {
   if (option == "sharded") return set_setting(channel, "distribution", "sharded");
   if (option == "anonymous") return set_setting(channel, "anonymous", "true");
   if (name == "shuffle") return set_setting(channel, "shuffle_seed", value);
+  if (name == "content_type") return set_setting(channel, name, unescape(value));
   if (name == "attributes") {
     channel.attributes = split_attributes(value);
     return {};
@@ -196,6 +198,10 @@ Result<void> set_setting(Channel& channel, std::string_view name, std::string_vi
     channel.anonymous = value == "true";
     return {};
   }
+  if (name == "content_type") {
+    channel.content_type = value;
+    return {};
+  }
   if (name == "shuffle_seed") {
     channel.shuffle_seed = parse_count(value);
     if (!channel.shuffle_seed) return failure("shuffle_seed is a whole number, not negative");
@@ -219,8 +225,8 @@ Result<Channel> validated(Channel channel) {
   if (std::ranges::any_of(channel.attributes, none)) {
     return wrong(channel.name, "an attribute has no name");
   }
-  if (channel.source.key.find('\0') != std::string::npos) {
-    return wrong(channel.name, "its key has a byte that no key has");
+  if ((channel.source.key + channel.content_type).find('\0') != std::string::npos) {
+    return wrong(channel.name, "a byte of it is zero");
   }
   if (!augmented && !channel.attributes.empty()) {
     return wrong(channel.name, "attributes are those of an AugmentedManifestFile");
@@ -274,6 +280,7 @@ std::string describe(const Channel& channel) {
   if (channel.shuffle_seed) add("shuffle=" + std::to_string(*channel.shuffle_seed));
   if (channel.sharded) add("sharded");
   if (channel.anonymous) add("anonymous");
+  if (!channel.content_type.empty()) add("content_type=" + escape(channel.content_type, false));
   return text;
 }
 

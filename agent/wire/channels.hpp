@@ -25,8 +25,9 @@ struct Channel {
   bool gzip = false;                    // each object is unpacked on its way
   bool recordio = false;                // each object becomes one RecordIO record
   std::optional<std::uint64_t> shuffle_seed;
-  bool sharded = false;    // by key, over the job's instances
-  bool anonymous = false;  // a public bucket: no credentials
+  bool sharded = false;      // by key, over the job's instances
+  bool anonymous = false;    // a public bucket: no credentials
+  std::string content_type;  // which the trainer is told, and nobody else asks for
   friend bool operator==(const Channel&, const Channel&) = default;
 };
 
@@ -37,7 +38,8 @@ bool is_channel_name(std::string_view name);
 Result<Channel> validated(Channel channel);
 
 // One setting by its name: mode, type, compression, record_wrapper, distribution, shuffle_seed,
-// anonymous. Of modes and the like both words are known: file and File, manifest and ManifestFile.
+// anonymous, content_type. Of modes and the like both words are known: file and File, manifest and
+// ManifestFile.
 Result<void> set_setting(Channel& channel, std::string_view name, std::string_view value);
 
 // train=s3://bucket/prefix, and after it each setting as ,NAME=VALUE, or short: ,gzip ,recordio
@@ -49,7 +51,7 @@ Result<Channel> parse_channel(std::string_view text);
 std::string describe(const Channel& channel);
 
 // CreateTrainingJob's InputDataConfig: a JSON array of channels, or an object that has one of that
-// name. Members that say nothing of the data (ContentType) are passed over.
+// name. Members that say nothing of the data are passed over.
 Result<std::vector<Channel>> parse_input_data_config(std::string_view json);
 
 // A manifest: [{"prefix": "s3://bucket/path/"}, "one", "two/three"]

@@ -173,10 +173,10 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "channels, on_failure, limits, fleet, found text"},
+     "channels, sagemaker, on_failure, limits, fleet, found text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, channels, on_failure, limits, fleet"},
+     "checkpoints, channels, sagemaker, on_failure, limits, fleet"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},
@@ -382,6 +382,24 @@ TEST(Channels, AreSageMakersOwnAlsoInAFileBesideTheJob) {
   EXPECT_EQ(read->channels.all, expected);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error()[0].message, "channels: " + document + ": No such file or directory");
+}
+
+TEST(SageMaker, HasALinkAndHyperparameters) {
+  const auto job = parse_job(smallest_and("sagemaker:\n  link: /opt/ml/\n"
+                                          "  hyperparameters: {epochs: 3, batch-size: '256'}\n"),
+                             as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  ASSERT_TRUE(job->sagemaker);
+  EXPECT_EQ(job->sagemaker->link, "/opt/ml");
+  EXPECT_EQ(job->sagemaker->hyperparameters,
+            (std::map<std::string, std::string>{{"epochs", "3"}, {"batch-size", "256"}}));
+  EXPECT_TRUE(job->in_container());
+  EXPECT_FALSE(parse_job(smallest, as_root)->in_container());
+  EXPECT_EQ(
+      problems_of(smallest_and("sagemaker: {link: opt/ml, hyperparameters: {\"a=b\": 1}}\n")),
+      "job.yaml:4:19: sagemaker.link: 'opt/ml' is relative; give an absolute path\n"
+      "job.yaml:4:45: sagemaker.hyperparameters.a=b: a hyperparameter's name is not empty and "
+      "has no '='\n");
 }
 
 TEST(Channels, SayWhatIsWrong) {

@@ -84,6 +84,15 @@ std::string print(const config::Channels& channels) {
   return yaml + "}\n";
 }
 
+std::string print(const config::SageMaker& sagemaker) {
+  std::string yaml = "sagemaker: {";
+  if (!sagemaker.link.empty()) yaml += "link: " + unexpanded(sagemaker.link) + ", ";
+  yaml += "hyperparameters: {";
+  for (const auto& [name, value] : sagemaker.hyperparameters)
+    yaml += literal(name) + ": " + literal(value) + ", ";
+  return yaml + "}}\n";
+}
+
 // What the user would have written without defaults and variables.
 std::string print(const Job& job) {
   std::string yaml = "job: " + literal(job.name.view()) + "\n" + print(job.storage.ebs);
@@ -95,7 +104,9 @@ std::string print(const Job& job) {
   yaml += print(job.trainer);
   yaml += "checkpoints: {directory: " + literal(job.checkpoints.directory);
   if (!job.checkpoints.files.empty()) yaml += ", files: " + literal(job.checkpoints.files);
-  yaml += "}\n" + print(job.channels) + "on_failure:\n";
+  yaml += "}\n" + print(job.channels);
+  if (job.sagemaker) yaml += print(*job.sagemaker);
+  yaml += "on_failure:\n";
   yaml +=
       "  attempts_without_progress: " + std::to_string(job.on_failure.attempts_without_progress) +
       "\n  then: ";

@@ -45,7 +45,8 @@ TEST(Channels, AreDescribedAsTheyAreRead) {
   for (const char* text :
        {"t=s3://bucket/", "t=s3://bucket/a%2Cb%25,mode=file,sharded",
         "t=s3://bucket/m,type=augmented,attributes=a-ref:b%3Ac%2C,recordio,shuffle=3",
-        "t=s3://bucket/m,type=manifest,gzip,recordio,shuffle=0,sharded,anonymous"}) {
+        "t=s3://bucket/m,type=manifest,gzip,recordio,shuffle=0,sharded,anonymous,"
+        "content_type=text/csv; header=1%2C"}) {
     const auto channel = parse_channel(text);
     ASSERT_TRUE(channel) << channel.error().message;
     EXPECT_EQ(describe(*channel), text);
@@ -69,7 +70,8 @@ TEST(Channels, AreReadFromSageMakersInputDataConfig) {
        "S3Uri": "s3://bucket/m.jsonl", "AttributeNames": ["source-ref", "class"]}}}])");
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->size(), 2U);
-  EXPECT_EQ((*read)[0], *parse_channel("train=s3://bucket/train,gzip,recordio,shuffle=12,sharded"));
+  EXPECT_EQ((*read)[0], *parse_channel("train=s3://bucket/train,gzip,recordio,shuffle=12,sharded,"
+                                       "content_type=application/x-recordio"));
   EXPECT_EQ((*read)[1].attributes, (std::vector<std::string>{"source-ref", "class"}));
 }
 

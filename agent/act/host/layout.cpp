@@ -152,6 +152,24 @@ Outcome<void> ensure_user_directory(const fs::path& mount_point, const fs::path&
   return {};
 }
 
+// Another link that stands there is replaced; anything else is somebody's.
+Outcome<void> ensure_link(const MountRequest& request) {
+  const fs::path target = request.mount_point / request.container;
+  std::error_code error;
+  if (fs::read_symlink(request.link, error) == target) return {};
+  const auto status = fs::symlink_status(request.link, error);
+  if (fs::exists(status) && !fs::is_symlink(status)) {
+    return fail("layout-unusable", request.link.string() + " is there, and is no link");
+  }
+  if (const auto made = io::make_directories(request.link.parent_path(), 0755); !made) {
+    return fail_errno(made.error(), "cannot make " + request.link.parent_path().string());
+  }
+  fs::remove(request.link, error);
+  fs::create_symlink(target, request.link, error);
+  if (error) return fail_errno(error, "cannot make the link " + request.link.string());
+  return {};
+}
+
 }  // namespace
 
 VolumeRecord read_volume_record(const fs::path& mount_point) {
@@ -201,6 +219,9 @@ Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mount
       return fail("bad-request", "'" + directory + "' is not a path inside the volume");
     }
     if (const auto made = ensure_user_directory(root, directory, user); !made) return made;
+  }
+  if (!request.link.empty()) {
+    if (const auto linked = ensure_link(request); !linked) return linked;
   }
   const json record = {
       {"volume", request.volume}, {"user", user.name}, {"uid", user.uid}, {"gid", user.gid}};

@@ -21,6 +21,8 @@ struct MountRequest {
   std::string volume;  // vol-..., written to .spotter/volume.json
   std::string user;    // the trainer's; owns the directories below
   std::vector<std::string> directories = {"code", "checkpoints", "result", "log"};
+  std::string container;       // one of them
+  std::filesystem::path link;  // leads to it; empty: none
   bool read_only = false;  // to prove a copy: nothing of ours is written, `user` is not looked at
 };
 
@@ -38,7 +40,8 @@ struct Mounted {
 // stays mounted. Kinds: "not-formatted", "filesystem-mismatch", "foreign-signature",
 // "filesystem-damaged", "mount-point-busy", "device-busy", "device-absent", "device-read-only",
 // "storage-full", "input-output", "not-permitted", "tool-missing", "user-missing",
-// "layout-unusable", "too-many-files", "mount-failed", "bad-request".
+// "layout-unusable" (also when something is where the link should be), "too-many-files",
+// "mount-failed", "bad-request".
 Outcome<Mounted> mount(const MountRequest& request);
 
 // syncfs, umount (again every 100 ms while busy, until `wait` is over), and proof that no mount

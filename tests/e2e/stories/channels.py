@@ -2,6 +2,7 @@
 
 import hashlib
 import pathlib
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -27,13 +28,37 @@ if not os.path.exists(mark):
 END
 """
 
+# A program with fixed paths below $ML, as SageMaker's documentation has it. The second one finds
+# what the first one was given, although S3 has it no more.
+FILES = """exec python3 - <<'END'
+import hashlib, json, os, signal, socket, sys, time
+ml = os.environ["ML"]
+with open(ml + "/input/config/hyperparameters.json") as file:
+    if json.load(file) != {"epochs": "2"} or os.environ["SM_HP_EPOCHS"] != "2":
+        sys.exit("these are not the hyperparameters")
+whole = hashlib.sha256()
+for each in sorted(os.listdir(ml + "/input/data/train")):
+    with open(ml + "/input/data/train/" + each, "rb") as file:
+        whole.update(file.read())
+if whole.hexdigest() != os.environ["EXPECTED"]:
+    sys.exit("these are not the bytes")
+if os.path.exists(ml + "/checkpoints/last"):
+    with open(os.environ["SM_MODEL_DIR"] + "/weights", "w") as file:
+        file.write("trained")
+    sys.exit()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+open(ml + "/checkpoints/last", "w").close()
+os.sync()
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.sendto(b"X_SPOTTER_STEP=1", os.environ["NOTIFY_SOCKET"])
+time.sleep(600)
+END
+"""
+
 
 class Channels(harness.Story):
-    def reading_job(self, expected=""):
-        return self.job(trainer={"command": READER}, env={"EXPECTED": expected},
-                        channels={"train": "s3://data/train/"})
-
-    def test_the_next_instance_reads_the_same(self):
+    def put(self):
+        """Some objects; the digest of all of them."""
         folder = self.world.directory / "s3/data/train"
         folder.mkdir(parents=True)
         whole = hashlib.sha256()
@@ -41,12 +66,36 @@ class Channels(harness.Story):
             part = bytes([65 + i]) * (3_000_000 * i + 1)
             (folder / str(i)).write_bytes(part)
             whole.update(part)
-        self.volume()
-        instance = self.launch(self.reading_job(whole.hexdigest()), zones=self.world.zones)
-        self.wait_training(instance, 1)
-        self.world.kill(instance)
+        return whole.hexdigest()
+
+    def wait_cancelled(self):
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
              .startswith("cancelled"), 120)
+
+    def reading_job(self, expected=""):
+        return self.job(trainer={"command": READER}, env={"EXPECTED": expected},
+                        channels={"train": "s3://data/train/"})
+
+    def test_the_next_instance_reads_the_same(self):
+        whole = self.put()
+        self.volume()
+        instance = self.launch(self.reading_job(whole), zones=self.world.zones)
+        self.wait_training(instance, 1)
+        self.world.kill(instance)
+        self.wait_cancelled()
+
+    def test_files_are_there_for_the_next_instance_without_s3(self):
+        whole = self.put()
+        self.volume()
+        link = str(self.world.directory / "opt/ml")
+        job = self.job(trainer={"command": FILES}, env={"EXPECTED": whole, "ML": link},
+                       channels={"train": {"source": "s3://data/train/", "mode": "file"}},
+                       sagemaker={"link": link, "hyperparameters": {"epochs": 2}})
+        instance = self.launch(job, zones=self.world.zones)
+        self.wait_training(instance, 1)
+        shutil.rmtree(self.world.directory / "s3/data/train")
+        self.world.kill(instance)
+        self.wait_cancelled()
 
     def test_no_data_is_a_failure_that_is_told(self):
         self.volume()

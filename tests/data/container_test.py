@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+"""Programs written for SageMaker's containers run unchanged below `spotter pipe --root`.
+
+Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from pipe_test import NO_DATA, SPOTTER, Pipe  # noqa: E402
+
+# What the documentation asks of an algorithm container's `train` program: fixed paths, texts as
+# hyperparameters, the reason of a failure in a file.
+TRAIN = """#!/usr/bin/python3
+import json, os, sys, traceback
+prefix = "/opt/ml/"
+failure = os.path.join(prefix, "output/failure")
+try:
+    with open(os.path.join(prefix, "input/config/hyperparameters.json")) as file:
+        hyperparameters = json.load(file)
+    with open(os.path.join(prefix, "input/config/inputdataconfig.json")) as file:
+        channels = json.load(file)
+    with open(os.path.join(prefix, "input/config/resourceconfig.json")) as file:
+        resources = json.load(file)
+    assert resources["current_host"] in resources["hosts"]
+    words = 0
+    for name, channel in sorted(channels.items()):
+        folder = os.path.join(prefix, "input/data", name)
+        if channel["TrainingInputMode"] == "Pipe":
+            for epoch in range(int(hyperparameters["epochs"])):
+                with open(f"{folder}_{epoch}", "rb") as fifo:
+                    words += len(fifo.read().split())
+        else:
+            for each in os.listdir(folder):
+                with open(os.path.join(folder, each), "rb") as file:
+                    words += len(file.read().split())
+    if hyperparameters.get("fail") == "true":
+        raise ValueError("as was asked for")
+    with open(os.path.join(prefix, "checkpoints", "last"), "w") as file:
+        file.write("half way")
+    with open(os.path.join(prefix, "model", "words"), "w") as file:
+        file.write(f"{words} {os.environ['TRAINING_JOB_NAME']}")
+except Exception as error:
+    trace = traceback.format_exc()
+    with open(failure, "w") as file:
+        file.write("Exception during training: " + str(error) + "\\n" + trace)
+    print("Exception during training: " + str(error) + "\\n" + trace, file=sys.stderr)
+    sys.exit(255)
+sys.exit(0)
+"""
+
+
+class Containers(Pipe):
+    def setUp(self):
+        super().setUp()
+        self.root = self.scratch / "opt/ml"
+        self.root.mkdir(parents=True)
+        self.put("files/a", b"one two")
+        self.put("files/b", b"three")
+        self.put("flow/a", b"four five six ")
+
+    def container(self, command, parameters=None, status=0, options=(), **more):
+        words = [SPOTTER, "pipe", "--root", str(self.root),
+                 "--channel", f"train-set=s3://bucket/{self.prefix}/files/,mode=file,"
+                              "content_type=text/plain",
+                 "--channel", f"flow=s3://bucket/{self.prefix}/flow/", *options]
+        if parameters is not None:
+            path = self.scratch / "parameters.json"
+            path.write_text(json.dumps(parameters))
+            words += ["--hyperparameters", str(path)]
+        done = subprocess.run([*words, "--", *command], env=self.environment(**more), timeout=60,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def variables(self, *rest, **more):
+        out = self.container([sys.executable, "-c",
+                              "import json, os; print(json.dumps(dict(os.environ)))"],
+                             *rest, **more).stdout
+        return json.loads(out)
+
+
+class Surroundings(Containers):
+    def test_the_documents_are_there(self):
+        config = self.root / "input/config"
+        self.container(["true"], {"epochs": 3, "activation": "relu", "layers": [1, 2]})
+        read = {path.name: json.loads(path.read_text()) for path in config.iterdir()}
+        self.assertEqual(read["hyperparameters.json"],
+                         {"epochs": "3", "activation": "relu", "layers": "[1,2]"})
+        self.assertEqual(read["inputdataconfig.json"], {
+            "flow": {"TrainingInputMode": "Pipe", "S3DistributionType": "FullyReplicated",
+                     "RecordWrapperType": "None"},
+            "train-set": {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated",
+                          "RecordWrapperType": "None", "ContentType": "text/plain"}})
+        resources = read["resourceconfig.json"]
+        self.assertEqual((resources["current_host"], resources["hosts"]), ("algo-1", ["algo-1"]))
+        self.assertTrue(resources["network_interface_name"])
+        for name in ("model", "checkpoints", "output/data"):
+            self.assertTrue((self.root / name).is_dir(), name)
+
+    def test_the_variables_are_there(self):
+        root = str(self.root)
+        all_ = self.variables({"batch-size": 256, "name": "relu"}, SPOTTER_JOB="a-job")
+        for name, value in {
+                "TRAINING_JOB_NAME": "a-job", "SM_MODEL_DIR": root + "/model",
+                "SM_OUTPUT_DIR": root + "/output", "SM_OUTPUT_DATA_DIR": root + "/output/data",
+                "SM_INPUT_DIR": root + "/input", "SM_INPUT_CONFIG_DIR": root + "/input/config",
+                "SM_CHANNEL_TRAIN-SET": root + "/input/data/train-set",
+                "SM_CHANNEL_TRAIN_SET": root + "/input/data/train-set",
+                "SM_CHANNEL_FLOW": root + "/input/data/flow",
+                "SM_CURRENT_HOST": "algo-1", "SM_HP_BATCH-SIZE": "256", "SM_HP_BATCH_SIZE": "256",
+                "SM_HP_NAME": "relu", "SAGEMAKER_BASE_DIR": root}.items():
+            self.assertEqual(all_.get(name), value, name)
+        for name, value in {"SM_CHANNELS": ["train-set", "flow"], "SM_HOSTS": ["algo-1"],
+                            "SM_HPS": {"batch-size": 256, "name": "relu"},
+                            "SM_USER_ARGS": ["--batch-size", "256", "--name", "relu"]}.items():
+            self.assertEqual(json.loads(all_[name]), value, name)
+        self.assertEqual(int(all_["SM_NUM_CPUS"]), len(os.sched_getaffinity(0)))
+        self.assertGreaterEqual(int(all_["SM_NUM_GPUS"]), 0)
+        self.assertEqual(json.loads(all_["SM_TRAINING_ENV"])["model_dir"], root + "/model")
+
+    def test_the_jobs_own_checkpoints_and_parameters(self):
+        checkpoints = self.scratch / "volume/checkpoints"
+        checkpoints.mkdir(parents=True)
+        (self.root / "checkpoints").symlink_to("/where/another/instance/had/it")
+        out = self.container(["sh", "-c", f"echo x >{self.root}/checkpoints/y; echo $SM_HP_A"],
+                             SPOTTER_CHECKPOINTS=str(checkpoints),
+                             SPOTTER_PARAMETERS='{"a": 5}').stdout
+        self.assertEqual(out, "5\n")
+        self.assertEqual((checkpoints / "y").read_text(), "x\n")
+
+    def test_without_a_root_nothing_but_the_channels_is_told(self):
+        self.put("a", b"x")
+        out, _ = self.run_pipe(",mode=file", "sh", "-c", "env | grep -c ^SM_")
+        self.assertEqual(out, b"2\n")
+
+    def test_bad_parameters(self):
+        self.container(["true"], [1], status=2)
+
+    def test_a_member_of_an_array_has_its_shard(self):
+        folder = self.root / "input/data"
+
+        def shard(status=0, **array):
+            done = self.container(["ls", str(folder / "part")], status=status, options=(
+                "--channel", f"part=s3://bucket/{self.prefix}/files/,mode=file,sharded"), **array)
+            for path in folder.glob("part/*"):
+                path.unlink()
+            return done.stdout.split()
+        self.assertEqual(shard(), ["a", "b"])
+        self.assertEqual(shard(AWS_BATCH_JOB_ARRAY_INDEX="1", AWS_BATCH_JOB_ARRAY_SIZE="2"), ["b"])
+        self.assertEqual(shard(SLURM_ARRAY_TASK_ID="5", SLURM_ARRAY_TASK_MIN="5",
+                               SLURM_ARRAY_TASK_STEP="3", SLURM_ARRAY_TASK_COUNT="2"), ["a"])
+        shard(status=2, AWS_BATCH_JOB_ARRAY_INDEX="2", AWS_BATCH_JOB_ARRAY_SIZE="2")
+        shard(status=2, AWS_BATCH_JOB_ARRAY_INDEX="2")
+
+
+class Programs(Containers):
+    """In a mount namespace of its own, where /opt is ours."""
+
+    def train(self, parameters, status):
+        program = self.scratch / "train"
+        program.write_text(TRAIN)
+        program.chmod(0o755)
+        enter = ["unshare", "--mount", "--propagation", "private"]
+        if os.geteuid() != 0:
+            enter[1:1] = ["--user", "--map-root-user"]
+        if subprocess.run([*enter, "mount", "--bind", str(self.scratch / "opt"), "/opt"],
+                          capture_output=True, check=False).returncode:
+            self.skipTest("no mount namespaces here")
+        path = self.scratch / "parameters.json"
+        path.write_text(json.dumps(parameters))
+        command = [SPOTTER, "pipe", "--hyperparameters", str(path),
+                   "--channel", f"train=s3://bucket/{self.prefix}/files/,mode=file",
+                   "--channel", f"flow=s3://bucket/{self.prefix}/flow/", "--", str(program)]
+        done = subprocess.run(
+            [*enter, "sh", "-c", 'mount --bind "$0" /opt && exec "$@"',
+             str(self.scratch / "opt"), *command],
+            env=self.environment(TRAINING_JOB_NAME="the-job"), capture_output=True, text=True,
+            timeout=60, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stderr
+
+    def test_one_written_to_the_documentation_runs_unchanged(self):
+        self.train({"epochs": 2}, 0)
+        self.assertEqual((self.root / "model/words").read_text(), "9 the-job")
+        self.assertEqual((self.root / "checkpoints/last").read_text(), "half way")
+
+    def test_its_reason_of_failure_is_told(self):
+        words = self.train({"epochs": 1, "fail": "true"}, 255)
+        self.assertIn("the trainer says: Exception during training: as was asked for", words)
+        words = self.train({"epochs": 1}, 0)
+        self.assertNotIn("the trainer says", words)
+
+    def test_no_data_is_told_apart(self):
+        (self.bucket / self.prefix / "files/a").unlink()
+        (self.bucket / self.prefix / "files/b").unlink()
+        self.assertIn("channel train: there is nothing", self.train({"epochs": 1}, NO_DATA))
+
+
+if __name__ == "__main__":
+    unittest.main()
