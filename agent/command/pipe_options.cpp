@@ -70,9 +70,6 @@ Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel)
   for (const auto& each : all) {
     if (each.name == channel->name) return failure("channel " + each.name + " is there twice");
   }
-  if (channel->type == wire::S3DataType::AugmentedManifestFile) {
-    return failure("channel " + channel->name + ": AugmentedManifestFile is not there yet");
-  }
   all.push_back(std::move(*channel));
   return {};
 }
@@ -81,7 +78,8 @@ Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel)
 
 void PipeOptions::add_to(CLI::App& app) {
   app.add_option("--channel", channels,
-                 "NAME=s3://bucket/prefix[,mode=pipe|file][,type=manifest][,gzip][,recordio]"
+                 "NAME=s3://bucket/prefix[,mode=pipe|file][,type=manifest|augmented]"
+                 "[,attributes=NAME:NAME][,gzip][,recordio]"
                  "[,shuffle=SEED][,sharded][,anonymous]")
       ->allow_extra_args(false);
   app.add_option("--input-data-config", config, "SageMaker's InputDataConfig, a JSON file")

@@ -60,14 +60,13 @@ void Stream::verify(Chunk& chunk) {
   if (chunk.verified || failed_) return;
   Epoch& epoch = *current_;
   if (chunk.first) {
-    if (chunk.sums && !epoch.checksums[chunk.key]) return;  // S3 has not said it yet
-    epoch.digest = s3::Digest(chunk.sums ? *epoch.checksums[chunk.key] : chunk.checksum);
+    if (chunk.sums && !epoch.checksums[chunk.object()]) return;  // S3 has not said it yet
+    epoch.digest = s3::Digest(chunk.sums ? *epoch.checksums[chunk.object()] : chunk.checksum);
   }
   epoch.digest.add({chunk.piece.memory, chunk.size});
   if (chunk.last && !epoch.digest.matches()) {
-    const s3::Failure corrupt{.kind = s3::Failure::Kind::Corrupt,
-                              .bucket = settings_.channel.source.bucket,
-                              .key = chunk.key};
+    const s3::Failure corrupt{
+        .kind = s3::Failure::Kind::Corrupt, .bucket = chunk.bucket, .key = chunk.key};
     return fail(corrupt.text());
   }
   chunk.verified = true;
@@ -130,7 +129,7 @@ void Stream::unpack(Chunk& chunk, std::size_t until) {
   const bool framed = settings_.channel.recordio;
   std::string& out = framed ? epoch.record : epoch.staged;
   const auto failed = [&](const std::string& what) {
-    fail("s3://" + settings_.channel.source.bucket + "/" + chunk.key + ": " + what);
+    fail("s3://" + chunk.object() + ": " + what);
   };
   bool more = true;
   while (more && (framed || out.size() < staged_at_most)) {
@@ -157,7 +156,7 @@ void Stream::finish_chunk() {
   Epoch& epoch = *current_;
   Chunk& chunk = epoch.chunks.front();
   epoch.staged += chunk.after;
-  if (chunk.last) epoch.checksums.erase(chunk.key);
+  if (chunk.last) epoch.checksums.erase(chunk.object());
   if (chunk.piece.memory != nullptr) {
     if (chunk.spliced != 0) {
       epoch.in_pipe.push_back({chunk.piece.region, chunk.spliced});

@@ -9,7 +9,9 @@ namespace spotter::data {
 
 // A range of an object, on its way through the memory.
 struct Stream::Chunk {
+  std::string bucket;
   std::string key;
+  std::string object() const { return bucket + "/" + key; }
   bool first = false;
   bool last = false;  // of its object
   bool sums = false;  // S3 has a checksum of a large object: it is asked for beside
@@ -37,7 +39,7 @@ struct Stream::Epoch {
   std::uint64_t skip = 0;  // bytes of the stream that are not planned: the reader has them
   std::uint64_t drop = 0;  // bytes at the begin of what is planned that it has, too
   std::deque<Chunk> chunks;
-  // Of large objects, by key: asked for, or known.
+  // Of large objects, by bucket/key: asked for, or known.
   std::map<std::string, std::optional<s3::Checksum>> checksums;
   std::vector<s3::Client::CallId> asked;
   s3::Digest digest{{}};

@@ -12,6 +12,7 @@ namespace {
 // What is fetched of an epoch that nobody has asked for yet.
 constexpr std::size_t ahead_of_the_reader = 16U << 20;
 // What a reader may take at once without waiting: two blocks of 16 MiB, as SageMaker advises.
+constexpr std::size_t most_chunks = 8192;  // also of what takes no memory of ours
 constexpr std::size_t least_ahead = 32U << 20;
 // Beyond its window a slow answer may hold up so many others.
 constexpr std::size_t pieces_ahead = 2;
@@ -90,30 +91,41 @@ void Stream::fail(const std::string& what) {
 }
 
 bool Stream::is_planned(const Epoch& epoch) const {
-  return catalogue_.complete() && epoch.next >= share(catalogue_.entries().size(), settings_.shard);
+  return catalogue_.complete() && epoch.next >= share(units(), settings_.shard) * unit_size();
 }
 
-// Null: all are planned, or the listing has not come so far. A shuffled epoch needs all of it.
+// What is shuffled and shared out: objects, or lines of an augmented manifest.
+std::size_t Stream::unit_size() const {
+  return std::max<std::size_t>(1, settings_.channel.attributes.size());
+}
+
+std::size_t Stream::units() const { return catalogue_.entries().size() / unit_size(); }
+
+// Null: all are planned, or the listing has not come so far. A shuffled epoch needs all of it, and
+// is shared out after the shuffle: an instance does not see the same part each epoch.
 const Entry* Stream::next_entry(Epoch& epoch) const {
   const auto& entries = catalogue_.entries();
   const auto& shard = settings_.shard;
-  std::size_t number = epoch.next;
+  std::size_t unit = epoch.next / unit_size() * shard.count + shard.index;
   if (settings_.channel.shuffle_seed) {
     if (!catalogue_.complete() || is_planned(epoch)) return nullptr;
     if (epoch.order.empty()) {
-      epoch.order =
-          shuffled(share(entries.size(), shard), *settings_.channel.shuffle_seed, epoch.number);
+      epoch.order = shuffled(units(), *settings_.channel.shuffle_seed, epoch.number);
     }
-    number = epoch.order[epoch.next];
+    unit = epoch.order[unit];
   }
-  const std::size_t index = number * shard.count + shard.index;
+  const std::size_t index = unit * unit_size() + epoch.next % unit_size();
   // The entries of a manifest come in any order.
-  const bool there = index < entries.size() && !entries[index].etag.empty();
+  const bool there = index < entries.size() && entries[index].known();
   return there ? &entries[index] : nullptr;
 }
 
+const std::string& Stream::bucket_of(const Entry& entry) const {
+  return entry.bucket.empty() ? settings_.channel.source.bucket : entry.bucket;
+}
+
 void Stream::plan(Epoch& epoch, std::size_t limit) {
-  while (!failed_ && memory_.used() < limit &&
+  while (!failed_ && memory_.used() < limit && epoch.chunks.size() < most_chunks &&
          client_.under_way() < client_.width() + client_.width() / 2 + 4) {
     const Entry* entry = next_entry(epoch);
     if (entry == nullptr) return;
@@ -137,15 +149,31 @@ void Stream::skip(Epoch& epoch, const Entry& entry) const {
     epoch.skip -= bytes;
     ++epoch.next;
   } else {
-    (channel.recordio ? epoch.drop : epoch.offset) = std::exchange(epoch.skip, 0);
+    const bool whole = channel.recordio || entry.value;
+    (whole ? epoch.drop : epoch.offset) = std::exchange(epoch.skip, 0);
   }
 }
 
+// Bytes that are here already.
+bool Stream::plan_value(Epoch& epoch, const std::string& value) {
+  Chunk& chunk = epoch.chunks.emplace_back();
+  chunk.first = chunk.last = chunk.whole = chunk.verified = true;
+  chunk.before = value;
+  if (settings_.channel.recordio) {
+    chunk.before = wire::record_header(value.size()) + value;
+    chunk.before.append(wire::record_padding(value.size()), '\0');
+  }
+  ++epoch.next;
+  return true;
+}
+
 bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
+  if (entry.value) return plan_value(epoch, *entry.value);
   const auto& channel = settings_.channel;
   const bool framed = channel.recordio && !channel.gzip;
   if (framed && entry.size > wire::longest_record) {
-    fail(entry.key + " is too large for one RecordIO record: 512 MiB at most");
+    fail(wire::to_url({bucket_of(entry), entry.key}) +
+         " is too large for one RecordIO record: 512 MiB at most");
     return false;
   }
   const std::uint64_t offset = epoch.offset;
@@ -158,6 +186,7 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
     if (starved_) return false;
   }
   Chunk& chunk = epoch.chunks.emplace_back();
+  chunk.bucket = bucket_of(entry);
   chunk.key = entry.key;
   chunk.size = size;
   chunk.piece = piece;
@@ -173,7 +202,7 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
 }
 
 void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t offset) {
-  s3::Request request{.bucket = settings_.channel.source.bucket, .key = entry.key};
+  s3::Request request{.bucket = chunk.bucket, .key = entry.key};
   request.into = {chunk.piece.memory, chunk.size};
   request.offset = offset;
   request.arrived = &chunk.arrived;
@@ -183,7 +212,7 @@ void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t
     request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   } else if (chunk.first && entry.checksum) {
     chunk.sums = true;
-    ask_for_checksum(epoch, entry.key);
+    ask_for_checksum(epoch, chunk);
   }
   chunk.call = client_.start(std::move(request), [this, &chunk](s3::Outcome<s3::Answer> answer) {
     if (!answer) return fail(answer.error().text());
@@ -192,9 +221,9 @@ void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t
   });
 }
 
-void Stream::ask_for_checksum(Epoch& epoch, const std::string& key) {
-  auto& known = epoch.checksums[key];
-  s3::Request request{.method = "HEAD", .bucket = settings_.channel.source.bucket, .key = key};
+void Stream::ask_for_checksum(Epoch& epoch, const Chunk& chunk) {
+  auto& known = epoch.checksums[chunk.object()];
+  s3::Request request{.method = "HEAD", .bucket = chunk.bucket, .key = chunk.key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   epoch.asked.push_back(
       client_.start(std::move(request), [this, &known](const s3::Outcome<s3::Answer>& answer) {

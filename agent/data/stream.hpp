@@ -70,11 +70,15 @@ class Stream {
   Result<std::unique_ptr<Epoch>> make_epoch(std::uint64_t number) const;
   bool is_planned(const Epoch& epoch) const;
   const Entry* next_entry(Epoch& epoch) const;
+  std::size_t unit_size() const;
+  std::size_t units() const;
+  const std::string& bucket_of(const Entry& entry) const;
   void plan(Epoch& epoch, std::size_t limit);
+  bool plan_value(Epoch& epoch, const std::string& value);
   void skip(Epoch& epoch, const Entry& entry) const;
   bool plan_one(Epoch& epoch, const Entry& entry);  // false: there is no room now
   void fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t offset);
-  void ask_for_checksum(Epoch& epoch, const std::string& key);
+  void ask_for_checksum(Epoch& epoch, const Chunk& chunk);
   bool emit();                    // false: nothing more goes in now, or is there
   bool emit_chunk(Chunk& chunk);  // false: it is not all in
   bool send_staged();
