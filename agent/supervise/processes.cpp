@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "agent/supervise/run_directory.hpp"
@@ -15,9 +14,12 @@
 namespace spotter::supervise {
 namespace {
 
+// Empty: there is no such process, or it ended while it was read (ESRCH), which a stream throws at.
 std::string read_proc(pid_t pid, const char* name) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/" + name);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.bad() ? std::string() : text.str();
 }
 
 constexpr unsigned long exiting_flag = 0x4;  // PF_EXITING of <linux/sched.h>
