@@ -11,7 +11,7 @@ namespace {
 
 // What is fetched of an epoch that nobody has asked for yet.
 constexpr std::size_t ahead_of_the_reader = 16U << 20;
-// What a reader may take at once without waiting: two blocks of 16 MiB, as SageMaker advises.
+// What a reader may take at once without waiting: two blocks of 16 MiB, as in AWS's example.
 constexpr std::size_t most_chunks = 8192;  // also of what takes no memory of ours
 constexpr std::size_t least_ahead = 32U << 20;
 // Beyond its window a slow answer may hold up so many others.
@@ -21,7 +21,8 @@ constexpr std::size_t pieces_ahead = 2;
 
 Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client& client,
                                              Told told) {
-  auto memory = Memory::make(settings.budget);
+  // The rest is the program's own.
+  auto memory = Memory::make(settings.budget - settings.budget / 16);
   if (!memory) return tl::unexpected(memory.error());
   std::unique_ptr<Stream> stream(
       new Stream(std::move(settings), client, std::move(told), std::move(*memory)));

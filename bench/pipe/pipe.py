@@ -115,6 +115,14 @@ def networks(server, scratch, rounds):
     server.drop("networks")
 
 
+def first_byte(command, environment):
+    """Seconds from the start of the command until the byte that it takes has come."""
+    begun = time.time_ns()
+    done = subprocess.run([*map(str, command)], env=environment, check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return (int(done.stdout) - begun) / 1e9
+
+
 def start(server, scratch, rounds):
     environment = peers.environment(server, scratch)
     server.fill("gigabyte", 1 << 30, 1)
@@ -122,18 +130,20 @@ def start(server, scratch, rounds):
     first = {"gigabyte": "gigabyte/00000", "terabyte": "terabyte/000/000000"}
     commands = {}
     for prefix, key in first.items():
-        take = ["head", "-c", "1", scratch / "data/train_0"]
-        commands[f"spotter, {prefix}"] = peers.spotter(scratch, prefix, command=take)
-        commands[f"ranged GET, {prefix}"] = ["curl", "-s", "-r", "0-1048575",
-                                             f"{server.url}/bucket/{key}"]
-    files = ["sh", "-c", 'head -c 1 "$0"/*', scratch / "data/train"]
+        take = 'head -c 1 "$1" >/dev/null; date +%s%N'
+        fifo = ["sh", "-c", take, "sh", scratch / "data/train_0"]
+        commands[f"spotter, {prefix}"] = peers.spotter(scratch, prefix, command=fifo)
+        commands[f"ranged GET, {prefix}"] = [
+            "sh", "-c", 'curl -s -r 0-1048575 "$0" | head -c 1 >/dev/null; date +%s%N',
+            f"{server.url}/bucket/{key}"]
+    files = ["sh", "-c", 'head -c 1 "$0"/* >/dev/null; date +%s%N', scratch / "data/train"]
     commands["file mode, gigabyte"] = [
         peers.BIN / "spotter", "pipe", "--channel", "train=s3://bucket/gigabyte/,mode=file",
         "--directory", scratch / "data", "--", *files]
     taken = {name: [] for name in commands}
     for turn in range(rounds + 1):  # the first is the server's: it has seen none of it yet
         for name, command in commands.items():
-            taken[name].append(measure(command, environment)[0])
+            taken[name].append(first_byte(command, environment))
             if name.startswith("file mode"):
                 subprocess.run(["rm", "-rf", scratch / "data/train"], check=True)
     figures = {name: statistics.median(times[1:]) for name, times in taken.items()}
