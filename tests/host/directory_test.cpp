@@ -64,6 +64,28 @@ TEST_F(DirectoryDevice, ReplacesAnEmptyMountPointOnly) {
   EXPECT_TRUE(fs::exists(mount_point() / "precious"));
 }
 
+TEST_F(DirectoryDevice, HasALinkToItsContainerWhereNothingElseIs) {
+  ASSERT_TRUE(format(device(), "xfs"));
+  const fs::path link = directory_ / "opt" / "ml";
+  auto with_link = request();
+  with_link.directories.emplace_back("ml");
+  with_link.container = "ml";
+  with_link.link = link;
+  for (int again = 0; again < 2; ++again) {
+    const auto mounted = mount(with_link);
+    ASSERT_TRUE(mounted) << words_of(mounted);
+    EXPECT_EQ(fs::read_symlink(link), mount_point() / "ml");
+  }
+  fs::remove(link);
+  fs::create_symlink("/where/it/was/before", link);
+  ASSERT_TRUE(mount(with_link));
+  EXPECT_EQ(fs::read_symlink(link), mount_point() / "ml");
+  fs::remove(link);
+  write("opt/ml/thesis.tex", "x");
+  EXPECT_EQ(kind_of(mount(with_link)), "layout-unusable");
+  EXPECT_TRUE(fs::exists(link / "thesis.tex"));
+}
+
 TEST_F(DirectoryDevice, WithFilesOfSomebodyElseIsForeign) {
   write("vol-0/thesis.tex", "x");
   EXPECT_FALSE(inspect(device())->blank);
