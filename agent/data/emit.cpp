@@ -138,6 +138,7 @@ void Stream::unpack(Chunk& chunk, std::size_t until) {
     const auto used = gunzip_.unpack(in, out, staged_at_most);
     if (!used) return failed(used.error().message);
     chunk.sent += *used;
+    epoch.unpacked += out.size() - before;
     more = *used > 0 || out.size() > before;
     if (framed && out.size() > wire::longest_record) return failed("no record is so large");
   }
@@ -145,6 +146,7 @@ void Stream::unpack(Chunk& chunk, std::size_t until) {
   if (more || !chunk.verified || chunk.sent < chunk.size || !chunk.last) return;
   if (!framed && !out.empty()) return;
   if (auto ended = gunzip_.end(); !ended) return failed(ended.error().message);
+  unpacked_.learn(chunk.etag, std::exchange(epoch.unpacked, 0));
   if (framed) {
     chunk.after = wire::record_header(out.size()) + out;
     chunk.after.append(wire::record_padding(out.size()), '\0');

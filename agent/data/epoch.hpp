@@ -11,6 +11,7 @@ namespace spotter::data {
 struct Stream::Chunk {
   std::string bucket;
   std::string key;
+  std::string etag;
   std::string object() const { return bucket + "/" + key; }
   bool first = false;
   bool last = false;  // of its object
@@ -43,9 +44,10 @@ struct Stream::Epoch {
   std::map<std::string, std::optional<s3::Checksum>> checksums;
   std::vector<s3::Client::CallId> asked;
   s3::Digest digest{{}};
-  std::string staged;         // bytes that are not in the ring, to be sent before all else
-  std::string record;         // a gzip object that is to become one record
-  std::uint64_t written = 0;  // into the FIFO
+  std::string staged;          // bytes that are not in the ring, to be sent before all else
+  std::string record;          // a gzip object that is to become one record
+  std::uint64_t unpacked = 0;  // of the gzip object that is being sent
+  std::uint64_t written = 0;   // into the FIFO
   struct InPipe {
     Memory::Region region;
     std::uint64_t end;  // of `written`

@@ -17,6 +17,10 @@ constexpr std::size_t least_ahead = 32U << 20;
 // Beyond its window a slow answer may hold up so many others.
 constexpr std::size_t pieces_ahead = 2;
 
+std::filesystem::path beside(std::filesystem::path listing) {
+  return listing.empty() ? listing : listing.replace_extension(".unpacked");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client& client,
@@ -67,7 +71,8 @@ Stream::Stream(StreamSettings settings, s3::Client& client, Told told, Memory me
       client_(client),
       told_(std::move(told)),
       memory_(std::move(memory)),
-      catalogue_(settings_.channel, settings_.frozen) {}
+      catalogue_(settings_.channel, settings_.frozen),
+      unpacked_(settings_.channel.gzip ? beside(settings_.frozen) : std::filesystem::path()) {}
 
 Stream::~Stream() {
   for (auto* epoch : {current_.get(), following_.get()}) {
@@ -141,16 +146,15 @@ void Stream::plan(Epoch& epoch, std::size_t limit) {
 void Stream::skip(Epoch& epoch, const Entry& entry) const {
   const auto& channel = settings_.channel;
   if (epoch.skip == 0 || epoch.offset != 0) return;
-  if (channel.gzip) {
-    epoch.drop = std::exchange(epoch.skip, 0);  // how long what is packed will be, nobody knows
-    return;
-  }
-  const std::uint64_t bytes = channel.recordio ? wire::record_size(entry.size) : entry.size;
-  if (epoch.skip >= bytes) {
+  const bool packed = channel.gzip && !entry.value;
+  const auto size = packed ? unpacked_.bytes_of(entry.etag) : entry.size;
+  const std::uint64_t bytes =
+      channel.recordio ? wire::record_size(size.value_or(0)) : size.value_or(0);
+  if (size && epoch.skip >= bytes) {
     epoch.skip -= bytes;
     ++epoch.next;
   } else {
-    const bool whole = channel.recordio || entry.value;
+    const bool whole = channel.recordio || channel.gzip || entry.value;
     (whole ? epoch.drop : epoch.offset) = std::exchange(epoch.skip, 0);
   }
 }
@@ -189,6 +193,7 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
   Chunk& chunk = epoch.chunks.emplace_back();
   chunk.bucket = bucket_of(entry);
   chunk.key = entry.key;
+  chunk.etag = entry.etag;
   chunk.size = size;
   chunk.piece = piece;
   chunk.first = offset == 0;

@@ -22,6 +22,7 @@
 #include "agent/data/memory.hpp"
 #include "agent/data/order.hpp"
 #include "agent/data/requests.hpp"
+#include "agent/data/unpacked.hpp"
 #include "agent/s3/checksum.hpp"
 #include "agent/s3/client.hpp"
 
@@ -102,6 +103,7 @@ class Stream {
   Told told_;
   Memory memory_;
   Catalogue catalogue_;
+  Unpacked unpacked_;
   std::unique_ptr<Epoch> current_;
   std::unique_ptr<Epoch> following_;
   Gunzip gunzip_;

@@ -2,8 +2,8 @@
 """Epochs of spotter-train on MNIST: from Pipe channels against from memory, the same examples in
 the same order, to the same bits.
 
-The time between the ends of two epochs, the first one left out (it has the start in it); interleaved
-rounds, medians. The S3 server (the emulator) and the data plane run on the same cores.
+The time between the ends of two epochs, the first one left out (it has the start in it);
+interleaved rounds, medians. The S3 server (the emulator) and the data plane run on the same cores.
 """
 
 import argparse
