@@ -23,8 +23,9 @@ if not os.path.exists(mark):
     open(mark, "w").close()
     os.sync()
     agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    agent.sendto(b"X_SPOTTER_STEP=1", os.environ["NOTIFY_SOCKET"])
-    time.sleep(600)
+    for _ in range(600):  # one alone may come before the agent knows that the trainer runs
+        agent.sendto(b"X_SPOTTER_STEP=1", os.environ["NOTIFY_SOCKET"])
+        time.sleep(1)
 END
 """
 
@@ -50,8 +51,9 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 open(ml + "/checkpoints/last", "w").close()
 os.sync()
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-agent.sendto(b"X_SPOTTER_STEP=1", os.environ["NOTIFY_SOCKET"])
-time.sleep(600)
+for _ in range(600):
+    agent.sendto(b"X_SPOTTER_STEP=1", os.environ["NOTIFY_SOCKET"])
+    time.sleep(1)
 END
 """
 
