@@ -185,7 +185,7 @@ void Catalogue::read_manifest(s3::Client& client) {
   });
 }
 
-void Catalogue::fetch_manifest(s3::Client& client, std::uint64_t size, std::string etag) {
+void Catalogue::fetch_manifest(s3::Client& client, std::uint64_t size, const std::string& etag) {
   manifest_.assign(size, '\0');
   open_ = (size + s3::piece_bytes - 1) / s3::piece_bytes;
   if (open_ == 0) return take_manifest(client);

@@ -68,7 +68,7 @@ class Catalogue {
   void ask(s3::Client& client, const std::string& token);
   void take(s3::Client& client, const s3::Answer& answer);
   void read_manifest(s3::Client& client);
-  void fetch_manifest(s3::Client& client, std::uint64_t size, std::string etag);
+  void fetch_manifest(s3::Client& client, std::uint64_t size, const std::string& etag);
   void take_manifest(s3::Client& client);
   bool parse_plain();
   bool parse_augmented();

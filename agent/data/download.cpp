@@ -51,6 +51,13 @@ struct Chunk {
   bool whole = false;
 };
 
+struct Commit {
+  std::vector<File*> files;
+  File* partly = nullptr;
+  std::uint64_t written = 0;  // of it
+  std::future<int> synced;    // errno
+};
+
 std::string gigabytes(std::uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) / 1e9);
@@ -125,12 +132,6 @@ class Download {
   File* partly_ = nullptr;     // written in part
   std::uint64_t at_risk_ = 0;
   Clock::time_point risked_since_ = Clock::now();
-  struct Commit {
-    std::vector<File*> files;
-    File* partly = nullptr;
-    std::uint64_t written = 0;  // of it
-    std::future<int> synced;    // errno
-  };
   std::optional<Commit> commit_;
   Downloaded done_;
   std::optional<std::string> failed_;
