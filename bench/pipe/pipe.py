@@ -15,6 +15,7 @@ import argparse
 import json
 import pathlib
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -189,6 +190,7 @@ def main():
     parser.add_argument("--only", nargs="*", default=["throughput", "networks", "start"])
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder and the server go, too
     figures, missed = {}, []
     with tempfile.TemporaryDirectory(prefix="spotter-bench-", dir="/dev/shm") as folder:
         server = Server(folder)
