@@ -93,9 +93,12 @@ Result<void> link_checkpoints(const Container& container) {
   std::error_code error;
   const auto status = fs::symlink_status(link, error);
   if (container.checkpoints.empty() || (fs::exists(status) && !fs::is_symlink(status))) return {};
-  if (fs::read_symlink(link, error) == container.checkpoints) return {};
+  const fs::path target = fs::absolute(container.checkpoints).lexically_normal();
+  if (target == link.lexically_normal()) return {};
+  if (auto made = io::make_directories(target, 0755); !made) return wrong(target, made.error());
+  if (fs::read_symlink(link, error) == target) return {};
   fs::remove(link, error);
-  fs::create_directory_symlink(container.checkpoints, link, error);
+  fs::create_directory_symlink(target, link, error);
   if (error) return wrong(link, error);
   return {};
 }
@@ -194,8 +197,10 @@ Result<void> prepare(const Container& container) {
     if (auto made = io::make_directories(container.root / name, 0755); !made)
       return wrong(container.root / name, made.error());
   }
+  // An old reason is not this run's.
   std::error_code error;
   fs::remove(container.root / "output/failure", error);
+  if (error) return wrong(container.root / "output/failure", error);
   for (const auto& [name, json] : documents(container)) {
     const fs::path path = container.root / "input/config" / name;
     if (auto written = io::atomic_write(path, print(json) + "\n", 0644); !written)
@@ -205,7 +210,10 @@ Result<void> prepare(const Container& container) {
 }
 
 std::string reason_of_failure(const Container& container) {
-  std::ifstream file(container.root / "output/failure", std::ios::binary);
+  const fs::path path = container.root / "output/failure";
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
   std::string reason(longest_reason, '\0');
   file.read(reason.data(), static_cast<std::streamsize>(reason.size()));
   reason.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));

@@ -43,8 +43,9 @@ void end_session(int leader) {
 Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
   const auto left = [socket] {
     bool gone = false;
-    while (const auto word = data::hear(socket, gone)) gone = gone || word->text == "bye";
-    return gone;
+    bool bye = false;
+    while (const auto word = data::hear(socket, gone)) bye = bye || word->text == "bye";
+    return gone || bye;
   };
   for (const auto& channel : settings.channels) {
     if (channel.mode != wire::InputMode::File) continue;

@@ -158,10 +158,13 @@ Result<Container> PipeOptions::container(const data::PlaneSettings& settings) co
   container.checkpoints = variable("SPOTTER_CHECKPOINTS");
   for (const auto* name : {"SPOTTER_JOB", "TRAINING_JOB_NAME"})
     if (!variable(name).empty()) container.job = variable(name);
-  std::string text = variable("SPOTTER_PARAMETERS");
-  if (!parameters.empty()) {
-    const auto read = io::read_file(parameters, longest_config);
-    if (!read) return failure(parameters + ": " + read.error().message());
+  // A file, or the JSON itself, as for any trainer.
+  std::string text = parameters;
+  if (text.empty() && !container.root.empty()) text = variable("SPOTTER_PARAMETERS");
+  const auto begin = text.find_first_not_of(" \t\n\r");
+  if (!parameters.empty() || (begin != text.npos && text[begin] != '{')) {
+    const auto read = io::read_file(text, longest_config);
+    if (!read) return failure(text + ": " + read.error().message());
     text = *read;
   }
   if (!text.empty()) {

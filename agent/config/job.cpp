@@ -121,8 +121,20 @@ const Node* child(const Node& map, std::string_view key) {
   return nullptr;
 }
 
+bool is_at_or_below(const std::string& path, const std::string& folder) {
+  return (path + "/").starts_with(folder + "/");
+}
+
 // What concerns two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
+  const Node* sagemaker = child(root, "sagemaker");
+  const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
+  // Root makes it: not where a trainer may have left links of its own.
+  if (link != nullptr && job.sagemaker &&
+      is_at_or_below(job.sagemaker->link, job.storage.ebs.mount)) {
+    reader.problem(*link, "sagemaker.link",
+                   "lies on the volume (" + job.storage.ebs.mount + "): take a path outside of it");
+  }
   const Node* trainer = child(root, "trainer");
   if (trainer == nullptr) return;
   if (const Node* secrets = child(*trainer, "secrets")) {

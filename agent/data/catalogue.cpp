@@ -20,6 +20,11 @@ Json header_of(const wire::Channel& channel) {
                  {"source", wire::to_url(channel.source)},
                  {"type", static_cast<int>(channel.type)}};
   if (!channel.attributes.empty()) header["attributes"] = channel.attributes;
+  if (channel.mode != wire::InputMode::Pipe) return header;
+  // A position in the stream means the same bytes only while these are the same.
+  if (channel.shuffle_seed) header["seed"] = *channel.shuffle_seed;
+  if (channel.gzip) header["gzip"] = true;
+  if (channel.recordio) header["recordio"] = true;
   return header;
 }
 
@@ -157,7 +162,7 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
     listed().entries.push_back({.key = object.key,
                                 .size = object.size,
                                 .etag = object.etag,
-                                .checksum = object.has_crc32c || object.has_sha256});
+                                .checksum = object.has_checksum});
   }
   if (page->next.empty()) {
     all_listed();

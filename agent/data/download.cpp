@@ -9,15 +9,15 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <future>
-#include <memory>
 #include <vector>
 
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/file_name.hpp"
+#include "agent/data/partial.hpp"
 #include "agent/io/files.hpp"
 #include "agent/s3/objects.hpp"
+#include "agent/wire/sigv4.hpp"
 
 namespace spotter::data {
 namespace {
@@ -30,33 +30,9 @@ constexpr std::uint64_t bytes_at_risk = 64U << 20;
 constexpr std::chrono::seconds time_at_risk{1};
 constexpr std::chrono::milliseconds turn_at_most{100};
 
-struct File {
-  const Entry* entry = nullptr;
-  std::string name;         // relative to the channel's folder
-  fs::path partial;         // until it is whole
-  Descriptor open;          // while it is written
-  std::uint64_t begin = 0;  // so much is there already
-  std::uint64_t planned = 0;
-  std::uint64_t written = 0;
-  bool asks = false;                     // for the checksum, beside
-  std::optional<s3::Checksum> checksum;  // known
-  std::optional<s3::Digest> digest;
-};
-
-struct Chunk {
-  File* file = nullptr;
-  std::uint64_t offset = 0;
-  std::size_t size = 0;
-  std::unique_ptr<char[]> bytes;
-  bool whole = false;
-};
-
-struct Commit {
-  std::vector<File*> files;
-  File* partly = nullptr;
-  std::uint64_t written = 0;  // of it
-  std::future<int> synced;    // errno
-};
+using partial::Chunk;
+using partial::Commit;
+using partial::File;
 
 std::string gigabytes(std::uint64_t bytes) {
   char text[32];
@@ -96,7 +72,8 @@ class Download {
   void fetch(File& file, std::size_t size);
   void ask_for_checksum(File& file);
   bool write_front();
-  bool digest_begin(File& file);
+  bool digest_block(File& file);
+  bool confirm(const std::function<bool()>& stop);
   bool finish(File& file);
   void begin_commit();
   bool end_commit();
@@ -167,7 +144,8 @@ bool Download::choose_files() {
     File& file = files_.emplace_back();
     file.entry = &entries[i];
     file.name = *name;
-    file.partial = partials_ / std::to_string(i);
+    // Its name says whose bytes it holds, whatever listing they were fetched by.
+    file.partial = partials_ / wire::sha256_hex(*name + "\n" + entries[i].etag);
     file.begin = file.planned = file.written =
         fetched_.begun(file.partial, *name, entries[i].size, entries[i].etag);
   }
@@ -247,18 +225,18 @@ void Download::plan() {
   }
 }
 
-// What was there before is read again: the checksum is of the whole.
-bool Download::digest_begin(File& file) {
-  file.digest.emplace(file.checksum.value_or(s3::Checksum{}));
-  std::string block(1U << 20, '\0');
-  for (std::uint64_t at = 0; at < file.begin;) {
-    const auto size = std::min<std::uint64_t>(block.size(), file.begin - at);
-    const ssize_t got = ::pread(file.open.get(), block.data(), size, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return fail_at(file, file.partial);
-    file.digest->add(std::string_view(block).substr(0, static_cast<std::size_t>(got)));
-    at += static_cast<std::uint64_t>(got);
-  }
+// What was there before is read again: the checksum is of the whole. A block at a time: the network
+// and who wants to end this have their turn in between.
+bool Download::digest_block(File& file) {
+  if (!file.digest) file.digest.emplace(file.checksum.value_or(s3::Checksum{}));
+  std::string block(std::min<std::uint64_t>(4U << 20, file.begin - file.digested), '\0');
+  const ssize_t got =
+      ::pread(file.open.get(), block.data(), block.size(), static_cast<off_t>(file.digested));
+  if (got < 0 && errno == EINTR) return true;
+  if (got <= 0) return fail_at(file, file.partial);
+  block.resize(static_cast<std::size_t>(got));
+  file.digest->add(block);
+  file.digested += block.size();
   return true;
 }
 
@@ -269,7 +247,8 @@ bool Download::write_front() {
   File& file = *chunk.file;
   if (file.asks && !file.checksum) return false;
   if (!file.open && !open_file(file)) return false;
-  if (!file.digest && !digest_begin(file)) return false;
+  if (file.digested < file.begin) return digest_block(file);
+  if (!file.digest) file.digest.emplace(file.checksum.value_or(s3::Checksum{}));
   file.digest->add({chunk.bytes.get(), chunk.size});
   for (std::size_t done = 0; done < chunk.size;) {
     const ssize_t put = ::pwrite(file.open.get(), chunk.bytes.get() + done, chunk.size - done,
@@ -293,6 +272,7 @@ bool Download::finish(File& file) {
     const s3::Failure corrupt{
         .kind = s3::Failure::Kind::Corrupt, .bucket = bucket(file), .key = file.entry->key};
     fail(corrupt.text());
+    ::unlink(file.partial.c_str());  // the next attempt is not to go on with it
     return false;
   }
   if (::ftruncate(file.open.get(), static_cast<off_t>(file.entry->size)) != 0)
@@ -353,6 +333,17 @@ bool Download::commit_all() {
   return end_commit();
 }
 
+// What was fetched was listed in an earlier life, perhaps: S3 says whether it is still so.
+bool Download::confirm(const std::function<bool()>& stop) {
+  if (done_.fetched == 0) return true;
+  while (!catalogue_.confirmed() && !catalogue_.failed()) {
+    if (stop()) return false;
+    client_.turn(turn_at_most);
+  }
+  if (catalogue_.failed()) failed_ = catalogue_.failed();
+  return !failed_;
+}
+
 Result<Downloaded> Download::run(const std::function<bool()>& stop) {
   const auto failed = [this] { return failure(failed_.value_or("it was stopped")); };
   if (!wait_for_listing(stop) || !choose_files()) return failed();
@@ -375,7 +366,7 @@ Result<Downloaded> Download::run(const std::function<bool()>& stop) {
     note();
     if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
   }
-  if (failed_ || !commit_all()) return failed();
+  if (failed_ || !commit_all() || !confirm(stop)) return failed();
   std::error_code ignored;
   fs::remove_all(partials_, ignored);
   return done_;

@@ -60,8 +60,8 @@ void Stream::verify(Chunk& chunk) {
   if (chunk.verified || failed_) return;
   Epoch& epoch = *current_;
   if (chunk.first) {
-    if (chunk.sums && !epoch.checksums[chunk.object()]) return;  // S3 has not said it yet
-    epoch.digest = s3::Digest(chunk.sums ? *epoch.checksums[chunk.object()] : chunk.checksum);
+    if (chunk.sums && !chunk.known) return;  // S3 has not said it yet
+    epoch.digest = s3::Digest(chunk.sums ? *chunk.known : chunk.checksum);
   }
   epoch.digest.add({chunk.piece.memory, chunk.size});
   if (chunk.last && !epoch.digest.matches()) {
@@ -158,7 +158,6 @@ void Stream::finish_chunk() {
   Epoch& epoch = *current_;
   Chunk& chunk = epoch.chunks.front();
   epoch.staged += chunk.after;
-  if (chunk.last) epoch.checksums.erase(chunk.object());
   if (chunk.piece.memory != nullptr) {
     if (chunk.spliced != 0) {
       epoch.in_pipe.push_back({chunk.piece.region, chunk.spliced});

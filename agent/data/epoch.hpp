@@ -1,8 +1,6 @@
 // The parts of Stream that its own files share.
 #pragma once
 
-#include <map>
-
 #include "agent/data/stream.hpp"
 
 namespace spotter::data {
@@ -13,6 +11,7 @@ struct Stream::Chunk {
   std::string key;
   std::string etag;
   std::string object() const { return bucket + "/" + key; }
+  std::optional<s3::Checksum> known;  // of a large object, once S3 has said it: its first chunk's
   bool first = false;
   bool last = false;  // of its object
   bool sums = false;  // S3 has a checksum of a large object: it is asked for beside
@@ -40,8 +39,6 @@ struct Stream::Epoch {
   std::uint64_t skip = 0;  // bytes of the stream that are not planned: the reader has them
   std::uint64_t drop = 0;  // bytes at the begin of what is planned that it has, too
   std::deque<Chunk> chunks;
-  // Of large objects, by bucket/key: asked for, or known.
-  std::map<std::string, std::optional<s3::Checksum>> checksums;
   std::vector<s3::Client::CallId> asked;
   s3::Digest digest{{}};
   std::string staged;          // bytes that are not in the ring, to be sent before all else

@@ -227,14 +227,13 @@ void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t
   });
 }
 
-void Stream::ask_for_checksum(Epoch& epoch, const Chunk& chunk) {
-  auto& known = epoch.checksums[chunk.object()];
+void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk) {
   s3::Request request{.method = "HEAD", .bucket = chunk.bucket, .key = chunk.key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   epoch.asked.push_back(
-      client_.start(std::move(request), [this, &known](const s3::Outcome<s3::Answer>& answer) {
+      client_.start(std::move(request), [this, &chunk](const s3::Outcome<s3::Answer>& answer) {
         if (!answer) return fail(answer.error().text());
-        known = s3::checksum_of(*answer);
+        chunk.known = s3::checksum_of(*answer);
       }));
 }
 

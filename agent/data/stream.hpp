@@ -79,7 +79,7 @@ class Stream {
   void skip(Epoch& epoch, const Entry& entry) const;
   bool plan_one(Epoch& epoch, const Entry& entry);  // false: there is no room now
   void fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t offset);
-  void ask_for_checksum(Epoch& epoch, const Chunk& chunk);
+  void ask_for_checksum(Epoch& epoch, Chunk& chunk);
   bool emit();                    // false: nothing more goes in now, or is there
   bool emit_chunk(Chunk& chunk);  // false: it is not all in
   bool send_staged();

@@ -51,10 +51,9 @@ std::optional<std::string> from_base64(std::string_view text);
 struct ListedObject {
   std::string key;
   std::uint64_t size = 0;
-  std::string etag;  // with its quotes, as it is sent back
-  bool has_crc32c = false;
-  bool has_sha256 = false;
-  bool archived = false;  // in a storage class that must be restored before it can be read
+  std::string etag;           // with its quotes, as it is sent back
+  bool has_checksum = false;  // CRC32C, SHA256 or CRC32, perhaps of its parts' only
+  bool archived = false;      // in a storage class that must be restored before it can be read
   friend bool operator==(const ListedObject&, const ListedObject&) = default;
 };
 

@@ -62,8 +62,9 @@ Result<ListPage> decode_list(std::string_view xml) {
       return failure("S3 lists an object without key, size or ETag");
     }
     object.size = *size;
-    object.has_crc32c = among(node, "ChecksumAlgorithm", "CRC32C");
-    object.has_sha256 = among(node, "ChecksumAlgorithm", "SHA256");
+    for (const auto* algorithm : {"CRC32C", "SHA256", "CRC32"}) {
+      object.has_checksum = object.has_checksum || among(node, "ChecksumAlgorithm", algorithm);
+    }
     object.archived = is_archived(node.child_value("StorageClass"));
     page.objects.push_back(std::move(object));
   }

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,22 +18,11 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "build/release/bin"
+sys.path.insert(0, str(ROOT / "bench/pipe"))
+from server import BIN, Server  # noqa: E402
+
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 TARGET, EPOCHS = 1.05, 4
-
-
-class Server:
-    def __init__(self, folder):
-        self.process = subprocess.Popen(
-            [BIN / "spotter-emulator", "serve", "--directory", folder, "--api", "127.0.0.1:0",
-             "--metadata", "127.0.0.1:0", "--mode", "user"], stdout=subprocess.PIPE, text=True)
-        words = self.process.stdout.readline().split()
-        self.url = dict(word.split("=", 1) for word in words[1:])["api"]
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
 
 
 def epochs(command, environment):
@@ -78,6 +68,7 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, default=CACHE / "spotter/mnist")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder and the server go, too
     subprocess.run([ROOT / "scripts/fetch-mnist", arguments.data], check=True)
     with tempfile.TemporaryDirectory(prefix="spotter-bench-", dir="/dev/shm") as folder:
         scratch = pathlib.Path(folder) / "scratch"

@@ -71,6 +71,10 @@ TEST(SageMaker, HasALinkAndHyperparameters) {
   EXPECT_TRUE(job->in_container());
   EXPECT_FALSE(parse_job(smallest, as_root)->in_container());
   EXPECT_EQ(
+      problems_of(smallest_and("sagemaker: {link: /mnt/spotter/ml}\n")),
+      "job.yaml:4:19: sagemaker.link: lies on the volume (/mnt/spotter): take a path outside of "
+      "it\n");
+  EXPECT_EQ(
       problems_of(smallest_and("sagemaker: {link: opt/ml, hyperparameters: {\"a=b\": 1}}\n")),
       "job.yaml:4:19: sagemaker.link: 'opt/ml' is relative; give an absolute path\n"
       "job.yaml:4:45: sagemaker.hyperparameters.a=b: a hyperparameter's name is not empty and "

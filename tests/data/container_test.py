@@ -134,6 +134,19 @@ class Surroundings(Containers):
         self.assertEqual(out, "5\n")
         self.assertEqual((checkpoints / "y").read_text(), "x\n")
 
+    def test_checkpoints_that_are_not_there_yet(self):
+        for place in (self.scratch / "to be/made", self.root / "checkpoints"):
+            self.container(["touch", str(self.root / "checkpoints/y")],
+                           SPOTTER_CHECKPOINTS=str(place))
+            self.assertTrue((place / "y").exists())
+            if (self.root / "checkpoints").is_symlink():
+                (self.root / "checkpoints").unlink()
+
+    def test_parameters_may_be_a_file_as_trainers_take_them(self):
+        path = self.scratch / "p.json"
+        path.write_text('{"a": 6}')
+        self.assertEqual(self.variables(SPOTTER_PARAMETERS=str(path))["SM_HP_A"], "6")
+
     def test_without_a_root_nothing_but_the_channels_is_told(self):
         self.put("a", b"x")
         out, _ = self.run_pipe(",mode=file", "sh", "-c", "env | grep -c ^SM_")

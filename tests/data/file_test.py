@@ -169,15 +169,19 @@ class Again(Files):
             self.assert_same(data, whole[name])
 
     def test_it_is_left_soon_after_it_is_told(self):
-        self.put("a", noise(50_000_000, 1))
-        self.fault("s3-slow", "rate=100000")
+        self.put("a", noise(150_000_000, 1))
+        self.fault("s3-slow", "rate=4000000")
         process = subprocess.Popen(self.command(",mode=file" + self.state, ["true"]),
                                    env=self.environment(), stderr=subprocess.PIPE)
-        self.assertTrue(eventually(lambda: (self.folder / ".spotter-train/0").exists() or
-                                   children(process.pid)))
+        partial = self.folder / ".spotter-train"
+        self.assertTrue(eventually(lambda: any(
+            file.stat().st_size > 0 for file in partial.glob("*"))))
         process.send_signal(signal.SIGTERM)
         _, words = process.communicate(timeout=40)
         self.assertEqual(process.returncode, NO_DATA, words)
+        self.served.command("fault", "clear")
+        fetched = re.search(r"([0-9.]+) GB", self.fetch(self.state))
+        self.assertLess(float(fetched[1]), 0.15, "what it had was kept")
 
 
 class Troubles(Files):
@@ -188,6 +192,41 @@ class Troubles(Files):
         self.fault("s3-slow-down", "percent=20")
         self.fetch()
         self.assertEqual(self.here(), whole)
+
+    def test_what_was_spoiled_is_not_gone_on_with(self):
+        data = self.upload("a", noise(9_000_000, 1))
+        self.fault("s3-spoiled")
+        self.assertIn("bucket/", self.fetch(self.state, status=NO_DATA))
+        self.assertEqual(self.fetched(self.state), (1, 1))
+        self.assertEqual(self.here(), {"a": data})
+
+    def begin(self, name):
+        """A download that is ended inside that object."""
+        (self.scratch / "state/train.listing").unlink(missing_ok=True)
+        process = subprocess.Popen(self.command(",mode=file" + self.state, ["true"]),
+                                   env=self.environment(), stderr=subprocess.DEVNULL)
+        ledger = self.scratch / "state/train.files"
+        self.assertTrue(eventually(lambda: ledger.exists() and any(
+            line.startswith(f'["{name}",') for line in ledger.read_text().splitlines())))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(40), NO_DATA)
+
+    def test_the_begin_of_another_object_is_never_that_of_a_file(self):
+        self.fault("s3-slow", "rate=2000000")
+        self.put("a", b"small")
+        self.put("c", noise(50_000_000, 1))
+        self.begin("c")
+        (self.bucket / self.prefix / "a").unlink()
+        self.put("b1", b"small")
+        self.put("b2", noise(50_000_000, 2))
+        self.begin("b2")
+        (self.bucket / self.prefix / "b1").unlink()
+        self.served.command("fault", "clear")
+        (self.scratch / "state/train.listing").unlink()
+        self.fetch(self.state)
+        self.assertEqual(sorted(self.here()), ["b2", "c"])
+        for name, data in self.here().items():
+            self.assert_same(data, (self.bucket / self.prefix / name).read_bytes())
 
     def failed(self, options="", *words, **more):
         mark = self.scratch / "started"

@@ -52,6 +52,14 @@ class Augmented(Manifests):
         for epoch in self.epochs(AUGMENTED + ",recordio", 0, 1):
             self.assert_same(epoch, whole)
 
+    def test_a_large_object_may_stand_in_several_lines(self):
+        """Each time its checksum is asked for, and compared."""
+        data = self.upload("image", noise(9_000_000, 1))
+        line = json.dumps({"image-ref": f"s3://bucket/{self.prefix}/image", "label": 1})
+        self.manifest([line] * 5)
+        for epoch in self.epochs(AUGMENTED, 0, 1):
+            self.assert_same(epoch, (data + b"1") * 5)
+
     def test_without_a_wrapper_they_follow_one_another(self):
         lines, pairs = self.images()
         self.manifest(lines)

@@ -4,6 +4,7 @@
 Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH; SPOTTER_KILLS: how often each process is killed.
 """
 
+import base64
 import gzip
 import hashlib
 import json
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
@@ -83,6 +85,20 @@ class Pipe(unittest.TestCase):
         path = self.bucket / self.prefix / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+        return data
+
+    def upload(self, name, data):
+        """As clients do today: with a checksum, which S3 keeps."""
+        crc = base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode()
+        environment = self.environment()
+        file = self.scratch / "upload"
+        file.write_bytes(data)
+        subprocess.run(
+            ["curl", "-sSf", "--aws-sigv4", "aws:amz:us-west-2:s3", "--user",
+             f"{environment['AWS_ACCESS_KEY_ID']}:{environment['AWS_SECRET_ACCESS_KEY']}",
+             "-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD", "-H", f"x-amz-checksum-crc32: {crc}",
+             "-T", str(file), f"{self.served.api}/bucket/{self.prefix}/{name}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=60)
         return data
 
     def some(self, sizes=(0, 1, 4096, 100_000, 9_000_000, 17_000_003)):
@@ -267,6 +283,12 @@ class Troubles(Pipe):
         self.some((100, 20_000_000))
         self.fault("s3-replaced", "count=100", f"key=bucket/{self.prefix}/01 +\u00fc")
         self.assertIn("01 +\u00fc: the object was replaced", self.reads(""))
+
+    def test_a_wrong_byte_is_an_error(self):
+        for size in (100, 9_000_000):
+            self.upload("a", noise(size, 1))
+            self.fault("s3-spoiled")
+            self.assertIn("/a: the bytes are not those of its checksum", self.reads(""))
 
     def test_what_is_not_there_is_said_with_channel_and_key(self):
         self.assertIn("there is nothing at s3://bucket/", self.reads(""))

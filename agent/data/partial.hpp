@@ -1,0 +1,48 @@
+// What a download has in hand: files that are not whole yet, ranges of them on their way, and what
+// is being made durable.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/data/catalogue.hpp"
+#include "agent/data/fifo.hpp"
+#include "agent/s3/checksum.hpp"
+
+namespace spotter::data::partial {
+
+struct File {
+  const Entry* entry = nullptr;
+  std::string name;               // relative to the channel's folder
+  std::filesystem::path partial;  // until it is whole
+  Descriptor open;                // while it is written
+  std::uint64_t begin = 0;        // so much is there already
+  std::uint64_t digested = 0;     // of that
+  std::uint64_t planned = 0;
+  std::uint64_t written = 0;
+  bool asks = false;                     // for the checksum, beside
+  std::optional<s3::Checksum> checksum;  // known
+  std::optional<s3::Digest> digest;
+};
+
+struct Chunk {
+  File* file = nullptr;
+  std::uint64_t offset = 0;
+  std::size_t size = 0;
+  std::unique_ptr<char[]> bytes;
+  bool whole = false;
+};
+
+struct Commit {
+  std::vector<File*> files;
+  File* partly = nullptr;
+  std::uint64_t written = 0;  // of it
+  std::future<int> synced;    // errno
+};
+
+}  // namespace spotter::data::partial
