@@ -11,7 +11,7 @@ MODES = ("down", "slow", "401", "403", "429", "500", "empty", "garbage", "half")
 
 
 class MetadataTroubles(life.Life):
-    steps = 220
+    steps = 450  # nine troubles of a second or more each, on a machine that builds beside them
 
     def trouble(self, mode, seconds):
         self.fault("imds", mode=mode, **{"for": f"{seconds}s"})
