@@ -64,7 +64,7 @@ class Download {
     settings.anonymous = settings.anonymous || settings_.channel.anonymous;
     return settings;
   }
-  bool wait_for_listing(const std::function<bool()>& stop);
+  bool wait_until(bool (Catalogue::*said)() const, const std::function<bool()>& stop);
   bool choose_files();
   bool enough_room();
   void plan();
@@ -73,7 +73,6 @@ class Download {
   void ask_for_checksum(File& file);
   bool write_front();
   bool digest_block(File& file);
-  bool confirm(const std::function<bool()>& stop);
   bool finish(File& file);
   void begin_commit();
   bool end_commit();
@@ -115,9 +114,8 @@ class Download {
   s3::Client client_;  // ends before all that its calls write to
 };
 
-bool Download::wait_for_listing(const std::function<bool()>& stop) {
-  catalogue_.begin(client_);
-  while (!catalogue_.complete() && !catalogue_.failed()) {
+bool Download::wait_until(bool (Catalogue::*said)() const, const std::function<bool()>& stop) {
+  while (!(catalogue_.*said)() && !catalogue_.failed()) {
     if (stop()) return false;
     client_.turn(turn_at_most);
   }
@@ -228,7 +226,6 @@ void Download::plan() {
 // What was there before is read again: the checksum is of the whole. A block at a time: the network
 // and who wants to end this have their turn in between.
 bool Download::digest_block(File& file) {
-  if (!file.digest) file.digest.emplace(file.checksum.value_or(s3::Checksum{}));
   std::string block(std::min<std::uint64_t>(4U << 20, file.begin - file.digested), '\0');
   const ssize_t got =
       ::pread(file.open.get(), block.data(), block.size(), static_cast<off_t>(file.digested));
@@ -247,8 +244,8 @@ bool Download::write_front() {
   File& file = *chunk.file;
   if (file.asks && !file.checksum) return false;
   if (!file.open && !open_file(file)) return false;
-  if (file.digested < file.begin) return digest_block(file);
   if (!file.digest) file.digest.emplace(file.checksum.value_or(s3::Checksum{}));
+  if (file.digested < file.begin) return digest_block(file);
   file.digest->add({chunk.bytes.get(), chunk.size});
   for (std::size_t done = 0; done < chunk.size;) {
     const ssize_t put = ::pwrite(file.open.get(), chunk.bytes.get() + done, chunk.size - done,
@@ -333,20 +330,10 @@ bool Download::commit_all() {
   return end_commit();
 }
 
-// What was fetched was listed in an earlier life, perhaps: S3 says whether it is still so.
-bool Download::confirm(const std::function<bool()>& stop) {
-  if (done_.fetched == 0) return true;
-  while (!catalogue_.confirmed() && !catalogue_.failed()) {
-    if (stop()) return false;
-    client_.turn(turn_at_most);
-  }
-  if (catalogue_.failed()) failed_ = catalogue_.failed();
-  return !failed_;
-}
-
 Result<Downloaded> Download::run(const std::function<bool()>& stop) {
   const auto failed = [this] { return failure(failed_.value_or("it was stopped")); };
-  if (!wait_for_listing(stop) || !choose_files()) return failed();
+  catalogue_.begin(client_);
+  if (!wait_until(&Catalogue::complete, stop) || !choose_files()) return failed();
   for (const auto& folder : {folder_, partials_}) {
     if (auto made = io::make_directories(folder, 0755); !made) {
       return failure("channel " + settings_.channel.name + ": " + folder.string() + ": " +
@@ -366,7 +353,9 @@ Result<Downloaded> Download::run(const std::function<bool()>& stop) {
     note();
     if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
   }
-  if (failed_ || !commit_all() || !confirm(stop)) return failed();
+  if (failed_ || !commit_all()) return failed();
+  // What was fetched was listed in an earlier life, perhaps: S3 says whether it is still so.
+  if (done_.fetched > 0 && !wait_until(&Catalogue::confirmed, stop)) return failed();
   std::error_code ignored;
   fs::remove_all(partials_, ignored);
   return done_;
