@@ -173,7 +173,7 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
 
 std::string Catalogue::url(const Entry& entry) const {
   if (entry.value) return wire::to_url(channel_.source);
-  return wire::to_url({entry.bucket.empty() ? channel_.source.bucket : entry.bucket, entry.key});
+  return wire::to_url({bucket_of(entry, channel_), entry.key});
 }
 
 // It may be longer than one answer.
@@ -264,9 +264,7 @@ bool Catalogue::parse_augmented() {
 // Size and ETag, which a manifest does not say.
 void Catalogue::look_at(s3::Client& client, std::size_t index) {
   const Entry& entry = listed().entries[index];
-  s3::Request request{.method = "HEAD",
-                      .bucket = entry.bucket.empty() ? channel_.source.bucket : entry.bucket,
-                      .key = entry.key};
+  s3::Request request{.method = "HEAD", .bucket = bucket_of(entry, channel_), .key = entry.key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   client.start(std::move(request), [this, index](const s3::Outcome<s3::Answer>& answer) {
     if (!answer) return fail(answer.error().text());

@@ -33,6 +33,11 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
+// Its own, or the channel's.
+inline const std::string& bucket_of(const Entry& entry, const wire::Channel& channel) {
+  return entry.bucket.empty() ? channel.source.bucket : entry.bucket;
+}
+
 struct Listing {
   std::string prefix;  // of the keys: the channel's, or its manifest's
   std::vector<Entry> entries;

@@ -91,7 +91,7 @@ class Download {
   }
   std::string url(const File& file) const { return wire::to_url({bucket(file), file.entry->key}); }
   const std::string& bucket(const File& file) const {
-    return file.entry->bucket.empty() ? settings_.channel.source.bucket : file.entry->bucket;
+    return bucket_of(*file.entry, settings_.channel);
   }
 
   const DownloadSettings& settings_;

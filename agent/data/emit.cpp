@@ -148,8 +148,7 @@ void Stream::unpack(Chunk& chunk, std::size_t until) {
   if (auto ended = gunzip_.end(); !ended) return failed(ended.error().message);
   unpacked_.learn(chunk.etag, std::exchange(epoch.unpacked, 0));
   if (framed) {
-    chunk.after = wire::record_header(out.size()) + out;
-    chunk.after.append(wire::record_padding(out.size()), '\0');
+    chunk.after = wire::whole_record(out);
     out.clear();
   }
 }

@@ -126,10 +126,6 @@ const Entry* Stream::next_entry(Epoch& epoch) const {
   return there ? &entries[index] : nullptr;
 }
 
-const std::string& Stream::bucket_of(const Entry& entry) const {
-  return entry.bucket.empty() ? settings_.channel.source.bucket : entry.bucket;
-}
-
 void Stream::plan(Epoch& epoch, std::size_t limit) {
   while (!failed_ && memory_.used() < limit && epoch.chunks.size() < most_chunks &&
          client_.under_way() < client_.width() + client_.width() / 2 + 4) {
@@ -163,11 +159,7 @@ void Stream::skip(Epoch& epoch, const Entry& entry) const {
 bool Stream::plan_value(Epoch& epoch, const std::string& value) {
   Chunk& chunk = epoch.chunks.emplace_back();
   chunk.first = chunk.last = chunk.whole = chunk.verified = true;
-  chunk.before = value;
-  if (settings_.channel.recordio) {
-    chunk.before = wire::record_header(value.size()) + value;
-    chunk.before.append(wire::record_padding(value.size()), '\0');
-  }
+  chunk.before = settings_.channel.recordio ? wire::whole_record(value) : value;
   ++epoch.next;
   return true;
 }
@@ -177,7 +169,7 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
   const auto& channel = settings_.channel;
   const bool framed = channel.recordio && !channel.gzip;
   if (framed && entry.size > wire::longest_record) {
-    fail(wire::to_url({bucket_of(entry), entry.key}) +
+    fail(wire::to_url({bucket_of(entry, channel), entry.key}) +
          " is too large for one RecordIO record: 512 MiB at most");
     return false;
   }
@@ -191,7 +183,7 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
     if (starved_) return false;
   }
   Chunk& chunk = epoch.chunks.emplace_back();
-  chunk.bucket = bucket_of(entry);
+  chunk.bucket = bucket_of(entry, channel);
   chunk.key = entry.key;
   chunk.etag = entry.etag;
   chunk.size = size;

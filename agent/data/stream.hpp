@@ -73,7 +73,6 @@ class Stream {
   const Entry* next_entry(Epoch& epoch) const;
   std::size_t unit_size() const;
   std::size_t units() const;
-  const std::string& bucket_of(const Entry& entry) const;
   void plan(Epoch& epoch, std::size_t limit);
   bool plan_value(Epoch& epoch, const std::string& value);
   void skip(Epoch& epoch, const Entry& entry) const;

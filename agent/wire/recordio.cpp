@@ -22,6 +22,12 @@ std::string record_header(std::uint64_t bytes) {
   return out;
 }
 
+std::string whole_record(std::string_view bytes) {
+  std::string out = record_header(bytes.size());
+  out.append(bytes).append(record_padding(bytes.size()), '\0');
+  return out;
+}
+
 Result<RecordHeader> parse_record_header(std::string_view eight) {
   if (eight.size() < recordio_header) return failure("a RecordIO record ends inside its header");
   if (word_at(eight, 0) != recordio_magic) return failure("no RecordIO record begins here");

@@ -20,6 +20,7 @@ inline constexpr std::uint64_t longest_record = (1U << 29) - 1;
 // REQUIRES: bytes <= longest_record.
 std::string record_header(std::uint64_t bytes);
 inline std::size_t record_padding(std::uint64_t bytes) { return (4 - bytes % 4) % 4; }
+std::string whole_record(std::string_view bytes);  // with its header and padding; as long
 inline std::uint64_t record_size(std::uint64_t bytes) {
   return recordio_header + bytes + record_padding(bytes);
 }
