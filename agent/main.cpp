@@ -10,6 +10,7 @@
 #include "agent/command/host.hpp"
 #include "agent/command/pipe.hpp"
 #include "agent/command/supervise.hpp"
+#include "agent/command/sweep.hpp"
 #include "agent/status.hpp"
 
 int main(int argc, char** argv) {
@@ -24,6 +25,7 @@ int main(int argc, char** argv) {
   int status = 0;
   spotter::add_agent(app, status);
   spotter::command::add_pipe(app, status);
+  spotter::command::add_sweep(app, status);
   auto* show = app.add_subcommand("status", "What the agent on this instance is doing");
   bool json = false;
   show->add_flag("--json", json, "As the agent wrote it");

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "agent/io/files.hpp"
+#include "agent/sweep/array_index.hpp"
 
 namespace spotter::command {
 namespace {
@@ -38,31 +39,15 @@ std::string variable(const char* name) {
 }
 
 // Which member of an array of jobs this is; the only one, where there is no array.
-// Sources: https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html, sbatch(1)
 Result<data::Shard> shard_of_array() {
-  struct Engine {
-    const char* index;
-    const char* first;  // what the index counts from; empty: 0
-    const char* step;
-    const char* count;
-  };
-  constexpr Engine engines[] = {{"AWS_BATCH_JOB_ARRAY_INDEX", "", "", "AWS_BATCH_JOB_ARRAY_SIZE"},
-                                {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN",
-                                 "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT"}};
-  for (const auto& engine : engines) {
-    if (variable(engine.index).empty()) continue;
-    const auto count = wire::parse_count(variable(engine.count));
-    const auto first = wire::parse_count(variable(engine.first)).value_or(0);
-    const auto step =
-        std::max<std::uint64_t>(1, wire::parse_count(variable(engine.step)).value_or(1));
-    const auto number = wire::parse_count(variable(engine.index));
-    const bool fits = number && count && *number >= first && (*number - first) / step < *count;
-    if (fits) return data::Shard{(*number - first) / step, *count};
-    return failure("a channel is sharded, but " + std::string(engine.index) + "='" +
-                   variable(engine.index) + "' is no index below " + engine.count + "='" +
-                   variable(engine.count) + "'; --shard INDEX/COUNT says it, too");
-  }
-  return data::Shard{};
+  const auto array = sweep::array_index(variable);
+  if (array && !*array) return data::Shard{};
+  if (array && (*array)->part) return data::Shard{(*array)->part->number, (*array)->part->of};
+  return failure("a channel is sharded, but " +
+                 (array ? (*array)->variable + "=" + std::to_string((*array)->index) +
+                              " is no index below a count that the engine says"
+                        : array.error().message) +
+                 "; --shard INDEX/COUNT says it, too");
 }
 
 Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel) {

@@ -6,6 +6,7 @@
 
 #include "agent/config/channels.hpp"
 #include "agent/config/reader.hpp"
+#include "agent/config/sweep.hpp"
 
 namespace spotter::config {
 namespace {
@@ -110,6 +111,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
           {"channels", optional, channels(reader, job.channels)},
           {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
+          {"sweep", optional, sweep(reader, job.sweep)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
@@ -125,8 +127,17 @@ bool is_at_or_below(const std::string& path, const std::string& folder) {
   return (path + "/").starts_with(folder + "/");
 }
 
+void check_sweep(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "sweep");
+  if (node == nullptr || !job.sweep || job.sweep->sets.empty() || job.trainer.command.empty())
+    return;
+  const auto fits = sweep::check(job.sweep->sets, job.trainer.command);
+  if (!fits) reader.problem(*node, "sweep", fits.error().message);
+}
+
 // What concerns two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
+  check_sweep(reader, root, job);
   const Node* sagemaker = child(root, "sagemaker");
   const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
   // Root makes it: not where a trainer may have left links of its own.

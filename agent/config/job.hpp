@@ -12,6 +12,7 @@
 #include "agent/config/python_environment.hpp"
 #include "agent/config/secrets.hpp"
 #include "agent/decide/names.hpp"
+#include "agent/sweep/parameters.hpp"
 #include "agent/wire/channels.hpp"
 
 namespace spotter::config {
@@ -73,6 +74,13 @@ struct SageMaker {
   std::map<std::string, std::string> hyperparameters;
 };
 
+// Many experiments, each with the same command and a parameter set of its own.
+struct Sweep {
+  // Where the list is, which then is not in `sets`: an S3 URL. load_job() reads a file.
+  std::string source;
+  std::vector<sweep::Set> sets;
+};
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -93,6 +101,7 @@ struct Job {
   Checkpoints checkpoints;
   Channels channels;
   std::optional<SageMaker> sagemaker;
+  std::optional<Sweep> sweep;
   OnFailure on_failure;
   Limits limits;
   std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags
@@ -129,8 +138,8 @@ inline constexpr std::size_t job_size_limit = 256U << 10;
 // 256 KiB are refused.
 Checked<Job> parse_job(std::string_view text, const Environment& environment);
 
-// The same for a file, and for the document of its channels, whose path may be relative to it; one
-// that cannot be read is a Problem with line 0.
+// The same for a file, and for those that it names (the document of its channels, the list of its
+// sweep), whose paths may be relative to it; one that cannot be read is a Problem with line 0.
 Checked<Job> load_job(const std::string& path, const Environment& environment);
 
 // `PATH:LINE:COLUMN: message`, one a line, each ended by a newline.

@@ -6,6 +6,7 @@
 
 #include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
+#include "agent/config/sweep.hpp"
 
 namespace spotter::config {
 
@@ -28,14 +29,33 @@ tl::unexpected<std::vector<Problem>> problem(const std::string& message) {
   return tl::unexpected(std::vector<Problem>{{0, 0, message}});
 }
 
+// The file that `sweep.parameters` names; what is in a bucket stays there.
+Checked<void> read_sets(const std::filesystem::path& folder, Job& job) {
+  auto& sweep = *job.sweep;
+  if (sweep.source.empty() || sweep.source.starts_with("s3://")) return {};
+  const std::string list = folder / sweep.source;
+  const auto text = read_small_file(list, sets_size_limit);
+  if (!text) return problem("sweep.parameters: " + list + ": " + text.error().message);
+  auto sets = parse_sets(text->content);
+  if (!sets) return problem("sweep.parameters: " + describe(sets.error(), list));
+  if (const auto fits = sweep::check(*sets, job.trainer.command); !fits)
+    return problem("sweep.parameters: " + list + ": " + fits.error().message);
+  sweep = {{}, std::move(*sets)};
+  return {};
+}
+
 }  // namespace
 
 Checked<Job> load_job(const std::string& path, const Environment& environment) {
   const auto file = read_small_file(path, job_size_limit);
   if (!file) return problem("cannot read the job: " + file.error().message);
   auto job = parse_job(file->content, environment);
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (job && job->sweep) {
+    if (auto read = read_sets(folder, *job); !read) return tl::unexpected(read.error());
+  }
   if (!job || job->channels.document.empty()) return job;
-  const std::string document = std::filesystem::path(path).parent_path() / job->channels.document;
+  const std::string document = folder / job->channels.document;
   const auto text = read_small_file(document, job_size_limit);
   if (!text) return problem("channels: " + document + ": " + text.error().message);
   auto channels = wire::parse_input_data_config(text->content);

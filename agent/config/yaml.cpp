@@ -22,10 +22,11 @@ class TreeBuilder : public YAML::EventHandler {
         {mark.line + 1, mark.column + 1, "an alias (*name) is not supported: write the value out"});
     add(at(mark, Node::Kind::Null));
   }
-  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
                 const std::string& value) override {
     Node node = at(mark, Node::Kind::Text);
     node.text = value;
+    node.plain = tag == "?";
     add(std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
@@ -92,9 +93,11 @@ std::size_t character_length(std::string_view text) {
   return length;
 }
 
-std::vector<Problem> check_text(std::string_view text) {
-  if (text.size() > job_size_limit)
-    return {{0, 0, "the file is larger than 256 KiB: this is no job.yaml"}};
+std::vector<Problem> check_text(std::string_view text, std::size_t limit) {
+  if (text.size() > limit) {
+    const std::string most = std::to_string(limit >> 10U);
+    return {{0, 0, "the file is larger than " + most + " KiB: is this the right one?"}};
+  }
   Problem here{1, 1, "not text (UTF-8 without control characters): is this a binary file?"};
   while (!text.empty()) {
     const std::size_t length = character_length(text);
@@ -108,8 +111,8 @@ std::vector<Problem> check_text(std::string_view text) {
 
 }  // namespace
 
-Checked<Node> parse_yaml(std::string_view text) {
-  if (auto problems = check_text(text); !problems.empty()) return tl::unexpected(problems);
+Checked<Node> parse_yaml(std::string_view text, std::size_t limit) {
+  if (auto problems = check_text(text, limit); !problems.empty()) return tl::unexpected(problems);
   std::istringstream stream{std::string(text)};
   TreeBuilder tree;
   try {
@@ -120,8 +123,8 @@ Checked<Node> parse_yaml(std::string_view text) {
     TreeBuilder second;
     if (parser.HandleNextDocument(second)) {
       const Node extra = second.take_root();
-      problems.push_back({extra.line, extra.column,
-                          "a second YAML document begins here: one file describes one job"});
+      problems.push_back(
+          {extra.line, extra.column, "a second YAML document begins here: a file has one"});
     }
     if (!problems.empty()) return tl::unexpected(problems);
     return root;

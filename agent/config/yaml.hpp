@@ -17,12 +17,13 @@ struct Node {
   int line = 1;
   int column = 1;
   std::string text;         // Text: as written, without quotes
+  bool plain = false;       // Text: it had no quotes, so 1 may be a number
   std::vector<Node> keys;   // Map: keys[i] belongs to items[i]; duplicates are kept
   std::vector<Node> items;  // Map or List
 };
 
-// The root is Null for an empty text.
-Checked<Node> parse_yaml(std::string_view text);
+// The root is Null for an empty text. One that is longer than `limit` is refused.
+Checked<Node> parse_yaml(std::string_view text, std::size_t limit = job_size_limit);
 
 // "a list", "the text 'abc'": for messages.
 std::string describe(const Node& node);

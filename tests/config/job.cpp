@@ -155,10 +155,10 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "channels, sagemaker, on_failure, limits, fleet, found text"},
+     "channels, sagemaker, sweep, on_failure, limits, fleet, found text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, channels, sagemaker, on_failure, limits, fleet"},
+     "checkpoints, channels, sagemaker, sweep, on_failure, limits, fleet"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},
@@ -185,7 +185,7 @@ const Wrong shapes[] = {
     {"checkpoints: {directory: a/../../b}",
      ":4:26: checkpoints.directory: 'a/../../b' must not leave the mount with '..'"},
     {"? [a, b]\n: 1", ":4:3: a key must be text, not a list"},
-    {"---\njob: other", ":5:1: a second YAML document begins here: one file describes one job"},
+    {"---\njob: other", ":5:1: a second YAML document begins here: a file has one"},
     {"limits: {hours: 1", ":4:1: not valid YAML: end of map flow not found"},
     {"x: \x01", ":4:4: not text (UTF-8 without control characters): is this a binary file?"},
     {"x: \xff", ":4:4: not text (UTF-8 without control characters): is this a binary file?"},
@@ -286,7 +286,7 @@ TEST(Job, RefusesDeepNestingAndLargeFiles) {
   const auto deep = problems_of("job: " + std::string(10'000, '['));
   EXPECT_NE(deep.find("not valid YAML"), std::string::npos) << deep;
   EXPECT_EQ(problems_of(std::string(job_size_limit + 1, '#')),
-            "job.yaml: the file is larger than 256 KiB: this is no job.yaml\n");
+            "job.yaml: the file is larger than 256 KiB: is this the right one?\n");
 }
 
 TEST(Job, IsLoadedFromAFile) {
