@@ -1,6 +1,7 @@
 #include "agent/data/catalogue.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <nlohmann/json.hpp>
 
 #include "agent/io/files.hpp"
@@ -128,7 +129,8 @@ Result<void> Catalogue::thaw() {
   return {};
 }
 
-void Catalogue::begin(s3::Client& client) {
+void Catalogue::begin(s3::Client& client, Order order) {
+  ask_order_ = std::move(order);
   if (auto thawed = thaw(); !thawed) return fail(thawed.error().message);
   listed().prefix = channel_.source.key;
   if (channel_.type == wire::S3DataType::S3Prefix) {
@@ -211,12 +213,34 @@ void Catalogue::take_manifest(s3::Client& client) {
   const bool good = augmented ? parse_augmented() : parse_plain();
   manifest_ = {};
   if (!good) return;
+  looked_at_.assign(listed().entries.size(), false);
+  counted_ = true;
+  reorder();
+  look_further(client);
+}
+
+void Catalogue::reorder() {
+  // Of what is only compared with a frozen listing, nobody needs anything first.
+  if (!counted_ || thawed_ || !ask_order_) return;
+  order_ = ask_order_();
+  assert(order_.empty() || order_.size() == listed().entries.size());
+  next_ = 0;
+}
+
+// A few at once: a million of them neither take a million requests' memory nor stand before what
+// the readers wait for. Of files nobody reads before all are known.
+void Catalogue::look_further(s3::Client& client) {
   const auto& entries = listed().entries;
-  open_ = static_cast<std::size_t>(
-      std::ranges::count_if(entries, [](const Entry& each) { return !each.value; }));
-  if (open_ == 0) return all_listed();
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    if (!entries[i].value) look_at(client, i);
+  const bool alone = channel_.mode == wire::InputMode::File;
+  const std::size_t at_once = alone ? client.width() : std::max<std::size_t>(1, client.width() / 2);
+  for (; !failed_ && open_ < at_once && next_ < entries.size(); ++next_) {
+    const std::size_t index = order_.empty() ? next_ : order_[next_];
+    if (entries[index].value || looked_at_[index]) continue;
+    looked_at_[index] = true;
+    ++open_;
+    look_at(client, index);
+  }
+  if (open_ == 0) all_listed();
 }
 
 bool Catalogue::parse_plain() {
@@ -266,7 +290,7 @@ void Catalogue::look_at(s3::Client& client, std::size_t index) {
   const Entry& entry = listed().entries[index];
   s3::Request request{.method = "HEAD", .bucket = bucket_of(entry, channel_), .key = entry.key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  client.start(std::move(request), [this, index](const s3::Outcome<s3::Answer>& answer) {
+  client.start(std::move(request), [this, &client, index](const s3::Outcome<s3::Answer>& answer) {
     if (!answer) return fail(answer.error().text());
     Entry& known = listed().entries[index];
     const auto size = wire::parse_count(answer->header("content-length"));
@@ -275,7 +299,8 @@ void Catalogue::look_at(s3::Client& client, std::size_t index) {
     known.size = *size;
     known.etag = etag;
     known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
-    if (--open_ == 0) all_listed();
+    --open_;
+    look_further(client);
   });
 }
 

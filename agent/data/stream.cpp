@@ -31,7 +31,7 @@ Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client
   std::unique_ptr<Stream> stream(
       new Stream(std::move(settings), client, std::move(told), std::move(*memory)));
   if (auto made = stream->make_epochs(); !made) return tl::unexpected(made.error());
-  stream->catalogue_.begin(client);
+  stream->catalogue_.begin(client, [it = stream.get()] { return it->needed_first(); });
   return stream;
 }
 
@@ -63,6 +63,7 @@ bool Stream::begin_at(Position start) {
   drop(*following_);
   settings_.start = start;
   if (auto made = make_epochs(); !made) fail(made.error().message);
+  catalogue_.reorder();
   return true;
 }
 
@@ -97,7 +98,7 @@ void Stream::fail(const std::string& what) {
 }
 
 bool Stream::is_planned(const Epoch& epoch) const {
-  return catalogue_.complete() && epoch.next >= share(units(), settings_.shard) * unit_size();
+  return catalogue_.counted() && epoch.next >= share(units(), settings_.shard) * unit_size();
 }
 
 // What is shuffled and shared out: objects, or lines of an augmented manifest.
@@ -107,14 +108,14 @@ std::size_t Stream::unit_size() const {
 
 std::size_t Stream::units() const { return catalogue_.entries().size() / unit_size(); }
 
-// Null: all are planned, or the listing has not come so far. A shuffled epoch needs all of it, and
+// Null: all are planned, or the listing has not come so far. A shuffled epoch needs all names, and
 // is shared out after the shuffle: an instance does not see the same part each epoch.
 const Entry* Stream::next_entry(Epoch& epoch) const {
   const auto& entries = catalogue_.entries();
   const auto& shard = settings_.shard;
   std::size_t unit = epoch.next / unit_size() * shard.count + shard.index;
   if (settings_.channel.shuffle_seed) {
-    if (!catalogue_.complete() || is_planned(epoch)) return nullptr;
+    if (!catalogue_.counted() || is_planned(epoch)) return nullptr;
     if (epoch.order.empty()) {
       epoch.order = shuffled(units(), *settings_.channel.shuffle_seed, epoch.number);
     }
@@ -124,6 +125,23 @@ const Entry* Stream::next_entry(Epoch& epoch) const {
   // The entries of a manifest come in any order.
   const bool there = index < entries.size() && entries[index].known();
   return there ? &entries[index] : nullptr;
+}
+
+// Of a manifest's objects those that this epoch begins with: a million others may take a while.
+std::vector<std::uint32_t> Stream::needed_first() const {
+  const auto& shard = settings_.shard;
+  const auto& seed = settings_.channel.shuffle_seed;
+  std::vector<std::uint32_t> order;
+  if (!seed && shard.count == 1) return order;
+  const auto by_epoch = seed ? shuffled(units(), *seed, current_->number) : order;
+  for (std::size_t part = 0; part < shard.count; ++part) {
+    for (std::size_t i = (shard.index + part) % shard.count; i < units(); i += shard.count) {
+      const std::size_t unit = seed ? by_epoch[i] : i;
+      for (std::size_t k = 0; k < unit_size(); ++k)
+        order.push_back(static_cast<std::uint32_t>(unit * unit_size() + k));
+    }
+  }
+  return order;
 }
 
 void Stream::plan(Epoch& epoch, std::size_t limit) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fifo.hpp"
@@ -73,6 +74,7 @@ class Stream {
   const Entry* next_entry(Epoch& epoch) const;
   std::size_t unit_size() const;
   std::size_t units() const;
+  std::vector<std::uint32_t> needed_first() const;
   void plan(Epoch& epoch, std::size_t limit);
   bool plan_value(Epoch& epoch, const std::string& value);
   void skip(Epoch& epoch, const Entry& entry) const;

@@ -4,10 +4,14 @@
 Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH.
 """
 
+import http.client
+import http.server
 import json
 import pathlib
 import sys
+import threading
 import unittest
+import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from pipe_test import NO_DATA, Pipe, noise, record  # noqa: E402
@@ -149,6 +153,99 @@ class Plain(Manifests):
             one, other = cut(shards[0][epoch]), cut(shards[1][epoch])
             self.assertEqual((len(one), len(other), len(one | other)), (20, 20, 40))
         self.assertNotEqual(cut(shards[0][0]), cut(shards[0][1]))
+
+
+class Withheld(http.server.ThreadingHTTPServer):
+    """The emulator's S3, unsigned; of some objects it does not say what they are."""
+
+    daemon_threads = True
+
+    def __init__(self, served, withheld):
+        super().__init__(("127.0.0.1", 0), Withheld.Handler)
+        self.behind, self.withheld = urllib.parse.urlsplit(served.api).netloc, withheld
+        self.over, self.waiting, self.most, self.lock = threading.Event(), 0, 0, threading.Lock()
+        self.thread = threading.Thread(target=self.serve_forever, daemon=True)
+        self.thread.start()
+        self.api = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def stop(self):
+        self.over.set()
+        self.shutdown()
+        self.server_close()
+        self.thread.join()
+
+    def hold(self):
+        with self.lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+        self.over.wait()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            if self.command == "HEAD" and self.server.withheld(urllib.parse.unquote(self.path)):
+                self.server.hold()
+                self.close_connection = True
+                return
+            behind = http.client.HTTPConnection(self.server.behind, timeout=30)
+            behind.request(self.command, self.path, headers=dict(self.headers))
+            answer = behind.getresponse()
+            body = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("connection", "transfer-encoding", "content-length",
+                                        "server", "date"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", answer.getheader("content-length", len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            behind.close()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_):
+            pass
+
+
+class Many(Manifests):
+    """What an epoch begins with is read while S3 has not said yet what the rest is."""
+
+    COUNT, SAID = 400, 20
+
+    def setUp(self):
+        super().setUp()
+        for i in range(self.COUNT):
+            self.put(f"{i:03}", b"%03d" % i)
+        self.put("m", json.dumps([{"prefix": f"s3://bucket/{self.prefix}/"},
+                                  *(f"{i:03}" for i in range(self.COUNT))]).encode())
+        self.put("other/x", b"of another channel")
+        self.fault("s3-public", "bucket=bucket", "on=true")
+
+    def begins(self, options, epoch, expected):
+        said = {expected[at:at + 3].decode() for at in range(0, len(expected), 3)}
+        server = Withheld(self.served, lambda path: path.rsplit("/", 1)[1].isdigit() and
+                          path.rsplit("/", 1)[1] not in said)
+        self.addCleanup(server.stop)
+        out, _ = self.run_pipe(
+            f"m,type=manifest,anonymous{options} --channel other=s3://bucket/{self.prefix}/other/,"
+            "anonymous", "sh", "-c",
+            f"cat $F/other_0; head -c {len(expected)} $F/train_{epoch}",
+            AWS_ENDPOINT_URL_S3=server.api)
+        self.assertEqual(out, b"of another channel" + expected)
+        self.assertGreater(server.most, 0)
+
+    def test_in_their_order(self):
+        self.begins("", 0, b"".join(b"%03d" % i for i in range(self.SAID)))
+
+    def test_shuffled(self):
+        for epoch, options in ((0, ""), (3, " --start train=3:0")):
+            whole = self.epochs(f"m,type=manifest,shuffle=5{options}", epoch)[0]
+            self.begins(f",shuffle=5{options}", epoch, whole[:3 * self.SAID])
+
+    def test_a_part_of_them(self):
+        self.begins(",sharded --shard 1/8", 0, b"".join(b"%03d" % i for i in range(
+            1, 8 * self.SAID, 8)))
 
 
 if __name__ == "__main__":
