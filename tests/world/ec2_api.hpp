@@ -74,6 +74,7 @@ struct Site {
 };
 std::vector<Site> sites(Session& session, const std::string& zones, const std::string& subnets);
 std::string subnet_of(const Cloud& cloud, const Zone& zone);
+Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet);  // REQUIRES: a name
 // A template's data as a place to launch (without its zone).
 LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVersion& version);
 // The options of LaunchTemplateConfigs.N below `prefix`, as both kinds of fleets send them.

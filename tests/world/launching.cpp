@@ -33,6 +33,14 @@ std::string subnet_of(const Cloud& cloud, const Zone& zone) {
 }
 
 // Subnets are not modelled: any other id belongs to the zone that its last letter picks.
+Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet) {
+  const auto& zones = cloud.settings.zones;
+  for (const Zone& zone : zones) {
+    if (subnet_of(cloud, zone) == subnet) return zone;
+  }
+  return zones[static_cast<unsigned char>(subnet.back()) % zones.size()];
+}
+
 std::vector<Site> sites(Session& session, const std::string& zones, const std::string& subnets) {
   const Cloud& cloud = session.cloud;
   std::vector<Site> found;
@@ -43,12 +51,7 @@ std::vector<Site> sites(Session& session, const std::string& zones, const std::s
     found.push_back({Zone(zone), subnet_of(cloud, Zone(zone))});
   }
   for (const std::string& subnet : split_commas(subnets)) {
-    Zone zone = cloud.settings
-                    .zones[static_cast<unsigned char>(subnet.back()) % cloud.settings.zones.size()];
-    for (const Zone& candidate : cloud.settings.zones) {
-      if (subnet_of(cloud, candidate) == subnet) zone = candidate;
-    }
-    found.push_back({zone, subnet});
+    found.push_back({zone_of_subnet(cloud, subnet), subnet});
   }
   if (!found.empty()) return found;
   for (const Zone& zone : cloud.settings.zones) found.push_back({zone, subnet_of(cloud, zone)});

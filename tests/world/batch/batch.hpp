@@ -1,0 +1,46 @@
+// AWS Batch, pure and on virtual time, seeded, like the world of which its hosts are instances.
+// The emulator adds HTTP, signatures and processes. After every call, after every change of the
+// world and at next() it calls advance(now), and carries out what that answers; it tells how each
+// job that it was told to run has ended.
+#pragma once
+
+#include "tests/world/batch/state.hpp"
+
+namespace spotter::world::batch {
+
+// https://docs.aws.amazon.com/batch/latest/APIReference/: POST /v1/ACTION with a JSON object;
+// /v1/tags/ARN also with GET and DELETE.
+struct Request {
+  std::string method;
+  std::string path;                // decoded: /v1/submitjob
+  std::vector<std::string> names;  // the query's tagKeys
+  std::string body;
+  std::string caller;
+};
+
+class Batch {
+ public:
+  // The world outlives it.
+  explicit Batch(World& world, Settings settings = {}, std::uint64_t seed = 0);
+
+  Reply answer(const Request& request, Time now);
+  // An answer to what never got as far as that: SignatureDoesNotMatch, ...
+  static Reply refuse(const ApiError& error);
+
+  std::vector<Order> advance(Time now);
+  std::optional<Time> next() const;
+  // `ending`: its status reason is Batch's own to find. Of a run that is over already: nothing.
+  void ended(const Run& run, const Ending& ending, Time now);
+
+  // {"environments": [...], "queues", "hosts", "jobs": counts by status}, for people and tests.
+  Json describe() const;
+  Settings& settings() { return state_.settings; }
+
+ private:
+  void enter(Time now);
+  Reply carry_out(const Request& request);
+
+  State state_;
+};
+
+}  // namespace spotter::world::batch
