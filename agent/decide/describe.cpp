@@ -6,45 +6,16 @@ namespace spotter::decide {
 namespace {
 
 // In the order of the variants' alternatives (tests/decide checks that none is missing).
-constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {"booting",
-                                                                              "looking-around",
-                                                                              "identifying",
-                                                                              "reading-fleet",
-                                                                              "surveying",
-                                                                              "waiting",
-                                                                              "blocked",
-                                                                              "attaching",
-                                                                              "claiming",
-                                                                              "finding-device",
-                                                                              "inspecting",
-                                                                              "formatting",
-                                                                              "mounting",
-                                                                              "reading-account",
-                                                                              "verifying",
-                                                                              "snapshotting",
-                                                                              "creating-candidate",
-                                                                              "attesting",
-                                                                              "committing",
-                                                                              "promoting",
-                                                                              "discarding",
-                                                                              "counting-attempt",
-                                                                              "fetching-code",
-                                                                              "starting-trainer",
-                                                                              "training",
-                                                                              "stopping",
-                                                                              "securing",
-                                                                              "closing-account",
-                                                                              "unmounting",
-                                                                              "imaging",
-                                                                              "detaching",
-                                                                              "released",
-                                                                              "marking-done",
-                                                                              "tidying",
-                                                                              "cancelling-fleet",
-                                                                              "scaling-to-zero",
-                                                                              "finished",
-                                                                              "gave-up",
-                                                                              "leaving"};
+constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
+    "booting",    "looking-around",   "identifying",        "reading-fleet",   "surveying",
+    "waiting",    "blocked",          "attaching",          "claiming",        "finding-device",
+    "inspecting", "formatting",       "mounting",           "reading-account", "verifying",
+    "preparing",  "snapshotting",     "creating-candidate", "attesting",       "committing",
+    "promoting",  "discarding",       "counting-attempt",   "fetching-code",   "starting-trainer",
+    "training",   "stopping",         "securing",           "closing-account", "unmounting",
+    "imaging",    "detaching",        "releasing",          "released",        "marking-done",
+    "tidying",    "cancelling-fleet", "scaling-to-zero",    "finished",        "gave-up",
+    "leaving"};
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
     "started",
@@ -99,6 +70,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "make-filesystem",
     "mount",
     "unmount",
+    "prepare-share",
+    "release-share",
     "read-ledger",
     "write-ledger",
     "sync-storage",
@@ -115,7 +88,8 @@ std::string seconds_text(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
 }
 
-std::string in_hand(const Facts& facts) {
+std::string in_hand(const Facts& facts, const Policy& policy) {
+  if (policy.storage == StorageKind::Share) return policy.place.str();
   return (facts.purpose == Purpose::Prove ? "the copy " : "") + facts.volume.str();
 }
 
@@ -143,14 +117,14 @@ std::string sentence(const Blocked& stage, const Facts&, const Policy& policy) {
   if (stage.detail) text += " (" + stage.detail.str() + ")";
   return text + ". Looking again in " + seconds_text(policy.blocked_retry);
 }
-std::string sentence(const Attaching&, const Facts& facts, const Policy&) {
-  return "attaching " + in_hand(facts);
+std::string sentence(const Attaching&, const Facts& facts, const Policy& policy) {
+  return "attaching " + in_hand(facts, policy);
 }
 std::string sentence(const Claiming& stage, const Facts& facts, const Policy&) {
   return "claiming " + facts.volume.str() + " as generation " + std::to_string(stage.generation);
 }
-std::string sentence(const FindingDevice&, const Facts& facts, const Policy&) {
-  return "finding the device of " + in_hand(facts);
+std::string sentence(const FindingDevice&, const Facts& facts, const Policy& policy) {
+  return "finding the device of " + in_hand(facts, policy);
 }
 std::string sentence(const Inspecting&, const Facts& facts, const Policy&) {
   return "looking at what is on " + facts.device.str();
@@ -158,11 +132,18 @@ std::string sentence(const Inspecting&, const Facts& facts, const Policy&) {
 std::string sentence(const Formatting&, const Facts& facts, const Policy&) {
   return facts.volume.str() + " is blank and ours to format: making a file system";
 }
-std::string sentence(const Mounting&, const Facts& facts, const Policy&) {
-  return "mounting " + in_hand(facts) + (facts.purpose == Purpose::Prove ? " read-only" : "");
+std::string sentence(const Mounting&, const Facts& facts, const Policy& policy) {
+  return "mounting " + in_hand(facts, policy) +
+         (facts.purpose == Purpose::Prove ? " read-only" : "");
 }
 std::string sentence(const Verifying&, const Facts&, const Policy&) {
   return "verifying the newest checkpoint";
+}
+std::string sentence(const Preparing&, const Facts&, const Policy& policy) {
+  return "preparing " + policy.place.str();
+}
+std::string sentence(const Releasing&, const Facts&, const Policy& policy) {
+  return "letting go of " + policy.place.str();
 }
 std::string sentence(const Snapshotting& stage, const Facts& facts, const Policy&) {
   return stage.volume.str() + " is in another zone than " + facts.zone.str() +
@@ -191,28 +172,28 @@ std::string sentence(const StartingTrainer&, const Facts& facts, const Policy&) 
   return "starting the trainer, attempt " + std::to_string(facts.ledger.attempts_without_progress) +
          " without progress so far";
 }
-std::string sentence(const Training&, const Facts& facts, const Policy&) {
-  return "training on " + facts.volume.str() + ", " + newest(facts);
+std::string sentence(const Training&, const Facts& facts, const Policy& policy) {
+  return "training on " + in_hand(facts, policy) + ", " + newest(facts);
 }
 std::string sentence(const Stopping& stage, const Facts& facts, const Policy&) {
   if (stage.kills > 0) return "the trainer did not end in time and is killed";
   if (facts.surrender != Surrender::None) return std::string(words(facts.surrender));
   return "the trainer is asked to checkpoint and end";
 }
-std::string sentence(const Unmounting&, const Facts& facts, const Policy&) {
-  return "syncing and unmounting " + in_hand(facts);
+std::string sentence(const Unmounting&, const Facts& facts, const Policy& policy) {
+  return "syncing and unmounting " + in_hand(facts, policy);
 }
 std::string sentence(const Imaging&, const Facts& facts, const Policy&) {
   return "taking a snapshot of " + facts.volume.str() + ", in case it has to move";
 }
-std::string sentence(const Detaching&, const Facts& facts, const Policy&) {
-  return "detaching " + in_hand(facts);
+std::string sentence(const Detaching&, const Facts& facts, const Policy& policy) {
+  return "detaching " + in_hand(facts, policy);
 }
 std::string sentence(const Released&, const Facts& facts, const Policy&) {
   return "released: nothing of the job is held here any more, " + newest(facts);
 }
-std::string sentence(const MarkingDone&, const Facts& facts, const Policy&) {
-  return "the result is durable: marking " + facts.volume.str() + " as done";
+std::string sentence(const MarkingDone&, const Facts& facts, const Policy& policy) {
+  return "the result is durable: marking " + in_hand(facts, policy) + " as done";
 }
 std::string sentence(const Tidying&, const Facts&, const Policy&) {
   return "removing what is left of earlier moves";
@@ -295,6 +276,14 @@ std::string_view words(Block why) {
              "e2fsck) or restore a snapshot";
     case Block::MountFailed:
       return "the file system could not be used";
+    case Block::ShareUnusable:
+      return "the share cannot be used";
+    case Block::ShareSilent:
+      return "the share's server does not answer";
+    case Block::ManyInstances:
+      return "the fleet keeps more than one instance, and without a bucket nothing on a share "
+             "tells "
+             "one writer from two: set its target capacity to 1";
     case Block::VolumeStuck:
       return "EC2 neither attaches nor detaches the volume: detach it by force, or end the "
              "instance "

@@ -55,8 +55,8 @@ struct MarkVerified {
 struct PromoteVolume {  // gives it the discovery tag and spotter:role = state
   VolumeId volume;
 };
-struct MarkDone {
-  VolumeId volume;
+struct MarkDone {   // a tag; on a share a file beside the checkpoints
+  VolumeId volume;  // empty: on a share
 };
 struct DeleteVolume {
   VolumeId volume;
@@ -88,6 +88,8 @@ struct Mount {
   bool read_only = false;  // a copy that is being proven: nothing may write to it yet
 };
 struct Unmount {};
+struct PrepareShare {};  // mounted (by us, if nobody did), laid out and written to
+struct ReleaseShare {};  // unmounted lazily, if it was us who mounted it and nobody else needs it
 struct ReadLedger {};
 struct WriteLedger {
   Ledger ledger;
@@ -124,9 +126,9 @@ using Command =
     std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume, DetachVolume,
                  ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
                  DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero, FindDevice,
-                 InspectDisk, MakeFilesystem, Mount, Unmount, ReadLedger, WriteLedger, SyncStorage,
-                 VerifyCheckpoints, FetchCode, StartTrainer, PaceTrainer, StopTrainer, KillTrainer,
-                 Abandon, Exit>;
+                 InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare, ReleaseShare,
+                 ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, FetchCode, StartTrainer,
+                 PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

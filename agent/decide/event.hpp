@@ -34,7 +34,8 @@ enum class Failure : std::uint8_t {
   DiskNotBlank,       // asked to format, found data
   FilesystemDamaged,  // fsck or log replay says no
   MountFailed,
-  Busy,  // cannot unmount: somebody holds a file
+  Busy,         // cannot unmount: somebody holds a file
+  ShareSilent,  // its server does not answer
   CodeUnreachable,
   CodeMissing,  // the pinned revision does not exist there
   TrainerUnstartable,
@@ -74,6 +75,7 @@ struct HostLooked {
   enum class Trainer : std::uint8_t { None, Running, Ended } trainer = Trainer::None;
   TrainerEnded ended;  // when Ended
   VolumeId mounted;    // empty: nothing of ours
+  bool share = false;  // the job's share is mounted here, or is a folder that is always there
 };
 struct IdentityRead {
   InstanceId instance;
@@ -84,6 +86,7 @@ struct IdentityRead {
 struct FleetRead {
   Fleet fleet;
   double dollars_per_hour = 0;  // 0: unknown
+  std::uint32_t target = 0;     // how many instances it keeps; 0: unknown, or not asked for
 };
 struct StorageSurveyed {
   Survey survey;

@@ -8,16 +8,34 @@ namespace spotter::decide {
 namespace {
 
 // A fleet that could not be asked for at the start is asked for now: it costs money.
+void ask_fleet(Context& c) {
+  if (c.facts.instance) return c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
+  c.ask(ReadIdentity{}, c.policy.imds_call);  // a share was there without it
+}
+
 Stage ask_cancel(Context& c, std::uint32_t failures) {
   if (c.facts.fleet_known) c.ask(CancelFleet{c.facts.fleet}, c.policy.ec2_call);
-  if (!c.facts.fleet_known) c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
+  if (!c.facts.fleet_known) ask_fleet(c);
   return CancellingFleet{failures};
 }
 
 Stage ask_scale(Context& c, std::uint32_t failures) {
   if (c.facts.fleet_known) c.ask(ScaleFleetToZero{c.facts.fleet}, c.policy.ec2_call);
-  if (!c.facts.fleet_known) c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
+  if (!c.facts.fleet_known) ask_fleet(c);
   return ScalingToZero{failures};
+}
+
+void remember_identity(Context& c, const IdentityRead& identity) {
+  c.facts.instance = identity.instance;
+  c.facts.type = identity.type;
+  c.facts.zone = identity.zone;
+  c.facts.region = identity.region;
+}
+
+// No metadata service, so no fleet: a laptop, a container.
+bool is_nobodys(const Context& c, std::uint32_t failures) {
+  return on_share(c) && !c.facts.instance && !c.facts.fleet_known &&
+         failures + 1 >= c.policy.identity_tries;
 }
 
 Stage end_of(const Context& c) { return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{}); }
@@ -28,11 +46,6 @@ Time all_seen(const Tidying& stage, const Context& c) {
   const Time shown = stage.quiet_since + c.policy.consistency_bound;
   if (c.facts.imaged_at == kNever) return shown;
   return std::max(shown, c.facts.imaged_at + c.policy.ec2_call + c.policy.consistency_bound);
-}
-
-Stage unmount_done(Context& c) {
-  c.ask(Unmount{}, c.policy.unmount);
-  return Unmounting{After::Finish};
 }
 
 // The job's volume, as long as EC2 does not show it as done.
@@ -77,16 +90,16 @@ Stage scale_to_zero(Context& c) {
 }
 
 Stage rest(Context& c, Stage last) {
-  if (!c.facts.leave) return last;
+  if (!c.facts.leave && !c.policy.once) return last;
   c.tell(Exit{}, c.policy.look);
   return Leaving{};
 }
 
 // Once, before the volume is let go, so that who takes it next knows. In vain, it is tried again
 // when tidying; the volume's ledger says `done`, too.
-Next on(const MarkingDone&, const CallAccepted&, Context& c) { return unmount_done(c); }
+Next on(const MarkingDone&, const CallAccepted&, Context& c) { return release(c, After::Finish); }
 
-Next on(const MarkingDone&, const EffectFailed&, Context& c) { return unmount_done(c); }
+Next on(const MarkingDone&, const EffectFailed&, Context& c) { return release(c, After::Finish); }
 
 // Quiet: nothing of ours is left, and nothing came up since everybody could see `done`. Then no
 // other agent begins anything that the end of the fleet would leave behind.
@@ -136,6 +149,11 @@ Next on(const Tidying& stage, const Woke&, Context& c) {
   return stage;
 }
 
+Next on(const CancellingFleet& stage, const IdentityRead& identity, Context& c) {
+  remember_identity(c, identity);
+  return ask_cancel(c, stage.failures);
+}
+
 Next on(const CancellingFleet&, const FleetRead& read, Context& c) {
   c.facts.fleet = read.fleet;
   c.facts.fleet_known = true;
@@ -146,12 +164,18 @@ Next on(const CancellingFleet&, const CallAccepted&, Context& c) { return rest(c
 
 // It costs money until it succeeds: there is no last try.
 Next on(const CancellingFleet& stage, const EffectFailed&, Context& c) {
+  if (is_nobodys(c, stage.failures)) return rest(c, end_of(c));
   c.wake_in(backoff(c.policy, stage.failures));
   return CancellingFleet{stage.failures + 1};
 }
 
 Next on(const CancellingFleet& stage, const Woke&, Context& c) {
   return ask_cancel(c, stage.failures);
+}
+
+Next on(const ScalingToZero& stage, const IdentityRead& identity, Context& c) {
+  remember_identity(c, identity);
+  return ask_scale(c, stage.failures);
 }
 
 Next on(const ScalingToZero&, const FleetRead& read, Context& c) {
@@ -163,6 +187,7 @@ Next on(const ScalingToZero&, const FleetRead& read, Context& c) {
 Next on(const ScalingToZero&, const CallAccepted&, Context& c) { return rest(c, GaveUp{}); }
 
 Next on(const ScalingToZero& stage, const EffectFailed&, Context& c) {
+  if (is_nobodys(c, stage.failures)) return rest(c, GaveUp{});
   c.wake_in(backoff(c.policy, stage.failures));
   return ScalingToZero{stage.failures + 1};
 }

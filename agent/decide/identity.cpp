@@ -3,18 +3,21 @@
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
-namespace {
 
 Stage read_fleet(Context& c, std::uint32_t failures) {
   c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
   return ReadingFleet{failures};
 }
 
+namespace {
+
 // An adopted trainer is watched before anything is asked of the cloud.
-Stage go_to_work(Context& c) {
-  if (!c.facts.trainer_running) return survey(c);
-  c.ask(ReadLedger{}, c.policy.ledger);
-  return ReadingAccount{};
+Stage go_to_work(Context& c) { return c.facts.trainer_running ? read_account(c) : prepare(c); }
+
+// Neither Batch's hosts nor a laptop are ours to end.
+Stage skip_fleet(Context& c) {
+  c.facts.fleet_known = true;
+  return go_to_work(c);
 }
 
 }  // namespace
@@ -31,14 +34,15 @@ Next on(const Booting&, const Started&, Context& c) {
 
 Next on(const LookingAround&, const HostLooked& seen, Context& c) {
   c.facts.volume = seen.mounted;
-  c.facts.mounted = c.facts.attached = static_cast<bool>(seen.mounted);
+  c.facts.attached = static_cast<bool>(seen.mounted);
+  c.facts.mounted = c.facts.attached || seen.share;
   c.facts.trainer_running = seen.trainer == HostLooked::Trainer::Running && c.facts.mounted;
   // Nothing of ours is mounted, and a trainer runs: it writes where nobody will look.
   if (seen.trainer == HostLooked::Trainer::Running && !c.facts.mounted) {
     c.tell(KillTrainer{}, c.policy.look);
   }
-  c.facts.ended_success = seen.trainer == HostLooked::Trainer::Ended && seen.ended.success &&
-                          static_cast<bool>(seen.mounted);
+  c.facts.ended_success =
+      seen.trainer == HostLooked::Trainer::Ended && seen.ended.success && c.facts.mounted;
   return identify(c, 0);
 }
 
@@ -60,6 +64,7 @@ Next on(const Identifying&, const IdentityRead& identity, Context& c) {
   c.facts.zone = identity.zone;
   c.facts.region = identity.region;
   if (c.facts.accounted == kNever) c.facts.accounted = c.now;
+  if (c.policy.once) return skip_fleet(c);
   return read_fleet(c, 0);
 }
 
@@ -67,6 +72,9 @@ Next on(const Identifying& stage, const EffectFailed&, Context& c) {
   const bool must_go = c.facts.notice || c.facts.leave;
   if (must_go && c.facts.trainer_running) return go_to_work(c);  // where the trainer is stopped
   if (Next end = leaving(c)) return end;
+  // Needed for a volume; a share is there without it. The end asks once more (finish.cpp).
+  if (c.policy.once) return skip_fleet(c);
+  if (on_share(c) && stage.failures + 1 >= c.policy.identity_tries) return go_to_work(c);
   c.wake_in(backoff(c.policy, stage.failures));
   return Identifying{stage.failures + 1};
 }
@@ -79,6 +87,10 @@ Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
   c.facts.dollars_per_hour = read.dollars_per_hour;
   if (!c.facts.trainer_running) {
     if (Next end = leaving(c)) return end;
+    // EBS lets one instance have the volume; a share takes what anybody writes.
+    if (on_share(c) && read.target > 1) {
+      return block(c, Block::ManyInstances, Detail(c.facts.fleet.id.view()));
+    }
   }
   return go_to_work(c);
 }

@@ -19,7 +19,7 @@ const char* broken_invariant(const State& state) {
   const Facts& facts = state.facts;
   const Stage& stage = state.stage;
   if (in<Imaging, Detaching>(stage) && facts.mounted) return "a mounted volume is never detached";
-  if (in<Detaching, Unmounting>(stage) && facts.trainer_running) {
+  if (in<Detaching, Unmounting, Releasing>(stage) && facts.trainer_running) {
     return "the volume is never taken from under a running trainer";
   }
   if (in<Released, Leaving>(stage) && (facts.mounted || facts.trainer_running)) {

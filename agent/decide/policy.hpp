@@ -16,6 +16,10 @@ using std::chrono::seconds;
 // What to do with the fleet when the job only ever fails (job.yaml: on_failure.then).
 enum class FailurePolicy : std::uint8_t { ScaleToZero, Hold, Cancel };
 
+// Where the job's state is kept (job.yaml: storage). A volume is brought to the instance, from zone
+// to zone; a share is reached from everywhere: it is mounted, or a folder that is there already.
+enum class StorageKind : std::uint8_t { Volume, Share };
+
 struct Policy {
   // --- the job's choices (job.yaml) ---
   std::uint32_t attempts_without_progress = 3;
@@ -28,7 +32,13 @@ struct Policy {
   // A trainer that says nothing of checkpoints and has worked for this long is taken to have made
   // one.
   Duration settled = minutes(30);
-  bool has_code = false;               // is there a repository to check out?
+  bool has_code = false;  // is there a repository to check out?
+  StorageKind storage = StorageKind::Volume;
+  ShortText<200> place;  // of a share, for a person: "/mnt/share (user@host:/opt/host)"
+  // `spotter run`: somebody else (AWS Batch, Slurm, a person) starts it again and owns the
+  // machines. The process ends with the trainer or with a notice, and no fleet is asked for or
+  // ended.
+  bool once = false;
   Fleet fleet;                         // None: learn it from the instance's own tags
   Duration stop_grace = seconds(100);  // how long the trainer may take to checkpoint and end
 
@@ -76,6 +86,21 @@ struct Policy {
   Duration unmount = seconds(60);
   // The account of hours, dollars and attempts is written this often while training.
   Duration ledger_every = seconds(60);
+
+  // --- a share ---
+  // mount.nfs tries for two minutes before it says why not; ssh is done in seconds.
+  Duration prepare_share = seconds(150);
+  // A lazy unmount waits for nobody; what was written was synced by who wrote it.
+  Duration release_share = seconds(5);
+  // The account may hang on a dead server; when we have to go, it is worth this much of what is
+  // left.
+  Duration parting_account = seconds(5);
+  // A trainer that waits for a dead server in the kernel survives SIGKILL until the server answers
+  // or the mount is gone. It does nothing more of its own: after so many kills we go without it.
+  std::uint32_t share_kills = 2;
+  // A machine without a metadata service (a laptop, a container) is told from one whose service
+  // hiccups by so many questions in vain.
+  std::uint32_t identity_tries = 4;
 
   // --- the notice ---
   // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in

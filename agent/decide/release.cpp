@@ -6,12 +6,13 @@
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
-namespace {
 
-Stage unmount(Context& c, After then, std::uint32_t tries = 0) {
+Stage unmount(Context& c, After then, std::uint32_t tries) {
   c.ask(Unmount{}, c.policy.unmount);
   return Unmounting{then, tries};
 }
+
+namespace {
 
 bool job_is_over(After then) { return then == After::Finish || then == After::GiveUp; }
 
@@ -40,7 +41,8 @@ Stage write_closing(Context& c, After then) {
   if (then == After::Finish) ledger.done = true;
   // A person who raises the target again gets new tries.
   if (job_is_over(then)) forget_failures(c);
-  c.ask(WriteLedger{ledger}, c.policy.ledger);
+  const bool hurried = on_share(c) && (c.facts.notice || c.facts.leave);
+  c.ask(WriteLedger{ledger}, hurried ? c.policy.parting_account : c.policy.ledger);
   return ClosingAccount{then};
 }
 
@@ -69,13 +71,6 @@ std::optional<Stage> part(Context& c, After then) {
   return Imaging{then};
 }
 
-Stage next_release_step(Context& c, After then) {
-  if (c.facts.mounted) return unmount(c, then);
-  // Who does not know yet who it is must not detach: by now it may be another's.
-  if (c.facts.attached && c.facts.instance) return detach(c, then);
-  return settle(c, then);
-}
-
 Stage detached(Context& c, After then) {
   c.facts.let_go = c.facts.volume;
   c.facts.let_go_at = c.now;
@@ -88,6 +83,13 @@ Stage detached(Context& c, After then) {
 }
 
 }  // namespace
+
+Stage next_release_step(Context& c, After then) {
+  if (c.facts.mounted) return release(c, then);
+  // Who does not know yet who it is must not detach: by now it may be another's.
+  if (c.facts.attached && c.facts.instance) return detach(c, then);
+  return settle(c, then);
+}
 
 void remember_notice(Context& c, const NoticeSeen& notice) {
   c.facts.notice = Notice{notice.action, notice.deadline};
@@ -104,7 +106,7 @@ void abandon_local_work(Context& c) {
         return (std::is_same_v<Now, ReadingFleet> || std::is_same_v<Now, Surveying> ||
                 std::is_same_v<Now, FindingDevice> || std::is_same_v<Now, Inspecting> ||
                 std::is_same_v<Now, Mounting> || std::is_same_v<Now, Verifying> ||
-                std::is_same_v<Now, FetchingCode>);
+                std::is_same_v<Now, Preparing> || std::is_same_v<Now, FetchingCode>);
       },
       c.state.stage);
   if (local && c.state.awaited) c.tell(Abandon{c.state.awaited}, c.policy.look);
@@ -125,20 +127,19 @@ Stage let_go(Context& c, After then) {
   const bool keeps_account = c.facts.mounted && c.facts.ledger_known &&
                              c.facts.purpose == Purpose::Train && then != After::Survey;
   if (keeps_account) return close_account(c, then);
-  if (then == After::Finish && c.facts.volume && c.facts.mounted) return unmount(c, then);
   return next_release_step(c, then);
 }
 
 Stage settle(Context& c, After then) {
   c.facts.ledger_known = false;
-  if (then == After::Finish) return tidy_up(c);
+  if (then == After::Finish) return on_share(c) ? cancel_fleet(c) : tidy_up(c);
   if (then == After::GiveUp) {
     if (c.policy.then == FailurePolicy::Hold) return rest(c, GaveUp{});
     const bool cancel =
         c.policy.then == FailurePolicy::Cancel && c.facts.surrender != Surrender::BlockedTooLong;
     return cancel ? cancel_fleet(c) : scale_to_zero(c);
   }
-  if (then == After::Exit || c.facts.leave) {
+  if (then == After::Exit || c.facts.leave || c.policy.once) {
     c.tell(Exit{}, c.policy.look);
     return Leaving{};
   }
@@ -147,7 +148,7 @@ Stage settle(Context& c, After then) {
     return Released{};
   }
   // The notice of an agent that did not know yet who it is was withdrawn.
-  return c.facts.instance ? survey(c) : identify(c, 0);
+  return c.facts.instance ? prepare(c) : identify(c, 0);
 }
 
 Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
@@ -192,6 +193,10 @@ Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
 // Not even SIGKILL ends it: stuck in the kernel. If the job is over, the fleet is ended without it.
 Next on(const Stopping& stage, const Woke&, Context& c) {
   if (stage.kills >= c.policy.stuck_tries && job_is_over(stage.then)) return settle(c, stage.then);
+  if (on_share(c) && stage.kills >= c.policy.share_kills) {
+    trainer_gone(c, {}, false);
+    return let_go(c, stage.then);
+  }
   c.tell(KillTrainer{}, c.policy.look);
   c.wake_in(c.policy.kill_again);
   return Stopping{stage.then, stage.kill_at, stage.kills + 1};
@@ -209,7 +214,7 @@ Next on(const Securing&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const ClosingAccount& stage, const LedgerWritten&, Context& c) {
-  if (stage.then != After::Finish) return unmount(c, stage.then);
+  if (stage.then != After::Finish) return release(c, stage.then);
   c.ask(MarkDone{c.facts.volume}, c.policy.ec2_call);
   return MarkingDone{};
 }

@@ -39,6 +39,9 @@ enum class Block : std::uint8_t {
   DiskForeign,
   FilesystemDamaged,
   MountFailed,
+  ShareUnusable,
+  ShareSilent,
+  ManyInstances,  // the fleet keeps more than one, and a share has no lock for one writer
   DeviceAbsent,
   VolumeStuck,  // attaching or detaching does not end
   CodeUnreachable,
@@ -89,6 +92,8 @@ struct Formatting {};
 struct Mounting {};
 struct ReadingAccount {};
 struct Verifying {};
+// --- share.cpp ---
+struct Preparing {};
 // --- migrate.cpp ---
 struct Snapshotting {
   VolumeId volume;
@@ -141,6 +146,9 @@ struct Imaging {  // the last snapshot, on a notice: it is copied while the next
 struct Detaching {
   After then = After::Release;
 };
+struct Releasing {  // of a share
+  After then = After::Release;
+};
 struct Released {};
 // --- finish.cpp ---
 struct MarkingDone {};
@@ -161,10 +169,11 @@ struct Leaving {};  // asked to stop: the process ends
 using Stage =
     std::variant<Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked,
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
-                 ReadingAccount, Verifying, Snapshotting, CreatingCandidate, Attesting, Committing,
-                 Promoting, Discarding, CountingAttempt, FetchingCode, StartingTrainer, Training,
-                 Stopping, Securing, ClosingAccount, Unmounting, Imaging, Detaching, Released,
-                 MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
+                 ReadingAccount, Verifying, Preparing, Snapshotting, CreatingCandidate, Attesting,
+                 Committing, Promoting, Discarding, CountingAttempt, FetchingCode, StartingTrainer,
+                 Training, Stopping, Securing, ClosingAccount, Unmounting, Imaging, Detaching,
+                 Releasing, Released, MarkingDone, Tidying, CancellingFleet, ScalingToZero,
+                 Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;

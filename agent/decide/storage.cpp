@@ -41,7 +41,8 @@ Stage block(Context& c, Block why, const Detail& detail) {
   // result among it.
   if (why == Block::MountFailed && c.facts.mounted) {
     c.facts.ended_success = false;
-    c.tell(Unmount{}, c.policy.unmount);
+    if (on_share(c)) c.tell(ReleaseShare{}, c.policy.release_share);
+    if (!on_share(c)) c.tell(Unmount{}, c.policy.unmount);
   }
   c.wake_in(c.policy.blocked_retry);
   return Blocked{why, detail};
@@ -65,6 +66,11 @@ Stage attach_anew(Context& c, Block when_in_vain) {
   return let_go(c, After::Survey);
 }
 
+Stage read_account(Context& c) {
+  c.ask(ReadLedger{}, c.policy.ledger);
+  return ReadingAccount{};
+}
+
 Stage bring_up(Context& c) {
   c.ask(FindDevice{c.facts.volume, c.facts.attached_as}, c.policy.device);
   return FindingDevice{};
@@ -75,15 +81,11 @@ namespace {
 // Local work that failed: either given up because we have to go, or a person must look.
 Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
   if (Next end = leaving(c)) return *end;
-  if (failed.failure == Failure::Unavailable || failed.failure == Failure::Abandoned) {
+  if (failed.failure == Failure::Unavailable || failed.failure == Failure::ShareSilent ||
+      failed.failure == Failure::Abandoned) {
     return retry_later(c, failed);
   }
   return block(c, why, failed.detail);
-}
-
-Stage read_account(Context& c) {
-  c.ask(ReadLedger{}, c.policy.ledger);
-  return ReadingAccount{};
 }
 
 Stage verify(Context& c) {
@@ -109,7 +111,7 @@ Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_
 
 Next on(const Waiting& stage, const Woke&, Context& c) {
   if (stage.why == Wait::TrainerRestart) return verify(c);  // what it left may be torn
-  return survey(c);
+  return prepare(c);
 }
 
 Next on(const Waiting&, const NoticeSeen& notice, Context& c) {
@@ -122,13 +124,14 @@ Next on(const Waiting&, const StopRequested& stop, Context& c) {
   return let_go(c, After::Exit);
 }
 
-Next on(const Blocked&, const Woke&, Context& c) {
+Next on(const Blocked& stage, const Woke&, Context& c) {
   // Summed, for it may come again and again: a copy that vanishes is made anew each time.
   c.facts.blocked += c.policy.blocked_retry;
   if (c.facts.blocked >= c.policy.blocked_limit) {
     return give_up(c, Surrender::BlockedTooLong);
   }
-  return survey(c);
+  if (stage.why == Block::ManyInstances) return read_fleet(c, 0);
+  return prepare(c);
 }
 
 Next on(const Blocked&, const NoticeSeen& notice, Context& c) {

@@ -38,7 +38,7 @@ void write_account(Training& stage, Context& c) {
 }
 
 bool images_pay(const Context& c) {
-  return snapshots_pay(c.facts.ledger, c.facts.dollars_per_hour, c.policy);
+  return !on_share(c) && snapshots_pay(c.facts.ledger, c.facts.dollars_per_hour, c.policy);
 }
 
 // After a durable checkpoint, not too often, and never two rounds at once.
@@ -61,10 +61,13 @@ std::optional<std::uint32_t> imageable(const Survey& survey, const Context& c) {
   return std::nullopt;
 }
 
+// A share is never moved: nothing of a move is left to tidy up.
+Time next_round(const Context& c) { return on_share(c) ? kNever : c.now + c.policy.tidy_every; }
+
 Training tidying_later(Training stage, bool clean, Context& c) {
   stage.tidying = stage.imaging = false;
   stage.tidied = stage.tidied || clean;
-  stage.next_tidy = c.now + c.policy.tidy_every;
+  stage.next_tidy = next_round(c);
   plan_wake(stage, c);
   return stage;
 }
@@ -98,7 +101,8 @@ Stage train(Context& c) {
   Training stage;
   stage.next_image = c.now;
   stage.next_ledger = c.now + c.policy.ledger_every;
-  stage.next_tidy = c.now + c.policy.tidy_every;
+  stage.next_tidy = next_round(c);
+  stage.tidied = on_share(c);
   plan_wake(stage, c);
   return stage;
 }
@@ -287,7 +291,8 @@ Next on(const Training&, const LedgerRead& read, Context& c) {
 Next on(const Training& training, const EffectFailed& failed, Context& c) {
   Training stage = tidying_later(training, false, c);
   // Gone already, and still listed for a while: the rest need not wait for the next round.
-  if (failed.failure == Failure::Missing) stage.next_tidy = c.now + c.policy.consistency_bound;
+  if (failed.failure == Failure::Missing && !on_share(c))
+    stage.next_tidy = c.now + c.policy.consistency_bound;
   plan_wake(stage, c);
   return stage;
 }

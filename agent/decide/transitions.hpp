@@ -37,8 +37,16 @@ struct Context {
 inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
-Stage identify(Context&, std::uint32_t failures);         // identity.cpp
-Stage survey(Context&);                                   // storage.cpp
+Stage identify(Context&, std::uint32_t failures);    // identity.cpp
+Stage survey(Context&);                              // storage.cpp
+Stage read_account(Context&);                        // storage.cpp
+Stage read_fleet(Context&, std::uint32_t failures);  // identity.cpp
+// The storage's two sides, whatever its kind: to have it at hand, and to let go of it.
+Stage prepare(Context&);         // share.cpp
+Stage release(Context&, After);  // share.cpp; REQUIRES: in use here
+inline bool on_share(const Context& c) { return c.policy.storage == StorageKind::Share; }
+Stage unmount(Context&, After, std::uint32_t tries = 0);  // release.cpp
+Stage next_release_step(Context&, After);                 // release.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
 Stage retry_later(Context&, const EffectFailed&);         // storage.cpp
 Stage call_failed(Context&, const EffectFailed&);         // storage.cpp
@@ -111,6 +119,11 @@ Next on(const ReadingAccount&, const LedgerRead&, Context&);
 Next on(const ReadingAccount&, const EffectFailed&, Context&);
 Next on(const Verifying&, const CheckpointsVerified&, Context&);
 Next on(const Verifying&, const EffectFailed&, Context&);
+// --- share.cpp ---
+Next on(const Preparing&, const Mounted&, Context&);
+Next on(const Preparing&, const EffectFailed&, Context&);
+Next on(const Releasing&, const Unmounted&, Context&);
+Next on(const Releasing&, const EffectFailed&, Context&);
 // --- migrate.cpp ---
 Next on(const Snapshotting&, const SnapshotStarted&, Context&);
 Next on(const Snapshotting&, const EffectFailed&, Context&);
@@ -174,10 +187,12 @@ Next on(const Tidying&, const StorageSurveyed&, Context&);
 Next on(const Tidying&, const CallAccepted&, Context&);
 Next on(const Tidying&, const EffectFailed&, Context&);
 Next on(const Tidying&, const Woke&, Context&);
+Next on(const CancellingFleet&, const IdentityRead&, Context&);
 Next on(const CancellingFleet&, const FleetRead&, Context&);
 Next on(const CancellingFleet&, const CallAccepted&, Context&);
 Next on(const CancellingFleet&, const EffectFailed&, Context&);
 Next on(const CancellingFleet&, const Woke&, Context&);
+Next on(const ScalingToZero&, const IdentityRead&, Context&);
 Next on(const ScalingToZero&, const FleetRead&, Context&);
 Next on(const ScalingToZero&, const CallAccepted&, Context&);
 Next on(const ScalingToZero&, const EffectFailed&, Context&);

@@ -74,6 +74,8 @@ const std::map<std::string, Names> kAnswers = {
     {"mounting", {"mounted"}},
     {"reading-account", {"ledger-read"}},
     {"verifying", {"checkpoints-verified"}},
+    {"preparing", {"mounted"}},
+    {"releasing", {"unmounted"}},
     {"snapshotting", {"snapshot-started"}},
     {"creating-candidate", {"volume-created"}},
     {"attesting", {"call-accepted"}},
@@ -91,8 +93,8 @@ const std::map<std::string, Names> kAnswers = {
     {"detaching", {"call-accepted"}},
     {"marking-done", {"call-accepted"}},
     {"tidying", {"storage-surveyed", "call-accepted"}},
-    {"cancelling-fleet", {"fleet-read", "call-accepted"}},
-    {"scaling-to-zero", {"fleet-read", "call-accepted"}},
+    {"cancelling-fleet", {"identity-read", "fleet-read", "call-accepted"}},
+    {"scaling-to-zero", {"identity-read", "fleet-read", "call-accepted"}},
 };
 
 // What comes unasked, and the only stages in which it means something.

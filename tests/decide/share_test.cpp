@@ -1,0 +1,236 @@
+// A job on a share: nothing is moved and nothing attached; its server may hang at any time.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+struct ShareStory : Story {
+  ShareStory() {
+    policy.storage = StorageKind::Share;
+    policy.place = "/mnt/share (user@host:/opt/host)";
+    policy.has_code = false;
+  }
+  void prepare(Ledger ledger = {}) {
+    EXPECT_EQ(stage(), "preparing");
+    answer(Mounted{});
+    answer(LedgerRead{ledger});
+    answer(CheckpointsVerified{});
+  }
+  void train() {
+    boot();
+    prepare();
+    answer(LedgerWritten{});
+    answer(TrainerStarted{});
+    EXPECT_EQ(stage(), "training");
+  }
+  void finish() {
+    sense(TrainerEnded{true, false});
+    EXPECT_EQ(asked(), "sync-storage");
+    answer(StorageSynced{});
+    EXPECT_TRUE(did<WriteLedger>()->ledger.done);
+    answer(LedgerWritten{});
+    EXPECT_EQ(asked(), "mark-done");
+    EXPECT_TRUE(did<MarkDone>()->volume.empty()) << "a file beside the checkpoints";
+    answer(CallAccepted{});
+    EXPECT_EQ(stage(), "releasing");
+    answer(Unmounted{});
+  }
+};
+
+TEST(Share, IsPreparedAndReadAndNothingIsAskedOfEc2) {
+  ShareStory story;
+  story.boot();
+  EXPECT_EQ(story.asked(), "prepare-share");
+  story.prepare();
+  EXPECT_EQ(story.asked(), "write-ledger") << "the attempt is counted before it begins";
+}
+
+TEST(Share, IsReleasedOnANoticeAfterTheTrainersEndAndItsAccount) {
+  ShareStory story;
+  story.train();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  EXPECT_EQ(story.asked(), "stop-trainer");
+  story.sense(TrainerEnded{false, true});
+  EXPECT_EQ(story.asked(), "write-ledger");
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "release-share");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.stage(), "released");
+}
+
+TEST(Share, IsNeverTidiedNorImagedWhileItIsTrainedOn) {
+  ShareStory story;
+  story.train();
+  for (int i = 1; i < 200; ++i) {
+    story.sense(CheckpointMade{i, seconds(1)});
+    story.sense(RebalanceRecommended{});
+    story.wake();
+    EXPECT_EQ(story.did<SurveyStorage>(), nullptr);
+    EXPECT_EQ(story.did<CreateSnapshot>(), nullptr);
+  }
+}
+
+TEST(Share, IsMarkedByAFileAndThenTheFleetIsCancelledAtOnce) {
+  ShareStory story;
+  story.train();
+  story.finish();
+  EXPECT_EQ(story.asked(), "cancel-fleet");
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "finished");
+}
+
+TEST(Share, WhoseServerIsSilentBlocksAndIsUsedWhenItComesBack) {
+  ShareStory story;
+  story.boot();
+  EffectFailed silent;
+  silent.failure = Failure::Unavailable;
+  silent.unsettled = true;
+  story.answer(silent);
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::ShareSilent);
+  story.wake();
+  story.prepare();
+  EXPECT_EQ(story.stage(), "counting-attempt");
+}
+
+TEST(Share, AMountThatIsGivenUpForANoticeIsReleased) {
+  ShareStory story;
+  story.boot();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  EXPECT_EQ(story.asked(), "abandon");
+  EffectFailed given_up;
+  given_up.failure = Failure::Abandoned;
+  story.answer(given_up);
+  EXPECT_EQ(story.asked(), "release-share");
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.stage(), "released") << "nobody waits for our unmount";
+}
+
+TEST(Share, ATrainerThatSurvivesSigkillInTheKernelIsLeftBehind) {
+  ShareStory story;
+  story.train();
+  const Time deadline = story.now + seconds(120);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+  story.wake();
+  EXPECT_EQ(story.asked(), "kill-trainer");
+  while (story.stage() == "stopping") story.wake();
+  EXPECT_EQ(story.stage(), "closing-account");
+  EXPECT_EQ(story.did<WriteLedger>()->ledger.losses, 1U);
+  EXPECT_LE(story.effects[0].deadline, deadline) << "the account may hang as well";
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.asked(), "release-share");
+  EXPECT_LE(story.effects[0].deadline, deadline);
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.stage(), "released");
+}
+
+TEST(Share, IsRefusedToAFleetOfMany) {
+  ShareStory story;
+  story.sense(Started{});
+  story.answer(HostLooked{});
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  FleetRead read{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 2};
+  story.answer(read);
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::ManyInstances);
+  story.wake();
+  EXPECT_EQ(story.asked(), "read-fleet") << "somebody may have lowered it";
+  read.target = 1;
+  story.answer(read);
+  EXPECT_EQ(story.stage(), "preparing");
+}
+
+TEST(Share, WorksWhereNoMetadataServiceAnswersAndEndsNoFleet) {
+  ShareStory story;
+  story.sense(Started{});
+  story.answer(HostLooked{});
+  for (std::uint32_t i = 1; i < story.policy.identity_tries; ++i) {
+    story.answer(EffectFailed{});
+    EXPECT_EQ(story.stage(), "identifying");
+    story.wake();
+  }
+  story.answer(EffectFailed{});
+  story.prepare();
+  story.answer(LedgerWritten{});
+  story.answer(TrainerStarted{});
+  story.finish();
+  EXPECT_EQ(story.asked(), "read-identity") << "it may have hiccuped only";
+  for (std::uint32_t i = 1; i < story.policy.identity_tries; ++i) {
+    story.answer(EffectFailed{});
+    story.wake();
+  }
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.stage(), "finished");
+}
+
+TEST(Share, AMetadataServiceThatComesBackNamesTheFleetToCancel) {
+  ShareStory story;
+  story.sense(Started{});
+  story.answer(HostLooked{});
+  for (std::uint32_t i = 0; i < story.policy.identity_tries; ++i) {
+    if (i > 0) story.wake();
+    story.answer(EffectFailed{});
+  }
+  story.prepare();
+  story.answer(LedgerWritten{});
+  story.answer(TrainerStarted{});
+  story.finish();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  EXPECT_EQ(story.asked(), "read-fleet");
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  EXPECT_EQ(story.asked(), "cancel-fleet");
+}
+
+TEST(Once, EndsWithTheTrainerAndAsksForNoFleet) {
+  ShareStory story;
+  story.policy.once = true;
+  story.sense(Started{});
+  story.answer(HostLooked{});
+  story.answer(EffectFailed{});  // no metadata service: one question is enough
+  story.prepare();
+  story.answer(LedgerWritten{});
+  story.answer(TrainerStarted{});
+  story.finish();
+  EXPECT_EQ(story.asked(), "exit");
+  EXPECT_TRUE(story.state.facts.done);
+}
+
+TEST(Once, EndsWithANoticeAndWithAFailure) {
+  for (const bool notice : {true, false}) {
+    ShareStory story;
+    story.policy.once = true;
+    story.policy.attempts_without_progress = 1;
+    story.sense(Started{});
+    story.answer(HostLooked{});
+    story.answer(EffectFailed{});
+    story.prepare();
+    story.answer(LedgerWritten{});
+    story.answer(TrainerStarted{});
+    if (notice) {
+      story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+    }
+    story.sense(TrainerEnded{false, notice});
+    story.answer(LedgerWritten{});
+    story.answer(Unmounted{});
+    EXPECT_EQ(story.asked(), "exit");
+    EXPECT_FALSE(story.state.facts.done);
+    EXPECT_EQ(story.state.facts.surrender, notice ? Surrender::None : Surrender::NoProgress);
+  }
+}
+
+TEST(Share, AnAgentThatComesBackAdoptsTheTrainerOnItsShare) {
+  ShareStory story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.share = true;
+  seen.trainer = HostLooked::Trainer::Running;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 2});
+  story.answer(LedgerRead{});
+  EXPECT_EQ(story.stage(), "training");
+}
+
+}  // namespace
+}  // namespace spotter::decide
