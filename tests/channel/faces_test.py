@@ -4,26 +4,27 @@
 Environment: SPOTTER_LIBRARY.
 """
 
+import os
 import pathlib
 import pickle
-import struct
+import signal
+import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "trainer/checkpoint/python"))
+PYTHON = ROOT / "trainer/checkpoint/python"
+sys.path[:0] = [str(ROOT / "tests/data"), str(PYTHON)]
 import spotter  # noqa: E402
+from recordio import record  # noqa: E402
 
 try:
     import torch
     import spotter.data
 except ImportError:
     torch = None
-
-
-def record(data):
-    return struct.pack("<II", 0xced7230a, len(data)) + data + bytes(-len(data) % 4)
 
 
 class Face(unittest.TestCase):
@@ -129,15 +130,59 @@ class OfARun(Face):
         self.assertEqual(self.life(4), epochs[0][3:7])
 
     def test_meta_given_back_is_no_stale_position(self):
-        self.numbered(1, 10)
+        epochs = self.numbered(1, 10)
         self.life(3)
         with self.open() as run:
             old = run.restore()
             self.assertEqual(old.meta["spotter_channels"]["train"],
                              {"epoch": 0, "bytes": 36, "records": 3})
-            run.save(9, meta=old.meta, value=1)  # no channel is open
+            channel = run.channel("train", folder=self.folder)
+            next(iter(channel))
+            channel.close()
+            run.save(9, meta=old.meta | {"mine": 2}, value=1)
         with self.open() as run:
-            self.assertEqual(run.restore().meta, {"mine": 1})
+            self.assertEqual(run.restore().meta, {"mine": 2, "spotter_channels": {
+                "train": {"epoch": 0, "bytes": 48, "records": 4}}})
+            self.assertEqual(list(run.channel("train", folder=self.folder)), epochs[0][4:])
+
+    def test_one_that_is_not_open_stays_where_it_was(self):
+        """Two of them, one after the other, and a save wherever one may be."""
+        for i in range(3):
+            for name in ("train", "test"):
+                (self.folder / f"{name}_{i}").write_bytes(
+                    b"".join(record(b"%s %d.%d" % (name.encode(), i, k)) for k in range(4)))
+        expected = [b"%s %d.%d" % (name, i, k)
+                    for i in range(3) for name in (b"train", b"test") for k in range(4)]
+
+        def life(until):
+            """Reads as far as that, saving behind each record, and forgets to save the last one."""
+            with self.open() as run:
+                old = run.restore()
+                got = old["got"] if old else []
+                while len(got) < len(expected):
+                    name = ("train", "test")[len(got) // 4 % 2]
+                    channel = run.channel(name, folder=self.folder)
+                    for each in channel:
+                        got.append(each)
+                        if len(got) == until:
+                            channel.close()
+                            return got
+                        run.save(len(got), got=got)
+                    channel.close()
+                    run.save(len(got), got=got)
+                return got
+        for until in range(2, len(expected), 3):
+            self.assertEqual(life(until), expected[:until])
+        self.assertEqual(life(-1), expected)
+
+    def test_one_that_is_opened_again_goes_on(self):
+        epochs = self.numbered(2, 3)
+        with self.open() as run:
+            run.restore()
+            for count, expected in ((1, epochs[0][:1]), (9, epochs[0][1:]), (9, epochs[1])):
+                channel = run.channel("train", folder=self.folder)
+                self.assertEqual([each for _, each in zip(range(count), channel)], expected)
+                channel.close()
 
     def test_it_is_opened_once_and_after_the_restore(self):
         self.numbered(1, 1)
@@ -163,6 +208,131 @@ class OfARun(Face):
             self.assertEqual(list(copy), epochs[0][1:])
             self.assertEqual(channel.position[2], 1)
             copy.close()
+
+
+class Waits(Face):
+    """A stream in which nothing comes."""
+
+    PROGRAM = """
+        import signal, sys
+        import spotter
+        folder, mode, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+        if mode == "handler":
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+        run = spotter.open(folder + "/checkpoints", every=0)
+        run.restore()
+        channel = run.channel("train", folder=folder)
+        batches = channel
+        if workers:
+            import spotter.data
+            batches = spotter.data.DataLoader(spotter.data.Records(channel), batch_size=None,
+                                              num_workers=workers)
+        try:
+            for each in batches:
+                print(each, flush=True)
+        except spotter.Stopped:
+            if mode == "saves":
+                run.save(1, value=channel.position)
+            raise
+        """
+
+    def told(self, mode, number, workers=0):
+        """The exit status of one that is told so while it waits."""
+        os.mkfifo(self.folder / "train_0")
+        self.addCleanup(os.remove, self.folder / "train_0")
+        writer = os.open(self.folder / "train_0", os.O_RDWR)
+        self.addCleanup(os.close, writer)
+        os.write(writer, record(b"one"))
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(self.PROGRAM), self.folder, mode, str(workers)],
+            env=dict(os.environ, PYTHONPATH=str(PYTHON)), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        self.addCleanup(waiting.stdout.close)
+        self.addCleanup(waiting.stderr.close)
+        self.addCleanup(waiting.wait)
+        self.addCleanup(waiting.kill)
+        self.assertEqual(waiting.stdout.readline(), b"b'one'\n")
+        waiting.send_signal(number)
+        _, errors = waiting.communicate(timeout=60)
+        self.errors = errors.decode()
+        return waiting.returncode
+
+    def test_pythons_own_handlers_run(self):
+        self.assertEqual(self.told("handler", signal.SIGTERM), 7, self.errors)
+
+    def test_an_interrupt_ends_it(self):
+        self.assertEqual(self.told("plain", signal.SIGINT), -signal.SIGINT, self.errors)
+
+    def test_a_run_that_has_to_stop_does_not_wait(self):
+        self.assertEqual(self.told("plain", signal.SIGTERM), spotter.STOPPED, self.errors)
+        self.assertFalse(list(self.checkpoints.glob("step-*")))
+
+    def test_who_catches_that_may_save(self):
+        self.assertEqual(self.told("saves", signal.SIGTERM), spotter.STOPPED, self.errors)
+        with self.open() as run:
+            self.assertEqual(run.restore()["value"], (0, 12, 1))
+
+    @unittest.skipUnless(torch, "without PyTorch")
+    def test_nor_does_it_wait_for_a_worker(self):
+        self.assertEqual(self.told("plain", signal.SIGTERM, 1), spotter.STOPPED, self.errors)
+
+
+@unittest.skipUnless(torch, "without PyTorch")
+class Ranks(Face):
+    """Each of several processes reads its own part."""
+
+    PROGRAM = """
+        import os, sys, torch, spotter
+        rank, ranks, folder, count, meeting = *map(int, sys.argv[1:3]), *sys.argv[3:]
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks))
+        run = spotter.open(folder + "/checkpoints", every=0)
+        if ranks > 1:
+            torch.distributed.init_process_group("gloo", init_method="file://" + meeting,
+                                                 rank=rank, world_size=ranks)
+        old = run.restore()
+        step = old.step if old else 0
+        if rank < 2:
+            channel = run.channel("train", folder=f"{folder}/part-{rank}")
+            records = iter(channel)
+            print(*(next(records).decode() for _ in range(int(count) + rank)))
+            if step == 1:
+                channel.close()
+        run.save(step + 1, value=rank)
+        run.finished()
+        """
+
+    def all(self, ranks, count, status=0):
+        self.meetings = getattr(self, "meetings", 0) + 1
+        processes = [subprocess.Popen(
+            ["/usr/bin/python3", "-c", textwrap.dedent(self.PROGRAM), str(rank), str(ranks),
+             self.folder, str(count), self.folder / f"meeting-{self.meetings}"],
+            env=dict(os.environ, PYTHONPATH=str(PYTHON)), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
+        for each in processes:
+            self.addCleanup(each.stdout.close)
+            self.addCleanup(each.stderr.close)
+            self.addCleanup(each.wait)
+            self.addCleanup(each.kill)
+        said = [each.communicate(timeout=120) for each in processes]
+        self.assertEqual([each.returncode for each in processes], [status] * ranks, said)
+        return [words.split() for words, _ in said], "".join(errors for _, errors in said)
+
+    def test_each_goes_on_where_it_was_and_nowhere_else(self):
+        parts = [[f"{rank}.{i:03}" for i in range(40)] for rank in (0, 1)]
+        for rank, records in enumerate(parts):
+            (self.folder / f"part-{rank}").mkdir()
+            (self.folder / f"part-{rank}/train_0").write_bytes(
+                b"".join(record(each.encode()) for each in records))
+        at = [0, 0]
+        for count in (3, 4, 2, 1):
+            got, _ = self.all(3, count)
+            for rank in (0, 1):
+                self.assertEqual(got[rank], parts[rank][at[rank]:at[rank] + count + rank])
+                at[rank] += count + rank
+        for ranks in (2, 1):
+            _, errors = self.all(ranks, 1, status=1)
+            self.assertIn("of channel train 3 ranks have each read their part, and now there are "
+                          f"{ranks}", errors)
 
 
 @unittest.skipUnless(torch, "without PyTorch")

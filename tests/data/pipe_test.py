@@ -12,7 +12,6 @@ import os
 import pathlib
 import random
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
+from recordio import record  # noqa: E402
 from served import Served, eventually  # noqa: E402
 
 SPOTTER = os.environ.get("SPOTTER_PATH", str(ROOT / "build/release/bin/spotter"))
@@ -45,10 +45,6 @@ for epoch in range(10**6):
 
 def noise(size, seed):
     return random.Random(seed).randbytes(size)
-
-
-def record(data):
-    return struct.pack("<II", 0xced7230a, len(data)) + data + bytes(-len(data) % 4)
 
 
 def children(pid):

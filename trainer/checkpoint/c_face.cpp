@@ -6,6 +6,7 @@
 #include "trainer/checkpoint/c_face.hpp"
 #include "trainer/checkpoint/mirror_module.hpp"
 
+namespace ch = spotter::channel;
 namespace cp = spotter::checkpoint;
 using namespace cp::face;
 
@@ -92,11 +93,13 @@ int spotter_restore(spotter_run* run, spotter_checkpoint** found) {
           if (!torn.moved_to.empty()) run->torn += "; moved to " + torn.moved_to.string();
           run->torn += "\n";
         }
-        run->restored = nlohmann::json::object();
+        run->restored = true;
+        auto& left = run->channels->left = nlohmann::json::object();
         if (!restored->newest) return 0;
-        run->restored = restored->newest->checkpoint.meta;
-        auto meta = restored->newest->checkpoint.meta.dump();
-        *found = new spotter_checkpoint{std::move(*restored->newest), std::move(meta)};
+        const auto& meta = restored->newest->checkpoint.meta;
+        if (meta.contains(ch::kPositions)) left[ch::kPositions] = meta[ch::kPositions];
+        auto text = meta.dump();
+        *found = new spotter_checkpoint{std::move(*restored->newest), std::move(text)};
         return 0;
       },
       -1);
@@ -154,9 +157,10 @@ int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, siz
         auto json = meta == nullptr ? nlohmann::json::object()
                                     : nlohmann::json::parse(meta, nullptr, false);
         if (!json.is_object()) return fail("`meta` is not a JSON object");
-        json.erase(spotter::channel::kPositions);  // of an older one, given back
-        for (const auto& [name, reader] : *run->readers) {
-          spotter::channel::record(json, name, reader->position());
+        json.erase(ch::kPositions);  // of an older one, given back
+        json.update(run->channels->left);
+        for (const auto& [name, reader] : run->channels->open) {
+          ch::record(json, name, reader->position());
         }
         const auto judged = std::isfinite(metric) ? std::optional(metric) : std::nullopt;
         const auto sources = sources_of(parts, count);
@@ -187,6 +191,16 @@ double spotter_deadline(spotter_run* run) {
         return left ? std::chrono::duration<double>(*left).count() : kNever;
       },
       kNever);
+}
+
+int spotter_has_time(spotter_run* run, double seconds) {
+  return guarded(
+      [&] {
+        if (run == nullptr) return cp::stop_requested() ? 0 : 1;
+        const auto needed = cp::interval(seconds);
+        return needed && run->session->has_time(*needed) ? 1 : 0;
+      },
+      1);
 }
 
 int64_t spotter_durable_step(const spotter_run* run) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "trainer/channel/reader.hpp"
@@ -14,8 +13,12 @@
 
 namespace spotter::checkpoint::face {
 
-// The channels that are read for a run: a save records how far.
-using Readers = std::map<std::string, const channel::Reader*>;
+// The channels of a run: a save records how far each was read.
+struct Channels {
+  std::map<std::string, const channel::Reader*> open;
+  // Of the others: where this run closed them, or the restored checkpoint left them, as a meta.
+  nlohmann::json left = nlohmann::json::object();
+};
 
 // The text of spotter_error(), of this thread.
 std::string& last_error();
@@ -50,7 +53,7 @@ auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call())
 struct spotter_run {
   std::unique_ptr<spotter::checkpoint::Session> session;
   std::string torn;
-  std::optional<nlohmann::json> restored;  // the meta; empty when there was no checkpoint
-  std::shared_ptr<spotter::checkpoint::face::Readers> readers =
-      std::make_shared<spotter::checkpoint::face::Readers>();
+  bool restored = false;  // or known to begin from scratch
+  std::shared_ptr<spotter::checkpoint::face::Channels> channels =
+      std::make_shared<spotter::checkpoint::face::Channels>();
 };

@@ -10,11 +10,7 @@ using namespace spotter::checkpoint::face;
 
 struct spotter_channel {
   std::unique_ptr<ch::Reader> reader;
-  std::shared_ptr<Readers> readers;  // of its run; none: it has none
-
-  ~spotter_channel() {
-    if (readers) readers->erase(reader->name());
-  }
+  std::shared_ptr<Channels> channels;  // of its run; none: it has none
 };
 
 namespace {
@@ -32,14 +28,14 @@ spotter::Result<ch::Format> format_of(const spotter_channel_options& options) {
   }
 }
 
-// Where the checkpoint that the run goes on from left it.
+// Where this run closed it, or the checkpoint that it goes on from left it.
 spotter::Result<ch::Position> start_of(const spotter_run* run, const std::string& name) {
   if (run == nullptr) return ch::Position{};
   if (!run->restored) return spotter::failure("open a channel after spotter_restore()");
-  if (run->readers->contains(name)) {
+  if (run->channels->open.contains(name)) {
     return spotter::failure("channel " + name + " is open already");
   }
-  return ch::recorded(*run->restored, name);
+  return ch::recorded(run->channels->left, name);
 }
 
 spotter_channel* open_channel(spotter_run* run, const spotter_channel_options* given) {
@@ -64,8 +60,8 @@ spotter_channel* open_channel(spotter_run* run, const spotter_channel_options* g
   if (!reader) return refused(reader.error().message);
   std::unique_ptr<spotter_channel> channel(new spotter_channel{std::move(*reader), nullptr});
   if (run != nullptr) {
-    run->readers->emplace(name, channel->reader.get());
-    channel->readers = run->readers;
+    run->channels->open.emplace(name, channel->reader.get());
+    channel->channels = run->channels;
   }
   return channel.release();
 }
@@ -78,7 +74,18 @@ spotter_channel* spotter_channel_open(spotter_run* run, const spotter_channel_op
   return guarded([&] { return open_channel(run, options); }, nullptr);
 }
 
-void spotter_channel_close(spotter_channel* channel) { delete channel; }
+void spotter_channel_close(spotter_channel* channel) {
+  const std::unique_ptr<spotter_channel> closed(channel);
+  if (!closed || !closed->channels) return;
+  guarded(
+      [&] {
+        auto& [open, left] = *closed->channels;
+        open.erase(closed->reader->name());
+        ch::record(left, closed->reader->name(), closed->reader->position());
+        return 0;
+      },
+      -1);
+}
 
 int spotter_channel_next(spotter_channel* channel, uint64_t wait_ms, const void** data,
                          size_t* size) {

@@ -29,6 +29,6 @@ Only load checkpoints that you wrote yourself: they hold pickles.
 """
 
 from ._channel import Channel
-from ._run import STOPPED, Checkpoint, Run, SpotterError, open  # noqa: A004
+from ._run import STOPPED, Checkpoint, Run, SpotterError, Stopped, open  # noqa: A004
 
-__all__ = ["STOPPED", "Channel", "Checkpoint", "Run", "SpotterError", "open"]
+__all__ = ["STOPPED", "Channel", "Checkpoint", "Run", "SpotterError", "Stopped", "open"]

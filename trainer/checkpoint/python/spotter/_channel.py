@@ -3,9 +3,10 @@
 import os
 
 from . import _library
-from ._run import SpotterError, _check, _library_of_all
+from ._run import SpotterError, Stopped, _check, _library_of_all
 
-WAIT_MS = 200  # then Python may handle its signals
+WAIT_MS = 200  # then Python handles its signals
+PATIENCE_MS = 2000
 
 
 class Channel:
@@ -15,7 +16,8 @@ class Channel:
             for record in channel: ...
 
     recordio (MXNet's and SageMaker's framing) unless `lines` or `record_bytes`, a fixed size, is
-    given. A last record that is cut off is an error.
+    given. A last record that is cut off is an error. Where none come, a run that is asked to stop
+    ends the waiting with Stopped.
 
     run.channel() gives one that goes on where the checkpoint of run.restore() left it, and whose
     position each run.save() records. One without a run begins at epoch 0. A process that this one
@@ -26,7 +28,7 @@ class Channel:
         self._lib, self._channel = _library_of_all(), None
         if lines and record_bytes is not None:
             raise ValueError("records are lines, or have a fixed size")
-        self.name, self._run = name, _run
+        self.name, self._run, self._owner = name, _run, os.getpid()
         self._settings = dict(lines=lines, record_bytes=record_bytes, folder=folder)
         options = _library.ChannelOptions()
         options.size = _library.ctypes.sizeof(options)
@@ -34,16 +36,20 @@ class Channel:
         options.folder = os.fsencode(folder) if folder is not None else None
         options.format = 1 if lines else 2 if record_bytes is not None else 0
         options.record_bytes = record_bytes or 0
-        handle = _run._open_handle() if _run else None
+        handle = _run._open_handle() if _run and _run.leads else None
         self._channel = self._lib.spotter_channel_open(handle, _library.byref(options))
         if not self._channel:
             _check(-1)
+        if _run and not _run.leads:
+            self.position = _run._positions.open(self)
 
     def __del__(self):
         self.close()
 
     def close(self):
-        """A save records it no longer."""
+        """What a save records of it no longer changes."""
+        if self._channel and self._run and not self._run.leads:
+            self._run._positions.close(self)
         channel, self._channel = self._channel, None
         if channel:
             self._lib.spotter_channel_close(channel)
@@ -77,13 +83,27 @@ class Channel:
         data, size = _library.c_void_p(), _library.c_size_t()
         data_at, size_at = _library.byref(data), _library.byref(size)
         step, content = self._lib.spotter_channel_next, _library.ctypes.string_at
+        waited = 0
         while True:
             got = step(self._open_channel(), WAIT_MS, data_at, size_at)
             if got == 1:
+                waited = 0
                 yield content(data.value, size.value) if size.value else b""
-            elif got != 2:
+            elif got == 2:
+                waited += WAIT_MS
+                self._wait(waited)
+            else:
                 _check(got)
                 return
+
+    def _wait(self, waited):
+        """Data may be late for a moment; a run that has to stop does not wait for longer. A forked
+        child leaves that to whom it reads for."""
+        if waited < PATIENCE_MS or self._owner != os.getpid():
+            return
+        handle = self._run._handle if self._run else None
+        if not self._lib.spotter_has_time(handle, PATIENCE_MS / 1000):
+            raise Stopped
 
 
 def _again(name, settings, position):

@@ -10,6 +10,10 @@ from ctypes import (POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t
 NAME = "libspotter.so.1"
 
 
+class SpotterError(RuntimeError):
+    """What libspotter could not do, and what to do about it."""
+
+
 class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("directory", c_char_p), ("faster", c_char_p),
                 ("keep_last", c_uint64), ("keep_every", c_uint64), ("keep_best", c_uint64),
@@ -60,6 +64,7 @@ FUNCTIONS = {
     "should_checkpoint": (c_int, [c_void_p]),
     "should_stop": (c_int, [c_void_p]),
     "deadline": (c_double, [c_void_p]),
+    "has_time": (c_int, [c_void_p, c_double]),
     "durable_step": (c_int64, [c_void_p]),
     "progress": (None, [c_void_p, POINTER(Progress)]),
     "progress_due": (c_int, [c_void_p, c_uint64, c_uint64]),
@@ -94,5 +99,5 @@ def load():
                       f"({'; '.join(problems)})")
 
 
-__all__ = ["ChannelOptions", "Options", "Part", "Position", "Progress", "byref", "c_size_t",
-           "c_void_p", "load"]
+__all__ = ["ChannelOptions", "Options", "Part", "Position", "Progress", "SpotterError", "byref",
+           "c_size_t", "c_void_p", "load"]

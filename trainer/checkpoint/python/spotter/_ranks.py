@@ -22,7 +22,8 @@ def _distributed():
 
 class Ranks:
     def __init__(self):
-        self.leads, self._group = rank() == 0, None
+        self.rank, self._group = rank(), None
+        self.leads = self.rank == 0
 
     def share(self, ask):
         """Rank 0's answer, or exception, on all ranks; each of them has to call this."""
@@ -38,6 +39,21 @@ class Ranks:
         word = sys.modules["torch"].tensor([2 if error else int(bool(answer))])
         _distributed().broadcast(word, src=0, group=self._group)
         return bool(word) if word < 2 else self._send(None, error)
+
+    def gather(self, value):
+        """Everybody's, by rank, for rank 0; the others get None."""
+        if self._alone():
+            return [value]
+        everybodys = [None] * self.count if self.leads else None
+        _distributed().gather_object(value, everybodys, dst=0, group=self._group)
+        return everybodys
+
+    @property
+    def count(self):
+        distributed = _distributed()
+        if distributed and distributed.is_initialized():
+            return distributed.get_world_size()
+        return int(os.environ.get("WORLD_SIZE") or 1)
 
     def _alone(self):
         distributed = _distributed()

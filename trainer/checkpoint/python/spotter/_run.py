@@ -7,14 +7,20 @@ import signal
 import sys
 
 from . import _library, _state
+from ._library import SpotterError
+from ._positions import OF_RANKS, Positions
 from ._ranks import Ranks
 
 STOPPED = 75  # the exit status: "stopped on request, not finished; start me again"
 _lib = None
 
 
-class SpotterError(RuntimeError):
-    """What libspotter could not do, and what to do about it."""
+class Stopped(SystemExit):
+    """The run is asked to stop, and a channel waits for data that do not come. Who does not catch
+    it to save() ends with the status STOPPED, behind what was saved."""
+
+    def __init__(self):
+        super().__init__(STOPPED)
 
 
 def _library_of_all():
@@ -79,6 +85,7 @@ class Run:
 
     def __init__(self, handle, ranks):
         self._handle, self._ranks, self._lib, self._owner = handle, ranks, _lib, os.getpid()
+        self._positions = Positions(ranks)
 
     def __enter__(self):
         return self
@@ -105,7 +112,9 @@ class Run:
     def restore(self):
         """The newest Checkpoint that verifies, or None. Torn ones are moved aside, and told; where
         all are torn it is an error."""
-        return self._ranks.share(self._restore)
+        found = self._ranks.share(self._restore)
+        self._positions.restore(found.meta if found else {})
+        return found
 
     def _restore(self):
         lib, found = self._lib, _library.c_void_p()
@@ -132,26 +141,27 @@ class Run:
 
     def channel(self, name, **options):
         """A Channel, see there, that goes on where restore() says, which comes first. Each save()
-        records how much of it was consumed. Of rank 0 only, as its saves know nothing of others."""
-        if not self._ranks.leads:
-            raise SpotterError("a run's channels are rank 0's: read there, and scatter; or take "
-                               "spotter.Channel, which begins at epoch 0")
+        records how much of it was consumed; closed, it stays where it was. Of several ranks each
+        reads its own part: what one has consumed comes back to the same rank, of as many."""
         from ._channel import Channel
 
+        self._positions.check(name)
         return Channel(name, _run=self, **options)
 
     def save(self, step, /, *, meta=None, metric=None, **state):
         """Copies `state` and returns; it becomes durable behind. False: skipped, as it could not be
         durable before the machine is gone. Raises also when an earlier one could not be written."""
-        return self._ranks.share(lambda: self._save(step, meta, metric, state))
+        positions = self._ranks.gather(self._positions.now())
+        return self._ranks.share(lambda: self._save(step, meta, metric, state, positions))
 
-    def _save(self, step, meta, metric, state):
+    def _save(self, step, meta, metric, state, positions):
         self._lib.spotter_begin_save(self._open_handle())
         parts = _state.pack(state)  # keeps the memory alive until the copy is made
         flat = [(name.encode(), piece) for name, pieces in parts for piece in pieces]
         array = (_library.Part * len(flat))(
             *((name, piece.address, piece.size) for name, piece in flat))
-        text = json.dumps(meta).encode() if meta is not None else None
+        meta = {name: value for name, value in (meta or {}).items() if name != OF_RANKS}
+        text = json.dumps(meta | self._positions.document(positions)).encode()
         judged = math.nan if metric is None else float(metric)
         return _check(self._lib.spotter_save(self._open_handle(), step, array, len(flat), text,
                                              judged)) == 0

@@ -22,6 +22,8 @@ import torch.utils.data
 
 from ._run import SpotterError
 
+LOOK_MS = 1000  # so often a process that waits for its worker asks whether it has to stop
+
 
 class Records(torch.utils.data.IterableDataset):
     """`decode(record)` of each record of a Channel: its epoch's rest, then the next epoch."""
@@ -63,6 +65,9 @@ class DataLoader(torch.utils.data.DataLoader):
         if options.get("persistent_workers"):
             raise SpotterError("persistent_workers: an epoch is read by a worker of its own")
         records._counted = options.get("num_workers", 0) > 0
+        self._looks = records._counted and not options.get("timeout")
+        if self._looks:
+            options["timeout"] = LOOK_MS / 1000
         super().__init__(records, **options)
         if records._counted:
             self.collate_fn = _Collate(self.collate_fn, self.batch_size is not None)
@@ -72,7 +77,24 @@ class DataLoader(torch.utils.data.DataLoader):
             yield from super().__iter__()
             return
         channel = self.dataset.channel
-        for position, batch in super().__iter__():
+        for position, batch in self._wait(super().__iter__()):
             channel.position = position
             yield batch
         channel.position = (channel.epoch + 1, 0, 0)
+
+    def _wait(self, batches):
+        """The worker has the data's wait, and this process the signals."""
+        waited = 0
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            except RuntimeError as error:
+                if not self._looks or "timed out" not in str(error):
+                    raise
+                waited += LOOK_MS
+                self.dataset.channel._wait(waited)
+                continue
+            waited = 0
+            yield batch
