@@ -135,6 +135,11 @@ Local::Answer Local::make_filesystem(Device device, Duration limit) {
   co_return decide::FilesystemMade{};
 }
 
+void Local::add_link(std::vector<std::string>& arguments) const {
+  if (job_.sagemaker && !job_.sagemaker->link.empty())
+    arguments.insert(arguments.end(), {"--link", job_.sagemaker->link});
+}
+
 Local::Answer Local::mount(decide::Mount effect, Duration limit) {
   std::vector<std::string> arguments = {"mount",
                                         "--device",
@@ -151,8 +156,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
                                         job_.checkpoints.directory};
   if (job_.in_container()) {
     arguments.insert(arguments.end(), {"--container", std::string(config::container_folder)});
-    if (job_.sagemaker && !job_.sagemaker->link.empty())
-      arguments.insert(arguments.end(), {"--link", job_.sagemaker->link});
+    add_link(arguments);
   }
   if (effect.read_only) arguments.push_back("--read-only");
   auto running = run(std::move(arguments), limit);
@@ -165,6 +169,7 @@ Local::Answer Local::unmount(Duration limit) {
   const Duration wait = limit / 4;
   std::vector<std::string> arguments = {"unmount", "--mount-point", job_.storage.ebs.mount,
                                         "--wait", std::to_string(wait.count()) + "ms"};
+  add_link(arguments);
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;

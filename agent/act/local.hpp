@@ -39,6 +39,8 @@ class Local {
   asio::awaitable<Work> run(std::vector<std::string> arguments, Duration limit,
                             std::string token = {});
 
+  void add_link(std::vector<std::string>& arguments) const;
+
   const config::Job& job_;
   std::string program_;
 };

@@ -167,11 +167,12 @@ void add_disk_verbs(CLI::App& app, Options& options, Verb& chosen) {
 void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
   auto& path = options.path;
   auto* unmount = add(app, "unmount", "sync and unmount", chosen, [&options] {
-    return answer<bool>(work::unmount(options.path, duration(options.wait)), [](bool was_mounted) {
-      return json{{"was_mounted", was_mounted}};
-    });
+    const auto done = work::unmount(options.path, duration(options.wait));
+    if (done) work::remove_link(options.mount.link, options.path);
+    return answer<bool>(done, [](bool was_mounted) { return json{{"was_mounted", was_mounted}}; });
   });
   unmount->add_option("--wait", options.wait)->check(check_duration);
+  unmount->add_option("--link", options.mount.link, "mount's, which then leads nowhere");
   auto* look = add(app, "look", "what is mounted there", chosen,
                    [&options] { return told(work::look(options.path, options.query.devices)); });
   auto* sync = add(app, "sync", "make the file system durable", chosen,

@@ -80,8 +80,13 @@ TEST_F(DirectoryDevice, HasALinkToItsContainerWhereNothingElseIs) {
   fs::create_symlink("/where/it/was/before", link);
   ASSERT_TRUE(mount(with_link));
   EXPECT_EQ(fs::read_symlink(link), mount_point() / "ml");
-  fs::remove(link);
+  remove_link(link, directory_ / "elsewhere");
+  EXPECT_TRUE(fs::is_symlink(link)) << "another mount's";
+  remove_link(link, mount_point());
+  EXPECT_FALSE(fs::is_symlink(link));
+  remove_link(link, mount_point());  // there is none
   write("opt/ml/thesis.tex", "x");
+  remove_link(link, mount_point());
   EXPECT_EQ(kind_of(mount(with_link)), "layout-unusable");
   EXPECT_TRUE(fs::exists(link / "thesis.tex"));
 }

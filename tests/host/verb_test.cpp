@@ -121,6 +121,12 @@ TEST_F(Verb, VerifyAndLookAnswerForNothing) {
   EXPECT_EQ(
       host({"unmount", "--mount-point", directory_.string(), "--wait", "1s"}).line["was_mounted"],
       false);
+  const auto link = directory_ / "link";
+  std::filesystem::create_symlink(directory_ / "ml", link);
+  EXPECT_EQ(
+      host({"unmount", "--mount-point", directory_.string(), "--link", link.string()}).line["ok"],
+      true);
+  EXPECT_FALSE(std::filesystem::is_symlink(link)) << "it would lead nowhere";
   EXPECT_EQ(host({"sync", "--mount-point", directory_.string()}).line["ok"], true);
 }
 

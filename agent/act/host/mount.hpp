@@ -50,6 +50,10 @@ Outcome<Mounted> mount(const MountRequest& request);
 // is unmounted), "not-permitted", "unmount-failed".
 Outcome<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait);
 
+// Removes MountRequest's `link`, when it leads to a folder of this mount point: anything else is
+// somebody's. The next mount() makes it again, or takes over one that could not be removed.
+void remove_link(const std::filesystem::path& link, const std::filesystem::path& mount_point);
+
 struct Look {
   bool mounted = false;
   std::string device;

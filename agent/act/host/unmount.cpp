@@ -98,4 +98,10 @@ Outcome<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wai
   return true;
 }
 
+void remove_link(const fs::path& link, const fs::path& mount_point) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  if (!error && target.parent_path() == mount_point) fs::remove(link, error);
+}
+
 }  // namespace spotter::act::host

@@ -1,6 +1,7 @@
 """Data channels of a job: streamed, also on the next instance; what cannot be had is a failure."""
 
 import hashlib
+import os
 import pathlib
 import shutil
 import sys
@@ -95,9 +96,11 @@ class Channels(harness.Story):
                        sagemaker={"link": link, "hyperparameters": {"epochs": 2}})
         instance = self.launch(job, zones=self.world.zones)
         self.wait_training(instance, 1)
+        self.assertTrue(os.path.islink(link))
         shutil.rmtree(self.world.directory / "s3/data/train")
         self.world.kill(instance)
         self.wait_cancelled()
+        self.assertFalse(os.path.islink(link), "it would lead nowhere, with the volume gone")
 
     def test_no_data_is_a_failure_that_is_told(self):
         self.volume()
