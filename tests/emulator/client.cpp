@@ -91,6 +91,8 @@ Result<FaultArguments> parse_fault(const std::vector<std::string>& words) {
       {"deny", {"action", "on"}},
       {"imds", {"mode", "for"}},
       {"capacity", {"zone", "instances"}},
+      {"batch-drain", {"on"}},
+      {"batch-start", {"of"}},
       {"s3-slow", {"rate"}},
       {"s3-reset", {"after"}},
       {"s3-public", {"bucket", "on"}}};

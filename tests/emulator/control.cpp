@@ -40,6 +40,7 @@ HttpResponse Control::state() {
   auto document = json::parse(parts_.world.state_json(parts_.now()), nullptr, false);
   document["mode"] = parts_.mode;
   describe_s3(document);
+  document["batch"] = parts_.batch.describe();
   for (auto& instance : document["instances"]) {
     const InstanceId id(text(instance, "id"));
     if (const auto endpoint = parts_.machines.metadata_endpoint(id); !endpoint.empty())
@@ -101,6 +102,7 @@ world::Expected<void> Control::interrupt(const InstanceId& id, const json& body)
 std::vector<std::string> Control::fault_names() {
   auto lines = world::World::fault_names();
   for (auto& line : s3::Service::fault_names()) lines.push_back(std::move(line));
+  for (auto& line : world::batch::Batch::setting_names()) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -112,6 +114,7 @@ world::Expected<void> Control::fault(const json& body) {
       arguments[name] = value.is_string() ? value.get<std::string>() : value.dump();
   const std::string name = text(body, "name");
   if (s3::Service::is_own_fault(name)) return parts_.s3.fault(name, arguments);
+  if (name.starts_with("batch-")) return parts_.batch.set(name, arguments);
   auto changed = parts_.world.fault(name, arguments, parts_.now());
   if (changed && world::s3::Faults::shares(name)) return parts_.s3.fault(name, arguments);
   return changed;

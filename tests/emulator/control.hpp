@@ -13,6 +13,7 @@
 #include "tests/emulator/http.hpp"
 #include "tests/emulator/machines.hpp"
 #include "tests/emulator/s3/service.hpp"
+#include "tests/world/batch/batch.hpp"
 #include "tests/world/world.hpp"
 
 namespace spotter::emulator {
@@ -22,6 +23,7 @@ class Control {
   struct Parts {
     world::World& world;
     s3::Service& s3;
+    world::batch::Batch& batch;
     Machines& machines;
     std::function<Time()> now;
     std::function<void()> settle;  // lets the host carry out what has happened

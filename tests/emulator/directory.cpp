@@ -35,7 +35,7 @@ Result<Directory> Directory::open(const fs::path& path) {
   if (!in_use.empty())
     return failure("an earlier run left loop devices in use:" + in_use +
                    "; unmount them, or take another folder");
-  for (const char* name : {"volumes", "snapshots", "instances", "emulator.json"})
+  for (const char* name : {"volumes", "snapshots", "instances", "batch", "emulator.json"})
     if (!failed) fs::remove_all(absolute / name, failed);
   if (failed) return failure("cannot clear " + absolute.string() + ": " + failed.message());
   return directory;

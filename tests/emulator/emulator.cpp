@@ -90,13 +90,18 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
            options_.seed}),
       host_(context_, machines_of(options_, directory_, namespaces_),
             {[this](const auto& id, const auto& request) { return metadata(id, request); },
-             service(true)},
+             service(true),
+             [this](const Words& words) {
+               batch_.hear(words, now());
+               settle();
+             }},
             [this](const VolumeId& volume, bool mounted) {
               world_.set_mounted(volume, mounted, now());
               settle();
             }),
-      control_({world_, s3_, host_.machines(), [this] { return now(); }, [this] { settle(); },
-                [this] { end(); }, namespaces_ ? "root" : "user"}),
+      batch_(world_, host_.machines(), directory_.path(), options_.seed),
+      control_({world_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
+                [this] { settle(); }, [this] { end(); }, namespaces_ ? "root" : "user"}),
       timer_(context_),
       ending_timer_(context_),
       ending_(context_, SIGTERM, SIGINT),
@@ -136,14 +141,21 @@ Duration Emulator::real(Duration of_world) const {
   return Duration{static_cast<Duration::rep>(milliseconds) + 1};
 }
 
+bool Emulator::settle_once() {
+  const auto due = world_.advance(now());
+  for (const auto& occurrence : due) host_.perform(occurrence);
+  return batch_.settle(now()) || !due.empty();
+}
+
 // The host carries out what has happened; what that makes happen (a process that ends) comes next.
 void Emulator::settle() {
   if (settling_) return;
   settling_ = true;
-  for (auto due = world_.advance(now()); !due.empty(); due = world_.advance(now()))
-    for (const auto& occurrence : due) host_.perform(occurrence);
+  while (settle_once()) {
+  }
   settling_ = false;
-  const auto next = world_.next();
+  auto next = world_.next();
+  if (const auto other = batch_.next(); other && (!next || *other < *next)) next = other;
   if (!next) return;
   timer_.expires_after(real(std::max(Duration{0}, *next - now())));
   timer_.async_wait([this](const boost::system::error_code& cancelled) {
@@ -229,13 +241,15 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
 }
 
 HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
+  if (BatchService::owns(request)) return batch(request);
   if (!request.path().starts_with("/_spotter/")) return ec2(request);
   if (from_inside) return {404, "the control API is not for instances\n"};
   return control_.answer(request);
 }
 
-tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& request) {
-  Verification rules{world_.settings().region.str(), "ec2", clocks()};
+tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& request,
+                                                       const std::string& service) {
+  Verification rules{world_.settings().region.str(), service, clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
     const auto found = world_.credential(access_key, now());
     if (!found) return std::nullopt;
@@ -245,7 +259,7 @@ tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& reques
 }
 
 HttpResponse Emulator::ec2(const HttpRequest& request) {
-  const auto caller = caller_of(request);
+  const auto caller = caller_of(request, "ec2");
   if (!caller) {
     const Refusal& why = caller.error();
     return response(world_.refuse({why.code, why.message, why.status}, now()));
@@ -260,6 +274,15 @@ HttpResponse Emulator::ec2(const HttpRequest& request) {
   auto result = response(world_.ec2(call, now()));
   spdlog::info("{} {} -> {}", call.caller, call.action,
                result.drop ? "no answer" : std::to_string(result.status));
+  settle();
+  return result;
+}
+
+HttpResponse Emulator::batch(const HttpRequest& request) {
+  const auto caller = caller_of(request, "batch");
+  if (!caller) return response(BatchService::refuse(caller.error()));
+  auto result = response(batch_.answer(request, *caller, now()));
+  spdlog::info("{} {} {} -> {}", *caller, request.method, request.path(), result.status);
   settle();
   return result;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/emulator/batch_service.hpp"
 #include "tests/emulator/control.hpp"
 #include "tests/emulator/directory.hpp"
 #include "tests/emulator/host.hpp"
@@ -55,7 +56,9 @@ class Emulator {
   void end();
   void reap();
   void await_child();
-  tl::expected<std::string, Refusal> caller_of(const HttpRequest& request);
+  bool settle_once();
+  tl::expected<std::string, Refusal> caller_of(const HttpRequest& request,
+                                               const std::string& service);
 
   HttpService service(bool from_inside);
   void share_credentials();
@@ -63,6 +66,7 @@ class Emulator {
   std::vector<WallTime> clocks() const;  // the world's, then this machine's
   HttpResponse api(const HttpRequest& request, bool from_inside);
   HttpResponse ec2(const HttpRequest& request);
+  HttpResponse batch(const HttpRequest& request);
   HttpResponse metadata(const InstanceId& id, const HttpRequest& request);
   HttpResponse response(world::Reply reply) const;
 
@@ -81,6 +85,7 @@ class Emulator {
   std::map<std::string, world::Credential> credentials_;
   s3::Service s3_;
   Host host_;
+  BatchService batch_;
   Control control_;
   bool settling_ = false;
   boost::asio::steady_timer timer_;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "tests/emulator/containers.hpp"
 #include "tests/emulator/namespaces.hpp"
 #include "tests/emulator/process_tree.hpp"
 
@@ -75,10 +76,10 @@ pid_t run_user_data(const char* path) {
   ::_exit(127);
 }
 
-void reap(pid_t user_data) {
+void reap(pid_t user_data, Containers& containers) {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (pid != user_data) continue;
+    if (containers.ended(pid, status) || pid != user_data) continue;
     const bool signalled = WIFSIGNALED(status);
     std::fprintf(stderr, "spotter-emulator: user data ended with %s %d; the instance runs on\n",
                  signalled ? "signal" : "status",
@@ -88,13 +89,14 @@ void reap(pid_t user_data) {
 
 // Until the emulator is gone.
 void attend(pid_t user_data, int signals) {
+  Containers containers(init_socket);
   pollfd watched[] = {{init_socket, POLLIN, 0}, {signals, POLLIN, 0}};
   for (;;) {
     if (::poll(watched, 2, -1) < 0 && errno != EINTR) return;
-    char byte = 0;
-    if (watched[0].revents != 0 && ::read(init_socket, &byte, 1) <= 0) return;
+    if (watched[0].revents != 0 && !containers.hear()) return;
     signalfd_siginfo ignored{};
-    if (watched[1].revents != 0 && ::read(signals, &ignored, sizeof ignored) > 0) reap(user_data);
+    if (watched[1].revents != 0 && ::read(signals, &ignored, sizeof ignored) > 0)
+      reap(user_data, containers);
   }
 }
 

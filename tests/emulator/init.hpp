@@ -3,7 +3,8 @@
 //   root: pid 1 of new pid, mount and network namespaces; when it dies the kernel kills the rest.
 //   user: a child subreaper; when the emulator is gone it kills all its descendants.
 // Conversation: init sends one byte, 'R' (with two listening sockets as SCM_RIGHTS in root mode:
-// metadata, API) or 'E' and a reason; the emulator answers 'G', and the user data runs.
+// metadata, API) or 'E' and a reason; the emulator answers 'G', and the user data runs. From then
+// on they speak of jobs (containers.hpp).
 #pragma once
 
 #include <sys/types.h>

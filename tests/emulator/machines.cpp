@@ -79,7 +79,12 @@ Result<void> Machines::make_folders(const world::InstanceStarted& started) {
   return {};
 }
 
-std::vector<std::string> Machines::environment(const InstanceId& id, const Machine& machine) const {
+std::vector<std::string> Machines::environment(const InstanceId& id) const {
+  return environment(id, metadata_endpoint(id));
+}
+
+std::vector<std::string> Machines::environment(const InstanceId& id,
+                                               const std::string& metadata) const {
   const std::string home = folder(id).string();
   std::vector<std::string> result = {
       variable("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -89,8 +94,7 @@ std::vector<std::string> Machines::environment(const InstanceId& id, const Machi
       "SPOTTER_DEVICES=" + home + "/devices",
       "SPOTTER_MOUNT=" + home + "/mnt"};
   if (settings_.namespaces) result.push_back("AWS_ENDPOINT_URL=http://127.0.0.1:4566");
-  if (!settings_.namespaces)
-    result.push_back("AWS_EC2_METADATA_SERVICE_ENDPOINT=" + machine.endpoint);
+  if (!settings_.namespaces) result.push_back("AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata);
   result.insert(result.end(), settings_.environment.begin(), settings_.environment.end());
   return result;
 }
@@ -132,13 +136,15 @@ Result<void> Machines::listen_inside(const InstanceId& id, Machine& machine) {
 Result<void> Machines::boot(const world::InstanceStarted& started, Machine& machine) {
   const fs::path home = folder(started.id);
   const InitOptions options{settings_.namespaces, (home / "user-data").string(), home.string(),
-                            (home / "console.log").string(), environment(started.id, machine)};
+                            (home / "console.log").string(),
+                            environment(started.id, machine.endpoint)};
   auto init = start_init(options);
   if (!init) return tl::unexpected(init.error());
   machine.init = *init;
   if (settings_.namespaces)
     if (auto listening = listen_inside(started.id, machine); !listening) return listening;
   if (::write(machine.init.socket, "G", 1) != 1) return failure("the instance's init is gone");
+  machine.channel = std::make_unique<InitChannel>(context_, machine.init.socket, handlers_.heard);
   spdlog::info("{} runs as process {} in {}", started.id.view(), machine.init.pid, home.string());
   return {};
 }
@@ -151,6 +157,11 @@ Result<void> Machines::start(const world::InstanceStarted& started) {
   if (!started.process) return {};
   if (auto made = make_folders(started); !made) return made;
   return boot(started, machine);
+}
+
+void Machines::send(const InstanceId& id, const Words& words) {
+  const auto found = machines_.find(id);
+  if (found != machines_.end() && found->second.channel) found->second.channel->send(words);
 }
 
 void Machines::shut_down(const InstanceId& id) {

@@ -16,6 +16,7 @@
 #include "agent/decide/names.hpp"
 #include "agent/wire/result.hpp"
 #include "tests/emulator/init.hpp"
+#include "tests/emulator/init_channel.hpp"
 #include "tests/emulator/listener.hpp"
 #include "tests/world/occurrence.hpp"
 
@@ -33,7 +34,8 @@ class Machines {
  public:
   struct Handlers {
     std::function<HttpResponse(const InstanceId&, const HttpRequest&)> metadata;
-    HttpService api;  // as seen from inside an instance
+    HttpService api;                          // as seen from inside an instance
+    std::function<void(const Words&)> heard;  // from an instance's init, of its containers
   };
   Machines(boost::asio::io_context& context, MachineSettings settings, Handlers handlers);
   ~Machines();  // kills all
@@ -50,6 +52,10 @@ class Machines {
   // written is lost as in a power cut, unless the instance had been asked to shut down.
   void kill(const InstanceId& id);
   void kill_all();
+  // To the instance's init, of its containers (containers.hpp). To one without: nothing.
+  void send(const InstanceId& id, const Words& words);
+  // NAME=VALUE, as its user data has it.
+  std::vector<std::string> environment(const InstanceId& id) const;
   // A child of this process ended and was reaped: the instance whose init it was, if it was one.
   // What is left of that instance is gone with its kill().
   std::optional<InstanceId> init_ended(pid_t pid);
@@ -73,6 +79,7 @@ class Machines {
     bool asked_to_shut_down = false;
     std::vector<std::unique_ptr<Listener>> listeners;
     std::string endpoint;
+    std::unique_ptr<InitChannel> channel;
   };
 
   Result<void> boot(const world::InstanceStarted& started, Machine& machine);
@@ -80,7 +87,7 @@ class Machines {
   Result<void> listen_outside(const InstanceId& id, Machine& machine);
   Result<void> listen_inside(const InstanceId& id, Machine& machine);
   Result<void> make_folders(const world::InstanceStarted& started);
-  std::vector<std::string> environment(const InstanceId& id, const Machine& machine) const;
+  std::vector<std::string> environment(const InstanceId& id, const std::string& metadata) const;
   void cut_power(const InstanceId& id);
   void kill_strays();
 

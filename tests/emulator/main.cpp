@@ -1,4 +1,5 @@
-// spotter-emulator: IMDS, EC2 and S3 on this machine. Exit status: 0 done, 1 it failed, 2 misused.
+// spotter-emulator: IMDS, EC2, S3 and AWS Batch on this machine. Exit status: 0 done, 1 it failed,
+// 2 misused.
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 

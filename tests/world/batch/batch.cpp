@@ -1,7 +1,9 @@
 #include "tests/world/batch/batch.hpp"
 
+#include <algorithm>
 #include <cctype>
 
+#include "tests/world/arguments.hpp"
 #include "tests/world/batch/jobs.hpp"
 #include "tests/world/batch/operations.hpp"
 #include "tests/world/batch/resources.hpp"
@@ -11,6 +13,17 @@ namespace spotter::world::batch {
 namespace {
 
 constexpr std::string_view tags_path = "/v1/tags/";
+
+// What Batch::set can change. A range becomes one length.
+constexpr std::pair<const char*, Range Settings::*> delays[] = {
+    {"batch-resource-change", &Settings::resource_change},
+    {"batch-entry", &Settings::entry},
+    {"batch-registration", &Settings::registration},
+    {"batch-start", &Settings::start}};
+constexpr std::pair<const char*, Duration Settings::*> durations[] = {
+    {"batch-stop-timeout", &Settings::stop_timeout},
+    {"batch-idle-host", &Settings::idle_host},
+    {"batch-capacity-retry", &Settings::capacity_retry}};
 
 struct Dispatch {
   State& state;
@@ -129,6 +142,34 @@ Reply Batch::carry_out(const Request& request) {
     answer = operations().at(request.path).carry_out(state_, body, request.caller);
   }
   return answer ? reply(*answer) : refuse(answer.error());
+}
+
+std::vector<std::string> Batch::setting_names() {
+  std::vector<std::string> lines;
+  for (const auto& [name, range] : delays) lines.push_back(std::string(name) + " of=1s");
+  for (const auto& [name, duration] : durations) lines.push_back(std::string(name) + " of=30s");
+  lines.emplace_back("batch-drain on=true|false (jobs hear of an interruption at its notice)");
+  return lines;
+}
+
+Expected<void> Batch::set(const std::string& name,
+                          const std::map<std::string, std::string>& arguments) {
+  Arguments given(arguments);
+  const Duration of = given.duration("of", Duration{1000});
+  if (!given.problem().empty()) return refusal("InvalidParameterValue", given.problem());
+  for (const auto& [known, range] : delays) {
+    if (name == known) state_.settings.*range = {of, of};
+  }
+  for (const auto& [known, duration] : durations) {
+    if (name == known) state_.settings.*duration = of;
+  }
+  if (name == "batch-drain") state_.settings.drain_at_notice = given.on();
+  const auto lines = setting_names();
+  const bool known = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.substr(0, line.find(' ')) == name;
+  });
+  if (!known) return refusal("InvalidParameterValue", "There is no fault '" + name + "'.");
+  return {};
 }
 
 Json Batch::describe() const {

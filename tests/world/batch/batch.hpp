@@ -34,7 +34,10 @@ class Batch {
 
   // {"environments": [...], "queues", "hosts", "jobs": counts by status}, for people and tests.
   Json describe() const;
-  Settings& settings() { return state_.settings; }
+
+  // A setting by name, for tests that want a certain order of things: see setting_names().
+  Expected<void> set(const std::string& name, const std::map<std::string, std::string>& arguments);
+  static std::vector<std::string> setting_names();  // "batch-start of=1s", one line each
 
  private:
   void enter(Time now);

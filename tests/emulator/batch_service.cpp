@@ -1,0 +1,81 @@
+#include "tests/emulator/batch_service.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "tests/emulator/form.hpp"
+
+namespace spotter::emulator {
+namespace fs = std::filesystem;
+namespace batch = world::batch;
+
+bool BatchService::owns(const HttpRequest& request) { return request.path().starts_with("/v1/"); }
+
+world::Reply BatchService::answer(const HttpRequest& request, const std::string& caller, Time now) {
+  batch::Request asked{.method = request.method,
+                       .path = percent_decode(request.path(), Plus::Literal),
+                       .body = request.body,
+                       .caller = caller};
+  for (auto& [name, value] : parse_form(request.query(), Plus::IsSpace))
+    if (name == "tagKeys") asked.names.push_back(std::move(value));
+  return batch_.answer(asked, now);
+}
+
+// https://docs.aws.amazon.com/batch/latest/APIReference/CommonErrors.html
+world::Reply BatchService::refuse(const Refusal& why) {
+  if (why.code == "SignatureDoesNotMatch" || why.code == "RequestExpired")
+    return batch::Batch::refuse({"InvalidSignatureException", why.message, 403});
+  if (why.code == "AuthFailure" || why.code == "InvalidClientTokenId")
+    return batch::Batch::refuse({"UnrecognizedClientException",
+                                 "The security token included in the request is invalid.", 403});
+  return batch::Batch::refuse({why.code + "Exception", why.message, why.status});
+}
+
+bool BatchService::settle(Time now) {
+  const auto orders = batch_.advance(now);
+  for (const auto& order : orders) std::visit([this](const auto& it) { on(it); }, order);
+  return !orders.empty();
+}
+
+void BatchService::on(const batch::RunJob& order) {
+  const fs::path folder = machines_.folder(order.host) / "jobs" / order.task;
+  const fs::path log = directory_ / "batch" / (order.log_stream + ".log");
+  std::error_code failed;
+  fs::create_directories(folder / "run", failed);
+  fs::create_directories(log.parent_path(), failed);
+  if (failed) spdlog::error("{}: {}", folder.string(), failed.message());
+  std::map<std::string, std::string> environment;
+  for (const auto& assignment : machines_.environment(order.host)) {
+    const auto equals = assignment.find('=');
+    environment[assignment.substr(0, equals)] = assignment.substr(equals + 1);
+  }
+  // As every container has a /run and file systems of its own.
+  environment["SPOTTER_RUN"] = (folder / "run").string();
+  environment["SPOTTER_MOUNT"] = (folder / "mnt").string();
+  for (const auto& [name, value] : order.environment) environment[name] = value;
+  Words words = {"run", order.task, folder.string(), log.string(),
+                 std::to_string(order.command.size())};
+  words.insert(words.end(), order.command.begin(), order.command.end());
+  for (const auto& [name, value] : environment) words.push_back(name + "=" + value);
+  runs_[order.task] = order.run;
+  machines_.send(order.host, words);
+  spdlog::info("batch: {} attempt {} on {}", order.run.job, order.run.attempt, order.host.view());
+}
+
+void BatchService::tell(const char* what, const batch::Run& run, const InstanceId& host) {
+  for (const auto& [task, mine] : runs_)
+    if (mine == run) machines_.send(host, {what, task});
+}
+
+void BatchService::hear(const Words& words, Time now) {
+  const auto found = runs_.find(words[1]);
+  if (found == runs_.end()) return;
+  const batch::Run run = found->second;
+  runs_.erase(found);
+  spdlog::info("batch: {} attempt {} {} {}", run.job, run.attempt, words[0], words[2]);
+  batch::Ending ending;
+  if (words[0] == "ended") ending.exit_code = std::atoi(words[2].c_str());
+  if (words[0] == "refused") ending.reason = words[2];
+  batch_.ended(run, ending, now);
+}
+
+}  // namespace spotter::emulator
