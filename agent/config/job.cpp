@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <tuple>
 
 #include "agent/config/channels.hpp"
 #include "agent/config/reader.hpp"
@@ -161,13 +160,6 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
     reader.problem(*user, "trainer.user",
                    "only root can run the trainer as '" + job.trainer.user + "'; we are '" +
                        environment.user + "'");
-}
-
-tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems) {
-  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
-    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
-  });
-  return tl::unexpected(std::move(problems));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "agent/config/reader.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace spotter::config {
 namespace {
@@ -37,6 +38,13 @@ const Node* earlier(const Node& map, std::size_t index) {
 }
 
 }  // namespace
+
+tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems) {
+  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+  });
+  return tl::unexpected(std::move(problems));
+}
 
 void Reader::map(const Node& node, const std::string& path, const Fields& fields) {
   if (!is_map(node, path, "a mapping with the keys " + join(keys_of(fields)))) return;

@@ -15,6 +15,9 @@
 
 namespace spotter::config {
 
+// Sorted by position, as a failure.
+tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems);
+
 class Reader {
  public:
   // Stores one value. `path` is for messages: "trainer.command".

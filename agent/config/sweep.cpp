@@ -51,7 +51,7 @@ Json json_of(const Node& node) {
 
 Parameter parameter(const std::string& name, const Node& node) {
   const Json value = json_of(node);
-  const std::string json = value.dump();
+  const std::string json = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   return {name, value.is_string() ? value.get<std::string>() : json, json};
 }
 
@@ -249,7 +249,7 @@ Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep) {
 
 Checked<std::vector<Set>> parse_sets(std::string_view text) {
   const auto root = parse_yaml(text, sets_size_limit);
-  if (!root) return tl::unexpected(root.error());
+  if (!root) return in_file_order(root.error());
   std::vector<Problem> problems;
   const Environment none;
   Reader reader(none, problems);
@@ -258,7 +258,7 @@ Checked<std::vector<Set>> parse_sets(std::string_view text) {
     read_list(reader, *root, "", sets);
   else
     reader.problem(*root, "", "expected a list of parameter sets, found " + describe(*root));
-  if (!problems.empty()) return tl::unexpected(std::move(problems));
+  if (!problems.empty()) return in_file_order(std::move(problems));
   return sets;
 }
 

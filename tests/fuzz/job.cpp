@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "agent/config/sweep.hpp"
+#include "agent/sweep/claim.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {
@@ -93,6 +95,17 @@ std::string print(const config::SageMaker& sagemaker) {
   return yaml + "}}\n";
 }
 
+std::string print(const std::vector<sweep::Set>& sets) {
+  std::string yaml = "[";
+  for (const auto& set : sets) yaml += sweep::to_json(set) + ",\n    ";
+  return yaml + "]\n";
+}
+
+std::string print(const config::Sweep& sweep) {
+  return "sweep:\n  parameters: " +
+         (sweep.source.empty() ? print(sweep.sets) : unexpanded(sweep.source) + "\n");
+}
+
 // What the user would have written without defaults and variables.
 std::string print(const Job& job) {
   std::string yaml = "job: " + literal(job.name.view()) + "\n" + print(job.storage.ebs);
@@ -106,6 +119,7 @@ std::string print(const Job& job) {
   if (!job.checkpoints.files.empty()) yaml += ", files: " + literal(job.checkpoints.files);
   yaml += "}\n" + print(job.channels);
   if (job.sagemaker) yaml += print(*job.sagemaker);
+  if (job.sweep) yaml += print(*job.sweep);
   yaml += "on_failure:\n";
   yaml +=
       "  attempts_without_progress: " + std::to_string(job.on_failure.attempts_without_progress) +
@@ -161,10 +175,25 @@ void small_languages(std::string_view bytes) {
   }
 }
 
+void sweeps(std::string_view bytes) {
+  if (const auto sets = parse_sets(bytes)) {
+    const std::string printed = print(*sets);
+    const auto again = parse_sets(printed);
+    must(again.has_value() || printed.size() > sets_size_limit, "a list printed is a list");
+    must(!again || print(*again) == printed, "and the same one");
+  } else {
+    check(sets.error());
+  }
+  if (const auto claim = sweep::parse_claim(bytes)) {
+    must(sweep::parse_claim(sweep::to_json(*claim)) == *claim, "a claim printed is the same");
+  }
+}
+
 }  // namespace
 
 void examine(std::string_view bytes) {
   small_languages(bytes);
+  sweeps(bytes);
   const auto job = parse_job(bytes, as_root);
   if (!job) return check(job.error());
   sound(*job);

@@ -1,0 +1,68 @@
+#include "agent/sweep/claim.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include "agent/wire/json.hpp"
+
+namespace spotter::sweep {
+namespace {
+
+constexpr std::array<const char*, 4> states = {"held", "given", "done", "failed"};
+
+std::string name(std::size_t index, const char* kind) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%05zu.%s", index, kind);
+  return text;
+}
+
+}  // namespace
+
+std::string to_json(const Claim& claim) {
+  const nlohmann::json json = {{"state", states[static_cast<std::size_t>(claim.state)]},
+                               {"token", claim.token},
+                               {"holder", claim.holder},
+                               {"nonce", claim.nonce},
+                               {"span_ms", claim.span.count()},
+                               {"failures", claim.failures},
+                               {"parent", claim.parent}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<Claim> parse_claim(std::string_view text) {
+  const auto json = wire::parse_json_object(text);
+  if (!json) return tl::unexpected(json.error());
+  Claim claim;
+  const std::string state = wire::text_field(*json, "state");
+  std::size_t which = 0;
+  while (which < states.size() && state != states[which]) ++which;
+  if (which == states.size()) return failure("'" + state + "' is no state of a claim");
+  claim.state = static_cast<Claim::State>(which);
+  const auto number = [&](const char* field, std::uint64_t most) {
+    const auto found = json->find(field);
+    const bool good = found != json->end() && found->is_number_unsigned();
+    return good && found->get<std::uint64_t>() <= most ? found->get<std::uint64_t>() : most + 1;
+  };
+  constexpr std::uint64_t week_ms = 7ULL * 24 * 3600 * 1000;
+  constexpr std::uint64_t most_tokens = 1ULL << 40U;
+  constexpr std::uint64_t most_failures = 1'000'000;
+  claim.token = number("token", most_tokens);
+  claim.failures = static_cast<std::uint32_t>(number("failures", most_failures));
+  const std::uint64_t span = number("span_ms", week_ms);
+  if (claim.token == 0 || claim.token > most_tokens || claim.failures > most_failures ||
+      span > week_ms)
+    return failure("its token, failures or span_ms is no number that a claim has");
+  claim.span = Duration(span);
+  claim.holder = wire::text_field(*json, "holder");
+  claim.nonce = wire::text_field(*json, "nonce");
+  claim.parent = wire::text_field(*json, "parent");
+  return claim;
+}
+
+std::string claim_name(std::size_t index) { return name(index, "claim"); }
+
+std::string hint_name(std::size_t index, Hint hint) {
+  return name(index, hint == Hint::Ended ? "ended" : "given");
+}
+
+}  // namespace spotter::sweep

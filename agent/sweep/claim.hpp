@@ -1,0 +1,46 @@
+// What one object in a bucket says about one experiment: who has it, and since which token.
+//
+//   <prefix>/<index>.claim   the truth; changed only by conditional writes
+//   <prefix>/<index>.ended   a hint for listings: nothing is left to do here
+//   <prefix>/<index>.given   a hint for listings: its holder has given it back
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "agent/decide/names.hpp"
+#include "agent/wire/result.hpp"
+
+namespace spotter::sweep {
+
+struct Claim {
+  enum class State : std::uint8_t {
+    Held,    // until `span` after its last write
+    Given,   // back, for whoever comes
+    Done,    // attempt `token` has the result
+    Failed,  // too often without progress
+  };
+  State state = State::Held;
+  std::uint64_t token = 1;     // one more with each holder
+  std::string holder;          // for people
+  std::string nonce;           // of this very write: no two have the same
+  Duration span{};             // of validity
+  std::uint32_t failures = 0;  // attempts without progress, one after the other
+  std::string parent;          // what this token starts from; empty: from nothing
+
+  bool ended() const { return state == State::Done || state == State::Failed; }
+  bool operator==(const Claim&) const = default;
+};
+
+std::string to_json(const Claim& claim);
+Result<Claim> parse_claim(std::string_view json);
+
+enum class Hint : std::uint8_t { Ended, Given };
+
+// "00042.claim": so that keys are listed in the order of the indices.
+std::string claim_name(std::size_t index);
+std::string hint_name(std::size_t index, Hint hint);
+
+}  // namespace spotter::sweep
