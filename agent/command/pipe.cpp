@@ -47,19 +47,21 @@ Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
     while (const auto word = data::hear(socket, gone)) bye = bye || word->text == "bye";
     return gone || bye;
   };
-  for (const auto& channel : settings.channels) {
-    if (channel.mode != wire::InputMode::File) continue;
-    const auto done = data::download({.channel = channel,
-                                      .directory = settings.directory,
-                                      .state = settings.state,
-                                      .budget = settings.budget,
-                                      .shard = settings.shard,
-                                      .s3 = settings.s3},
-                                     left);
-    if (!done) return tl::unexpected(done.error());
+  data::DownloadSettings download{.channels = settings.channels,
+                                  .directory = settings.directory,
+                                  .state = settings.state,
+                                  .budget = settings.budget,
+                                  .shard = settings.shard,
+                                  .s3 = settings.s3};
+  std::erase_if(download.channels,
+                [](const wire::Channel& each) { return each.mode != wire::InputMode::File; });
+  if (download.channels.empty()) return {};
+  const auto done = data::download(download, left);
+  if (!done) return tl::unexpected(done.error());
+  for (const auto& each : *done) {
     std::fprintf(stderr, "spotter pipe: channel %s: %zu files, %zu of them fetched now, %.3f GB\n",
-                 channel.name.c_str(), done->files, done->fetched,
-                 static_cast<double>(done->bytes) / 1e9);
+                 each.channel.c_str(), each.files, each.fetched,
+                 static_cast<double>(each.bytes) / 1e9);
   }
   return {};
 }

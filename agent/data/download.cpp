@@ -1,6 +1,7 @@
 #include "agent/data/download.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,13 +12,12 @@
 #include <deque>
 #include <vector>
 
-#include "agent/data/fetched.hpp"
+#include "agent/data/clients.hpp"
 #include "agent/data/fifo.hpp"
-#include "agent/data/file_name.hpp"
 #include "agent/data/partial.hpp"
+#include "agent/data/wanted.hpp"
 #include "agent/io/files.hpp"
 #include "agent/s3/objects.hpp"
-#include "agent/wire/sigv4.hpp"
 
 namespace spotter::data {
 namespace {
@@ -42,31 +42,18 @@ std::string gigabytes(std::uint64_t bytes) {
 
 class Download {
  public:
-  Download(const DownloadSettings& settings, Fetched fetched)
-      : settings_(settings),
-        folder_(settings.directory / settings.channel.name),
-        partials_(settings.directory / (".spotter-" + settings.channel.name)),
-        fetched_(std::move(fetched)),
-        catalogue_(settings.channel, state_file(".listing")),
-        client_(client_settings()) {}
+  explicit Download(const DownloadSettings& settings)
+      : settings_(settings), clients_(settings.s3) {}
 
-  Result<Downloaded> run(const std::function<bool()>& stop);
-
-  static fs::path state_file(const DownloadSettings& settings, const char* suffix) {
-    if (settings.state.empty()) return {};
-    return settings.state / (settings.channel.name + suffix);
-  }
+  Result<std::vector<Downloaded>> run(const std::function<bool()>& stop);
 
  private:
-  fs::path state_file(const char* suffix) const { return state_file(settings_, suffix); }
-  s3::Settings client_settings() const {
-    s3::Settings settings = settings_.s3;
-    settings.anonymous = settings.anonymous || settings_.channel.anonymous;
-    return settings;
-  }
-  bool wait_until(bool (Catalogue::*said)() const, const std::function<bool()>& stop);
+  Result<void> begin();
+  void turn(std::chrono::milliseconds at_most);
+  bool wait_until(const std::function<bool(const Wanted&)>& done,
+                  const std::function<bool()>& stop);
   bool choose_files();
-  bool enough_room();
+  bool enough_room(dev_t device);
   void plan();
   bool open_file(File& file);
   void fetch(File& file, std::size_t size);
@@ -78,30 +65,28 @@ class Download {
   bool end_commit();
   bool commit_all();
   void note();
-  void fail(const std::string& what) {
-    if (!failed_) failed_ = "channel " + settings_.channel.name + ": " + what;
+  void look_at_listings();
+  void fail(std::string what) {
+    if (!failed_) failed_ = std::move(what);
+  }
+  void fail(const File& file, const s3::Failure& failure) {
+    fail(file.wanted->wrong(failure.text()));
   }
   bool fail_at(const fs::path& path) {
     fail(path.string() + ": " + std::strerror(errno));
     return false;
   }
   bool fail_at(const File& file, const fs::path& path) {
-    fail(url(file) + ": " + path.string() + ": " + std::strerror(errno));
+    const std::string reason = std::strerror(errno);
+    fail(file.wanted->wrong(file.wanted->url(file) + ": " + path.string() + ": " + reason));
     return false;
-  }
-  std::string url(const File& file) const { return wire::to_url({bucket(file), file.entry->key}); }
-  const std::string& bucket(const File& file) const {
-    return bucket_of(*file.entry, settings_.channel);
   }
 
   const DownloadSettings& settings_;
-  fs::path folder_;
-  fs::path partials_;
-  Fetched fetched_;
-  Descriptor disk_;  // the folder, for syncfs()
-  Catalogue catalogue_;
-  std::deque<File> files_;  // that are to be fetched, in order
-  std::size_t next_ = 0;    // of files_, to be planned
+  std::vector<std::unique_ptr<Wanted>> channels_;
+  std::map<dev_t, int> disks_;  // those of the channels' folders; a file of each, for syncfs()
+  std::deque<File> files_;      // that are to be fetched, in order
+  std::size_t next_ = 0;        // of files_, to be planned
   std::deque<Chunk> chunks_;
   std::size_t used_ = 0;       // bytes of memory
   std::vector<File*> risked_;  // whole, but not yet durable
@@ -109,64 +94,79 @@ class Download {
   std::uint64_t at_risk_ = 0;
   Clock::time_point risked_since_ = Clock::now();
   std::optional<Commit> commit_;
-  Downloaded done_;
   std::optional<std::string> failed_;
-  s3::Client client_;  // ends before all that its calls write to
+  Clients clients_;  // they end before all that their calls write to
 };
 
-bool Download::wait_until(bool (Catalogue::*said)() const, const std::function<bool()>& stop) {
-  while (!(catalogue_.*said)() && !catalogue_.failed()) {
-    if (stop()) return false;
-    client_.turn(turn_at_most);
+Result<void> Download::begin() {
+  for (const auto& folder : {settings_.directory, settings_.state}) {
+    if (folder.empty()) continue;
+    if (auto made = io::make_directories(folder, 0755); !made)
+      return failure("cannot make " + folder.string() + ": " + made.error().message());
   }
-  if (catalogue_.failed()) failed_ = catalogue_.failed();
+  for (const auto& channel : settings_.channels) {
+    auto wanted = Wanted::open(settings_, channel, clients_.of(channel));
+    if (!wanted) return tl::unexpected(wanted.error());
+    channels_.push_back(std::move(*wanted));
+    channels_.back()->catalogue().begin(channels_.back()->client());
+  }
+  return {};
+}
+
+void Download::turn(std::chrono::milliseconds at_most) {
+  std::vector<pollfd> files;
+  for (const auto& client : clients_.all()) {
+    if (!client) continue;
+    files.push_back({client->descriptor(), POLLIN, 0});
+    at_most = std::min(at_most, client->next());
+  }
+  if (at_most.count() > 0) ::poll(files.data(), files.size(), static_cast<int>(at_most.count()));
+  for (const auto& client : clients_.all())
+    if (client) client->turn(std::chrono::milliseconds(0));
+}
+
+void Download::look_at_listings() {
+  for (const auto& each : channels_)
+    if (each->catalogue().failed()) fail(*each->catalogue().failed());
+}
+
+bool Download::wait_until(const std::function<bool(const Wanted&)>& done,
+                          const std::function<bool()>& stop) {
+  const auto all_done = [&] {
+    return std::ranges::all_of(channels_, [&](const auto& each) { return done(*each); });
+  };
+  for (look_at_listings(); !failed_ && !all_done(); look_at_listings()) {
+    if (stop()) return false;
+    turn(turn_at_most);
+  }
   return !failed_;
 }
 
 bool Download::choose_files() {
-  const auto& entries = catalogue_.entries();
-  const Shard shard = settings_.channel.sharded ? settings_.shard : Shard{};
-  std::map<std::string, const Entry*> chosen;
-  for (std::size_t i = shard.index; i < entries.size(); i += shard.count) {
-    const auto name = file_name(catalogue_.prefix(), entries[i].key);
-    if (!name) {
-      fail(name.error().message);
-      return false;
-    }
-    const auto [at, added] = chosen.emplace(*name, &entries[i]);
-    if (!added && at->second->key != entries[i].key) {
-      fail(at->second->key + " and " + entries[i].key + " would be the same file, " + *name);
-      return false;
-    }
-    if (!added || fetched_.is_whole(folder_, *name, entries[i].size, entries[i].etag)) continue;
-    File& file = files_.emplace_back();
-    file.entry = &entries[i];
-    file.name = *name;
-    // Its name says whose bytes it holds, whatever listing they were fetched by.
-    file.partial = partials_ / wire::sha256_hex(*name + "\n" + entries[i].etag);
-    file.begin = file.planned = file.written =
-        fetched_.begun(file.partial, *name, entries[i].size, entries[i].etag);
+  for (const auto& each : channels_) {
+    auto chosen = each->choose(files_);
+    if (chosen) chosen = each->make_folders();
+    if (!chosen) fail(chosen.error().message);
+    if (failed_) return false;
+    disks_[each->device()] = each->disk().get();
   }
-  done_.files = chosen.size();
-  done_.fetched = files_.size();
-  // What an earlier listing had, and this one has no more.
-  for (const auto& [name, file] : std::map(fetched_.files())) {
-    if (chosen.contains(name)) continue;
-    if (fetched_.is_whole(folder_, name, file.size, file.etag)) ::unlink((folder_ / name).c_str());
-    fetched_.forget(name);
-  }
-  return true;
+  return std::ranges::all_of(disks_, [this](const auto& disk) { return enough_room(disk.first); });
 }
 
-bool Download::enough_room() {
+bool Download::enough_room(dev_t device) {
   std::uint64_t needed = 0;
-  for (const auto& file : files_) needed += file.entry->size - file.begin;
+  const Wanted* last = nullptr;
+  for (const auto& file : files_) {
+    if (file.wanted->device() != device) continue;
+    needed += file.entry->size - file.begin;
+    last = file.wanted;
+  }
   struct statvfs status {};
-  if (::fstatvfs(disk_.get(), &status) != 0) return true;
+  if (last == nullptr || ::fstatvfs(disks_.at(device), &status) != 0) return true;
   const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
   if (needed <= free) return true;
-  fail(wire::to_url(settings_.channel.source) + ": " + gigabytes(needed) +
-       " are to be fetched, and " + folder_.string() + " has room for " + gigabytes(free));
+  fail(last->wrong("up to and with it " + gigabytes(needed) + " are to be fetched, and " +
+                   last->folder().string() + " has room for " + gigabytes(free)));
   return false;
 }
 
@@ -178,10 +178,12 @@ bool Download::open_file(File& file) {
 
 void Download::ask_for_checksum(File& file) {
   file.asks = true;
-  s3::Request request{.method = "HEAD", .bucket = bucket(file), .key = file.entry->key};
+  s3::Request request{
+      .method = "HEAD", .bucket = file.wanted->bucket(file), .key = file.entry->key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  client_.start(std::move(request), [this, &file](const s3::Outcome<s3::Answer>& answer) {
-    if (!answer) return fail(answer.error().text());
+  auto& client = file.wanted->client();
+  client.start(std::move(request), [this, &file](const s3::Outcome<s3::Answer>& answer) {
+    if (!answer) return fail(file, answer.error());
     file.checksum = s3::checksum_of(*answer);
   });
 }
@@ -196,23 +198,25 @@ void Download::fetch(File& file, std::size_t size) {
   if (size == 0) return;
   chunk.bytes.reset(new char[size]);  // without zeros in it
   used_ += size;
-  s3::Request request{.bucket = bucket(file), .key = file.entry->key};
+  s3::Request request{.bucket = file.wanted->bucket(file), .key = file.entry->key};
   request.into = {chunk.bytes.get(), size};
   request.offset = chunk.offset;
   request.etag = file.entry->etag;
   request.whole = size == file.entry->size;
   if (request.whole) request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  client_.start(std::move(request), [this, &chunk](const s3::Outcome<s3::Answer>& answer) {
-    if (!answer) return fail(answer.error().text());
+  auto& client = file.wanted->client();
+  client.start(std::move(request), [this, &chunk](const s3::Outcome<s3::Answer>& answer) {
+    if (!answer) return fail(*chunk.file, answer.error());
     chunk.whole = true;
     if (chunk.size == chunk.file->entry->size) chunk.file->checksum = s3::checksum_of(*answer);
   });
 }
 
 void Download::plan() {
-  while (!failed_ && next_ < files_.size() &&
-         client_.under_way() < client_.width() + client_.width() / 2 + 4) {
+  while (!failed_ && next_ < files_.size()) {
     File& file = files_[next_];
+    const auto& client = file.wanted->client();
+    if (client.under_way() >= client.width() + client.width() / 2 + 4) return;
     const auto size = static_cast<std::size_t>(
         std::min<std::uint64_t>(s3::piece_bytes, file.entry->size - file.planned));
     if (used_ > 0 && used_ + size > settings_.budget) return;
@@ -256,7 +260,7 @@ bool Download::write_front() {
   }
   file.written += chunk.size;
   at_risk_ += chunk.size;
-  done_.bytes += chunk.size;
+  file.wanted->came(chunk.size);
   used_ -= chunk.size;
   partly_ = &file;
   chunks_.pop_front();
@@ -266,9 +270,10 @@ bool Download::write_front() {
 bool Download::finish(File& file) {
   partly_ = nullptr;
   if (!file.digest->matches()) {
-    const s3::Failure corrupt{
-        .kind = s3::Failure::Kind::Corrupt, .bucket = bucket(file), .key = file.entry->key};
-    fail(corrupt.text());
+    const s3::Failure corrupt{.kind = s3::Failure::Kind::Corrupt,
+                              .bucket = file.wanted->bucket(file),
+                              .key = file.entry->key};
+    fail(file, corrupt);
     ::unlink(file.partial.c_str());  // the next attempt is not to go on with it
     return false;
   }
@@ -288,29 +293,28 @@ void Download::begin_commit() {
   if (partly_ != nullptr) commit_->written = partly_->written;
   at_risk_ = 0;
   risked_since_ = Clock::now();
-  commit_->synced = std::async(std::launch::async,
-                               [disk = disk_.get()] { return ::syncfs(disk) == 0 ? 0 : errno; });
+  commit_->synced = std::async(std::launch::async, [disks = disks_] {
+    for (const auto& [device, disk] : disks)
+      if (::syncfs(disk) != 0) return errno;
+    return 0;
+  });
 }
 
 bool Download::end_commit() {
   Commit done = std::move(*std::exchange(commit_, std::nullopt));
   errno = done.synced.get();
-  if (errno != 0) return fail_at(folder_);
+  if (errno != 0) {
+    const File* one = done.files.empty() ? done.partly : done.files.front();
+    return one == nullptr ? fail_at(settings_.directory) : fail_at(*one, one->wanted->folder());
+  }
   for (const File* file : done.files) {
-    const fs::path path = folder_ / file->name;
-    if (auto made = io::make_directories(path.parent_path(), 0755); !made) {
-      errno = made.error().value();
-      return fail_at(*file, path.parent_path());
-    }
-    if (::rename(file->partial.c_str(), path.c_str()) != 0) return fail_at(*file, path);
-    if (!fetched_.add_whole(folder_, file->name, file->entry->etag)) return fail_at(*file, path);
+    fs::path at;
+    if (!file->wanted->add_whole(*file, at)) return fail_at(*file, at);
   }
-  if (done.partly != nullptr) {
-    fetched_.add_begun(done.partly->name, done.written, done.partly->entry->etag);
-  }
-  const auto kept = fetched_.keep();
-  if (!kept) fail(kept.error().message);
-  return kept.has_value();
+  if (done.partly != nullptr) done.partly->wanted->add_begun(*done.partly, done.written);
+  for (const auto& each : channels_)
+    if (auto kept = each->keep(); !kept) fail(each->wrong(kept.error().message));
+  return !failed_;
 }
 
 // Whatever is due of these two.
@@ -330,48 +334,37 @@ bool Download::commit_all() {
   return end_commit();
 }
 
-Result<Downloaded> Download::run(const std::function<bool()>& stop) {
+Result<std::vector<Downloaded>> Download::run(const std::function<bool()>& stop) {
   const auto failed = [this] { return failure(failed_.value_or("it was stopped")); };
-  catalogue_.begin(client_);
-  if (!wait_until(&Catalogue::complete, stop) || !choose_files()) return failed();
-  for (const auto& folder : {folder_, partials_}) {
-    if (auto made = io::make_directories(folder, 0755); !made) {
-      return failure("channel " + settings_.channel.name + ": " + folder.string() + ": " +
-                     made.error().message());
-    }
-  }
-  disk_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!disk_ && !fail_at(folder_)) return failed();
-  if (!enough_room()) return failed();
+  if (auto begun = begin(); !begun) return tl::unexpected(begun.error());
+  const auto listed = [](const Wanted& each) { return each.catalogue().complete(); };
+  if (!wait_until(listed, stop) || !choose_files()) return failed();
   while (!failed_ && (next_ < files_.size() || !chunks_.empty())) {
     if (stop()) {
       (void)commit_all();
       return failed();
     }
     plan();
-    client_.turn(write_front() ? std::chrono::milliseconds(0) : turn_at_most);
+    turn(write_front() ? std::chrono::milliseconds(0) : turn_at_most);
     note();
-    if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
+    look_at_listings();
   }
   if (failed_ || !commit_all()) return failed();
   // What was fetched was listed in an earlier life, perhaps: S3 says whether it is still so.
-  if (done_.fetched > 0 && !wait_until(&Catalogue::confirmed, stop)) return failed();
-  std::error_code ignored;
-  fs::remove_all(partials_, ignored);
-  return done_;
+  const auto sure = [](const Wanted& each) {
+    return !each.has_fetched() || each.catalogue().confirmed();
+  };
+  if (!wait_until(sure, stop)) return failed();
+  std::vector<Downloaded> done;
+  for (const auto& each : channels_) done.push_back(each->finish());
+  return done;
 }
 
 }  // namespace
 
-Result<Downloaded> download(const DownloadSettings& settings, const std::function<bool()>& stop) {
-  if (!settings.state.empty()) {
-    if (auto made = io::make_directories(settings.state, 0755); !made) {
-      return failure("cannot make " + settings.state.string() + ": " + made.error().message());
-    }
-  }
-  auto fetched = Fetched::open(Download::state_file(settings, ".files"));
-  if (!fetched) return tl::unexpected(fetched.error());
-  return Download(settings, std::move(*fetched)).run(stop);
+Result<std::vector<Downloaded>> download(const DownloadSettings& settings,
+                                         const std::function<bool()>& stop) {
+  return Download(settings).run(stop);
 }
 
 }  // namespace spotter::data

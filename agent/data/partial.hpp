@@ -14,9 +14,14 @@
 #include "agent/data/fifo.hpp"
 #include "agent/s3/checksum.hpp"
 
+namespace spotter::data {
+class Wanted;
+}
+
 namespace spotter::data::partial {
 
 struct File {
+  Wanted* wanted = nullptr;  // its channel
   const Entry* entry = nullptr;
   std::string name;               // relative to the channel's folder
   std::filesystem::path partial;  // until it is whole

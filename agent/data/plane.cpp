@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "agent/data/clients.hpp"
 #include "agent/data/words.hpp"
 #include "agent/io/files.hpp"
 
@@ -24,13 +25,13 @@ constexpr milliseconds at_most{1000};
 
 class Plane {
  public:
-  Plane(const PlaneSettings& settings, int socket) : settings_(settings), socket_(socket) {}
+  Plane(const PlaneSettings& settings, int socket)
+      : settings_(settings), socket_(socket), clients_(settings.s3) {}
 
   Result<void> begin();
   void run();
 
  private:
-  s3::Client& client_for(const wire::Channel& channel);
   Result<void> add(const wire::Channel& channel);
   void wait();
   void listen();
@@ -45,20 +46,10 @@ class Plane {
   int trainer_ = 0;
   bool told_ = false;  // of a failure
   std::optional<Requests> requests_;
-  Descriptor opened_;                                   // inotify: of FIFOs and requests
-  std::array<std::unique_ptr<s3::Client>, 2> clients_;  // one signs, one is anonymous
-  std::vector<std::unique_ptr<Stream>> streams_;        // before their clients
+  Descriptor opened_;  // inotify: of FIFOs and requests
+  Clients clients_;
+  std::vector<std::unique_ptr<Stream>> streams_;  // before their clients
 };
-
-s3::Client& Plane::client_for(const wire::Channel& channel) {
-  auto& client = clients_.at(channel.anonymous ? 1 : 0);
-  if (!client) {
-    s3::Settings settings = settings_.s3;
-    settings.anonymous = settings.anonymous || channel.anonymous;
-    client = std::make_unique<s3::Client>(std::move(settings));
-  }
-  return *client;
-}
 
 Result<void> Plane::add(const wire::Channel& channel) {
   StreamSettings stream{.channel = channel,
@@ -70,7 +61,7 @@ Result<void> Plane::add(const wire::Channel& channel) {
   const auto start = settings_.start.find(channel.name);
   if (start != settings_.start.end()) stream.start = start->second;
   auto made = Stream::make(
-      std::move(stream), client_for(channel),
+      std::move(stream), clients_.of(channel),
       {.made = [this](const std::string& name,
                       int write_end) { gone_ |= !say(socket_, "made " + name, write_end); },
        .ended = [this](const std::string& name) { gone_ |= !say(socket_, "ended " + name); }});
@@ -134,7 +125,7 @@ void Plane::begin_where_asked() {
 void Plane::wait() {
   std::vector<pollfd> files{{opened_.get(), POLLIN, 0}, {socket_, POLLIN, 0}};
   milliseconds longest = unanswered_ ? look_again : at_most;
-  for (const auto& client : clients_) {
+  for (const auto& client : clients_.all()) {
     if (!client) continue;
     files.push_back({client->descriptor(), POLLIN, 0});
     longest = std::min(longest, client->next());
@@ -164,7 +155,7 @@ void Plane::listen() {
 
 void Plane::run() {
   while (!gone_ && !dismissed_) {
-    for (const auto& client : clients_) {
+    for (const auto& client : clients_.all()) {
       if (client) client->turn(milliseconds(0));
     }
     if (unanswered_) begin_where_asked();

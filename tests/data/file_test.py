@@ -12,9 +12,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from between import Between  # noqa: E402
 from pipe_test import (  # noqa: E402
     KILLS, NO_DATA, SPOTTER, Pipe, alive, children, eventually, noise)
 
@@ -54,7 +56,8 @@ class Layout(Files):
         whole = self.many()
         self.assertEqual(self.fetched(), (6, 6))
         self.assertEqual(self.here(), whole)
-        self.assertEqual(sorted(os.listdir(self.folder)), ["train"], "nothing else is left there")
+        self.assertEqual(sorted(os.listdir(self.folder)), [".spotter-train.files", "train"],
+                         "nothing else is left there")
 
     def test_the_trainer_finds_all_of_it_when_it_starts(self):
         self.put("a/b", b"some data")
@@ -95,6 +98,49 @@ class Layout(Files):
         self.assertEqual(out, b"abcabc")
 
 
+class Several(Files):
+    """Channels whose objects are one queue."""
+
+    def two(self, other, status=0, **more):
+        _, words = self.run_pipe(
+            f"one/,mode=file,anonymous --channel other=s3://bucket/{self.prefix}/{other},"
+            "mode=file,anonymous", "true", status=status, **more)
+        return words
+
+    def test_one_does_not_wait_for_the_other(self):
+        self.put("one/a", b"of the first")
+        self.put("two/b", b"of the second")
+        self.fault("s3-public", "bucket=bucket", "on=true")
+        asked = threading.Event()
+
+        def say(method, path):
+            if method == "GET" and path.endswith("/two/b"):
+                asked.set()
+            return not (method == "GET" and path.endswith("/one/a")) or asked.wait(60)
+        server = Between(self.served, say)
+        self.addCleanup(server.stop)
+        words = self.two("two/", AWS_ENDPOINT_URL_S3=server.api)
+        self.assertEqual(self.here(), {"a": b"of the first"})
+        self.assertEqual((self.folder / "other/b").read_bytes(), b"of the second")
+        for name in ("train", "other"):
+            self.assertIn(f"channel {name}: 1 files, 1 of them fetched now", words)
+
+    def test_trouble_names_its_channel_and_is_told_before_anything_is_fetched(self):
+        self.put("one/a", b"of the first")
+        self.put("two/b", b"of the second")
+        self.put("two/b,c", b"that cannot be")
+        self.fault("s3-public", "bucket=bucket", "on=true")
+        server = Between(self.served, lambda *_: True,
+                         lambda body: body.replace(b"two/b%2Cc<", b"two/b/c<"))
+        self.addCleanup(server.stop)
+        words = self.two("two/", status=NO_DATA, AWS_ENDPOINT_URL_S3=server.api)
+        self.assertIn(f"channel other: {self.prefix}/two/b and {self.prefix}/two/b/c cannot both "
+                      "be files", words)
+        self.assertEqual(self.here(), {})
+        self.assertIn("channel other: there is nothing", self.two("three/", status=NO_DATA))
+        self.assertEqual(self.here(), {})
+
+
 class Again(Files):
     def test_what_is_there_is_not_fetched_again_and_s3_is_not_needed(self):
         whole = self.many()
@@ -112,10 +158,24 @@ class Again(Files):
         self.assertEqual(self.fetched(self.state), (6, 3))
         self.assertEqual(self.here(), whole)
 
-    def test_without_a_state_all_of_it_is(self):
-        self.many()
-        self.fetch()
-        self.assertEqual(self.fetched(), (6, 6))
+    def test_without_a_state_data_may_change(self):
+        """What an earlier run had and S3 has no more goes; what is somebody's stays."""
+        self.put("a/b/c", b"old")
+        self.put("d", b"old")
+        self.put("e", b"stays")
+        self.put("f", b"touched")
+        self.assertEqual(self.fetched(), (4, 4))
+        (self.folder / "train/mine").write_bytes(b"mine")
+        (self.folder / "train/f").write_bytes(b"mine now")
+        shutil.rmtree(self.bucket / self.prefix / "a")
+        for name in ("d", "f"):
+            (self.bucket / self.prefix / name).unlink()
+        self.put("a", b"a folder before")
+        self.put("d/x", b"a file before")
+        self.assertEqual(self.fetched(), (3, 2))
+        self.assertEqual(self.here(), {"a": b"a folder before", "d/x": b"a file before",
+                                       "e": b"stays", "mine": b"mine", "f": b"mine now"})
+        self.assertEqual(self.fetched(), (3, 0))
 
     def test_data_that_has_changed_is_an_error_until_one_begins_anew(self):
         self.put("a", b"old")
@@ -214,11 +274,11 @@ class Troubles(Files):
     def test_the_begin_of_another_object_is_never_that_of_a_file(self):
         self.fault("s3-slow", "rate=2000000")
         self.put("a", b"small")
-        self.put("c", noise(50_000_000, 1))
+        self.put("c", noise(100_000_000, 1))
         self.begin("c")
         (self.bucket / self.prefix / "a").unlink()
         self.put("b1", b"small")
-        self.put("b2", noise(50_000_000, 2))
+        self.put("b2", noise(100_000_000, 2))
         self.begin("b2")
         (self.bucket / self.prefix / "b1").unlink()
         self.served.command("fault", "clear")

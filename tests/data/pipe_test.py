@@ -283,7 +283,7 @@ class Troubles(Pipe):
     def test_a_wrong_byte_is_an_error(self):
         for size in (100, 9_000_000):
             self.upload("a", noise(size, 1))
-            self.fault("s3-spoiled")
+            self.fault("s3-spoiled", "count=100")  # the next epoch's is asked for beside
             self.assertIn("/a: the bytes are not those of its checksum", self.reads(""))
 
     def test_what_is_not_there_is_said_with_channel_and_key(self):

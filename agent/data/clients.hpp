@@ -1,0 +1,35 @@
+// The clients of a process that fetches several channels: one signs, one is anonymous. Channels
+// share them, and with them their connections.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "agent/s3/client.hpp"
+#include "agent/wire/channels.hpp"
+
+namespace spotter::data {
+
+class Clients {
+ public:
+  explicit Clients(s3::Settings settings) : settings_(std::move(settings)) {}
+
+  s3::Client& of(const wire::Channel& channel) {
+    auto& client = clients_.at(channel.anonymous ? 1 : 0);
+    if (!client) {
+      s3::Settings settings = settings_;
+      settings.anonymous = settings.anonymous || channel.anonymous;
+      client = std::make_unique<s3::Client>(std::move(settings));
+    }
+    return *client;
+  }
+
+  // Null: no channel has needed it.
+  const std::array<std::unique_ptr<s3::Client>, 2>& all() const { return clients_; }
+
+ private:
+  s3::Settings settings_;
+  std::array<std::unique_ptr<s3::Client>, 2> clients_;
+};
+
+}  // namespace spotter::data
