@@ -110,8 +110,8 @@ int spotter_flush(spotter_run* run);
  * ..., one an epoch. Of a run: each save records how many records were consumed, which are those
  * that spotter_channel_next() has handed out, and a channel that is opened after spotter_restore()
  * goes on behind them, in the middle of an epoch, too (`spotter pipe` starts the stream there). So
- * save between two batches. A channel that is closed stays where it was, in each save and when it is
- * opened again. `meta` gets the member "spotter_channels" for that. */
+ * save between two batches. A channel that is closed stays where it was, in each save and when it
+ * is opened again. `meta` gets the member "spotter_channels" for that. */
 typedef struct spotter_channel spotter_channel;
 
 #define SPOTTER_RECORD_IO 0 /* MXNet's and SageMaker's */
@@ -141,8 +141,8 @@ void spotter_channel_close(spotter_channel* channel);
 #define SPOTTER_NOT_YET 2 /* nothing came within `wait_ms` milliseconds */
 
 /* One of these three, or -1: the stream is broken, or ends within a record. The record's bytes are
- * valid until the next call. A signal does not end the wait (EINTR is tried again): wait for so long
- * as your program may leave it unanswered. */
+ * valid until the next call. A signal does not end the wait (EINTR is tried again): wait for as
+ * long as your program may leave one unanswered. */
 int spotter_channel_next(spotter_channel* channel, uint64_t wait_ms, const void** data,
                          size_t* size);
 void spotter_channel_position(const spotter_channel* channel, spotter_position* position);
@@ -156,8 +156,8 @@ int spotter_should_stop(spotter_run* run);
 /* Seconds until the machine is gone; infinity without a notice. */
 double spotter_deadline(spotter_run* run);
 /* 1: nobody asks to stop, or the last checkpoint need not be made before so many seconds are over.
- * For what is done between two steps, such as waiting for data. `run` NULL: 0 as soon as a signal of
- * spotter_catch_signal() has come. */
+ * For what is done between two steps, such as waiting for data. `run` NULL: 0 as soon as a signal
+ * of spotter_catch_signal() has come. */
 int spotter_has_time(spotter_run* run, double seconds);
 /* The newest step that is durable where it outlives the machine; -1: none of this run. */
 int64_t spotter_durable_step(const spotter_run* run);
