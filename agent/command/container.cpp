@@ -15,7 +15,14 @@ using Json = nlohmann::json;
 using Variables = std::map<std::string, std::string>;
 
 constexpr std::size_t longest_reason = 1024;  // that SageMaker tells on
-constexpr const char* host = "algo-1";
+
+std::string host(std::size_t index) { return "algo-" + std::to_string(index + 1); }
+
+Json hosts(const Container& container) {
+  Json all = Json::array();
+  for (std::size_t i = 0; i < container.host.count; ++i) all.push_back(host(i));
+  return all;
+}
 
 std::string print(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -128,11 +135,12 @@ void Container::look_around() {
 }
 
 std::map<std::string, Json> documents(const Container& container) {
-  return {
-      {"hyperparameters.json", Json(container.hyperparameters)},
-      {"resourceconfig.json",
-       {{"current_host", host}, {"hosts", {host}}, {"network_interface_name", container.network}}},
-      {"inputdataconfig.json", input_data_config(container)}};
+  return {{"hyperparameters.json", Json(container.hyperparameters)},
+          {"resourceconfig.json",
+           {{"current_host", host(container.host.index)},
+            {"hosts", hosts(container)},
+            {"network_interface_name", container.network}}},
+          {"inputdataconfig.json", input_data_config(container)}};
 }
 
 Variables channel_variables(const Container& container) {
@@ -154,16 +162,16 @@ Variables variables(const Container& container) {
   for (const auto& channel : container.channels)
     folders[channel.name] = (container.data / channel.name).string();
   Json all = {{"channel_input_dirs", folders},
-              {"current_host", host},
-              {"hosts", {host}},
+              {"current_host", host(container.host.index)},
+              {"hosts", hosts(container)},
               {"hyperparameters", hyperparameters},
               {"input_config_dir", (root / "input/config").string()},
               {"input_data_config", files.at("inputdataconfig.json")},
               {"input_dir", (root / "input").string()},
-              {"is_master", true},
+              {"is_master", container.host.index == 0},
               {"job_name", container.job},
               {"log_level", 20},
-              {"master_hostname", host},
+              {"master_hostname", host(0)},
               {"model_dir", (root / "model").string()},
               {"network_interface_name", container.network},
               {"num_cpus", container.processors},

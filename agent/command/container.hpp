@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/data/order.hpp"
 #include "agent/wire/channels.hpp"
 #include "agent/wire/result.hpp"
 
@@ -26,6 +27,7 @@ struct Container {
   std::size_t processors = 1;
   std::size_t accelerators = 0;
   std::string network = "eth0";  // interface
+  data::Shard host;              // which of the job's instances this is: algo-1, algo-2, ...
 
   // Of a JSON object: a text stays what it is, everything else is written as JSON.
   Result<void> take_hyperparameters(std::string_view json);

@@ -29,6 +29,7 @@ using std::chrono::steady_clock;
 
 constexpr int no_data_status = 74;  // EX_IOERR: the data could not be had
 constexpr milliseconds grace{10'000};
+constexpr std::size_t longest_variable = 128U << 10;  // execve(2): else nothing would be started
 
 void complain(const std::string& what) { std::fprintf(stderr, "spotter pipe: %s\n", what.c_str()); }
 
@@ -133,7 +134,13 @@ bool Run::start_plane() {
 // As SageMaker's containers have it.
 void Run::tell_container() const {
   const auto all = container_.root.empty() ? channel_variables(container_) : variables(container_);
-  for (const auto& [name, value] : all) ::setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : all) {
+    if (name.size() + value.size() + 2 <= longest_variable) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    } else {
+      complain(name + " would be too long for a variable: it is left out");
+    }
+  }
 }
 
 void Run::start_trainer(const std::vector<std::string>& command) {

@@ -110,12 +110,11 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
   }
   if (settings.channels.empty() && root.empty())
     return failure("no channel is given: --channel NAME=s3://...");
-  const bool sharded = std::ranges::any_of(settings.channels, &wire::Channel::sharded);
-  if (!shard.empty() || sharded) {
-    const auto part = shard.empty() ? shard_of_array() : parse_shard(shard);
-    if (!part) return tl::unexpected(part.error());
-    settings.shard = *part;
-  }
+  const auto part = shard.empty() ? shard_of_array() : parse_shard(shard);
+  const bool needed =
+      !shard.empty() || std::ranges::any_of(settings.channels, &wire::Channel::sharded);
+  if (!part && needed) return tl::unexpected(part.error());
+  settings.shard = part.value_or(data::Shard{});
   for (const auto& text : starts) {
     const auto equals = std::min(text.find('='), text.size());
     const auto given = data::parse_position(text.substr(std::min(equals + 1, text.size())));
@@ -140,6 +139,7 @@ Result<Container> PipeOptions::container(const data::PlaneSettings& settings) co
   container.root = root_folder();
   container.data = settings.directory;
   container.channels = settings.channels;
+  container.host = settings.shard;
   container.checkpoints = variable("SPOTTER_CHECKPOINTS");
   for (const auto* name : {"SPOTTER_JOB", "TRAINING_JOB_NAME"})
     if (!variable(name).empty()) container.job = variable(name);

@@ -30,7 +30,8 @@ struct PipeOptions {
 
   void add_to(CLI::App& app);
   Result<data::PlaneSettings> settings(const act::Environment& environment) const;
-  // What the trainer finds around it. Without a root only the channels' variables are told.
+  // What the trainer finds around it. Without a root only the channels' variables are told. The
+  // job's instances are those of --shard, or of an array of jobs.
   Result<Container> container(const data::PlaneSettings& settings) const;
 
  private:

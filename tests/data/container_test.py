@@ -152,6 +152,33 @@ class Surroundings(Containers):
         out, _ = self.run_pipe(",mode=file", "sh", "-c", "env | grep -c ^SM_")
         self.assertEqual(out, b"2\n")
 
+    def test_the_hosts_are_the_members_of_the_array(self):
+        def hosts(options=(), **array):
+            told = self.variables(options=options, **array)
+            file = json.loads((self.root / "input/config/resourceconfig.json").read_text())
+            self.assertEqual((told["SM_CURRENT_HOST"], json.loads(told["SM_HOSTS"])),
+                             (file["current_host"], file["hosts"]))
+            self.assertEqual(json.loads(told["SM_RESOURCE_CONFIG"]), file)
+            every = json.loads(told["SM_TRAINING_ENV"])
+            self.assertEqual((every["current_host"], every["hosts"], every["master_hostname"]),
+                             (file["current_host"], file["hosts"], "algo-1"))
+            self.assertEqual(every["is_master"], file["current_host"] == "algo-1")
+            self.assertEqual(told["SM_NUM_CPUS"], str(every["num_cpus"]))
+            return file["current_host"], file["hosts"]
+        three = ["algo-1", "algo-2", "algo-3"]
+        self.assertEqual(hosts(), ("algo-1", ["algo-1"]))
+        self.assertEqual(hosts(AWS_BATCH_JOB_ARRAY_INDEX="2", AWS_BATCH_JOB_ARRAY_SIZE="3"),
+                         ("algo-3", three))
+        self.assertEqual(hosts(SLURM_ARRAY_TASK_ID="1", SLURM_ARRAY_TASK_MIN="1",
+                               SLURM_ARRAY_TASK_COUNT="3"), ("algo-1", three))
+        self.assertEqual(hosts(("--shard", "1/3")), ("algo-2", three))
+        # As many as AWS Batch allows: what says all of them twice is longer than a variable may be.
+        told = self.variables(AWS_BATCH_JOB_ARRAY_INDEX="9999", AWS_BATCH_JOB_ARRAY_SIZE="10000")
+        self.assertEqual(told["SM_CURRENT_HOST"], "algo-10000")
+        self.assertNotIn("SM_TRAINING_ENV", told)
+        # Nothing is shared out by it.
+        self.assertEqual(hosts(AWS_BATCH_JOB_ARRAY_INDEX="2"), ("algo-1", ["algo-1"]))
+
     def test_bad_parameters(self):
         self.container(["true"], [1], status=2)
 
