@@ -95,10 +95,14 @@ def crt_can(url):
     return (importlib.util.find_spec("awscrt") is not None and url.endswith(":80"))
 
 
+def object_urls(server, prefix, count):
+    return [f"{server.url}/bucket/{prefix}/{i:05}" for i in range(count)]
+
+
 def contenders(server, scratch, prefix, size, count):
     """name -> command. What is not installed is left out."""
     names = [f"{prefix}/{i:05}" for i in range(count)]
-    urls = [f"{server.url}/bucket/{name}" for name in names]
+    urls = object_urls(server, prefix, count)
     few = count <= 64  # a process, or seconds, for each object
     found = {"spotter": spotter(scratch, prefix),
              "spotter, copying": spotter(scratch, prefix, "--copy"),

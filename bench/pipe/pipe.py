@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Pipe mode against what people use: the same objects from the same S3 server (the emulator).
+"""Pipe mode against what people use: the same objects from the same S3 server on this machine.
+
+  server      what the servers give, so that the faster one is used, and is not the bottleneck
 
   throughput  wall time of the whole process until the last byte was read, CPU with its children,
               memory of its largest process; for four sizes of objects
@@ -12,9 +14,11 @@ Interleaved rounds, medians. What is not installed is left out. Exit status 1: a
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -23,7 +27,7 @@ import tempfile
 import time
 
 import peers
-from server import Server
+import server as servers
 
 # name -> (bytes of an object, how many)
 SIZES = {"64 KiB": (64 << 10, 4096), "1 MiB": (1 << 20, 1024), "64 MiB": (64 << 20, 16),
@@ -72,29 +76,48 @@ def compare(server, commands, environment, rounds, gigabytes):
             for name, times in taken.items()}
 
 
-def report(what, figures):
-    ours = figures[OURS]["GB/s"]
+def report(what, figures, to=OURS):
+    ours = figures[to]["GB/s"]
     for name, each in figures.items():
         print(f"{what:>12}  {name:18} {each['GB/s']:6.3f} GB/s {each['CPU s/GB']:6.2f} CPU s/GB "
               f"{each['MiB']:6.0f} MiB  server {each['server CPU']:5.2f}"
               f"  {ours / each['GB/s']:5.2f} x", flush=True)
 
 
-def throughput(server, scratch, rounds, sizes):
+@contextlib.contextmanager
+def serving(kind, folder):
+    server = kind(folder)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def throughput(folder, scratch, arguments):
+    with serving(servers.fastest, folder) as server:
+        yield from throughput_of(server, scratch, arguments.rounds, arguments.sizes)
+
+
+def throughput_of(server, scratch, rounds, sizes):
     environment = peers.environment(server, scratch)
     for what in sizes:
         size, count = SIZES[what]
         prefix = str(size)
         server.fill(prefix, size, count)
         commands = peers.contenders(server, scratch, prefix, size, count)
-        measure(commands["boto3"], environment)  # the server reads each object for its ETag once
+        measure(commands["bare"], environment)
         figures = compare(server, commands, environment, rounds, size * count / 1e9)
         server.drop(prefix)
         report(what, figures)
         yield what, figures
 
 
-def networks(server, scratch, rounds):
+def networks(folder, scratch, arguments):
+    with serving(servers.Emulator, folder) as server:
+        yield from networks_of(server, scratch, arguments.rounds)
+
+
+def networks_of(server, scratch, rounds):
     environment = peers.environment(server, scratch)
     size, count = SIZES["64 MiB"]
     server.fill("networks", size, count)
@@ -124,7 +147,12 @@ def first_byte(command, environment):
     return (int(done.stdout) - begun) / 1e9
 
 
-def start(server, scratch, rounds):
+def start(folder, scratch, arguments):
+    with serving(servers.fastest, folder) as server:
+        yield "start", start_of(server, scratch, 2 * arguments.rounds + 1)
+
+
+def start_of(server, scratch, rounds):
     environment = peers.environment(server, scratch)
     server.fill("gigabyte", 1 << 30, 1)
     server.fill_sparse("terabyte", 10_000_000, 100_000)
@@ -182,35 +210,46 @@ def misses_of_start(figures):
     print(f"start, gigabyte: {saved:.0%} less than File mode (AWS claims 87 % for 78 GB)")
 
 
+def server(folder, scratch, arguments):
+    """What each server gives to many connections at once: it must be more than anybody takes."""
+    for kind in [servers.Emulator] + [servers.Nginx] * bool(shutil.which("nginx")):
+        with serving(kind, folder) as each:
+            environment = peers.environment(each, scratch)
+            for what in arguments.sizes:
+                size, count = SIZES[what]
+                prefix = f"{kind.__name__}-{size}"
+                each.fill(prefix, size, count)
+                urls = peers.object_urls(each, prefix, count)
+                command = {kind.__name__: peers.bare(scratch, urls, size)}
+                measure(*command.values(), environment)
+                taken = compare(each, command, environment, arguments.rounds, size * count / 1e9)
+                each.drop(prefix)
+                report(what, taken, kind.__name__)
+    yield from ()
+
+
+PARTS = {"server": server, "throughput": throughput, "networks": networks, "start": start}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
-    parser.add_argument("--only", nargs="*", default=["throughput", "networks", "start"])
+    parser.add_argument("--only", nargs="*", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder and the server go, too
     figures, missed = {}, []
     with tempfile.TemporaryDirectory(prefix="spotter-bench-", dir="/dev/shm") as folder:
-        server = Server(folder)
         scratch = pathlib.Path(folder) / "scratch"
         scratch.mkdir()
-        try:
-            runs = []
-            if "throughput" in arguments.only:
-                runs.append(throughput(server, scratch, arguments.rounds, arguments.sizes))
-            if "networks" in arguments.only:
-                runs.append(networks(server, scratch, arguments.rounds))
-            for run in runs:
-                for what, taken in run:
-                    figures[what] = taken
-                    missed += misses_of(what, taken)
-            if "start" in arguments.only:
-                figures["start"] = start(server, scratch, 2 * arguments.rounds + 1)
-                missed += misses_of_start(figures["start"])
-        finally:
-            server.stop()
+        for part, run in PARTS.items():
+            if part not in arguments.only:
+                continue
+            for what, taken in run(folder, scratch, arguments):
+                figures[what] = taken
+                missed += misses_of_start(taken) if what == "start" else misses_of(what, taken)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
     print("\n".join(missed) if missed else "every target is met")

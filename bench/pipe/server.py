@@ -1,4 +1,5 @@
-"""The S3 server of the figures: the emulator, on a folder in memory."""
+"""The S3 servers of the figures, on a folder in memory: nginx, where it is installed, as it costs
+the least; the emulator, which can be slow as networks are."""
 
 import os
 import pathlib
@@ -6,25 +7,123 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
+import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/release/bin"
+PAGE = 1000  # keys of a listing's answer
+
+NGINX = """
+{user}
+daemon off;
+worker_processes 2;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_requests 1000000;
+  open_file_cache max=10000;
+  default_type binary/octet-stream;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  map $args $page {{ "~(?:continuation-token|marker)=(?<key>[^&]+)" $key; }}
+  map $arg_prefix $folder {{ "~^(?<name>[^%/]+)(/|%2F)?$" $name; }}
+  server {{
+    listen {address};
+    location /bucket/ {{ root {folder}/s3; }}
+    location ~ ^/bucket/[^/]+/?$ {{ return 404; }}  # folders are no objects
+    location ~ ^/bucket/?$ {{
+      root {folder}/lists;
+      types {{ }}
+      default_type application/xml;
+      try_files /$folder/page-$page =404;
+    }}
+  }}
+}}
+"""
+LIST = """<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name>\
+<Prefix>{prefix}</Prefix><MaxKeys>1000</MaxKeys><KeyCount>{count}</KeyCount>{more}{objects}\
+</ListBucketResult>
+"""
+LISTED = """<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>\
+<ETag>&quot;{etag}&quot;</ETag><Size>{size}</Size><StorageClass>STANDARD</StorageClass></Contents>
+"""
 
 
 def address():
     """The AWS CRT of Debian 12 connects to port 80, whatever it is told: where we may have that."""
     with socket.socket() as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             attempt.bind(("127.0.0.80", 80))
-            return "127.0.0.80:80"
         except OSError:
-            return "127.0.0.1:0"
+            attempt.bind(("127.0.0.1", 0))
+        return "{}:{}".format(*attempt.getsockname())
 
 
 class Server:
+    """What both share: a folder that is a bucket, and a process."""
+
     def __init__(self, folder):
-        self.bucket = pathlib.Path(folder) / "s3/bucket"
-        self.bucket.mkdir(parents=True)
+        self.folder = pathlib.Path(folder)
+        self.bucket = self.folder / "s3/bucket"
+        self.bucket.mkdir(parents=True, exist_ok=True)
+
+    def processes(self):
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [self.process.pid, *map(int, children.read_text().split())]
+
+    def cpu_seconds(self):
+        ticks = 0
+        for process in self.processes():
+            fields = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1]
+            ticks += sum(map(int, fields.split()[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def fill(self, prefix, size, count):
+        """Objects prefix/00000... of noise."""
+        folder = self.bucket / prefix
+        folder.mkdir(parents=True)
+        block = os.urandom(min(size, 64 << 20))
+        for i in range(count):
+            with open(folder / f"{i:05}", "wb") as file:
+                for _ in range(size // len(block)):
+                    file.write(block)
+        self.filled(prefix)
+
+    def fill_sparse(self, prefix, size, count):
+        """As many bytes as one likes: noughts that nobody stores."""
+        for i in range(count):
+            path = self.bucket / prefix / f"{i // 1000:03}/{i:06}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "wb") as file:
+                file.truncate(size)
+        self.filled(prefix)
+
+    def filled(self, prefix):
+        pass
+
+    def drop(self, prefix):
+        shutil.rmtree(self.bucket / prefix)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+class Emulator(Server):
+    """It reads each object once, for its ETag."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
         self.process = subprocess.Popen(
             [BIN / "spotter-emulator", "serve", "--directory", folder, "--api", address(),
              "--metadata", "127.0.0.1:0", "--mode", "user"], stdout=subprocess.PIPE, text=True)
@@ -37,31 +136,60 @@ class Server:
         subprocess.run([BIN / "spotter-emulator", "--api", self.url, "fault", *words], check=True,
                        capture_output=True)
 
-    def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1]
-        return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
-    def fill(self, prefix, size, count):
-        """Objects prefix/00000... of noise; their server reads each once, for its ETag."""
-        folder = self.bucket / prefix
+class Nginx(Server):
+    """Looks at no signature. Its ETags are made of time and size; the listings, which are files
+    that we write, have the same ones."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        where = address()
+        self.url = "http://" + where
+        (self.folder / "lists").mkdir()
+        # s3fs looks whether the bucket is there.
+        (self.folder / "lists/page-").write_text(LIST.format(
+            prefix="", count=0, more="<IsTruncated>false</IsTruncated>", objects=""))
+        config = self.folder / "nginx.conf"
+        config.write_text(NGINX.format(folder=folder, address=where,
+                                       user="user root;" if os.geteuid() == 0 else ""))
+        self.process = subprocess.Popen(
+            ["nginx", "-c", config, "-p", folder, "-e", self.folder / "nginx.log"])
+        host, port = where.split(":")
+        while True:
+            if self.process.poll() is not None:
+                raise SystemExit((self.folder / "nginx.log").read_text())
+            try:
+                socket.create_connection((host, int(port))).close()
+                return
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+
+    def filled(self, prefix):
+        paths = sorted(path for path in (self.bucket / prefix).rglob("*") if path.is_file())
+        keys = [str(path.relative_to(self.bucket)) for path in paths]
+        folder = self.folder / "lists" / prefix
         folder.mkdir(parents=True)
-        block = os.urandom(min(size, 64 << 20))
-        for i in range(count):
-            with open(folder / f"{i:05}", "wb") as file:
-                for _ in range(size // len(block)):
-                    file.write(block)
-
-    def fill_sparse(self, prefix, size, count):
-        """As many bytes as one likes: noughts that nobody stores."""
-        for i in range(count):
-            path = self.bucket / prefix / f"{i // 1000:03}/{i:06}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "wb") as file:
-                file.truncate(size)
+        token = ""
+        for begin in range(0, len(keys), PAGE):
+            page = range(begin, min(begin + PAGE, len(keys)))
+            objects = []
+            for i in page:
+                status = paths[i].stat()
+                objects.append(LISTED.format(key=keys[i], size=status.st_size,
+                                             etag=f"{int(status.st_mtime):x}-{status.st_size:x}"))
+            last = keys[page[-1]]
+            more = "<IsTruncated>false</IsTruncated>"
+            if page[-1] + 1 < len(keys):
+                more = (f"<IsTruncated>true</IsTruncated><NextMarker>{last}</NextMarker>"
+                        f"<NextContinuationToken>{last}</NextContinuationToken>")
+            (folder / f"page-{token}").write_text(LIST.format(
+                prefix=f"{prefix}/", count=len(page), more=more, objects="".join(objects)))
+            token = urllib.parse.quote(last, safe="")
 
     def drop(self, prefix):
-        shutil.rmtree(self.bucket / prefix)
+        super().drop(prefix)
+        shutil.rmtree(self.folder / "lists" / prefix)
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
+
+def fastest(folder):
+    return Nginx(folder) if shutil.which("nginx") else Emulator(folder)
