@@ -24,6 +24,7 @@ void Stream::reclaim(Epoch& epoch) {
   const std::uint64_t read = epoch.written - epoch.fifo.unread();
   while (!epoch.in_pipe.empty() && epoch.in_pipe.front().end <= read) {
     memory_.give_back(epoch.in_pipe.front().region);
+    in_pipe_ -= epoch.in_pipe.front().size;
     epoch.in_pipe.pop_front();
   }
 }
@@ -159,7 +160,8 @@ void Stream::finish_chunk() {
   epoch.staged += chunk.after;
   if (chunk.piece.memory != nullptr) {
     if (chunk.spliced != 0) {
-      epoch.in_pipe.push_back({chunk.piece.region, chunk.spliced});
+      epoch.in_pipe.push_back({chunk.piece.region, chunk.size, chunk.spliced});
+      in_pipe_ += chunk.size;
     } else {
       memory_.give_back(chunk.piece.region);
     }

@@ -47,6 +47,7 @@ struct Stream::Epoch {
   std::uint64_t written = 0;   // into the FIFO
   struct InPipe {
     Memory::Region region;
+    std::size_t size;
     std::uint64_t end;  // of `written`
   };
   std::deque<InPipe> in_pipe;

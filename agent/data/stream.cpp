@@ -11,9 +11,11 @@ namespace {
 
 // What is fetched of an epoch that nobody has asked for yet.
 constexpr std::size_t ahead_of_the_reader = 16U << 20;
-// What a reader may take at once without waiting: two blocks of 16 MiB, as in AWS's example.
 constexpr std::size_t most_chunks = 8192;  // also of what takes no memory of ours
+// What a reader may take at once without waiting: two blocks of 16 MiB, as in AWS's example.
 constexpr std::size_t least_ahead = 32U << 20;
+// Requests for which there is no place yet: by them the client sees that more are wanted.
+constexpr std::size_t waiting = 2;
 // Beyond its window a slow answer may hold up so many others.
 constexpr std::size_t pieces_ahead = 2;
 
@@ -145,8 +147,8 @@ std::vector<std::uint32_t> Stream::needed_first() const {
 }
 
 void Stream::plan(Epoch& epoch, std::size_t limit) {
-  while (!failed_ && memory_.used() < limit && epoch.chunks.size() < most_chunks &&
-         client_.under_way() < client_.width() + client_.width() / 2 + 4) {
+  while (!failed_ && memory_.used() - in_pipe_ < limit && epoch.chunks.size() < most_chunks &&
+         client_.under_way() < client_.width() + waiting) {
     const Entry* entry = next_entry(epoch);
     if (entry == nullptr) return;
     skip(epoch, *entry);
@@ -250,15 +252,23 @@ void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk) {
 void Stream::advance() {
   if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
   if (failed_) return;
-  reclaim(*current_);
-  full_ = draining_ = starved_ = false;
+  full_ = draining_ = false;
   turn_to_following();
+  // What has gone into the pipe makes room for more, and nobody wakes us to ask for that.
+  for (bool sent = true; sent && !failed_;) {
+    reclaim(*current_);
+    starved_ = false;
+    plan_ahead();
+    sent = false;
+    while (!failed_ && !full_ && emit()) sent = true;
+  }
+}
+
+void Stream::plan_ahead() {
   const std::size_t ahead = std::clamp(pieces_ahead * client_.width() * client_.piece(),
                                        least_ahead, std::max(least_ahead, memory_.capacity()));
   plan(*current_, ahead);
   if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
-  while (!failed_ && emit()) {
-  }
 }
 
 // The reader has left this epoch and opened the next one.
@@ -281,6 +291,7 @@ void Stream::drop(Epoch& epoch) {
   }
   // Nobody can read them any more: no reader is there, and the name is gone.
   for (const auto& each : epoch.in_pipe) memory_.give_back(each.region);
+  in_pipe_ = 0;
   (void)gunzip_.end();
   told_.ended(name_of(epoch));
 }

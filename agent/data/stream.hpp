@@ -75,6 +75,7 @@ class Stream {
   std::size_t unit_size() const;
   std::size_t units() const;
   std::vector<std::uint32_t> needed_first() const;
+  void plan_ahead();
   void plan(Epoch& epoch, std::size_t limit);
   bool plan_value(Epoch& epoch, const std::string& value);
   void skip(Epoch& epoch, const Entry& entry) const;
@@ -108,9 +109,10 @@ class Stream {
   std::unique_ptr<Epoch> current_;
   std::unique_ptr<Epoch> following_;
   Gunzip gunzip_;
-  bool full_ = false;      // the pipe
-  bool draining_ = false;  // all is in the pipe, and pages of ours among it
-  bool starved_ = false;   // there was no memory for what is to be fetched
+  bool full_ = false;        // the pipe
+  bool draining_ = false;    // all is in the pipe, and pages of ours among it
+  std::size_t in_pipe_ = 0;  // bytes of the memory that only wait to be read
+  bool starved_ = false;     // there was no memory for what is to be fetched
   std::optional<std::string> failed_;
 };
 
