@@ -25,14 +25,17 @@ void Window::close_period(double rate, Instant now) {
     width_before_ = 0;  // what was true then need not be true now
   }
   if (width_before_ != 0 && rate < rate_before_ * limits_.worth) {
+    if (++doubts_ < limits_.patience) return;
     width_ = width_before_;
     trying_ = false;
+    doubts_ = 0;
     settled_ = now;
     return;
   }
+  doubts_ = 0;
   width_before_ = width_;
   rate_before_ = rate;
-  width_ = std::min(limits_.most, width_ + std::max<std::size_t>(2, width_ / 2));
+  width_ = std::min(limits_.most, 2 * width_);
 }
 
 void Window::throttled(Instant now) {
@@ -40,6 +43,7 @@ void Window::throttled(Instant now) {
   throttled_ = now;
   width_ = std::max<std::size_t>(1, width_ / 2);
   trying_ = false;
+  doubts_ = 0;
   settled_ = now;
   begin_ = now;
   bytes_ = 0;

@@ -16,10 +16,11 @@ class Window {
   struct Limits {
     std::size_t first = 8;  // what most peers take for good
     std::size_t most = 256;
-    // Of a rate: long enough for some answers of a distant server.
-    Duration period = std::chrono::milliseconds(200);
-    // A wider window that gained less than this is not worth its connections.
-    double worth = 1.06;
+    Duration period = std::chrono::milliseconds(100);  // of a rate
+    // One of twice the width that gained less than this is not worth its connections, ...
+    double worth = 1.1;
+    // ... after so many periods: a distant server's first answers take some.
+    int patience = 3;
     // How long a width that was found is kept before the next one is tried.
     Duration content = std::chrono::seconds(4);
   };
@@ -43,6 +44,7 @@ class Window {
   std::size_t width_before_ = 0;  // that of best_; 0: nothing was measured yet
   double rate_before_ = 0;        // bytes a second
   bool trying_ = true;
+  int doubts_ = 0;
   Instant begin_{};
   Instant settled_{};
   Instant throttled_{};
