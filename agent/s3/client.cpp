@@ -1,6 +1,8 @@
 #include "agent/s3/client.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <random>
@@ -8,10 +10,9 @@
 #include <utility>
 
 #include "agent/s3/address.hpp"
-#include "agent/s3/exchange.hpp"
+#include "agent/s3/carriers.hpp"
 #include "agent/s3/judge.hpp"
 #include "agent/s3/keys.hpp"
-#include "agent/s3/loop.hpp"
 #include "agent/s3/piece.hpp"
 #include "agent/wire/sigv4.hpp"
 
@@ -31,6 +32,15 @@ wire::WallTime system_time() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 
+// libcurl finds these by itself.
+bool is_proxied() {
+  constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+  return std::ranges::any_of(names, [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  });
+}
+
 bool is_final(CURLcode code) {
   return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
          code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
@@ -48,20 +58,18 @@ struct Call {
   int corrections = 0;
   Clock::time_point progress;
   bool changed = false;
-  std::unique_ptr<Exchange> exchange;  // while it is under way
 };
 
 class Client::Calls {
  public:
   explicit Calls(Settings settings);
-  ~Calls();
 
   CallId start(Request request, Done done);
   void drop(CallId id);
   void turn(milliseconds at_most);
   milliseconds next() const;
 
-  int descriptor() const { return loop_.descriptor(); }
+  int descriptor() const { return carriers_.descriptor(); }
   std::size_t under_way() const { return calls_.size(); }
   std::size_t width() const { return window_.width(); }
   std::size_t piece() const { return piece_.bytes(); }
@@ -73,13 +81,12 @@ class Client::Calls {
   Headers signed_headers(const Call& call, const Address& address, const std::string& query,
                          const wire::Credentials* keys);
   std::string check(Call& call, const Answer& answer) const;
-  void ended(Exchange& exchange, CURLcode code);
+  void ended(CallId id, Taken taken);
   void answered(Call& call, Answer answer);
   void refused(Call& call, const Answer& answer);
   bool corrected(Call& call, const Judgement& judgement, const Answer& answer);
   void try_again(Call& call, milliseconds base, Failure failure);
   void finish(Call& call, Outcome<Answer> outcome);
-  void give_back(Call& call);
 
   Settings settings_;
   Addresses addresses_;
@@ -88,16 +95,14 @@ class Client::Calls {
   std::chrono::seconds skew_{0};  // S3's clock minus ours
   Window window_;
   Piece piece_;
-  Loop loop_;
   std::mt19937_64 random_{std::random_device{}()};
   CallId last_id_ = 0;
   std::unordered_map<CallId, std::unique_ptr<Call>> calls_;
-  std::unordered_map<Exchange*, Call*> running_;
-  std::vector<std::unique_ptr<Exchange>> idle_;
   std::deque<CallId> ready_;
   std::multimap<Clock::time_point, CallId> waiting_;
   std::uint64_t moved_ = 0;
   std::uint64_t repetitions_ = 0;
+  Carriers carriers_;  // the first to go: what is under way writes to the calls
 };
 
 Client::Calls::Calls(Settings settings)
@@ -105,12 +110,8 @@ Client::Calls::Calls(Settings settings)
       addresses_(settings_),
       keys_(settings_.environment, settings_.clock ? settings_.clock : system_time),
       window_(settings_.window),
-      loop_([this](Exchange& exchange, CURLcode code) { ended(exchange, code); }) {
+      carriers_(is_proxied(), [this](CallId id, Taken taken) { ended(id, std::move(taken)); }) {
   if (!settings_.clock) settings_.clock = system_time;
-}
-
-Client::Calls::~Calls() {
-  for (const auto& [exchange, call] : running_) loop_.remove(*exchange);
 }
 
 Client::CallId Client::Calls::start(Request request, Done done) {
@@ -129,17 +130,14 @@ Client::CallId Client::Calls::start(Request request, Done done) {
 void Client::Calls::drop(CallId id) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
-  if (found->second->exchange) {
-    loop_.remove(*found->second->exchange);
-    give_back(*found->second);
-  }
+  carriers_.drop(id);
   calls_.erase(found);  // in ready_ and waiting_ its number means nothing any more
 }
 
 milliseconds Client::Calls::next() const {
-  if (!ready_.empty() && running_.size() < window_.width()) return milliseconds(0);
+  if (!ready_.empty() && carriers_.running() < window_.width()) return milliseconds(0);
   auto at = Clock::now() + std::chrono::hours(1);
-  if (loop_.next()) at = std::min(at, *loop_.next());
+  if (const auto carriers = carriers_.next()) at = std::min(at, *carriers);
   if (!waiting_.empty()) at = std::min(at, waiting_.begin()->first);
   return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(at - Clock::now()));
 }
@@ -148,9 +146,9 @@ void Client::Calls::turn(milliseconds at_most) {
   const auto before = calls_.size();
   launch_ready();
   if (calls_.size() < before) at_most = milliseconds(0);  // without keys a call ends at once
-  const std::size_t busy = running_.size();
+  const std::size_t busy = carriers_.running();
   const bool more = !ready_.empty();
-  loop_.turn(std::min(at_most, next()));
+  carriers_.turn(std::min(at_most, next()));
   window_.moved(std::exchange(moved_, 0), busy, more, Clock::now());
   launch_ready();
 }
@@ -161,7 +159,7 @@ void Client::Calls::launch_ready() {
     ready_.push_front(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
   }
-  while (!ready_.empty() && running_.size() < window_.width()) {
+  while (!ready_.empty() && carriers_.running() < window_.width()) {
     const auto found = calls_.find(ready_.front());
     ready_.pop_front();
     if (found != calls_.end()) launch(*found->second);
@@ -183,23 +181,20 @@ void Client::Calls::launch(Call& call) {
     keys = std::move(*got);
   }
   if (call.tries == 0) call.progress = Clock::now();  // the time in the queue does not count
-  if (idle_.empty()) idle_.push_back(std::make_unique<Exchange>());
-  call.exchange = std::move(idle_.back());
-  idle_.pop_back();
   const Address address = addresses_.of(request.bucket, request.key);
   const std::string query = wire::escape_query(request.query);
-  Exchange::Plan plan;
+  Plan plan;
   plan.method = request.method;
-  plan.url = address.base + address.path + (query.empty() ? "" : "?" + query);
+  plan.base = address.base;
+  plan.target = address.path + (query.empty() ? "" : "?" + query);
+  plan.host = address.host;
   plan.headers = signed_headers(call, address, query, settings_.anonymous ? nullptr : &keys);
   plan.body = request.body;
   plan.into = request.into.subspan(call.received);
   plan.check = [this, &call](const Answer& answer) { return check(call, answer); };
   plan.arrived = request.arrived;
   plan.moved = &moved_;
-  call.exchange->prepare(std::move(plan));
-  running_.emplace(call.exchange.get(), &call);
-  loop_.add(*call.exchange);
+  carriers_.start(call.id, std::move(plan));
 }
 
 Headers Client::Calls::signed_headers(const Call& call, const Address& address,
@@ -258,36 +253,25 @@ std::string Client::Calls::check(Call& call, const Answer& answer) const {
   return {};
 }
 
-void Client::Calls::give_back(Call& call) {
-  running_.erase(call.exchange.get());
-  idle_.push_back(std::move(call.exchange));
-}
-
-void Client::Calls::ended(Exchange& exchange, CURLcode code) {
-  Call& call = *running_.at(&exchange);
-  Answer answer = std::move(exchange.answer());
-  const std::size_t received = exchange.received();
-  const std::string objection = exchange.objection();
-  const std::string message = exchange.message(code);
-  const bool too_long = exchange.too_long();
-  if (code == CURLE_OK) piece_.measured(received, exchange.waited(), exchange.lasted());
-  give_back(call);
-  if (received > 0) {
-    call.received += received;
+void Client::Calls::ended(CallId id, Taken taken) {
+  Call& call = *calls_.at(id);
+  if (taken.code == CURLE_OK) piece_.measured(taken.received, taken.waited, taken.lasted);
+  if (taken.received > 0) {
+    call.received += taken.received;
     call.progress = Clock::now();
     call.tries = 0;
   }
-  Failure failure{.message = objection.empty() ? message : objection,
+  Failure failure{.message = taken.objection.empty() ? taken.message : taken.objection,
                   .bucket = call.request.bucket,
                   .key = call.request.key,
-                  .status = answer.status};
-  if (!objection.empty() || too_long) {
-    if (too_long) failure.message = "the answer is longer than what was asked for";
+                  .status = taken.answer.status};
+  if (!taken.objection.empty() || taken.too_long) {
+    if (taken.too_long) failure.message = "the answer is longer than what was asked for";
     failure.kind = call.changed ? Failure::Kind::Changed : Failure::Kind::Refused;
     finish(call, tl::unexpected(std::move(failure)));
-  } else if (code == CURLE_OK) {
-    answered(call, std::move(answer));
-  } else if (is_final(code)) {
+  } else if (taken.code == CURLE_OK) {
+    answered(call, std::move(taken.answer));
+  } else if (is_final(taken.code)) {
     failure.kind = Failure::Kind::Permission;
     finish(call, tl::unexpected(std::move(failure)));
   } else {

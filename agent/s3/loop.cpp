@@ -22,9 +22,27 @@ std::uint32_t interest(int what) {
   return events;
 }
 
+int happened(std::uint32_t events) {
+  int what = 0;
+  if ((events & (EPOLLIN | EPOLLHUP)) != 0) what |= CURL_CSELECT_IN;
+  if ((events & EPOLLOUT) != 0) what |= CURL_CSELECT_OUT;
+  if ((events & EPOLLERR) != 0) what |= CURL_CSELECT_ERR;
+  return what;
+}
+
+// In the epoll already, or not.
+void set_interest(int epoll, int file, std::uint32_t events, bool known) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = file;
+  if (::epoll_ctl(epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, file, &event) != 0) {
+    ::epoll_ctl(epoll, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, file, &event);
+  }
+}
+
 }  // namespace
 
-Loop::Loop(Ended ended) : ended_(std::move(ended)) {
+Loop::Loop() {
   set_up_curl();
   multi_ = curl_multi_init();
   epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
@@ -41,9 +59,18 @@ Loop::~Loop() {
   ::close(epoll_);
 }
 
-void Loop::add(Exchange& exchange) { curl_multi_add_handle(multi_, exchange.handle()); }
+void Loop::add(CURL* easy) { curl_multi_add_handle(multi_, easy); }
 
-void Loop::remove(Exchange& exchange) { curl_multi_remove_handle(multi_, exchange.handle()); }
+void Loop::remove(CURL* easy) { curl_multi_remove_handle(multi_, easy); }
+
+void Loop::watch(int file, bool for_writing, Turned& who) {
+  const bool known = !watched_.emplace(file, &who).second;
+  set_interest(epoll_, file, for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN, known);
+}
+
+void Loop::forget(int file) {
+  if (watched_.erase(file) > 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, file, nullptr);
+}
 
 int Loop::on_socket(CURL* /*easy*/, curl_socket_t socket, int what, void* self, void* known) {
   auto& loop = *static_cast<Loop*>(self);
@@ -52,13 +79,7 @@ int Loop::on_socket(CURL* /*easy*/, curl_socket_t socket, int what, void* self, 
     ::epoll_ctl(loop.epoll_, EPOLL_CTL_DEL, socket, nullptr);
     return 0;
   }
-  epoll_event event{};
-  event.events = interest(what);
-  event.data.fd = socket;
-  const int operation = known == nullptr ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  if (::epoll_ctl(loop.epoll_, operation, socket, &event) != 0) {
-    ::epoll_ctl(loop.epoll_, known == nullptr ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event);
-  }
+  set_interest(loop.epoll_, socket, interest(what), known != nullptr);
   curl_multi_assign(loop.multi_, socket, self);  // anything but null: it is known now
   return 0;
 }
@@ -90,11 +111,12 @@ void Loop::turn(std::chrono::milliseconds at_most) {
       ::epoll_wait(epoll_, events.data(), events.size(), static_cast<int>(wait.count()));
   for (int i = 0; i < count; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
-    int what = 0;
-    if ((event.events & (EPOLLIN | EPOLLHUP)) != 0) what |= CURL_CSELECT_IN;
-    if ((event.events & EPOLLOUT) != 0) what |= CURL_CSELECT_OUT;
-    if ((event.events & EPOLLERR) != 0) what |= CURL_CSELECT_ERR;
-    act(event.data.fd, what);
+    const auto watched = watched_.find(event.data.fd);
+    if (watched != watched_.end()) {
+      watched->second->ready();
+    } else {
+      act(event.data.fd, happened(event.events));
+    }
   }
   if (timer_ && std::chrono::steady_clock::now() >= *timer_) {
     timer_.reset();
@@ -108,10 +130,9 @@ void Loop::report_ended() {
   while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
     const CURLcode code = message->data.result;
-    Exchange* exchange = nullptr;
-    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &exchange);
-    curl_multi_remove_handle(multi_, exchange->handle());
-    ended_(*exchange, code);
+    Turned* turned = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &turned);
+    turned->finished(code);
   }
 }
 

@@ -5,25 +5,39 @@
 #include <curl/curl.h>
 
 #include <chrono>
-#include <functional>
 #include <optional>
-
-#include "agent/s3/exchange.hpp"
+#include <unordered_map>
 
 namespace spotter::s3 {
+
+inline constexpr std::chrono::milliseconds connect_limit{5'000};
+// A server that says nothing for so long will not: another connection may reach another one.
+inline constexpr std::chrono::seconds silence_limit{20};
+
+// What a loop turns.
+class Turned {
+ public:
+  virtual ~Turned() = default;
+  // libcurl is done with the handle whose CURLOPT_PRIVATE this is (a Turned*). It is still added.
+  virtual void finished(CURLcode code) = 0;
+  // Something can be done with the file that is watched.
+  virtual void ready() {}
+};
 
 class Loop {
  public:
   using Instant = std::chrono::steady_clock::time_point;
-  using Ended = std::function<void(Exchange&, CURLcode)>;
 
-  explicit Loop(Ended ended);
+  Loop();
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void add(Exchange& exchange);
-  void remove(Exchange& exchange);  // its connection is closed
+  void add(CURL* easy);
+  void remove(CURL* easy);  // what is not finished has its connection closed
+
+  void watch(int file, bool for_writing, Turned& who);
+  void forget(int file);
 
   // What is ready, after waiting for it at most so long.
   void turn(std::chrono::milliseconds at_most);
@@ -37,10 +51,10 @@ class Loop {
   void act(curl_socket_t socket, int events);
   void report_ended();
 
-  Ended ended_;
   CURLM* multi_;
   int epoll_;
   std::optional<Instant> timer_;
+  std::unordered_map<int, Turned*> watched_;
 };
 
 }  // namespace spotter::s3

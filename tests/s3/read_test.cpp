@@ -64,6 +64,22 @@ TEST_F(Read, GoesOnAtTheByteWhereTheConnectionBroke) {
   EXPECT_GE(asked, 800'000U);
 }
 
+TEST_F(Read, IsNotDisturbedByAServerThatLeavesBehindEachAnswer) {
+  server_.put("a", "hello");
+  server_.trouble([](const Request&, Reply& reply) { reply.cut_after = reply.body.size(); });
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(s3::read(client_, at("a")));
+  EXPECT_EQ(client_.repetitions(), 0U);
+}
+
+TEST_F(Read, TakesErrorsInChunks) {
+  server_.refuse([](const Request&) {
+    return Reply{.status = 404,
+                 .headers = {{"Transfer-Encoding", "chunked"}, {"Content-Length", "0"}},
+                 .body = "1d\r\n<Error><Code>NoSuchKey</Code>\r\n8\r\n</Error>\r\n0\r\n\r\n"};
+  });
+  EXPECT_EQ(s3::read(client_, at("none")).error().code, "NoSuchKey");
+}
+
 TEST_F(Read, OfAnObjectThatIsReplacedMidwayIsAnErrorAndNoMixture) {
   server_.put("big", noise(1U << 20, 1));
   server_.trouble([this](const Request& request, Reply& reply) {
