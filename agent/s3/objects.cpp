@@ -55,6 +55,7 @@ Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Loca
       failure.key = prefix.key;
       return tl::unexpected(std::move(failure));
     }
+    if (options.date != nullptr && options.date->empty()) *options.date = answer->header("date");
     auto page = wire::decode_list(answer->body);
     if (!page) {
       return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));

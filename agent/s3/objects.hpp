@@ -32,6 +32,7 @@ struct Listing {
   std::string delimiter;
   std::vector<std::string>* folders = nullptr;
   std::function<bool(std::vector<wire::ListedObject>)> page;
+  std::string* date = nullptr;  // receives the Date of the first answer, S3's own clock
 };
 Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Location& prefix,
                                               const Listing& options = {});

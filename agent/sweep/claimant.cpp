@@ -6,6 +6,7 @@ namespace spotter::sweep {
 namespace {
 
 constexpr int retries_in_a_lease = 8;
+constexpr int most_misses = 3;  // then a listing is too old
 
 template <class... Cases>
 struct Overloaded : Cases... {
@@ -106,6 +107,8 @@ void Claimant::reply(const Reply& reply) {
 void Claimant::listed(const Listed& listing) {
   for (const auto index : listing.ended)
     if (index < ended_.size()) ended_[index] = true;
+  listed_at_ = now_;
+  misses_ = 0;
   unclaimed_.clear();
   given_.clear();
   unfinished_ = 0;
@@ -122,6 +125,11 @@ void Claimant::listed(const Listed& listing) {
     }
   }
   next_candidate();
+}
+
+// A listing of ten thousand costs some twenty requests: it does for more than one experiment.
+bool Claimant::listing_is_good() const {
+  return !unclaimed_.empty() && misses_ < most_misses && now_ - listed_at_ < settings_.lease;
 }
 
 // What was begun already comes first; any of these, so that agents do not all try for the same.
@@ -239,7 +247,8 @@ void Claimant::overtaken(const std::string& by) {
   training_ = false;
   last_.reset();
   if (leaving_) return gone();
-  purpose_ == Purpose::Take ? next_candidate() : at_once(Phase::Listing);
+  if (purpose_ == Purpose::Take) ++misses_;
+  listing_is_good() ? next_candidate() : at_once(Phase::Listing);
 }
 
 // --- letting go
@@ -272,7 +281,8 @@ void Claimant::finished() {
   } else {
     orders_.emplace_back(Mark{index_, Hint::Given, true});
   }
-  leaving_ ? gone() : at_once(Phase::Listing);
+  if (leaving_) return gone();
+  listing_is_good() ? next_candidate() : at_once(Phase::Listing);
 }
 
 void Claimant::leave() {

@@ -165,6 +165,7 @@ class Claimant {
   void reply(const Reply& reply);
 
   void listed(const Listed& listing);
+  bool listing_is_good() const;
   void next_candidate();
   void looked(const ReadAnswer& answer);
   bool may_be_taken(const ReadAnswer::Found& found, wire::WallTime date) const;
@@ -195,7 +196,9 @@ class Claimant {
   bool awaited_ = false;      // its answer; else the phase goes on at again_
   Time again_{};
 
-  // Of the last listing, not tried yet.
+  Time listed_at_{};
+  int misses_ = 0;  // of that listing: others were first
+  // Of it, not tried yet.
   std::vector<std::size_t> unclaimed_;
   std::vector<std::size_t> given_;  // or their holder has not been heard of for too long
   std::vector<bool> ended_;         // by index, as far as is known

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/wire/clock_text.hpp"
 #include "agent/wire/result.hpp"
 
 namespace spotter::wire {
@@ -52,6 +53,7 @@ struct ListedObject {
   std::string key;
   std::uint64_t size = 0;
   std::string etag;           // with its quotes, as it is sent back
+  WallTime modified{};        // the epoch where S3 does not say it
   bool has_checksum = false;  // CRC32C, SHA256 or CRC32, perhaps of its parts' only
   bool archived = false;      // in a storage class that must be restored before it can be read
   friend bool operator==(const ListedObject&, const ListedObject&) = default;

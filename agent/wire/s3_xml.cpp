@@ -62,6 +62,7 @@ Result<ListPage> decode_list(std::string_view xml) {
       return failure("S3 lists an object without key, size or ETag");
     }
     object.size = *size;
+    object.modified = parse_rfc3339(node.child_value("LastModified")).value_or(WallTime{});
     for (const auto* algorithm : {"CRC32C", "SHA256", "CRC32"}) {
       object.has_checksum = object.has_checksum || among(node, "ChecksumAlgorithm", algorithm);
     }

@@ -57,6 +57,7 @@ TEST(S3List, ReadsAPage) {
   EXPECT_EQ(page->objects[0].key, "my image+\xC3\xBC.jpg");
   EXPECT_EQ(page->objects[0].etag, "\"fba9dede5f27731c9771645a39863328\"");
   EXPECT_EQ(page->objects[0].size, 434234U);
+  EXPECT_EQ(to_rfc3339(page->objects[0].modified), "2009-10-12T17:50:30Z");
   EXPECT_TRUE(page->objects[0].has_checksum);
   EXPECT_TRUE(page->objects[0].archived);
   EXPECT_EQ(page->prefixes, std::vector<std::string>{"photos/"});

@@ -1,0 +1,165 @@
+#include "agent/command/claim_clerk.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/s3/objects.hpp"
+
+namespace spotter::command {
+namespace {
+
+using sweep::NoAnswer;
+
+// "00042.claim" -> 42 and "claim"; nothing for what is not ours.
+struct Name {
+  std::size_t index;
+  std::string_view kind;
+};
+std::optional<Name> parse_name(std::string_view name) {
+  const auto dot = name.find('.');
+  if (dot == name.npos) return std::nullopt;
+  const auto index = wire::parse_count(name.substr(0, dot));
+  if (!index || *index >= sweep::most_sets) return std::nullopt;
+  return Name{static_cast<std::size_t>(*index), name.substr(dot + 1)};
+}
+
+}  // namespace
+
+ClaimClerk::ClaimClerk(s3::Settings settings, wire::S3Location prefix, FindParent find_parent)
+    : prefix_(std::move(prefix)),
+      find_parent_(std::move(find_parent)),
+      client_(std::move(settings)),
+      event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this] { run(); }) {}
+
+ClaimClerk::~ClaimClerk() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+  ::close(event_);
+}
+
+void ClaimClerk::send(sweep::Request request) {
+  const std::lock_guard lock(mutex_);
+  work_.emplace_back(std::move(request));
+  wake_.notify_one();
+}
+
+void ClaimClerk::send(const sweep::Mark& mark) {
+  const std::lock_guard lock(mutex_);
+  work_.emplace_back(mark);
+  wake_.notify_one();
+}
+
+std::optional<ClaimClerk::Heard> ClaimClerk::hear() {
+  const std::lock_guard lock(mutex_);
+  if (heard_.empty()) {
+    eventfd_t ignored = 0;
+    ::eventfd_read(event_, &ignored);
+    return std::nullopt;
+  }
+  Heard first = std::move(heard_.front());
+  heard_.pop_front();
+  return first;
+}
+
+void ClaimClerk::run() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+    if (stopping_) return;
+    const Work work = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    if (const auto* hint = std::get_if<sweep::Mark>(&work)) {
+      mark(*hint);
+      continue;
+    }
+    Heard heard = answer(std::get<sweep::Request>(work));
+    lock.lock();
+    heard_.push_back(std::move(heard));
+    ::eventfd_write(event_, 1);
+  }
+}
+
+wire::S3Location ClaimClerk::at(const std::string& name) const {
+  return {prefix_.bucket, prefix_.key + name};
+}
+
+ClaimClerk::Heard ClaimClerk::answer(const sweep::Request& request) {
+  Heard heard{{request.number, NoAnswer{}}, {}};
+  if (std::holds_alternative<sweep::ListClaims>(request.ask)) {
+    heard.reply.answer = list(heard.trouble);
+  } else if (const auto* wanted = std::get_if<sweep::ReadClaim>(&request.ask)) {
+    heard.reply.answer = read(wanted->index, heard.trouble);
+  } else if (const auto* pin = std::get_if<sweep::FindParent>(&request.ask)) {
+    heard.reply.answer = sweep::Parent{find_parent_(pin->index, pin->token)};
+  } else {
+    heard.reply.answer = write(std::get<sweep::WriteClaim>(request.ask), heard.trouble);
+  }
+  return heard;
+}
+
+sweep::Answer ClaimClerk::list(std::string& trouble) {
+  std::string date;
+  const auto objects = s3::list(client_, prefix_, {.delimiter = "/", .date = &date});
+  const auto now = wire::parse_http_date(date);
+  if (!objects || !now) {
+    trouble = objects ? "S3 says no Date" : objects.error().text();
+    return NoAnswer{};
+  }
+  sweep::Listed listed;
+  listed.date = *now;
+  for (const auto& object : *objects) {
+    const auto name = parse_name(std::string_view(object.key).substr(prefix_.key.size()));
+    if (!name) continue;
+    if (name->kind == "claim") listed.claims.push_back({name->index, object.modified});
+    if (name->kind == "ended") listed.ended.push_back(name->index);
+    if (name->kind == "given") listed.given.push_back(name->index);
+  }
+  return listed;
+}
+
+sweep::Answer ClaimClerk::read(std::size_t index, std::string& trouble) {
+  const auto from = at(sweep::claim_name(index));
+  const auto answer = client_.perform({.bucket = from.bucket, .key = from.key});
+  if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) return sweep::ReadAnswer{};
+  const auto time = [&](const char* header) {
+    return answer ? wire::parse_http_date(answer->header(header)) : failure("");
+  };
+  const auto date = time("date");
+  const auto modified = time("last-modified");
+  if (!answer || !date || !modified || answer->header("etag").empty()) {
+    trouble = answer ? "S3 says no Date, Last-Modified or ETag" : answer.error().text();
+    return NoAnswer{};
+  }
+  sweep::ReadAnswer::Found found{sweep::parse_claim(answer->body),
+                                 std::string(answer->header("etag")), *modified};
+  return sweep::ReadAnswer{std::move(found), *date};
+}
+
+sweep::Answer ClaimClerk::write(const sweep::WriteClaim& write, std::string& trouble) {
+  const s3::Condition condition{.absent = write.etag.empty(), .etag = write.etag};
+  const auto written =
+      s3::put(client_, at(sweep::claim_name(write.index)), sweep::to_json(write.claim), condition);
+  if (written) return sweep::Written{*written};
+  const auto kind = written.error().kind;
+  if (kind == s3::Failure::Kind::Exists || kind == s3::Failure::Kind::NoSuchKey)
+    return sweep::NotWritten{};
+  trouble = written.error().text();
+  return NoAnswer{};
+}
+
+// Only a hint: who misses it finds out by reading the claim.
+void ClaimClerk::mark(const sweep::Mark& mark) {
+  const auto where = at(sweep::hint_name(mark.index, mark.hint));
+  if (mark.there)
+    (void)s3::put(client_, where, "");
+  else
+    (void)s3::remove(client_, where);
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,66 @@
+// Does a Claimant's requests in a bucket, one after the other, on a thread of its own: S3 may hang
+// without anybody waiting for it.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "agent/s3/client.hpp"
+#include "agent/sweep/claimant.hpp"
+#include "agent/sweep/parameters.hpp"
+
+namespace spotter::command {
+
+class ClaimClerk {
+ public:
+  // Of FindParent; called on the clerk's thread. Empty: there is none.
+  using FindParent = std::function<std::string(std::size_t index, std::uint64_t token)>;
+
+  // Claims are objects below `prefix`, whose key ends with a slash or is empty. The settings'
+  // patience limits each request.
+  ClaimClerk(s3::Settings settings, wire::S3Location prefix, FindParent find_parent);
+  // Waits for the request that is under way; what else was sent is dropped.
+  ~ClaimClerk();
+  ClaimClerk(const ClaimClerk&) = delete;
+  ClaimClerk& operator=(const ClaimClerk&) = delete;
+
+  void send(sweep::Request request);
+  void send(const sweep::Mark& mark);
+
+  // Readable while there is something to hear.
+  int descriptor() const { return event_; }
+  struct Heard {
+    sweep::Reply reply;
+    std::string trouble;  // for the log, where S3 did not do what was asked; else empty
+  };
+  std::optional<Heard> hear();
+
+ private:
+  using Work = std::variant<sweep::Request, sweep::Mark>;
+  void run();
+  Heard answer(const sweep::Request& request);
+  sweep::Answer list(std::string& trouble);
+  sweep::Answer read(std::size_t index, std::string& trouble);
+  sweep::Answer write(const sweep::WriteClaim& write, std::string& trouble);
+  void mark(const sweep::Mark& mark);
+  wire::S3Location at(const std::string& name) const;
+
+  wire::S3Location prefix_;
+  FindParent find_parent_;
+  s3::Client client_;  // the thread's
+  int event_ = -1;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Work> work_;
+  std::deque<Heard> heard_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace spotter::command
