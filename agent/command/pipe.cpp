@@ -4,20 +4,22 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "agent/act/aws/environment.hpp"
+#include "agent/act/host/mounts.hpp"
+#include "agent/command/beside.hpp"
 #include "agent/command/pipe_options.hpp"
 #include "agent/data/download.hpp"
-#include "agent/data/holder.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/supervise/processes.hpp"
 
@@ -67,16 +69,18 @@ Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
   return {};
 }
 
-// The two processes beside this one, from their start to the trainer's end.
+// The processes beside this one, from their start to the trainer's end.
 class Run {
  public:
   Run(data::PlaneSettings settings, Container container)
-      : settings_(std::move(settings)), container_(std::move(container)) {}
+      : settings_(std::move(settings)),
+        views_(split_views(settings_)),
+        container_(std::move(container)) {}
 
   int run(const std::vector<std::string>& command);
 
  private:
-  bool start_plane();
+  bool start_beside();
   void be_plane(int socket);
   void tell_container() const;
   void start_trainer(const std::vector<std::string>& command);
@@ -85,24 +89,23 @@ class Run {
   void reap();
   void stop(const std::string& why);
   bool step();
+  bool ready() const { return std::ranges::all_of(beside_, &Beside::ready); }
+  void leave();
 
   data::PlaneSettings settings_;
+  data::PlaneSettings views_;  // the channels of mode `fast_file`
   Container container_;
-  std::unique_ptr<data::Holder> holder_;
+  std::vector<std::unique_ptr<Beside>> beside_;
   data::Descriptor signals_;
   sigset_t before_{};
-  pid_t plane_ = 0;
   pid_t trainer_ = 0;
   std::uint64_t trainer_ticks_ = 0;
-  bool ready_ = false;
-  bool plane_gone_ = false;
   bool failed_ = false;
   std::optional<int> ended_;  // as of waitpid
   std::optional<steady_clock::time_point> kill_at_;
 };
 
 void Run::be_plane(int socket) {
-  ::setsid();  // what is typed at the terminal is for the trainer
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   settings_.orphaned = end_session;
@@ -114,21 +117,19 @@ void Run::be_plane(int socket) {
   ::_exit(done ? 0 : 1);
 }
 
-bool Run::start_plane() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
-  data::Descriptor ours(ends[0]);
-  data::Descriptor theirs(ends[1]);
-  plane_ = ::fork();
-  if (plane_ < 0) return false;
-  if (plane_ == 0) {
-    ours.reset();
-    signals_.reset();
-    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-    be_plane(theirs.get());
-  }
-  holder_ = std::make_unique<data::Holder>(std::move(ours));
-  return true;
+bool Run::start_beside() {
+  const auto start = [this](const char* name, const Beside::Body& body) {
+    auto started = Beside::start(name, [&](int socket) {
+      signals_.reset();
+      ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+      body(socket);
+    });
+    if (started) beside_.push_back(std::move(started));
+    return !beside_.empty() && beside_.back()->name() == name;
+  };
+  if (!start("the data plane", [this](int socket) { be_plane(socket); })) return false;
+  return views_.channels.empty() ||
+         start("the process of the views", [this](int socket) { be_views(views_, socket); });
 }
 
 // As SageMaker's containers have it.
@@ -161,7 +162,7 @@ void Run::start_trainer(const std::vector<std::string>& command) {
     ::_exit(127);
   }
   if (const auto process = supervise::find_process(trainer_)) trainer_ticks_ = process->start_ticks;
-  holder_->tell_trainer(trainer_);
+  for (const auto& each : beside_) each->holder().tell_trainer(trainer_);
 }
 
 // No more data will come. The trainer is told by a signal, as an end of the file would be a lie.
@@ -174,23 +175,17 @@ void Run::stop(const std::string& why) {
 }
 
 void Run::listen() {
-  using Kind = data::Holder::News::Kind;
-  while (!plane_gone_) {
-    const auto news = holder_->listen();
-    if (news.kind == Kind::None) return;
-    if (news.kind == Kind::Ready) ready_ = true;
-    if (news.kind == Kind::Failed) stop(news.text);
-    if (news.kind != Kind::Gone) continue;
-    plane_gone_ = true;
-    if (!ended_) stop("the data plane has died");
-  }
+  for (const auto& each : beside_)
+    while (const auto why = each->listen())
+      if (ended_ != 0) stop(*why);  // the trainer may have ended of it
 }
 
 void Run::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     if (pid == trainer_) ended_ = status;
-    if (pid == plane_) plane_ = 0;
+    for (const auto& each : beside_)
+      if (pid == each->pid()) each->ended(status);
   }
 }
 
@@ -210,21 +205,29 @@ void Run::obey() {
 
 // Waits for something to happen.
 bool Run::step() {
-  pollfd files[2] = {{signals_.get(), POLLIN, 0},
-                     {plane_gone_ ? -1 : holder_->descriptor(), POLLIN, 0}};
+  std::vector<pollfd> files{{signals_.get(), POLLIN, 0}};
+  for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
   int wait = -1;
   if (kill_at_) {
     const auto left = std::chrono::ceil<milliseconds>(*kill_at_ - steady_clock::now());
     wait = static_cast<int>(std::max(left, milliseconds(0)).count());
   }
-  ::poll(files, 2, wait);
+  ::poll(files.data(), files.size(), wait);
   obey();
   listen();
   if (kill_at_ && !ended_ && steady_clock::now() >= *kill_at_) {
     supervise::kill_session(trainer_, trainer_ticks_);
     kill_at_ = steady_clock::now() + grace;
   }
-  return trainer_ > 0 ? !ended_ : !ready_ && !failed_;
+  return trainer_ > 0 ? !ended_ : !ready() && !failed_;
+}
+
+// What a process of views that has died could not unmount is unmounted here, when nobody reads it
+// any more: an empty folder would look like data.
+void Run::leave() {
+  for (const auto& each : beside_) each->leave();
+  for (const auto& channel : views_.channels)
+    act::host::detach_views(views_.directory / channel.name);
 }
 
 int Run::run(const std::vector<std::string>& command) {
@@ -235,8 +238,9 @@ int Run::run(const std::vector<std::string>& command) {
   }
   ::sigprocmask(SIG_BLOCK, &set, &before_);
   signals_ = data::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!start_plane()) {
+  if (!start_beside()) {
     complain(std::strerror(errno));
+    leave();
     return no_data_status;
   }
   while (step()) {
@@ -245,11 +249,11 @@ int Run::run(const std::vector<std::string>& command) {
     start_trainer(command);
     while (step()) {
     }
+    listen();
     // What it has started may still read.
     supervise::kill_session(trainer_, trainer_ticks_);
   }
-  holder_->leave();
-  if (plane_ > 0) ::waitpid(plane_, nullptr, 0);
+  leave();
   const std::string reason =
       container_.root.empty() || ended_ == 0 ? "" : reason_of_failure(container_);
   if (!reason.empty()) complain("the trainer says: " + reason);

@@ -63,7 +63,7 @@ Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel)
 
 void PipeOptions::add_to(CLI::App& app) {
   app.add_option("--channel", channels,
-                 "NAME=s3://bucket/prefix[,mode=pipe|file][,type=manifest|augmented]"
+                 "NAME=s3://bucket/prefix[,mode=pipe|file|fast_file][,type=manifest|augmented]"
                  "[,attributes=NAME:NAME][,gzip][,recordio]"
                  "[,shuffle=SEED][,sharded][,anonymous]")
       ->allow_extra_args(false);

@@ -6,6 +6,7 @@
 
 #include "agent/io/files.hpp"
 #include "agent/s3/objects.hpp"
+#include "agent/wire/clock_text.hpp"
 
 namespace spotter::data {
 namespace {
@@ -40,15 +41,20 @@ std::optional<Entry> entry_of(const Json& line) {
     entry.size = entry.value->size();
     return entry;
   }
-  const bool fits = line.is_array() && (line.size() == 4 || line.size() == 5) &&
-                    line[0].is_string() && line[1].is_number_unsigned() && line[2].is_string() &&
-                    line[3].is_boolean() && line.back().is_string() == (line.size() == 5);
-  if (!fits || line[2].get_ref<const std::string&>().empty()) return std::nullopt;
+  const auto is_object = [&line] {
+    if (!line.is_array() || line.size() < 4 || line.size() > 6) return false;
+    const bool fits = line[0].is_string() && line[1].is_number_unsigned() && line[2].is_string() &&
+                      line[3].is_boolean();
+    if (line.size() == 5) return fits && (line[4].is_string() || line[4].is_number_integer());
+    return fits && (line.size() == 4 || (line[4].is_string() && line[5].is_number_integer()));
+  };
+  if (!is_object() || line[2].get_ref<const std::string&>().empty()) return std::nullopt;
   Entry entry{.key = line[0].get<std::string>(),
               .size = line[1].get<std::uint64_t>(),
               .etag = line[2].get<std::string>(),
               .checksum = line[3].get<bool>()};
-  if (line.size() == 5) entry.bucket = line[4].get<std::string>();
+  if (line.size() > 4 && line[4].is_string()) entry.bucket = line[4].get<std::string>();
+  if (line.back().is_number()) entry.modified = line.back().get<std::int64_t>();
   return entry;
 }
 
@@ -56,6 +62,7 @@ Json line_of(const Entry& entry) {
   if (entry.value) return Json::array({*entry.value});
   Json line = {entry.key, entry.size, entry.etag, entry.checksum};
   if (!entry.bucket.empty()) line.push_back(entry.bucket);
+  if (entry.modified != 0) line.push_back(entry.modified);
   return line;
 }
 
@@ -164,7 +171,8 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
     listed().entries.push_back({.key = object.key,
                                 .size = object.size,
                                 .etag = object.etag,
-                                .checksum = object.has_checksum});
+                                .checksum = object.has_checksum,
+                                .modified = object.modified.time_since_epoch().count()});
   }
   if (page->next.empty()) {
     all_listed();
@@ -298,6 +306,8 @@ void Catalogue::look_at(s3::Client& client, std::size_t index) {
     if (!size || etag.empty()) return fail(url(known) + ": S3 says no size, or no ETag");
     known.size = *size;
     known.etag = etag;
+    if (const auto modified = wire::parse_http_date(answer->header("last-modified")))
+      known.modified = modified->time_since_epoch().count();
     known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
     --open_;
     look_further(client);

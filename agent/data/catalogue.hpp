@@ -4,7 +4,8 @@
 //
 // The file (atomic, durable): a JSON object that says what was listed, then one array a line:
 //   {"format":1,"prefix":"prefix","source":"s3://bucket/prefix","type":0}
-//   ["key",1234,"\"etag\"",true]      an object; one more text names its bucket, when it is another
+//   ["key",1234,"\"etag\"",true,1700000000]   an object, and when it was written; between them
+//                                    its bucket, when it is another
 //   ["value"]                        bytes that an augmented manifest has itself
 #pragma once
 
@@ -31,7 +32,12 @@ struct Entry {
   std::optional<std::string> value;  // it is no object, but these bytes
   // What a manifest names is known some time after its name.
   bool known() const { return value || !etag.empty(); }
-  friend bool operator==(const Entry&, const Entry&) = default;
+  std::int64_t modified = 0;  // seconds since 1970; 0: not known
+  // Is the same data: also when it was written again, later.
+  friend bool operator==(const Entry& one, const Entry& other) {
+    return one.key == other.key && one.size == other.size && one.etag == other.etag &&
+           one.checksum == other.checksum && one.bucket == other.bucket && one.value == other.value;
+  }
 };
 
 // Its own, or the channel's.

@@ -78,7 +78,7 @@ Result<void> Plane::begin() {
       return failure("cannot make " + folder.string() + ": " + made.error().message());
     }
   }
-  if (settings_.budget / std::max<std::size_t>(1, settings_.channels.size()) < least_budget) {
+  if (settings_.budget < least_budget * settings_.channels.size()) {
     return failure("the channels' memory is too small: 32 MiB for each, at least");
   }
   opened_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));

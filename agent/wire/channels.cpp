@@ -208,8 +208,9 @@ Result<void> set_setting(Channel& channel, std::string_view name, std::string_vi
     return {};
   }
   return failure("'" + std::string(name.substr(0, longest_entry)) +
-                 "' is not known; there are: mode=pipe|file type=prefix|manifest|augmented "
-                 "attributes=NAME:NAME gzip recordio shuffle=SEED sharded anonymous");
+                 "' is not known; there are: mode=pipe|file|fast_file "
+                 "type=prefix|manifest|augmented attributes=NAME:NAME gzip recordio shuffle=SEED "
+                 "sharded anonymous");
 }
 
 Result<Channel> validated(Channel channel) {
@@ -234,9 +235,6 @@ Result<Channel> validated(Channel channel) {
   if (augmented && (channel.mode != InputMode::Pipe || channel.gzip)) {
     return wrong(channel.name,
                  "an AugmentedManifestFile is streamed: mode pipe, without compression");
-  }
-  if (channel.mode == InputMode::FastFile) {
-    return wrong(channel.name, "the mode fast_file is not there yet: pipe or file");
   }
   if (channel.mode != InputMode::Pipe && (channel.recordio || channel.gzip)) {
     return wrong(channel.name, "RecordIO and Gzip are for the mode Pipe; files stay as they are");

@@ -96,6 +96,11 @@ TEST(Channels, SayWhatIsWrong) {
           "channels: {a: {source: s3://b12/, mode: file, record_wrapper: RecordIO}}\n")),
       "job.yaml:4:15: channels.a: RecordIO and Gzip are for the mode Pipe; files stay as they "
       "are\n");
+  EXPECT_EQ(
+      problems_of(
+          smallest_and("channels: {a: {source: s3://b12/, mode: fast_file, compression: Gzip}}\n")),
+      "job.yaml:4:15: channels.a: RecordIO and Gzip are for the mode Pipe; files stay as they "
+      "are\n");
   EXPECT_EQ(problems_of(smallest_and("channels: s3://bucket/p\n")),
             "job.yaml:4:11: channels: channels have names: {train: s3://bucket/prefix}\n");
   EXPECT_EQ(problems_of(smallest_and("channels: [{ChannelName: t}]\n")),

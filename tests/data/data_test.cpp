@@ -139,6 +139,12 @@ TEST(Listing, IsReadAsItWasWrittenAndNotOtherwise) {
     EXPECT_TRUE(!part || part->entries.size() < listing.entries.size()) << cut;
   }
   EXPECT_FALSE(decode_listing(channel, text + "[1]\n"));
+  const auto timed =
+      decode_listing(channel, text + "[\"k\",1,\"e\",true,\"b\",7]\n" + "[\"k\",1,\"e\",true,8]\n");
+  ASSERT_TRUE(timed);
+  EXPECT_EQ(timed->entries[3].modified, 7);
+  EXPECT_EQ(timed->entries[4].modified, 8);
+  EXPECT_EQ(decode_listing(channel, encode_listing(channel, *timed))->entries[4].modified, 8);
   Listing elsewhere = listing;
   elsewhere.prefix = "of/a/manifest/";
   EXPECT_EQ(*decode_listing(channel, encode_listing(channel, elsewhere)), elsewhere);

@@ -316,7 +316,7 @@ class Troubles(Pipe):
         self.assertIn("01 +\u00fc", self.reads(state))
 
     def test_usage(self):
-        for words in (["--channel", "x"], [], ["--channel", "t=s3://bucket/p,mode=fast_file"],
+        for words in (["--channel", "x"], [], ["--channel", "t=s3://bucket/p,mode=tube"],
                       ["--channel", "t=s3://bucket/p", "--shard", "3/3"]):
             done = subprocess.run([SPOTTER, "pipe", *words, "--", "true"], capture_output=True,
                                   env=self.environment(), timeout=20, check=False)

@@ -13,7 +13,7 @@ import time
 import ec2
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARIES = ("spotter", "spotter-emulator", "spotter-train")
+BINARIES = ("spotter", "spotter-emulator", "spotter-train", "spotter-fastfile")
 
 
 class Failed(Exception):

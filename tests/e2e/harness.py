@@ -58,10 +58,10 @@ class Story(unittest.TestCase):
         return jobs.document(self.job_name, self.repository, self.revision, "./train.py",
                              trainer=trainer, ebs={"consistency_bound": bound}, **more)
 
-    def launch(self, job, restart=True, zones=None, besides=()):
+    def launch(self, job, restart=True, zones=None, besides=(), before=""):
         """A spot fleet of one whose instance runs this job; gives back the instance's id."""
         text = job if isinstance(job, str) else jobs.yaml(job)
-        script = jobs.user_data(self.world.bin, text, restart)
+        script = jobs.user_data(self.world.bin, text, restart, before)
         template = self.ec2.create_template("story", script)
         self.fleet = self.request_fleet(template, zones or [self.zone])
         self.instance = self.wait_instance(besides)

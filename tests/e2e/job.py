@@ -67,15 +67,16 @@ def yaml(value, indent=0):
     return "\n".join(lines)
 
 
-def user_data(binaries, job_text, restart=False):
+def user_data(binaries, job_text, restart=False, before=""):
     """The script that a launch template carries: it writes the job down and becomes the agent.
 
-    `restart` is what systemd's Restart=always with RestartPreventExitStatus=2 would do."""
+    `restart` is what systemd's Restart=always with RestartPreventExitStatus=2 would do; `before`:
+    what an image has done already."""
     agent = f"{binaries}/spotter agent --job job.yaml"
     last = f"exec {agent}"
     if restart:
         last = f"while :; do {agent}; code=$?; [ $code = 2 ] && exit 2; sleep 0.5; done"
-    return f"#!/bin/sh\ncat >job.yaml <<'END'\n{job_text}\nEND\n{last}\n"
+    return f"#!/bin/sh\n{before}\ncat >job.yaml <<'END'\n{job_text}\nEND\n{last}\n"
 
 
 def volume_tags(name, job_name):

@@ -58,6 +58,17 @@ TEST(Channels, AreDescribedAsTheyAreRead) {
                            "shuffle=1"));
 }
 
+// What is there as files is not streamed.
+TEST(Channels, InModeFastFileAreObjectsAsTheyAre) {
+  const auto channel = parse_channel("t=s3://bucket/p,mode=FastFile,sharded");
+  ASSERT_TRUE(channel) << channel.error().message;
+  EXPECT_EQ(channel->mode, InputMode::FastFile);
+  EXPECT_EQ(describe(*channel), "t=s3://bucket/p,mode=fast_file,sharded");
+  EXPECT_TRUE(parse_channel("t=s3://bucket/m,mode=fast_file,type=manifest"));
+  for (const char* refused : {"gzip", "recordio", "type=augmented,attributes=a-ref"})
+    EXPECT_FALSE(parse_channel(std::string("t=s3://bucket/p,mode=fast_file,") + refused));
+}
+
 // The example of the API's reference, shortened.
 TEST(Channels, AreReadFromSageMakersInputDataConfig) {
   const auto read = parse_input_data_config(R"([

@@ -44,8 +44,9 @@ struct Mounted {
 // "mount-failed", "bad-request".
 Outcome<Mounted> mount(const MountRequest& request);
 
-// syncfs, umount (again every 100 ms while busy, until `wait` is over), and proof that no mount
-// namespace still holds the device. Not mounted is success. Answers whether it had been mounted.
+// Detaches what detach_views() finds there, syncfs, umount (again every 100 ms while busy, until
+// `wait` is over), and proof that no mount namespace still holds the device. Not mounted is
+// success. Answers whether it had been mounted.
 // Kinds: "mount-busy" (names the holders), "sync-failed" (data may not be durable; says whether it
 // is unmounted), "not-permitted", "unmount-failed".
 Outcome<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait);

@@ -75,7 +75,10 @@ Outcome<void> await_release(const MountEntry& entry, const fs::path& name,
 Outcome<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait) {
   const auto name = mount_name(mount_point);
   std::error_code error;
-  if (fs::is_symlink(fs::symlink_status(name, error))) return unlink_directory(name);
+  const bool is_link = fs::is_symlink(fs::symlink_status(name, error));
+  // A trainer that was killed cannot have done it, and they would keep the volume busy.
+  detach_views(is_link ? fs::weakly_canonical(name, error) : name);
+  if (is_link) return unlink_directory(name);
   const auto entry = mount_at(name);
   if (!entry) return false;
 

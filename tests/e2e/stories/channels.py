@@ -58,6 +58,34 @@ for _ in range(600):
 END
 """
 
+# Reads all of it, and goes on reading, deaf to signals; on the next instance it is done.
+VIEW = """exec python3 - <<'END'
+import hashlib, os, signal, socket, sys, time
+folder = os.environ["SM_CHANNEL_TRAIN"]
+whole = hashlib.sha256()
+for each in sorted(os.listdir(folder)):
+    with open(folder + "/" + each, "rb") as file:
+        whole.update(file.read())
+if whole.hexdigest() != os.environ["EXPECTED"]:
+    sys.exit("these are not the bytes")
+mark = os.environ["SPOTTER_STORAGE"] + "/result/first"
+if os.path.exists(mark):
+    sys.exit()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(mark, "w").close()
+os.sync()
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+os.chdir(folder)
+held = open("3", "rb", buffering=0)
+while True:
+    os.pread(held.fileno(), 100, 0)
+    agent.sendto(b"X_SPOTTER_STEP=1", os.environ["NOTIFY_SOCKET"])
+    time.sleep(0.2)
+END
+"""
+# Where udev runs everybody may use it.
+FUSE_FOR_ALL = "mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse"
+
 
 class Channels(harness.Story):
     def put(self):
@@ -101,6 +129,21 @@ class Channels(harness.Story):
         self.world.kill(instance)
         self.wait_cancelled()
         self.assertFalse(os.path.islink(link), "it would lead nowhere, with the volume gone")
+
+    def test_what_is_fetched_while_it_is_read_does_not_keep_the_volume(self):
+        self.root_only("/dev/fuse is made usable for the trainer")
+        if not pathlib.Path("/dev/fuse").exists():
+            self.skipTest("no FUSE here")
+        whole = self.put()
+        volume = self.volume()
+        job = self.job(trainer={"command": VIEW, "stop_grace": "2s"}, env={"EXPECTED": whole},
+                       channels={"train": "s3://data/train/,mode=fast_file"})
+        instance = self.launch(job, zones=self.world.zones, before=FUSE_FOR_ALL)
+        self.wait_training(instance, 1)
+        self.world.interrupt(instance, 20)
+        self.wait_status(instance, "released", lambda status: status.get("released"), 20)
+        wait("the volume to be free", lambda: self.volume_state(volume) != "in-use", 20)
+        self.wait_cancelled()
 
     def test_no_data_is_a_failure_that_is_told(self):
         self.volume()
