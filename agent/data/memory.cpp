@@ -24,10 +24,12 @@ Result<Memory> Memory::make(std::size_t bytes) {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return failure("there is no room for the channels' buffer");
   // A fault for each small page would cost as much as to receive its bytes. Not each system has
-  // large ones.
+  // large ones. The first bytes do not wait until one is cleared.
   auto* memory = static_cast<char*>(mapping);
   memory += -reinterpret_cast<std::uintptr_t>(memory) % large_page;
-  (void)::madvise(memory, bytes, MADV_HUGEPAGE);
+  if (bytes > large_page) {
+    (void)::madvise(memory + large_page, bytes - large_page, MADV_HUGEPAGE);
+  }
   return Memory({static_cast<char*>(mapping), mapped}, memory, bytes);
 }
 

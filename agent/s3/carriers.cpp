@@ -1,6 +1,7 @@
 #include "agent/s3/carriers.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace spotter::s3 {
@@ -14,8 +15,12 @@ bool is_read(const Plan& plan) { return plan.method == "GET" || plan.method == "
 
 }  // namespace
 
-Carriers::Carriers(bool proxy, Ended ended)
-    : proxy_(proxy), ended_(std::move(ended)), shared_(curl_share_init()) {
+Carriers::Carriers(bool proxy, Ended ended) : proxy_(proxy), ended_(std::move(ended)) {}
+
+void Carriers::set_up() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  shared_ = curl_share_init();
   curl_share_setopt(shared_, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
   curl_share_setopt(shared_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
 }
@@ -23,7 +28,7 @@ Carriers::Carriers(bool proxy, Ended ended)
 Carriers::~Carriers() {
   connections_.clear();
   free_connections_.clear();
-  curl_share_cleanup(shared_);
+  if (shared_ != nullptr) curl_share_cleanup(shared_);
 }
 
 std::unique_ptr<Connection> Carriers::free_connection(const std::string& base) {
@@ -31,6 +36,7 @@ std::unique_ptr<Connection> Carriers::free_connection(const std::string& base) {
   const auto found = std::find_if(free_connections_.rbegin(), free_connections_.rend(),
                                   [&](const auto& each) { return each->base() == base; });
   if (found == free_connections_.rend()) {
+    ++made_;
     return std::make_unique<Connection>(loop_, shared_, base);
   }
   auto connection = std::move(*found);
@@ -39,6 +45,7 @@ std::unique_ptr<Connection> Carriers::free_connection(const std::string& base) {
 }
 
 void Carriers::start(Id id, Plan plan) {
+  if (shared_ == nullptr) set_up();
   if (!is_read(plan) || proxy_) {
     if (free_exchanges_.empty()) free_exchanges_.push_back(std::make_unique<Exchange>(loop_));
     auto& exchange = *(exchanges_[id] = std::move(free_exchanges_.back()));

@@ -28,6 +28,7 @@ class Carriers {
   void start(Id id, Plan plan);
   void drop(Id id);  // its connection is closed. Nothing happens when there is none
   std::size_t running() const { return exchanges_.size() + connections_.size(); }
+  std::size_t made() const { return made_; }  // connections, ever
 
   void turn(std::chrono::milliseconds at_most);
   int descriptor() const { return loop_.descriptor(); }
@@ -35,11 +36,13 @@ class Carriers {
 
  private:
   std::unique_ptr<Connection> free_connection(const std::string& base);
+  void set_up();
   void each(const std::function<void(Connection&)>& what);
 
   bool proxy_;
   Ended ended_;
-  CURLSH* shared_;
+  std::size_t made_ = 0;
+  CURLSH* shared_ = nullptr;
   Loop loop_;
   std::unordered_map<Id, std::unique_ptr<Exchange>> exchanges_;
   std::unordered_map<Id, std::unique_ptr<Connection>> connections_;

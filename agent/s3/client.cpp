@@ -159,7 +159,9 @@ void Client::Calls::launch_ready() {
     ready_.push_front(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
   }
-  while (!ready_.empty() && carriers_.running() < window_.width()) {
+  // At most one connection is made: what has come meanwhile is not to wait for many.
+  const auto made = carriers_.made();
+  while (!ready_.empty() && carriers_.running() < window_.width() && carriers_.made() == made) {
     const auto found = calls_.find(ready_.front());
     ready_.pop_front();
     if (found != calls_.end()) launch(*found->second);

@@ -5,15 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 namespace spotter::s3 {
 namespace {
-
-void set_up_curl() {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-}
 
 std::uint32_t interest(int what) {
   std::uint32_t events = 0;
@@ -42,24 +36,25 @@ void set_interest(int epoll, int file, std::uint32_t events, bool known) {
 
 }  // namespace
 
-Loop::Loop() {
-  set_up_curl();
-  multi_ = curl_multi_init();
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, on_socket);
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
-  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, on_timer);
-  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
-  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 512L);
-  curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
-}
+Loop::Loop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
 Loop::~Loop() {
-  curl_multi_cleanup(multi_);
+  if (multi_ != nullptr) curl_multi_cleanup(multi_);
   ::close(epoll_);
 }
 
-void Loop::add(CURL* easy) { curl_multi_add_handle(multi_, easy); }
+void Loop::add(CURL* easy) {
+  if (multi_ == nullptr) {
+    multi_ = curl_multi_init();
+    curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
+    curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
+    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 512L);
+    curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+  }
+  curl_multi_add_handle(multi_, easy);
+}
 
 void Loop::remove(CURL* easy) { curl_multi_remove_handle(multi_, easy); }
 
@@ -126,6 +121,7 @@ void Loop::turn(std::chrono::milliseconds at_most) {
 }
 
 void Loop::report_ended() {
+  if (multi_ == nullptr) return;
   int left = 0;
   while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) continue;

@@ -51,7 +51,7 @@ class Loop {
   void act(curl_socket_t socket, int events);
   void report_ended();
 
-  CURLM* multi_;
+  CURLM* multi_ = nullptr;  // from the first handle on: what it loads takes time
   int epoll_;
   std::optional<Instant> timer_;
   std::unordered_map<int, Turned*> watched_;
