@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t telling = 256U << 10;
 constexpr double worth = 8;                // waiting is this part of a request, at most
-constexpr Piece::Duration at_once{0.001};  // less is not the way's, but the processors'
+constexpr Piece::Duration at_once{0.005};  // less is not the way's, but the processors'
 constexpr double older = 1.02;             // a least wait is forgotten over some hundred answers
 constexpr double smooth = 0.25;            // the newest rate's weight
 

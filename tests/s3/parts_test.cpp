@@ -87,7 +87,7 @@ std::size_t piece_for(std::chrono::duration<double> apart, double rate) {
 
 TEST(Piece, IsAsLargeAsTheWayIsLong) {
   EXPECT_EQ(piece_for(200us, 400e6), least_piece);
-  EXPECT_EQ(piece_for(4ms, 200e6), 4 * least_piece);
+  EXPECT_EQ(piece_for(8ms, 200e6), 4 * least_piece);
   EXPECT_EQ(piece_for(30ms, 90e6), piece_bytes);
 }
 
