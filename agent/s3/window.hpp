@@ -14,7 +14,7 @@ class Window {
   using Duration = std::chrono::steady_clock::duration;
 
   struct Limits {
-    std::size_t first = 8;  // what most peers take for good
+    std::size_t first = 4;  // it doubles soon where that gives more
     std::size_t most = 256;
     Duration period = std::chrono::milliseconds(100);  // of a rate
     // One of twice the width that gained less than this is not worth its connections, ...
