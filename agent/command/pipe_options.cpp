@@ -52,11 +52,7 @@ Result<data::Shard> shard_of_array() {
 
 Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel) {
   if (!channel) return tl::unexpected(channel.error());
-  for (const auto& each : all) {
-    if (each.name == channel->name) return failure("channel " + each.name + " is there twice");
-  }
-  all.push_back(std::move(*channel));
-  return {};
+  return wire::add_channel(all, std::move(*channel));
 }
 
 }  // namespace

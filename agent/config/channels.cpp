@@ -81,7 +81,8 @@ void read_one(Reader& reader, const Node& key, const Node& value, const std::str
     read = wire::parse_channel(key.text + "=" + *text);
   }
   if (!read) return reader.problem(value, path, plain(read.error().message, key.text));
-  channels.all.push_back(std::move(*read));
+  if (auto added = wire::add_channel(channels.all, std::move(*read)); !added)
+    reader.problem(value, path, plain(added.error().message, key.text));
 }
 
 // What the same text would be in JSON, but for numbers, which stay texts.

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "agent/data/file_name.hpp"
 #include "agent/io/files.hpp"
@@ -78,6 +79,18 @@ void Wanted::remove_others(const std::map<std::string, const Entry*>& names) {
   }
 }
 
+// What cannot be gone on with, of this listing or an earlier one, only takes room.
+void Wanted::remove_partials(const std::deque<File>& files) const {
+  std::set<fs::path> begun;
+  for (const auto& file : files)
+    if (file.begin > 0) begun.insert(file.partial);
+  std::error_code ignored;
+  for (const auto& each : fs::directory_iterator(partials_, ignored)) {
+    std::error_code stays;
+    if (!begun.contains(each.path())) fs::remove(each.path(), stays);
+  }
+}
+
 Result<void> Wanted::choose(std::deque<File>& files) {
   const auto names = this->names();
   if (!names) return tl::unexpected(names.error());
@@ -95,6 +108,7 @@ Result<void> Wanted::choose(std::deque<File>& files) {
   }
   done_.files = names->size();
   remove_others(*names);
+  remove_partials(files);
   return {};
 }
 

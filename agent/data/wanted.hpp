@@ -64,6 +64,7 @@ class Wanted {
          Fetched fetched);
   Result<std::map<std::string, const Entry*>> names() const;
   void remove_others(const std::map<std::string, const Entry*>& names);
+  void remove_partials(const std::deque<partial::File>& files) const;
 
   const wire::Channel& channel_;
   Shard shard_;

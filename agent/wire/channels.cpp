@@ -187,6 +187,25 @@ bool is_channel_name(std::string_view name) {
          std::ranges::all_of(name, fits);
 }
 
+Result<void> add_channel(std::vector<Channel>& all, Channel channel) {
+  // A streamed one's FIFOs are NAME_0, NAME_1, ... beside the folders of the others.
+  const auto is_epoch = [](const Channel& folder, const Channel& streamed) {
+    if (folder.mode == InputMode::Pipe || streamed.mode != InputMode::Pipe) return false;
+    const std::string begin = streamed.name + "_";
+    return folder.name.starts_with(begin) &&
+           parse_count(std::string_view(folder.name).substr(begin.size())).has_value();
+  };
+  for (const auto& other : all) {
+    if (other.name == channel.name) return wrong(other.name, "it is there twice");
+    if (is_epoch(channel, other) || is_epoch(other, channel)) {
+      return wrong(other.name, "it cannot be beside " + channel.name +
+                                   ": one is the name of an epoch of the other, which is streamed");
+    }
+  }
+  all.push_back(std::move(channel));
+  return {};
+}
+
 Result<void> set_setting(Channel& channel, std::string_view name, std::string_view value) {
   if (name == "mode") return set_choice(channel.mode, name, value, modes);
   if (name == "type") return set_choice(channel.type, name, value, types);
@@ -298,10 +317,8 @@ Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
     if (!each.is_object()) return failure("InputDataConfig holds something that is no channel");
     auto channel = channel_of(each);
     if (!channel) return tl::unexpected(channel.error());
-    for (const auto& other : channels) {
-      if (other.name == channel->name) return wrong(other.name, "it is there twice");
-    }
-    channels.push_back(std::move(*channel));
+    if (auto added = add_channel(channels, std::move(*channel)); !added)
+      return tl::unexpected(added.error());
     if (channels.size() > most_channels) return failure("more than 20 channels");
   }
   return channels;

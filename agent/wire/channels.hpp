@@ -47,6 +47,10 @@ Result<void> set_setting(Channel& channel, std::string_view name, std::string_vi
 // attribute's name %3A, and what looks like that %252C.
 Result<Channel> parse_channel(std::string_view text);
 
+// Appends it, or says why it cannot be beside the others: its name is taken, or is that of an epoch
+// of a streamed one.
+Result<void> add_channel(std::vector<Channel>& all, Channel channel);
+
 // Such that parse_channel() makes the same of it. REQUIRES: a valid one.
 std::string describe(const Channel& channel);
 

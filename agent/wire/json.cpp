@@ -11,7 +11,9 @@ Result<Json> parse_json(std::string_view text) {
   Json value = Json::parse(text, limit, false);
   if (too_deep) return failure("JSON nested too deeply");
   if (value.is_discarded()) {
-    return failure("not JSON: \"" + std::string(text.substr(0, 64)) + "\"");
+    // It may hold anything, and is told in a line that others print.
+    const Json begin = std::string(text.substr(0, 64));
+    return failure("not JSON: " + begin.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   return value;
 }

@@ -105,6 +105,10 @@ TEST(Channels, SayWhatIsWrong) {
             "job.yaml:4:11: channels: channels have names: {train: s3://bucket/prefix}\n");
   EXPECT_EQ(problems_of(smallest_and("channels: [{ChannelName: t}]\n")),
             "job.yaml:4:11: channels: channel t: '' is no S3 URL: s3://bucket/key\n");
+  EXPECT_EQ(problems_of(smallest_and(
+                "channels: {t: \"s3://b12/\", t_2: {source: s3://b12/, mode: file}}\n")),
+            "job.yaml:4:33: channels.t_2: channel t: it cannot be beside t_2: one is the name of "
+            "an epoch of the other, which is streamed\n");
 }
 
 }  // namespace

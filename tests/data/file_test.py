@@ -311,6 +311,15 @@ class Troubles(Files):
         (self.folder / "train/c/d").write_bytes(b"in its way")
         self.failed("", f"s3://bucket/{self.prefix}/c: ", "train/c")
 
+    def test_what_cannot_be_gone_on_with_takes_no_room(self):
+        self.put("a", noise(20_000_000, 1))
+        partials = self.folder / ".spotter-train"
+        partials.mkdir(parents=True)
+        (partials / "of an older listing").write_bytes(bytes(1000))
+        self.fault("s3-replaced", "count=100", f"key=bucket/{self.prefix}/a")
+        self.failed("", "the object was replaced")
+        self.assertFalse((partials / "of an older listing").exists())
+
     def test_no_room_is_said_before_anything_is_fetched(self):
         path = self.bucket / self.prefix / "huge"
         path.parent.mkdir(parents=True)

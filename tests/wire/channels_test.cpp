@@ -101,6 +101,21 @@ TEST(Channels, SayWhatIsWrong) {
   EXPECT_EQ(message(R"("train")"), "InputDataConfig is a JSON array of channels");
   EXPECT_NE(message("[1]"), "nothing");
   EXPECT_NE(message("[{"), "nothing");
+  EXPECT_EQ(message("[\"\xFF\n"), "not JSON: \"[\\\"\xEF\xBF\xBD\\n\"") << "a line of UTF-8";
+}
+
+TEST(Channels, HaveNamesThatGoTogether) {
+  const auto together = [](const char* one, const char* other) {
+    std::vector<Channel> all;
+    EXPECT_TRUE(add_channel(all, *parse_channel(one)));
+    return add_channel(all, *parse_channel(other)).has_value();
+  };
+  EXPECT_TRUE(together("t=s3://bucket/p", "t_=s3://bucket/p,mode=file"));
+  EXPECT_TRUE(together("t=s3://bucket/p", "t_1=s3://bucket/p"));
+  EXPECT_TRUE(together("t=s3://bucket/p,mode=file", "t_1=s3://bucket/p,mode=file"));
+  EXPECT_FALSE(together("t=s3://bucket/p", "t=s3://bucket/q"));
+  EXPECT_FALSE(together("t=s3://bucket/p", "t_12=s3://bucket/p,mode=file"));
+  EXPECT_FALSE(together("t_12=s3://bucket/p,mode=file", "t=s3://bucket/p"));
 }
 
 TEST(Manifest, NamesItsObjects) {
