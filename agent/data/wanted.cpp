@@ -114,6 +114,7 @@ Result<void> Wanted::choose(std::deque<File>& files) {
 
 Result<void> Wanted::make_folders() {
   for (const auto& folder : {folder_, partials_}) {
+    if (folder == partials_ && !has_fetched()) continue;  // a disk that is read only has all of it
     if (auto made = io::make_directories(folder, 0755); !made)
       return failure(wrong(folder.string() + ": " + made.error().message()));
   }
