@@ -5,17 +5,18 @@
 namespace spotter::s3 {
 
 void Window::moved(std::uint64_t bytes, std::size_t busy, bool more, Instant now) {
-  if (begin_ == Instant{}) begin_ = now;
+  if (begin_ == Instant{} || busy < width_ || !more) {
+    begin_ = now;
+    bytes_ = 0;
+    return;
+  }
   bytes_ += bytes;
-  if (busy < width_ || !more) full_ = false;
   const Duration passed = now - begin_;
   if (passed < limits_.period) return;
-  const bool meant = full_ && bytes_ > 0;
   const double rate = static_cast<double>(bytes_) / std::chrono::duration<double>(passed).count();
   begin_ = now;
   bytes_ = 0;
-  full_ = true;
-  if (meant) close_period(rate, now);
+  if (rate > 0) close_period(rate, now);
 }
 
 void Window::close_period(double rate, Instant now) {

@@ -49,7 +49,6 @@ class Window {
   Instant settled_{};
   Instant throttled_{};
   std::uint64_t bytes_ = 0;
-  bool full_ = true;
 };
 
 }  // namespace spotter::s3
