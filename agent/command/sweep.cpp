@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "agent/act/aws/environment.hpp"
+#include "agent/command/sweep_batch.hpp"
 #include "agent/config/sweep.hpp"
 #include "agent/s3/objects.hpp"
 
@@ -73,6 +74,7 @@ void add_sweep(CLI::App& app, int& status) {
   all->add_option("--index", options->index, "Only this one, counted from 0");
   all->add_flag("--commands", options->commands, "The commands that they make of trainer.command");
   all->callback([options, &status] { status = expand(*options); });
+  add_batch(*command, status);
 }
 
 }  // namespace spotter::command

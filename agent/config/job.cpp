@@ -179,6 +179,7 @@ Checked<Job> parse_job(std::string_view text, const Environment& environment) {
   Reader reader(environment, problems);
   reader.map(*root, "", job_fields(reader, job));
   check_together(reader, *root, job, environment);
+  if (job.sweep && job.sweep->batch) name_after(job.name.str(), *job.sweep->batch);
   if (problems.empty()) return job;
   return in_file_order(std::move(problems));
 }

@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "agent/config/batch.hpp"
 #include "agent/config/python_environment.hpp"
 #include "agent/config/secrets.hpp"
 #include "agent/decide/names.hpp"
@@ -79,6 +80,7 @@ struct Sweep {
   // Where the list is, which then is not in `sets`: an S3 URL. load_job() reads a file.
   std::string source;
   std::vector<sweep::Set> sets;
+  std::optional<Batch> batch;  // where `spotter sweep submit` sends it
 };
 
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };

@@ -40,7 +40,8 @@ Checked<void> read_sets(const std::filesystem::path& folder, Job& job) {
   if (!sets) return problem("sweep.parameters: " + describe(sets.error(), list));
   if (const auto fits = sweep::check(*sets, job.trainer.command); !fits)
     return problem("sweep.parameters: " + list + ": " + fits.error().message);
-  sweep = {{}, std::move(*sets)};
+  sweep.source.clear();
+  sweep.sets = std::move(*sets);
   return {};
 }
 

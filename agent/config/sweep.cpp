@@ -230,6 +230,12 @@ Reader::Take random(Reader& reader, Sweep& sweep) {
   };
 }
 
+Reader::Take batch(Reader& reader, Sweep& sweep) {
+  return [&](const Node& node, const std::string& path) {
+    read_batch(reader, node, path, sweep.batch.emplace());
+  };
+}
+
 }  // namespace
 
 Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep) {
@@ -238,7 +244,8 @@ Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep) {
     reader.map(node, path,
                {{"parameters", Reader::optional, parameters(reader, *sweep)},
                 {"grid", Reader::optional, grid(reader, *sweep)},
-                {"random", Reader::optional, random(reader, *sweep)}});
+                {"random", Reader::optional, random(reader, *sweep)},
+                {"batch", Reader::optional, batch(reader, *sweep)}});
     const auto lists = std::ranges::count_if(node.keys, [](const Node& key) {
       return key.text == "parameters" || key.text == "grid" || key.text == "random";
     });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/sweep/index_list.hpp"
 #include "agent/wire/channels.hpp"
 
 namespace spotter::sweep {
@@ -18,9 +19,7 @@ constexpr Engine engines[] = {{"AWS_BATCH_JOB_ARRAY_INDEX", "", "", "AWS_BATCH_J
                                "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT"},
                               {"JOB_COMPLETION_INDEX", "", "", ""}};
 
-}  // namespace
-
-Result<std::optional<ArrayIndex>> array_index(const Variable& variable) {
+Result<std::optional<ArrayIndex>> index_of_engine(const Variable& variable) {
   for (const auto& engine : engines) {
     const std::string text = variable(engine.index);
     if (text.empty()) continue;
@@ -36,6 +35,22 @@ Result<std::optional<ArrayIndex>> array_index(const Variable& variable) {
     return found;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<ArrayIndex>> array_index(const Variable& variable) {
+  const auto found = index_of_engine(variable);
+  const std::string text = variable(indices_variable);
+  if (!found || text.empty()) return found;
+  const auto list = parse_index_list(text);
+  if (!list) return failure(std::string(indices_variable) + ": " + list.error().message);
+  const std::uint64_t place = *found ? (*found)->index : 0;
+  if (place >= list->indices.size() || (!*found && list->indices.size() > 1))
+    return failure(std::string(indices_variable) + "=" + text + " has no set for this job (" +
+                   (*found ? (*found)->variable + "=" + std::to_string(place) : "no array") + ")");
+  const std::uint64_t index = list->indices[place];
+  return ArrayIndex{indices_variable, index, ArrayIndex::Part{index, list->of}};
 }
 
 }  // namespace spotter::sweep

@@ -26,7 +26,9 @@ struct ArrayIndex {
 using Variable = std::function<std::string(const char* name)>;  // empty: not set
 
 // AWS_BATCH_JOB_ARRAY_INDEX, SLURM_ARRAY_TASK_ID, or JOB_COMPLETION_INDEX of Kubernetes. None is
-// set: no array. One that is no number is an error.
+// set: no array. One that is no number is an error. Where SPOTTER_SWEEP_INDICES says which sets an
+// array of AWS Batch has (index_list.hpp), the answer is the set's own index, of all sets; without
+// an array, its only one.
 Result<std::optional<ArrayIndex>> array_index(const Variable& variable);
 
 }  // namespace spotter::sweep

@@ -82,12 +82,14 @@ AwsError from_xml(const pugi::xml_node& root) {
 
 }  // namespace
 
-AwsError parse_error(std::string_view body) {
+AwsError parse_error(std::string_view body, std::string_view type) {
   AwsError error;
   const auto first = body.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && body[first] == '{') {
     const auto object = parse_json_object(body);
     if (object) error = from_json(*object);
+    // ClientException:http://internal.amazon.com/coral/...
+    if (error.code.empty()) error.code = type.substr(0, type.find(':'));
   } else {
     pugi::xml_document document;
     if (document.load_buffer(body.data(), body.size()))

@@ -25,8 +25,9 @@ enum class ErrorClass {
 };
 
 // EC2's <Response><Errors><Error>, the Query protocol's <ErrorResponse><Error>, or JSON's
-// {"__type"}. Never fails: of garbage it keeps the beginning as the message.
-AwsError parse_error(std::string_view body);
+// {"__type"}. REST-JSON has the code in the header x-amzn-ErrorType: `type`. Never fails: of
+// garbage it keeps the beginning as the message.
+AwsError parse_error(std::string_view body, std::string_view type = {});
 
 ErrorClass classify(int status, std::string_view code);
 

@@ -57,7 +57,9 @@ Kind kind_of(ErrorClass what) {
 }
 
 CallError from_response(const io::HttpResponse& response) {
-  wire::AwsError error = wire::parse_error(response.body);
+  const auto type = response.headers.find("x-amzn-errortype");
+  wire::AwsError error = wire::parse_error(
+      response.body, type == response.headers.end() ? std::string_view{} : type->second);
   const auto hint = response.headers.find("x-amz-retry-after");
   return {.kind = kind_of(wire::classify(response.status, error.code)),
           .code = std::move(error.code),
@@ -130,6 +132,20 @@ asio::awaitable<CallResult<std::string>> AwsClient::ssm_parameter(std::string na
   auto value = wire::decode_get_parameter(*body);
   if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
   co_return std::move(*value);
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, Duration deadline) {
+  SignedCall signed_call{.service = "batch", .request = {}, .repeatable = call.repeatable};
+  signed_call.request.method = "POST";
+  signed_call.request.url =
+      endpoint(settings_.environment, "batch", settings_.region) + wire::path_of(call);
+  signed_call.request.headers.emplace_back("Content-Type", "application/json");
+  signed_call.request.body = std::move(call.body);
+  signed_call.request.fresh_connection = call.repeatable != Repeatable::Read;
+  auto pending = perform(std::move(signed_call), deadline);
+  CallResult<std::string> body = co_await std::move(pending);
+  if (!body) body.error().action = std::move(call.action);
+  co_return body;
 }
 
 asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Duration deadline) {

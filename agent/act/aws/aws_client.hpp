@@ -15,6 +15,7 @@
 #include "agent/act/aws/retry.hpp"
 #include "agent/io/http.hpp"
 #include "agent/wire/aws_error.hpp"
+#include "agent/wire/batch.hpp"
 #include "agent/wire/ec2_query.hpp"
 
 namespace spotter::act {
@@ -57,7 +58,7 @@ struct AwsSettings {
   CredentialChain::WallClock clock;  // empty: the system's
 };
 
-// One call that is signed and sent as it is; query() and ssm_parameter() make these.
+// One call that is signed and sent as it is; query(), batch() and ssm_parameter() make these.
 struct SignedCall {
   std::string service;
   io::HttpRequest request;  // unsigned
@@ -83,6 +84,9 @@ class AwsClient {
 
   // SSM GetParameter WithDecryption: the value.
   asio::awaitable<CallResult<std::string>> ssm_parameter(std::string name, Duration deadline);
+
+  // The JSON of a 200.
+  asio::awaitable<CallResult<std::string>> batch(wire::BatchCall call, Duration deadline);
 
   const Region& region() const { return settings_.region; }
 

@@ -1,0 +1,60 @@
+// A sweep on AWS Batch: what was submitted of it, and what has become of each set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/command/batch_calls.hpp"
+#include "agent/config/job.hpp"
+#include "agent/sweep/index_list.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+// The list of sets is part of the name: another list is another sweep.
+struct BatchSweep {
+  config::Batch batch;
+  std::size_t sets = 0;
+  std::string name;  // of the jobs: <job>-<12 hexadecimal digits of the list's SHA-256>
+};
+
+// job.yaml's, with its sets fetched and checked. Fails without sweep.batch.
+Result<BatchSweep> batch_sweep(const std::string& job_file);
+
+// One SubmitJob, of all sets or of those that were tried again.
+struct Submission {
+  wire::BatchJob job;
+  sweep::IndexList list;  // its array's children are these, in this order
+};
+// The oldest first; none where there is no queue yet.
+BatchResult<std::vector<Submission>> submissions(BatchCalls& calls, const BatchSweep& sweep);
+
+struct SetState {
+  std::string status;  // of AWS Batch; empty: never submitted
+  std::string job;     // id, of a child with its index
+  std::string reason;
+  std::optional<int> exit_code;
+};
+// By index: of each set what its newest submission says.
+BatchResult<std::vector<SetState>> states(BatchCalls& calls, const BatchSweep& sweep,
+                                          const std::vector<Submission>& all);
+
+// Submits these sets; all of them: `list` is 0 to sets - 1. The job's id. A lost answer is settled
+// by looking whether there is one more submission than `before`.
+BatchResult<std::string> submit_list(BatchCalls& calls, const BatchSweep& sweep,
+                                     const sweep::IndexList& list, const std::string& definition,
+                                     std::size_t before);
+wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexList& list,
+                                    const std::string& definition);
+sweep::IndexList all_sets(const BatchSweep& sweep);
+
+// Makes or updates what the jobs need, and says so on stderr; the definition's ARN.
+BatchResult<std::string> prepare(BatchCalls& calls, const BatchSweep& sweep);
+
+// submit, status, cancel and retry.
+void add_batch(CLI::App& sweep, int& status);
+
+}  // namespace spotter::command
