@@ -235,13 +235,12 @@ void Catalogue::reorder() {
   next_ = 0;
 }
 
-// A few at once: a million of them neither take a million requests' memory nor stand before what
-// the readers wait for. Of files nobody reads before all are known.
+// As many at once as there are places that nobody else wants (Stream::plan wants some more than
+// there are): a million of them take neither a million requests' memory nor the readers' time.
 void Catalogue::look_further(s3::Client& client) {
   const auto& entries = listed().entries;
-  const bool alone = channel_.mode == wire::InputMode::File;
-  const std::size_t at_once = alone ? client.width() : std::max<std::size_t>(1, client.width() / 2);
-  for (; !failed_ && open_ < at_once && next_ < entries.size(); ++next_) {
+  const auto is_room = [&] { return open_ == 0 || client.under_way() < client.width(); };
+  for (; !failed_ && next_ < entries.size() && is_room(); ++next_) {
     const std::size_t index = order_.empty() ? next_ : order_[next_];
     if (entries[index].value || looked_at_[index]) continue;
     looked_at_[index] = true;

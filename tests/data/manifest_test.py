@@ -7,6 +7,7 @@ Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH.
 import json
 import pathlib
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -155,7 +156,7 @@ class Plain(Manifests):
 class Many(Manifests):
     """What an epoch begins with is read while S3 has not said yet what the rest is."""
 
-    COUNT, SAID = 400, 20
+    COUNT, FIRST = 400, 20
 
     def setUp(self):
         super().setUp()
@@ -167,15 +168,21 @@ class Many(Manifests):
         self.fault("s3-public", "bucket=bucket", "on=true")
 
     def begins(self, options, epoch, expected):
-        said = {expected[at:at + 3].decode() for at in range(0, len(expected), 3)}
+        """What comes first, and the other channel, are fetched when few of the rest were asked
+        for."""
+        awaited = {expected[at:at + 3].decode() for at in range(0, len(expected), 3)} | {"x"}
+        first, lock, others, before = set(awaited), threading.Lock(), set(), []
 
-        def say(method, path):
+        def count(method, path):
             name = path.rsplit("/", 1)[1]
-            if method == "HEAD" and name.isdigit() and name not in said:
-                server.over.wait()
-                return False
+            with lock:
+                if method == "HEAD" and name.isdigit() and name not in first:
+                    others.add(name)
+                elif method == "GET" and name in awaited:
+                    awaited.remove(name)
+                    before.append(len(others))
             return True
-        server = Between(self.served, say)
+        server = Between(self.served, count)
         self.addCleanup(server.stop)
         out, _ = self.run_pipe(
             f"m,type=manifest,anonymous{options} --channel other=s3://bucket/{self.prefix}/other/,"
@@ -183,18 +190,20 @@ class Many(Manifests):
             f"cat $F/other_0; head -c {len(expected)} $F/train_{epoch}",
             AWS_ENDPOINT_URL_S3=server.api)
         self.assertEqual(out, b"of another channel" + expected)
+        self.assertFalse(awaited)
+        self.assertLess(before[-1], self.COUNT / 2)
 
     def test_in_their_order(self):
-        self.begins("", 0, b"".join(b"%03d" % i for i in range(self.SAID)))
+        self.begins("", 0, b"".join(b"%03d" % i for i in range(self.FIRST)))
 
     def test_shuffled(self):
         for epoch, options in ((0, ""), (3, " --start train=3:0")):
             whole = self.epochs(f"m,type=manifest,shuffle=5{options}", epoch)[0]
-            self.begins(f",shuffle=5{options}", epoch, whole[:3 * self.SAID])
+            self.begins(f",shuffle=5{options}", epoch, whole[:3 * self.FIRST])
 
     def test_a_part_of_them(self):
         self.begins(",sharded --shard 1/8", 0, b"".join(b"%03d" % i for i in range(
-            1, 8 * self.SAID, 8)))
+            1, 8 * self.FIRST, 8)))
 
 
 if __name__ == "__main__":
