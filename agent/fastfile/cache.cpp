@@ -70,7 +70,7 @@ Cache::ReadId Cache::read(std::size_t file, std::uint64_t offset, std::size_t by
   assert(bytes > 0 && offset + bytes <= files_[file].size);
   const std::uint64_t begin = begins_[file] + offset;
   waiting_.push_back({++last_read_, file, begin, begin + bytes, std::move(done)});
-  ahead_.read(begin, bytes, Clock::now());
+  ahead_.read(begin, bytes, !is_there(begin, begin + bytes), Clock::now());
   return last_read_;
 }
 
@@ -83,6 +83,15 @@ Cache::Piece* Cache::piece_at(std::uint64_t position) {
   if (after == pieces_.begin()) return nullptr;
   Piece& piece = std::prev(after)->second;
   return position < piece.end() ? &piece : nullptr;
+}
+
+bool Cache::is_there(std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t at = begin; at < end;) {
+    const Piece* piece = piece_at(at);
+    if (piece == nullptr || !piece->has(end)) return false;
+    at = piece->end();
+  }
+  return true;
 }
 
 std::uint64_t Cache::next_begin(std::uint64_t position) const {

@@ -66,6 +66,7 @@ class Cache {
   bool step(const Read& read);
   void hand_out(const Read& read);
   Piece* piece_at(std::uint64_t position);
+  bool is_there(std::uint64_t begin, std::uint64_t end);
   std::uint64_t next_begin(std::uint64_t position) const;
   bool fetch_for(const Read& read, std::uint64_t position);
   bool fetch(std::size_t file, std::uint64_t begin, std::uint64_t end, bool ahead);

@@ -15,7 +15,8 @@ constexpr std::chrono::seconds forgotten{10};
 
 }  // namespace
 
-const ReadAhead::Reader& ReadAhead::read(std::uint64_t begin, std::uint64_t bytes, Instant now) {
+const ReadAhead::Reader& ReadAhead::read(std::uint64_t begin, std::uint64_t bytes, bool waits,
+                                         Instant now) {
   const std::uint64_t end = begin + bytes;
   const auto fits = [&](const Reader& reader) {
     return begin + tolerance >= reader.next && begin <= reader.next + tolerance;
@@ -38,6 +39,10 @@ const ReadAhead::Reader& ReadAhead::read(std::uint64_t begin, std::uint64_t byte
     found->next = end;
   }
   found->planned = std::max(found->planned, found->next);
+  if (reads_on(*found) && waits && begin >= found->grown) {
+    found->window = std::min(std::max(growth * found->window, least_window), room_);
+    found->grown = found->next + found->window;
+  }
   found->seen = now;
   std::rotate(readers_.begin(), found, found + 1);
   return readers_.front();
@@ -48,7 +53,7 @@ std::uint64_t ReadAhead::window(const Reader& reader, Instant now) const {
   const auto alive = static_cast<std::uint64_t>(std::ranges::count_if(
       readers_, [&](const Reader& each) { return reads_on(each) && now - each.seen < forgotten; }));
   const std::uint64_t most = room_ / std::max<std::uint64_t>(1, alive);
-  return std::min(most, std::max(least_window, growth * reader.run));
+  return std::min(most, std::max(least_window, reader.window));
 }
 
 }  // namespace spotter::fastfile

@@ -2,9 +2,9 @@
 // one after the other, in the listing's order: whoever reads small files in that order reads on,
 // too. No I/O; the time is handed in.
 //
-// As mountpoint-s3 and goofys do it, what is fetched ahead grows with what was read without a gap,
-// so a reader that jumps costs little. Several readers of one file are told apart by where they
-// are.
+// What is fetched ahead grows as long as a reader that reads on has to wait: memory that is touched
+// for the first time costs as much as to receive its bytes. A reader that jumps costs little.
+// Several readers of one file are told apart by where they are.
 #pragma once
 
 #include <chrono>
@@ -22,14 +22,17 @@ class ReadAhead {
     std::uint64_t next = 0;     // where its next read is expected
     std::uint64_t run = 0;      // bytes that it has read without a gap
     std::uint64_t planned = 0;  // up to there it was fetched for it, or tried
+    std::uint64_t window = 0;   // bytes beyond `next`
+    std::uint64_t grown = 0;    // up to there it may wait: the window was smaller before
     Instant seen{};
   };
 
   // `room`: bytes of memory for what is fetched ahead of all readers together.
   explicit ReadAhead(std::uint64_t room) : room_(room) {}
 
-  // A read of these bytes came. The reader whose it is, or a new one.
-  const Reader& read(std::uint64_t begin, std::uint64_t bytes, Instant now);
+  // A read of these bytes came; `waits`: not all of them are there. The reader whose it is, or a
+  // new one.
+  const Reader& read(std::uint64_t begin, std::uint64_t bytes, bool waits, Instant now);
 
   // The one that was seen last comes first.
   std::vector<Reader>& readers() { return readers_; }

@@ -40,31 +40,35 @@ TEST(Tree, HasNoFileThatIsAFolder) {
 
 constexpr std::uint64_t mebibyte = 1U << 20;
 
-TEST(ReadAhead, GrowsWithWhatWasReadWithoutAGap) {
+TEST(ReadAhead, GrowsAsLongAsWhoReadsOnHasToWait) {
   ReadAhead ahead(64 * mebibyte);
   const ReadAhead::Instant now{};
-  EXPECT_EQ(ahead.window(ahead.read(0, 4096, now), now), 0U);
-  std::uint64_t before = 0;
-  for (std::uint64_t at = 4096; at < 100 * mebibyte; at += 131072) {
-    const auto window = ahead.window(ahead.read(at, 131072, now), now);
-    EXPECT_GE(window, before);
-    before = window;
-  }
-  EXPECT_EQ(before, 64 * mebibyte);
+  EXPECT_EQ(ahead.window(ahead.read(0, 4096, true, now), now), 0U);
+  std::uint64_t at = 4096;
+  const auto window_after = [&](std::uint64_t bytes, bool waits) {
+    for (const std::uint64_t end = at + bytes; at < end; at += 131072)
+      ahead.read(at, 131072, waits, now);
+    return ahead.window(ahead.readers().front(), now);
+  };
+  const auto first = window_after(mebibyte, true);
+  EXPECT_EQ(first, 2 * mebibyte);
+  EXPECT_EQ(window_after(20 * mebibyte, false), first);
+  EXPECT_EQ(window_after(mebibyte, true), 2 * first) << "once for each time that it was too small";
+  EXPECT_EQ(window_after(1000 * mebibyte, true), 64 * mebibyte);
   EXPECT_EQ(ahead.readers().size(), 1U);
 }
 
 TEST(ReadAhead, TellsReadersApartAndSharesTheMemoryAmongThem) {
   ReadAhead ahead(64 * mebibyte);
   const ReadAhead::Instant now{};
-  for (std::uint64_t at = 0; at < 50 * mebibyte; at += 131072) {
+  for (std::uint64_t at = 0; at < 200 * mebibyte; at += 131072) {
     for (const std::uint64_t reader : {0U, 1U})
-      ahead.read(reader * 1000 * mebibyte + at, 131072, now);
+      ahead.read(reader * 1000 * mebibyte + at, 131072, true, now);
   }
   ASSERT_EQ(ahead.readers().size(), 2U);
   EXPECT_EQ(ahead.window(ahead.readers()[0], now), 32 * mebibyte);
   const auto later = now + 1h;
-  EXPECT_EQ(ahead.window(ahead.read(50 * mebibyte, 131072, later), later), 64 * mebibyte);
+  EXPECT_EQ(ahead.window(ahead.read(200 * mebibyte, 131072, true, later), later), 64 * mebibyte);
 }
 
 TEST(ReadAhead, FetchesNothingForThoseWhoJump) {
@@ -72,7 +76,7 @@ TEST(ReadAhead, FetchesNothingForThoseWhoJump) {
   const ReadAhead::Instant now{};
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const std::uint64_t at = i * 7919 % 1000 * 16 * mebibyte;
-    EXPECT_EQ(ahead.window(ahead.read(at, 4096, now), now), 0U);
+    EXPECT_EQ(ahead.window(ahead.read(at, 4096, true, now), now), 0U);
   }
 }
 
