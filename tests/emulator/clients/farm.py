@@ -82,7 +82,8 @@ class FarmTest(ServedTest):
             computeEnvironmentName="spot", type="MANAGED", computeResources={
                 "type": "SPOT", "allocationStrategy": "SPOT_CAPACITY_OPTIMIZED", "minvCpus": 0,
                 "maxvCpus": 16, "instanceTypes": ["p3.2xlarge"],
-                "subnets": ["subnet-1a", "subnet-1b"], "securityGroupIds": ["sg-1a"], "instanceRole": "ecsInstanceRole"})
+                "subnets": ["subnet-1a", "subnet-1b"], "securityGroupIds": ["sg-1a"],
+                "instanceRole": "ecsInstanceRole"})
         cls.valid("describe_compute_environments", computeEnvironments=["spot"])
         cls.batch.create_job_queue(
             jobQueueName="queue", priority=1,
