@@ -145,7 +145,7 @@ class Nginx(Server):
         super().__init__(folder)
         where = address()
         self.url = "http://" + where
-        (self.folder / "lists").mkdir()
+        (self.folder / "lists").mkdir(exist_ok=True)
         # s3fs looks whether the bucket is there.
         (self.folder / "lists/page-").write_text(LIST.format(
             prefix="", count=0, more="<IsTruncated>false</IsTruncated>", objects=""))
