@@ -281,6 +281,19 @@ TEST(Batch, TenThousandChildrenAreOneArrayAndOneMoreIsRefused) {
   }
 }
 
+TEST(Batch, WhatHasTheWrongTypeIsRefused) {
+  Farm farm;
+  farm.furnish(8);
+  for (const Json& wrong :
+       {Json{{"imageId", 1}}, Json{{"tags", {{"a", 1}}}}, Json{{"subnets", "s"}},
+        Json{{"instanceTypes", {1}}}, Json{{"maxvCpus", "8"}}, Json{{"minvCpus", 9}}}) {
+    EXPECT_TRUE(farm.refused("UpdateComputeEnvironment",
+                             {{"computeEnvironment", "spot"}, {"computeResources", wrong}})
+                    .starts_with("ClientException: "))
+        << wrong.dump();
+  }
+}
+
 TEST(Batch, ThingsAreDeletedInTheirOrder) {
   Farm farm;
   farm.furnish(8);

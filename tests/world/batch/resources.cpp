@@ -30,6 +30,8 @@ void check_resources(const Reader& it) {
   if (least > it.integer("maxvCpus", 0, any_number).value_or(0)) {
     it.refuse("minvCpus must not be greater than maxvCpus");
   }
+  for (const char* name : {"imageId", "ec2KeyPair"}) it.text(name);
+  it.map("tags");
   if (it.texts("subnets").empty()) it.refuse("subnets must not be empty");
   if (it.required("instanceRole").empty()) return;
   const auto types = it.texts("instanceTypes");
