@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
-#include <systemd/sd-bus.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -16,6 +15,8 @@
 
 #include "agent/act/aws/aws_client.hpp"
 #include "agent/act/performer.hpp"
+#include "agent/command/follow.hpp"
+#include "agent/command/run.hpp"
 #include "agent/config/job.hpp"
 #include "agent/decide/describe.hpp"
 #include "agent/io/clock.hpp"
@@ -25,76 +26,29 @@
 #include "agent/sense/link.hpp"
 #include "agent/sense/notices.hpp"
 #include "agent/sense/trainer_end.hpp"
+#include "agent/settings.hpp"
+#include "agent/share_watch.hpp"
 #include "agent/status.hpp"
+#include "agent/supervise/client.hpp"
 
 namespace spotter {
 namespace {
 
 Time now() { return Time(io::boot_time()); }
 
-std::string run_directory_of(const act::Environment& environment) {
-  const std::string set = environment.get("SPOTTER_RUN");
-  return set.empty() ? "/run/spotter" : set;
-}
-
-std::string own_program() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "spotter" : path.string();
-}
-
-decide::Policy policy_of(const config::Job& job) {
-  decide::Policy policy;
-  policy.attempts_without_progress =
-      static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);
-  switch (job.on_failure.then) {
-    case config::GiveUp::ScaleToZero:
-      policy.then = decide::FailurePolicy::ScaleToZero;
-      break;
-    case config::GiveUp::Hold:
-      policy.then = decide::FailurePolicy::Hold;
-      break;
-    case config::GiveUp::Cancel:
-      policy.then = decide::FailurePolicy::Cancel;
-      break;
-  }
-  policy.hours_limit = job.limits.hours.value_or(0);
-  policy.dollars_limit = job.limits.dollars.value_or(0);
-  policy.has_code = job.code.has_value();
-  if (job.fleet) policy.fleet = *job.fleet;
-  if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
-  if (job.storage.ebs.consistency_bound) {
-    policy.consistency_bound = *job.storage.ebs.consistency_bound;
-  }
-  return policy;
-}
-
-// Is PID 1 bringing the machine down? Then the volume must be let go; a mere restart of the service
-// must leave the trainer alone.
-bool machine_is_stopping() {
-  sd_bus* bus = nullptr;
-  char* state = nullptr;
-  bool stopping = false;
-  if (sd_bus_open_system(&bus) >= 0) {
-    sd_bus_set_method_call_timeout(bus, 1'000'000);  // a busy PID 1 must not cost the notice
-    const int got = sd_bus_get_property_string(
-        bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-        "org.freedesktop.systemd1.Manager", "SystemState", nullptr, &state);
-    stopping = got >= 0 && std::string_view(state) == "stopping";
-  }
-  std::free(state);
-  sd_bus_unref(bus);
-  return stopping;
-}
+constexpr int kRunAgain = 75;  // EX_TEMPFAIL
 
 class Agent {
  public:
-  Agent(asio::io_context& context, config::Job job, act::Environment environment)
+  // `once`: `spotter run`.
+  Agent(asio::io_context& context, config::Job job, act::Environment environment, bool once)
       : context_(context),
         job_(std::move(job)),
-        policy_(policy_of(job_)),
+        policy_(policy_of(job_, once)),
         environment_(std::move(environment)),
-        run_directory_(run_directory_of(environment_)),
+        run_directory_(once && environment_.get("SPOTTER_RUN").empty()
+                           ? command::run_directory_of(job_)
+                           : run_directory_of(environment_)),
         http_(context),
         imds_(http_, imds_settings()),
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
@@ -103,7 +57,7 @@ class Agent {
                         !job_.checkpoints.files.empty()}),
         trainer_end_(
             context, run_directory_, [this] { return expectation(); },
-            [this](decide::TrainerEnded ended) { sensed(ended); }),
+            [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
         status_(run_directory_ + "/status.json", job_.name.str()),
         signals_(context, SIGTERM, SIGINT),
         watchdog_(context) {}
@@ -119,13 +73,17 @@ class Agent {
   }
   std::string result_path() const {
     if (job_.trainer.result.empty()) return {};
-    return job_.storage.ebs.mount + "/" + job_.trainer.result;
+    return job_.home() + "/" + job_.trainer.result;
   }
   // The trainer's last datagrams came before its end.
   supervise::Expectation expectation() {
     link_.drain();
-    return {run_directory_, result_path(), said_finished_};
+    // A share's server may take its time to say what is there: asked for in trainer_ended().
+    return {run_directory_, job_.storage.share ? std::string() : result_path(), said_finished_};
   }
+  void trainer_ended(decide::TrainerEnded ended);
+  asio::awaitable<void> confirm_result();
+  int exit_status() const;
   void sensed(decide::Happening what) {
     if (loop_) loop_->deliver({now(), {}, std::move(what)});
   }
@@ -142,6 +100,7 @@ class Agent {
 
   bool prepare();
   void compose_loop(Region region);
+  void watch_share();
   asio::awaitable<void> live();
   void trace(const decide::Event& event, const decide::State& state, std::size_t before);
   void await_signal();
@@ -162,7 +121,8 @@ class Agent {
   asio::steady_timer watchdog_;
   int lock_ = -1;  // held until the process ends
   bool said_finished_ = false;
-  std::string said_;  // the last line of the journal about the stage
+  std::string said_;        // the last line of the journal about the stage
+  int trainer_status_ = 1;  // of the last trainer that ended by itself
 
   std::unique_ptr<act::CredentialChain> credentials_;
   std::unique_ptr<act::AwsClient> aws_;
@@ -170,6 +130,7 @@ class Agent {
   std::unique_ptr<act::Local> local_;
   std::unique_ptr<act::Trainer> trainer_;
   std::unique_ptr<act::Performer> performer_;
+  std::unique_ptr<ShareWatch> share_watch_;
   std::unique_ptr<Loop> loop_;
 };
 
@@ -242,7 +203,7 @@ void Agent::compose_loop(Region region) {
       });
   aws_ = std::make_unique<act::AwsClient>(http_, *credentials_, std::move(settings));
   cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
-  local_ = std::make_unique<act::Local>(job_, own_program());
+  local_ = std::make_unique<act::Local>(job_, own_program(), run_directory_);
   trainer_ =
       std::make_unique<act::Trainer>(job_, act::TrainerPaths{own_program(), run_directory_}, *aws_);
 
@@ -269,14 +230,59 @@ void Agent::compose_loop(Region region) {
     trace(event, after, before);
   };
   loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(hands));
+  if (job_.storage.share) watch_share();
 }
 
-// AWS calls need the region before anything else; only the metadata service knows it for sure.
+void Agent::watch_share() {
+  ShareWatch::Hands hands;
+  hands.wanted = [this] { return loop_->state().facts.mounted; };
+  hands.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
+  hands.say = [this](std::string words) {
+    sd_notifyf(0, "STATUS=%s", words.empty() ? said_.c_str() : words.c_str());
+    status_.storage_says(std::move(words));
+    status_.update(loop_->state(), now(), true);
+  };
+  share_watch_ = std::make_unique<ShareWatch>(context_, own_program(), job_.home(),
+                                              policy_.place.str(), std::move(hands));
+}
+
+// The exit status and the result are looked at before anybody is told of the end.
+void Agent::trainer_ended(decide::TrainerEnded ended) {
+  const auto supervised = supervise::look(run_directory_);
+  if (const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr) {
+    trainer_status_ = end->exit_code.value_or(128 + end->signal.value_or(0));
+  }
+  const bool declared = job_.storage.share && !job_.trainer.result.empty();
+  if (!ended.success || !declared) return sensed(ended);
+  asio::co_spawn(context_, confirm_result(), [](std::exception_ptr error) {
+    if (error) std::rethrow_exception(error);
+  });
+}
+
+asio::awaitable<void> Agent::confirm_result() {
+  auto asking = local_->is_there(result_path(), policy_.look);
+  const bool there = co_await std::move(asking);
+  if (!there) spdlog::error("the trainer ended well, but there is no {}", result_path());
+  sensed(decide::TrainerEnded{there, false});
+}
+
+int Agent::exit_status() const {
+  if (!policy_.once || !loop_) return policy_.once ? kRunAgain : 0;
+  const decide::Facts& facts = loop_->state().facts;
+  if (facts.done) return 0;
+  if (facts.surrender == decide::Surrender::None) return kRunAgain;
+  // Exit status 0 without the result is a failure all the same.
+  const bool failed = facts.surrender == decide::Surrender::NoProgress;
+  return failed && trainer_status_ != 0 ? trainer_status_ : 1;
+}
+
+// AWS calls need the region before anything else; only the metadata service knows it for sure. A
+// share needs no AWS.
 asio::awaitable<void> Agent::live() {
   Region region = act::configured_region(environment_);
   if (region.empty()) {
     asio::steady_timer timer(context_);
-    for (;;) {
+    for (std::uint32_t tries = 1;; ++tries) {
       auto asking = notices_.read_identity();
       const decide::Happening answer = co_await std::move(asking);
       if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
@@ -284,12 +290,14 @@ asio::awaitable<void> Agent::live() {
         ::setenv("AWS_REGION", region.str().c_str(), 1);  // the trainer is told, too
         break;
       }
+      if (job_.storage.share && (policy_.once || tries >= policy_.identity_tries)) break;
       timer.expires_after(std::chrono::seconds(1));
       co_await timer.async_wait(asio::use_awaitable);
     }
   }
   compose_loop(region);
   loop_->deliver({now(), {}, decide::Started{}});
+  if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
   auto watching = notices_.watch();
   co_await std::move(watching);
 }
@@ -297,7 +305,7 @@ asio::awaitable<void> Agent::live() {
 void Agent::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int signal) {
     if (error) return;
-    const bool release = signal == SIGINT || machine_is_stopping();
+    const bool release = signal == SIGINT || policy_.once || machine_is_stopping();
     if (!release || !loop_) {
       const bool trains = loop_ && loop_->state().facts.trainer_running;
       spdlog::info("the agent leaves{}",
@@ -305,7 +313,8 @@ void Agent::await_signal() {
       return context_.stop();
     }
     spdlog::info("asked to stop: letting go of the job");
-    sensed(decide::StopRequested{now() + policy_.stop_grace + policy_.release_reserve});
+    const Duration reserve = policy_.once ? Duration(0) : policy_.release_reserve;
+    sensed(decide::StopRequested{now() + policy_.stop_grace + reserve});
     await_signal();
   });
 }
@@ -320,6 +329,9 @@ void Agent::feed_watchdog(Duration every) {
 
 int Agent::run() {
   if (!prepare()) return 1;
+  // Beside the agent's own words, what the trainer prints is the program's output.
+  std::optional<command::Follower> follower;
+  if (policy_.once) follower.emplace(run_directory_ + "/trainer.log");
   await_signal();
   sd_notify(0, "READY=1");
   std::uint64_t microseconds = 0;
@@ -333,24 +345,23 @@ int Agent::run() {
   asio::co_spawn(context_, live(), failed);
   context_.run();
   sd_notify(0, "STOPPING=1");
-  return 0;
+  return exit_status();
 }
 
-int run_agent(const std::string& job_file, bool check_only) {
-  auto job = config::load_job(job_file, config::Environment::of_process());
+int live(config::Checked<config::Job> job, const std::string& source, bool check_only, bool once) {
   if (!job) {
-    std::cerr << config::describe(job.error(), job_file);
+    std::cerr << config::describe(job.error(), source);
     return 2;
   }
   if (check_only) {
-    std::cout << job_file << ": the job " << job->name.view() << " is well described\n";
+    std::cout << source << ": the job " << job->name.view() << " is well described\n";
     return 0;
   }
   io::set_up_log();
   spdlog::info("spotter agent for the job {}", job->name.view());
   asio::io_context context(1);
   auto agent =
-      std::make_unique<Agent>(context, std::move(*job), act::Environment::of_this_process());
+      std::make_unique<Agent>(context, std::move(*job), act::Environment::of_this_process(), once);
   return agent->run();
 }
 
@@ -362,7 +373,28 @@ void add_agent(CLI::App& app, int& status) {
   auto check = std::make_shared<bool>(false);
   command->add_option("--job", *job, "The job's description")->capture_default_str();
   command->add_flag("--check", *check, "Only say what is wrong with it");
-  command->callback([job, check, &status] { status = run_agent(*job, *check); });
+  command->callback([job, check, &status] {
+    auto read = config::load_job(*job, config::Environment::of_process());
+    status = live(std::move(read), *job, *check, false);
+  });
+}
+
+void add_run(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "run",
+      "Run a command under the agent's care, in the foreground: a container on AWS Batch, a "
+      "Slurm task, a laptop");
+  auto request = std::make_shared<command::RunRequest>();
+  command->add_option("--job", request->job_file, "The job's description; else --storage is all");
+  command->add_option("--storage", request->storage,
+                      "Keep everything below this folder, in one of the job's name");
+  command->add_option("--name", request->name, "The job's name");
+  command->add_option("command", request->command, "What is run, after --");
+  command->callback([request, &status] {
+    auto job = command::job_of(*request, config::Environment::of_process());
+    const std::string& file = request->job_file;
+    status = live(std::move(job), file.empty() ? "spotter run" : file, false, true);
+  });
 }
 
 }  // namespace spotter

@@ -1,5 +1,5 @@
-// `spotter agent --job FILE`: the service. Composes the real parts; the only place that knows them
-// all.
+// `spotter agent --job FILE`: the service. `spotter run -- COMMAND`: the same in the foreground,
+// for one life. Composes the real parts; the only place that knows them all.
 #pragma once
 
 namespace CLI {
@@ -10,5 +10,10 @@ namespace spotter {
 
 // Adds the subcommand; `status` gets the exit status: 0 asked to stop, 2 a wrong job.yaml.
 void add_agent(CLI::App& app, int& status);
+
+// 0: finished. 75 (EX_TEMPFAIL): interrupted, to be run again. 2: a wrong job. 1: given up for
+// another reason (a limit, nobody acted). Else the trainer's own exit status, when it failed
+// (128 + the signal that ended it).
+void add_run(CLI::App& app, int& status);
 
 }  // namespace spotter

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "spotter 0.1.0");
   int status = 0;
   spotter::add_agent(app, status);
+  spotter::add_run(app, status);
   spotter::command::add_pipe(app, status);
   spotter::command::add_sweep(app, status);
   auto* show = app.add_subcommand("status", "What the agent on this instance is doing");

@@ -71,6 +71,7 @@ void Status::update(const decide::State& state, Time now, bool stage_changed) {
   if (facts.notice) {
     status["notice_deadline_ms"] = facts.notice->deadline.time_since_epoch().count();
   }
+  if (!storage_says_.empty()) status["storage_says"] = storage_says_;
   if (window_trained_) status["window_trained_seconds"] = *window_trained_;
   if (const auto* blocked = std::get_if<decide::Blocked>(&state.stage)) {
     status["blocked"] = decide::words(blocked->why);
@@ -98,6 +99,8 @@ std::optional<std::string> status_text(std::string_view bytes, Time now) {
   if (!checkpoint.empty()) text += "checkpoint  step " + checkpoint + "\n";
   const std::string blocked = shown("blocked");
   if (!blocked.empty()) text += "blocked     " + blocked + " " + shown("detail") + "\n";
+  const std::string storage = shown("storage_says");
+  if (!storage.empty()) text += "storage     " + storage + "\n";
   const json updated = status.value("updated_boottime_ms", json());
   if (updated.is_number()) {
     const auto age = static_cast<double>(now.time_since_epoch().count()) - updated.get<double>();

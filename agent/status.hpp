@@ -16,6 +16,8 @@ class Status {
       : path_(std::move(path)), job_(std::move(job)) {}
 
   void observe(const wire::TrainerMessage& message);
+  // What of the storage hangs or fails, for a person; empty: nothing.
+  void storage_says(std::string words) { storage_says_ = std::move(words); }
   // Writes the file, at most five times a second unless the stage has changed.
   void update(const decide::State& state, Time now, bool stage_changed);
 
@@ -24,6 +26,7 @@ class Status {
   std::string job_;
   wire::Progress progress_;
   std::string trainer_says_;
+  std::string storage_says_;
   std::optional<double> window_trained_;
   Time written_{};
 };

@@ -52,6 +52,7 @@ class Cloud {
 
  private:
   Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
+  asio::awaitable<std::uint32_t> target_of(Fleet fleet, Duration limit);
   Answer set_capacity_of_group(Fleet fleet, Duration limit);
 
   AwsClient& aws_;

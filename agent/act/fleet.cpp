@@ -1,5 +1,7 @@
 // Which fleet is ours, what does it cost, and how does it end? Spot Fleet, EC2 Fleet and Auto
 // Scaling groups each have their own words for it.
+#include <algorithm>
+
 #include "agent/act/cloud.hpp"
 
 namespace spotter::act {
@@ -42,8 +44,29 @@ decide::Happening outcome(const CallResult<wire::FleetCancellation>& result, con
 
 }  // namespace
 
+// 0: not known (a group of Auto Scaling is not asked).
+asio::awaitable<std::uint32_t> Cloud::target_of(Fleet fleet, Duration limit) {
+  const auto count = [](const auto& answer) -> std::uint32_t {
+    if (!answer || answer->items.empty()) return 0;
+    return static_cast<std::uint32_t>(std::max(0, answer->items.front().target_capacity));
+  };
+  if (fleet.kind == FleetKind::SpotFleet) {
+    wire::DescribeSpotFleetRequests request;
+    request.fleets = {fleet.id};
+    auto call = aws_.call(std::move(request), limit);
+    const auto answer = co_await std::move(call);
+    co_return count(answer);
+  }
+  if (fleet.kind != FleetKind::Ec2Fleet) co_return 0;
+  wire::DescribeFleets request;
+  request.fleets = {fleet.id};
+  auto call = aws_.call(std::move(request), limit);
+  const auto answer = co_await std::move(call);
+  co_return count(answer);
+}
+
 Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
-  const Duration limit = whole / 2;  // two calls
+  const Duration limit = whole / 3;  // three calls at most
   wire::DescribeInstances request;
   request.instances = {instance};
   auto call = aws_.call(std::move(request), limit);
@@ -70,6 +93,10 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
       if (price.since > newest->since) newest = &price;
     }
     read.dollars_per_hour = newest->dollars_per_hour;
+  }
+  if (job_.storage.share) {
+    auto counting = target_of(job_.fleet.value_or(read.fleet), limit);
+    read.target = co_await std::move(counting);
   }
   co_return read;
 }

@@ -33,6 +33,7 @@ constexpr KindOfFailure kKinds[] = {
     {"not-formatted", Failure::DiskForeign},
     {"filesystem-damaged", Failure::FilesystemDamaged},
     {"mount-busy", Failure::Busy},
+    {"share-silent", Failure::ShareSilent},
     {"code-unreachable", Failure::CodeUnreachable},
     {"code-denied", Failure::CodeUnreachable},
     {"code-failed", Failure::CodeUnreachable},
@@ -74,10 +75,68 @@ std::vector<std::string> with_token(const std::string& token) {
 
 std::string text(const Device& device) { return device.str(); }
 
+// The last of them let go of it, or ask the kernel only.
+bool touches_share(const std::string& verb) {
+  return verb != "release-share" && verb != "look-share";
+}
+
 }  // namespace
+
+// A verb on what belongs to the job alone. A server knows no root: on a share the trainer's user
+// does everything.
+std::vector<std::string> Local::in_home(const char* verb) const {
+  std::vector<std::string> words;
+  if (job_.storage.share) words = {"--as", job_.trainer.user};
+  words.insert(words.end(), {verb, "--mount-point", job_.home()});
+  return words;
+}
+
+std::vector<std::string> Local::on_share(const char* verb) const {
+  const config::Share& share = *job_.storage.share;
+  std::vector<std::string> words = {verb,
+                                    "--kind",
+                                    std::string(config::to_text(share.kind)),
+                                    "--mount-point",
+                                    share.mount,
+                                    "--port",
+                                    std::to_string(share.port),
+                                    "--user",
+                                    job_.trainer.user,
+                                    "--job",
+                                    job_.name.str(),
+                                    "--holder",
+                                    run_directory_};
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--server", share.server);
+  add("--path", share.path);
+  add("--options", share.options);
+  add("--access-point", share.access_point);
+  add("--key", share.key);
+  add("--known-hosts", share.known_hosts);
+  const char* region = std::getenv("AWS_REGION");
+  add("--region", region == nullptr ? "" : region);
+  if (share.tls) words.push_back("--tls");
+  for (const char* name : {"code", "result", "log"}) add("--directory", name);
+  add("--directory", job_.checkpoints.directory);
+  if (job_.in_container()) {
+    add("--directory", std::string(config::container_folder));
+    add("--container", std::string(config::container_folder));
+    add_link(words);
+  }
+  return words;
+}
 
 asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Duration limit,
                                         std::string token) {
+  const bool on_home = arguments.front() == "--as" || touches_share(arguments.front());
+  if (job_.storage.share && hanging_ && on_home) {
+    EffectFailed silent;
+    silent.failure = Failure::ShareSilent;
+    silent.detail = decide::Detail(config::describe(*job_.storage.share) + " does not answer");
+    co_return Work{{}, silent};
+  }
   io::ProcessRequest request;
   request.argv = {program_, "host"};
   request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
@@ -93,7 +152,9 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
   } else if (!work.answer.value("ok", false)) {
     EffectFailed failed;
     failed.failure = failure_of(work.answer.value("kind", ""));
-    failed.detail = decide::Detail(work.answer.value("error", "unknown"));
+    const std::string error = work.answer.value("error", "unknown");
+    if (!decide::Detail::fits(error)) spdlog::warn("{}", error);  // the rest would not be seen
+    failed.detail = decide::Detail(error);
     work.failed = failed;
   }
   co_return work;
@@ -177,7 +238,7 @@ Local::Answer Local::unmount(Duration limit) {
 }
 
 Local::Answer Local::read_ledger(Duration limit) {
-  std::vector<std::string> arguments = {"ledger-read", "--mount-point", job_.storage.ebs.mount};
+  std::vector<std::string> arguments = in_home("ledger-read");
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
@@ -199,31 +260,30 @@ Local::Answer Local::read_ledger(Duration limit) {
 
 Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
   const std::int64_t newest = ledger.newest_step > 0 ? ledger.newest_step : 0;
-  std::vector<std::string> arguments = {"ledger-write",
-                                        "--mount-point",
-                                        job_.storage.ebs.mount,
-                                        "--attempts-without-progress",
-                                        std::to_string(ledger.attempts_without_progress),
-                                        "--starts",
-                                        std::to_string(ledger.starts_without_progress),
-                                        "--newest-step",
-                                        std::to_string(newest),
-                                        "--seconds",
-                                        std::to_string(ledger.seconds),
-                                        "--dollars",
-                                        std::to_string(ledger.dollars),
-                                        "--done",
-                                        ledger.done ? "true" : "false",
-                                        "--losses",
-                                        std::to_string(ledger.losses),
-                                        "--releases",
-                                        std::to_string(ledger.releases),
-                                        "--running",
-                                        ledger.running ? "true" : "false",
-                                        "--speaks",
-                                        ledger.speaks ? "true" : "false",
-                                        "--stall",
-                                        std::to_string(ledger.stall)};
+  std::vector<std::string> arguments = in_home("ledger-write");
+  const std::vector<std::string> counts = {"--attempts-without-progress",
+                                           std::to_string(ledger.attempts_without_progress),
+                                           "--starts",
+                                           std::to_string(ledger.starts_without_progress),
+                                           "--newest-step",
+                                           std::to_string(newest),
+                                           "--seconds",
+                                           std::to_string(ledger.seconds),
+                                           "--dollars",
+                                           std::to_string(ledger.dollars),
+                                           "--done",
+                                           ledger.done ? "true" : "false",
+                                           "--losses",
+                                           std::to_string(ledger.losses),
+                                           "--releases",
+                                           std::to_string(ledger.releases),
+                                           "--running",
+                                           ledger.running ? "true" : "false",
+                                           "--speaks",
+                                           ledger.speaks ? "true" : "false",
+                                           "--stall",
+                                           std::to_string(ledger.stall)};
+  arguments.insert(arguments.end(), counts.begin(), counts.end());
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
@@ -231,7 +291,11 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
 }
 
 Local::Answer Local::sync(Duration limit) {
-  std::vector<std::string> arguments = {"sync", "--mount-point", job_.storage.ebs.mount};
+  std::vector<std::string> arguments = in_home("sync");
+  if (job_.storage.share) {
+    const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
+    arguments.insert(arguments.end(), {"--tree", job_.home() + "/" + result});
+  }
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
@@ -239,8 +303,8 @@ Local::Answer Local::sync(Duration limit) {
 }
 
 Local::Answer Local::verify(bool read_only, Duration limit) {
-  std::vector<std::string> arguments = {"verify", "--mount-point", job_.storage.ebs.mount,
-                                        "--checkpoints", job_.checkpoints.directory};
+  std::vector<std::string> arguments = in_home("verify");
+  arguments.insert(arguments.end(), {"--checkpoints", job_.checkpoints.directory});
   if (!job_.checkpoints.files.empty()) {
     arguments.push_back("--files");
     arguments.push_back(job_.checkpoints.files);
@@ -262,28 +326,70 @@ Local::Answer Local::verify(bool read_only, Duration limit) {
 }
 
 Local::Answer Local::fetch_code(std::string token, Duration limit) {
-  std::vector<std::string> arguments = {"checkout",
-                                        "--repository",
-                                        job_.code->repository,
-                                        "--revision",
-                                        job_.code->revision,
-                                        "--directory",
-                                        job_.storage.ebs.mount + "/code",
-                                        "--user",
-                                        job_.trainer.user};
+  std::vector<std::string> arguments = {
+      "checkout",          "--repository", job_.code->repository, "--revision",
+      job_.code->revision, "--directory",  job_.home() + "/code", "--user",
+      job_.trainer.user};
   auto running = run(std::move(arguments), limit, std::move(token));
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   co_return decide::CodeFetched{};
 }
 
-asio::awaitable<tl::expected<VolumeId, EffectFailed>> Local::mounted_volume(Duration limit) {
-  std::vector<std::string> arguments = {"look", "--mount-point", job_.storage.ebs.mount};
+asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(Duration limit) {
+  const bool share = job_.storage.share.has_value();
+  std::vector<std::string> arguments = share ? on_share("look-share") : in_home("look");
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return tl::unexpected(*work.failed);
-  if (!work.answer.value("mounted", false)) co_return VolumeId();
-  co_return VolumeId(work.answer.value("volume", ""));
+  decide::HostLooked seen;
+  const bool there = work.answer.value("mounted", false);
+  seen.share = share && there;
+  if (!share && there) seen.mounted = VolumeId(work.answer.value("volume", ""));
+  co_return seen;
+}
+
+Local::Answer Local::prepare_share(Duration limit) {
+  auto running = run(on_share("prepare-share"), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::Mounted{};
+}
+
+Local::Answer Local::release_share(Duration limit) {
+  auto running = run(on_share("release-share"), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::Unmounted{};
+}
+
+Local::Answer Local::mark_done(Duration limit) {
+  std::vector<std::string> arguments = {"--as",      job_.trainer.user, "mark-done",    "--path",
+                                        job_.home(), "--job",           job_.name.str()};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return decide::CallAccepted{};
+}
+
+asio::awaitable<bool> Local::is_there(std::string path, Duration limit) {
+  std::vector<std::string> arguments = {"--as", job_.trainer.user, "there", "--path", path};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  co_return !work.failed && work.answer.value("there", false);
+}
+
+asio::awaitable<void> Local::keep_log(Duration limit) {
+  std::vector<std::string> arguments = {"--as",
+                                        job_.trainer.user,
+                                        "keep-log",
+                                        "--from",
+                                        run_directory_ + "/trainer.log",
+                                        "--path",
+                                        job_.home() + "/log/trainer.log"};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) spdlog::warn("the trainer's log is kept later: {}", work.failed->detail.view());
 }
 
 }  // namespace spotter::act

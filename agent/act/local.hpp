@@ -15,8 +15,10 @@ namespace spotter::act {
 
 class Local {
  public:
-  // `program`: the spotter binary itself.
-  Local(const config::Job& job, std::string program) : job_(job), program_(std::move(program)) {}
+  // `program`: the spotter binary itself; `log`: the trainer's, on this machine (a share's may
+  // hang).
+  Local(const config::Job& job, std::string program, std::string run_directory)
+      : job_(job), program_(std::move(program)), run_directory_(std::move(run_directory)) {}
 
   using Answer = asio::awaitable<decide::Happening>;
 
@@ -25,14 +27,25 @@ class Local {
   Answer make_filesystem(Device device, Duration limit);
   Answer mount(decide::Mount effect, Duration limit);
   Answer unmount(Duration limit);
+  Answer prepare_share(Duration limit);
+  Answer release_share(Duration limit);
+  Answer mark_done(Duration limit);  // on a share
   Answer read_ledger(Duration limit);
   Answer write_ledger(decide::Ledger ledger, Duration limit);
   Answer sync(Duration limit);
   Answer verify(bool read_only, Duration limit);
   Answer fetch_code(std::string token, Duration limit);
 
-  // The volume that is mounted at the job's mount point, empty: none.
-  asio::awaitable<tl::expected<VolumeId, decide::EffectFailed>> mounted_volume(Duration limit);
+  // What of the job's storage is mounted here; no more is filled in.
+  asio::awaitable<tl::expected<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
+  // Is there a file at `path`? A server that does not say so in time: no.
+  asio::awaitable<bool> is_there(std::string path, Duration limit);
+  // What the trainer wrote to its log is kept on the share; in vain, it is kept the next time.
+  asio::awaitable<void> keep_log(Duration limit);
+
+  // Does the share's server hang? Then nothing is begun on it but to let go of it
+  // (share_watch.hpp).
+  void set_hanging(bool hanging) { hanging_ = hanging; }
 
  private:
   struct Work;
@@ -40,9 +53,13 @@ class Local {
                             std::string token = {});
 
   void add_link(std::vector<std::string>& arguments) const;
+  std::vector<std::string> on_share(const char* verb) const;
+  std::vector<std::string> in_home(const char* verb) const;
 
   const config::Job& job_;
   std::string program_;
+  std::string run_directory_;
+  bool hanging_ = false;
 };
 
 }  // namespace spotter::act

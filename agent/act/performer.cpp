@@ -18,8 +18,11 @@ bool is(const Command& command) {
 }
 
 bool is_local(const Command& command) {
-  return is<LookAtHost, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, ReadLedger,
-            WriteLedger, SyncStorage, VerifyCheckpoints, FetchCode, StartTrainer>(command);
+  const auto* done = std::get_if<MarkDone>(&command);
+  if (done && done->volume.empty()) return true;  // a file on the share
+  return is<LookAtHost, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare,
+            ReleaseShare, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, FetchCode,
+            StartTrainer>(command);
 }
 
 EffectFailed given_up() {
@@ -161,6 +164,9 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
   }
   if (const auto* c = std::get_if<Mount>(&command)) return local_.mount(*c, limit);
   if (is<Unmount, SyncStorage>(command)) forget_end();
+  if (is<PrepareShare>(command)) return local_.prepare_share(limit);
+  if (is<ReleaseShare>(command)) return release_share(limit);
+  if (is<MarkDone>(command)) return local_.mark_done(limit);
   if (is<Unmount>(command)) return local_.unmount(limit);
   if (is<ReadLedger>(command)) return local_.read_ledger(limit);
   if (is<SyncStorage>(command)) return local_.sync(limit);
@@ -184,7 +190,7 @@ void Performer::forget_end() {
 }
 
 Performer::Answer Performer::look_at_host(Duration limit) {
-  auto looking = local_.mounted_volume(limit);
+  auto looking = local_.mounted(limit);
   const auto mounted = co_await std::move(looking);
   if (!mounted) co_return mounted.error();
   const auto supervised = supervise::look(surroundings_.run_directory);
@@ -193,13 +199,18 @@ Performer::Answer Performer::look_at_host(Duration limit) {
     failed.detail = Detail(supervised.error().message);
     co_return failed;
   }
-  HostLooked seen;
-  seen.mounted = *mounted;
+  HostLooked seen = *mounted;
   if (const auto* ended = std::get_if<supervise::Ended>(&*supervised)) {
-    const supervise::Verdict verdict =
-        supervise::judge(*ended, {surroundings_.run_directory, surroundings_.result, false});
+    const bool elsewhere = seen.share;  // a server's word is not waited for here
+    const supervise::Verdict verdict = supervise::judge(
+        *ended,
+        {surroundings_.run_directory, elsewhere ? std::string() : surroundings_.result, false});
     seen.trainer = HostLooked::Trainer::Ended;
     seen.ended = {verdict.success, verdict.stopped_as_asked};
+    if (elsewhere && verdict.success && !surroundings_.result.empty()) {
+      auto asking = local_.is_there(surroundings_.result, limit);
+      seen.ended.success = co_await std::move(asking);
+    }
   }
   const bool runs = std::holds_alternative<supervise::Running>(*supervised) ||
                     std::holds_alternative<supervise::Starting>(*supervised);
@@ -223,7 +234,20 @@ Performer::Answer Performer::fetch_code(Duration limit) {
   co_return co_await std::move(fetching);
 }
 
+// First what the trainer said, then the mount: a server that takes neither holds nothing up.
+Performer::Answer Performer::release_share(Duration limit) {
+  forget_end();
+  auto keeping = local_.keep_log(limit / 3);
+  co_await std::move(keeping);
+  auto releasing = local_.release_share(limit / 2);
+  co_return co_await std::move(releasing);
+}
+
 Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) {
+  if (trainer_.is_on_share()) {
+    auto keeping = local_.keep_log(limit / 3);
+    co_await std::move(keeping);
+  }
   auto starting = trainer_.start(effect, limit);
   Happening what = co_await std::move(starting);
   if (std::holds_alternative<TrainerStarted>(what)) surroundings_.watch_trainer();

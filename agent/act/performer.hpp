@@ -49,6 +49,7 @@ class Performer {
   void forget_end();
   Answer look_at_host(Duration limit);
   Answer fetch_code(Duration limit);
+  Answer release_share(Duration limit);
   Answer start_trainer(decide::StartTrainer effect, Duration limit);
 
   asio::io_context& context_;

@@ -89,7 +89,7 @@ std::string quoted(const std::string& text) {
 // keeps is on the volume.
 std::string command_line(const config::Job& job, const std::string& program) {
   if (!job.in_container()) return job.trainer.command;
-  const std::string root = job.storage.ebs.mount + "/" + std::string(config::container_folder);
+  const std::string root = job.home() + "/" + std::string(config::container_folder);
   std::string line = "exec " + quoted(program) + " pipe --root " + quoted(root) + " --state " +
                      quoted(root + "/state");
   for (const auto& channel : job.channels.all)
@@ -126,9 +126,14 @@ asio::awaitable<Trainer::Read<std::string>> Trainer::code_token(Duration limit) 
 }
 
 asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration limit) {
-  const std::string mount = job_.storage.ebs.mount;
+  const std::string mount = job_.home();
   const Variables ours = own_variables();
   Variables result;
+  if (job_.trainer.inherits) {
+    for (const auto& [name, value] : ours) {
+      if (!name.starts_with("SPOTTER_")) result.emplace(name, value);
+    }
+  }
   for (const char* name : kPassedOn) {
     const auto found = ours.find(name);
     if (found != ours.end()) result[name] = found->second;
@@ -169,13 +174,15 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
   for (const auto& secret : job_.trainer.secrets) spec.secrets += secret.first + " ";
   spec.environment_kind = job_.trainer.environment;
-  spec.working_directory = job_.storage.ebs.mount + (job_.code ? "/code" : "");
-  spec.log_file = job_.storage.ebs.mount + "/log/trainer.log";
+  spec.working_directory = job_.home() + (job_.code ? "/code" : "");
+  // A server that hangs must not hang whoever prints, nor its supervisor (Local::keep_log).
+  spec.log_file =
+      is_on_share() ? paths_.run_directory + "/trainer.log" : job_.home() + "/log/trainer.log";
   spec.stop_signal = job_.trainer.stop_signal.value_or(0);
   spec.job = job_.name.str();
   if (!job_.checkpoints.files.empty()) {
     spec.companion = {paths_.program, "guard",
-                      "--mount",      job_.storage.ebs.mount,
+                      "--mount",      job_.home(),
                       "--directory",  job_.checkpoints.directory,
                       "--files",      job_.checkpoints.files,
                       "--socket",     paths_.run_directory + "/trainer.sock"};

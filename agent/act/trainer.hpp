@@ -35,6 +35,8 @@ class Trainer {
   decide::Happening stop(const decide::StopTrainer& effect);
   decide::Happening kill();
 
+  bool is_on_share() const { return job_.storage.share.has_value(); }
+
   // The job's git token; empty when it has none.
   asio::awaitable<Read<std::string>> code_token(Duration limit);
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "agent/act/host/checkout.hpp"
@@ -14,6 +15,8 @@
 #include "agent/act/host/inspect.hpp"
 #include "agent/act/host/ledger.hpp"
 #include "agent/act/host/mount.hpp"
+#include "agent/act/host/share.hpp"
+#include "agent/act/host/user.hpp"
 #include "agent/act/host/verify.hpp"
 
 namespace spotter::command {
@@ -28,6 +31,9 @@ struct Options {
   work::MountRequest mount;
   work::CheckoutRequest checkout;
   work::Ledger ledger;
+  work::ShareRequest share;
+  std::string as;    // a user: on a share everything is done as the trainer's
+  std::string tree;  // of a share: what is synced, file by file
   std::string wait = "0";
   std::string path;
   std::string files;  // patterns; empty: checkpoints of libspotter's own
@@ -175,8 +181,14 @@ void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
   unmount->add_option("--link", options.mount.link, "mount's, which then leads nowhere");
   auto* look = add(app, "look", "what is mounted there", chosen,
                    [&options] { return told(work::look(options.path, options.query.devices)); });
-  auto* sync = add(app, "sync", "make the file system durable", chosen,
-                   [&path] { return answer(work::sync(path)); });
+  auto* sync = add(app, "sync", "make the file system durable", chosen, [&options] {
+    const auto& tree = options.tree;
+    if (const auto synced = tree.empty() ? work::Outcome<void>() : work::sync_tree(tree); !synced) {
+      return answer(synced);
+    }
+    return answer(work::sync(options.path));
+  });
+  sync->add_option("--tree", options.tree, "and each file below this one by itself");
   auto* read = add(app, "ledger-read", "the job's counts", chosen,
                    [&path] { return told(work::read_ledger(path)); });
   auto* write = add(app, "ledger-write", "keep the job's counts", chosen, [&options] {
@@ -224,6 +236,62 @@ void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
   verify->add_flag("--read-only", options.read_only);
 }
 
+// Those that tell a share from another; each verb of a share takes all.
+void add_share_options(CLI::App& verb, work::ShareRequest& share) {
+  verb.add_option("--kind", share.kind)->required();
+  verb.add_option("--mount-point", share.mount_point)->required();
+  verb.add_option("--server", share.server);
+  verb.add_option("--path", share.path);
+  verb.add_option("--options", share.options);
+  verb.add_option("--access-point", share.access_point);
+  verb.add_option("--key", share.key);
+  verb.add_option("--known-hosts", share.known_hosts);
+  verb.add_option("--port", share.port);
+  verb.add_option("--region", share.region);
+  verb.add_flag("--tls", share.tls);
+  verb.add_option("--user", share.user);
+  verb.add_option("--job", share.job);
+  verb.add_option("--holder", share.holder);
+  verb.add_option("--directory", share.directories);
+  verb.add_option("--container", share.container);
+  verb.add_option("--link", share.link);
+}
+
+void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
+  auto& share = options.share;
+  auto* prepare =
+      add(app, "prepare-share", "mount the share if need be, and lay out the job's folder", chosen,
+          [&share] {
+            return answer<work::Prepared>(work::prepare_share(share), [](const auto& done) {
+              return json{{"already", done.already}};
+            });
+          });
+  auto* release =
+      add(app, "release-share", "unmount it lazily, if it is ours to unmount", chosen, [&share] {
+        return answer<bool>(work::release_share(share), [](bool unmounted) {
+          return json{{"unmounted", unmounted}};
+        });
+      });
+  auto* look = add(app, "look-share", "is it mounted?", chosen, [&share] {
+    return json{{"ok", true}, {"mounted", work::is_share_mounted(share)}};
+  });
+  for (auto* verb : {prepare, release, look}) add_share_options(*verb, share);
+  auto& path = options.path;
+  auto* probe = add(app, "probe-share", "does its server answer?", chosen,
+                    [&path] { return answer(work::probe_share(path)); });
+  auto* done = add(app, "mark-done", "say that the result is durable", chosen,
+                   [&options] { return answer(work::mark_done(options.path, options.share.job)); });
+  auto* there = add(app, "there", "is the result there?", chosen, [&path] {
+    std::error_code error;
+    return json{{"ok", true}, {"there", std::filesystem::exists(path, error)}};
+  });
+  auto* log = add(app, "keep-log", "append the trainer's log to the one on the share", chosen,
+                  [&options] { return answer(work::keep_log(options.tree, options.path)); });
+  for (auto* verb : {probe, done, there, log}) verb->add_option("--path", path)->required();
+  done->add_option("--job", share.job)->required();
+  log->add_option("--from", options.tree)->required();
+}
+
 int print(const json& object, int status) {
   // What a disk's label or git's words hold need not be UTF-8.
   const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -241,6 +309,8 @@ int host(int argc, char** argv) {
   Verb chosen;
   CLI::App app("One piece of local work; prints one line of JSON", "spotter host");
   app.require_subcommand(1);
+  app.add_option("--as", options.as, "the user as whom it is done");
+  add_share_verbs(app, options, chosen);
   add_disk_verbs(app, options, chosen);
   add_mount_verbs(app, options, chosen);
   add_content_verbs(app, options, chosen);
@@ -250,6 +320,12 @@ int host(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     return print(failed({"bad-request", error.what()}), 2);
+  }
+  std::optional<work::AsUser> as;
+  if (!options.as.empty()) {
+    const auto user = work::find_user(options.as);
+    if (!user) return print(failed(user.error()), 1);
+    as.emplace(*user);
   }
   const json object = chosen();
   const bool ok = object.value("ok", false);

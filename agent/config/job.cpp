@@ -5,6 +5,7 @@
 
 #include "agent/config/channels.hpp"
 #include "agent/config/reader.hpp"
+#include "agent/config/storage.hpp"
 #include "agent/config/sweep.hpp"
 
 namespace spotter::config {
@@ -14,21 +15,6 @@ using Fields = Reader::Fields;
 constexpr auto required = Reader::required;
 constexpr auto optional = Reader::optional;
 
-Reader::Take one_tag(Reader& reader, Tag& tag) {
-  return [&](const Node& node, const std::string& path) {
-    const auto each = [&](const Node& key, const Node& value, const std::string& below) {
-      if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
-        return reader.problem(key, path, wrong);
-      tag.key = key.text;
-      reader.expanded(tag.value, tag_value)(value, below);
-    };
-    reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
-    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
-      reader.problem(node, path,
-                     "expected exactly one tag, found " + std::to_string(node.keys.size()));
-  };
-}
-
 template <class T>
 Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scalar<T>& type,
                        std::string_view expected) {
@@ -37,17 +23,6 @@ Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scala
       return reader.problem(key, path, wrong);
     reader.scalar(to[key.text], type)(value, path);
   });
-}
-
-Fields ebs_fields(Reader& reader, EbsStorage& ebs) {
-  return {{"tag", required, one_tag(reader, ebs.tag)},
-          {"mount", optional, reader.expanded(ebs.mount, mount_point)},
-          {"filesystem", optional, reader.scalar(ebs.filesystem, file_system)},
-          {"consistency_bound", optional, reader.scalar(ebs.consistency_bound, duration)}};
-}
-
-Fields storage_fields(Reader& reader, Storage& storage) {
-  return {{"ebs", required, reader.object(storage.ebs, ebs_fields)}};
 }
 
 Fields code_fields(Reader& reader, Code& code) {
@@ -104,7 +79,7 @@ Fields fleet_fields(Reader& reader, Fleet& fleet) {
 
 Fields job_fields(Reader& reader, Job& job) {
   return {{"job", required, reader.scalar(job.name, job_name)},
-          {"storage", required, reader.object(job.storage, storage_fields)},
+          {"storage", required, storage(reader, job.storage)},
           {"code", optional, reader.object(job.code, code_fields)},
           {"trainer", required, reader.object(job.trainer, trainer_fields)},
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
@@ -141,9 +116,9 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
   // Root makes it: not where a trainer may have left links of its own.
   if (link != nullptr && job.sagemaker &&
-      is_at_or_below(job.sagemaker->link, job.storage.ebs.mount)) {
+      is_at_or_below(job.sagemaker->link, job.storage.mount())) {
     reader.problem(*link, "sagemaker.link",
-                   "lies on the volume (" + job.storage.ebs.mount + "): take a path outside of it");
+                   "lies on the storage (" + job.storage.mount() + "): take a path outside of it");
   }
   const Node* trainer = child(root, "trainer");
   if (trainer == nullptr) return;
@@ -154,7 +129,9 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   }
   const Node* user = child(*trainer, "user");
   if (job.trainer.user.empty() && user == nullptr)
-    job.trainer.user = environment.root || environment.user.empty() ? "spotter" : environment.user;
+    job.trainer.user = (environment.root && !environment.foreground) || environment.user.empty()
+                           ? "spotter"
+                           : environment.user;
   const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
   if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign)
     reader.problem(*user, "trainer.user",

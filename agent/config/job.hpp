@@ -35,8 +35,26 @@ struct EbsStorage {
   std::optional<Duration> consistency_bound;  // none: the policy's 30 s
 };
 
+// Storage that many instances see: a folder that is there already, NFS, EFS, or a folder of a
+// machine that ssh reaches. Jobs share it: each has a folder of its own below `mount`, by its name.
+struct Share {
+  enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs } kind = Kind::Folder;
+  std::string mount = "/mnt/spotter";  // where it is seen; of a folder the folder itself
+  std::string server;                  // nfs: a host; efs: fs-... or a DNS name; sshfs: [user@]host
+  std::string path;                    // on the server
+  std::string options;       // comma-separated: added to the defaults, or in the place of one
+  std::string access_point;  // efs: fsap-...
+  bool tls = false;          // efs
+  std::string key;           // sshfs: the private key's file; empty: ssh's own choice
+  std::string known_hosts;   // sshfs: where the server's key is; empty: ssh's own files
+  std::uint16_t port = 22;   // sshfs
+};
+
 struct Storage {
   EbsStorage ebs;
+  std::optional<Share> share;  // instead of the volume
+
+  const std::string& mount() const { return share ? share->mount : ebs.mount; }
 };
 
 struct Code {
@@ -51,6 +69,7 @@ struct Trainer {
   PythonEnvironment environment;
   std::map<std::string, std::string> env;
   std::map<std::string, SecretReference> secrets;
+  bool inherits = false;           // `spotter run`: it gets our own variables, too
   std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
   std::optional<Duration> stop_grace;
   std::string result;  // relative to the mount; empty: exit status 0 alone counts as finished
@@ -108,6 +127,10 @@ struct Job {
   Limits limits;
   std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags
 
+  // What belongs to the job alone: the volume, or its folder on the share.
+  std::string home() const {
+    return storage.share ? storage.share->mount + "/" + name.str() : storage.ebs.mount;
+  }
   // The trainer finds channels and SageMaker's folder, container_folder on the volume.
   bool in_container() const { return !channels.all.empty() || sagemaker; }
 };
@@ -128,6 +151,7 @@ struct Environment {
   std::map<std::string, std::string> variables;
   std::string user;   // who the agent runs as; empty: not known, then `trainer.user` is not checked
   bool root = false;  // only root can run the trainer as somebody else
+  bool foreground = false;  // `spotter run`: the trainer is us, unless job.yaml says who
 
   static Environment of_process();
 };
@@ -146,5 +170,9 @@ Checked<Job> load_job(const std::string& path, const Environment& environment);
 
 // `PATH:LINE:COLUMN: message`, one a line, each ended by a newline.
 std::string describe(const std::vector<Problem>& problems, std::string_view path);
+
+std::string_view to_text(Share::Kind kind);  // "folder", "nfs", "efs", "sshfs"
+// For a person: "/mnt/share (sshfs of user@host:/opt/host)".
+std::string describe(const Share& share);
 
 }  // namespace spotter::config

@@ -23,6 +23,14 @@ extern const Scalar<std::string> mount_point;       // absolute
 extern const Scalar<std::string> path_below_mount;  // relative, without ".."
 extern const Scalar<std::string> file_patterns;     // "*.h5": names, not paths
 extern const Scalar<FileSystem> file_system;
+extern const Scalar<std::string> folder_path;       // absolute, of a file or folder
+extern const Scalar<std::string> host_name;         // or an address
+extern const Scalar<std::string> mount_options;     // a,b=c; those that Spotter needs are refused
+extern const Scalar<std::string> efs_id;            // fs-..., or a DNS name
+extern const Scalar<std::string> efs_access_point;  // fsap-...
+extern const Scalar<std::string> sshfs_source;      // [user@]host:/path
+extern const Scalar<std::uint16_t> port;
+extern const Scalar<bool> yes_or_no;
 extern const Scalar<std::string> repository;  // without a password in it
 extern const Scalar<std::string> commit_id;
 extern const Scalar<SecretReference> secret_reference;

@@ -72,7 +72,7 @@ TEST(SageMaker, HasALinkAndHyperparameters) {
   EXPECT_FALSE(parse_job(smallest, as_root)->in_container());
   EXPECT_EQ(
       problems_of(smallest_and("sagemaker: {link: /mnt/spotter/ml}\n")),
-      "job.yaml:4:19: sagemaker.link: lies on the volume (/mnt/spotter): take a path outside of "
+      "job.yaml:4:19: sagemaker.link: lies on the storage (/mnt/spotter): take a path outside of "
       "it\n");
   EXPECT_EQ(
       problems_of(smallest_and("sagemaker: {link: opt/ml, hyperparameters: {\"a=b\": 1}}\n")),

@@ -230,7 +230,8 @@ const Wrong storages[] = {
      ":3:23: storage.ebs.tag: 'aws:x': keys that begin with aws: are Amazon's own"},
     {WITH_STORAGE("{tag: &a {Name: v}, mount: *a}"),
      ":3:43: an alias (*name) is not supported: write the value out"},
-    {"!job: a\ntrainer: {command: x}\nstorage: {}\n", ":3:10: storage: the key 'ebs' is missing"},
+    {"!job: a\ntrainer: {command: x}\nstorage: {}\n",
+     ":3:10: storage: expected exactly one of ebs, folder, nfs, efs, sshfs, found 0"},
 };
 INSTANTIATE_TEST_SUITE_P(Storages, WrongJob, testing::ValuesIn(storages));
 

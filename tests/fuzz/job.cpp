@@ -68,6 +68,26 @@ std::string print(const EbsStorage& ebs) {
   return yaml;
 }
 
+std::string print(const config::Share& share) {
+  using Kind = config::Share::Kind;
+  std::string yaml = "storage:\n  " + std::string(to_text(share.kind)) + ":\n";
+  const auto add = [&yaml](const char* key, const std::string& value) {
+    if (!value.empty()) yaml += std::string("    ") + key + ": " + unexpanded(value) + "\n";
+  };
+  add(share.kind == Kind::Folder ? "path" : "mount", share.mount);
+  if (share.kind == Kind::Nfs) add("server", share.server);
+  if (share.kind == Kind::Nfs) add("path", share.path);
+  if (share.kind == Kind::Efs) add("id", share.server);
+  if (share.kind == Kind::Sshfs) add("source", share.server + ":" + share.path);
+  add("access_point", share.access_point);
+  add("options", share.options);
+  add("key", share.key);
+  add("known_hosts", share.known_hosts);
+  if (share.kind == Kind::Efs) yaml += share.tls ? "    tls: true\n" : "    tls: false\n";
+  if (share.kind == Kind::Sshfs) yaml += "    port: " + std::to_string(share.port) + "\n";
+  return yaml;
+}
+
 std::string print(const Fleet& fleet) {
   const char* kind = fleet.kind == FleetKind::SpotFleet  ? "spot-fleet"
                      : fleet.kind == FleetKind::Ec2Fleet ? "ec2-fleet"
@@ -108,7 +128,8 @@ std::string print(const config::Sweep& sweep) {
 
 // What the user would have written without defaults and variables.
 std::string print(const Job& job) {
-  std::string yaml = "job: " + literal(job.name.view()) + "\n" + print(job.storage.ebs);
+  std::string yaml = "job: " + literal(job.name.view()) + "\n";
+  yaml += job.storage.share ? print(*job.storage.share) : print(job.storage.ebs);
   if (job.code) {
     yaml += "code:\n  repository: " + unexpanded(job.code->repository) + "\n";
     yaml += "  revision: " + literal(job.code->revision) + "\n";
@@ -136,8 +157,15 @@ std::string print(const Job& job) {
 
 // What would harm the machine or the user if it came through.
 void sound(const Job& job) {
-  const auto& mount = job.storage.ebs.mount;
-  must(mount.size() > 1 && mount[0] == '/' && mount != "/etc", "the mount is a place of its own");
+  const auto& mount = job.storage.mount();
+  const auto& share = job.storage.share;
+  const bool folder = share && share->kind == config::Share::Kind::Folder;
+  if (share) {
+    must(share->server.empty() || share->server[0] != '-', "a mount tool takes it for no option");
+    must(share->options.find("StrictHostKeyChecking") == mount.npos, "keys are checked");
+  }
+  must(folder || mount.size() > 1, "nothing is mounted over all");
+  must(mount[0] == '/' && mount != "/etc", "the mount is a place of its own");
   must((mount + "/").find("/../") == mount.npos, "and stays there");
   if (job.code) {
     must(job.code->revision.size() == 40, "the commit is pinned");

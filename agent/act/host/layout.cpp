@@ -152,7 +152,8 @@ Outcome<void> ensure_user_directory(const fs::path& mount_point, const fs::path&
   return {};
 }
 
-// Another link that stands there is replaced; anything else is somebody's.
+}  // namespace
+
 Outcome<void> ensure_link(const MountRequest& request) {
   const fs::path target = request.mount_point / request.container;
   std::error_code error;
@@ -169,8 +170,6 @@ Outcome<void> ensure_link(const MountRequest& request) {
   if (error) return fail_errno(error, "cannot make the link " + request.link.string());
   return {};
 }
-
-}  // namespace
 
 VolumeRecord read_volume_record(const fs::path& mount_point) {
   VolumeRecord record;

@@ -26,6 +26,10 @@ VolumeRecord read_volume_record(const std::filesystem::path& mount_point);
 // those of fail_errno, "layout-unusable", "too-many-files", "bad-request".
 Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mounted& mounted);
 
+// The symbolic link `request.link` to `request.container`. Another link that stands there is
+// replaced; anything else is somebody's. Kinds: "layout-unusable", those of fail_errno.
+Outcome<void> ensure_link(const MountRequest& request);
+
 // Gives what belongs to `from` below `directory` to `to`: never follows a symlink, never leaves the
 // file system, skips `.spotter` at the top. Answers how many.
 struct Owner {

@@ -58,6 +58,7 @@ struct Prepared {
       ::_exit(126);
     }
   }
+  if (request.own_session) ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after setuid, which clears it
   if (::getppid() != parent) ::_exit(126);
   if (::dup2(prepared.null.get(), 0) < 0 || ::dup2(prepared.out_write.get(), 1) < 0 ||

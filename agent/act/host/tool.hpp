@@ -17,7 +17,8 @@ struct ToolRequest {
   std::vector<std::string> argv;  // argv[0] is looked for in PATH and the sbin directories
   std::map<std::string, std::string> environment;  // the whole of it, but for PATH
   std::optional<User> user;                        // with its groups; none: as we are
-  int inherited_fd = -1;                           // one that the program may use, by its number
+  bool own_session = false;  // what it leaves behind (a file system's daemon) outlives our group
+  int inherited_fd = -1;     // one that the program may use, by its number
 };
 
 struct ToolResult {

@@ -1,0 +1,311 @@
+#include "agent/act/host/share.hpp"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "agent/act/host/fd.hpp"
+#include "agent/act/host/layout.hpp"
+#include "agent/act/host/mounts.hpp"
+#include "agent/act/host/share_use.hpp"
+#include "agent/act/host/tool.hpp"
+#include "agent/act/host/user.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const ShareRequest& request) { return request.kind == "folder"; }
+
+// mount.efs with TLS shows the tunnel's own end as the source.
+bool is_same(const ShareRequest& request, const MountEntry& entry) {
+  const std::string source = request.server + ":" + request.path;
+  if (request.kind == "sshfs") return entry.filesystem == "fuse.sshfs" && entry.source == source;
+  const bool nfs = entry.filesystem.substr(0, 3) == "nfs";
+  return nfs && (request.kind == "efs" || entry.source == source);
+}
+
+bool has_program(const char* name) {
+  for (const char* folder : {"/sbin/", "/usr/sbin/", "/usr/local/sbin/", "/usr/bin/"}) {
+    if (::access((std::string(folder) + name).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+// sshfs says no more than "Connection reset by peer": ssh itself says why. Its options are those
+// that begin with a capital.
+std::string why_not(const ShareRequest& request, const std::vector<std::string>& command,
+                    const std::string& words, const std::map<std::string, std::string>& variables) {
+  ToolRequest ssh{.argv = {"ssh", "-p", request.port}, .environment = variables};
+  std::istringstream options(command.back());
+  for (std::string option; std::getline(options, option, ',');) {
+    if (!option.empty() && option[0] >= 'A' && option[0] <= 'Z') {
+      ssh.argv.insert(ssh.argv.end(), {"-o", option});
+    }
+  }
+  ssh.argv.insert(ssh.argv.end(), {"-s", "--", request.server, "sftp"});
+  const auto asked = run_tool(ssh, "openssh-client");
+  if (!asked || asked->status == 0) return words;
+  return last_words(*asked);
+}
+
+Outcome<void> mount(const ShareRequest& request, const User& user) {
+  if (const auto made = io::make_directories(request.mount_point, 0755); !made) {
+    return fail_errno(made.error(), "cannot make " + request.mount_point.string(), "mount-failed");
+  }
+  const bool shown_to_all = ::geteuid() != user.uid;
+  const auto command =
+      mount_command(request, user.uid, user.gid, shown_to_all, has_program("mount.efs"));
+  if (!command) return tl::unexpected<Failure>(command.error());
+  ToolRequest tool{.argv = *command, .environment = {{"LC_ALL", "C"}}};
+  if (const char* home = std::getenv("HOME")) tool.environment["HOME"] = home;
+  if (const char* agent = std::getenv("SSH_AUTH_SOCK")) tool.environment["SSH_AUTH_SOCK"] = agent;
+  tool.own_session = true;  // ssh and the file system's daemon stay
+  const bool sshfs = request.kind == "sshfs";
+  const auto done = run_tool(tool, sshfs ? "sshfs" : "nfs-common");
+  if (!done) return tl::unexpected<Failure>(done.error());
+  if (done->status == 0) return {};
+  std::string words = last_words(*done);
+  if (sshfs) words = why_not(request, *command, words, tool.environment);
+  return tl::unexpected<Failure>(mount_failure(request, words));
+}
+
+Outcome<bool> mount_unless_there(const ShareRequest& request, const User& user, ShareUse& use) {
+  const auto entry = mount_at(request.mount_point);
+  if (entry && !is_same(request, *entry)) {
+    return fail("mount-point-busy", entry->source + " (" + entry->filesystem + ") is mounted on " +
+                                        request.mount_point.string() +
+                                        " already: unmount it, or name it as storage.folder");
+  }
+  if (!entry) {
+    use.forget_all();  // of a time before the mount went away
+    if (const auto mounted = mount(request, user); !mounted) {
+      return tl::unexpected<Failure>(mounted.error());
+    }
+    if (const auto now = mount_at(request.mount_point)) use.is_ours(*now);
+  }
+  use.begin(request.holder);
+  return entry.has_value();
+}
+
+// The daemon behind it is gone, or the server gave the folder's handle up: only a new mount helps.
+bool is_dead(const fs::path& mount_point) {
+  struct stat status {};
+  return ::stat(mount_point.c_str(), &status) != 0 && (errno == ENOTCONN || errno == ESTALE);
+}
+
+Outcome<void> detach(const fs::path& name) {
+  if (::geteuid() == 0) {
+    if (::umount2(name.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno == EINVAL) return {};
+    return fail_errno(errno, "cannot unmount " + name.string(), "unmount-failed");
+  }
+  const auto done = run_tool({.argv = {"fusermount3", "-u", "-z", name.string()}}, "fuse3");
+  if (!done) return tl::unexpected<Failure>(done.error());
+  if (done->status == 0) return {};
+  return fail("unmount-failed", last_words(*done));
+}
+
+Outcome<bool> bring(const ShareRequest& request, const User& user) {
+  ShareUse use(request.mount_point);
+  auto already = mount_unless_there(request, user, use);
+  use.unlock();  // what follows may hang
+  if (!already || !is_dead(request.mount_point)) return already;
+  use.lock();
+  const auto entry = mount_at(request.mount_point);
+  if (entry && !use.is_by_us(*entry)) {
+    return fail("share-silent", request.mount_point.string() +
+                                    " is mounted, but not connected any more, and it was not "
+                                    "Spotter who mounted it: unmount it");
+  }
+  if (const auto gone = detach(mount_name(request.mount_point)); entry && !gone) {
+    return tl::unexpected<Failure>(gone.error());
+  }
+  return mount_unless_there(request, user, use);
+}
+
+// As the trainer's user: a server knows no other, and its root may be nobody there (root_squash).
+// Where that user may not make it and we are root of the folder, it is given to the user.
+Outcome<void> make_home(const fs::path& home, const User& user) {
+  int error = 0;
+  {
+    const AsUser as(user);
+    error = ::mkdir(home.c_str(), 0755) == 0 ? 0 : errno;
+  }
+  const bool refused = error == EACCES || error == EPERM;
+  if (refused && ::geteuid() == 0) {
+    error = ::mkdir(home.c_str(), 0755) == 0 ? 0 : errno;
+    if (error == 0 && ::chown(home.c_str(), user.uid, user.gid) != 0) error = errno;
+  }
+  if (error == 0 || error == EEXIST) return {};
+  if (error == EACCES || error == EPERM) {
+    return fail("not-permitted", user.name + " may not make " + home.string() +
+                                     ": give the folder above it to that user, on the server");
+  }
+  return fail_errno(error, "cannot make " + home.string());
+}
+
+// Files of the user's number on another image.
+Outcome<void> take_over(const fs::path& home, const User& user) {
+  const auto record = read_volume_record(home);
+  if (::geteuid() != 0 || !record.present || record.uid == user.uid) return {};
+  const auto given = give_files(home, {record.uid, record.gid}, {user.uid, user.gid});
+  if (!given) return tl::unexpected<Failure>(given.error());
+  struct stat status {};
+  if (::stat(home.c_str(), &status) == 0 && status.st_uid == record.uid &&
+      ::chown(home.c_str(), user.uid, user.gid) != 0) {
+    return fail_errno(errno, "cannot give " + home.string() + " to " + user.name);
+  }
+  const fs::path own = home / ".spotter";
+  (void)give_files(own, {record.uid, record.gid}, {user.uid, user.gid});
+  if (::chown(own.c_str(), user.uid, user.gid) != 0 && errno != ENOENT) {
+    return fail_errno(errno, "cannot give " + own.string() + " to " + user.name);
+  }
+  return {};
+}
+
+Outcome<void> lay_out(const ShareRequest& request, const User& user) {
+  const fs::path home = request.mount_point / request.job;
+  if (const auto made = make_home(home, user); !made) return made;
+  if (request.kind != "sshfs") {
+    if (const auto taken = take_over(home, user); !taken) return taken;
+  }
+  MountRequest layout;
+  layout.mount_point = home;
+  layout.container = request.container;
+  layout.link = request.link;
+  if (!request.link.empty()) {
+    if (const auto linked = ensure_link(layout); !linked) return linked;
+  }
+  layout.link.clear();
+  const AsUser as(user);
+  layout.user = user.name;
+  layout.directories = request.directories;
+  Mounted ignored;
+  const auto laid = ensure_layout(layout, user, ignored);
+  if (laid || laid.error().kind != "input-output") return laid;
+  return fail("share-silent", "the server did not carry it out: " + laid.error().error);
+}
+
+}  // namespace
+
+Outcome<Prepared> prepare_share(const ShareRequest& request) {
+  const auto user = find_user(request.user);
+  if (!user) return tl::unexpected<Failure>(user.error());
+  Prepared prepared;
+  if (is_folder(request)) {
+    std::error_code error;
+    if (!fs::is_directory(request.mount_point, error)) {
+      return fail("folder-missing", "there is no folder " + request.mount_point.string() +
+                                        ": make it, or mount what it is on");
+    }
+    prepared.already = true;
+  } else {
+    const auto already = bring(request, *user);
+    if (!already) return tl::unexpected<Failure>(already.error());
+    prepared.already = *already;
+  }
+  if (const auto laid = lay_out(request, *user); !laid) {
+    return tl::unexpected<Failure>(laid.error());
+  }
+  return prepared;
+}
+
+Outcome<bool> release_share(const ShareRequest& request) {
+  remove_link(request.link, request.mount_point / request.job);
+  if (is_folder(request)) return false;
+  ShareUse use(request.mount_point);
+  use.end(request.holder);
+  const auto entry = mount_at(request.mount_point);
+  if (!entry || use.is_used() || !use.is_by_us(*entry)) return false;
+  if (const auto gone = detach(mount_name(request.mount_point)); !gone) {
+    return tl::unexpected<Failure>(gone.error());
+  }
+  use.forget_all();
+  cut_if_stuck(*entry);
+  return true;
+}
+
+bool is_share_mounted(const ShareRequest& request) {
+  if (is_folder(request)) return true;
+  const auto entry = mount_at(request.mount_point);
+  return entry && is_same(request, *entry);
+}
+
+Outcome<void> probe_share(const fs::path& home) {
+  struct statvfs space {};
+  if (::statvfs(home.c_str(), &space) == 0) return {};
+  return fail_errno(errno, "cannot look at " + home.string(), "share-silent");
+}
+
+Outcome<void> mark_done(const fs::path& home, const std::string& job) {
+  const auto path = home / "DONE";
+  const nlohmann::json record = {{"job", job}, {"at", std::time(nullptr)}};
+  const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
+  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  return {};
+}
+
+namespace {
+
+Outcome<void> sync_one(const fs::path& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd) return fail_errno(errno, "cannot open " + path.string(), "sync-failed");
+  if (::fsync(fd.get()) == 0) return {};
+  return fail_errno(errno, "cannot sync " + path.string(), "sync-failed");
+}
+
+}  // namespace
+
+Outcome<void> sync_tree(const fs::path& tree) {
+  std::error_code error;
+  const auto status = fs::symlink_status(tree, error);
+  if (!fs::exists(status)) {
+    if (!error || error == std::errc::no_such_file_or_directory) return {};
+    return fail_errno(error, "cannot look at " + tree.string(), "sync-failed");
+  }
+  if (fs::is_regular_file(status)) return sync_one(tree);
+  if (!fs::is_directory(status)) return {};
+  fs::recursive_directory_iterator at(tree, error), end;
+  for (; !error && at != end; at.increment(error)) {
+    const auto kind = at->symlink_status(error);
+    if (error) break;
+    if (!fs::is_regular_file(kind) && !fs::is_directory(kind)) continue;
+    if (const auto synced = sync_one(at->path()); !synced) return synced;
+  }
+  if (error) return fail_errno(error, "cannot list " + tree.string(), "sync-failed");
+  return sync_one(tree);
+}
+
+Outcome<void> keep_log(const fs::path& local, const fs::path& kept) {
+  const Fd from(::open(local.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!from && errno == ENOENT) return {};
+  if (!from) return fail_errno(errno, "cannot open " + local.string());
+  const Fd to(::open(kept.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!to) return fail_errno(errno, "cannot open " + kept.string());
+  std::array<char, 65536> buffer;
+  ssize_t got = 0;
+  while ((got = ::read(from.get(), buffer.data(), buffer.size())) > 0) {
+    for (ssize_t done = 0; done < got;) {
+      const auto put =
+          ::write(to.get(), buffer.data() + done, static_cast<std::size_t>(got - done));
+      if (put < 0) return fail_errno(errno, "cannot write " + kept.string());
+      done += put;
+    }
+  }
+  if (got < 0 || ::fsync(to.get()) != 0) return fail_errno(errno, "cannot keep " + kept.string());
+  if (::ftruncate(from.get(), 0) != 0) return fail_errno(errno, "cannot empty " + local.string());
+  return {};
+}
+
+}  // namespace spotter::act::host

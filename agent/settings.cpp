@@ -1,0 +1,77 @@
+#include "agent/settings.hpp"
+
+#include <systemd/sd-bus.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace spotter {
+namespace {
+
+// Of the engine that sends SIGTERM (Batch, Slurm and Kubernetes wait 30 s, unless told otherwise).
+constexpr Duration kEnginesPatience{30'000};
+
+}  // namespace
+
+std::string run_directory_of(const act::Environment& environment) {
+  const std::string set = environment.get("SPOTTER_RUN");
+  return set.empty() ? "/run/spotter" : set;
+}
+
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "spotter" : path.string();
+}
+
+decide::Policy policy_of(const config::Job& job, bool once) {
+  decide::Policy policy;
+  policy.once = once;
+  if (once) policy.stop_grace = kEnginesPatience;
+  if (job.storage.share) {
+    policy.storage = decide::StorageKind::Share;
+    policy.place = ShortText<200>(config::describe(*job.storage.share));
+  }
+  policy.attempts_without_progress =
+      static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);
+  switch (job.on_failure.then) {
+    case config::GiveUp::ScaleToZero:
+      policy.then = decide::FailurePolicy::ScaleToZero;
+      break;
+    case config::GiveUp::Hold:
+      policy.then = decide::FailurePolicy::Hold;
+      break;
+    case config::GiveUp::Cancel:
+      policy.then = decide::FailurePolicy::Cancel;
+      break;
+  }
+  policy.hours_limit = job.limits.hours.value_or(0);
+  policy.dollars_limit = job.limits.dollars.value_or(0);
+  policy.has_code = job.code.has_value();
+  if (job.fleet) policy.fleet = *job.fleet;
+  if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
+  if (job.storage.ebs.consistency_bound) {
+    policy.consistency_bound = *job.storage.ebs.consistency_bound;
+  }
+  return policy;
+}
+
+bool machine_is_stopping() {
+  sd_bus* bus = nullptr;
+  char* state = nullptr;
+  bool stopping = false;
+  if (sd_bus_open_system(&bus) >= 0) {
+    sd_bus_set_method_call_timeout(bus, 1'000'000);  // a busy PID 1 must not cost the notice
+    const int got = sd_bus_get_property_string(
+        bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+        "org.freedesktop.systemd1.Manager", "SystemState", nullptr, &state);
+    stopping = got >= 0 && std::string_view(state) == "stopping";
+  }
+  std::free(state);
+  sd_bus_unref(bus);
+  return stopping;
+}
+
+}  // namespace spotter

@@ -1,0 +1,45 @@
+// Asks a share's server now and then whether it is there, in a process of its own: whoever else
+// waits for a dead server only finds out at a deadline, and cannot say what hangs.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/decide/names.hpp"
+#include "agent/io/asio.hpp"
+
+namespace spotter {
+
+class ShareWatch {
+ public:
+  struct Hands {
+    std::function<bool()> wanted;          // is the share in use?
+    std::function<void(bool)> hanging;     // told at each change
+    std::function<void(std::string)> say;  // what hangs or fails and since when; empty: all is well
+  };
+  // `program`: the spotter binary; `home`: the job's folder on the share; `place`: for a person.
+  ShareWatch(asio::io_context& context, std::string program, std::string home, std::string place,
+             Hands hands);
+
+  // Asks each `kEvery`, until the io_context ends. There is one question at a time: one that hangs
+  // in the kernel is waited for, and its answer is the server's return.
+  asio::awaitable<void> watch();
+
+  static constexpr Duration kEvery{10'000};
+  static constexpr Duration kPatience{10'000};
+
+ private:
+  asio::awaitable<void> ask();
+  void said(const std::string& words);
+
+  std::string program_;
+  std::string home_;
+  std::string place_;
+  Hands hands_;
+  asio::steady_timer pause_;
+  asio::steady_timer patience_;
+  std::string last_;
+  bool hanging_ = false;
+};
+
+}  // namespace spotter

@@ -1,0 +1,95 @@
+// Storage that is no volume, as people write it, and as they get it wrong.
+#include <gtest/gtest.h>
+
+#include "tests/config/smallest.hpp"
+
+namespace spotter::config {
+namespace {
+
+std::string with(const std::string& storage) {
+  return "job: a\ntrainer: {command: x}\nstorage: {" + storage + "}\n";
+}
+
+Share share_of(const std::string& storage) {
+  const auto job = parse_job(with(storage), as_root);
+  EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+  return job && job->storage.share ? *job->storage.share : Share{};
+}
+
+TEST(Share, IsAFolder) {
+  const auto job = parse_job(with("folder: {path: /data/}"), as_root);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->storage.share->kind, Share::Kind::Folder);
+  EXPECT_EQ(job->storage.mount(), "/data");
+  EXPECT_EQ(job->home(), "/data/a") << "jobs share it, each has a folder of its own";
+  EXPECT_EQ(describe(*job->storage.share), "the folder /data");
+}
+
+TEST(Share, IsNfs) {
+  const Share nfs = share_of("nfs: {server: files.example.com, path: /export, options: nolock}");
+  EXPECT_EQ(nfs.kind, Share::Kind::Nfs);
+  EXPECT_EQ(nfs.mount, "/mnt/spotter");
+  EXPECT_EQ(nfs.options, "nolock");
+  EXPECT_EQ(describe(nfs), "/mnt/spotter (nfs of files.example.com:/export)");
+}
+
+TEST(Share, IsEfsByIdOrName) {
+  const Share efs = share_of("efs: {id: fs-01ab, access_point: fsap-02cd, tls: true, mount: /m/e}");
+  EXPECT_EQ(efs.kind, Share::Kind::Efs);
+  EXPECT_EQ(efs.server, "fs-01ab");
+  EXPECT_EQ(efs.access_point, "fsap-02cd");
+  EXPECT_TRUE(efs.tls);
+  EXPECT_EQ(efs.mount, "/m/e");
+  EXPECT_EQ(share_of("efs: {id: fs-01ab.efs.us-west-2.amazonaws.com}").server,
+            "fs-01ab.efs.us-west-2.amazonaws.com");
+}
+
+TEST(Share, IsSshfs) {
+  const Share sshfs = share_of(
+      "sshfs: {source: 'me@host:/opt/host', key: /etc/id, known_hosts: /etc/known, port: 2222}");
+  EXPECT_EQ(sshfs.kind, Share::Kind::Sshfs);
+  EXPECT_EQ(sshfs.server, "me@host");
+  EXPECT_EQ(sshfs.path, "/opt/host");
+  EXPECT_EQ(sshfs.key, "/etc/id");
+  EXPECT_EQ(sshfs.known_hosts, "/etc/known");
+  EXPECT_EQ(sshfs.port, 2222);
+}
+
+struct WrongShare {
+  const char* storage;
+  const char* message;
+};
+
+class WrongShares : public testing::TestWithParam<WrongShare> {};
+
+TEST_P(WrongShares, AreExplained) {
+  const std::string said = problems_of(with(GetParam().storage));
+  EXPECT_NE(said.find(GetParam().message), std::string::npos) << said;
+}
+
+const WrongShare wrong_shares[] = {
+    {"folder: {path: /a}, ebs: {tag: {Name: v}}",
+     "exactly one of ebs, folder, nfs, efs, sshfs, found 2"},
+    {"folder: {path: data}", "storage.folder.path: 'data' is relative"},
+    {"folder: {path: /a/../etc}", "must not have '..'"},
+    {"folder: {}", "the key 'path' is missing"},
+    {"nfs: {server: '-oroot', path: /x}", "storage.nfs.server: '-oroot' is not a host's name"},
+    {"nfs: {server: h, path: x}", "storage.nfs.path: 'x' is relative"},
+    {"nfs: {server: h, path: /x, options: 'a b'}", "is not a list of options"},
+    {"nfs: {server: h, path: /x, options: ro}", "a job writes"},
+    {"nfs: {server: h, path: /x, mount: /usr}", "is a directory of the system"},
+    {"efs: {id: vol-1}", "is neither a file system's id"},
+    {"efs: {id: fs-1, access_point: fs-2}", "is not an access point's id"},
+    {"efs: {id: fs-1, tls: perhaps}", "expected true or false"},
+    {"sshfs: {source: host}", "'host' is not user@host:/path"},
+    {"sshfs: {source: '-oProxyCommand=x:/y'}", "is not user@host:/path"},
+    {"sshfs: {source: 'me@-x:/y'}", "is not user@host:/path"},
+    {"sshfs: {source: 'h:/y', port: 70000}", "expected a port from 1 to 65535"},
+    {"sshfs: {source: 'h:/y', options: StrictHostKeyChecking=no}", "the server's key is always"},
+    {"sshfs: {source: 'h:/y', options: 'reconnect,UserKnownHostsFile=/dev/null'}",
+     "the server's key is always"},
+};
+INSTANTIATE_TEST_SUITE_P(Shares, WrongShares, testing::ValuesIn(wrong_shares));
+
+}  // namespace
+}  // namespace spotter::config

@@ -1,0 +1,122 @@
+"""`spotter run -- COMMAND`: a task of somebody else's engine, without EC2 and without a service."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import emulator
+import fake_trainer
+import harness
+from emulator import wait
+
+TRAINER = pathlib.Path(fake_trainer.__file__)
+
+
+class Run(unittest.TestCase):
+    steps = 40
+
+    def setUp(self):
+        parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
+        self.place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-run-", dir=parent))
+        self.addCleanup(self._end)
+        self.storage = self.place / "storage"
+        self.storage.mkdir()
+        self.journal = self.place / "journal"
+        self.journal.mkdir()
+        # No metadata service listens there.
+        self.environment = {**os.environ, "SPOTTER_RUN": str(self.place / "run"),
+                            "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
+                            "STEPS": str(self.steps), "PACE": "0.1", "FORMAT": "spotter",
+                            "JOURNAL": str(self.journal)}
+        self.output = self.place / "output"
+
+    def _end(self):
+        remains = emulator.leftovers(self.place)
+        emulator.sweep(self.place)
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.assertEqual(remains, [], "left behind")
+
+    def start(self, *words, options=(), **environment):
+        command = words or ("/usr/bin/python3", str(TRAINER))
+        with open(self.output, "ab") as output:
+            return subprocess.Popen(
+                [f"{harness.BINARIES}/spotter", "run", "--storage", str(self.storage), *options,
+                 "--", *command],
+                env={**self.environment, **environment}, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, start_new_session=True)
+
+    def end(self, process, seconds=60):
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            self.fail(f"it did not end:\n{self.output.read_text()}")
+
+    def said(self, words):
+        return words in self.output.read_text(errors="replace")
+
+    def steps_done(self):
+        return [int(line.split()[1]) for path in sorted(self.journal.iterdir())
+                for line in path.read_text().splitlines()]
+
+    def test_it_is_interrupted_and_run_again_and_finishes(self):
+        first = self.start()
+        wait("some steps", lambda: len(self.steps_done()) >= 5, 60)
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end(first), 75)
+        self.assertTrue(self.said("stopped at step"), "what the trainer prints is shown")
+        self.assertEqual(self.end(self.start()), 0)
+        self.assertEqual(self.steps_done(), list(range(1, self.steps + 1)), "each step once")
+        home = self.storage / "run"
+        self.assertEqual((home / "result" / "weights.bin").read_text(),
+                         fake_trainer.result_of(self.steps))
+        self.assertEqual(json.loads((home / "DONE").read_text())["job"], "run")
+        # Done is done: nothing is trained again.
+        self.assertEqual(self.end(self.start()), 0)
+        self.assertEqual(len(self.steps_done()), self.steps)
+
+    def test_a_failure_is_its_own_exit_status_and_not_tried_again(self):
+        count = self.place / "count"
+        status = self.end(self.start("/bin/sh", "-c", f"echo x >>{count}; exit 9"))
+        self.assertEqual(status, 9)
+        self.assertEqual(count.read_text(), "x\n")
+        self.assertEqual(self.end(self.start("/bin/sh", "-c", "kill -SEGV $$")), 128 + 11)
+
+    def test_what_it_is_given_is_checked_before_anything_starts(self):
+        job = self.place / "job.yaml"
+        job.write_text("job: UPPER\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n")
+        self.assertEqual(self.end(self.start(options=("--job", str(job)))), 2)
+        self.assertTrue(self.said("is not a job's name"))
+        job.write_text("job: a\nstorage: {ebs: {tag: {Name: v}}}\ntrainer: {command: x}\n")
+        bare = subprocess.run([f"{harness.BINARIES}/spotter", "run", "--job", str(job)],
+                              check=False, env=self.environment, capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(bare.returncode, 2)
+        self.assertIn("--storage", bare.stderr)
+
+    def test_one_at_a_time_on_a_machine(self):
+        first = self.start()
+        wait("some steps", lambda: len(self.steps_done()) >= 2, 60)
+        self.assertEqual(self.end(self.start()), 1)
+        self.assertTrue(self.said("another agent is at work"))
+        self.assertEqual(self.end(first), 0)
+
+    def test_a_trainer_that_hears_nothing_is_killed_in_time(self):
+        first = self.start(BEHAVIOUR="deaf", STEPS="100000")
+        wait("some steps", lambda: len(self.steps_done()) >= 2, 60)
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end(first, 60), 75)
+        self.assertEqual(self.end(self.start()), 0)
+        done = self.steps_done()
+        self.assertEqual(len(done) - len(set(done)), 0, "a durable step was done again")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,109 @@
+"""Storage over sshfs, with a real server: first light on it, its death, and a cut network."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import shares
+import sshd
+from emulator import wait
+
+
+@unittest.skipIf(sshd.why_not(), sshd.why_not())
+class Sshfs(shares.ShareLife):
+    # A trainer for which a failed write is a failed run: it is started again, from the newest
+    # checkpoint, as often as it takes.
+    patient = {"on_failure": {"attempts_without_progress": 100, "then": "hold"}}
+
+    def setUp(self):
+        super().setUp()
+        self.root_only("every instance mounts for itself")
+        self.server = sshd.Sshd(self.world.workplace / "server")
+        self.addCleanup(self.server.close)
+        self.folder = self.world.workplace / "files"
+        self.folder.mkdir()
+
+    def _end(self):
+        # Before the server goes: what its clients still have to say is then said.
+        self.world.stop()
+        super()._end()
+
+    def storage(self):
+        return self.server.storage(self.folder, "${SPOTTER_MOUNT}")
+
+    def home(self):
+        return self.folder / self.job_name
+
+    def test_first_light_with_a_notice_and_a_kill(self):
+        first = self.begin()
+        self.wait_training(first, 5)
+        self.world.interrupt(first, 30)
+        self.wait_status(first, "released", lambda status: status.get("released"), 30)
+        second = self.successor(first)
+        self.wait_status(second, "training", lambda one: one.get("resumed_step"))
+        self.wait_more_steps(second)
+        self.world.kill(second)
+        third = self.successor(first, second)
+        self.wait_status(third, "training", lambda one: one.get("resumed_step"))
+        self.assert_ended_well(kills=1)
+
+    def test_a_server_that_dies_in_mid_checkpoint_and_comes_back(self):
+        instance = self.begin(**self.patient)
+        self.wait_training(instance, 5)
+        for _ in range(2):
+            before = len([step for life in self.lives() for _, step in life])
+            self.server.kill()
+            self.wait_console(instance, "trainer failed")
+            self.server.start()
+            wait("more steps", lambda: len([step for life in self.lives() for _, step in life])
+                 > before + 3, 120)
+        self.assert_ended_well(kills=4)
+
+    def test_a_network_that_is_cut_is_named_and_comes_back(self):
+        instance = self.begin(**self.patient)
+        self.wait_training(instance, 5)
+        self.server.switch.cut()
+        status = self.wait_status(instance, "to say what hangs",
+                                  lambda one: one.get("storage_says"), 60)
+        self.assertIn(f"{self.server.user}@127.0.0.1:{self.folder}", status["storage_says"])
+        self.assertEqual(len(self.agents(instance)), 1)
+        self.server.switch.mend()
+        self.wait_status(instance, "to say that it is well",
+                         lambda one: not one.get("storage_says"), 120)
+        self.assert_ended_well(kills=4, seconds=200)
+
+    def test_a_notice_while_the_server_is_away_is_heard_and_kept(self):
+        instance = self.begin(**self.patient)
+        self.wait_training(instance, 5)
+        self.server.switch.cut()
+        self.world.interrupt(instance, 60)
+        self.wait_status(instance, "released", lambda status: status.get("released"), 60)
+        self.server.switch.mend()
+        other = self.successor(instance)
+        self.wait_status(other, "training", lambda one: one.get("resumed_step"))
+        self.assert_ended_well(kills=2)
+
+    def test_a_server_that_nobody_vouched_for_is_not_believed(self):
+        known = self.server.known_hosts.read_text()
+        self.server.known_hosts.write_text("")
+        instance = self.begin()
+        self.wait_console(instance, f"nobody vouched for the key of .*ssh-keyscan -p "
+                                    f"{self.server.port} 127.0.0.1")
+        self.assertEqual(list(self.folder.iterdir()), [])
+        self.server.known_hosts.write_text(known)
+        self.assert_ended_well()
+
+    def test_a_key_that_the_server_does_not_know_is_named(self):
+        (self.server.place / "authorized").write_text("")
+        instance = self.begin()
+        self.wait_console(instance, "authorized_keys")
+        (self.server.place / "authorized").write_text((self.server.place / "user.pub").read_text())
+        self.assert_ended_well()
+
+
+if __name__ == "__main__":
+    harness.main()

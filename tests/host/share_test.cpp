@@ -1,0 +1,231 @@
+// Shares: what mounts them, what its words mean, and what is done in a folder that is one.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "agent/act/host/layout.hpp"
+#include "agent/act/host/share.hpp"
+#include "agent/act/host/share_use.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+ShareRequest nfs() {
+  ShareRequest request;
+  request.kind = "nfs";
+  request.server = "files.example.com";
+  request.path = "/export/jobs";
+  request.mount_point = "/mnt/share";
+  return request;
+}
+
+std::string line(const Outcome<std::vector<std::string>>& command) {
+  if (!command) return command.error().kind + ": " + command.error().error;
+  std::string text;
+  for (const std::string& word : *command) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+TEST(MountCommand, OfNfsHasTheOptionsThatAwsRecommends) {
+  EXPECT_EQ(line(mount_command(nfs(), 1000, 1000, true, false)),
+            "mount -t nfs4 -o nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,"
+            "noresvport,nosuid,nodev files.example.com:/export/jobs /mnt/share");
+}
+
+TEST(MountCommand, OfNfsTakesTheUsersOptionsInThePlaceOfItsOwn) {
+  ShareRequest request = nfs();
+  request.options = "vers=3,softerr,timeo=100,resvport,nolock";
+  EXPECT_EQ(line(mount_command(request, 1000, 1000, true, false)),
+            "mount -t nfs4 -o rsize=1048576,wsize=1048576,retrans=2,nosuid,nodev,vers=3,softerr,"
+            "timeo=100,resvport,nolock files.example.com:/export/jobs /mnt/share");
+}
+
+TEST(MountCommand, OfEfsByIdOrNameWithoutItsHelperIsNfs) {
+  ShareRequest request = nfs();
+  request.kind = "efs";
+  request.path.clear();
+  request.server = "fs-0123abcd";
+  request.region = "eu-west-1";
+  EXPECT_NE(line(mount_command(request, 0, 0, true, false))
+                .find("noresvport,nosuid,nodev fs-0123abcd.efs.eu-west-1.amazonaws.com:/ /mnt/"),
+            std::string::npos);
+  request.region.clear();
+  EXPECT_NE(line(mount_command(request, 0, 0, true, false)).find("set AWS_REGION"),
+            std::string::npos);
+  request.server = "fs-0123abcd.efs.eu-west-1.amazonaws.com";
+  EXPECT_NE(line(mount_command(request, 0, 0, true, false)).find(" fs-0123abcd.efs.eu-west-1."),
+            std::string::npos);
+}
+
+TEST(MountCommand, OfEfsWithAnAccessPointOrTlsNeedsItsHelper) {
+  ShareRequest request = nfs();
+  request.kind = "efs";
+  request.server = "fs-0123abcd";
+  request.access_point = "fsap-0123";
+  EXPECT_EQ(line(mount_command(request, 0, 0, true, true)),
+            "mount -t efs -o _netdev,nosuid,nodev,tls,accesspoint=fsap-0123 fs-0123abcd:/ "
+            "/mnt/share");
+  const auto missing = mount_command(request, 0, 0, true, false);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().kind, "tool-missing");
+  EXPECT_NE(missing.error().error.find("amazon-efs-utils"), std::string::npos);
+}
+
+TEST(MountCommand, OfSshfsChecksTheServersKeyWhateverTheUserSays) {
+  ShareRequest request = nfs();
+  request.kind = "sshfs";
+  request.server = "me@host";
+  request.path = "/opt/host";
+  request.key = "/etc/spotter/id";
+  request.known_hosts = "/etc/spotter/known_hosts";
+  request.port = "2222";
+  request.options = "ServerAliveInterval=5,Compression=yes";
+  EXPECT_EQ(line(mount_command(request, 1000, 1001, true, false)),
+            "sshfs me@host:/opt/host /mnt/share -p 2222 -o reconnect,ServerAliveCountMax=3,"
+            "ConnectTimeout=15,nosuid,nodev,default_permissions,uid=1000,gid=1001,allow_other,"
+            "ServerAliveInterval=5,Compression=yes,BatchMode=yes,PasswordAuthentication=no,"
+            "StrictHostKeyChecking=yes,UserKnownHostsFile=/etc/spotter/known_hosts,"
+            "IdentityFile=/etc/spotter/id,IdentitiesOnly=yes");
+  EXPECT_EQ(line(mount_command(request, 1000, 1001, false, false)).find("allow_other"),
+            std::string::npos)
+      << "an ordinary user's own mount needs no permission of /etc/fuse.conf";
+}
+
+TEST(MountFailure, SaysWhatToDo) {
+  ShareRequest request = nfs();
+  const auto kind = [&](const char* words) { return mount_failure(request, words).kind; };
+  EXPECT_EQ(kind("mount.nfs4: Connection timed out"), "share-silent");
+  EXPECT_EQ(kind("mount.nfs4: Failed to resolve server x: Name or service not known"),
+            "share-silent");
+  EXPECT_EQ(kind("mount.nfs4: access denied by server while mounting x:/y"), "share-denied");
+  EXPECT_EQ(kind("mount: unknown filesystem type 'nfs4'"), "tool-missing");
+  EXPECT_EQ(kind("mount.nfs4: mounting x:/y failed, No such file or directory"), "mount-failed");
+  request.kind = "sshfs";
+  request.server = "me@host";
+  request.known_hosts = "/etc/spotter/known_hosts";
+  const auto unknown = mount_failure(request, "Host key verification failed.");
+  EXPECT_EQ(unknown.kind, "host-key-unknown");
+  EXPECT_NE(unknown.error.find("ssh-keyscan -p 22 host"), std::string::npos) << unknown.error;
+  EXPECT_NE(unknown.error.find("/etc/spotter/known_hosts"), std::string::npos) << unknown.error;
+  EXPECT_EQ(kind("me@host: Permission denied (publickey)."), "share-denied");
+  EXPECT_NE(mount_failure(request,
+                          "REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key "
+                          "verification failed.")
+                .error.find("somebody may be listening"),
+            std::string::npos);
+}
+
+// A folder as a share, its registry in it, and nothing left behind.
+class FolderShare : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = fs::temp_directory_path() / "spotter-share-XXXXXX";
+    place_ = ::mkdtemp(pattern.data());
+    ::setenv("SPOTTER_MOUNTS", (place_ / "mounts").c_str(), 1);
+    request_.kind = "folder";
+    request_.mount_point = place_ / "shared";
+    request_.job = "mnist";
+    request_.user = ::geteuid() == 0 ? "root" : ::getenv("USER");
+    request_.holder = place_ / "run";
+    request_.directories = {"code", "checkpoints", "log"};
+    fs::create_directory(request_.mount_point);
+  }
+  void TearDown() override {
+    ::unsetenv("SPOTTER_MOUNTS");
+    fs::remove_all(place_);
+  }
+  static std::string content(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  fs::path place_;
+  ShareRequest request_;
+};
+
+TEST_F(FolderShare, IsLaidOutForItsJobAloneAndAgain) {
+  fs::create_directory(request_.mount_point / "somebody-elses");
+  for (int i = 0; i < 2; ++i) {
+    const auto prepared = prepare_share(request_);
+    ASSERT_TRUE(prepared) << prepared.error().error;
+    EXPECT_TRUE(prepared->already);
+  }
+  EXPECT_TRUE(fs::is_directory(request_.mount_point / "mnist/checkpoints"));
+  EXPECT_TRUE(fs::exists(request_.mount_point / "mnist/.spotter/volume.json"));
+  EXPECT_TRUE(fs::is_empty(request_.mount_point / "somebody-elses"));
+  EXPECT_TRUE(is_share_mounted(request_));
+  EXPECT_EQ(release_share(request_), false) << "there is nothing of ours to unmount";
+}
+
+TEST_F(FolderShare, ThatIsMissingIsNotMade) {
+  fs::remove(request_.mount_point);
+  const auto prepared = prepare_share(request_);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().kind, "folder-missing");
+  EXPECT_FALSE(fs::exists(request_.mount_point));
+}
+
+TEST_F(FolderShare, WhoseJobsNameIsAFileIsRefused) {
+  std::ofstream(request_.mount_point / "mnist") << "mine";
+  EXPECT_FALSE(prepare_share(request_));
+  EXPECT_EQ(content(request_.mount_point / "mnist"), "mine");
+}
+
+TEST_F(FolderShare, IsMarkedBesideItsCheckpoints) {
+  ASSERT_TRUE(prepare_share(request_));
+  ASSERT_TRUE(mark_done(request_.mount_point / "mnist", "mnist"));
+  EXPECT_NE(content(request_.mount_point / "mnist/DONE").find("\"job\":\"mnist\""),
+            std::string::npos);
+}
+
+TEST_F(FolderShare, ResultsAreSyncedFileByFileAndWhatIsNotThereIsNothing) {
+  const fs::path tree = place_ / "result";
+  EXPECT_TRUE(sync_tree(tree));
+  fs::create_directories(tree / "deep/er");
+  std::ofstream(tree / "deep/er/weights") << "w";
+  fs::create_symlink("/nowhere", tree / "link");
+  EXPECT_TRUE(sync_tree(tree));
+  EXPECT_TRUE(sync_tree(tree / "deep/er/weights"));
+}
+
+TEST_F(FolderShare, KeepsTheTrainersLogAndEmptiesIt) {
+  const fs::path local = place_ / "trainer.log";
+  const fs::path kept = place_ / "kept.log";
+  EXPECT_TRUE(keep_log(local, kept)) << "no log yet";
+  for (const char* words : {"one\n", "two\n"}) {
+    std::ofstream(local, std::ios::app) << words;
+    ASSERT_TRUE(keep_log(local, kept));
+    EXPECT_EQ(fs::file_size(local), 0U);
+  }
+  EXPECT_EQ(content(kept), "one\ntwo\n");
+}
+
+TEST_F(FolderShare, TheLastOneLetsGoOfAMountAndOnlyOfOurs) {
+  const MountEntry entry{makedev(0, 77), "/mnt/share", "fuse.sshfs", "me@host:/x", false};
+  ShareUse use("/mnt/share");
+  EXPECT_FALSE(use.is_by_us(entry));
+  use.is_ours(entry);
+  use.begin("/run/a");
+  use.begin("/run/b");
+  use.end("/run/a");
+  EXPECT_TRUE(use.is_used());
+  EXPECT_TRUE(use.is_by_us(entry));
+  EXPECT_FALSE(use.is_by_us({makedev(0, 78), "/mnt/share", "fuse.sshfs", "me@host:/x", false}))
+      << "another mount has taken its place";
+  use.end("/run/b");
+  EXPECT_FALSE(use.is_used());
+  use.forget_all();
+  EXPECT_FALSE(use.is_by_us(entry));
+}
+
+}  // namespace
+}  // namespace spotter::act::host
