@@ -1,5 +1,6 @@
 // Shares: what mounts them, what its words mean, and what is done in a folder that is one.
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -134,7 +135,9 @@ class FolderShare : public testing::Test {
     request_.kind = "folder";
     request_.mount_point = place_ / "shared";
     request_.job = "mnist";
-    request_.user = ::geteuid() == 0 ? "root" : ::getenv("USER");
+    const passwd* self = ::getpwuid(::geteuid());
+    ASSERT_NE(self, nullptr);
+    request_.user = self->pw_name;
     request_.holder = place_ / "run";
     request_.directories = {"code", "checkpoints", "log"};
     fs::create_directory(request_.mount_point);
