@@ -102,6 +102,12 @@ struct Sweep {
   std::optional<Batch> batch;  // where `spotter sweep submit` sends it
 };
 
+// The one of them that this process runs (command/experiment.hpp).
+struct Experiment {
+  std::size_t index = 0;
+  sweep::Set set;
+};
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -123,6 +129,7 @@ struct Job {
   Channels channels;
   std::optional<SageMaker> sagemaker;
   std::optional<Sweep> sweep;
+  std::optional<Experiment> experiment;  // of the sweep
   OnFailure on_failure;
   Limits limits;
   std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags

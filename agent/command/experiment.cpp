@@ -1,0 +1,53 @@
+#include "agent/command/experiment.hpp"
+
+#include "agent/wire/s3.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr const char* own_variable = "SPOTTER_EXPERIMENT";
+
+Result<sweep::ArrayIndex> index_of(const sweep::Variable& variable) {
+  if (const std::string own = variable(own_variable); !own.empty()) {
+    const auto index = wire::parse_count(own);
+    if (!index) return failure(std::string(own_variable) + "='" + own + "' is no number");
+    return sweep::ArrayIndex{own_variable, *index, {}};
+  }
+  auto array = sweep::array_index(variable);
+  if (!array) return tl::unexpected(array.error());
+  if (*array) return std::move(**array);
+  return failure(
+      "the job has a sweep, but nothing says which experiment this is: run it in an array of AWS "
+      "Batch, Slurm or Kubernetes, or set SPOTTER_EXPERIMENT (`spotter sweep expand` lists them)");
+}
+
+// Slurm's --array=3,7 is a part of a sweep; Batch's counts all of it.
+bool counts_all(const sweep::ArrayIndex& index) { return !index.variable.starts_with("SLURM"); }
+
+}  // namespace
+
+Result<void> choose_experiment(config::Job& job, const sweep::Variable& variable,
+                               const FetchSets& fetch) {
+  if (!job.sweep) return {};
+  const auto index = index_of(variable);
+  if (!index) return tl::unexpected(index.error());
+  const auto sets = fetch(job);
+  if (!sets) return tl::unexpected(sets.error());
+  const std::string list = "the sweep's list has " + std::to_string(sets->size()) + " sets";
+  if (index->index >= sets->size()) {
+    return failure(index->variable + "=" + std::to_string(index->index) + ", but " + list +
+                   ", counted from 0");
+  }
+  if (counts_all(*index) && index->part && index->part->of != sets->size()) {
+    return failure("the array has " + std::to_string(index->part->of) + " jobs, but " + list +
+                   ": submit one of that size");
+  }
+  const auto& set = (*sets)[index->index];
+  auto command = sweep::fill(job.trainer.command, set);
+  if (!command) return tl::unexpected(command.error());
+  job.trainer.command = std::move(*command);
+  job.experiment = {index->index, set};
+  return {};
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,22 @@
+// Which experiment of a sweep this process runs, and the job that it makes of it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/config/job.hpp"
+#include "agent/sweep/array_index.hpp"
+
+namespace spotter::command {
+
+// Of a sweep's job: `sets` is fetched, the index is SPOTTER_EXPERIMENT, or that of the array that
+// this process belongs to. Fills the command's placeholders and Job::experiment. Nothing happens to
+// a job without a sweep. Errors say what to do: no index, one beyond the list, an array of another
+// size than the list.
+using FetchSets = std::function<Result<std::vector<sweep::Set>>(const config::Job& job)>;
+Result<void> choose_experiment(config::Job& job, const sweep::Variable& variable,
+                               const FetchSets& fetch);
+
+}  // namespace spotter::command

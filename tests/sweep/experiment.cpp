@@ -1,0 +1,76 @@
+// Which experiment a process runs.
+#include "agent/command/experiment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace spotter::command {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+struct Chosen {
+  config::Job job;
+  std::string error;
+};
+
+Chosen choose(const Variables& variables, std::size_t sets = 3) {
+  Chosen chosen;
+  chosen.job.sweep.emplace();
+  chosen.job.trainer.command = "train --lr={lr}";
+  const auto done = choose_experiment(
+      chosen.job,
+      [&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? "" : found->second;
+      },
+      [&](const config::Job&) -> Result<std::vector<sweep::Set>> {
+        std::vector<sweep::Set> all;
+        for (std::size_t i = 0; i < sets; ++i)
+          all.push_back({{"lr", "0." + std::to_string(i), "0." + std::to_string(i)}});
+        return all;
+      });
+  if (!done) chosen.error = done.error().message;
+  return chosen;
+}
+
+TEST(Experiment, IsThatOfTheArray) {
+  const auto chosen =
+      choose({{"AWS_BATCH_JOB_ARRAY_INDEX", "2"}, {"AWS_BATCH_JOB_ARRAY_SIZE", "3"}});
+  EXPECT_EQ(chosen.error, "");
+  EXPECT_EQ(chosen.job.trainer.command, "train --lr=0.2");
+  ASSERT_TRUE(chosen.job.experiment);
+  EXPECT_EQ(chosen.job.experiment->index, 2U);
+  EXPECT_EQ(choose({{"SLURM_ARRAY_TASK_ID", "1"}}).job.trainer.command, "train --lr=0.1");
+  EXPECT_EQ(choose({{"JOB_COMPLETION_INDEX", "0"}}).job.trainer.command, "train --lr=0.0");
+}
+
+TEST(Experiment, IsTheOneThatIsSaid) {
+  const auto chosen = choose({{"SPOTTER_EXPERIMENT", "1"}, {"AWS_BATCH_JOB_ARRAY_INDEX", "2"}});
+  EXPECT_EQ(chosen.job.trainer.command, "train --lr=0.1");
+}
+
+TEST(Experiment, OfSlurmMayBeOneOfFew) {
+  EXPECT_EQ(choose({{"SLURM_ARRAY_TASK_ID", "2"}, {"SLURM_ARRAY_TASK_COUNT", "2"}}).error, "");
+}
+
+TEST(Experiment, ThatIsNoneIsExplained) {
+  EXPECT_NE(choose({}).error.find("nothing says which experiment this is"), std::string::npos);
+  EXPECT_EQ(choose({{"SPOTTER_EXPERIMENT", "3"}}).error,
+            "SPOTTER_EXPERIMENT=3, but the sweep's list has 3 sets, counted from 0");
+  EXPECT_EQ(choose({{"SPOTTER_EXPERIMENT", "x"}}).error, "SPOTTER_EXPERIMENT='x' is no number");
+  EXPECT_EQ(choose({{"AWS_BATCH_JOB_ARRAY_INDEX", "1"}, {"AWS_BATCH_JOB_ARRAY_SIZE", "4"}}).error,
+            "the array has 4 jobs, but the sweep's list has 3 sets: submit one of that size");
+}
+
+TEST(Experiment, OfAJobWithoutASweepIsNone) {
+  config::Job job;
+  EXPECT_TRUE(choose_experiment(
+      job, [](const char*) { return std::string("1"); },
+      [](const config::Job&) -> Result<std::vector<sweep::Set>> { return failure("asked"); }));
+  EXPECT_FALSE(job.experiment);
+}
+
+}  // namespace
+}  // namespace spotter::command
