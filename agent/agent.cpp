@@ -17,6 +17,7 @@
 #include "agent/act/performer.hpp"
 #include "agent/command/follow.hpp"
 #include "agent/command/run.hpp"
+#include "agent/command/sweep.hpp"
 #include "agent/config/job.hpp"
 #include "agent/decide/describe.hpp"
 #include "agent/io/clock.hpp"
@@ -348,21 +349,33 @@ int Agent::run() {
   return exit_status();
 }
 
-int live(config::Checked<config::Job> job, const std::string& source, bool check_only, bool once) {
+std::string of_sweep(const config::Job& job) {
+  if (!job.experiment) return {};
+  return ", experiment " + std::to_string(job.experiment->index) + ": " +
+         sweep::to_json(job.experiment->set);
+}
+
+int live(config::Checked<config::Job> job, const std::string& source, bool once) {
   if (!job) {
     std::cerr << config::describe(job.error(), source);
     return 2;
   }
-  if (check_only) {
-    std::cout << source << ": the job " << job->name.view() << " is well described\n";
-    return 0;
-  }
   io::set_up_log();
-  spdlog::info("spotter agent for the job {}", job->name.view());
+  spdlog::info("spotter {} for the job {}{}", once ? "run" : "agent", job->name.view(),
+               of_sweep(*job));
   asio::io_context context(1);
   auto agent =
       std::make_unique<Agent>(context, std::move(*job), act::Environment::of_this_process(), once);
   return agent->run();
+}
+
+int check(const config::Checked<config::Job>& job, const std::string& source) {
+  if (!job) {
+    std::cerr << config::describe(job.error(), source);
+    return 2;
+  }
+  std::cout << source << ": the job " << job->name.view() << " is well described\n";
+  return 0;
 }
 
 }  // namespace
@@ -374,8 +387,14 @@ void add_agent(CLI::App& app, int& status) {
   command->add_option("--job", *job, "The job's description")->capture_default_str();
   command->add_flag("--check", *check, "Only say what is wrong with it");
   command->callback([job, check, &status] {
-    auto read = config::load_job(*job, config::Environment::of_process());
-    status = live(std::move(read), *job, *check, false);
+    const auto environment = config::Environment::of_process();
+    auto read = config::load_job(*job, environment);
+    if (*check) {
+      status = spotter::check(read, *job);
+      return;
+    }
+    read = command::with_experiment(std::move(read), environment, command::sets_of);
+    status = live(std::move(read), *job, false);
   });
 }
 
@@ -391,9 +410,9 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--name", request->name, "The job's name");
   command->add_option("command", request->command, "What is run, after --");
   command->callback([request, &status] {
-    auto job = command::job_of(*request, config::Environment::of_process());
+    auto job = command::job_of(*request, config::Environment::of_process(), command::sets_of);
     const std::string& file = request->job_file;
-    status = live(std::move(job), file.empty() ? "spotter run" : file, false, true);
+    status = live(std::move(job), file.empty() ? "spotter run" : file, true);
   });
 }
 

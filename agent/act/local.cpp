@@ -103,7 +103,7 @@ std::vector<std::string> Local::on_share(const char* verb) const {
                                     "--user",
                                     job_.trainer.user,
                                     "--job",
-                                    job_.name.str(),
+                                    job_.folder(),
                                     "--holder",
                                     run_directory_};
   const auto add = [&words](const char* option, const std::string& value) {
@@ -119,6 +119,7 @@ std::vector<std::string> Local::on_share(const char* verb) const {
   add("--region", region == nullptr ? "" : region);
   if (share.tls) words.push_back("--tls");
   for (const char* name : {"code", "result", "log"}) add("--directory", name);
+  if (job_.experiment) add("--directory", std::string(config::model_folder));
   add("--directory", job_.checkpoints.directory);
   if (job_.in_container()) {
     add("--directory", std::string(config::container_folder));

@@ -147,6 +147,12 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   if (job_.sagemaker && !job_.sagemaker->hyperparameters.empty()) {
     result["SPOTTER_PARAMETERS"] = nlohmann::json(job_.sagemaker->hyperparameters).dump();
   }
+  if (job_.experiment) {
+    result["SPOTTER_EXPERIMENT"] = std::to_string(job_.experiment->index);
+    result["SPOTTER_PARAMETERS"] = sweep::to_json(job_.experiment->set);
+    result["SPOTTER_PARAMETERS_FILE"] = paths_.run_directory + "/parameters.json";
+    result["SPOTTER_MODEL"] = mount + "/" + std::string(config::model_folder);
+  }
   for (const auto& [name, value] : job_.trainer.env) result[name] = value;
   for (const auto& [name, reference] : job_.trainer.secrets) {
     auto reading = secret(reference, limit);
@@ -168,6 +174,12 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   if (!variables) co_return variables.error();
 
   supervise::Spec spec;
+  if (job_.experiment) {
+    const std::string file = paths_.run_directory + "/parameters.json";
+    const std::string set = sweep::to_json(job_.experiment->set) + "\n";
+    if (const auto written = io::atomic_write(file, set, 0644); !written)
+      co_return unstartable("cannot write " + file + ": " + written.error().message());
+  }
   spec.command = command_line(job_, paths_.program);
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);

@@ -47,7 +47,21 @@ Result<void> choose_experiment(config::Job& job, const sweep::Variable& variable
   if (!command) return tl::unexpected(command.error());
   job.trainer.command = std::move(*command);
   job.experiment = {index->index, set};
+  job.storage.ebs.tag.value += "-" + std::to_string(index->index);
   return {};
+}
+
+config::Checked<config::Job> with_experiment(config::Checked<config::Job> job,
+                                             const config::Environment& environment,
+                                             const FetchSets& fetch) {
+  if (!job) return job;
+  const auto variable = [&](const char* name) {
+    const auto found = environment.variables.find(name);
+    return found == environment.variables.end() ? std::string() : found->second;
+  };
+  if (const auto chosen = choose_experiment(*job, variable, fetch); !chosen)
+    return tl::unexpected(std::vector<config::Problem>{{0, 0, chosen.error().message}});
+  return job;
 }
 
 }  // namespace spotter::command

@@ -30,6 +30,16 @@ std::string quoted(const std::vector<std::string>& words) {
   return line;
 }
 
+Result<std::vector<std::string>> filled(std::vector<std::string> words, const config::Job& job) {
+  if (!job.experiment) return words;
+  for (std::string& word : words) {
+    auto with = sweep::fill_word(word, job.experiment->set);
+    if (!with) return tl::unexpected(with.error());
+    word = std::move(*with);
+  }
+  return words;
+}
+
 config::Checked<config::Job> described(const RunRequest& request,
                                        const config::Environment& environment) {
   if (!request.job_file.empty()) return config::load_job(request.job_file, environment);
@@ -44,12 +54,15 @@ config::Checked<config::Job> described(const RunRequest& request,
 
 }  // namespace
 
-config::Checked<config::Job> job_of(const RunRequest& request, config::Environment environment) {
+config::Checked<config::Job> job_of(const RunRequest& request, config::Environment environment,
+                                    const FetchSets& fetch) {
   environment.foreground = true;
-  auto job = described(request, environment);
+  auto job = with_experiment(described(request, environment), environment, fetch);
   if (!job) return job;
   if (!request.command.empty()) {
-    job->trainer.command = "exec " + quoted(request.command);
+    auto words = filled(request.command, *job);
+    if (!words) return problem(words.error().message);
+    job->trainer.command = "exec " + quoted(*words);
   }
   job->trainer.inherits = true;
   // A login shell begins with a PATH of its own; the trainer with the folder that we are in, unless

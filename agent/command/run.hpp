@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/command/experiment.hpp"
 #include "agent/config/job.hpp"
 
 namespace spotter::command {
@@ -16,7 +17,9 @@ struct RunRequest {
 };
 
 // A volume is no storage for it: whoever runs this owns no instance that could attach one.
-config::Checked<config::Job> job_of(const RunRequest& request, config::Environment environment);
+// Of a sweep the experiment is chosen.
+config::Checked<config::Job> job_of(const RunRequest& request, config::Environment environment,
+                                    const FetchSets& fetch);
 
 // Where such a run keeps its sockets: one for each user and job's folder, so that a second run of
 // it on this machine is refused, and one that comes back finds its trainer.

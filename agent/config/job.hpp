@@ -134,15 +134,20 @@ struct Job {
   Limits limits;
   std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags
 
+  // The job's own folder on a share; of a sweep each experiment has one.
+  std::string folder() const {
+    return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "");
+  }
   // What belongs to the job alone: the volume, or its folder on the share.
   std::string home() const {
-    return storage.share ? storage.share->mount + "/" + name.str() : storage.ebs.mount;
+    return storage.share ? storage.share->mount + "/" + folder() : storage.ebs.mount;
   }
   // The trainer finds channels and SageMaker's folder, container_folder on the volume.
   bool in_container() const { return !channels.all.empty() || sagemaker; }
 };
 
 inline constexpr std::string_view container_folder = "ml";
+inline constexpr std::string_view model_folder = "model";  // of an experiment
 
 // One mistake; line and column count from 1, line 0 means the file as a whole.
 struct Problem {

@@ -125,7 +125,10 @@ std::vector<Set> draw(const std::vector<Drawn>& parameters, std::size_t sets, st
   return drawn;
 }
 
-Result<std::string> fill(std::string_view command, const Set& set) {
+namespace {
+
+Result<std::string> fill_with(std::string_view command, const Set& set,
+                              std::string (*written)(const std::string&)) {
   std::string filled;
   for (std::size_t at = 0; at < command.size();) {
     const auto rest = command.substr(at);
@@ -145,11 +148,21 @@ Result<std::string> fill(std::string_view command, const Set& set) {
                        "}, which is no parameter here; {{" + std::string(name) + "}} leaves {" +
                        std::string(name) + "} as it is");
       }
-      filled += quoted(found->text);
+      filled += written(found->text);
       at += name.size() + 2;
     }
   }
   return filled;
+}
+
+}  // namespace
+
+Result<std::string> fill(std::string_view command, const Set& set) {
+  return fill_with(command, set, quoted);
+}
+
+Result<std::string> fill_word(std::string_view word, const Set& set) {
+  return fill_with(word, set, [](const std::string& text) { return text; });
 }
 
 Result<void> check(const std::vector<Set>& sets, std::string_view command) {

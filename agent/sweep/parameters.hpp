@@ -58,6 +58,8 @@ std::vector<Set> draw(const std::vector<Drawn>& parameters, std::size_t sets, st
 // -> `{name}`. Braces that do not hold a name alone, and those behind a `$`, are the shell's.
 // Fails on a name that the set lacks.
 Result<std::string> fill(std::string_view command, const Set& set);
+// The same for one word of a command, which is quoted later, if at all.
+Result<std::string> fill_word(std::string_view word, const Set& set);
 
 // An error that names the first set that lacks a name of the command, or none at all is there.
 Result<void> check(const std::vector<Set>& sets, std::string_view command);

@@ -94,6 +94,10 @@ TEST(Command, HasTheSetsValues) {
             "the command has {rat}, which is no parameter here; {{rat}} leaves {rat} as it is");
 }
 
+TEST(Command, HasWordsThatAreQuotedLater) {
+  EXPECT_EQ(fill_word("--name={name}", {text("name", "it's me")}).value(), "--name=it's me");
+}
+
 TEST(Command, IsCheckedAgainstEverySet) {
   EXPECT_TRUE(check({{number("a", "1")}, {number("a", "2")}}, "x {a}"));
   EXPECT_EQ(check({{number("a", "1")}, {number("b", "2")}}, "x {a}").error().message.substr(0, 30),

@@ -175,8 +175,11 @@ Outcome<void> take_over(const fs::path& home, const User& user) {
 }
 
 Outcome<void> lay_out(const ShareRequest& request, const User& user) {
-  const fs::path home = request.mount_point / request.job;
-  if (const auto made = make_home(home, user); !made) return made;
+  fs::path home = request.mount_point;
+  for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
+    home /= part;
+    if (const auto made = make_home(home, user); !made) return made;
+  }
   if (request.kind != "sshfs") {
     if (const auto taken = take_over(home, user); !taken) return taken;
   }

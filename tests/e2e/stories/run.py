@@ -19,7 +19,9 @@ from emulator import wait
 TRAINER = pathlib.Path(fake_trainer.__file__)
 
 
-class Run(unittest.TestCase):
+class RunCase(unittest.TestCase):
+    """A folder as the storage, and commands run on it."""
+
     steps = 40
 
     def setUp(self):
@@ -66,6 +68,8 @@ class Run(unittest.TestCase):
         return [int(line.split()[1]) for path in sorted(self.journal.iterdir())
                 for line in path.read_text().splitlines()]
 
+
+class Run(RunCase):
     def test_it_is_interrupted_and_run_again_and_finishes(self):
         first = self.start()
         wait("some steps", lambda: len(self.steps_done()) >= 5, 60)

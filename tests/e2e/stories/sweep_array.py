@@ -1,0 +1,81 @@
+"""A sweep as an array of somebody else's engine: each task runs its own experiment, once to its end."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import fake_trainer
+import harness
+import run
+from emulator import wait
+
+SETS = [{"lr": 0.1, "name": "a b"}, {"lr": 0.01, "name": "it's"}, {"lr": 1e-3, "name": "c"}]
+
+
+class SweepArray(run.RunCase):
+    def setUp(self):
+        super().setUp()
+        self.job = self.place / "job.yaml"
+        (self.place / "sets.yml").write_text("".join(f"- {json.dumps(each)}\n" for each in SETS))
+        self.describe("./sets.yml")
+
+    def describe(self, parameters):
+        self.job.write_text(
+            f"job: tuning\nstorage: {{folder: {{path: {self.storage}}}}}\n"
+            f"trainer: {{command: 'true --lr={{lr}} {{name}}'}}\nsweep: {{parameters: {parameters}}}\n")
+
+    def task(self, *words, index, **more):
+        (self.place / f"run-{index}").mkdir(exist_ok=True)
+        return self.start(*words, options=("--job", str(self.job)), AWS_BATCH_JOB_ARRAY_INDEX=index,
+                          AWS_BATCH_JOB_ARRAY_SIZE="3", SPOTTER_RUN=str(self.place / f"run-{index}"),
+                          **more)
+
+    def home(self, index):
+        return self.storage / "tuning" / index
+
+    def test_each_has_its_set_and_its_folder(self):
+        tell = ('printf "%s|%s|%s|" "$0" "$1" "$SPOTTER_EXPERIMENT" >"$SPOTTER_MODEL/said"; '
+                'cat "$SPOTTER_PARAMETERS_FILE" >>"$SPOTTER_MODEL/said"')
+        tasks = [self.task("/bin/sh", "-c", tell, "{lr}", "<{name}>", index=str(index))
+                 for index in range(3)]
+        self.assertEqual([self.end(task) for task in tasks], [0, 0, 0], self.output.read_text())
+        for index, each in enumerate(SETS):
+            said = (self.home(str(index)) / "model" / "said").read_text()
+            rate, name, number, parameters = said.split("|")
+            self.assertEqual((float(rate), name, number), (each["lr"], f"<{each['name']}>", str(index)))
+            self.assertEqual(json.loads(parameters), each)
+            self.assertTrue((self.home(str(index)) / "DONE").exists())
+
+    def test_an_interrupted_one_goes_on_and_its_neighbour_is_left_alone(self):
+        first = self.task("/usr/bin/python3", str(run.TRAINER), index="1")
+        wait("some steps", lambda: len(self.steps_done()) >= 5, 60)
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end(first), 75)
+        self.assertEqual(self.end(self.task("/bin/true", index="2")), 0)
+        self.assertEqual(self.end(self.task("/usr/bin/python3", str(run.TRAINER), index="1")), 0)
+        self.assertEqual(self.steps_done(), list(range(1, self.steps + 1)), "each step once")
+        self.assertEqual((self.home("1") / "result" / "weights.bin").read_text(),
+                         fake_trainer.result_of(self.steps))
+        self.assertEqual(sorted(path.name for path in (self.storage / "tuning").iterdir()), ["1", "2"])
+
+    def test_what_does_not_fit_is_said_before_anything_starts(self):
+        self.assertEqual(self.end(self.task("/bin/true", index="3")), 2)
+        self.assertTrue(self.said("AWS_BATCH_JOB_ARRAY_INDEX=3, but the sweep's list has 3 sets"))
+        self.assertEqual(self.end(self.task("/bin/echo", "{size}", index="0")), 2)
+        self.assertTrue(self.said("the command has {size}, which is no parameter here"))
+        plain = subprocess.run([f"{harness.BINARIES}/spotter", "run", "--job", str(self.job)],
+                               env=self.environment, capture_output=True, text=True, check=False,
+                               timeout=60)
+        self.assertEqual(plain.returncode, 2)
+        self.assertIn("nothing says which experiment this is", plain.stderr)
+        self.describe("[]")
+        self.assertEqual(self.end(self.task("/bin/true", index="0")), 2)
+        self.assertTrue(self.said("the list is empty"))
+        self.assertEqual(list(self.storage.iterdir()), [])
+
+
+if __name__ == "__main__":
+    harness.main()
