@@ -2,11 +2,19 @@
 // for one life. Composes the real parts; the only place that knows them all.
 #pragma once
 
+#include <string>
+
+#include "agent/config/job.hpp"
+
 namespace CLI {
 class App;
 }
 
 namespace spotter {
+
+// Watches over the job until its end, in this process; the exit status. `source` says what a wrong
+// job was read from. `once`: `spotter run`.
+int live(config::Checked<config::Job> job, const std::string& source, bool once);
 
 // Adds the subcommand; `status` gets the exit status: 0 asked to stop, 2 a wrong job.yaml.
 void add_agent(CLI::App& app, int& status);

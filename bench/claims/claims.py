@@ -49,8 +49,9 @@ def main():
         finally:
             server.stop()
     print(f"{figures['claims_a_second']} claims a second, taken and finished, by "
-          f"{figures['agents']} agents ({figures['requests'] / figures['experiments']:.1f} requests "
-          f"each); boto3 alone writes {figures['boto3_writes_a_second']} objects a second here")
+          f"{figures['agents']} agents "
+          f"({figures['requests'] / figures['experiments']:.1f} requests each); "
+          f"boto3 alone writes {figures['boto3_writes_a_second']} objects a second here")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
     return done.returncode

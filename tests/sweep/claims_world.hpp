@@ -16,6 +16,7 @@
 namespace spotter::sweep {
 
 using Moment = std::int64_t;  // ms of true time
+inline constexpr Moment longest_trouble = 10 * 60'000;
 
 struct Troubles {
   double lost_requests = 0;     // share of requests that never arrive
@@ -67,7 +68,29 @@ class World {
   Moment bound() const;
 
  private:
-  struct Machine;
+  struct Machine {
+    std::size_t place = 0;
+    std::unique_ptr<Claimant> claimant;
+    bool alive = true;
+    Moment born = 0;
+    double rate = 1;                              // of its clock
+    Moment process_until = 0, machine_until = 0;  // paused
+    Moment clock_stopped_at = -1;
+    Moment clock_lost = 0;
+    bool bad_clock = false;  // it has stood still once
+
+    // The trainer.
+    bool training = false;
+    std::size_t index = 0;
+    std::uint64_t token = 0;
+    Moment progress = 0, since = 0;
+    bool gained = false;
+    bool fails = false;
+    Moment fails_at = 0;
+    Time usable_until{};
+    std::uint64_t generation = 0;  // of the trainer, so that old events are known
+    std::uint64_t wakes = 0;
+  };
   struct Object {
     std::string body, etag;
     Moment written = 0;
@@ -80,7 +103,6 @@ class World {
     std::optional<Object> claim;
     bool ended = false, given = false;  // hints
     std::vector<Saved> saved;
-    
   };
 
   void at(Moment when, std::function<void()> what);

@@ -33,7 +33,8 @@ class SlurmArray(run.RunCase):
             "trainer: {command: 'true'}\nsweep: {grid: {lr: [0.1, 0.2, 0.3]}}\n")
 
     def _stop(self):
-        if self._outcome.result and (self._outcome.result.failures or self._outcome.result.errors):
+        result = self._outcome.result
+        if result and (result.failures or result.errors):
             print(self.slurm.logs(), self.said_by_all(), file=sys.stderr)
         self.slurm.stop()
 
@@ -44,7 +45,8 @@ class SlurmArray(run.RunCase):
         path = f"{harness.BINARIES}:{os.environ['PATH']}"
         without_run = {name: value for name, value in self.environment.items()
                        if name in ("STEPS", "PACE", "FORMAT", "AWS_EC2_METADATA_SERVICE_ENDPOINT")}
-        said = self.slurm.ask("sbatch", "--parsable", *words, PATH=path, **without_run, **environment)
+        said = self.slurm.ask("sbatch", "--parsable", *words, PATH=path,
+                              **without_run, **environment)
         self.assertRegex(said, r"^\d+$")
         return said
 
@@ -64,7 +66,8 @@ class SlurmArray(run.RunCase):
                    run.TRAINER]
         array = self.submit("--array=0-2", f"--output={self.place}/task-%a",
                             ROOT / "scripts/slurm-array", self.job, *command)
-        wait("two tasks at work", lambda: len(self.steps_of(0)) > 5 and len(self.steps_of(1)) > 5, 90)
+        wait("two tasks at work",
+             lambda: min(len(self.steps_of(0)), len(self.steps_of(1))) > 5, 90)
         self.submit("--partition=urgent", "--wrap", "sleep 3", "--output=/dev/null")
         wait("one to be preempted", lambda: "exit status 75" in self.said_by_all(), 60)
         wait("all to be done", lambda: all(map(self.done, range(3))), 180)

@@ -1,4 +1,4 @@
-"""A sweep as an array of somebody else's engine: each task runs its own experiment, once to its end."""
+"""A sweep as an array of somebody else's engine: each task runs its experiment, once to its end."""
 
 import json
 import pathlib
@@ -25,13 +25,14 @@ class SweepArray(run.RunCase):
     def describe(self, parameters):
         self.job.write_text(
             f"job: tuning\nstorage: {{folder: {{path: {self.storage}}}}}\n"
-            f"trainer: {{command: 'true --lr={{lr}} {{name}}'}}\nsweep: {{parameters: {parameters}}}\n")
+            "trainer: {command: 'true --lr={lr} {name}'}\n"
+            f"sweep: {{parameters: {parameters}}}\n")
 
     def task(self, *words, index, **more):
-        (self.place / f"run-{index}").mkdir(exist_ok=True)
-        return self.start(*words, options=("--job", str(self.job)), AWS_BATCH_JOB_ARRAY_INDEX=index,
-                          AWS_BATCH_JOB_ARRAY_SIZE="3", SPOTTER_RUN=str(self.place / f"run-{index}"),
-                          **more)
+        place = self.place / f"run-{index}"
+        place.mkdir(exist_ok=True)
+        return self.start(*words, options=("--job", str(self.job)), SPOTTER_RUN=str(place),
+                          AWS_BATCH_JOB_ARRAY_INDEX=index, AWS_BATCH_JOB_ARRAY_SIZE="3", **more)
 
     def home(self, index):
         return self.storage / "tuning" / index
@@ -45,7 +46,8 @@ class SweepArray(run.RunCase):
         for index, each in enumerate(SETS):
             said = (self.home(str(index)) / "model" / "said").read_text()
             rate, name, number, parameters = said.split("|")
-            self.assertEqual((float(rate), name, number), (each["lr"], f"<{each['name']}>", str(index)))
+            self.assertEqual((float(rate), name), (each["lr"], f"<{each['name']}>"))
+            self.assertEqual(number, str(index))
             self.assertEqual(json.loads(parameters), each)
             self.assertTrue((self.home(str(index)) / "DONE").exists())
 
@@ -59,7 +61,8 @@ class SweepArray(run.RunCase):
         self.assertEqual(self.steps_done(), list(range(1, self.steps + 1)), "each step once")
         self.assertEqual((self.home("1") / "result" / "weights.bin").read_text(),
                          fake_trainer.result_of(self.steps))
-        self.assertEqual(sorted(path.name for path in (self.storage / "tuning").iterdir()), ["1", "2"])
+        homes = sorted(path.name for path in (self.storage / "tuning").iterdir())
+        self.assertEqual(homes, ["1", "2"])
 
     def test_what_does_not_fit_is_said_before_anything_starts(self):
         self.assertEqual(self.end(self.task("/bin/true", index="3")), 2)
