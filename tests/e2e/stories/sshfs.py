@@ -64,7 +64,8 @@ class Sshfs(shares.ShareLife):
         self.assert_ended_well(kills=4)
 
     def test_a_network_that_is_cut_is_named_and_comes_back(self):
-        instance = self.begin(**self.patient)
+        # Longer than the next look at the server, which says that all is well again.
+        instance = self.begin(env={"PACE": "0.7"}, **self.patient)
         self.wait_training(instance, 5)
         self.server.switch.cut()
         status = self.wait_status(instance, "to say what hangs",
