@@ -1,8 +1,7 @@
 """Storage over sshfs, with a real server: first light on it, its death, and a cut network."""
 
-import json
-import os
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -30,6 +29,10 @@ class Sshfs(shares.ShareLife):
     def _end(self):
         # Before the server goes: what its clients still have to say is then said.
         self.world.stop()
+        # Where the agents of this machine keep who uses which mount (share_use.hpp).
+        ours = str(self.world.workplace).replace("/", "%2F")
+        for folder in pathlib.Path("/run/spotter-mounts").glob(f"{ours}%2F*"):
+            shutil.rmtree(folder)
         super()._end()
 
     def storage(self):
