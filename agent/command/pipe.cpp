@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "agent/act/aws/environment.hpp"
-#include "agent/act/host/mounts.hpp"
+#include "agent/act/host/views.hpp"
 #include "agent/command/beside.hpp"
 #include "agent/command/pipe_options.hpp"
 #include "agent/data/download.hpp"

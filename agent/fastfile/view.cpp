@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "agent/act/host/mounts.hpp"
+#include "agent/act/host/views.hpp"
 #include "agent/data/file_name.hpp"
 #include "agent/io/files.hpp"
 

@@ -30,9 +30,4 @@ std::filesystem::path mount_name(const std::filesystem::path& mount_point);
 // Those that hold it mounted in another mount namespace count, too.
 std::vector<std::string> holders(dev_t device, std::size_t limit);
 
-// Unmounts each view of channels in mode `fast_file` (agent/fastfile) at this place or below it,
-// the topmost first, whoever uses it, and whether or not its process still lives. How many there
-// were.
-std::size_t detach_views(const std::filesystem::path& place);
-
 }  // namespace spotter::act::host

@@ -10,6 +10,7 @@
 #include "agent/act/host/inspect.hpp"
 #include "agent/act/host/mount.hpp"
 #include "agent/act/host/mounts.hpp"
+#include "agent/act/host/views.hpp"
 
 namespace spotter::act::host {
 namespace {
