@@ -36,8 +36,6 @@ namespace {
 
 Time now() { return Time(io::boot_time()); }
 
-constexpr int kRunAgain = wire::interrupted_exit_code;
-
 class Agent {
  public:
   // `once`: `spotter run`.
@@ -267,10 +265,10 @@ asio::awaitable<void> Agent::confirm_result() {
 }
 
 int Agent::exit_status() const {
-  if (!policy_.once || !loop_) return policy_.once ? kRunAgain : 0;
+  if (!policy_.once || !loop_) return policy_.once ? wire::interrupted_exit_code : 0;
   const decide::Facts& facts = loop_->state().facts;
   if (facts.done) return 0;
-  if (facts.surrender == decide::Surrender::None) return kRunAgain;
+  if (facts.surrender == decide::Surrender::None) return wire::interrupted_exit_code;
   // Exit status 0 without the result is a failure all the same.
   const bool failed = facts.surrender == decide::Surrender::NoProgress;
   return failed && trainer_status_ != 0 ? trainer_status_ : 1;

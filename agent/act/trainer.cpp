@@ -11,6 +11,7 @@
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/spec.hpp"
+#include "agent/wire/shell.hpp"
 
 namespace spotter::act {
 namespace {
@@ -78,23 +79,17 @@ std::string in_seconds(Duration duration) {
       std::max<std::int64_t>(1, std::chrono::round<std::chrono::seconds>(duration).count()));
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char each : text) out += each == '\'' ? std::string("'\\''") : std::string(1, each);
-  return out + "'";
-}
-
 // With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
 // passes signals and the exit status on, and ends the trainer when the data cannot be had. What it
 // keeps is on the volume.
 std::string command_line(const config::Job& job, const std::string& program) {
   if (!job.in_container()) return job.trainer.command;
   const std::string root = job.home() + "/" + std::string(config::container_folder);
-  std::string line = "exec " + quoted(program) + " pipe --root " + quoted(root) + " --state " +
-                     quoted(root + "/state");
+  std::string line = "exec " + wire::shell_quoted(program) + " pipe --root " +
+                     wire::shell_quoted(root) + " --state " + wire::shell_quoted(root + "/state");
   for (const auto& channel : job.channels.all)
-    line += " --channel " + quoted(wire::describe(channel));
-  return line + " -- \"$SHELL\" -c " + quoted(job.trainer.command);
+    line += " --channel " + wire::shell_quoted(wire::describe(channel));
+  return line + " -- \"$SHELL\" -c " + wire::shell_quoted(job.trainer.command);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "agent/config/values.hpp"
+#include "agent/wire/shell.hpp"
 
 namespace spotter::command {
 namespace {
@@ -23,9 +24,7 @@ std::string quoted(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) {
     if (!line.empty()) line += ' ';
-    line += '\'';
-    for (const char each : word) line += each == '\'' ? std::string("'\\''") : std::string(1, each);
-    line += '\'';
+    line += wire::shell_quoted(word);
   }
   return line;
 }
@@ -70,10 +69,10 @@ config::Checked<config::Job> job_of(const RunRequest& request, config::Environme
   const auto own_path = environment.variables.find("PATH");
   std::string before;
   if (own_path != environment.variables.end())
-    before = "export PATH=" + quoted({own_path->second}) + "; ";
+    before = "export PATH=" + wire::shell_quoted(own_path->second) + "; ";
   std::error_code no_folder;
   const fs::path here = fs::current_path(no_folder);
-  if (!job->code && !no_folder) before += "cd " + quoted({here.string()}) + " || exit; ";
+  if (!job->code && !no_folder) before += "cd " + wire::shell_quoted(here.string()) + " || exit; ";
   job->trainer.command = before + job->trainer.command;
   if (!request.storage.empty()) {
     std::error_code error;

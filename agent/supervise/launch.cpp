@@ -7,6 +7,8 @@
 
 #include <map>
 
+#include "agent/wire/shell.hpp"
+
 namespace spotter::supervise {
 namespace {
 
@@ -94,12 +96,6 @@ Result<std::string> activate(const Spec& spec, const Launch& launch, Variables& 
   return root + "/bin";
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char each : text) result += each == '\'' ? std::string("'\\''") : std::string(1, each);
-  return result + "'";
-}
-
 // A login shell's profile sets PATH anew (Debian's /etc/profile does), so ours is exported after
 // it.
 std::string command_line(const Spec& spec, const std::string& bin) {
@@ -107,8 +103,8 @@ std::string command_line(const Spec& spec, const std::string& bin) {
   const bool given = path != spec.environment.end();
   if (bin.empty() && !given) return spec.command;
   std::string line = "export PATH=";
-  if (!bin.empty()) line += quoted(bin) + ":";
-  line += given ? quoted(path->second) : "\"$PATH\"";
+  if (!bin.empty()) line += wire::shell_quoted(bin) + ":";
+  line += given ? wire::shell_quoted(path->second) : "\"$PATH\"";
   return line + "\n" + spec.command;
 }
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <random>
 
+#include "agent/wire/shell.hpp"
+
 namespace spotter::sweep {
 namespace {
 
@@ -60,9 +62,7 @@ std::string quoted(const std::string& text) {
     return has(letters, each) || has(digits, each) || has("-+./:=,@%", each);
   };
   if (!text.empty() && std::ranges::all_of(text, plain)) return text;
-  std::string out = "'";
-  for (const char each : text) out += each == '\'' ? std::string("'\\''") : std::string(1, each);
-  return out + "'";
+  return wire::shell_quoted(text);
 }
 
 // The name in braces at the begin of `text`; empty: there is none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/wire/json.hpp"
+#include "agent/wire/shell.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -197,10 +198,7 @@ std::string command_of(const BatchCall& call) {
   }
   const Json body = Json::parse(call.body, nullptr, false);
   const std::string text = body.dump(2, ' ', false, Json::error_handler_t::replace);
-  std::string quoted;
-  for (const char letter : text)
-    quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return "aws batch " + name + " --cli-input-json '" + quoted + "'";
+  return "aws batch " + name + " --cli-input-json " + shell_quoted(text);
 }
 
 BatchCall create(const BatchEnvironment& it) {
