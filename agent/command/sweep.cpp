@@ -57,11 +57,7 @@ Result<std::vector<sweep::Set>> sets_of(const config::Job& job) {
   s3::Client client({.environment = act::Environment::of_this_process()});
   const auto text = s3::read(client, *wire::parse_s3_url(source));
   if (!text) return failure("sweep.parameters: " + text.error().text());
-  auto sets = config::parse_sets(text->bytes);
-  if (!sets) return failure("sweep.parameters: " + config::describe(sets.error(), source));
-  if (const auto fits = sweep::check(*sets, job.trainer.command); !fits)
-    return failure("sweep.parameters: " + source + ": " + fits.error().message);
-  return std::move(*sets);
+  return config::read_sets(text->bytes, source, job.trainer);
 }
 
 void add_sweep(CLI::App& app, int& status) {

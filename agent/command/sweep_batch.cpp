@@ -37,8 +37,7 @@ BatchResult<std::vector<wire::BatchJob>> all_pages(BatchCalls& calls, MakeReques
 
 Result<sweep::IndexList> list_of(const wire::BatchJob& job, const BatchSweep& sweep) {
   const auto told = job.environment.find(sweep::indices_variable);
-  sweep::IndexList list{{}, std::max<std::size_t>(1, job.size)};
-  for (std::size_t index = 0; index < list.of; ++index) list.indices.push_back(index);
+  auto list = sweep::all_indices(std::max<std::size_t>(1, job.size));
   if (told != job.environment.end()) {
     auto parsed = sweep::parse_index_list(told->second);
     if (!parsed) return failure("job " + job.id + ": " + parsed.error().message);
@@ -72,12 +71,6 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
   for (const auto& set : *sets) text += sweep::to_json(set) + "\n";
   return BatchSweep{*job->sweep->batch, sets->size(),
                     job->name.str() + "-" + wire::sha256_hex(text).substr(0, 12)};
-}
-
-sweep::IndexList all_sets(const BatchSweep& sweep) {
-  sweep::IndexList list{{}, sweep.sets};
-  for (std::size_t index = 0; index < sweep.sets; ++index) list.indices.push_back(index);
-  return list;
 }
 
 BatchResult<std::vector<Submission>> submissions(BatchCalls& calls, const BatchSweep& sweep) {

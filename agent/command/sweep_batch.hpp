@@ -49,7 +49,6 @@ BatchResult<std::string> submit_list(BatchCalls& calls, const BatchSweep& sweep,
                                      std::size_t before);
 wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexList& list,
                                     const std::string& definition);
-sweep::IndexList all_sets(const BatchSweep& sweep);
 
 // Makes or updates what the jobs need, and says so on stderr; the definition's ARN.
 BatchResult<std::string> prepare(BatchCalls& calls, const BatchSweep& sweep);

@@ -59,7 +59,7 @@ int print_submission(const Options& options) {
   print("# Each waits until the one before is VALID. What is there already is updated instead.");
   for (const auto& call :
        {wire::create(environment), wire::create(queue), wire::register_definition(definition),
-        wire::submit(submission_of(*sweep, all_sets(*sweep), definition.name))})
+        wire::submit(submission_of(*sweep, sweep::all_indices(sweep->sets), definition.name))})
     print(wire::command_of(call));
   return 0;
 }
@@ -80,7 +80,8 @@ int submit(const Options& options) {
   }
   const auto definition = prepare(*calls, sweep);
   if (!definition) return complain(definition.error());
-  const auto id = submit_list(*calls, sweep, all_sets(sweep), *definition, all.size());
+  const auto id =
+      submit_list(*calls, sweep, sweep::all_indices(sweep.sets), *definition, all.size());
   if (!id) return complain(id.error());
   complain(sweep.name + ": " + std::to_string(sweep.sets) +
            (sweep.sets == 1 ? " set is submitted" : " sets are submitted"));

@@ -30,16 +30,14 @@ tl::unexpected<std::vector<Problem>> problem(const std::string& message) {
 }
 
 // The file that `sweep.parameters` names; what is in a bucket stays there.
-Checked<void> read_sets(const std::filesystem::path& folder, Job& job) {
+Checked<void> read_list(const std::filesystem::path& folder, Job& job) {
   auto& sweep = *job.sweep;
   if (sweep.source.empty() || sweep.source.starts_with("s3://")) return {};
   const std::string list = folder / sweep.source;
   const auto text = read_small_file(list, sets_size_limit);
   if (!text) return problem("sweep.parameters: " + list + ": " + text.error().message);
-  auto sets = parse_sets(text->content);
-  if (!sets) return problem("sweep.parameters: " + describe(sets.error(), list));
-  if (const auto fits = sweep::check(*sets, job.trainer.command); !fits)
-    return problem("sweep.parameters: " + list + ": " + fits.error().message);
+  auto sets = read_sets(text->content, list, job.trainer);
+  if (!sets) return problem(sets.error().message);
   sweep.source.clear();
   sweep.sets = std::move(*sets);
   return {};
@@ -53,7 +51,7 @@ Checked<Job> load_job(const std::string& path, const Environment& environment) {
   auto job = parse_job(file->content, environment);
   const auto folder = std::filesystem::path(path).parent_path();
   if (job && job->sweep) {
-    if (auto read = read_sets(folder, *job); !read) return tl::unexpected(read.error());
+    if (auto read = read_list(folder, *job); !read) return tl::unexpected(read.error());
   }
   if (!job || job->channels.document.empty()) return job;
   const std::string document = folder / job->channels.document;

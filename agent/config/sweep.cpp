@@ -269,4 +269,13 @@ Checked<std::vector<Set>> parse_sets(std::string_view text) {
   return sets;
 }
 
+Result<std::vector<Set>> read_sets(std::string_view text, const std::string& source,
+                                   const Trainer& trainer) {
+  auto sets = parse_sets(text);
+  if (!sets) return failure("sweep.parameters: " + describe(sets.error(), source));
+  if (const auto fits = sweep::check(*sets, trainer.command); !fits)
+    return failure("sweep.parameters: " + source + ": " + fits.error().message);
+  return std::move(*sets);
+}
+
 }  // namespace spotter::config

@@ -17,6 +17,10 @@ Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep);
 // A YAML (or JSON) list of maps, as a file of its own. Fails on one that is empty or has more than
 // sweep::most_sets.
 Checked<std::vector<sweep::Set>> parse_sets(std::string_view text);
+// The same for the list of a job, which came from `source`: each set has what the trainer's command
+// asks for. Every mistake is in the one message.
+Result<std::vector<sweep::Set>> read_sets(std::string_view text, const std::string& source,
+                                          const Trainer& trainer);
 inline constexpr std::size_t sets_size_limit = 4U << 20;
 inline constexpr std::size_t sets_expanded_limit = 64U << 20;
 

@@ -1,5 +1,7 @@
 #include "agent/sweep/index_list.hpp"
 
+#include <numeric>
+
 #include "agent/sweep/parameters.hpp"
 #include "agent/wire/s3.hpp"
 
@@ -18,6 +20,12 @@ bool add_range(std::string_view text, IndexList& list) {
 }
 
 }  // namespace
+
+IndexList all_indices(std::uint64_t sets) {
+  IndexList list{std::vector<std::uint64_t>(sets), sets};
+  std::iota(list.indices.begin(), list.indices.end(), 0);
+  return list;
+}
 
 std::string to_text(const IndexList& list) {
   std::string text;

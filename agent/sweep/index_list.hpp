@@ -19,6 +19,7 @@ struct IndexList {
   std::uint64_t of = 0;                // how many sets there are
 };
 
+IndexList all_indices(std::uint64_t sets);  // of so many sets each
 std::string to_text(const IndexList& list);
 // Fails on a text that to_text() would not have made, and on more than most_sets.
 Result<IndexList> parse_index_list(std::string_view text);
