@@ -1,35 +1,35 @@
 #include "agent/agent.hpp"
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
-#include <sys/file.h>
+#include <sysexits.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <memory>
 #include <random>
 
-#include "agent/act/aws/aws_client.hpp"
 #include "agent/act/performer.hpp"
+#include "agent/command/aws_access.hpp"
 #include "agent/command/follow.hpp"
 #include "agent/command/run.hpp"
 #include "agent/config/job.hpp"
-#include "agent/decide/describe.hpp"
 #include "agent/io/clock.hpp"
-#include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
+#include "agent/journal.hpp"
 #include "agent/loop.hpp"
 #include "agent/sense/link.hpp"
 #include "agent/sense/notices.hpp"
 #include "agent/sense/trainer_end.hpp"
+#include "agent/service.hpp"
 #include "agent/settings.hpp"
 #include "agent/share_watch.hpp"
 #include "agent/status.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/wire/batch_values.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter {
 namespace {
@@ -48,7 +48,7 @@ class Agent {
                            ? command::run_directory_of(job_)
                            : run_directory_of(environment_)),
         http_(context),
-        imds_(http_, imds_settings()),
+        imds_(http_, command::imds_settings(environment_)),
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
                         [this](const wire::TrainerMessage& message) { heard(message); },
@@ -58,17 +58,12 @@ class Agent {
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
         status_(run_directory_ + "/status.json", job_.name.str()),
         signals_(context, SIGTERM, SIGINT),
-        watchdog_(context) {}
+        service_(context),
+        machines_end_(context) {}
 
   int run();
 
  private:
-  sense::ImdsSettings imds_settings() const {
-    sense::ImdsSettings settings;
-    const std::string endpoint = environment_.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-    if (!endpoint.empty()) settings.endpoint = endpoint;
-    return settings;
-  }
   std::string result_path() const {
     if (job_.trainer.result.empty()) return {};
     return job_.home() + "/" + job_.trainer.result;
@@ -83,6 +78,8 @@ class Agent {
   asio::awaitable<void> confirm_result();
   int exit_status() const;
   void sensed(decide::Happening what) {
+    if (waits_for_machines_end_ && std::holds_alternative<decide::NoticeWithdrawn>(what))
+      return context_.stop();
     if (loop_) loop_->deliver({now(), {}, std::move(what)});
   }
   void heard(const wire::TrainerMessage& message) {
@@ -91,6 +88,7 @@ class Agent {
     if (message.of_guard && message.checkpoint)
       spdlog::info("{} is durable", message.checkpoint->path);
     if (!message.of_guard) status_.observe(message);
+    if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
     if (message.window_trained) {
       spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
     }
@@ -102,7 +100,7 @@ class Agent {
   asio::awaitable<void> live();
   void trace(const decide::Event& event, const decide::State& state, std::size_t before);
   void await_signal();
-  void feed_watchdog(Duration every);
+  void leave();
 
   asio::io_context& context_;
   config::Job job_;
@@ -115,15 +113,16 @@ class Agent {
   sense::Link link_;
   sense::TrainerEnd trainer_end_;
   Status status_;
+  act::Metrics metrics_;
   asio::signal_set signals_;
-  asio::steady_timer watchdog_;
-  int lock_ = -1;  // held until the process ends
+  Service service_;
+  asio::steady_timer machines_end_;
+  bool waits_for_machines_end_ = false;
   bool said_finished_ = false;
-  std::string said_;        // the last line of the journal about the stage
+  Journal journal_;
   int trainer_status_ = 1;  // of the last trainer that ended by itself
 
-  std::unique_ptr<act::CredentialChain> credentials_;
-  std::unique_ptr<act::AwsClient> aws_;
+  std::unique_ptr<command::AwsAccess> aws_;
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<act::Local> local_;
   std::unique_ptr<act::Trainer> trainer_;
@@ -133,17 +132,7 @@ class Agent {
 };
 
 bool Agent::prepare() {
-  if (const auto made = io::make_directories(run_directory_, 0755); !made) {
-    spdlog::error("cannot make {}: {}. Run as root, or set SPOTTER_RUN", run_directory_,
-                  made.error().message());
-    return false;
-  }
-  // A second agent would take the trainer's datagrams and unmount under the first.
-  lock_ = ::open((run_directory_ + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    spdlog::error("another agent is at work in {}: one instance runs one agent", run_directory_);
-    return false;
-  }
+  if (!service_.take(run_directory_)) return false;
   if (const auto failed = link_.open(run_directory_ + "/trainer.sock", job_.trainer.user)) {
     spdlog::error("cannot listen on {}/trainer.sock: {}{}", run_directory_, failed.message(),
                   failed == std::errc::filename_too_long
@@ -156,54 +145,19 @@ bool Agent::prepare() {
 
 void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
   const bool moved = state.stage.index() != before;
-  if (const auto* notice = std::get_if<decide::NoticeSeen>(&event.what)) {
-    const double left = std::chrono::duration<double>(notice->deadline - event.at).count();
-    spdlog::warn("interruption notice: the instance ends in {:.1f} s", left);
-  }
-  if (std::holds_alternative<decide::NoticeWithdrawn>(event.what)) {
-    spdlog::info("the interruption notice was withdrawn");
-  }
-  if (std::holds_alternative<decide::RebalanceRecommended>(event.what)) {
-    spdlog::info("a rebalance recommendation: mostly they lead to nothing; training goes on");
-  }
-  if (const auto* resumed = std::get_if<decide::TrainerResumed>(&event.what)) {
-    spdlog::info("the trainer goes on from step {}", resumed->step);
-  }
-  if (const auto* made = std::get_if<decide::CheckpointMade>(&event.what)) {
-    spdlog::info("checkpoint of step {} is durable", made->step);
-  }
-  const std::string words = decide::describe(state, policy_);
-  // The same look every second while something is awaited is nobody's news.
-  if (!words.empty() && words != said_) {
-    const bool blocked = std::holds_alternative<decide::Blocked>(state.stage);
-    spdlog::log(blocked ? spdlog::level::err : spdlog::level::info, "{}", words);
-    sd_notifyf(0, "STATUS=%s", words.c_str());
-    said_ = words;
-  }
+  journal_.tell(event, state, policy_, moved);
   // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
   if (moved && std::holds_alternative<decide::Training>(state.stage)) ::malloc_trim(0);
   status_.update(state, event.at, moved);
 }
 
 void Agent::compose_loop(Region region) {
-  std::random_device random;
-  act::AwsSettings settings;
-  settings.environment = environment_;
-  settings.region = region;
-  settings.seed = random();
-  settings.retry = act::retry_policy(environment_);
-  credentials_ = std::make_unique<act::CredentialChain>(
-      http_, environment_, [this]() -> asio::awaitable<Result<std::optional<wire::Credentials>>> {
-        auto asking = imds_.role_credentials();
-        auto answer = co_await std::move(asking);
-        if (!answer) co_return failure(answer.error().message);
-        co_return std::move(*answer);
-      });
-  aws_ = std::make_unique<act::AwsClient>(http_, *credentials_, std::move(settings));
-  cloud_ = std::make_unique<act::Cloud>(*aws_, job_);
+  aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
+  cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
   local_ = std::make_unique<act::Local>(job_, own_program(), run_directory_);
-  trainer_ =
-      std::make_unique<act::Trainer>(job_, act::TrainerPaths{own_program(), run_directory_}, *aws_);
+  trainer_ = std::make_unique<act::Trainer>(
+      job_, act::TrainerPaths{own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
+      aws_->client());
 
   act::Surroundings surroundings;
   surroundings.now = now;
@@ -213,14 +167,17 @@ void Agent::compose_loop(Region region) {
     said_finished_ = false;
     trainer_end_.watch();
   };
-  surroundings.exit = [this] { context_.stop(); };
+  surroundings.gave_up = [this] {
+    return loop_->state().facts.surrender != decide::Surrender::None;
+  };
+  surroundings.exit = [this] { leave(); };
   surroundings.run_directory = run_directory_;
   surroundings.result = result_path();
-  performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *trainer_,
+  performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *trainer_, metrics_,
                                                 std::move(surroundings));
 
   decide::State state;
-  state.incarnation = random() | 1U;
+  state.incarnation = std::random_device()() | 1U;
   Loop::Hands hands;
   hands.now = now;
   hands.perform = [this](const decide::Effect& effect) { performer_->perform(effect); };
@@ -236,12 +193,16 @@ void Agent::watch_share() {
   hands.wanted = [this] { return loop_->state().facts.mounted; };
   hands.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
   hands.say = [this](std::string words) {
-    sd_notifyf(0, "STATUS=%s", words.empty() ? said_.c_str() : words.c_str());
+    sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
     status_.storage_says(std::move(words));
     status_.update(loop_->state(), now(), true);
   };
-  share_watch_ = std::make_unique<ShareWatch>(context_, own_program(), job_.home(),
-                                              policy_.place.str(), std::move(hands));
+  const config::Share& share = *job_.storage.share;
+  const bool folder = share.kind == config::Share::Kind::Folder;
+  share_watch_ = std::make_unique<ShareWatch>(
+      context_, own_program(),
+      ShareWatch::Share{job_.home(), folder ? "" : share.mount, policy_.place.str()},
+      std::move(hands));
 }
 
 // The exit status and the result are looked at before anybody is told of the end.
@@ -268,9 +229,10 @@ int Agent::exit_status() const {
   if (!policy_.once || !loop_) return policy_.once ? wire::interrupted_exit_code : 0;
   const decide::Facts& facts = loop_->state().facts;
   if (facts.done) return 0;
+  if (facts.unfit && !job_.attempt.empty()) return EX_UNAVAILABLE;
   if (facts.surrender == decide::Surrender::None) return wire::interrupted_exit_code;
-  // Exit status 0 without the result is a failure all the same.
-  const bool failed = facts.surrender == decide::Surrender::NoProgress;
+  // Exit status 0 without the result is a failure all the same. A worker takes 2 and 75 for ours.
+  const bool failed = facts.surrender == decide::Surrender::NoProgress && job_.attempt.empty();
   return failed && trainer_status_ != 0 ? trainer_status_ : 1;
 }
 
@@ -289,6 +251,10 @@ asio::awaitable<void> Agent::live() {
         break;
       }
       if (job_.storage.share && (policy_.once || tries >= policy_.identity_tries)) break;
+      if (tries == 1)
+        spdlog::warn(
+            "the metadata service does not say which instance this is; asking it every "
+            "second, and nothing is begun before it answers");
       timer.expires_after(std::chrono::seconds(1));
       co_await timer.async_wait(asio::use_awaitable);
     }
@@ -303,11 +269,12 @@ asio::awaitable<void> Agent::live() {
 void Agent::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int signal) {
     if (error) return;
+    if (waits_for_machines_end_) return context_.stop();
     const bool release = signal == SIGINT || policy_.once || machine_is_stopping();
     if (!release || !loop_) {
       const bool trains = loop_ && loop_->state().facts.trainer_running;
-      spdlog::info("the agent leaves{}",
-                   trains ? "; the trainer goes on, and the next agent takes it over" : "");
+      io::note(wire::event("agent-left"), spdlog::level::info, "the agent leaves{}",
+               trains ? "; the trainer goes on, and the next agent takes it over" : "");
       return context_.stop();
     }
     spdlog::info("asked to stop: letting go of the job");
@@ -317,26 +284,27 @@ void Agent::await_signal() {
   });
 }
 
-void Agent::feed_watchdog(Duration every) {
-  sd_notify(0, "WATCHDOG=1");
-  watchdog_.expires_after(every);
-  watchdog_.async_wait([this, every](boost::system::error_code error) {
-    if (!error) feed_watchdog(every);
-  });
+// AWS Batch need not know of the notice (ECS drains such a host only where that is switched on),
+// and then starts the next attempt on this very machine, which leaves again at once: a few seconds,
+// and all attempts are used up. So the first one for which nothing was left to do stays to the end.
+void Agent::leave() {
+  const decide::Facts& facts = loop_->state().facts;
+  const bool of_batch = policy_.once && !environment_.get("AWS_BATCH_JOB_ID").empty();
+  const bool began = facts.started_at != decide::kNever;
+  if (!of_batch || began || facts.leave || !facts.notice || facts.done) return context_.stop();
+  spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
+  waits_for_machines_end_ = true;
+  machines_end_.expires_after(std::max(Duration(0), facts.notice->deadline - now()));
+  machines_end_.async_wait([this](boost::system::error_code) { context_.stop(); });
 }
 
 int Agent::run() {
-  if (!prepare()) return 1;
+  if (!prepare()) return job_.attempt.empty() ? 1 : EX_UNAVAILABLE;
   // Beside the agent's own words, what the trainer prints is the program's output.
   std::optional<command::Follower> follower;
-  if (policy_.once) follower.emplace(run_directory_ + "/trainer.log");
+  if (policy_.once && job_.attempt.empty()) follower.emplace(run_directory_ + "/trainer.log");
   await_signal();
-  sd_notify(0, "READY=1");
-  std::uint64_t microseconds = 0;
-  if (sd_watchdog_enabled(0, &microseconds) > 0) {
-    feed_watchdog(
-        std::chrono::duration_cast<Duration>(std::chrono::microseconds(microseconds / 2)));
-  }
+  service_.ready();
   auto failed = [](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
   };
@@ -357,11 +325,16 @@ std::string of_sweep(const config::Job& job) {
 int live(config::Checked<config::Job> job, const std::string& source, bool once) {
   if (!job) {
     std::cerr << config::describe(job.error(), source);
-    return 2;
+    const bool passing = std::ranges::all_of(job.error(), &config::Problem::passing);
+    return passing ? wire::interrupted_exit_code : 2;
   }
   io::set_up_log();
-  spdlog::info("spotter {} for the job {}{}", once ? "run" : "agent", job->name.view(),
-               of_sweep(*job));
+  const bool by_person = once && job->attempt.empty();
+  io::set_log_field("SPOTTER_JOB", job->name.view());
+  if (job->experiment)
+    io::set_log_field("SPOTTER_EXPERIMENT", std::to_string(job->experiment->index));
+  io::note(wire::event("agent-started"), spdlog::level::info, "spotter {} for the job {}{}",
+           by_person ? "run" : "agent", job->name.view(), of_sweep(*job));
   asio::io_context context(1);
   auto agent =
       std::make_unique<Agent>(context, std::move(*job), act::Environment::of_this_process(), once);

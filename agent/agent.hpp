@@ -16,12 +16,13 @@ namespace spotter {
 // job was read from. `once`: `spotter run`.
 int live(config::Checked<config::Job> job, const std::string& source, bool once);
 
-// Adds the subcommand; `status` gets the exit status: 0 asked to stop, 2 a wrong job.yaml.
+// Adds the subcommand; `status` gets the exit status: 0 asked to stop, 2 a wrong job.yaml, 75
+// (EX_TEMPFAIL) S3 does not give the list of its sweep now.
 void add_agent(CLI::App& app, int& status);
 
-// 0: finished. 75 (EX_TEMPFAIL): interrupted, to be run again. 2: a wrong job. 1: given up for
-// another reason (a limit, nobody acted). Else the trainer's own exit status, when it failed
-// (128 + the signal that ended it).
+// 0: finished. 75 (EX_TEMPFAIL): interrupted (or the list of the sweep is not to be had now), to be
+// run again. 2: a wrong job. 1: given up for another reason (a limit, nobody acted). Else the
+// trainer's own exit status, when it failed (128 + the signal that ended it).
 void add_run(CLI::App& app, int& status);
 
 }  // namespace spotter

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "agent/decide/invariants.hpp"
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter {
 
@@ -26,7 +28,8 @@ void Loop::take(const decide::Event& event) {
   const std::size_t before = state_.stage.index();
   decide::step(state_, event, policy_, effects_);
   if (const char* words = decide::broken_invariant(state_)) {
-    spdlog::critical("broken invariant: {}. The agent stops and is started again", words);
+    io::note(wire::event("invariant-broken"), spdlog::level::critical,
+             "broken invariant: {}. The agent stops and is started again", words);
     std::abort();
   }
   const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());

@@ -1,16 +1,21 @@
 // One binary: the service, the trainer's parent, local work, and what a person asks for.
 #include <CLI/CLI.hpp>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "agent/act/aws/environment.hpp"
 #include "agent/agent.hpp"
+#include "agent/command/doctor.hpp"
 #include "agent/command/guard.hpp"
 #include "agent/command/host.hpp"
+#include "agent/command/iam.hpp"
+#include "agent/command/launch.hpp"
 #include "agent/command/pipe.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/command/sweep.hpp"
+#include "agent/command_table.hpp"
 #include "agent/status.hpp"
 
 int main(int argc, char** argv) {
@@ -21,12 +26,17 @@ int main(int argc, char** argv) {
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
   CLI::App app{"Spotter keeps a training job alive on spot instances"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", "spotter 0.1.0");
+  app.set_version_flag("--version", "spotter " SPOTTER_VERSION);
   int status = 0;
   spotter::add_agent(app, status);
   spotter::add_run(app, status);
   spotter::command::add_pipe(app, status);
   spotter::command::add_sweep(app, status);
+  spotter::command::add_iam(app, status);
+  spotter::command::add_doctor(app, status);
+  spotter::command::add_launch(app, status);
+  spotter::command::add_stop(app, status);
+  spotter::command::add_list(app, status);
   auto* show = app.add_subcommand("status", "What the agent on this instance is doing");
   bool json = false;
   show->add_flag("--json", json, "As the agent wrote it");
@@ -34,6 +44,15 @@ int main(int argc, char** argv) {
     const auto set = spotter::act::Environment::of_this_process().get("SPOTTER_RUN");
     status = spotter::print_status(set.empty() ? "/run/spotter" : set, json);
   });
+  // Those that the shell's completion and the build of the manual ask.
+  if (own == "complete") {
+    std::cout << spotter::completions(app, {argv + 2, argv + argc});
+    return 0;
+  }
+  if (own == "manual") {
+    std::cout << spotter::manual_of_commands(app);
+    return 0;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

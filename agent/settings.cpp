@@ -29,7 +29,7 @@ std::string own_program() {
 decide::Policy policy_of(const config::Job& job, bool once) {
   decide::Policy policy;
   policy.once = once;
-  if (once) policy.stop_grace = kEnginesPatience;
+  if (once && job.attempt.empty()) policy.stop_grace = kEnginesPatience;
   if (job.storage.share) {
     policy.storage = decide::StorageKind::Share;
     policy.place = ShortText<200>(config::describe(*job.storage.share));
@@ -50,6 +50,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.hours_limit = job.limits.hours.value_or(0);
   policy.dollars_limit = job.limits.dollars.value_or(0);
   policy.has_code = job.code.has_value();
+  policy.gpus = static_cast<std::uint32_t>(job.trainer.gpus);
   if (job.fleet) policy.fleet = *job.fleet;
   if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
   if (job.storage.ebs.consistency_bound) {

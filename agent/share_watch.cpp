@@ -5,15 +5,15 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "agent/io/log.hpp"
 #include "agent/io/process.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter {
 
-ShareWatch::ShareWatch(asio::io_context& context, std::string program, std::string home,
-                       std::string place, Hands hands)
+ShareWatch::ShareWatch(asio::io_context& context, std::string program, Share share, Hands hands)
     : program_(std::move(program)),
-      home_(std::move(home)),
-      place_(std::move(place)),
+      share_(std::move(share)),
       hands_(std::move(hands)),
       pause_(context),
       patience_(context) {}
@@ -21,9 +21,9 @@ ShareWatch::ShareWatch(asio::io_context& context, std::string program, std::stri
 void ShareWatch::said(const std::string& words) {
   if (words == last_) return;
   if (words.empty()) {
-    spdlog::info("{} answers again", place_);
+    io::note(wire::event("share-answers"), spdlog::level::info, "{} answers again", share_.place);
   } else {
-    spdlog::error("{}", words);
+    io::note(wire::event("share-silent-now"), spdlog::level::err, "{}", words);
   }
   last_ = words;
   hands_.say(words);
@@ -35,19 +35,21 @@ asio::awaitable<void> ShareWatch::ask() {
     if (error) return;
     hanging_ = true;
     hands_.hanging(true);
-    said(place_ + " does not answer: whatever touches it waits");
+    said(share_.place + " does not answer: whatever touches it waits");
   });
   io::ProcessRequest request;
-  request.argv = {program_, "host", "probe-share", "--path", home_};
+  request.argv = {program_, "host", "probe-share", "--path", share_.home};
+  if (!share_.mount.empty()) request.argv.insert(request.argv.end(), {"--mount", share_.mount});
   request.timeout = std::chrono::hours(24 * 365);
   auto running = io::run(std::move(request));
   const io::ProcessResult result = co_await std::move(running);
   patience_.cancel();
   if (std::exchange(hanging_, false)) hands_.hanging(false);
   const auto answer = nlohmann::json::parse(result.output, nullptr, false);
+  if (answer.is_object() && !answer.value("mounted", true)) co_return;  // let go of meanwhile
   const bool ok = answer.is_object() && answer.value("ok", false);
   const std::string why = answer.is_object() ? answer.value("error", "") : result.errors;
-  said(ok || !hands_.wanted() ? "" : place_ + " fails: " + why);
+  said(ok || !hands_.wanted() ? "" : share_.place + " fails: " + why);
 }
 
 asio::awaitable<void> ShareWatch::watch() {

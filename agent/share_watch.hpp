@@ -17,9 +17,13 @@ class ShareWatch {
     std::function<void(bool)> hanging;     // told at each change
     std::function<void(std::string)> say;  // what hangs or fails and since when; empty: all is well
   };
-  // `program`: the spotter binary; `home`: the job's folder on the share; `place`: for a person.
-  ShareWatch(asio::io_context& context, std::string program, std::string home, std::string place,
-             Hands hands);
+  struct Share {
+    std::string home;   // the job's folder on it
+    std::string mount;  // where nothing is asked while nothing is mounted; empty: always
+    std::string place;  // for a person
+  };
+  // `program`: the spotter binary.
+  ShareWatch(asio::io_context& context, std::string program, Share share, Hands hands);
 
   // Asks each `kEvery`, until the io_context ends. There is one question at a time: one that hangs
   // in the kernel is waited for, and its answer is the server's return.
@@ -33,8 +37,7 @@ class ShareWatch {
   void said(const std::string& words);
 
   std::string program_;
-  std::string home_;
-  std::string place_;
+  Share share_;
   Hands hands_;
   asio::steady_timer pause_;
   asio::steady_timer patience_;

@@ -81,6 +81,18 @@ void Status::update(const decide::State& state, Time now, bool stage_changed) {
   replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+void write_worker_status(const std::string& path, const WorkerStatus& worker) {
+  const auto now = io::boot_time();
+  json status = {{"version", 1},
+                 {"job", worker.job},
+                 {"stage", "sharing"},
+                 {"worker_says", worker.words},
+                 {"run_directory", worker.run_directory},
+                 {"updated_boottime_ms", now.count()}};
+  if (!worker.trouble.empty()) status["claims_say"] = worker.trouble;
+  replace_file(path, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
 std::optional<std::string> status_text(std::string_view bytes, Time now) {
   const json status = json::parse(bytes, nullptr, false);
   // A text or a number as it is, nothing for anything else: the file is not ours to trust.
@@ -90,9 +102,14 @@ std::optional<std::string> status_text(std::string_view bytes, Time now) {
     return value.is_number() ? value.dump() : std::string();
   };
   if (shown("version") != "1") return std::nullopt;
-  std::string text = "job         " + shown("job") + "\nstage       " + shown("stage") +
-                     "\ninstance    " + shown("instance") + " in " + shown("zone") +
-                     "\nvolume      " + shown("volume") + "\n";
+  std::string text = "job         " + shown("job") + "\nstage       " + shown("stage") + "\n";
+  const std::string instance = shown("instance"), volume = shown("volume");
+  if (!instance.empty()) text += "instance    " + instance + " in " + shown("zone") + "\n";
+  if (!volume.empty()) text += "volume      " + volume + "\n";
+  const std::string worker = shown("worker_says");
+  if (!worker.empty()) text += "worker      " + worker + "\n";
+  const std::string claims = shown("claims_say");
+  if (!claims.empty()) text += "claims      " + claims + "\n";
   const std::string step = shown("step"), total = shown("steps_total");
   if (!step.empty()) text += "step        " + step + (total.empty() ? "" : " of " + total) + "\n";
   const std::string checkpoint = shown("checkpoint_step");
@@ -123,6 +140,13 @@ int print_status(const std::string& run_directory, bool as_json) {
   const auto told = status_text(*text, Time(io::boot_time()));
   if (!told) std::cerr << "spotter: the status in " << run_directory << " is of another version\n";
   std::cout << told.value_or("");
+  const json status = json::parse(*text, nullptr, false);
+  const std::string below = told ? status.value("run_directory", "") : "";
+  if (!below.empty() && below.starts_with(run_directory + "/")) {
+    const auto experiment = io::read_file(below + "/status.json", kLimit);
+    const auto of_it = experiment ? status_text(*experiment, Time(io::boot_time())) : std::nullopt;
+    if (of_it) std::cout << "\n" << *of_it;
+  }
   return told ? 0 : 1;
 }
 

@@ -31,10 +31,18 @@ class Status {
   Time written_{};
 };
 
+// The same file of a worker: what it says, what is wrong with the claims (empty: nothing), and
+// where the agent of its experiment runs.
+struct WorkerStatus {
+  std::string job, words, trouble, run_directory;
+};
+void write_worker_status(const std::string& path, const WorkerStatus& worker);
+
 // status.json for a person; what it lacks is left out. Nothing: it is no status of our version.
 std::optional<std::string> status_text(std::string_view json, Time now);
 
-// For `spotter status`: the file as text for a person. Failure: no agent has run here.
+// For `spotter status`: the file as text for a person; of a worker, its experiment's below it.
+// Failure: no agent has run here.
 int print_status(const std::string& run_directory, bool json);
 
 }  // namespace spotter

@@ -88,7 +88,7 @@ Cloud::Answer Cloud::detach(decide::DetachVolume effect, Duration limit) {
 }
 
 Cloud::Answer Cloud::claim(decide::ClaimVolume effect, Duration limit) {
-  wire::Tags tags{{tag::job, job_.name.str()},
+  wire::Tags tags{{tag::job, job_.volumes_owner()},
                   {tag::role, "state"},
                   {tag::generation, std::to_string(effect.generation)}};
   return set_tags(effect.volume.str(), std::move(tags), limit);
@@ -111,8 +111,8 @@ Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration lim
   wire::CreateSnapshot request;
   request.volume = effect.volume;
   const char* why = effect.ahead ? " may move to another zone" : " moves to another zone";
-  request.description = "Spotter: " + job_.name.str() + why;
-  request.tags = {{tag::job, job_.name.str()},
+  request.description = "Spotter: " + job_.volumes_owner() + why;
+  request.tags = {{tag::job, job_.volumes_owner()},
                   {tag::role, "snapshot"},
                   {tag::parent, effect.volume.str()},
                   {tag::generation, std::to_string(effect.generation)}};
@@ -149,7 +149,7 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
       }
     }
   }
-  request.tags[tag::job] = job_.name.str();
+  request.tags[tag::job] = job_.volumes_owner();
   request.tags[tag::role] = "candidate";
   request.tags[tag::parent] = effect.parent.str();
   request.tags[tag::generation] = std::to_string(effect.generation);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/act/aws/aws_client.hpp"
 #include "agent/config/job.hpp"
@@ -34,10 +36,19 @@ class Cloud {
 
   // --- survey.cpp ---
   Answer survey(Duration limit);
+  // Of a sweep on volumes: which experiments have theirs in this zone, of `count`. Empty: not
+  // known.
+  asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
   // --- fleet.cpp ---
   Answer read_fleet(InstanceId instance, Duration limit);  // and the spot price
   Answer cancel_fleet(Fleet fleet, Duration limit);
   Answer scale_to_zero(Fleet fleet, Duration limit);
+  // Its instances that are there or come. 0: not known.
+  asio::awaitable<std::uint32_t> count_instances(Fleet fleet, Duration limit);
+  // This instance goes. `needed`: nobody comes in its place, the fleet keeps so many, but ends none
+  // of the others (it would choose whom).
+  Answer leave_fleet(Fleet fleet, InstanceId self, std::optional<std::uint32_t> needed,
+                     Duration limit);
   // --- cloud.cpp ---
   Answer attach(decide::AttachVolume effect, Duration limit);
   Answer detach(decide::DetachVolume effect, Duration limit);
@@ -53,6 +64,8 @@ class Cloud {
  private:
   Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
   asio::awaitable<std::uint32_t> target_of(Fleet fleet, Duration limit);
+  Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);
+  Answer count_elders(decide::FleetRead read, wire::Instance self, Duration limit);
   Answer set_capacity_of_group(Fleet fleet, Duration limit);
 
   AwsClient& aws_;

@@ -1,21 +1,15 @@
-#include "agent/act/local.hpp"
-
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
+#include "agent/act/local_work.hpp"
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter::act {
 
 using decide::EffectFailed;
 using decide::Failure;
 using nlohmann::json;
-
-// What a child said: its JSON, or why there is none.
-struct Local::Work {
-  json answer;
-  std::optional<EffectFailed> failed;
-};
 
 namespace {
 
@@ -38,6 +32,7 @@ constexpr KindOfFailure kKinds[] = {
     {"code-denied", Failure::CodeUnreachable},
     {"code-failed", Failure::CodeUnreachable},
     {"revision-missing", Failure::CodeMissing},
+    {"gpus-absent", Failure::GpusAbsent},
 };
 
 Failure failure_of(const std::string& kind) {
@@ -75,9 +70,9 @@ std::vector<std::string> with_token(const std::string& token) {
 
 std::string text(const Device& device) { return device.str(); }
 
-// The last of them let go of it, or ask the kernel only.
+// Letting go of it, asking the kernel, looking at the machine.
 bool touches_share(const std::string& verb) {
-  return verb != "release-share" && verb != "look-share";
+  return verb != "release-share" && verb != "look-share" && verb != "await-gpus";
 }
 
 }  // namespace
@@ -91,46 +86,8 @@ std::vector<std::string> Local::in_home(const char* verb) const {
   return words;
 }
 
-std::vector<std::string> Local::on_share(const char* verb) const {
-  const config::Share& share = *job_.storage.share;
-  std::vector<std::string> words = {verb,
-                                    "--kind",
-                                    std::string(config::to_text(share.kind)),
-                                    "--mount-point",
-                                    share.mount,
-                                    "--port",
-                                    std::to_string(share.port),
-                                    "--user",
-                                    job_.trainer.user,
-                                    "--job",
-                                    job_.folder(),
-                                    "--holder",
-                                    run_directory_};
-  const auto add = [&words](const char* option, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {option, value});
-  };
-  add("--server", share.server);
-  add("--path", share.path);
-  add("--options", share.options);
-  add("--access-point", share.access_point);
-  add("--key", share.key);
-  add("--known-hosts", share.known_hosts);
-  const char* region = std::getenv("AWS_REGION");
-  add("--region", region == nullptr ? "" : region);
-  if (share.tls) words.push_back("--tls");
-  for (const char* name : {"code", "result", "log"}) add("--directory", name);
-  if (job_.experiment) add("--directory", std::string(config::model_folder));
-  add("--directory", job_.checkpoints.directory);
-  if (job_.in_container()) {
-    add("--directory", std::string(config::container_folder));
-    add("--container", std::string(config::container_folder));
-    add_link(words);
-  }
-  return words;
-}
-
 asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Duration limit,
-                                        std::string token) {
+                                        std::string token, std::string input) {
   const bool on_home = arguments.front() == "--as" || touches_share(arguments.front());
   if (job_.storage.share && hanging_ && on_home) {
     EffectFailed silent;
@@ -143,6 +100,7 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
   request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
   request.timeout = limit;
   request.environment = with_token(token);
+  request.stdin_text = std::move(input);
   auto running = io::run(std::move(request));
   const io::ProcessResult result = co_await std::move(running);
   Work work;
@@ -159,6 +117,14 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
     work.failed = failed;
   }
   co_return work;
+}
+
+Local::Answer Local::carry_out(std::vector<std::string> arguments, Duration limit,
+                               decide::Happening done, std::string token) {
+  auto running = run(std::move(arguments), limit, std::move(token));
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  co_return done;
 }
 
 Local::Answer Local::find_device(decide::FindDevice effect, Duration limit) {
@@ -191,10 +157,7 @@ Local::Answer Local::inspect(Device device, Duration limit) {
 Local::Answer Local::make_filesystem(Device device, Duration limit) {
   std::vector<std::string> arguments = {"format", "--device", text(device), "--filesystem",
                                         std::string(to_text(job_.storage.ebs.filesystem))};
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::FilesystemMade{};
+  return carry_out(std::move(arguments), limit, decide::FilesystemMade{});
 }
 
 void Local::add_link(std::vector<std::string>& arguments) const {
@@ -221,10 +184,7 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
     add_link(arguments);
   }
   if (effect.read_only) arguments.push_back("--read-only");
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::Mounted{};
+  return carry_out(std::move(arguments), limit, decide::Mounted{});
 }
 
 Local::Answer Local::unmount(Duration limit) {
@@ -232,10 +192,7 @@ Local::Answer Local::unmount(Duration limit) {
   std::vector<std::string> arguments = {"unmount", "--mount-point", job_.storage.ebs.mount,
                                         "--wait", std::to_string(wait.count()) + "ms"};
   add_link(arguments);
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::Unmounted{};
+  return carry_out(std::move(arguments), limit, decide::Unmounted{});
 }
 
 Local::Answer Local::read_ledger(Duration limit) {
@@ -259,13 +216,15 @@ Local::Answer Local::read_ledger(Duration limit) {
   co_return decide::LedgerRead{ledger};
 }
 
-Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
+Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration limit) {
   const std::int64_t newest = ledger.newest_step > 0 ? ledger.newest_step : 0;
   std::vector<std::string> arguments = in_home("ledger-write");
   const std::vector<std::string> counts = {"--attempts-without-progress",
                                            std::to_string(ledger.attempts_without_progress),
                                            "--starts",
                                            std::to_string(ledger.starts_without_progress),
+                                           "--failures",
+                                           given_up ? "1" : "0",
                                            "--newest-step",
                                            std::to_string(newest),
                                            "--seconds",
@@ -285,10 +244,7 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, Duration limit) {
                                            "--stall",
                                            std::to_string(ledger.stall)};
   arguments.insert(arguments.end(), counts.begin(), counts.end());
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::LedgerWritten{};
+  return carry_out(std::move(arguments), limit, decide::LedgerWritten{});
 }
 
 Local::Answer Local::sync(Duration limit) {
@@ -297,10 +253,7 @@ Local::Answer Local::sync(Duration limit) {
     const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
     arguments.insert(arguments.end(), {"--tree", job_.home() + "/" + result});
   }
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::StorageSynced{};
+  return carry_out(std::move(arguments), limit, decide::StorageSynced{});
 }
 
 Local::Answer Local::verify(bool read_only, Duration limit) {
@@ -319,11 +272,21 @@ Local::Answer Local::verify(bool read_only, Duration limit) {
   if (newest.is_number_integer()) seen.newest = newest.get<std::int64_t>();
   const json torn = work.answer.value("torn", json::array());
   seen.torn = static_cast<std::uint32_t>(torn.size());
-  for (const json& each : torn) spdlog::warn("torn checkpoint: {}", each.get<std::string>());
+  for (const json& each : torn) {
+    io::note(wire::event("torn-checkpoint"), spdlog::level::warn, "torn checkpoint: {}",
+             each.get<std::string>());
+  }
   for (const json& each : work.answer.value("said", json::array())) {
     spdlog::info("{}", each.get<std::string>());
   }
   co_return seen;
+}
+
+Local::Answer Local::await_gpus(Duration limit) {
+  const Duration patience = limit * 9 / 10;  // it should say what it saw before it is ended
+  std::vector<std::string> arguments = {"await-gpus", "--count", std::to_string(job_.trainer.gpus),
+                                        "--wait", std::to_string(patience.count()) + "ms"};
+  return carry_out(std::move(arguments), limit, decide::GpusFound{});
 }
 
 Local::Answer Local::fetch_code(std::string token, Duration limit) {
@@ -331,10 +294,7 @@ Local::Answer Local::fetch_code(std::string token, Duration limit) {
       "checkout",          "--repository", job_.code->repository, "--revision",
       job_.code->revision, "--directory",  job_.home() + "/code", "--user",
       job_.trainer.user};
-  auto running = run(std::move(arguments), limit, std::move(token));
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::CodeFetched{};
+  return carry_out(std::move(arguments), limit, decide::CodeFetched{}, std::move(token));
 }
 
 asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(Duration limit) {
@@ -350,47 +310,15 @@ asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(D
   co_return seen;
 }
 
-Local::Answer Local::prepare_share(Duration limit) {
-  auto running = run(on_share("prepare-share"), limit);
+asio::awaitable<bool> Local::keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
+                                          Duration limit) {
+  std::vector<std::string> arguments = {"keep-metrics", "--path", job_.home() + "/metrics.jsonl"};
+  if (job_.storage.share) arguments.insert(arguments.begin(), {"--as", job_.trainer.user});
+  if (resumed) arguments.insert(arguments.end(), {"--resumed", std::to_string(*resumed)});
+  auto running = run(std::move(arguments), limit, {}, std::move(lines));
   const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::Mounted{};
-}
-
-Local::Answer Local::release_share(Duration limit) {
-  auto running = run(on_share("release-share"), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::Unmounted{};
-}
-
-Local::Answer Local::mark_done(Duration limit) {
-  std::vector<std::string> arguments = {"--as",      job_.trainer.user, "mark-done",    "--path",
-                                        job_.home(), "--job",           job_.name.str()};
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) co_return *work.failed;
-  co_return decide::CallAccepted{};
-}
-
-asio::awaitable<bool> Local::is_there(std::string path, Duration limit) {
-  std::vector<std::string> arguments = {"--as", job_.trainer.user, "there", "--path", path};
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  co_return !work.failed && work.answer.value("there", false);
-}
-
-asio::awaitable<void> Local::keep_log(Duration limit) {
-  std::vector<std::string> arguments = {"--as",
-                                        job_.trainer.user,
-                                        "keep-log",
-                                        "--from",
-                                        run_directory_ + "/trainer.log",
-                                        "--path",
-                                        job_.home() + "/log/trainer.log"};
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  if (work.failed) spdlog::warn("the trainer's log is kept later: {}", work.failed->detail.view());
+  if (work.failed) spdlog::warn("the metrics are kept later: {}", work.failed->detail.view());
+  co_return !work.failed;
 }
 
 }  // namespace spotter::act

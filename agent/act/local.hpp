@@ -2,6 +2,8 @@
 // dead server) never stops the agent, and an abandoned piece can be killed.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,9 +33,11 @@ class Local {
   Answer release_share(Duration limit);
   Answer mark_done(Duration limit);  // on a share
   Answer read_ledger(Duration limit);
-  Answer write_ledger(decide::Ledger ledger, Duration limit);
+  // `given_up`: nobody trains on, and there is no result.
+  Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
   Answer sync(Duration limit);
   Answer verify(bool read_only, Duration limit);
+  Answer await_gpus(Duration limit);
   Answer fetch_code(std::string token, Duration limit);
 
   // What of the job's storage is mounted here; no more is filled in.
@@ -42,6 +46,21 @@ class Local {
   asio::awaitable<bool> is_there(std::string path, Duration limit);
   // What the trainer wrote to its log is kept on the share; in vain, it is kept the next time.
   asio::awaitable<void> keep_log(Duration limit);
+  // New lines of the learning curve, of a trainer that went on from step `resumed` if it said so,
+  // join those on the storage (act/host/metrics.hpp). False: in vain.
+  asio::awaitable<bool> keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
+                                     Duration limit);
+
+  // An experiment that several machines may take up (host/attempt.hpp); `home` is its folder.
+  asio::awaitable<Result<std::string>> find_parent(std::string home, std::uint64_t token,
+                                                   Duration limit);
+  asio::awaitable<Result<std::string>> begin_attempt(std::string home, std::string attempt,
+                                                     std::string parent, Duration limit);
+  asio::awaitable<Result<std::string>> publish_attempt(std::string home, std::string attempt,
+                                                       Duration limit);
+  // sweep::Summary of what was published, as JSON.
+  asio::awaitable<Result<std::string>> sum_up(std::string home, std::size_t index,
+                                              std::uint64_t token, Duration limit);
 
   // Does the share's server hang? Then nothing is begun on it but to let go of it
   // (share_watch.hpp).
@@ -50,8 +69,12 @@ class Local {
  private:
   struct Work;
   asio::awaitable<Work> run(std::vector<std::string> arguments, Duration limit,
-                            std::string token = {});
+                            std::string token = {}, std::string input = {});
+  // A verb whose answer says no more than that it was done.
+  Answer carry_out(std::vector<std::string> arguments, Duration limit, decide::Happening done,
+                   std::string token = {});
 
+  asio::awaitable<Result<std::string>> attempt_verb(std::vector<std::string> words, Duration limit);
   void add_link(std::vector<std::string>& arguments) const;
   std::vector<std::string> on_share(const char* verb) const;
   std::vector<std::string> in_home(const char* verb) const;
@@ -60,6 +83,7 @@ class Local {
   std::string program_;
   std::string run_directory_;
   bool hanging_ = false;
+  bool prepared_ = false;  // the job's folder was on the share
 };
 
 }  // namespace spotter::act

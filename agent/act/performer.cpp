@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "agent/decide/describe.hpp"
+#include "agent/io/log.hpp"
 #include "agent/supervise/verdict.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter::act {
 namespace {
@@ -21,8 +23,8 @@ bool is_local(const Command& command) {
   const auto* done = std::get_if<MarkDone>(&command);
   if (done && done->volume.empty()) return true;  // a file on the share
   return is<LookAtHost, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare,
-            ReleaseShare, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, FetchCode,
-            StartTrainer>(command);
+            ReleaseShare, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus,
+            FetchCode, StartTrainer>(command);
 }
 
 EffectFailed given_up() {
@@ -35,18 +37,20 @@ EffectFailed given_up() {
 
 void log_failure(const Command& command, const EffectFailed& failed) {
   if (failed.failure == Failure::Abandoned) return;
-  spdlog::warn("{} failed: {}{}", name(command), failed.detail.view(),
-               failed.unsettled ? " (it may have been carried out all the same)" : "");
+  io::note(wire::event("call-failed"), spdlog::level::warn, "{} failed: {}{}", name(command),
+           failed.detail.view(),
+           failed.unsettled ? " (it may have been carried out all the same)" : "");
 }
 
 }  // namespace
 
 Performer::Performer(asio::io_context& context, Cloud& cloud, Local& local, Trainer& trainer,
-                     Surroundings surroundings)
+                     Metrics& metrics, Surroundings surroundings)
     : context_(context),
       cloud_(cloud),
       local_(local),
       trainer_(trainer),
+      metrics_(metrics),
       surroundings_(std::move(surroundings)) {}
 
 void Performer::perform(const Effect& effect) {
@@ -151,6 +155,9 @@ Performer::Answer Performer::cloud_work(const Command& command, Duration limit) 
   if (const auto* c = std::get_if<ScaleFleetToZero>(&command)) {
     return cloud_.scale_to_zero(c->fleet, limit);
   }
+  if (const auto* c = std::get_if<GiveBackInstance>(&command)) {
+    return cloud_.leave_fleet({}, c->instance, std::nullopt, limit);
+  }
   return cloud_.survey(limit);
 }
 
@@ -171,11 +178,12 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
   if (is<ReadLedger>(command)) return local_.read_ledger(limit);
   if (is<SyncStorage>(command)) return local_.sync(limit);
   if (const auto* c = std::get_if<WriteLedger>(&command)) {
-    return local_.write_ledger(c->ledger, limit);
+    return write_account(c->ledger, limit);
   }
   if (const auto* c = std::get_if<VerifyCheckpoints>(&command)) {
     return local_.verify(c->read_only, limit);
   }
+  if (is<AwaitGpus>(command)) return local_.await_gpus(limit);
   if (is<FetchCode>(command)) return fetch_code(limit);
   if (const auto* c = std::get_if<StartTrainer>(&command)) return start_trainer(*c, limit);
   return look_at_host(limit);
@@ -216,7 +224,8 @@ Performer::Answer Performer::look_at_host(Duration limit) {
                     std::holds_alternative<supervise::Starting>(*supervised);
   if (runs) {
     seen.trainer = HostLooked::Trainer::Running;
-    spdlog::info("a trainer of an earlier agent is running: it is taken over");
+    io::note(wire::event("trainer-adopted"), spdlog::level::info,
+             "a trainer of an earlier agent is running: it is taken over");
     surroundings_.watch_trainer();
   }
   co_return seen;
@@ -232,6 +241,20 @@ Performer::Answer Performer::fetch_code(Duration limit) {
   }
   auto fetching = local_.fetch_code(std::move(*token), limit);
   co_return co_await std::move(fetching);
+}
+
+// The metrics come second: what they cost or lack is no matter of the account's.
+Performer::Answer Performer::write_account(Ledger ledger, Duration limit) {
+  const Time until = surroundings_.now() + limit;
+  auto writing = local_.write_ledger(ledger, surroundings_.gave_up(), limit);
+  Happening what = co_await std::move(writing);
+  if (!std::holds_alternative<LedgerWritten>(what) || metrics_.empty()) co_return what;
+  Metrics::News news = metrics_.take();
+  auto keeping = local_.keep_metrics(wire::to_lines(news.curve), news.resumed,
+                                     std::max(until - surroundings_.now(), Duration(1)));
+  const bool kept = co_await std::move(keeping);
+  if (!kept) metrics_.put_back(std::move(news));
+  co_return what;
 }
 
 // First what the trainer said, then the mount: a server that takes neither holds nothing up.

@@ -9,6 +9,7 @@
 
 #include "agent/act/cloud.hpp"
 #include "agent/act/local.hpp"
+#include "agent/act/metrics.hpp"
 #include "agent/act/trainer.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
@@ -21,6 +22,7 @@ struct Surroundings {
   std::function<void(decide::Event)> deliver;
   std::function<asio::awaitable<decide::Happening>()> read_identity;
   std::function<void()> watch_trainer;  // from now on, say when it ends
+  std::function<bool()> gave_up;        // the job is ended without a result
   std::function<void()> exit;
   std::string run_directory;
   std::string result;  // absolute path of the declared result, or empty
@@ -31,7 +33,7 @@ struct Surroundings {
 class Performer {
  public:
   Performer(asio::io_context& context, Cloud& cloud, Local& local, Trainer& trainer,
-            Surroundings surroundings);
+            Metrics& metrics, Surroundings surroundings);
 
   void perform(const decide::Effect& effect);
 
@@ -50,12 +52,14 @@ class Performer {
   Answer look_at_host(Duration limit);
   Answer fetch_code(Duration limit);
   Answer release_share(Duration limit);
+  Answer write_account(decide::Ledger ledger, Duration limit);
   Answer start_trainer(decide::StartTrainer effect, Duration limit);
 
   asio::io_context& context_;
   Cloud& cloud_;
   Local& local_;
   Trainer& trainer_;
+  Metrics& metrics_;
   Surroundings surroundings_;
   std::map<std::uint32_t, std::shared_ptr<asio::cancellation_signal>> running_;  // by number
   std::deque<decide::Effect> waiting_local_;

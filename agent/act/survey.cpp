@@ -4,6 +4,7 @@
 #include <set>
 
 #include "agent/act/cloud.hpp"
+#include "agent/wire/s3.hpp"
 
 namespace spotter::act {
 namespace {
@@ -124,7 +125,7 @@ SeenSnapshot seen(const wire::Snapshot& snapshot) {
 // Another job's volume is none of ours, whatever else it is tagged with.
 bool is_foreign(const wire::Volume& volume, const config::Job& job) {
   const std::string owner = value_of(volume.tags, tag::job);
-  return !owner.empty() && owner != job.name.view();
+  return !owner.empty() && owner != job.name.view() && owner != job.volumes_owner();
 }
 
 void set_holder_states(std::vector<SeenVolume>& volumes,
@@ -145,7 +146,7 @@ Cloud::Answer Cloud::survey(Duration whole) {
   decide::Survey survey;
   const config::Tag& found_by = job_.storage.ebs.tag;
   const std::vector<wire::Filter> filters = {{"tag:" + found_by.key, {found_by.value}},
-                                             {"tag:spotter:job", {job_.name.str()}}};
+                                             {"tag:spotter:job", {job_.volumes_owner()}}};
   std::set<VolumeId> known;
   for (const wire::Filter& filter : filters) {
     wire::DescribeVolumes request;
@@ -161,7 +162,8 @@ Cloud::Answer Cloud::survey(Duration whole) {
   }
   wire::DescribeSnapshots request;
   // A user's backup may have inherited the job's tag: only those that we took for a move are ours.
-  request.filters = {{"tag:spotter:job", {job_.name.str()}}, {"tag:spotter:role", {"snapshot"}}};
+  request.filters = {{"tag:spotter:job", {job_.volumes_owner()}},
+                     {"tag:spotter:role", {"snapshot"}}};
   auto call = aws_.call_all(std::move(request), limit);
   const auto snapshots = co_await std::move(call);
   if (!snapshots) co_return as_failure(snapshots.error());
@@ -181,6 +183,25 @@ Cloud::Answer Cloud::survey(Duration whole) {
     set_holder_states(survey.volumes, instances->items);
   }
   co_return decide::StorageSurveyed{std::move(survey)};
+}
+
+asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t count,
+                                                         Duration limit) {
+  const config::Tag& found_by = job_.storage.ebs.tag;
+  const std::string prefix = found_by.value + "-";
+  wire::DescribeVolumes request;
+  request.filters = {{"tag:" + found_by.key, {prefix + "*"}}, {"availability-zone", {zone.str()}}};
+  auto call = aws_.call_all(std::move(request), limit);
+  const auto volumes = co_await std::move(call);
+  if (!volumes) co_return std::vector<bool>();
+  std::vector<bool> there(count, false);
+  for (const wire::Volume& volume : volumes->items) {
+    const std::string value = value_of(volume.tags, found_by.key.c_str());
+    if (!value.starts_with(prefix)) continue;
+    const auto index = wire::parse_count(std::string_view(value).substr(prefix.size()));
+    if (index && *index < count) there[*index] = true;
+  }
+  co_return there;
 }
 
 }  // namespace spotter::act

@@ -187,6 +187,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
       is_on_share() ? paths_.run_directory + "/trainer.log" : job_.home() + "/log/trainer.log";
   spec.stop_signal = job_.trainer.stop_signal.value_or(0);
   spec.job = job_.name.str();
+  spec.lease = paths_.lease;
   if (!job_.checkpoints.files.empty()) {
     spec.companion = {paths_.program, "guard",
                       "--mount",      job_.home(),

@@ -13,6 +13,7 @@ namespace spotter::act {
 struct TrainerPaths {
   std::string program;        // the spotter binary
   std::string run_directory;  // SPOTTER_RUN
+  std::string lease;          // until when the trainer may run; empty: for ever
 };
 
 class Trainer {

@@ -3,6 +3,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #include "agent/s3/objects.hpp"
 
 namespace spotter::command {
@@ -10,24 +12,10 @@ namespace {
 
 using sweep::NoAnswer;
 
-// "00042.claim" -> 42 and "claim"; nothing for what is not ours.
-struct Name {
-  std::size_t index;
-  std::string_view kind;
-};
-std::optional<Name> parse_name(std::string_view name) {
-  const auto dot = name.find('.');
-  if (dot == name.npos) return std::nullopt;
-  const auto index = wire::parse_count(name.substr(0, dot));
-  if (!index || *index >= sweep::most_sets) return std::nullopt;
-  return Name{static_cast<std::size_t>(*index), name.substr(dot + 1)};
-}
-
 }  // namespace
 
-ClaimClerk::ClaimClerk(s3::Settings settings, wire::S3Location prefix, FindParent find_parent)
+ClaimClerk::ClaimClerk(s3::Settings settings, wire::S3Location prefix)
     : prefix_(std::move(prefix)),
-      find_parent_(std::move(find_parent)),
       client_(std::move(settings)),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { run(); }) {}
@@ -54,6 +42,12 @@ void ClaimClerk::send(const sweep::Mark& mark) {
   wake_.notify_one();
 }
 
+void ClaimClerk::send(Record record) {
+  const std::lock_guard lock(mutex_);
+  work_.emplace_back(std::move(record));
+  wake_.notify_one();
+}
+
 std::optional<ClaimClerk::Heard> ClaimClerk::hear() {
   const std::lock_guard lock(mutex_);
   if (heard_.empty()) {
@@ -66,21 +60,35 @@ std::optional<ClaimClerk::Heard> ClaimClerk::hear() {
   return first;
 }
 
+bool ClaimClerk::is_busy() {
+  const std::lock_guard lock(mutex_);
+  return working_ || !work_.empty();
+}
+
 void ClaimClerk::run() {
+  std::unique_lock lock(mutex_);
   for (;;) {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+    working_ = false;
+    // Not wait(): that of g++ 12 is not in the C++ library of Amazon Linux 2023.
+    while (!wake_.wait_for(lock, std::chrono::hours(1),
+                           [this] { return stopping_ || !work_.empty(); }))
+      continue;
     if (stopping_) return;
     const Work work = std::move(work_.front());
     work_.pop_front();
+    working_ = true;
     lock.unlock();
-    if (const auto* hint = std::get_if<sweep::Mark>(&work)) {
+    std::optional<Heard> heard;
+    if (const auto* request = std::get_if<sweep::Request>(&work)) {
+      heard = answer(*request);
+    } else if (const auto* hint = std::get_if<sweep::Mark>(&work)) {
       mark(*hint);
-      continue;
+    } else {
+      record(std::get<Record>(work));
     }
-    Heard heard = answer(std::get<sweep::Request>(work));
     lock.lock();
-    heard_.push_back(std::move(heard));
+    if (!heard) continue;
+    heard_.push_back(std::move(*heard));
     ::eventfd_write(event_, 1);
   }
 }
@@ -95,10 +103,8 @@ ClaimClerk::Heard ClaimClerk::answer(const sweep::Request& request) {
     heard.reply.answer = list(heard.trouble);
   } else if (const auto* wanted = std::get_if<sweep::ReadClaim>(&request.ask)) {
     heard.reply.answer = read(wanted->index, heard.trouble);
-  } else if (const auto* pin = std::get_if<sweep::FindParent>(&request.ask)) {
-    heard.reply.answer = sweep::Parent{find_parent_(pin->index, pin->token)};
-  } else {
-    heard.reply.answer = write(std::get<sweep::WriteClaim>(request.ask), heard.trouble);
+  } else if (const auto* change = std::get_if<sweep::WriteClaim>(&request.ask)) {
+    heard.reply.answer = write(*change, heard.trouble);
   }
   return heard;
 }
@@ -114,7 +120,8 @@ sweep::Answer ClaimClerk::list(std::string& trouble) {
   sweep::Listed listed;
   listed.date = *now;
   for (const auto& object : *objects) {
-    const auto name = parse_name(std::string_view(object.key).substr(prefix_.key.size()));
+    const auto name =
+        sweep::parse_object_name(std::string_view(object.key).substr(prefix_.key.size()));
     if (!name) continue;
     if (name->kind == "claim") listed.claims.push_back({name->index, object.modified});
     if (name->kind == "ended") listed.ended.push_back(name->index);
@@ -160,6 +167,12 @@ void ClaimClerk::mark(const sweep::Mark& mark) {
     (void)s3::put(client_, where, "");
   else
     (void)s3::remove(client_, where);
+}
+
+void ClaimClerk::record(const Record& record) {
+  const bool known = !record.summary.empty();
+  if (known && !s3::put(client_, at(sweep::result_name(record.index)), record.summary)) return;
+  mark({record.index, sweep::Hint::Ended, true});
 }
 
 }  // namespace spotter::command

@@ -4,7 +4,6 @@
 
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,19 +18,26 @@ namespace spotter::command {
 
 class ClaimClerk {
  public:
-  // Of FindParent; called on the clerk's thread. Empty: there is none.
-  using FindParent = std::function<std::string(std::size_t index, std::uint64_t token)>;
-
   // Claims are objects below `prefix`, whose key ends with a slash or is empty. The settings'
   // patience limits each request.
-  ClaimClerk(s3::Settings settings, wire::S3Location prefix, FindParent find_parent);
+  ClaimClerk(s3::Settings settings, wire::S3Location prefix);
   // Waits for the request that is under way; what else was sent is dropped.
   ~ClaimClerk();
   ClaimClerk(const ClaimClerk&) = delete;
   ClaimClerk& operator=(const ClaimClerk&) = delete;
 
+  // Not FindParent, which is no matter of S3's.
   void send(sweep::Request request);
   void send(const sweep::Mark& mark);
+  // What became of it, beside its claim; then, not before, it is marked as Ended: who finds it
+  // without the mark does the same again. Empty: the mark alone.
+  struct Record {
+    std::size_t index;
+    std::string summary;
+  };
+  void send(Record record);
+  // Something of what was sent is not done yet.
+  bool is_busy();
 
   // Readable while there is something to hear.
   int descriptor() const { return event_; }
@@ -42,17 +48,17 @@ class ClaimClerk {
   std::optional<Heard> hear();
 
  private:
-  using Work = std::variant<sweep::Request, sweep::Mark>;
+  using Work = std::variant<sweep::Request, sweep::Mark, Record>;
   void run();
   Heard answer(const sweep::Request& request);
   sweep::Answer list(std::string& trouble);
   sweep::Answer read(std::size_t index, std::string& trouble);
   sweep::Answer write(const sweep::WriteClaim& write, std::string& trouble);
   void mark(const sweep::Mark& mark);
+  void record(const Record& record);
   wire::S3Location at(const std::string& name) const;
 
   wire::S3Location prefix_;
-  FindParent find_parent_;
   s3::Client client_;  // the thread's
   int event_ = -1;
   std::mutex mutex_;
@@ -60,6 +66,7 @@ class ClaimClerk {
   std::deque<Work> work_;
   std::deque<Heard> heard_;
   bool stopping_ = false;
+  bool working_ = false;
   std::thread thread_;
 };
 

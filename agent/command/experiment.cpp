@@ -1,11 +1,20 @@
 #include "agent/command/experiment.hpp"
 
+#include <algorithm>
+
 #include "agent/wire/s3.hpp"
 
 namespace spotter::command {
 namespace {
 
 constexpr const char* own_variable = "SPOTTER_EXPERIMENT";
+constexpr const char* attempt_variable = "SPOTTER_ATTEMPT";
+// Then another machine tries.
+constexpr int tries_of_an_attempt = 2;
+
+tl::unexpected<config::Problem> problem(std::string message) {
+  return tl::unexpected(config::Problem{.message = std::move(message)});
+}
 
 Result<sweep::ArrayIndex> index_of(const sweep::Variable& variable) {
   if (const std::string own = variable(own_variable); !own.empty()) {
@@ -18,7 +27,8 @@ Result<sweep::ArrayIndex> index_of(const sweep::Variable& variable) {
   if (*array) return std::move(**array);
   return failure(
       "the job has a sweep, but nothing says which experiment this is: run it in an array of AWS "
-      "Batch, Slurm or Kubernetes, or set SPOTTER_EXPERIMENT (`spotter sweep expand` lists them)");
+      "Batch, Slurm or Kubernetes, on a fleet with `claims:`, or set SPOTTER_EXPERIMENT (`spotter "
+      "sweep expand` lists them)");
 }
 
 // Slurm's --array=3,7 is a part of a sweep; Batch's counts all of it.
@@ -26,25 +36,31 @@ bool counts_all(const sweep::ArrayIndex& index) { return !index.variable.starts_
 
 }  // namespace
 
-Result<void> choose_experiment(config::Job& job, const sweep::Variable& variable,
-                               const FetchSets& fetch) {
+tl::expected<void, config::Problem> choose_experiment(config::Job& job,
+                                                      const sweep::Variable& variable,
+                                                      const FetchSets& fetch) {
+  if (job.claims) job.attempt = variable(attempt_variable);
+  if (!job.attempt.empty()) {
+    int& tries = job.on_failure.attempts_without_progress;
+    tries = std::min(tries, tries_of_an_attempt);
+  }
   if (!job.sweep) return {};
   const auto index = index_of(variable);
-  if (!index) return tl::unexpected(index.error());
+  if (!index) return problem(index.error().message);
   const auto sets = fetch(job);
   if (!sets) return tl::unexpected(sets.error());
   const std::string list = "the sweep's list has " + std::to_string(sets->size()) + " sets";
   if (index->index >= sets->size()) {
-    return failure(index->variable + "=" + std::to_string(index->index) + ", but " + list +
+    return problem(index->variable + "=" + std::to_string(index->index) + ", but " + list +
                    ", counted from 0");
   }
   if (counts_all(*index) && index->part && index->part->of != sets->size()) {
-    return failure("the array has " + std::to_string(index->part->of) + " jobs, but " + list +
+    return problem("the array has " + std::to_string(index->part->of) + " jobs, but " + list +
                    ": submit one of that size");
   }
   const auto& set = (*sets)[index->index];
   auto command = sweep::fill(job.trainer.command, set);
-  if (!command) return tl::unexpected(command.error());
+  if (!command) return problem(command.error().message);
   job.trainer.command = std::move(*command);
   job.experiment = {index->index, set};
   job.storage.ebs.tag.value += "-" + std::to_string(index->index);
@@ -60,7 +76,7 @@ config::Checked<config::Job> with_experiment(config::Checked<config::Job> job,
     return found == environment.variables.end() ? std::string() : found->second;
   };
   if (const auto chosen = choose_experiment(*job, variable, fetch); !chosen)
-    return tl::unexpected(std::vector<config::Problem>{{0, 0, chosen.error().message}});
+    return tl::unexpected(std::vector{chosen.error()});
   return job;
 }
 

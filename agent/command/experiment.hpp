@@ -14,11 +14,13 @@ namespace spotter::command {
 // Of a sweep's job: `sets` is fetched, the index is SPOTTER_EXPERIMENT, or that of the array that
 // this process belongs to. Fills the command's placeholders and Job::experiment; each experiment
 // has a volume of its own, whose tag's value ends with the index. Nothing happens to a job without
-// a sweep. Errors say what to do: no index, one beyond the list, an array of another size than the
-// list.
-using FetchSets = std::function<Result<std::vector<sweep::Set>>(const config::Job& job)>;
-Result<void> choose_experiment(config::Job& job, const sweep::Variable& variable,
-                               const FetchSets& fetch);
+// a sweep, but that SPOTTER_ATTEMPT names its folder where machines claim the work. Errors say what
+// to do: no index, one beyond the list, an array of another size than the list.
+using FetchedSets = tl::expected<std::vector<sweep::Set>, config::Problem>;
+using FetchSets = std::function<FetchedSets(const config::Job& job)>;
+tl::expected<void, config::Problem> choose_experiment(config::Job& job,
+                                                      const sweep::Variable& variable,
+                                                      const FetchSets& fetch);
 
 // The same for a job that was read, if it was.
 config::Checked<config::Job> with_experiment(config::Checked<config::Job> job,

@@ -5,17 +5,24 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "agent/act/host/attempt.hpp"
 #include "agent/act/host/checkout.hpp"
 #include "agent/act/host/device.hpp"
 #include "agent/act/host/format.hpp"
+#include "agent/act/host/gpus.hpp"
 #include "agent/act/host/inspect.hpp"
 #include "agent/act/host/ledger.hpp"
+#include "agent/act/host/metrics.hpp"
 #include "agent/act/host/mount.hpp"
+#include "agent/act/host/mounts.hpp"
 #include "agent/act/host/share.hpp"
+#include "agent/act/host/summary.hpp"
 #include "agent/act/host/user.hpp"
 #include "agent/act/host/verify.hpp"
 
@@ -32,12 +39,17 @@ struct Options {
   work::CheckoutRequest checkout;
   work::Ledger ledger;
   work::ShareRequest share;
+  work::GpuQuery gpus;
   std::string as;    // a user: on a share everything is done as the trainer's
   std::string tree;  // of a share: what is synced, file by file
   std::string wait = "0";
   std::string path;
+  std::uint64_t token = 0;
+  std::size_t index = 0;
+  std::string attempt, parent;
   std::string files;  // patterns; empty: checkpoints of libspotter's own
   bool read_only = false;
+  std::optional<std::uint64_t> resumed;
 };
 
 using Verb = std::function<json()>;
@@ -216,7 +228,11 @@ void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
   auto& checkout = options.checkout;
   auto* code = add(app, "checkout", "fetch the pinned commit as the user", chosen, [&checkout] {
     if (const char* token = std::getenv("SPOTTER_GIT_TOKEN")) checkout.token = token;
-    return told(work::checkout(checkout));
+    const auto done = work::checkout(checkout);
+    if (done) return told(done);
+    const auto home = std::filesystem::path(checkout.directory).parent_path();
+    const auto place = work::probe_share(home);  // git knows that it failed, not why
+    return failed(place ? done.error() : place.error());
   });
   code->add_option("--repository", checkout.repository)->required();
   code->add_option("--revision", checkout.revision)->required();
@@ -234,6 +250,13 @@ void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
   verify->add_option("--checkpoints", options.path, "relative to it")->required();
   verify->add_option("--files", options.files, "patterns of a trainer's own files");
   verify->add_flag("--read-only", options.read_only);
+  auto* gpus = add(app, "await-gpus", "until so many work", chosen, [&options] {
+    options.gpus.wait = duration(options.wait);
+    options.gpus.devices = options.query.devices;
+    return answer(work::await_gpus(options.gpus));
+  });
+  gpus->add_option("--count", options.gpus.count)->required()->check(CLI::Range(1, 64));
+  gpus->add_option("--wait", options.wait)->check(check_duration);
 }
 
 // Those that tell a share from another; each verb of a share takes all.
@@ -255,6 +278,7 @@ void add_share_options(CLI::App& verb, work::ShareRequest& share) {
   verb.add_option("--directory", share.directories);
   verb.add_option("--container", share.container);
   verb.add_option("--link", share.link);
+  verb.add_flag("--again", share.again);
 }
 
 void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
@@ -277,8 +301,11 @@ void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
   });
   for (auto* verb : {prepare, release, look}) add_share_options(*verb, share);
   auto& path = options.path;
-  auto* probe = add(app, "probe-share", "does its server answer?", chosen,
-                    [&path] { return answer(work::probe_share(path)); });
+  auto* probe = add(app, "probe-share", "does its server answer?", chosen, [&path, &share] {
+    const bool there = share.mount_point.empty() || work::mount_at(share.mount_point);
+    return there ? answer(work::probe_share(path)) : json{{"ok", true}, {"mounted", false}};
+  });
+  probe->add_option("--mount", share.mount_point, "nothing is asked while nothing is mounted here");
   auto* done = add(app, "mark-done", "say that the result is durable", chosen,
                    [&options] { return answer(work::mark_done(options.path, options.share.job)); });
   auto* there = add(app, "there", "is the result there?", chosen, [&path] {
@@ -287,9 +314,43 @@ void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
   });
   auto* log = add(app, "keep-log", "append the trainer's log to the one on the share", chosen,
                   [&options] { return answer(work::keep_log(options.tree, options.path)); });
-  for (auto* verb : {probe, done, there, log}) verb->add_option("--path", path)->required();
+  auto* metrics =
+      add(app, "keep-metrics", "join lines of a learning curve from stdin to those there", chosen,
+          [&options] {
+            const std::string lines(std::istreambuf_iterator<char>(std::cin), {});
+            return answer(work::keep_metrics(options.path, lines, options.resumed));
+          });
+  metrics->add_option("--resumed", options.resumed, "the step from which the trainer went on");
+  for (auto* verb : {probe, done, there, log, metrics})
+    verb->add_option("--path", path)->required();
   done->add_option("--job", share.job)->required();
   log->add_option("--from", options.tree)->required();
+}
+
+void add_attempt_verbs(CLI::App& app, Options& options, Verb& chosen) {
+  auto* find = add(app, "find-parent", "the newest attempt before one", chosen, [&options] {
+    return answer<std::string>(work::find_parent(options.path, options.token),
+                               [](const auto& parent) {
+                                 return json{{"answer", parent}};
+                               });
+  });
+  auto* begin = add(app, "begin-attempt", "a folder that begins as another's copy", chosen, [&] {
+    return answer(work::begin_attempt(options.path, options.attempt, options.parent));
+  });
+  auto* publish = add(app, "publish-attempt", "its result is the one that counts", chosen,
+                      [&] { return answer(work::publish_attempt(options.path, options.attempt)); });
+  auto* sum = add(app, "sum-up", "what became of an experiment", chosen, [&options] {
+    const auto summary = work::summary_of(options.path, options.index, {}, options.token);
+    if (!summary) return failed({"host-error", summary.error().message});
+    return json{{"ok", true}, {"answer", sweep::to_json(*summary)}};
+  });
+  sum->add_option("--index", options.index)->required();
+  sum->add_option("--token", options.token)->required();
+  for (auto* verb : {find, begin, publish, sum})
+    verb->add_option("--path", options.path)->required();
+  for (auto* verb : {begin, publish}) verb->add_option("--attempt", options.attempt)->required();
+  find->add_option("--token", options.token)->required();
+  begin->add_option("--parent", options.parent);
 }
 
 int print(const json& object, int status) {
@@ -314,6 +375,7 @@ int host(int argc, char** argv) {
   add_disk_verbs(app, options, chosen);
   add_mount_verbs(app, options, chosen);
   add_content_verbs(app, options, chosen);
+  add_attempt_verbs(app, options, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

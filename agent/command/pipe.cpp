@@ -90,6 +90,7 @@ class Run {
   void stop(const std::string& why);
   bool step();
   bool ready() const { return std::ranges::all_of(beside_, &Beside::ready); }
+  void await_bad_news();
   void leave();
 
   data::PlaneSettings settings_;
@@ -222,6 +223,15 @@ bool Run::step() {
   return trainer_ > 0 ? !ended_ : !ready() && !failed_;
 }
 
+// Who is killed lets go of the trainer's files a moment before its end is seen here: a trainer that
+// failed may have ended of that.
+void Run::await_bad_news() {
+  std::vector<pollfd> files;
+  for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
+  ::poll(files.data(), files.size(), 500);
+  obey();
+}
+
 // What a process of views that has died could not unmount is unmounted here, when nobody reads it
 // any more: an empty folder would look like data.
 void Run::leave() {
@@ -249,6 +259,7 @@ int Run::run(const std::vector<std::string>& command) {
     start_trainer(command);
     while (step()) {
     }
+    if (ended_ != 0) await_bad_news();
     listen();
     // What it has started may still read.
     supervise::kill_session(trainer_, trainer_ticks_);

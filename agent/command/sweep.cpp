@@ -49,15 +49,25 @@ int expand(const Options& options) {
   return 0;
 }
 
+bool is_passing(s3::Failure::Kind kind) {
+  using enum s3::Failure::Kind;
+  return kind == Unavailable || kind == NoCredentials || kind == Corrupt;
+}
+
 }  // namespace
 
-Result<std::vector<sweep::Set>> sets_of(const config::Job& job) {
+FetchedSets sets_of(const config::Job& job) {
   const std::string& source = job.sweep->source;
   if (source.empty()) return job.sweep->sets;
   s3::Client client({.environment = act::Environment::of_this_process()});
   const auto text = s3::read(client, *wire::parse_s3_url(source));
-  if (!text) return failure("sweep.parameters: " + text.error().text());
-  return config::read_sets(text->bytes, source, job.trainer);
+  if (!text) {
+    return tl::unexpected(config::Problem{.message = "sweep.parameters: " + text.error().text(),
+                                          .passing = is_passing(text.error().kind)});
+  }
+  auto sets = config::read_sets(text->bytes, source, job.trainer);
+  if (!sets) return tl::unexpected(config::Problem{.message = sets.error().message});
+  return std::move(*sets);
 }
 
 void add_sweep(CLI::App& app, int& status) {
@@ -71,6 +81,7 @@ void add_sweep(CLI::App& app, int& status) {
   all->add_flag("--commands", options->commands, "The commands that they make of trainer.command");
   all->callback([options, &status] { status = expand(*options); });
   add_batch(*command, status);
+  add_results(*command, status);
 }
 
 }  // namespace spotter::command

@@ -16,13 +16,13 @@ constexpr std::size_t payload_limit = 30 * 1024;  // of SubmitJob
 // https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
 constexpr std::chrono::seconds settling{3};  // until a submitted job is listed
 
-tl::unexpected<BatchError> failed(std::string message) {
-  return tl::unexpected(BatchError{"", std::move(message)});
+tl::unexpected<AwsFailure> failed(std::string message) {
+  return tl::unexpected(AwsFailure{"", std::move(message)});
 }
 
 // All pages; `request` makes that of a token.
 template <class MakeRequest>
-BatchResult<std::vector<wire::BatchJob>> all_pages(BatchCalls& calls, MakeRequest request) {
+AwsResult<std::vector<wire::BatchJob>> all_pages(AwsCalls& calls, MakeRequest request) {
   std::vector<wire::BatchJob> jobs;
   std::string token;
   for (int page = 0; page < most_pages; ++page) {
@@ -65,7 +65,7 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
   if (!job->sweep) return failure(job_file + " has no `sweep:`");
   if (!job->sweep->batch) return failure(job_file + " has no `sweep.batch:`");
   const auto sets = sets_of(*job);
-  if (!sets) return tl::unexpected(sets.error());
+  if (!sets) return failure(sets.error().message);
   if (sets->empty()) return failure(job_file + ": the sweep has no sets");
   std::string text;
   for (const auto& set : *sets) text += sweep::to_json(set) + "\n";
@@ -73,7 +73,7 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
                     job->name.str() + "-" + wire::sha256_hex(text).substr(0, 12)};
 }
 
-BatchResult<std::vector<Submission>> submissions(BatchCalls& calls, const BatchSweep& sweep) {
+AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep& sweep) {
   const wire::BatchQueue& queue = sweep.batch.queue;
   const auto there = calls.ask(wire::describe_queue(queue.name), wire::decode_queue, queue);
   if (!there) return tl::unexpected(there.error());
@@ -99,8 +99,8 @@ BatchResult<std::vector<Submission>> submissions(BatchCalls& calls, const BatchS
   return found;
 }
 
-BatchResult<std::vector<SetState>> states(BatchCalls& calls, const BatchSweep& sweep,
-                                          const std::vector<Submission>& all) {
+AwsResult<std::vector<SetState>> states(AwsCalls& calls, const BatchSweep& sweep,
+                                        const std::vector<Submission>& all) {
   std::vector<SetState> result(sweep.sets);
   for (const auto& [job, list] : all) {
     for (const auto index : list.indices) result[index] = state_of(job);
@@ -131,9 +131,9 @@ wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexL
   return submission;
 }
 
-BatchResult<std::string> submit_list(BatchCalls& calls, const BatchSweep& sweep,
-                                     const sweep::IndexList& list, const std::string& definition,
-                                     std::size_t before) {
+AwsResult<std::string> submit_list(AwsCalls& calls, const BatchSweep& sweep,
+                                   const sweep::IndexList& list, const std::string& definition,
+                                   std::size_t before) {
   const auto call = wire::submit(submission_of(sweep, list, definition));
   if (call.body.size() > payload_limit)
     return failed("the list of indices is longer than AWS Batch takes (30 KiB)");

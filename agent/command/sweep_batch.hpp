@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/command/batch_calls.hpp"
+#include "agent/command/aws_calls.hpp"
 #include "agent/config/job.hpp"
 #include "agent/sweep/index_list.hpp"
 
@@ -30,7 +30,7 @@ struct Submission {
   sweep::IndexList list;  // its array's children are these, in this order
 };
 // The oldest first; none where there is no queue yet.
-BatchResult<std::vector<Submission>> submissions(BatchCalls& calls, const BatchSweep& sweep);
+AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep& sweep);
 
 struct SetState {
   std::string status;  // of AWS Batch; empty: never submitted
@@ -39,19 +39,19 @@ struct SetState {
   std::optional<int> exit_code;
 };
 // By index: of each set what its newest submission says.
-BatchResult<std::vector<SetState>> states(BatchCalls& calls, const BatchSweep& sweep,
-                                          const std::vector<Submission>& all);
+AwsResult<std::vector<SetState>> states(AwsCalls& calls, const BatchSweep& sweep,
+                                        const std::vector<Submission>& all);
 
 // Submits these sets; all of them: `list` is 0 to sets - 1. The job's id. A lost answer is settled
 // by looking whether there is one more submission than `before`.
-BatchResult<std::string> submit_list(BatchCalls& calls, const BatchSweep& sweep,
-                                     const sweep::IndexList& list, const std::string& definition,
-                                     std::size_t before);
+AwsResult<std::string> submit_list(AwsCalls& calls, const BatchSweep& sweep,
+                                   const sweep::IndexList& list, const std::string& definition,
+                                   std::size_t before);
 wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexList& list,
                                     const std::string& definition);
 
 // Makes or updates what the jobs need, and says so on stderr; the definition's ARN.
-BatchResult<std::string> prepare(BatchCalls& calls, const BatchSweep& sweep);
+AwsResult<std::string> prepare(AwsCalls& calls, const BatchSweep& sweep);
 
 // submit, status, cancel and retry.
 void add_batch(CLI::App& sweep, int& status);

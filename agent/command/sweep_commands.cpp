@@ -30,7 +30,7 @@ int complain(const std::string& what, int status = 1) {
   std::fprintf(stderr, "spotter sweep: %s\n", what.c_str());
   return status;
 }
-int complain(const BatchError& error) { return complain(error.message); }
+int complain(const AwsFailure& error) { return complain(error.message); }
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
@@ -39,13 +39,13 @@ bool is_over(const std::string& status) { return status == "SUCCEEDED" || status
 // What every command begins with.
 struct Opened {
   BatchSweep sweep;
-  std::unique_ptr<BatchCalls> calls;
+  std::unique_ptr<AwsCalls> calls;
   std::vector<Submission> all;
 };
 tl::expected<Opened, int> open(const Options& options) {
   auto sweep = batch_sweep(options.job);
   if (!sweep) return tl::unexpected(complain(sweep.error().message, wrong_input));
-  auto calls = BatchCalls::open();
+  auto calls = AwsCalls::open();
   if (!calls) return tl::unexpected(complain(calls.error().message));
   auto all = submissions(**calls, *sweep);
   if (!all) return tl::unexpected(complain(all.error()));

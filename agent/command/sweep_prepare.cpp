@@ -15,8 +15,8 @@ constexpr std::chrono::minutes patience{10};
 constexpr std::chrono::milliseconds first_pause{200};
 constexpr std::chrono::milliseconds longest_pause{5'000};
 
-tl::unexpected<BatchError> failed(std::string message) {
-  return tl::unexpected(BatchError{"", std::move(message)});
+tl::unexpected<AwsFailure> failed(std::string message) {
+  return tl::unexpected(AwsFailure{"", std::move(message)});
 }
 
 void say(const std::string& what, const std::string& name, const char* how) {
@@ -34,14 +34,14 @@ struct Kind {
 using Found = std::optional<wire::BatchResource>;
 
 template <class Wanted>
-BatchResult<Found> look(BatchCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+AwsResult<Found> look(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   return calls.ask(kind.describe(wanted.name), kind.decode, wanted);
 }
 
 // Until nothing changes it any more; one that is not there (any more, or not yet) is an answer,
 // too.
 template <class Wanted>
-BatchResult<Found> settled(BatchCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+AwsResult<Found> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   const auto until = Clock::now() + patience;
   auto pause = first_pause;
   while (true) {
@@ -57,14 +57,14 @@ BatchResult<Found> settled(BatchCalls& calls, const Kind<Wanted>& kind, const Wa
 }
 
 // A lost answer does not matter: how it is now is looked at again.
-BatchResult<void> change(BatchCalls& calls, const wire::BatchCall& call) {
+AwsResult<void> change(AwsCalls& calls, const wire::BatchCall& call) {
   const auto done = calls.perform(call);
   if (done || done.error().unsettled) return {};
   return tl::unexpected(done.error());
 }
 
 template <class Wanted>
-BatchResult<void> provide(BatchCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+AwsResult<void> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   constexpr int most_changes = 2;
   for (int changes = 0;; ++changes) {
     const auto found = settled(calls, kind, wanted);
@@ -82,7 +82,7 @@ BatchResult<void> provide(BatchCalls& calls, const Kind<Wanted>& kind, const Wan
 
 }  // namespace
 
-BatchResult<std::string> prepare(BatchCalls& calls, const BatchSweep& sweep) {
+AwsResult<std::string> prepare(AwsCalls& calls, const BatchSweep& sweep) {
   const auto& [environment, queue, definition] = sweep.batch;
   const Kind<wire::BatchEnvironment> environments{"compute environment", wire::describe_environment,
                                                   wire::decode_environment};

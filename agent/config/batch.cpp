@@ -69,21 +69,6 @@ Result<std::optional<std::chrono::seconds>> parse_timeout(std::string_view text)
 const Scalar<std::optional<std::chrono::seconds>> timeout{"a duration of 60s or more",
                                                           parse_timeout};
 
-// One text, or a list of them.
-Reader::Take texts(Reader& reader, Texts& to) {
-  return [&](const Node& node, const std::string& path) {
-    const auto add = [&](const Node& item) {
-      std::string text;
-      reader.expanded(text, word)(item, path);
-      to.push_back(std::move(text));
-    };
-    to.clear();
-    if (node.kind != Kind::List) return add(node);
-    for (const Node& item : node.items) add(item);
-    if (node.items.empty()) reader.problem(node, path, "the list is empty");
-  };
-}
-
 Reader::Take command_words(Reader& reader, Texts& to) {
   return [&](const Node& node, const std::string& path) {
     if (node.kind != Kind::List) {
@@ -149,9 +134,9 @@ Reader::Fields batch_fields(Reader& reader, Batch& batch) {
           {"memory", required, reader.scalar(definition.memory, megabytes)},
           {"gpus", optional, reader.scalar(definition.gpus, not_negative)},
           {"max_vcpus", required, reader.scalar(environment.max_vcpus, positive)},
-          {"subnets", required, texts(reader, environment.subnets)},
-          {"security_groups", optional, texts(reader, environment.security_groups)},
-          {"instance_types", optional, texts(reader, environment.instance_types)},
+          {"subnets", required, reader.texts(environment.subnets, word)},
+          {"security_groups", optional, reader.texts(environment.security_groups, word)},
+          {"instance_types", optional, reader.texts(environment.instance_types, word)},
           {"instance_role", optional, reader.expanded(environment.instance_role, word)},
           {"service_role", optional, reader.expanded(environment.service_role, word)},
           {"launch_template", optional, reader.expanded(environment.launch_template, word)},

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "agent/config/channels.hpp"
+#include "agent/config/claims.hpp"
 #include "agent/config/reader.hpp"
 #include "agent/config/storage.hpp"
 #include "agent/config/sweep.hpp"
@@ -42,6 +43,7 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
        variables(reader, trainer.secrets, secret_reference, "a mapping of names to references")},
       {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
       {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+      {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
       {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
 }
 
@@ -77,6 +79,12 @@ Fields fleet_fields(Reader& reader, Fleet& fleet) {
           {"id", required, reader.scalar(fleet.id, fleet_id)}};
 }
 
+Reader::Take launch(Reader& reader, std::optional<Launch>& launch) {
+  return [&](const Node& node, const std::string& path) {
+    read_launch(reader, node, path, launch.emplace());
+  };
+}
+
 Fields job_fields(Reader& reader, Job& job) {
   return {{"job", required, reader.scalar(job.name, job_name)},
           {"storage", required, storage(reader, job.storage)},
@@ -86,8 +94,10 @@ Fields job_fields(Reader& reader, Job& job) {
           {"channels", optional, channels(reader, job.channels)},
           {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
           {"sweep", optional, sweep(reader, job.sweep)},
+          {"claims", optional, claims(reader, job.claims)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
+          {"launch", optional, launch(reader, job.launch)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }
 
@@ -112,6 +122,8 @@ void check_sweep(Reader& reader, const Node& root, const Job& job) {
 // What concerns two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
   check_sweep(reader, root, job);
+  finish_claims(reader, root, job);
+  check_launch(reader, root, job);
   const Node* sagemaker = child(root, "sagemaker");
   const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
   // Root makes it: not where a trainer may have left links of its own.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/config/batch.hpp"
+#include "agent/config/launch.hpp"
 #include "agent/config/python_environment.hpp"
 #include "agent/config/secrets.hpp"
 #include "agent/decide/names.hpp"
@@ -72,6 +73,7 @@ struct Trainer {
   bool inherits = false;           // `spotter run`: it gets our own variables, too
   std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
   std::optional<Duration> stop_grace;
+  int gpus = 0;        // that must be there before it starts; 0: nothing is looked for
   std::string result;  // relative to the mount; empty: exit status 0 alone counts as finished
 };
 
@@ -108,6 +110,12 @@ struct Experiment {
   sweep::Set set;
 };
 
+// Several machines may take this up: who has it is told by objects below `at`, in S3.
+struct Claims {
+  wire::S3Location at;     // the key ends with a slash, or is empty
+  Duration lease{60'000};  // between two renewals; three times that, and it is somebody else's
+};
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -130,14 +138,25 @@ struct Job {
   std::optional<SageMaker> sagemaker;
   std::optional<Sweep> sweep;
   std::optional<Experiment> experiment;  // of the sweep
+  std::optional<Claims> claims;
+  std::string attempt;  // of `claims`, for whoever works under one: the folder's name
   OnFailure on_failure;
   Limits limits;
-  std::optional<Fleet> fleet;  // none: learnt from the instance's own aws:* tags
+  std::optional<Launch> launch;  // `spotter launch`; of no concern to the agent
+  std::optional<Fleet> fleet;    // none: learnt from the instance's own aws:* tags
 
   // The job's own folder on a share; of a sweep each experiment has one.
   std::string folder() const {
-    return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "");
+    return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "") +
+           (attempt.empty() ? "" : "/" + attempt);
   }
+  // What its volumes and snapshots say whose they are (the tag spotter:job): an experiment has its
+  // own, and what is left of another's move is not this one's to tidy up.
+  std::string volumes_owner() const {
+    return name.str() + (experiment ? "-" + std::to_string(experiment->index) : "");
+  }
+  // It is claimed piece by piece; this is not one of the pieces.
+  bool is_handed_out() const { return claims && attempt.empty(); }
   // What belongs to the job alone: the volume, or its folder on the share.
   std::string home() const {
     return storage.share ? storage.share->mount + "/" + folder() : storage.ebs.mount;
@@ -154,6 +173,7 @@ struct Problem {
   int line = 0;
   int column = 0;
   std::string message;
+  bool passing = false;  // the world's trouble, not the job's: to be tried again
 };
 template <class T>
 using Checked = tl::expected<T, std::vector<Problem>>;

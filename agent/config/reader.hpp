@@ -69,6 +69,8 @@ class Reader {
       map(node, path, fields(*this, to.emplace()));
     };
   }
+  // One text, or a list of at least one; ${NAME} expanded.
+  Take texts(std::vector<std::string>& to, const Scalar<std::string>& type);
   // A mapping whose keys are the user's: `each` reads one pair.
   using TakePair = std::function<void(const Node& key, const Node& value, const std::string& path)>;
   Take pairs(std::string_view expected, TakePair each);

@@ -192,6 +192,14 @@ Result<int> parse_attempts(std::string_view text) {
   return failure("expected a whole number from 1 to 1000, found " + quoted(text));
 }
 
+Result<int> parse_gpu_count(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= 64)
+    return number;
+  return failure("expected a whole number from 0 to 64, found " + quoted(text));
+}
+
 Result<GiveUp> parse_give_up(std::string_view text) {
   return choose<GiveUp>(
       text,
@@ -248,6 +256,7 @@ const Scalar<std::optional<int>> stop_signal{"a signal such as SIGTERM, or none"
                                              parse_stop_signal};
 const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duration};
 const Scalar<int> attempts{"a whole number from 1 to 1000", parse_attempts};
+const Scalar<int> gpu_count{"a whole number from 0 to 64", parse_gpu_count};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
 const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group", parse_fleet_kind};

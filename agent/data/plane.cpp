@@ -1,7 +1,9 @@
 #include "agent/data/plane.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -37,6 +39,7 @@ class Plane {
   void listen();
   void tell_failures();
   void begin_where_asked();
+  void await_predecessor();
 
   const PlaneSettings& settings_;
   int socket_;
@@ -45,6 +48,7 @@ class Plane {
   bool dismissed_ = false;
   int trainer_ = 0;
   bool told_ = false;  // of a failure
+  Descriptor lock_;    // of the directory: let go of when all else is gone
   std::optional<Requests> requests_;
   Descriptor opened_;  // inotify: of FIFOs and requests
   Clients clients_;
@@ -70,6 +74,16 @@ Result<void> Plane::add(const wire::Channel& channel) {
   return {};
 }
 
+// One whose `spotter pipe` was killed notices that a moment later, and then removes what it had
+// made here. Where the directory cannot be locked (NFS), nobody waits.
+void Plane::await_predecessor() {
+  lock_ = Descriptor(::open(settings_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int tries = 0; tries < 100; ++tries) {
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    ::usleep(100'000);
+  }
+}
+
 Result<void> Plane::begin() {
   ::signal(SIGPIPE, SIG_IGN);
   for (const auto& folder : {settings_.directory, settings_.state}) {
@@ -81,6 +95,7 @@ Result<void> Plane::begin() {
   if (settings_.budget < least_budget * settings_.channels.size()) {
     return failure("the channels' memory is too small: 32 MiB for each, at least");
   }
+  await_predecessor();
   opened_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   auto requests = Requests::make(settings_.directory);
   if (!requests) return tl::unexpected(requests.error());

@@ -1,5 +1,5 @@
 // The volume is ours, mounted and verified. Before the trainer starts: is the job already done, has
-// it failed too often, is there money left? Then the code, then the trainer.
+// it failed too often, is there money left? Then the GPUs (gpus.cpp), the code, and the trainer.
 #include <algorithm>
 
 #include "agent/decide/pace.hpp"
@@ -32,6 +32,12 @@ Stage prepare_training(Context& c) {
     c.facts.done = true;
     return let_go(c, After::Finish);
   }
+  if (c.policy.gpus == 0) return fetch_code(c);
+  c.ask(AwaitGpus{}, c.policy.await_gpus);
+  return AwaitingGpus{};
+}
+
+Stage fetch_code(Context& c) {
   if (!c.policy.has_code) return count_attempt(c);
   c.ask(FetchCode{}, c.policy.fetch_code);
   return FetchingCode{};

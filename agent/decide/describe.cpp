@@ -7,14 +7,20 @@ namespace {
 
 // In the order of the variants' alternatives (tests/decide checks that none is missing).
 constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
-    "booting",    "looking-around",   "identifying",        "reading-fleet",   "surveying",
-    "waiting",    "blocked",          "attaching",          "claiming",        "finding-device",
-    "inspecting", "formatting",       "mounting",           "reading-account", "verifying",
-    "preparing",  "snapshotting",     "creating-candidate", "attesting",       "committing",
-    "promoting",  "discarding",       "counting-attempt",   "fetching-code",   "starting-trainer",
-    "training",   "stopping",         "securing",           "closing-account", "unmounting",
-    "imaging",    "detaching",        "releasing",          "released",        "marking-done",
-    "tidying",    "cancelling-fleet", "scaling-to-zero",    "finished",        "gave-up",
+    "booting",         "looking-around",   "identifying",
+    "reading-fleet",   "surveying",        "waiting",
+    "blocked",         "attaching",        "claiming",
+    "finding-device",  "inspecting",       "formatting",
+    "mounting",        "reading-account",  "verifying",
+    "preparing",       "snapshotting",     "creating-candidate",
+    "attesting",       "committing",       "promoting",
+    "discarding",      "awaiting-gpus",    "counting-attempt",
+    "fetching-code",   "starting-trainer", "training",
+    "stopping",        "securing",         "closing-account",
+    "unmounting",      "imaging",          "detaching",
+    "releasing",       "released",         "giving-back",
+    "marking-done",    "tidying",          "cancelling-fleet",
+    "scaling-to-zero", "finished",         "gave-up",
     "leaving"};
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
@@ -44,6 +50,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenin
     "ledger-written",
     "storage-synced",
     "checkpoints-verified",
+    "gpus-found",
     "code-fetched",
     "trainer-started",
     "effect-failed"};
@@ -65,6 +72,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "delete-snapshot",
     "cancel-fleet",
     "scale-fleet-to-zero",
+    "give-back-instance",
     "find-device",
     "inspect-disk",
     "make-filesystem",
@@ -76,6 +84,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "write-ledger",
     "sync-storage",
     "verify-checkpoints",
+    "await-gpus",
     "fetch-code",
     "start-trainer",
     "pace-trainer",
@@ -165,6 +174,13 @@ std::string sentence(const Promoting& stage, const Facts&, const Policy&) {
 std::string sentence(const Discarding&, const Facts&, const Policy&) {
   return "removing what an earlier move left behind";
 }
+std::string sentence(const AwaitingGpus&, const Facts&, const Policy& policy) {
+  return "waiting for " + std::to_string(policy.gpus) + (policy.gpus == 1 ? " GPU" : " GPUs");
+}
+std::string sentence(const GivingBack& stage, const Facts& facts, const Policy&) {
+  const std::string what = "giving back " + facts.instance.str() + ", which lacks GPUs";
+  return stage.failures == 0 ? what : what + ", failed; it is tried until it succeeds";
+}
 std::string sentence(const FetchingCode&, const Facts&, const Policy&) {
   return "fetching the code";
 }
@@ -233,6 +249,8 @@ std::string_view words(Wait why) {
   switch (why) {
     case Wait::Retry:
       return "a call failed; looking again soon";
+    case Wait::ShareHeld:
+      return "an instance of the fleet that began earlier is not gone yet, and may use the share";
     case Wait::VolumeHeld:
       return "the volume is attached to another instance; waiting for it";
     case Wait::VolumeChanging:
@@ -252,9 +270,8 @@ std::string_view words(Wait why) {
 std::string_view words(Block why) {
   switch (why) {
     case Block::NoVolume:
-      return "no volume carries the tag of storage.ebs.tag: create one in the region, or correct "
-             "the "
-             "tag in job.yaml";
+      return "no volume carries the tag of storage.ebs.tag (in a sweep, its value and -INDEX): "
+             "create one in the region, or correct the tag in job.yaml";
     case Block::TwoVolumes:
       return "more than one volume carries the tag of storage.ebs.tag: remove the tag from all but "
              "one";
@@ -297,6 +314,10 @@ std::string_view words(Block why) {
     case Block::TrainerUnstartable:
       return "the trainer could not be started: check trainer.user, trainer.environment and "
              "trainer.command";
+    case Block::GpusAbsent:
+      return "the GPUs that trainer.gpus names are not seen, and no fleet would start another "
+             "machine "
+             "in the place of this one: see `nvidia-smi -L` and `dmesg`, or correct trainer.gpus";
     case Block::Rejected:
       return "AWS does not take a call as it is";
     case Block::CopyVanished:
@@ -321,6 +342,10 @@ std::string_view words(Surrender why) {
       return "limits.hours is used up";
     case Surrender::DollarsSpent:
       return "limits.dollars is used up";
+    case Surrender::GpusAbsent:
+      return "one machine after the other lacks the GPUs that trainer.gpus names: correct it, or "
+             "the "
+             "fleet's instance types and image";
     case Surrender::BlockedTooLong:
       return "nobody acted for too long; the instance only costs money";
   }

@@ -70,6 +70,9 @@ struct CancelFleet {
 struct ScaleFleetToZero {
   Fleet fleet;
 };
+struct GiveBackInstance {  // the fleet starts another in its place
+  InstanceId instance;
+};
 
 // --- the host ---
 struct FindDevice {
@@ -98,6 +101,7 @@ struct SyncStorage {};  // all that was written to the volume is durable, or an 
 struct VerifyCheckpoints {
   bool read_only = false;  // torn ones are passed over, not moved aside
 };
+struct AwaitGpus {};  // until as many as the job needs are there, with all they need to work
 struct FetchCode {};
 struct StartTrainer {
   Duration checkpoint_every{0};  // what it is advised to
@@ -125,10 +129,10 @@ struct Exit {};
 using Command =
     std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume, DetachVolume,
                  ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
-                 DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero, FindDevice,
-                 InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare, ReleaseShare,
-                 ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, FetchCode, StartTrainer,
-                 PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
+                 DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero, GiveBackInstance,
+                 FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare,
+                 ReleaseShare, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus,
+                 FetchCode, StartTrainer, PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

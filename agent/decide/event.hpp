@@ -39,6 +39,7 @@ enum class Failure : std::uint8_t {
   CodeUnreachable,
   CodeMissing,  // the pinned revision does not exist there
   TrainerUnstartable,
+  GpusAbsent,  // fewer than the job needs, or none that answers
 };
 
 using Detail = ShortText<200>;
@@ -87,6 +88,8 @@ struct FleetRead {
   Fleet fleet;
   double dollars_per_hour = 0;  // 0: unknown
   std::uint32_t target = 0;     // how many instances it keeps; 0: unknown, or not asked for
+  // Others of it that began before this one and are not gone yet: on a share the eldest writes.
+  std::uint32_t elders = 0;
 };
 struct StorageSurveyed {
   Survey survey;
@@ -118,6 +121,7 @@ struct CheckpointsVerified {
   std::optional<std::int64_t> newest;  // step of the newest one that verifies
   std::uint32_t torn = 0;              // moved aside
 };
+struct GpusFound {};
 struct CodeFetched {};
 struct TrainerStarted {};
 struct EffectFailed {
@@ -133,7 +137,7 @@ using Happening =
                  HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
                  SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected, FilesystemMade,
                  Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced, CheckpointsVerified,
-                 CodeFetched, TrainerStarted, EffectFailed>;
+                 GpusFound, CodeFetched, TrainerStarted, EffectFailed>;
 
 struct Event {
   Time at;

@@ -38,6 +38,12 @@ bool is_nobodys(const Context& c, std::uint32_t failures) {
          failures + 1 >= c.policy.identity_tries;
 }
 
+// Or so it seems: a service that hiccups for long would leave a fleet running for nobody.
+Stage rest_unsure(Context& c, Stage last) {
+  c.wake_in(c.policy.tidy_every);
+  return rest(c, std::move(last));
+}
+
 Stage end_of(const Context& c) { return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{}); }
 
 // A snapshot that somebody asked for a moment ago may not be shown yet, or not even be made: what
@@ -164,7 +170,7 @@ Next on(const CancellingFleet&, const CallAccepted&, Context& c) { return rest(c
 
 // It costs money until it succeeds: there is no last try.
 Next on(const CancellingFleet& stage, const EffectFailed&, Context& c) {
-  if (is_nobodys(c, stage.failures)) return rest(c, end_of(c));
+  if (is_nobodys(c, stage.failures)) return rest_unsure(c, end_of(c));
   c.wake_in(backoff(c.policy, stage.failures));
   return CancellingFleet{stage.failures + 1};
 }
@@ -187,13 +193,43 @@ Next on(const ScalingToZero&, const FleetRead& read, Context& c) {
 Next on(const ScalingToZero&, const CallAccepted&, Context& c) { return rest(c, GaveUp{}); }
 
 Next on(const ScalingToZero& stage, const EffectFailed&, Context& c) {
-  if (is_nobodys(c, stage.failures)) return rest(c, GaveUp{});
+  if (is_nobodys(c, stage.failures)) return rest_unsure(c, GaveUp{});
   c.wake_in(backoff(c.policy, stage.failures));
   return ScalingToZero{stage.failures + 1};
 }
 
 Next on(const ScalingToZero& stage, const Woke&, Context& c) {
   return ask_scale(c, stage.failures);
+}
+
+Next on(const Finished&, const Woke&, Context& c) {
+  c.ask(ReadIdentity{}, c.policy.imds_call);
+  return std::nullopt;
+}
+
+Next on(const Finished&, const IdentityRead& identity, Context& c) {
+  remember_identity(c, identity);
+  return ask_cancel(c, 0);
+}
+
+Next on(const Finished&, const EffectFailed&, Context& c) {
+  c.wake_in(c.policy.tidy_every);
+  return std::nullopt;
+}
+
+Next on(const GaveUp&, const Woke&, Context& c) {
+  c.ask(ReadIdentity{}, c.policy.imds_call);
+  return std::nullopt;
+}
+
+Next on(const GaveUp&, const IdentityRead& identity, Context& c) {
+  remember_identity(c, identity);
+  return settle(c, After::GiveUp);
+}
+
+Next on(const GaveUp&, const EffectFailed&, Context& c) {
+  c.wake_in(c.policy.tidy_every);
+  return std::nullopt;
 }
 
 Next on(const Finished&, const StopRequested& stop, Context& c) {

@@ -12,7 +12,16 @@ Stage read_fleet(Context& c, std::uint32_t failures) {
 namespace {
 
 // An adopted trainer is watched before anything is asked of the cloud.
-Stage go_to_work(Context& c) { return c.facts.trainer_running ? read_account(c) : prepare(c); }
+Stage go_to_work(Context& c) {
+  if (c.facts.trainer_running) return read_account(c);
+  if (Next end = leaving(c)) return *end;
+  return prepare(c);
+}
+
+// It is told in go_to_work(); its fleet can be asked for later.
+bool must_stop_trainer(const Context& c) {
+  return c.facts.trainer_running && (c.facts.notice || c.facts.leave);
+}
 
 // Neither Batch's hosts nor a laptop are ours to end.
 Stage skip_fleet(Context& c) {
@@ -65,12 +74,12 @@ Next on(const Identifying&, const IdentityRead& identity, Context& c) {
   c.facts.region = identity.region;
   if (c.facts.accounted == kNever) c.facts.accounted = c.now;
   if (c.policy.once) return skip_fleet(c);
+  if (must_stop_trainer(c)) return go_to_work(c);
   return read_fleet(c, 0);
 }
 
 Next on(const Identifying& stage, const EffectFailed&, Context& c) {
-  const bool must_go = c.facts.notice || c.facts.leave;
-  if (must_go && c.facts.trainer_running) return go_to_work(c);  // where the trainer is stopped
+  if (must_stop_trainer(c)) return go_to_work(c);
   if (Next end = leaving(c)) return end;
   // Needed for a volume; a share is there without it. The end asks once more (finish.cpp).
   if (c.policy.once) return skip_fleet(c);
@@ -91,6 +100,8 @@ Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
     if (on_share(c) && read.target > 1) {
       return block(c, Block::ManyInstances, Detail(c.facts.fleet.id.view()));
     }
+    // A predecessor that shuts down, or that EC2 replaces before it ends.
+    if (on_share(c) && read.elders > 0) return wait(c, Wait::ShareHeld, c.policy.poll_held);
   }
   return go_to_work(c);
 }

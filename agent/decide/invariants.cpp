@@ -22,7 +22,7 @@ const char* broken_invariant(const State& state) {
   if (in<Detaching, Unmounting, Releasing>(stage) && facts.trainer_running) {
     return "the volume is never taken from under a running trainer";
   }
-  if (in<Released, Leaving>(stage) && (facts.mounted || facts.trainer_running)) {
+  if (in<Released, GivingBack, Leaving>(stage) && (facts.mounted || facts.trainer_running)) {
     return "nothing is held when the volume is said to be released";
   }
   if (in<Committing>(stage) && (!facts.proven || facts.proven != facts.volume || !facts.attached)) {
@@ -34,6 +34,7 @@ const char* broken_invariant(const State& state) {
   if (in<Training>(stage) && !(facts.mounted && facts.trainer_running)) {
     return "training means a mounted volume and a running trainer";
   }
+  if (in<GivingBack>(stage) && !facts.unfit) return "only a machine that is unfit is given back";
   if (in<MarkingDone>(stage) && !facts.done) return "only a durable result is called done";
   if (in<CancellingFleet>(stage) && !facts.done && facts.surrender == Surrender::None) {
     return "the fleet is cancelled only when the result is durable or the failure policy says so";

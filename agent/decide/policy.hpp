@@ -32,7 +32,8 @@ struct Policy {
   // A trainer that says nothing of checkpoints and has worked for this long is taken to have made
   // one.
   Duration settled = minutes(30);
-  bool has_code = false;  // is there a repository to check out?
+  bool has_code = false;   // is there a repository to check out?
+  std::uint32_t gpus = 0;  // that the trainer needs; 0: nothing is looked for
   StorageKind storage = StorageKind::Volume;
   ShortText<200> place;  // of a share, for a person: "/mnt/share (user@host:/opt/host)"
   // `spotter run`: somebody else (AWS Batch, Slurm, a person) starts it again and owns the
@@ -80,6 +81,9 @@ struct Policy {
   Duration make_filesystem = minutes(5);
   Duration mount = minutes(30);   // a dirty log of a lazily loaded volume is replayed from S3
   Duration verify = minutes(60);  // checksums of a checkpoint of many GB, lazily loaded
+  // At boot a driver is loaded, and the fabric manager of eight GPUs trains their links for a
+  // minute or two. What is not there after this never comes.
+  Duration await_gpus = minutes(5);
   Duration fetch_code = minutes(15);
   Duration start_trainer = seconds(30);
   Duration ledger = seconds(30);

@@ -35,14 +35,19 @@ Stage detach(Context& c, After then) {
   return Detaching{then};
 }
 
+Stage mark_done(Context& c) {
+  c.ask(MarkDone{c.facts.volume}, c.policy.ec2_call);
+  return MarkingDone{};
+}
+
 Stage write_closing(Context& c, After then) {
+  if (!c.facts.ledger_known) return mark_done(c);  // what was not read is not overwritten
   Ledger& ledger = c.facts.ledger;
   account(c);
   if (then == After::Finish) ledger.done = true;
   // A person who raises the target again gets new tries.
   if (job_is_over(then)) forget_failures(c);
-  const bool hurried = on_share(c) && (c.facts.notice || c.facts.leave);
-  c.ask(WriteLedger{ledger}, hurried ? c.policy.parting_account : c.policy.ledger);
+  c.ask(WriteLedger{ledger}, account_limit(c));
   return ClosingAccount{then};
 }
 
@@ -98,7 +103,7 @@ void remember_notice(Context& c, const NoticeSeen& notice) {
 void remember_stop(Context& c, const StopRequested&) { c.facts.leave = true; }
 
 // Not mkfs: half a file system is neither blank nor ours, and it takes seconds. Not what changes
-// something at EC2: its outcome must be known.
+// something at EC2: its outcome must be known. A share's account may be waited for in vain.
 void abandon_local_work(Context& c) {
   const bool local = std::visit(
       [](const auto& stage) {
@@ -106,10 +111,12 @@ void abandon_local_work(Context& c) {
         return (std::is_same_v<Now, ReadingFleet> || std::is_same_v<Now, Surveying> ||
                 std::is_same_v<Now, FindingDevice> || std::is_same_v<Now, Inspecting> ||
                 std::is_same_v<Now, Mounting> || std::is_same_v<Now, Verifying> ||
-                std::is_same_v<Now, Preparing> || std::is_same_v<Now, FetchingCode>);
+                std::is_same_v<Now, Preparing> || std::is_same_v<Now, AwaitingGpus> ||
+                std::is_same_v<Now, FetchingCode>);
       },
       c.state.stage);
-  if (local && c.state.awaited) c.tell(Abandon{c.state.awaited}, c.policy.look);
+  const bool reads = on_share(c) && std::holds_alternative<ReadingAccount>(c.state.stage);
+  if ((local || reads) && c.state.awaited) c.tell(Abandon{c.state.awaited}, c.policy.look);
 }
 
 Next leaving(Context& c) {
@@ -118,15 +125,16 @@ Next leaving(Context& c) {
   return std::nullopt;
 }
 
-// The account is written only by the one that may write to the volume, and has read it.
+// The account is written only by the one that may write to the volume, and has read it. On a share,
+// where letting go waits for nothing, a result is synced also by one that has not.
 Stage let_go(Context& c, After then) {
   if (c.facts.trainer_running) {
     const Time deadline = c.facts.notice ? c.facts.notice->deadline : c.now + c.policy.stop_grace;
     return stop_trainer(c, then, InterruptionAction::Stop, deadline);
   }
-  const bool keeps_account = c.facts.mounted && c.facts.ledger_known &&
-                             c.facts.purpose == Purpose::Train && then != After::Survey;
-  if (keeps_account) return close_account(c, then);
+  const bool writes = c.facts.mounted && c.facts.purpose == Purpose::Train && then != After::Survey;
+  const bool only_syncs = on_share(c) && then == After::Finish;
+  if (writes && (c.facts.ledger_known || only_syncs)) return close_account(c, then);
   return next_release_step(c, then);
 }
 
@@ -147,6 +155,7 @@ Stage settle(Context& c, After then) {
     c.wake_at(c.facts.notice->deadline + c.policy.spared_after);
     return Released{};
   }
+  if (then == After::GiveBack) return give_back(c, 0);
   // The notice of an agent that did not know yet who it is was withdrawn.
   return c.facts.instance ? prepare(c) : identify(c, 0);
 }
@@ -214,13 +223,16 @@ Next on(const Securing&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const ClosingAccount& stage, const LedgerWritten&, Context& c) {
-  if (stage.then != After::Finish) return release(c, stage.then);
-  c.ask(MarkDone{c.facts.volume}, c.policy.ec2_call);
-  return MarkingDone{};
+  return stage.then == After::Finish ? mark_done(c) : release(c, stage.then);
 }
 
-// The account is worth a try, not a delay: the checkpoint is what counts.
-Next on(const ClosingAccount& stage, const EffectFailed&, Context& c) {
+// The account is worth a try, not a delay: the checkpoint is what counts. But machines that lack
+// what the job needs must be counted somewhere, or they are changed for ever.
+Next on(const ClosingAccount& stage, const EffectFailed& failed, Context& c) {
+  if (stage.then == After::GiveBack && !c.facts.notice && !c.facts.leave) {
+    c.facts.blocked += c.policy.await_gpus;
+    return block(c, Block::MountFailed, failed.detail);
+  }
   return on(stage, LedgerWritten{}, c);
 }
 

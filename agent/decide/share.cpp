@@ -18,20 +18,28 @@ Stage release(Context& c, After then) {
   return Releasing{then};
 }
 
+// The account may hang on a dead server.
+Duration account_limit(const Context& c) {
+  const bool hurried = on_share(c) && (c.facts.notice || c.facts.leave);
+  return hurried ? c.policy.parting_account : c.policy.ledger;
+}
+
 Next on(const Preparing&, const Mounted&, Context& c) {
   c.facts.mounted = true;
   if (Next end = leaving(c)) return end;
   return read_account(c);
 }
 
-// A mount that was given up may have happened: releasing it settles that.
+// A mount that was given up may have happened: releasing it settles that. One that is of no use is
+// not left behind.
 Next on(const Preparing&, const EffectFailed& failed, Context& c) {
   const bool given_up = failed.failure == Failure::Abandoned;
-  c.facts.mounted = c.facts.mounted || given_up || failed.unsettled;
-  if (Next end = leaving(c)) return end;
-  if (given_up) return retry_later(c, failed);
   const bool silent =
       failed.failure == Failure::Unavailable || failed.failure == Failure::ShareSilent;
+  c.facts.mounted = c.facts.mounted || given_up || failed.unsettled;
+  if (!given_up && !silent) c.tell(ReleaseShare{}, c.policy.release_share);
+  if (Next end = leaving(c)) return end;
+  if (given_up) return retry_later(c, failed);
   return block(c, silent ? Block::ShareSilent : Block::ShareUnusable, failed.detail);
 }
 

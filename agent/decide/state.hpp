@@ -27,6 +27,7 @@ enum class Wait : std::uint8_t {
   CandidateSettling,  // the consistency bound before the commit
   CommitSettling,     // two bounds after it
   TrainerRestart,     // it crashed; start it again after a pause
+  ShareHeld,          // an instance of the fleet that began before this one may use the share
 };
 
 // Why nothing can be done until a person acts.
@@ -49,16 +50,18 @@ enum class Block : std::uint8_t {
   TrainerUnstartable,
   NotPermitted,
   Rejected,
+  GpusAbsent,    // and nobody would start another machine in the place of this one
   CopyVanished,  // a copy was made, and then was gone: a key that may not be used
 };
 
 // What follows when the volume has been let go.
 enum class After : std::uint8_t {
-  Release,  // wait for the end of the instance
-  Finish,   // the result is durable: cancel the fleet
-  GiveUp,   // the job's failure policy or a limit
-  Survey,   // drop this volume (a stale candidate) and look again
-  Exit,     // the service was asked to stop
+  Release,   // wait for the end of the instance
+  Finish,    // the result is durable: cancel the fleet
+  GiveUp,    // the job's failure policy or a limit
+  Survey,    // drop this volume (a stale candidate) and look again
+  GiveBack,  // this machine is of no use: end it, and the fleet starts another
+  Exit,      // the service was asked to stop
 };
 
 // --- identity.cpp ---
@@ -112,6 +115,7 @@ struct Promoting {
 };
 struct Discarding {};  // deleting a leftover volume or snapshot
 // --- code.cpp ---
+struct AwaitingGpus {};
 struct CountingAttempt {};
 struct FetchingCode {};
 struct StartingTrainer {};
@@ -150,6 +154,9 @@ struct Releasing {  // of a share
   After then = After::Release;
 };
 struct Released {};
+struct GivingBack {  // of the machine itself
+  std::uint32_t failures = 0;
+};
 // --- finish.cpp ---
 struct MarkingDone {};
 struct Tidying {     // before the end: no snapshot, no candidate may stay
@@ -170,10 +177,10 @@ using Stage =
     std::variant<Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked,
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
                  ReadingAccount, Verifying, Preparing, Snapshotting, CreatingCandidate, Attesting,
-                 Committing, Promoting, Discarding, CountingAttempt, FetchingCode, StartingTrainer,
-                 Training, Stopping, Securing, ClosingAccount, Unmounting, Imaging, Detaching,
-                 Releasing, Released, MarkingDone, Tidying, CancellingFleet, ScalingToZero,
-                 Finished, GaveUp, Leaving>;
+                 Committing, Promoting, Discarding, AwaitingGpus, CountingAttempt, FetchingCode,
+                 StartingTrainer, Training, Stopping, Securing, ClosingAccount, Unmounting, Imaging,
+                 Detaching, Releasing, Released, GivingBack, MarkingDone, Tidying, CancellingFleet,
+                 ScalingToZero, Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
@@ -181,7 +188,14 @@ struct Notice {
 };
 
 // Why the job was given up, for the journal.
-enum class Surrender : std::uint8_t { None, NoProgress, HoursSpent, DollarsSpent, BlockedTooLong };
+enum class Surrender : std::uint8_t {
+  None,
+  NoProgress,
+  HoursSpent,
+  DollarsSpent,
+  BlockedTooLong,
+  GpusAbsent
+};
 
 struct Facts {
   // who am I
@@ -224,6 +238,7 @@ struct Facts {
   // the end
   std::optional<Notice> notice;
   bool leave = false;  // StopRequested: go when all is let go
+  bool unfit = false;  // this machine lacks what the job needs
   // the job
   bool trainer_running = false;
   Time started_at = kNever;     // of the trainer, by us

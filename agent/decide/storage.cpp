@@ -13,7 +13,8 @@ Stage survey(Context& c) {
 }
 
 Stage wait(Context& c, Wait why, Duration how_long) {
-  if (why == Wait::VolumeHeld) c.facts.blocked = {};  // another instance gets on with it
+  const bool held = why == Wait::VolumeHeld || why == Wait::ShareHeld;
+  if (held) c.facts.blocked = {};  // another instance gets on with it
   c.wake_in(how_long);
   return Waiting{why};
 }
@@ -67,7 +68,7 @@ Stage attach_anew(Context& c, Block when_in_vain) {
 }
 
 Stage read_account(Context& c) {
-  c.ask(ReadLedger{}, c.policy.ledger);
+  c.ask(ReadLedger{}, account_limit(c));
   return ReadingAccount{};
 }
 
@@ -111,6 +112,7 @@ Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_
 
 Next on(const Waiting& stage, const Woke&, Context& c) {
   if (stage.why == Wait::TrainerRestart) return verify(c);  // what it left may be torn
+  if (stage.why == Wait::ShareHeld) return read_fleet(c, 0);
   return prepare(c);
 }
 
@@ -131,6 +133,8 @@ Next on(const Blocked& stage, const Woke&, Context& c) {
     return give_up(c, Surrender::BlockedTooLong);
   }
   if (stage.why == Block::ManyInstances) return read_fleet(c, 0);
+  // Nobody was to be asked for its fleet, which may start another machine.
+  if (stage.why == Block::GpusAbsent && !c.facts.fleet_known) return identify(c, 0);
   return prepare(c);
 }
 

@@ -37,9 +37,10 @@ struct Context {
 inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
-Stage identify(Context&, std::uint32_t failures);    // identity.cpp
-Stage survey(Context&);                              // storage.cpp
-Stage read_account(Context&);                        // storage.cpp
+Stage identify(Context&, std::uint32_t failures);  // identity.cpp
+Stage survey(Context&);                            // storage.cpp
+Stage read_account(Context&);                      // storage.cpp
+Duration account_limit(const Context&);            // share.cpp: what reading or writing it is worth
 Stage read_fleet(Context&, std::uint32_t failures);  // identity.cpp
 // The storage's two sides, whatever its kind: to have it at hand, and to let go of it.
 Stage prepare(Context&);         // share.cpp
@@ -66,6 +67,8 @@ bool held_by_stopped(const SeenVolume&);            // migrate.cpp
 Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
                       Context&);
 Stage prepare_training(Context&);                    // code.cpp
+Stage give_back(Context&, std::uint32_t failures);   // gpus.cpp
+Stage fetch_code(Context&);                          // code.cpp
 Stage count_attempt(Context&);                       // code.cpp
 std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
 Stage train(Context&);                               // training.cpp
@@ -137,6 +140,13 @@ Next on(const Promoting&, const CallAccepted&, Context&);
 Next on(const Promoting&, const EffectFailed&, Context&);
 Next on(const Discarding&, const CallAccepted&, Context&);
 Next on(const Discarding&, const EffectFailed&, Context&);
+// --- gpus.cpp ---
+Next on(const AwaitingGpus&, const GpusFound&, Context&);
+Next on(const AwaitingGpus&, const EffectFailed&, Context&);
+Next on(const GivingBack&, const CallAccepted&, Context&);
+Next on(const GivingBack&, const EffectFailed&, Context&);
+Next on(const GivingBack&, const StopRequested&, Context&);
+Next on(const GivingBack&, const Woke&, Context&);
 // --- code.cpp ---
 Next on(const CountingAttempt&, const LedgerWritten&, Context&);
 Next on(const CountingAttempt&, const EffectFailed&, Context&);
@@ -197,7 +207,13 @@ Next on(const ScalingToZero&, const FleetRead&, Context&);
 Next on(const ScalingToZero&, const CallAccepted&, Context&);
 Next on(const ScalingToZero&, const EffectFailed&, Context&);
 Next on(const ScalingToZero&, const Woke&, Context&);
+Next on(const Finished&, const Woke&, Context&);
+Next on(const Finished&, const IdentityRead&, Context&);
+Next on(const Finished&, const EffectFailed&, Context&);
 Next on(const Finished&, const StopRequested&, Context&);
+Next on(const GaveUp&, const Woke&, Context&);
+Next on(const GaveUp&, const IdentityRead&, Context&);
+Next on(const GaveUp&, const EffectFailed&, Context&);
 Next on(const GaveUp&, const StopRequested&, Context&);
 
 // --- what holds in every stage that says nothing else ---

@@ -1,49 +1,136 @@
 #include "agent/io/log.hpp"
 
-#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <utility>
+#include <vector>
+
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include <systemd/sd-journal.h>
 
 namespace spotter::io {
 namespace {
 
-// sd-daemon(3): a line that begins with <N> has syslog's priority N.
-class Priority : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm&,
-              spdlog::memory_buf_t& out) override {
-    const char* prefix = "<6>";
-    if (message.level >= spdlog::level::critical)
-      prefix = "<2>";
-    else if (message.level == spdlog::level::err)
-      prefix = "<3>";
-    else if (message.level == spdlog::level::warn)
-      prefix = "<4>";
-    else if (message.level <= spdlog::level::debug)
-      prefix = "<7>";
-    out.append(prefix, prefix + 3);
-  }
-  std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<Priority>();
-  }
+using std::chrono::steady_clock;
+
+// A burst is told whole; then one line in this time.
+constexpr unsigned burst = 20;
+constexpr std::chrono::seconds refill{10};
+
+struct Bucket {
+  unsigned left = burst;
+  steady_clock::time_point filled;
+  unsigned left_out = 0;
 };
+
+// Of this process: the agent logs from one thread.
+struct Context {
+  bool journal = false;
+  std::map<std::string, std::string> fields;
+  std::map<std::string, Bucket, std::less<>> buckets;  // by the kind's name
+  std::string_view name, id;                           // of the line that is being written
+};
+Context& context() {
+  static Context the_context;
+  return the_context;
+}
+
+int priority(spdlog::level::level_enum level) {
+  if (level >= spdlog::level::critical) return 2;
+  if (level == spdlog::level::err) return 3;
+  if (level == spdlog::level::warn) return 4;
+  return level <= spdlog::level::debug ? 7 : 6;
+}
+
+class JournalSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string words(message.payload.data(), message.payload.size());
+    std::vector<std::string> fields = {"MESSAGE=" + words,
+                                       "PRIORITY=" + std::to_string(priority(message.level)),
+                                       "SYSLOG_IDENTIFIER=spotter"};
+    if (!context().id.empty()) {
+      fields.push_back("MESSAGE_ID=" + std::string(context().id));
+      fields.push_back("SPOTTER_EVENT=" + std::string(context().name));
+    }
+    for (const auto& [name, value] : context().fields) fields.push_back(name + "=" + value);
+    std::vector<iovec> parts;
+    for (auto& field : fields) parts.push_back({field.data(), field.size()});
+    // The socket is PID 1's: while journald restarts, lines wait there.
+    sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
+  }
+  void flush_() override {}
+};
+
+// Is stderr the stream that systemd made for the journal (systemd.exec(5))?
+bool stderr_is_the_journal() {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat seen {};
+  if (!stream || ::fstat(STDERR_FILENO, &seen) != 0) return false;
+  return std::to_string(seen.st_dev) + ":" + std::to_string(seen.st_ino) == stream;
+}
+
+// Whether a line of this kind is told now; `left_out`: how many before it were not.
+bool is_told(std::string_view name, unsigned& left_out) {
+  const auto now = steady_clock::now();
+  const auto at = context().buckets.find(name);
+  Bucket& bucket = at != context().buckets.end()
+                       ? at->second
+                       : context().buckets.emplace(name, Bucket{burst, now, 0}).first->second;
+  const auto drops = (now - bucket.filled) / refill;
+  if (drops > 0) {
+    bucket.left = static_cast<unsigned>(std::min<std::int64_t>(burst, bucket.left + drops));
+    bucket.filled += drops * refill;
+  }
+  if (bucket.left == 0) {
+    ++bucket.left_out;
+    return false;
+  }
+  --bucket.left;
+  left_out = std::exchange(bucket.left_out, 0);
+  return true;
+}
 
 }  // namespace
 
 void set_up_log() {
+  context().journal = stderr_is_the_journal();
+  if (context().journal) {
+    const auto sink = std::make_shared<JournalSink>();
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", sink));
+    return;
+  }
   auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>();
   auto logger = std::make_shared<spdlog::logger>("spotter", sink);
-  if (std::getenv("JOURNAL_STREAM")) {
-    auto formatter = std::make_unique<spdlog::pattern_formatter>();
-    formatter->add_flag<Priority>('*').set_pattern("%*%v");
-    logger->set_formatter(std::move(formatter));
-  } else {
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%-7l%$ %v");
-  }
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%-7l%$ %v");
   spdlog::set_default_logger(logger);
+}
+
+void set_log_field(const std::string& name, std::string_view value) {
+  if (value.empty())
+    context().fields.erase(name);
+  else
+    context().fields[name] = value;
+}
+
+void note_line(std::string_view name, std::string_view id, spdlog::level::level_enum level,
+               const std::string& words) {
+  unsigned left_out = 0;
+  if (context().journal && !is_told(name, left_out)) return;
+  context().name = name;
+  context().id = id;
+  const std::string more =
+      left_out == 0 ? "" : " (" + std::to_string(left_out) + " like this were left out)";
+  spdlog::log(level, "{}{}", words, more);
+  context().name = context().id = {};
 }
 
 }  // namespace spotter::io

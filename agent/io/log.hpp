@@ -1,10 +1,35 @@
-// Where log lines go: under systemd to the journal with their priority, elsewhere to stderr with
-// the time.
+// Where log lines go: under systemd to the journal, with fields that journalctl can search by;
+// elsewhere to stderr with the time. Lines are written by spdlog's functions or by note().
 #pragma once
+
+#include <spdlog/fmt/fmt.h>
+
+#include <spdlog/common.h>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace spotter::io {
 
 // Once, before the first line.
 void set_up_log();
+
+// A field of each line from now on, as INSTANCE_ID: upper case letters, digits, underscores. An
+// empty value: not any more.
+void set_log_field(const std::string& name, std::string_view value);
+
+// A line of a kind that the journal's catalog explains: `name` becomes SPOTTER_EVENT, `id`
+// MESSAGE_ID. A kind that comes thick and fast is thinned out in the journal, and the next line of
+// it says how many were left out.
+void note_line(std::string_view name, std::string_view id, spdlog::level::level_enum level,
+               const std::string& words);
+
+// `kind` has such a name and id (wire/events.hpp).
+template <class Kind, class... Values>
+void note(const Kind& kind, spdlog::level::level_enum level,
+          spdlog::format_string_t<Values...> text, Values&&... values) {
+  note_line(kind.name, kind.id, level,
+            spdlog::fmt_lib::format(text, std::forward<Values>(values)...));
+}
 
 }  // namespace spotter::io

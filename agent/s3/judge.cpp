@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "agent/wire/iam.hpp"
+
 namespace spotter::s3 {
 namespace {
 
@@ -64,6 +66,17 @@ std::string host_of(std::string_view url) {
   return std::string(url.substr(0, url.find_first_of("/?")));
 }
 
+// The IAM action that S3 wanted.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+const char* action_of(const Request& request) {
+  if (request.key.empty()) return "s3:ListBucket";
+  if (is_read(request)) return "s3:GetObject";
+  if (request.method != "DELETE") return "s3:PutObject";
+  for (const auto& [name, value] : request.query)
+    if (name == "uploadId") return "s3:AbortMultipartUpload";
+  return "s3:DeleteObject";
+}
+
 }  // namespace
 
 Judgement judge(const Request& request, const Answer& answer) {
@@ -80,6 +93,10 @@ Judgement judge(const Request& request, const Answer& answer) {
                        .bucket = request.bucket,
                        .key = request.key,
                        .status = answer.status};
+  // The answer to HEAD has no code.
+  Failure& failure = judgement.failure;
+  if (failure.kind == Kind::Permission && (failure.code == "AccessDenied" || failure.code.empty()))
+    failure.message = wire::missing_permission(action_of(request), failure.message);
   return judgement;
 }
 

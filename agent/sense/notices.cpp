@@ -2,16 +2,33 @@
 
 #include <spdlog/spdlog.h>
 
+#include <string>
+
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
+
 namespace spotter::sense {
 
 using decide::Happening;
 
+namespace {
+
+// "after 3 ms" or 4 is the same trouble.
+std::string without_digits(std::string text) {
+  std::erase_if(text, [](char each) { return each >= '0' && each <= '9'; });
+  return text;
+}
+
+}  // namespace
+
 void Notices::say_once(const std::string& problem) {
-  if (problem == problem_) return;
+  if (without_digits(problem) == without_digits(problem_)) return;
   if (problem.empty()) {
-    spdlog::info("the metadata service answers again");
+    io::note(wire::event("metadata-answers"), spdlog::level::info,
+             "the metadata service answers again");
   } else {
-    spdlog::warn("the metadata service: {}. Asking again each second", problem);
+    io::note(wire::event("metadata-silent"), spdlog::level::warn,
+             "the metadata service: {}. Asking again each second", problem);
   }
   problem_ = problem;
 }
@@ -83,8 +100,11 @@ asio::awaitable<void> Notices::look_for_maintenance() {
   if (!events || !*events) co_return;
   for (const wire::MaintenanceEvent& event : **events) {
     if (event.state != "active" || !maintenance_said_.insert(event.id).second) continue;
-    spdlog::warn("AWS plans maintenance of this instance: {} ({}){}", event.code, event.description,
-                 event.not_before ? ", not before " + wire::to_rfc3339(*event.not_before) : "");
+    const std::string when =
+        event.not_before ? ", not before " + wire::to_rfc3339(*event.not_before) : "";
+    io::note(wire::event("maintenance-planned"), spdlog::level::warn,
+             "AWS plans maintenance of this instance: {} ({}){}", event.code, event.description,
+             when);
   }
 }
 

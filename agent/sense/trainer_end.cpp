@@ -1,21 +1,39 @@
 #include "agent/sense/trainer_end.hpp"
 
+#include <signal.h>
 #include <spdlog/spdlog.h>
+
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter::sense {
 namespace {
 
+using spdlog::level::err;
+using spdlog::level::info;
+constexpr int killed_below_a_shell = 128 + SIGKILL;
+
+std::string describe(const supervise::Ended& ended) {
+  const int number = ended.signal.value_or(0);
+  const std::string how = ended.exit_code ? "exit status " + std::to_string(*ended.exit_code)
+                                          : "signal " + std::to_string(number);
+  if (ended.exit_code ? *ended.exit_code != killed_below_a_shell : number != SIGKILL) return how;
+  return how + ": killed; if by nobody, then by the kernel for want of memory: see `journalctl -k`";
+}
+
 void say(const supervise::Ended& ended, const supervise::Verdict& verdict) {
   const double ran = std::chrono::duration<double>(ended.ran).count();
-  const std::string how = ended.exit_code ? "exit status " + std::to_string(*ended.exit_code)
-                                          : "signal " + std::to_string(ended.signal.value_or(0));
+  const std::string how = describe(ended);
   if (verdict.success) {
-    spdlog::info("the trainer finished after {:.1f} s ({})", ran, how);
+    io::note(wire::event("trainer-finished"), info, "the trainer finished after {:.1f} s ({})", ran,
+             how);
   } else if (verdict.stopped_as_asked) {
-    spdlog::info("the trainer ended as asked after {:.1f} s ({})", ran, how);
+    io::note(wire::event("trainer-stopped"), info, "the trainer ended as asked after {:.1f} s ({})",
+             ran, how);
   } else {
-    spdlog::error("the trainer failed after {:.1f} s ({}). Its last words:\n{}", ran, how,
-                  ended.last_words);
+    io::note(wire::event("trainer-failed"), err,
+             "the trainer failed after {:.1f} s ({}). Its last words:\n{}", ran, how,
+             ended.last_words);
   }
 }
 
@@ -55,8 +73,8 @@ void TrainerEnd::look() {
   const bool runs = supervised && (std::holds_alternative<supervise::Running>(*supervised) ||
                                    std::holds_alternative<supervise::Starting>(*supervised));
   if (runs) return watch();
-  spdlog::error(
-      "the trainer's supervisor is gone and left no word: the trainer was killed with it");
+  io::note(wire::event("trainer-lost"), err,
+           "the trainer's supervisor is gone and left no word: the trainer was killed with it");
   ended_({});
 }
 

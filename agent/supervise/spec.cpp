@@ -52,6 +52,7 @@ Result<void> check(const Spec& spec) {
   if (spec.user.empty()) return failure("spec: 'user' is missing");
   if (spec.log_file.empty()) return failure("spec: 'log_file' is missing");
   if (relative(spec.log_file)) return failure("spec: 'log_file' must be an absolute path");
+  if (relative(spec.lease)) return failure("spec: 'lease' must be an absolute path");
   if (relative(spec.shell)) return failure("spec: 'shell' must be an absolute path");
   if (relative(spec.working_directory))
     return failure("spec: 'working_directory' must be an absolute path");
@@ -63,7 +64,7 @@ Result<void> read_texts(const Json& json, Spec& spec) {
       {"command", &spec.command}, {"shell", &spec.shell},
       {"user", &spec.user},       {"working_directory", &spec.working_directory},
       {"job", &spec.job},         {"log_file", &spec.log_file},
-      {"secrets", &spec.secrets}};
+      {"secrets", &spec.secrets}, {"lease", &spec.lease}};
   for (const auto& [key, target] : texts) {
     auto text = text_of(json, key);
     if (!text) return tl::unexpected(text.error());
@@ -110,6 +111,7 @@ std::string to_json(const Spec& spec) {
                   {"log_file", spec.log_file},
                   {"stop_signal", spec.stop_signal},
                   {"job", spec.job},
+                  {"lease", spec.lease},
                   {"companion", spec.companion}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -67,7 +67,8 @@ Watch::Watch(const std::string& directory, const Spec& spec)
     : directory_(directory),
       stop_signal_(spec.stop_signal),
       job_(spec.job),
-      companion_(spec.companion) {
+      companion_(spec.companion),
+      lease_(spec.lease) {
   std::istringstream names(spec.secrets);
   for (std::string name; names >> name;) {
     const auto found = spec.environment.find(name);
@@ -96,6 +97,8 @@ tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, con
   if (access(watch.directory_.file("ended.json").c_str(), F_OK) == 0)
     return failed("how the trainer before ended was not collected yet: " + directory +
                   "/ended.json");
+  if (watch.lease_.is_over())
+    return failed("the lease in " + spec.lease + " is over: another machine may train this by now");
   // Of a supervisor that was killed, something may still write to the storage.
   if (auto cleared = end_vanished(directory); !cleared) return failed(cleared.error().message);
   auto ready = watch.listen();
@@ -157,8 +160,8 @@ void Watch::undo() {
 }
 
 void Watch::until_the_end() {
-  std::array<pollfd, 2> watched{pollfd{signals_.get(), POLLIN, 0},
-                                pollfd{socket_.get(), POLLIN, 0}};
+  std::array<pollfd, 3> watched{pollfd{signals_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN, 0},
+                                pollfd{lease_.descriptor(), POLLIN, 0}};
   while (!trainer_ended()) {
     const int limit = companion_.wanted() ? milliseconds_to_try_again : -1;
     const int seen = poll(watched.data(), watched.size(), limit);
@@ -166,6 +169,7 @@ void Watch::until_the_end() {
     if (seen <= 0) continue;
     if (watched[0].revents != 0) obey_signal();
     if (watched[1].revents != 0) obey_datagram();
+    if (watched[2].revents != 0) obey_lease();
   }
   ended_ = boottime_milliseconds();
   const auto left_over = end_descendants();
@@ -252,6 +256,15 @@ void Watch::obey_datagram() {
   if (signal < 1 || signal > SIGRTMAX) return;
   if (text.substr(0, space) == "signal") signal_main_process(trainer_, signal);
   if (text.substr(0, space) == "signal-group") ::kill(-trainer_, signal);
+}
+
+// What the companion still copies could overwrite the work of another machine.
+void Watch::obey_lease() {
+  lease_.renew();
+  if (!lease_.is_over()) return;
+  dprintf(log_.get(), "spotter: the lease is over: another machine may train this by now\n");
+  companion_.kill();
+  kill_tree();
 }
 
 void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL, companion_.pid()); }

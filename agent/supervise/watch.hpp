@@ -8,6 +8,7 @@
 
 #include "agent/supervise/companion.hpp"
 #include "agent/supervise/launch.hpp"
+#include "agent/supervise/lease.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
 
@@ -36,6 +37,7 @@ class Watch {
   void restart_companion();
   void obey_signal();
   void obey_datagram();
+  void obey_lease();
   void kill_tree();
   bool wait_for_descendants(int milliseconds, int repeated_signal);
   void reap_all();
@@ -50,6 +52,7 @@ class Watch {
   std::string job_;
   std::vector<std::string> secrets_;  // values
   Companion companion_;
+  Lease lease_;
   Descriptor lock_;
   Descriptor socket_;
   Descriptor signals_;

@@ -3,11 +3,14 @@
 #include <array>
 #include <cstdio>
 
+#include "agent/sweep/parameters.hpp"
 #include "agent/wire/json.hpp"
+#include "agent/wire/s3.hpp"
 
 namespace spotter::sweep {
 namespace {
 
+constexpr std::string_view attempt_prefix = "attempt-";
 constexpr std::array<const char*, 4> states = {"held", "given", "done", "failed"};
 
 std::string name(std::size_t index, const char* kind) {
@@ -61,8 +64,27 @@ Result<Claim> parse_claim(std::string_view text) {
 
 std::string claim_name(std::size_t index) { return name(index, "claim"); }
 
+std::string result_name(std::size_t index) { return name(index, "result"); }
+
 std::string hint_name(std::size_t index, Hint hint) {
   return name(index, hint == Hint::Ended ? "ended" : "given");
+}
+
+std::optional<ObjectName> parse_object_name(std::string_view name) {
+  const auto dot = name.find('.');
+  if (dot == name.npos) return std::nullopt;
+  const auto index = wire::parse_count(name.substr(0, dot));
+  if (!index || *index >= most_sets) return std::nullopt;
+  return ObjectName{static_cast<std::size_t>(*index), name.substr(dot + 1)};
+}
+
+std::string attempt_name(std::uint64_t token) {
+  return std::string(attempt_prefix) + std::to_string(token);
+}
+
+std::optional<std::uint64_t> attempt_token(std::string_view name) {
+  if (!name.starts_with(attempt_prefix)) return std::nullopt;
+  return wire::parse_count(name.substr(attempt_prefix.size()));
 }
 
 }  // namespace spotter::sweep

@@ -3,10 +3,12 @@
 //   <prefix>/<index>.claim   the truth; changed only by conditional writes
 //   <prefix>/<index>.ended   a hint for listings: nothing is left to do here
 //   <prefix>/<index>.given   a hint for listings: its holder has given it back
+//   <prefix>/<index>.result  what became of it (summary.hpp), for `spotter sweep results`
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,6 +43,18 @@ enum class Hint : std::uint8_t { Ended, Given };
 
 // "00042.claim": so that keys are listed in the order of the indices.
 std::string claim_name(std::size_t index);
+std::string result_name(std::size_t index);
 std::string hint_name(std::size_t index, Hint hint);
+
+// "00042.claim" -> 42 and "claim"; nothing for what is not ours.
+struct ObjectName {
+  std::size_t index;
+  std::string_view kind;  // a part of the name
+};
+std::optional<ObjectName> parse_object_name(std::string_view name);
+
+// "attempt-3": the folder of the claim's third holder, on the storage (act/host/attempt.hpp).
+std::string attempt_name(std::uint64_t token);
+std::optional<std::uint64_t> attempt_token(std::string_view name);
 
 }  // namespace spotter::sweep

@@ -6,6 +6,8 @@ namespace spotter::sweep {
 namespace {
 
 constexpr int retries_in_a_lease = 8;
+// Less than a service manager waits before it kills.
+constexpr Duration most_patience{60'000};
 constexpr int most_misses = 3;  // then a listing is too old
 
 template <class... Cases>
@@ -98,7 +100,10 @@ void Claimant::reply(const Reply& reply) {
                         },
                         [&](const Written& answer) { written(answer.etag); },
                         [&](const NotWritten&) { at_once(Phase::Settling); },
-                        [&](const NoAnswer&) { later(writes ? Phase::Settling : phase_, soon); }},
+                        [&](const NoAnswer&) {
+                          if (leaving_ && now_ >= leave_by_) return gone();
+                          later(writes ? Phase::Settling : phase_, soon);
+                        }},
              reply.answer);
 }
 
@@ -115,17 +120,26 @@ void Claimant::listed(const Listed& listing) {
   auto claim = listing.claims.begin();
   for (std::size_t index = 0; index < ended_.size(); ++index) {
     while (claim != listing.claims.end() && claim->index < index) ++claim;
-    if (ended_[index]) continue;
+    const bool claimed = claim != listing.claims.end() && claim->index == index;
+    if (ended_[index]) {
+      if (!claimed) complain(hint_name(index, Hint::Ended) + ": there is no claim beside it");
+      continue;
+    }
     ++unfinished_;
-    if (claim == listing.claims.end() || claim->index != index) {
+    if (!claimed) {
       unclaimed_.push_back(index);
     } else if (std::ranges::binary_search(listing.given, index) ||
                listing.date - claim->modified > settings_.span() + settings_.margin) {
       given_.push_back(index);
     }
   }
+  const auto fails = [this](std::size_t index) { return failed_here_[index]; };
+  const bool others = !unclaimed_.empty() || !std::ranges::all_of(given_, fails);
+  if (others) std::erase_if(given_, fails);
   next_candidate();
 }
+
+void Claimant::complain(std::string text) { orders_.emplace_back(Complaint{std::move(text)}); }
 
 // A listing of ten thousand costs some twenty requests: it does for more than one experiment.
 bool Claimant::listing_is_good() const {
@@ -140,7 +154,14 @@ void Claimant::next_candidate() {
     return later(Phase::Listing, settings_.lease);
   }
   const bool claimed = !given_.empty();
-  std::swap(from[random() % from.size()], from.back());
+  auto first = from.begin();
+  if (!settings_.near.empty()) {
+    const auto far = [this](std::size_t index) { return !settings_.near[index]; };
+    first = std::partition(from.begin(), from.end(), far);
+    if (first == from.end()) first = from.begin();
+  }
+  const auto choices = static_cast<std::uint64_t>(from.end() - first);
+  std::iter_swap(first + static_cast<std::ptrdiff_t>(random() % choices), from.end() - 1);
   index_ = from.back();
   from.pop_back();
   etag_.clear();
@@ -157,12 +178,13 @@ void Claimant::looked(const ReadAnswer& answer) {
   if (!answer.found) return write(Purpose::Take, Claim{});
   const auto& found = *answer.found;
   if (!found.claim) {
-    orders_.emplace_back(Complaint{claim_name(index_) + ": " + found.claim.error().message});
+    complain(claim_name(index_) + ": " + found.claim.error().message);
     return next_candidate();
   }
   if (found.claim->ended()) {
     ended_[index_] = true;
-    orders_.emplace_back(Mark{index_, Hint::Ended, true});  // its last holder died before that
+    orders_.emplace_back(
+        Published{index_, found.claim->token, found.claim->state == Claim::State::Done});
     --unfinished_;
     return next_candidate();
   }
@@ -256,6 +278,7 @@ void Claimant::overtaken(const std::string& by) {
 void Claimant::trainer_ended(const TrainerFailed& how) {
   if (!training_) return;
   training_ = false;
+  failed_here_[index_] = true;
   last_ = claim_;
   last_->failures = how.progress ? 0 : claim_.failures + 1;
   last_->state =
@@ -276,8 +299,7 @@ void Claimant::give_back() {
 void Claimant::finished() {
   if (claim_.ended()) {
     ended_[index_] = true;
-    orders_.emplace_back(Mark{index_, Hint::Ended, true});
-    orders_.emplace_back(Published{index_, claim_.state == Claim::State::Done});
+    orders_.emplace_back(Published{index_, claim_.token, claim_.state == Claim::State::Done});
   } else {
     orders_.emplace_back(Mark{index_, Hint::Given, true});
   }
@@ -288,6 +310,7 @@ void Claimant::finished() {
 void Claimant::leave() {
   if (leaving_) return;
   leaving_ = true;
+  leave_by_ = now_ + std::min(settings_.lease, most_patience);
   if (phase_ == Phase::Listing || phase_ == Phase::Looking || phase_ == Phase::Pinning) {
     awaited_ = false;
     return gone();

@@ -30,6 +30,7 @@ struct ClaimSettings {
   std::string holder;      // for people: the instance's id
   std::string nonce;       // that no other agent has: random, new with each start
   std::uint64_t seed = 0;  // which free one to take first; agents should differ
+  std::vector<bool> near;  // by index: these come first, as what they need is here; empty: none
   Duration lease{60'000};  // between two renewals
   // Without a renewal, so many leases: one or two that S3 did not answer cost nobody an experiment.
   int leases_in_span = 3;
@@ -77,9 +78,12 @@ struct Extend {
 struct End {  // at once: the experiment is somebody else's, or may be
   std::string why;
 };
+// It has ended: by this agent, or by one that did not live to mark it. What follows from that can
+// be done again by others; when it is, the caller marks it as Ended.
 struct Published {
   std::size_t index;
-  bool done;  // false: given up
+  std::uint64_t token;  // whose result it is
+  bool done;            // false: given up
 };
 // Nothing to claim. Others are at work on `unfinished`; 0: the sweep has ended. Looks again by
 // itself until told to leave.
@@ -125,7 +129,7 @@ struct TrainerDone {};  // its result is durable
 struct TrainerFailed {
   bool progress;  // since Begin
 };
-struct Leave {};  // a notice: give back what is held
+struct Leave {};  // a notice: give back what is held; a lease that S3 refuses that for is enough
 struct Tick {};
 struct Reply {
   std::uint64_t number;
@@ -140,7 +144,9 @@ class Claimant {
   explicit Claimant(ClaimSettings settings)
       : settings_(std::move(settings)),
         chance_(settings_.seed),
-        ended_(settings_.experiments, false) {}
+        number_(settings_.seed),
+        ended_(settings_.experiments, false),
+        failed_here_(settings_.experiments, false) {}
 
   // The first call starts it, with any Tick. To be called again at wake_at(), at the latest.
   Orders on(Time now, const News& news);
@@ -165,6 +171,7 @@ class Claimant {
   void reply(const Reply& reply);
 
   void listed(const Listed& listing);
+  void complain(std::string text);
   bool listing_is_good() const;
   void next_candidate();
   void looked(const ReadAnswer& answer);
@@ -192,8 +199,8 @@ class Claimant {
   Orders orders_;
 
   Phase phase_ = Phase::Listing;
-  std::uint64_t number_ = 0;  // of the last request
-  bool awaited_ = false;      // its answer; else the phase goes on at again_
+  std::uint64_t number_;  // of the last request; from the seed, as the one before had other numbers
+  bool awaited_ = false;  // its answer; else the phase goes on at again_
   Time again_{};
 
   Time listed_at_{};
@@ -202,6 +209,7 @@ class Claimant {
   std::vector<std::size_t> unclaimed_;
   std::vector<std::size_t> given_;  // or their holder has not been heard of for too long
   std::vector<bool> ended_;         // by index, as far as is known
+  std::vector<bool> failed_here_;   // another machine may fare better: taken last
   std::size_t unfinished_ = 0;
 
   // The claim that is tried for, or held.
@@ -217,6 +225,7 @@ class Claimant {
   Time usable_until_{};
   std::optional<Claim> last_;  // what is to be written, now that the trainer has ended
   bool leaving_ = false;
+  Time leave_by_{};  // told or not: who does not hear of it sees the claim run out
 };
 
 }  // namespace spotter::sweep

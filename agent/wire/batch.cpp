@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/wire/aws_command.hpp"
 #include "agent/wire/json.hpp"
-#include "agent/wire/shell.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -191,14 +191,7 @@ Result<std::vector<BatchJob>> jobs_of(std::string_view json, const char* name) {
 std::string path_of(const BatchCall& call) { return "/v1/" + lower(call.action); }
 
 std::string command_of(const BatchCall& call) {
-  std::string name;
-  for (const char letter : call.action) {
-    if (letter >= 'A' && letter <= 'Z' && !name.empty()) name += '-';
-    name += lower(std::string(1, letter));
-  }
-  const Json body = Json::parse(call.body, nullptr, false);
-  const std::string text = body.dump(2, ' ', false, Json::error_handler_t::replace);
-  return "aws batch " + name + " --cli-input-json " + shell_quoted(text);
+  return command_of("batch", call.action, call.body);
 }
 
 BatchCall create(const BatchEnvironment& it) {

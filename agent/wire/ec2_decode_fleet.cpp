@@ -65,7 +65,9 @@ FleetStatus read_spot_fleet(const Fields& fields) {
           .state = fleet_state(fields.text("spotFleetRequestState")),
           .target_capacity = capacity(configuration, "targetCapacity"),
           .fulfilled_capacity = configuration.optional_decimal("fulfilledCapacity"),
-          .type = configuration.optional_text("type")};
+          .type = configuration.optional_text("type"),
+          .create_time = fields.optional_time("createTime"),
+          .tags = fields.tags()};
 }
 
 FleetStatus read_fleet(const Fields& fields) {
@@ -74,7 +76,9 @@ FleetStatus read_fleet(const Fields& fields) {
           .state = fleet_state(fields.text("fleetState")),
           .target_capacity = capacity(target, "totalTargetCapacity"),
           .fulfilled_capacity = fields.optional_decimal("fulfilledCapacity"),
-          .type = fields.optional_text("type")};
+          .type = fields.optional_text("type"),
+          .create_time = fields.optional_time("createTime"),
+          .tags = fields.tags()};
 }
 
 SpotPrice read_price(const Fields& fields) {
@@ -147,6 +151,11 @@ Result<Page<SpotPrice>> decode<DescribeSpotPriceHistory>(std::string_view xml) {
 template <>
 Result<Done> decode<SetDesiredCapacity>(std::string_view xml) {
   return read_answer(xml, "SetDesiredCapacity", read_nothing);
+}
+
+template <>
+Result<Done> decode<TerminateInGroup>(std::string_view xml) {
+  return read_answer(xml, "TerminateInstanceInAutoScalingGroup", read_nothing);
 }
 
 template <>

@@ -221,8 +221,8 @@ Query encode(const ModifySpotFleetRequest& request) {
   return Builder("ModifySpotFleetRequest", Repeatable::No)
       .put("SpotFleetRequestId", request.fleet)
       .number("TargetCapacity", capacity(request.target_capacity))
-      // Whatever the fleet was made with: capacity that is taken away must stop costing money.
-      .put("ExcessCapacityTerminationPolicy", "default")
+      .put("ExcessCapacityTerminationPolicy",
+           request.terminate_excess ? "default" : "noTermination")
       .done();
 }
 
@@ -237,7 +237,8 @@ Query encode(const ModifyFleet& request) {
   return Builder("ModifyFleet", Repeatable::No)
       .put("FleetId", request.fleet)
       .number("TargetCapacitySpecification.TotalTargetCapacity", capacity(request.target_capacity))
-      .put("ExcessCapacityTerminationPolicy", "termination")
+      .put("ExcessCapacityTerminationPolicy",
+           request.terminate_excess ? "termination" : "no-termination")
       .done();
 }
 
@@ -270,6 +271,12 @@ Query encode(const SetDesiredCapacity& request) {
   builder.put("AutoScalingGroupName", request.group)
       .number("DesiredCapacity", capacity(request.desired_capacity))
       .flag("HonorCooldown", false);
+  return auto_scaling(std::move(builder));
+}
+
+Query encode(const TerminateInGroup& request) {
+  Builder builder("TerminateInstanceInAutoScalingGroup", Repeatable::No);
+  builder.put("InstanceId", request.instance).flag("ShouldDecrementDesiredCapacity", true);
   return auto_scaling(std::move(builder));
 }
 

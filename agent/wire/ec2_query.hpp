@@ -154,6 +154,8 @@ struct ModifySpotFleetRequest {
   using Answer = Done;
   FleetId fleet;
   int target_capacity = 0;
+  // Instances beyond the target are ended, whatever the fleet was made with: they cost money.
+  bool terminate_excess = true;
 };
 
 struct DeleteFleets {
@@ -166,6 +168,7 @@ struct ModifyFleet {
   using Answer = Done;
   FleetId fleet;
   int target_capacity = 0;
+  bool terminate_excess = true;  // as above
 };
 
 struct DescribeSpotFleetRequests {
@@ -193,6 +196,12 @@ struct SetDesiredCapacity {  // Auto Scaling
   using Answer = Done;
   FleetId group;
   int desired_capacity = 0;
+};
+
+// Auto Scaling: TerminateInstanceInAutoScalingGroup, which takes one from the desired capacity.
+struct TerminateInGroup {
+  using Answer = Done;
+  InstanceId instance;
 };
 
 struct CompleteLifecycleAction {  // Auto Scaling
@@ -224,6 +233,7 @@ Query encode(const DescribeSpotFleetRequests& request);
 Query encode(const DescribeFleets& request);
 Query encode(const DescribeSpotPriceHistory& request);
 Query encode(const SetDesiredCapacity& request);
+Query encode(const TerminateInGroup& request);
 Query encode(const CompleteLifecycleAction& request);
 
 // Defined for each request above.

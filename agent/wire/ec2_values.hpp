@@ -120,6 +120,8 @@ struct FleetStatus {
   int target_capacity = 0;
   double fulfilled_capacity = 0;
   std::string type;  // request | maintain | instant
+  std::optional<WallTime> create_time;
+  Tags tags;
 };
 
 struct SpotPrice {

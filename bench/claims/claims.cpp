@@ -37,7 +37,7 @@ Share work(std::size_t agent, std::size_t experiments, const std::string& bucket
   settings.seed = agent;
   sweep::Claimant claimant(settings);
   command::ClaimClerk clerk({.environment = act::Environment::of_this_process()},
-                            {bucket, "claims/"}, [](auto, auto) { return std::string(); });
+                            {bucket, "claims/"});
   std::vector<sweep::News> news{sweep::Tick{}};
   for (;;) {
     while (!news.empty()) {
@@ -54,6 +54,9 @@ Share work(std::size_t agent, std::size_t experiments, const std::string& bucket
           news.emplace_back(sweep::TrainerDone{});
         } else if (std::holds_alternative<sweep::Published>(order)) {
           ++share.published;
+          const auto index = std::get<sweep::Published>(order).index;
+          clerk.send(sweep::Mark{index, sweep::Hint::Ended, true});
+          ++share.requests;
           share.last = now();
         } else if (std::holds_alternative<sweep::Idle>(order)) {
           return share;  // who is at work finishes what is left

@@ -34,6 +34,7 @@ trainer:
   secrets: {WANDB_API_KEY: "ssm:/wandb/key"}
   stop_signal: SIGUSR1
   stop_grace: 1m40s
+  gpus: 8
   result: result/weights.bin
 checkpoints: {directory: saved, files: "*.h5 *.pt"}
 on_failure: {attempts_without_progress: 5, then: hold}
@@ -59,6 +60,7 @@ fleet: {kind: ec2-fleet, id: fleet-0123}
   EXPECT_EQ(job->trainer.secrets.at("WANDB_API_KEY").kind, SecretReference::Kind::Parameter);
   EXPECT_EQ(job->trainer.stop_signal, SIGUSR1);
   EXPECT_EQ(job->trainer.stop_grace, Duration(100s));
+  EXPECT_EQ(job->trainer.gpus, 8);
   EXPECT_EQ(job->trainer.result, "result/weights.bin");
   EXPECT_EQ(job->checkpoints.directory, "saved");
   EXPECT_EQ(job->checkpoints.files, "*.h5 *.pt");
@@ -81,6 +83,7 @@ TEST(Job, HasDefaults) {
   EXPECT_EQ(job->trainer.environment, PythonEnvironment{});
   EXPECT_EQ(job->trainer.stop_signal, SIGTERM);
   EXPECT_FALSE(job->trainer.stop_grace);
+  EXPECT_EQ(job->trainer.gpus, 0);
   EXPECT_EQ(job->trainer.result, "");
   EXPECT_EQ(job->checkpoints.directory, "checkpoints");
   EXPECT_EQ(job->checkpoints.files, "");
@@ -155,10 +158,10 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "channels, sagemaker, sweep, on_failure, limits, fleet, found text"},
+     "channels, sagemaker, sweep, claims, on_failure, limits, launch, fleet, found text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, channels, sagemaker, sweep, on_failure, limits, fleet"},
+     "checkpoints, channels, sagemaker, sweep, claims, on_failure, limits, launch, fleet"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},
@@ -254,6 +257,8 @@ const Wrong trainers[] = {
     {WITH_TRAINER("stop_grace: 0s"), ":3:35: trainer.stop_grace: '0s' is no time at all"},
     {WITH_TRAINER("stop_grace: 99999999999d"),
      ":3:35: trainer.stop_grace: '99999999999d' is more than 1000 days"},
+    {WITH_TRAINER("gpus: all"),
+     ":3:29: trainer.gpus: expected a whole number from 0 to 64, found 'all'"},
     {WITH_TRAINER("env: {2X: 1}"),
      ":3:29: trainer.env.2X: '2X' is not a variable's name: letters, digits and '_'"},
     {WITH_TRAINER("env: {SPOTTER_JOB: 1}"),

@@ -55,6 +55,39 @@ TEST(Share, IsSshfs) {
   EXPECT_EQ(sshfs.port, 2222);
 }
 
+TEST(Share, MayBeSharedOutByClaims) {
+  const auto job =
+      parse_job(with("folder: {path: /data}") + "claims: {at: 's3://bucket/all'}", as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  EXPECT_EQ(wire::to_url(job->claims->at), "s3://bucket/all/a/")
+      << "below it, each job has its own";
+  EXPECT_EQ(job->claims->lease, Duration(60'000));
+  EXPECT_TRUE(job->is_handed_out());
+  Job attempt = *job;
+  attempt.attempt = "attempt-3";
+  EXPECT_FALSE(attempt.is_handed_out());
+  EXPECT_EQ(attempt.home(), "/data/a/attempt-3");
+  attempt.experiment = {7, {}};
+  EXPECT_EQ(attempt.home(), "/data/a/7/attempt-3");
+  EXPECT_EQ(attempt.volumes_owner(), "a-7");
+}
+
+TEST(Share, ClaimsThatCannotWorkAreSaid) {
+  const auto says = [](const std::string& text) {
+    const auto job = parse_job(text, as_root);
+    return job ? std::string() : describe(job.error(), "job.yaml");
+  };
+  const auto share = with("folder: {path: /data}");
+  EXPECT_NE(says(share + "claims: {at: /tmp}").find(":4:14: claims.at: "), std::string::npos);
+  EXPECT_NE(says(share + "claims: {at: 's3://bucket', lease: 10ms}").find("it lasts from 1s to 1h"),
+            std::string::npos);
+  EXPECT_NE(says(share + "claims: {lease: 5s}").find("claims: the key 'at' is missing"),
+            std::string::npos);
+  const std::string volume = with("ebs: {tag: {Name: v}}") + "claims: {at: 's3://bucket'}\n";
+  EXPECT_NE(says(volume).find("a volume is attached to one instance at a time"), std::string::npos);
+  EXPECT_EQ(says(volume + "sweep: {parameters: [{lr: 1}]}\n"), "");
+}
+
 struct WrongShare {
   const char* storage;
   const char* message;

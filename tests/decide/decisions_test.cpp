@@ -82,6 +82,8 @@ const std::map<std::string, Names> kAnswers = {
     {"committing", {"call-accepted"}},
     {"promoting", {"call-accepted"}},
     {"discarding", {"call-accepted"}},
+    {"awaiting-gpus", {"gpus-found"}},
+    {"giving-back", {"call-accepted"}},
     {"counting-attempt", {"ledger-written"}},
     {"fetching-code", {"code-fetched"}},
     {"starting-trainer", {"trainer-started"}},
@@ -95,6 +97,8 @@ const std::map<std::string, Names> kAnswers = {
     {"tidying", {"storage-surveyed", "call-accepted"}},
     {"cancelling-fleet", {"identity-read", "fleet-read", "call-accepted"}},
     {"scaling-to-zero", {"identity-read", "fleet-read", "call-accepted"}},
+    {"finished", {"identity-read"}},
+    {"gave-up", {"identity-read"}},
 };
 
 // What comes unasked, and the only stages in which it means something.
@@ -103,8 +107,8 @@ const std::map<std::string, Names> kSensed = {
     // The others await an answer, which comes at its deadline at the latest, or may rest.
     {"woke",
      {"looking-around", "identifying", "reading-fleet", "waiting", "blocked", "training",
-      "stopping", "unmounting", "detaching", "released", "tidying", "cancelling-fleet",
-      "scaling-to-zero"}},
+      "stopping", "unmounting", "detaching", "released", "giving-back", "tidying",
+      "cancelling-fleet", "scaling-to-zero", "finished", "gave-up"}},
     // Elsewhere no trainer of ours runs, or one is being taken over: then its checkpoints on the
     // volume say more than its words.
     {"trainer-progressed", {"training", "stopping"}},

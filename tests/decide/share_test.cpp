@@ -95,6 +95,16 @@ TEST(Share, WhoseServerIsSilentBlocksAndIsUsedWhenItComesBack) {
   EXPECT_EQ(story.stage(), "counting-attempt");
 }
 
+TEST(Share, ThatCannotBeUsedIsNotLeftMounted) {
+  ShareStory story;
+  story.boot();
+  EffectFailed denied;
+  denied.failure = Failure::MountFailed;  // mounted, and nobody may write there
+  story.answer(denied);
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::ShareUnusable);
+  EXPECT_NE(story.did<ReleaseShare>(), nullptr);
+}
+
 TEST(Share, AMountThatIsGivenUpForANoticeIsReleased) {
   ShareStory story;
   story.boot();
@@ -141,6 +151,21 @@ TEST(Share, IsRefusedToAFleetOfMany) {
   EXPECT_EQ(story.stage(), "preparing");
 }
 
+TEST(Share, IsTheEldestsAndTheOthersWaitForItsEnd) {
+  ShareStory story;
+  story.sense(Started{});
+  story.answer(HostLooked{});
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  FleetRead read{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 1, 1};
+  story.answer(read);
+  EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::ShareHeld);
+  story.wake();
+  EXPECT_EQ(story.asked(), "read-fleet");
+  read.elders = 0;
+  story.answer(read);
+  EXPECT_EQ(story.stage(), "preparing");
+}
+
 TEST(Share, WorksWhereNoMetadataServiceAnswersAndEndsNoFleet) {
   ShareStory story;
   story.sense(Started{});
@@ -162,6 +187,13 @@ TEST(Share, WorksWhereNoMetadataServiceAnswersAndEndsNoFleet) {
   }
   story.answer(EffectFailed{});
   EXPECT_EQ(story.stage(), "finished");
+  story.wake();
+  EXPECT_EQ(story.asked(), "read-identity") << "a fleet that nobody ends costs money for ever";
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.stage(), "finished");
+  story.wake();
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  EXPECT_EQ(story.asked(), "read-fleet");
 }
 
 TEST(Share, AMetadataServiceThatComesBackNamesTheFleetToCancel) {
@@ -230,6 +262,65 @@ TEST(Share, AnAgentThatComesBackAdoptsTheTrainerOnItsShare) {
   story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 2});
   story.answer(LedgerRead{});
   EXPECT_EQ(story.stage(), "training");
+}
+
+// A trainer runs on a share that an earlier agent mounted; its account is asked for.
+struct AdoptedStory : ShareStory {
+  explicit AdoptedStory(bool noticed = false) {
+    sense(Started{});
+    if (noticed) notice();
+    HostLooked seen;
+    seen.share = true;
+    seen.trainer = HostLooked::Trainer::Running;
+    answer(seen);
+    answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+    if (!noticed) answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 1});
+    EXPECT_EQ(asked(), "read-ledger") << "in a notice nothing is asked of EC2 first";
+  }
+  void notice() { sense(NoticeSeen{InterruptionAction::Terminate, now + seconds(120)}); }
+};
+
+TEST(Share, WhoseAccountHangsDoesNotKeepANoticeFromATrainer) {
+  AdoptedStory story;
+  story.notice();
+  EXPECT_EQ(story.asked(), "abandon");
+  EffectFailed given_up;
+  given_up.failure = Failure::Abandoned;
+  story.answer(given_up);
+  EXPECT_EQ(story.asked(), "stop-trainer");
+}
+
+TEST(Share, WhoseAccountIsReadInANoticeIsNotWaitedForLong) {
+  AdoptedStory story(true);
+  EXPECT_LE(story.effects[0].deadline, story.now + story.policy.parting_account);
+}
+
+TEST(Share, WhoseAccountWasNeverReadIsSyncedAndMarkedAllTheSame) {
+  AdoptedStory story;
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.stage(), "training");
+  story.sense(TrainerEnded{true, false});
+  EXPECT_EQ(story.asked(), "sync-storage");
+  story.answer(StorageSynced{});
+  EXPECT_EQ(story.asked(), "mark-done") << "what was not read is not overwritten";
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "release-share");
+}
+
+TEST(Share, IsNotMountedForAMachineThatGoes) {
+  for (const bool once : {true, false}) {
+    ShareStory story;
+    story.policy.once = once;
+    story.sense(Started{});
+    story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+    story.answer(HostLooked{});
+    story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+    EffectFailed refused;
+    refused.failure = Failure::Refused;
+    if (!once) story.answer(refused);
+    EXPECT_EQ(story.stage(), once ? "leaving" : "released");
+    EXPECT_EQ(story.did<PrepareShare>(), nullptr);
+  }
 }
 
 }  // namespace

@@ -45,9 +45,11 @@ State plausible(const Stage& stage) {
   facts.volume = kVolume;
   facts.attached = true;
   facts.trainer_running = in<Training, Stopping>(stage);
-  facts.mounted = in<ReadingAccount, Verifying, CountingAttempt, FetchingCode, StartingTrainer,
-                     Training, Stopping, Securing, ClosingAccount, MarkingDone, Unmounting>(stage);
+  facts.mounted =
+      in<ReadingAccount, Verifying, AwaitingGpus, CountingAttempt, FetchingCode, StartingTrainer,
+         Training, Stopping, Securing, ClosingAccount, MarkingDone, Unmounting>(stage);
   if (std::holds_alternative<Committing>(stage)) facts.proven = kVolume;
+  facts.unfit = in<GivingBack>(stage);
   facts.done = in<MarkingDone, Tidying, CancellingFleet, Finished>(stage);
   facts.ledger_known = true;
   facts.blocked = minutes(60);

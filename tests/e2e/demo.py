@@ -43,6 +43,9 @@ def train_script():
 
 
 class Demo:
+    zones = ("us-west-2a", "us-west-2b")
+    broken = "user data ended with (status [1-9]|signal)"  # what a console says of its agent
+
     def __init__(self, arguments):
         self.arguments = arguments
         self.progress = picture.Progress()
@@ -69,22 +72,27 @@ class Demo:
                 return value
             if time.monotonic() > end:
                 raise Failed(f"waited {seconds} s in vain for: {what}")
-            living = [one for one in self.watch.in_order() if one.alive()]
-            for one in living:
-                if re.search("user data ended with (status [1-9]|signal)",
-                             self.emulator.console(one.id)):
+            for one in self.living():
+                if re.search(self.broken, self.emulator.console(one.id)):
                     raise Failed(f"the agent on {one.id} ended")
-            status = living[-1].status if living else {}
-            step, total = status.get("step") or 0, status.get("steps_total") or 0
-            stage = status.get("stage", "waiting for an instance")
-            self.progress.bar(max(0, step) / total if total > 0 else 0,
-                              f"{stage}, step {max(0, step)}, waiting for: {what}")
+            share, where = self.come_so_far()
+            self.progress.bar(share, f"{where}, waiting for: {what}")
             time.sleep(0.1)
+
+    def living(self):
+        return [one for one in self.watch.in_order() if one.alive()]
+
+    def come_so_far(self):
+        living = self.living()
+        status = living[-1].status if living else {}
+        step, total = max(0, status.get("step") or 0), status.get("steps_total") or 0
+        stage = status.get("stage", "waiting for an instance")
+        return step / total if total > 0 else 0, f"{stage}, step {step}"
 
     def set_up(self):
         mode = "user" if self.arguments.user_mode else "auto"
         self.emulator = Emulator(self.arguments.bin, name="demo", mode=mode,
-                                 seed=self.arguments.seed)
+                                 zones=self.zones, seed=self.arguments.seed)
         place = self.emulator.workplace
         shutil.copytree(self.arguments.data, place / "mnist", copy_function=shutil.copyfile)
         (place / "steps").mkdir()
@@ -108,9 +116,12 @@ class Demo:
     def launch(self):
         emulator, client = self.emulator, self.emulator.ec2
         self.volume = client.create_volume(emulator.zones[0], jobs.volume_tags(jobs.TAG, JOB))
-        script = jobs.user_data(emulator.bin, jobs.yaml(self.job()))
+        text = jobs.yaml(self.job())
+        script = jobs.user_data(emulator.bin, text)
         template = client.create_template(JOB, script)
-        self.fleet = client.request_spot_fleet(template, emulator.zones)
+        emulator.allow_only(text)
+        self.fleet = client.request_spot_fleet(template, emulator.zones,
+                                               tags={"spotter:job": JOB})
         self.watch = Watch(emulator)
         self.say(f"volume {self.volume} in {emulator.zones[0]}, fleet {self.fleet} of one")
 
@@ -280,6 +291,11 @@ class Demo:
         self.judge_steps()
         self.compare(self.judge_world())
 
+    def figures(self):
+        return ("steps {steps_total}, done {steps_done}, repeated {steps_repeated}; "
+                "interruptions {interruptions}; test accuracy {final_accuracy}"
+                .format(**{"final_accuracy": "?", "interruptions": "?", **self.facts}))
+
     def draw(self):
         paper = picture.Paper()
         width = min(110, shutil.get_terminal_size((100, 24)).columns - 2)
@@ -287,20 +303,16 @@ class Demo:
         lines = picture.timeline(self.watch.rows(now), now, width, paper)
         print("\n" + "\n".join(lines) + "\n\n" + "\n".join(picture.verdicts(self.promises, paper)))
         if "steps_total" in self.facts:
-            print("\n  steps {steps_total}, done {steps_done}, repeated {steps_repeated}; "
-                  "interruptions {interruptions}; test accuracy {final_accuracy}"
-                  .format(**{"final_accuracy": "?", "interruptions": "?", **self.facts}))
+            print("\n  " + self.figures())
 
 
-def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(parser, epochs):
     parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True,
                         help="run the uninterrupted training, too, and compare (the default)")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the facts there")
     parser.add_argument("--keep", action="store_true", help="keep the world's directory")
     parser.add_argument("--user-mode", action="store_true", help="no loop devices and namespaces")
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=epochs, help="of each training")
     parser.add_argument("--seed", type=int, default=1, help="of the world, not of the training")
     parser.add_argument("--least-accuracy", type=float, default=0.9, help=argparse.SUPPRESS)
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin"), help="the binaries")
@@ -308,11 +320,11 @@ def arguments():
     return parser.parse_args()
 
 
-def main():
+def main(story, parser, epochs):
     # A polite end is handled as a Ctrl-C is, and that even where it was ignored (a script's `&`).
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    demo = Demo(arguments())
+    demo = story(arguments(parser, epochs))
     trouble = None
     try:
         demo.run()
@@ -346,4 +358,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Demo, argparse.ArgumentParser(
+        prog="scripts/demo", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter), epochs=6))

@@ -17,6 +17,7 @@ import xml.etree.ElementTree
 
 REGION = "us-west-2"
 USER = ("AKIAEMULATOR00000000", "emulator-secret")  # the emulator's key for people
+ACCOUNT, ROLE = "123456789012", "spotter-role"
 VERSION = "2016-11-15"
 PATIENCE_SECONDS = 60
 
@@ -138,12 +139,12 @@ class Client:
     def create_template(self, name, user_data, instance_type="p3.2xlarge"):
         data = {"ImageId": "ami-0123456789abcdef0", "InstanceType": instance_type,
                 "UserData": base64.b64encode(user_data.encode()).decode(),
-                "IamInstanceProfile": {"Name": "spotter-role"}}
+                "IamInstanceProfile": {"Name": ROLE}}
         answer = self.call("CreateLaunchTemplate", LaunchTemplateName=name,
                            LaunchTemplateData=data)
         return answer.text("launchTemplate/launchTemplateId")
 
-    def request_spot_fleet(self, template, zones, capacity=1):
+    def request_spot_fleet(self, template, zones, capacity=1, tags=()):
         configuration = {
             "IamFleetRole": "arn:aws:iam::123456789012:role/aws-ec2-spot-fleet-tagging-role",
             "TargetCapacity": capacity, "Type": "maintain", "AllocationStrategy": "lowestPrice",
@@ -151,6 +152,8 @@ class Client:
             "LaunchTemplateConfigs": [{
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"},
                 "Overrides": [{"AvailabilityZone": zone} for zone in zones]}]}
+        if tags:
+            configuration["TagSpecification"] = [specification("spot-fleet-request", tags)]
         answer = self.call("RequestSpotFleet", SpotFleetRequestConfig=configuration)
         return answer.text("spotFleetRequestId")
 

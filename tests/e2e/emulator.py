@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,16 @@ import ec2
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = ("spotter", "spotter-emulator", "spotter-train", "spotter-fastfile")
+
+
+# What gives a secret away wherever it stands: the emulator's keys, session and metadata tokens, and
+# what makes a URL work without a key.
+SECRETS = re.compile(rb"emulator-secret|wJalrXUtnFEMI|IQoJb3JpZ2luX2Vj|AQAEA[0-9a-f]{20}"
+                     rb"|X-Amz-Signature=[0-9a-f]|AWS_CONTAINER_AUTHORIZATION_TOKEN=.")
+
+
+# Of a world's workplace: what nobody wrote there in its time, such as a package's documents.
+INSTALLED = ("bin", "cloud", "own", "package")
 
 
 class Failed(Exception):
@@ -41,6 +52,14 @@ def tail(path, lines=25):
     return "\n".join([line for line in text if "[info] user Describe" not in line][-lines:])
 
 
+def read_status(folder):
+    try:
+        text = (folder / "status.json").read_text()
+        return {key: value for key, value in json.loads(text).items() if value is not None}
+    except (OSError, ValueError):
+        return {}
+
+
 class Emulator:
     """`directory` is the emulator's own; `workplace` around it holds what an image would: bin/."""
 
@@ -49,8 +68,10 @@ class Emulator:
         parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
         self.workplace = pathlib.Path(tempfile.mkdtemp(prefix=f"spotter-{name[:8]}-", dir=parent))
         self.workplace.chmod(0o755)  # the unprivileged trainer has to reach it
+        self.shared = self.workplace  # what instances see of it, at the same path
         self.directory = self.workplace / "world"
         self.zones, self.process, self.mode = list(zones), None, mode
+        self.policies = 0
         try:
             self.bin = self._install(pathlib.Path(binaries))
             self._start(["--mode", mode, "--zones", ",".join(zones), "--seed", str(seed),
@@ -73,13 +94,20 @@ class Emulator:
 
     def _start(self, arguments):
         self.directory.mkdir()
+        self.arguments = arguments
+        self.serve()
+
+    def serve(self):
+        """Starts it, or starts it again in its folder, which it clears."""
         self.log = self.workplace / "emulator.out"
         with open(self.log, "wb") as log:
             # Its own session: a Ctrl-C at the terminal is ours to handle, in order.
             self.process = subprocess.Popen(
                 [self.bin / "spotter-emulator", "serve", "--directory", self.directory,
                  "--api", "127.0.0.1:0", "--metadata", "127.0.0.1:0",
-                 *arguments],
+                 *self.arguments],
+                # An image's programs are found by name.
+                env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         facts = self.directory / "emulator.json"
 
@@ -105,6 +133,30 @@ class Emulator:
             raise Failed(f"spotter-emulator {' '.join(words)}: {done.stderr or done.stdout}")
         return done.stdout
 
+    def state(self):
+        return json.loads(self.control("state", "--json"))
+
+    def allow_only(self, job_text):
+        """From now on instances may do what scripts/iam allows them for this job, nothing else.
+
+        A job that is wrong has no policies, and its agent ends before it asks for anything."""
+        self.policies += 1
+        folder = self.workplace / f"policies-{self.policies}"
+        folder.mkdir()
+        (folder / "job.yaml").write_text(job_text)
+        documents = []
+        for name in ("agent", "trainer"):
+            done = subprocess.run(
+                [self.bin / "spotter", "iam", name, folder / "job.yaml", "--account", ec2.ACCOUNT,
+                 "--region", ec2.REGION, "--role", ec2.ROLE],
+                env={**os.environ, "SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, timeout=30, check=False)
+            if done.returncode == 0:
+                documents.append(folder / f"{name}.json")
+                documents[-1].write_text(done.stdout)
+        if documents:
+            self.control("policy", "instance", *documents)
+
     def interrupt(self, instance, seconds, action="terminate"):
         self.control("interrupt", instance, "--in", f"{seconds}s", "--action", action)
 
@@ -118,11 +170,7 @@ class Emulator:
 
     def status(self, instance):
         """What the agent says of itself, without what it does not know; {} before it speaks."""
-        try:
-            text = (self.instance(instance) / "run" / "status.json").read_text()
-            return {key: value for key, value in json.loads(text).items() if value is not None}
-        except (OSError, ValueError):
-            return {}
+        return read_status(self.instance(instance) / "run")
 
     def console(self, instance):
         try:
@@ -163,11 +211,27 @@ class Emulator:
             remains = [str(failure)]
         remains += leftovers(self.workplace)
         sweep(self.workplace)
+        remains += secrets(self.workplace)
         if not keep:
             shutil.rmtree(self.workplace, ignore_errors=True)
             if self.workplace.exists():
                 remains.append(f"{self.workplace} could not be removed")
         return remains
+
+
+def secrets(path):
+    """Where something that the product or the emulator wrote shows a secret."""
+    found = []
+    for file in sorted(path.rglob("*")):
+        installed = file.relative_to(path).parts[0] in INSTALLED
+        if installed or not file.is_file() or file.is_symlink():
+            continue
+        if file.stat().st_size > 1 << 24:  # a volume
+            continue
+        shown = SECRETS.search(file.read_bytes())
+        if shown:
+            found.append(f"a secret is shown in {file}: {shown[0].decode()}...")
+    return found
 
 
 def processes(path):
@@ -206,13 +270,21 @@ def loops(path):
     return found
 
 
-def leftovers(path, patience=3):
+def groups(path):
+    """The emulator's groups of processes (tests/emulator/control_group.hpp)."""
+    name = "spotter" + str(path).replace("/", "+")
+    return [group for place in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+            for group in glob.glob(f"{place}/{glob.escape(name)}+*")]
+
+
+def leftovers(path, patience=3, with_groups=True):
     """What still runs, is mounted or looped below `path`. The kernel gets a moment to let go."""
     end = time.monotonic() + patience
     while True:
         remains = [f"process {pid}: {words}" for pid, words in processes(path)]
         remains += [f"mount {mount}" for mount in mounts(path)]
         remains += [f"loop device {loop}" for loop in loops(path)]
+        remains += [f"group {group}" for group in groups(path) if with_groups]
         if not remains or time.monotonic() > end:
             return remains
         time.sleep(0.1)
@@ -229,3 +301,9 @@ def sweep(path):
         subprocess.run(["umount", mount], check=False, capture_output=True)
     for loop in loops(path):
         subprocess.run(["losetup", "--detach", loop], check=False, capture_output=True)
+    for group in groups(path):
+        for folder, _, _ in os.walk(group, topdown=False):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass

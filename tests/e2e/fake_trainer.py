@@ -123,10 +123,12 @@ def sync(folder):
 def journal():
     """Where the durable steps are written down, one file for each start; None: nowhere."""
     folder = os.environ.get("JOURNAL")
-    instance = pathlib.Path(os.environ["SPOTTER_NOTICE_FILE"]).parts[-3]
+    parts = pathlib.Path(os.environ["SPOTTER_NOTICE_FILE"]).parts
+    instance = next((part for part in parts if part.startswith("i-")), "here")
+    experiment = os.environ.get("SPOTTER_EXPERIMENT", "0")
     # A process id comes again on another instance, the time does not.
-    return folder and open(f"{folder}/{time.monotonic_ns():020d}-{instance}", "x", buffering=1,
-                           encoding="utf-8")
+    return folder and open(f"{folder}/{time.monotonic_ns():020d}-{instance}-{experiment}", "x",
+                           buffering=1, encoding="utf-8")
 
 
 class Trainer:

@@ -23,12 +23,15 @@ class Story(unittest.TestCase):
     trainer = pathlib.Path(__file__).with_name("fake_trainer.py")
 
     def setUp(self):
-        self.world = Emulator(BINARIES, name="story", mode=MODE, options=self.emulator_options)
+        self.world = self.make_world()
         self.ec2 = self.world.ec2
         self.addCleanup(self._end)
         self.zone = self.world.zones[0]
-        self.repository = self.world.workplace / "repository"
+        self.repository = self.world.shared / "repository"
         self.revision = jobs.repository(self.repository, {"train.py": self.trainer.read_text()})
+
+    def make_world(self):
+        return Emulator(BINARIES, name="story", mode=MODE, options=self.emulator_options)
 
     def _end(self):
         outcome = self._outcome
@@ -61,14 +64,21 @@ class Story(unittest.TestCase):
     def launch(self, job, restart=True, zones=None, besides=(), before=""):
         """A spot fleet of one whose instance runs this job; gives back the instance's id."""
         text = job if isinstance(job, str) else jobs.yaml(job)
-        script = jobs.user_data(self.world.bin, text, restart, before)
-        template = self.ec2.create_template("story", script)
+        template = self.ec2.create_template("story", self.user_data(text, restart, before))
+        self.world.allow_only(text)
         self.fleet = self.request_fleet(template, zones or [self.zone])
         self.instance = self.wait_instance(besides)
         return self.instance
 
+    def user_data(self, job_text, restart, before):
+        return jobs.user_data(self.world.bin, job_text, restart, before)
+
     def request_fleet(self, template, zones):
-        return self.ec2.request_spot_fleet(template, zones)
+        return self.ec2.request_spot_fleet(template, zones, tags=self.fleet_tags())
+
+    def fleet_tags(self):
+        """By which the agent's policy knows the fleet that it may end."""
+        return {"spotter:job": self.job_name}
 
     # Then
 

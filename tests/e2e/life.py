@@ -16,7 +16,7 @@ class Life(harness.Story):
 
     def begin(self, env=None, zones=None, bound="1s", trainer=None, volume=None, **more):
         """The user's volume in the first zone, a fleet over `zones` (all), its first instance."""
-        self.journal = self.world.workplace / "journal"
+        self.journal = self.world.shared / "journal"
         self.journal.mkdir()
         self.journal.chmod(0o777)  # the trainer's user writes there
         self.volume(**(volume or {}))

@@ -3,6 +3,7 @@ of the system's configuration; and a switch before it that cuts the network with
 
 The switch is a socket in the file system: instances that have a network of their own reach it."""
 
+import ctypes
 import os
 import pathlib
 import pwd
@@ -31,14 +32,23 @@ def why_not():
     return ""
 
 
-class Sshd:
-    """`place`: a folder of ours; the server shows all that its user may see."""
+def own_mounts():
+    """From here on the mounts of this process and its children are their own."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.unshare(0x00020000):  # CLONE_NEWNS
+        raise OSError(ctypes.get_errno(), "cannot unshare the mounts")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
-    def __init__(self, place):
+
+class Sshd:
+    """`place`: a folder of ours; the server shows all that its user may see (ourselves, or
+    another: root may everything, and is refused nothing)."""
+
+    def __init__(self, place, user=""):
         self.place = pathlib.Path(place)
         self.place.mkdir()
-        self.place.chmod(0o700)
-        self.user = pwd.getpwuid(os.geteuid()).pw_name
+        self.place.chmod(0o711)  # its user reads who is authorized; the keys are ours alone
+        self.user = user or pwd.getpwuid(os.geteuid()).pw_name
         for name in ("host", "user", "other"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test",
                             "-f", self.place / name], check=True)
@@ -105,12 +115,10 @@ class Sshd:
         program.chmod(0o755)
         return f"ProxyCommand={program}"
 
-    def storage(self, path, mount, **more):
+    def storage(self, path, mount, options=",ServerAliveInterval=2,ConnectTimeout=5"):
         return {"sshfs": {"source": f"{self.user}@127.0.0.1:{path}", "port": self.port,
                           "key": str(self.place / "user"), "known_hosts": str(self.known_hosts),
-                          "mount": str(mount),
-                          "options": f"{self.proxy()},ServerAliveInterval=2,ConnectTimeout=5",
-                          **more}}
+                          "mount": str(mount), "options": self.proxy() + options}}
 
 
 PROXY = """

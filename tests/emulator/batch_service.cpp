@@ -38,9 +38,12 @@ bool BatchService::settle(Time now) {
 
 void BatchService::on(const batch::RunJob& order) {
   const fs::path folder = machines_.folder(order.host) / "jobs" / order.task;
+  // Short: the path of a socket in it has at most 107 bytes.
+  const fs::path run = machines_.folder(order.host) / "run" / order.task.substr(0, 8);
   const fs::path log = directory_ / "batch" / (order.log_stream + ".log");
   std::error_code failed;
-  fs::create_directories(folder / "run", failed);
+  fs::create_directories(folder, failed);
+  fs::create_directories(run, failed);
   fs::create_directories(log.parent_path(), failed);
   if (failed) spdlog::error("{}: {}", folder.string(), failed.message());
   std::map<std::string, std::string> environment;
@@ -49,7 +52,7 @@ void BatchService::on(const batch::RunJob& order) {
     environment[assignment.substr(0, equals)] = assignment.substr(equals + 1);
   }
   // As every container has a /run and file systems of its own.
-  environment["SPOTTER_RUN"] = (folder / "run").string();
+  environment["SPOTTER_RUN"] = run.string();
   environment["SPOTTER_MOUNT"] = (folder / "mnt").string();
   for (const auto& [name, value] : order.environment) environment[name] = value;
   Words words = {"run", order.task, folder.string(), log.string(),

@@ -1,6 +1,6 @@
 // AWS Batch on this machine: jobs are processes of the instances that are its hosts.
 //   DIR/batch/LOG_STREAM.log                what a job's attempt wrote: DEFINITION/default/TASK
-//   DIR/instances/i-*/jobs/TASK/{run,mnt}   where it ran
+//   DIR/instances/i-*/jobs/TASK             where it ran; its SPOTTER_RUN is run/TASK, cut short
 #pragma once
 
 #include <filesystem>

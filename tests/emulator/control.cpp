@@ -45,7 +45,7 @@ HttpResponse Control::state() {
     const InstanceId id(text(instance, "id"));
     if (const auto endpoint = parts_.machines.metadata_endpoint(id); !endpoint.empty())
       instance["metadata"] = endpoint;
-    if (const auto init = parts_.machines.init_of(id)) instance["pid"] = *init;
+    if (const auto pid = parts_.machines.inside(id)) instance["pid"] = *pid;
   }
   return answer_with(200, document);
 }
@@ -129,6 +129,10 @@ world::Expected<void> Control::change(std::string_view what, const json& body) {
   if (what == "withdraw") return world.withdraw(id, now);
   if (what == "kill") return world.kill(id, now);
   if (what == "fault") return fault(body);
+  if (what == "policy") {
+    const auto documents = body.value("documents", std::vector<std::string>());
+    return world.set_policies(text(body, "who"), documents);
+  }
   return world::refusal("NotFound", "no such control: " + std::string(what), 404);
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tests/emulator/control_group.hpp"
 #include "tests/emulator/loop_device.hpp"
 
 namespace spotter::emulator {
@@ -35,6 +36,7 @@ Result<Directory> Directory::open(const fs::path& path) {
   if (!in_use.empty())
     return failure("an earlier run left loop devices in use:" + in_use +
                    "; unmount them, or take another folder");
+  remove_control_groups(absolute);
   for (const char* name : {"volumes", "snapshots", "instances", "batch", "emulator.json"})
     if (!failed) fs::remove_all(absolute / name, failed);
   if (failed) return failure("cannot clear " + absolute.string() + ": " + failed.message());

@@ -72,14 +72,20 @@ Result<void> Disks::remove_snapshot(const SnapshotId& snapshot) {
 
 Result<void> Disks::connect(const VolumeId& volume, Attached& attached) {
   fs::path target = volume_path(volume);
-  if (kind_ == Kind::LoopDevices) {
+  std::error_code failed;
+  fs::create_directories(attached.link.parent_path(), failed);
+  if (kind_ != Kind::Folders) {
     auto device = LoopDevice::attach(target);
     if (!device) return tl::unexpected(device.error());
     target = device->path();
     attached.device = std::move(*device);
   }
-  std::error_code failed;
-  fs::create_directories(attached.link.parent_path(), failed);
+  if (kind_ == Kind::Nodes) {
+    const auto name = target.filename();
+    attached.node = attached.link.parent_path() / "../nodes" / name;
+    if (auto made = attached.device->make_node(attached.node); !made) return made;
+    target = "../nodes" / name;
+  }
   fs::remove(attached.link, failed);
   fs::create_symlink(target, attached.link, failed);
   if (failed) return failure(attached.link.string() + ": " + failed.message());
@@ -100,6 +106,7 @@ void Disks::detach(const VolumeId& volume) {
   if (found == attached_.end()) return;
   std::error_code ignored;
   fs::remove(found->second.link, ignored);
+  if (!found->second.node.empty()) fs::remove(found->second.node, ignored);
   if (found->second.device) releasing_[volume] = found->second.device->number();
   attached_.erase(found);
 }

@@ -22,7 +22,8 @@ std::filesystem::path device_link(const VolumeId& volume);
 
 class Disks {
  public:
-  enum class Kind { LoopDevices, Folders };
+  // Nodes: loop devices, with a node of their own that the link leads to: devices/disk/nodes/loop7.
+  enum class Kind { LoopDevices, Folders, Nodes };
   // REQUIRES: `directory` is an absolute path; its folders volumes/ and snapshots/ are made here.
   Disks(std::filesystem::path directory, Kind kind);
 
@@ -49,6 +50,7 @@ class Disks {
  private:
   struct Attached {
     std::filesystem::path link;
+    std::filesystem::path node;        // what the link leads to, if it is ours
     std::optional<LoopDevice> device;  // none: a folder, or it waits
   };
 

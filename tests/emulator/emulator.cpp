@@ -12,6 +12,7 @@
 
 #include "tests/emulator/form.hpp"
 #include "tests/emulator/namespaces.hpp"
+#include "tests/emulator/process_kind.hpp"
 
 namespace spotter::emulator {
 namespace {
@@ -39,7 +40,12 @@ world::Settings settings_of(const ServeOptions& options, WallTime origin) {
 
 MachineSettings machines_of(const ServeOptions& options, const Directory& directory,
                             bool namespaces) {
-  return {directory.path(), namespaces, options.metadata, options.environment};
+  std::shared_ptr<InstanceKind> kind;
+  if (options.containers)
+    kind = std::make_shared<ContainerKind>(*options.containers);
+  else
+    kind = std::make_shared<ProcessKind>(namespaces);
+  return {directory.path(), std::move(kind), options.metadata, options.environment};
 }
 
 Result<bool> choose_namespaces(Mode mode) {
@@ -54,6 +60,21 @@ Result<bool> choose_namespaces(Mode mode) {
   return possible;
 }
 
+bool is_for(const char* service, const HttpRequest& request) {
+  const auto authorization = parse_authorization(request.header("authorization"));
+  return authorization && authorization->service == service;
+}
+
+world::Call call_of(const HttpRequest& request, const std::string& caller) {
+  world::Call call{"", {}, caller};
+  for (auto& [name, value] : parse_form(request.query(), Plus::IsSpace))
+    call.parameters[name] = std::move(value);
+  for (auto& [name, value] : parse_form(request.body, Plus::IsSpace))
+    call.parameters[name] = std::move(value);
+  call.action = call.parameters["Action"];
+  return call;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
@@ -65,6 +86,10 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
   }
   const auto namespaces = choose_namespaces(options.mode);
   if (!namespaces) return tl::unexpected(namespaces.error());
+  if (options.containers && !*namespaces) return failure("--instances container needs root");
+  if (options.containers)
+    if (auto possible = ContainerKind::possible(*options.containers); !possible)
+      return tl::unexpected(possible.error());
   auto directory = Directory::open(options.directory);
   if (!directory) return tl::unexpected(directory.error());
   std::unique_ptr<Emulator> emulator(
@@ -86,6 +111,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
       world_(settings_of(options_, origin_), options_.seed),
       s3_({directory_.path() / "s3", world_.settings().region.str(), [this] { return clocks(); },
            [this](std::string_view access_key) { return shared_key(access_key); },
+           [this] { return shared_access(); }, world_.settings().account, world_.settings().role,
            [this] { return now(); }, [this](Duration of_world) { return real(of_world); },
            options_.seed}),
       host_(context_, machines_of(options_, directory_, namespaces_),
@@ -100,8 +126,13 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
               settle();
             }),
       batch_(world_, host_.machines(), directory_.path(), options_.seed),
+      parameters_(directory_.path() / "ssm"),
       control_({world_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
-                [this] { settle(); }, [this] { end(); }, namespaces_ ? "root" : "user"}),
+                [this] {
+                  share_credentials();
+                  settle();
+                },
+                [this] { end(); }, namespaces_ ? "root" : "user"}),
       timer_(context_),
       ending_timer_(context_),
       ending_(context_, SIGTERM, SIGINT),
@@ -115,6 +146,12 @@ HttpService Emulator::service(bool from_inside) {
 void Emulator::share_credentials() {
   const std::lock_guard lock(credentials_mutex_);
   for (const auto& [access_key, it] : world_.cloud().credentials) credentials_[access_key] = it;
+  access_ = world_.cloud().access;
+}
+
+std::shared_ptr<const world::Access> Emulator::shared_access() {
+  const std::lock_guard lock(credentials_mutex_);
+  return access_;
 }
 
 std::optional<SigningKey> Emulator::shared_key(std::string_view access_key) {
@@ -242,6 +279,8 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
 
 HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (BatchService::owns(request)) return batch(request);
+  if (is_for("sts", request)) return sts(request);
+  if (Parameters::owns(request)) return parameter(request);
   if (!request.path().starts_with("/_spotter/")) return ec2(request);
   if (from_inside) return {404, "the control API is not for instances\n"};
   return control_.answer(request);
@@ -264,18 +303,30 @@ HttpResponse Emulator::ec2(const HttpRequest& request) {
     const Refusal& why = caller.error();
     return response(world_.refuse({why.code, why.message, why.status}, now()));
   }
-  world::Call call{"", {}, *caller};
-  for (auto& [name, value] : parse_form(request.query(), Plus::IsSpace))
-    call.parameters[name] = std::move(value);
-  for (auto& [name, value] : parse_form(request.body, Plus::IsSpace))
-    call.parameters[name] = std::move(value);
-  call.action = call.parameters["Action"];
+  const world::Call call = call_of(request, *caller);
   if (call.action == "DetachVolume") host_.watch_mounts();
   auto result = response(world_.ec2(call, now()));
   spdlog::info("{} {} -> {}", call.caller, call.action,
                result.drop ? "no answer" : std::to_string(result.status));
   settle();
   return result;
+}
+
+// The service is the signature's: STS shares the root with EC2.
+HttpResponse Emulator::sts(const HttpRequest& request) {
+  const auto caller = caller_of(request, "sts");
+  if (!caller) {
+    const Refusal& why = caller.error();
+    return response(world_.refuse({why.code, why.message, why.status}, now()));
+  }
+  auto result = response(world_.sts(call_of(request, *caller), now()));
+  settle();
+  return result;
+}
+
+HttpResponse Emulator::parameter(const HttpRequest& request) {
+  const auto caller = caller_of(request, "ssm");
+  return response(caller ? parameters_.answer(request) : Parameters::refuse(caller.error()));
 }
 
 HttpResponse Emulator::batch(const HttpRequest& request) {

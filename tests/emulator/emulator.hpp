@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "tests/emulator/batch_service.hpp"
+#include "tests/emulator/container_kind.hpp"
 #include "tests/emulator/control.hpp"
 #include "tests/emulator/directory.hpp"
 #include "tests/emulator/host.hpp"
 #include "tests/emulator/listener.hpp"
+#include "tests/emulator/parameters.hpp"
 #include "tests/emulator/s3/service.hpp"
 #include "tests/emulator/sigv4.hpp"
 #include "tests/world/world.hpp"
@@ -37,6 +39,7 @@ struct ServeOptions {
   std::string certificate;
   std::string key;
   std::vector<std::string> environment;
+  std::optional<ContainerSettings> containers;  // whole machines; else instances are processes
 };
 
 class Emulator {
@@ -62,11 +65,14 @@ class Emulator {
 
   HttpService service(bool from_inside);
   void share_credentials();
+  std::shared_ptr<const world::Access> shared_access();
   std::optional<SigningKey> shared_key(std::string_view access_key);
   std::vector<WallTime> clocks() const;  // the world's, then this machine's
   HttpResponse api(const HttpRequest& request, bool from_inside);
   HttpResponse ec2(const HttpRequest& request);
+  HttpResponse sts(const HttpRequest& request);
   HttpResponse batch(const HttpRequest& request);
+  HttpResponse parameter(const HttpRequest& request);
   HttpResponse metadata(const InstanceId& id, const HttpRequest& request);
   HttpResponse response(world::Reply reply) const;
 
@@ -83,9 +89,11 @@ class Emulator {
   world::World world_;
   std::mutex credentials_mutex_;  // of the next: S3 is served by other threads
   std::map<std::string, world::Credential> credentials_;
+  std::shared_ptr<const world::Access> access_;
   s3::Service s3_;
   Host host_;
   BatchService batch_;
+  Parameters parameters_;
   Control control_;
   bool settling_ = false;
   boost::asio::steady_timer timer_;

@@ -12,10 +12,6 @@ namespace {
 constexpr std::chrono::milliseconds settle_interval{10};
 constexpr std::chrono::milliseconds watch_interval{200};
 
-Disks::Kind kind_for(const MachineSettings& settings) {
-  return settings.namespaces ? Disks::Kind::LoopDevices : Disks::Kind::Folders;
-}
-
 // "/dev/sdf" is seen as /dev/xvdf.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
 std::string xen_name(const std::string& device) {
@@ -27,7 +23,7 @@ std::string xen_name(const std::string& device) {
 
 Host::Host(boost::asio::io_context& context, MachineSettings settings, Machines::Handlers handlers,
            std::function<void(const VolumeId&, bool)> mounted)
-    : disks_(settings.directory, kind_for(settings)),
+    : disks_(settings.directory, settings.kind->disks()),
       machines_(context, std::move(settings), std::move(handlers)),
       mounted_(std::move(mounted)),
       settling_(context),

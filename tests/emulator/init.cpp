@@ -45,7 +45,7 @@ Result<void> prepare_namespaces() {
   if (auto up = bring_up_loopback(); !up) return up;
   const auto metadata = listen_on("169.254.169.254", 80);
   if (!metadata) return tl::unexpected(metadata.error());
-  const auto api = listen_on("127.0.0.1", 4566);
+  const auto api = listen_on("0.0.0.0", 4566);
   if (!api) return tl::unexpected(api.error());
   const std::array<int, 2> listeners{*metadata, *api};
   send_ready(init_socket, &listeners);
@@ -62,7 +62,7 @@ bool has_interpreter_line(const char* path) {
   return found;
 }
 
-pid_t run_user_data(const char* path) {
+pid_t run_program(const char* path) {
   const bool script = has_interpreter_line(path);
   const pid_t child = ::fork();
   if (child != 0) return child;
@@ -76,19 +76,23 @@ pid_t run_user_data(const char* path) {
   ::_exit(127);
 }
 
-void reap(pid_t user_data, Containers& containers) {
+// Answers whether the program has ended.
+bool reap(pid_t program, Containers& containers) {
   int status = 0;
+  bool ended = false;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (containers.ended(pid, status) || pid != user_data) continue;
+    if (containers.ended(pid, status) || pid != program) continue;
+    ended = true;
     const bool signalled = WIFSIGNALED(status);
-    std::fprintf(stderr, "spotter-emulator: user data ended with %s %d; the instance runs on\n",
+    std::fprintf(stderr, "spotter-emulator: user data ended with %s %d\n",
                  signalled ? "signal" : "status",
                  signalled ? WTERMSIG(status) : WEXITSTATUS(status));
   }
+  return ended;
 }
 
-// Until the emulator is gone.
-void attend(pid_t user_data, int signals) {
+// Until the emulator is gone, or the program when all ends with it.
+void attend(pid_t program, int signals, bool ends_with_program) {
   Containers containers(init_socket);
   pollfd watched[] = {{init_socket, POLLIN, 0}, {signals, POLLIN, 0}};
   for (;;) {
@@ -96,7 +100,7 @@ void attend(pid_t user_data, int signals) {
     if (watched[0].revents != 0 && !containers.hear()) return;
     signalfd_siginfo ignored{};
     if (watched[1].revents != 0 && ::read(signals, &ignored, sizeof ignored) > 0)
-      reap(user_data, containers);
+      if (reap(program, containers) && ends_with_program) return;
   }
 }
 
@@ -119,8 +123,9 @@ int block_child_signal() {
 
 int instance_init(int argc, char** argv) {
   if (argc != 4) return 2;
-  const bool namespaces = std::string_view(argv[2]) == "root";
-  const char* const user_data = argv[3];
+  const bool namespaces = std::string_view(argv[2]) != "user";
+  const bool whole = std::string_view(argv[2]) == "whole";
+  const char* const program = argv[3];
   die_with_the_emulator(namespaces);
   const int signals = block_child_signal();
   if (!namespaces) send_ready(init_socket, nullptr);
@@ -133,7 +138,7 @@ int instance_init(int argc, char** argv) {
   }
   char go = 0;
   if (::read(init_socket, &go, 1) != 1) return 0;
-  attend(::access(user_data, F_OK) == 0 ? run_user_data(user_data) : 0, signals);
+  attend(::access(program, F_OK) == 0 ? run_program(program) : 0, signals, whole);
   if (!namespaces) kill_tree(::getpid());
   return 0;
 }

@@ -1,10 +1,11 @@
-// The first process of an instance: `spotter-emulator instance-init root|user USER_DATA`, with a
-// socket to the emulator as descriptor 3 and the instance's environment and console.
+// The first process of an instance: `spotter-emulator instance-init root|user|whole PROGRAM`, with
+// a socket to the emulator as descriptor 3 and the instance's environment and console.
 //   root: pid 1 of new pid, mount and network namespaces; when it dies the kernel kills the rest.
+//   whole: as root, and it ends with its program (container_kind.hpp).
 //   user: a child subreaper; when the emulator is gone it kills all its descendants.
 // Conversation: init sends one byte, 'R' (with two listening sockets as SCM_RIGHTS in root mode:
-// metadata, API) or 'E' and a reason; the emulator answers 'G', and the user data runs. From then
-// on they speak of jobs (containers.hpp).
+// metadata, API) or 'E' and a reason; the emulator answers 'G', and the program (the user data)
+// runs. From then on they speak of jobs (containers.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -29,9 +30,10 @@ struct InitProcess {
 };
 struct InitOptions {
   bool namespaces = true;
-  std::string user_data;  // path of the script
-  std::string folder;     // working directory
-  std::string console;    // path; output is appended
+  bool ends_with_program = false;
+  std::string program;  // path of a script
+  std::string folder;   // working directory
+  std::string console;  // path; output is appended
   std::vector<std::string> environment;
 };
 // Starts an init and waits, at most ten seconds, until it is ready; the user data does not run yet.

@@ -86,8 +86,11 @@ Result<InitProcess> start_init(const InitOptions& options) {
   int sockets[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     return failure(std::string("socketpair: ") + std::strerror(errno));
-  const std::vector<std::string> arguments = {
-      "spotter-instance", "instance-init", options.namespaces ? "root" : "user", options.user_data};
+  const std::vector<std::string> arguments = {"spotter-instance", "instance-init",
+                                              options.ends_with_program ? "whole"
+                                              : options.namespaces      ? "root"
+                                                                        : "user",
+                                              options.program};
   const Launch launch{pointers(arguments), pointers(options.environment), options.folder.c_str(),
                       options.console.c_str()};
   const unsigned long flags =

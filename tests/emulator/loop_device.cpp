@@ -93,6 +93,13 @@ Result<void> LoopDevice::sync() const {
   return {};
 }
 
+Result<void> LoopDevice::make_node(const std::filesystem::path& path) const {
+  ::unlink(path.c_str());
+  if (::mknod(path.c_str(), S_IFBLK | 0660, ::makedev(7, static_cast<unsigned>(number_))) != 0)
+    return failure(path.string() + ": " + reason());
+  return {};
+}
+
 std::optional<std::string> backing_file(int number) {
   std::ifstream file("/sys/block/loop" + std::to_string(number) + "/loop/backing_file");
   std::string name;

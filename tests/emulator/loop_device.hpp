@@ -22,6 +22,8 @@ class LoopDevice {
   int number() const { return number_; }
   // "7:0", as in the third field of /proc/PID/mountinfo.
   std::string device_number() const { return "7:" + std::to_string(number_); }
+  // Another name for it: a block device at this path, whose folder exists.
+  Result<void> make_node(const std::filesystem::path& path) const;
   // What was written through the device is in the file afterwards.
   Result<void> sync() const;
 

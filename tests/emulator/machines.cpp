@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <boost/asio/ip/address_v4.hpp>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -44,11 +43,6 @@ bool wait_until_gone(pid_t init, const std::vector<pid_t>& others) {
   }
 }
 
-std::string variable(const char* name, const char* otherwise) {
-  const char* const value = std::getenv(name);
-  return std::string(name) + "=" + (value == nullptr || *value == 0 ? otherwise : value);
-}
-
 }  // namespace
 
 Machines::Machines(boost::asio::io_context& context, MachineSettings settings, Handlers handlers)
@@ -60,41 +54,13 @@ fs::path Machines::folder(const InstanceId& id) const {
   return settings_.directory / "instances" / id.str();
 }
 
-Result<void> Machines::make_folders(const world::InstanceStarted& started) {
-  const fs::path home = folder(started.id);
-  std::error_code failed;
-  fs::remove_all(home / "run", failed);
-  // In user mode a mount is a symlink in the place of mnt; the job makes it.
-  if (fs::is_symlink(home / "mnt")) fs::remove(home / "mnt", failed);
-  fs::create_directories(home / "run", failed);
-  if (!failed) fs::create_directories(home / "devices" / "disk" / "by-id", failed);
-  if (!failed && settings_.namespaces) fs::create_directories(home / "mnt", failed);
-  if (failed) return failure(home.string() + ": " + failed.message());
-  const fs::path script = home / "user-data";
-  fs::remove(script, failed);
-  if (started.user_data.empty()) return {};
-  std::ofstream(script) << started.user_data;
-  fs::permissions(script, fs::perms::owner_all, failed);
-  if (failed) return failure(script.string() + ": " + failed.message());
-  return {};
-}
-
 std::vector<std::string> Machines::environment(const InstanceId& id) const {
   return environment(id, metadata_endpoint(id));
 }
 
 std::vector<std::string> Machines::environment(const InstanceId& id,
                                                const std::string& metadata) const {
-  const std::string home = folder(id).string();
-  std::vector<std::string> result = {
-      variable("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-      variable("HOME", "/root"),
-      "LANG=C.UTF-8",
-      "SPOTTER_RUN=" + home + "/run",
-      "SPOTTER_DEVICES=" + home + "/devices",
-      "SPOTTER_MOUNT=" + home + "/mnt"};
-  if (settings_.namespaces) result.push_back("AWS_ENDPOINT_URL=http://127.0.0.1:4566");
-  if (!settings_.namespaces) result.push_back("AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata);
+  auto result = settings_.kind->environment(folder(id), metadata);
   result.insert(result.end(), settings_.environment.begin(), settings_.environment.end());
   return result;
 }
@@ -135,13 +101,16 @@ Result<void> Machines::listen_inside(const InstanceId& id, Machine& machine) {
 
 Result<void> Machines::boot(const world::InstanceStarted& started, Machine& machine) {
   const fs::path home = folder(started.id);
-  const InitOptions options{settings_.namespaces, (home / "user-data").string(), home.string(),
+  const InitOptions options{namespaces(),
+                            settings_.kind->ends_with_program(),
+                            settings_.kind->program(home).string(),
+                            home.string(),
                             (home / "console.log").string(),
                             environment(started.id, machine.endpoint)};
   auto init = start_init(options);
   if (!init) return tl::unexpected(init.error());
   machine.init = *init;
-  if (settings_.namespaces)
+  if (namespaces())
     if (auto listening = listen_inside(started.id, machine); !listening) return listening;
   if (::write(machine.init.socket, "G", 1) != 1) return failure("the instance's init is gone");
   machine.channel = std::make_unique<InitChannel>(context_, machine.init.socket, handlers_.heard);
@@ -152,10 +121,10 @@ Result<void> Machines::boot(const world::InstanceStarted& started, Machine& mach
 Result<void> Machines::start(const world::InstanceStarted& started) {
   kill(started.id);
   Machine& machine = machines_[started.id];
-  if (!settings_.namespaces || !started.process)
+  if (!namespaces() || !started.process)
     if (auto listening = listen_outside(started.id, machine); !listening) return listening;
   if (!started.process) return {};
-  if (auto made = make_folders(started); !made) return made;
+  if (auto made = settings_.kind->furnish(started, folder(started.id)); !made) return made;
   return boot(started, machine);
 }
 
@@ -168,11 +137,13 @@ void Machines::shut_down(const InstanceId& id) {
   const auto found = machines_.find(id);
   if (found == machines_.end()) return;
   found->second.asked_to_shut_down = true;
-  if (found->second.init.pid > 0) signal_tree(found->second.init.pid, SIGTERM);
+  if (found->second.init.pid > 0) settings_.kind->shut_down(found->second.init.pid);
 }
 
 void Machines::cut_power(const InstanceId& id) {
-  const std::string root = "/proc/" + std::to_string(machines_[id].init.pid) + "/root";
+  const auto pid = inside(id);
+  if (!pid) return;
+  const std::string root = "/proc/" + std::to_string(*pid) + "/root";
   for (const auto& device : devices_of ? devices_of(id) : std::vector<std::string>{})
     for (const auto& place : mount_points(id, device))
       if (auto cut = emulator::cut_power((root + place).c_str()); !cut)
@@ -185,15 +156,16 @@ void Machines::kill(const InstanceId& id) {
   Machine& machine = found->second;
   if (const pid_t init = machine.init.pid; init > 0) {
     const auto others = emulator::freeze(init);
-    if (settings_.namespaces && !machine.asked_to_shut_down) cut_power(id);
+    if (namespaces() && !machine.asked_to_shut_down) cut_power(id);
     kill_tree(init);
-    if (!wait_until_gone(init, settings_.namespaces ? std::vector<pid_t>{} : others))
+    if (!wait_until_gone(init, namespaces() ? std::vector<pid_t>{} : others))
       spdlog::error("{}: some of its processes do not die", id.view());
   }
   close_descriptor(machine.init.socket);
   for (int& listener : machine.init.listeners) close_descriptor(listener);
+  settings_.kind->clear(folder(id));
   machines_.erase(found);
-  if (!settings_.namespaces) kill_strays();
+  if (!namespaces()) kill_strays();
 }
 
 void Machines::kill_all() {
@@ -204,6 +176,7 @@ std::optional<InstanceId> Machines::init_ended(pid_t pid) {
   for (auto& [id, machine] : machines_) {
     if (machine.init.pid != pid) continue;
     machine.init.pid = -1;  // the number may be another process's from now on
+    if (machine.asked_to_shut_down) return std::nullopt;  // and the world says when it is dead
     return id;
   }
   return std::nullopt;
@@ -238,6 +211,13 @@ std::optional<pid_t> Machines::init_of(const InstanceId& id) const {
   return found->second.init.pid;
 }
 
+std::optional<pid_t> Machines::inside(const InstanceId& id) const {
+  const auto init = init_of(id);
+  const pid_t pid = init ? settings_.kind->inside(*init) : 0;
+  if (pid <= 0) return std::nullopt;
+  return pid;
+}
+
 std::vector<pid_t> Machines::freeze(const InstanceId& id) const {
   const auto init = init_of(id);
   return init ? emulator::freeze(*init) : std::vector<pid_t>{};
@@ -248,9 +228,9 @@ std::vector<pid_t> Machines::freeze(const InstanceId& id) const {
 std::vector<std::string> Machines::mount_points(const InstanceId& id,
                                                 const std::string& device) const {
   std::vector<std::string> places;
-  const auto init = init_of(id);
-  if (!init) return places;
-  std::ifstream mounts("/proc/" + std::to_string(*init) + "/mountinfo");
+  const auto pid = inside(id);
+  if (!pid) return places;
+  std::ifstream mounts("/proc/" + std::to_string(*pid) + "/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream fields(line);
     std::string number, parent, major_minor, root, place;

@@ -1,5 +1,5 @@
 // The instances of this machine: their folders, processes and listening sockets.
-//   DIR/instances/i-*/{user-data,console.log,run/,mnt/,devices/}
+//   DIR/instances/i-*/{console.log,devices/,...}: what else is in it, its kind says
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,16 @@
 #include "agent/wire/result.hpp"
 #include "tests/emulator/init.hpp"
 #include "tests/emulator/init_channel.hpp"
+#include "tests/emulator/instance_kind.hpp"
 #include "tests/emulator/listener.hpp"
 #include "tests/world/occurrence.hpp"
 
 namespace spotter::emulator {
 
 struct MachineSettings {
-  std::filesystem::path directory;  // absolute
-  bool namespaces = true;           // root mode
-  Endpoint metadata;                // of the first instance outside namespaces; the next adds one
+  std::filesystem::path directory;           // absolute
+  std::shared_ptr<const InstanceKind> kind;  // what an instance is here
+  Endpoint metadata;  // of the first instance outside namespaces; the next adds one
   std::vector<std::string>
       environment;  // NAME=VALUE for every instance, as if baked into its image
 };
@@ -46,7 +47,7 @@ class Machines {
 
   // A stopped instance comes back to its folder; what lay in its run/ is gone, as with any boot.
   Result<void> start(const world::InstanceStarted& started);
-  // SIGTERM to every process, as an operating system that shuts down sends it.
+  // The power button.
   void shut_down(const InstanceId& id);
   // Returns when every process of the instance is gone. As root, what its file systems had not
   // written is lost as in a power cut, unless the instance had been asked to shut down.
@@ -57,14 +58,15 @@ class Machines {
   // NAME=VALUE, as its user data has it.
   std::vector<std::string> environment(const InstanceId& id) const;
   // A child of this process ended and was reaped: the instance whose init it was, if it was one.
-  // What is left of that instance is gone with its kill().
+  // What is left of that instance is gone with its kill(). None: nobody's, or it was asked to.
   std::optional<InstanceId> init_ended(pid_t pid);
 
   std::filesystem::path folder(const InstanceId& id) const;
   std::filesystem::path devices(const InstanceId& id) const { return folder(id) / "devices"; }
   // Where the instance's metadata is: as the instance itself sees it.
   std::string metadata_endpoint(const InstanceId& id) const;
-  std::optional<pid_t> init_of(const InstanceId& id) const;
+  // The process that sees the instance's mounts.
+  std::optional<pid_t> inside(const InstanceId& id) const;
   // While this lives, the instance's processes stand still (user mode: a folder is copied as it
   // is).
   std::vector<pid_t> freeze(const InstanceId& id) const;
@@ -86,8 +88,9 @@ class Machines {
   HttpHandler metadata_of(const InstanceId& id);
   Result<void> listen_outside(const InstanceId& id, Machine& machine);
   Result<void> listen_inside(const InstanceId& id, Machine& machine);
-  Result<void> make_folders(const world::InstanceStarted& started);
   std::vector<std::string> environment(const InstanceId& id, const std::string& metadata) const;
+  bool namespaces() const { return settings_.kind->namespaces(); }
+  std::optional<pid_t> init_of(const InstanceId& id) const;
   void cut_power(const InstanceId& id);
   void kill_strays();
 

@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/emulator/client.hpp"
 #include "tests/emulator/duration.hpp"
@@ -28,6 +30,7 @@ struct Arguments {
   std::string serve_api = "127.0.0.1:4566";
   std::string serve_metadata = "127.0.0.1:1338";
   std::string instances = "process";
+  ContainerSettings containers;
   std::string mode = "auto";
   std::string zone;
   std::string type = "p3.2xlarge";
@@ -35,6 +38,8 @@ struct Arguments {
   std::string lead;
   std::string action = "terminate";
   std::vector<std::string> fault;
+  std::string who;
+  std::vector<std::string> policies;
   bool as_json = false;
   bool list = false;
 };
@@ -50,6 +55,10 @@ int serve(Arguments& arguments) {
   options.api = *api;
   options.metadata = *metadata;
   options.mode = modes.at(arguments.mode);
+  if (arguments.instances == "container") {
+    options.containers = arguments.containers;
+    options.containers->environment = options.environment;
+  }
   auto emulator = Emulator::create(options);
   if (!emulator) return complain(emulator.error().message);
   const std::string log = (options.directory / "emulator.log").string();
@@ -105,6 +114,19 @@ int inject_fault(const Arguments& arguments) {
              nothing);
 }
 
+// The files are read here: the emulator may be elsewhere.
+int set_policies(const Arguments& arguments) {
+  json documents = json::array();
+  for (const std::string& path : arguments.policies) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    if (!file) return complain(path + " cannot be read", 2);
+    documents.push_back(text.str());
+  }
+  return ask(arguments, "policy", json{{"who", arguments.who}, {"documents", documents}}, nothing);
+}
+
 int show_state(const Arguments& arguments) {
   return ask(arguments, "state", std::nullopt, [&](const json& state) {
     return arguments.as_json ? state.dump(2) + "\n" : describe_state(state);
@@ -134,7 +156,14 @@ void describe_serve(CLI::App& app, Arguments& to) {
       ->capture_default_str();
   command->add_option("--zones", to.serve.zones, "Availability zones, by commas")->delimiter(',');
   command->add_option("--instances", to.instances, "What an instance is")
-      ->check(CLI::IsMember({"process"}));
+      ->check(CLI::IsMember({"process", "container"}))
+      ->capture_default_str();
+  command->add_option("--root", to.containers.layers,
+                      "container: the folder of a system that boots; more: layers, topmost first");
+  command->add_option("--bind", to.containers.binds,
+                      "container: a path of this machine that every instance sees; repeatable");
+  command->add_option("--disk", to.containers.disk, "container: how much an instance can write")
+      ->capture_default_str();
   command->add_option("--mode", to.mode, "root: namespaces and loop devices; user: folders")
       ->check(CLI::IsMember({"auto", "root", "user"}));
   command->add_option("--seed", to.serve.seed, "What AWS leaves open is chosen by it");
@@ -176,6 +205,15 @@ void describe_control(CLI::App& app, Arguments& to) {
                                   " | imds MODE | capacity ZONE N | NAME KEY=VALUE...");
   fault->add_flag("--list", to.list, "All that can be broken, each with its arguments")
       ->excludes(named);
+  auto* policy = app.add_subcommand("policy",
+                                    "Who may do what, as IAM policies say it; "
+                                    "without a file: everything again");
+  policy
+      ->add_option("who", to.who,
+                   "instance: the role of all of them; user: the one of AKIAEMULATOR00000000; or "
+                   "a new user's name, whose access key is AKIA, the name in capitals, noughts")
+      ->required();
+  policy->add_option("policies", to.policies, "JSON documents; what one of them allows is allowed");
   app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);
   app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
 }
@@ -185,6 +223,7 @@ int dispatch(const CLI::App& app, Arguments& arguments) {
   if (command == "serve") return serve(arguments);
   if (command == "instance") return add_instance(arguments);
   if (command == "fault") return inject_fault(arguments);
+  if (command == "policy") return set_policies(arguments);
   if (command == "state") return show_state(arguments);
   if (command == "stop") return stop(arguments);
   return control_instance(arguments, command);

@@ -96,6 +96,7 @@ EffectFailed failed(Failure kind, bool unsettled = false) {
 }
 
 Failure special_failure(const Command& command) {
+  if (is<AwaitGpus>(command)) return Failure::GpusAbsent;
   if (is<FindDevice>(command)) return Failure::DeviceAbsent;
   if (is<Unmount>(command)) return Failure::Busy;
   if (is<StartTrainer>(command)) return Failure::TrainerUnstartable;
@@ -121,6 +122,7 @@ void answer(Node& node, Host& host, Way way) {
   if (way == kFails) return answer(node, host, failed(Failure::Unavailable));
   if (way == kRefused) return answer(node, host, failed(Failure::Refused));
   if (way == kTimedOut) return answer(node, host, failed(Failure::Unavailable, true));
+  if (way == kSpecial && is<AwaitGpus>(command)) count_vain(node);
   if (way == kSpecial) return answer(node, host, failed(special_failure(command)));
   answer(node, host, carry_out(node, host, command, way == kUnseen));
 }

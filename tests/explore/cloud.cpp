@@ -167,6 +167,11 @@ struct Call {
     node.scaled_to_zero = true;
     return CallAccepted{};
   }
+  Happening operator()(const GiveBackInstance&) const {
+    judge_give_back(node, node.hosts[caller - 1]);
+    node.hosts[caller - 1].left = true;
+    return CallAccepted{};
+  }
   Happening operator()(const ReadFleet&) const {
     return FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 0};
   }
@@ -199,7 +204,8 @@ bool changes_ec2(const Command& command) {
         return volume || std::is_same_v<It, decide::CreateVolume> ||
                std::is_same_v<It, decide::CreateSnapshot> ||
                std::is_same_v<It, decide::DeleteSnapshot> ||
-               std::is_same_v<It, decide::CancelFleet> || std::is_same_v<It, ScaleFleetToZero>;
+               std::is_same_v<It, decide::CancelFleet> || std::is_same_v<It, ScaleFleetToZero> ||
+               std::is_same_v<It, GiveBackInstance>;
       },
       command);
 }

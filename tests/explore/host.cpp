@@ -102,6 +102,7 @@ struct Work {
     if (!it.read_only) disk()->torn = false;
     return seen;
   }
+  Happening operator()(const AwaitGpus&) const { return GpusFound{}; }
   Happening operator()(const FetchCode&) const { return CodeFetched{}; }
   Happening operator()(const StartTrainer&) const {
     const bool able = host.mounted && !host.read_only;
@@ -121,12 +122,12 @@ struct Work {
   }
 };
 
+}  // namespace
+
 void count_vain(Node& node) {
   if (node.in_vain < 2) ++node.in_vain;
   if (node.in_vain_since < 2) ++node.in_vain_since;
 }
-
-}  // namespace
 
 Happening work(Node& node, Host& host, const Command& command) {
   return std::visit(Work{node, host}, command);
@@ -174,6 +175,7 @@ void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn) {
     if (!it.any || it.caller != place) continue;
     it.caller = kNobody;
     const bool moot = std::holds_alternative<decide::AttachVolume>(it.command) ||
+                      std::holds_alternative<decide::GiveBackInstance>(it.command) ||
                       std::holds_alternative<decide::DetachVolume>(it.command);
     if (moot) it = {};
   }

@@ -73,6 +73,11 @@ void judge_cancel(Node& node, std::uint8_t caller) {
   if (!result && !surrendered) broken(node, "the fleet is cancelled, and there is no result");
 }
 
+void judge_give_back(Node& node, const Host& host) {
+  const bool trains = host.trainer.life == Trainer::Life::Running;
+  if (host.mounted || trains) broken(node, "a machine is given back with the job on it");
+}
+
 void judge_surrender(Node& node) {
   if (node.in_vain < small_policy().attempts_without_progress) {
     broken(node, "given up though the job had not failed often enough");

@@ -60,7 +60,8 @@ void storage_moves(const Node& node, List& list) {
 
 // How this piece of local work can fail, beside "try again later".
 bool has_special_failure(const Command& command) {
-  return is<FindDevice, decide::Mount, Unmount, WriteLedger, StartTrainer, SyncStorage>(command);
+  return is<AwaitGpus, FindDevice, decide::Mount, Unmount, WriteLedger, StartTrainer, SyncStorage>(
+      command);
 }
 
 void answers(const Node& node, std::size_t place, const Pending& pending, List& list) {
@@ -81,7 +82,7 @@ void answers(const Node& node, std::size_t place, const Pending& pending, List& 
   if (changes_ec2(command)) {
     list.fault(Kind::Answer, place, kRefused);
     list.fault(Kind::Answer, place, kLost);
-    if (!is<decide::CancelFleet, ScaleFleetToZero>(command)) {
+    if (!is<decide::CancelFleet, ScaleFleetToZero, GiveBackInstance>(command)) {
       list.fault(Kind::Answer, place, kUnseen);
     }
   }

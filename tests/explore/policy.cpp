@@ -8,18 +8,18 @@ decide::Policy small_policy() {
   using std::chrono::seconds;
   decide::Policy policy;
   policy.attempts_without_progress = 2;
+  policy.gpus = 1;
   policy.starts_per_attempt = 1000;  // interruptions are unlimited here, so never by their number
   policy.settled = std::chrono::hours(100);
   policy.stop_grace = seconds(20);
   policy.consistency_bound = seconds(20);
-  for (Duration* call : {&policy.ec2_call,        &policy.imds_call,     &policy.look,
-                         &policy.device,          &policy.inspect,       &policy.make_filesystem,
-                         &policy.mount,           &policy.verify,        &policy.fetch_code,
-                         &policy.start_trainer,   &policy.ledger,        &policy.unmount,
-                         &policy.poll_attachment, &policy.poll_snapshot, &policy.poll_held,
-                         &policy.retry_first,     &policy.retry_last,    &policy.blocked_retry,
-                         &policy.restart_first,   &policy.restart_last,  &policy.release_reserve,
-                         &policy.spared_after}) {
+  for (Duration* call :
+       {&policy.ec2_call,     &policy.imds_call,       &policy.look,          &policy.device,
+        &policy.inspect,      &policy.make_filesystem, &policy.mount,         &policy.verify,
+        &policy.await_gpus,   &policy.fetch_code,      &policy.start_trainer, &policy.ledger,
+        &policy.unmount,      &policy.poll_attachment, &policy.poll_snapshot, &policy.poll_held,
+        &policy.retry_first,  &policy.retry_last,      &policy.blocked_retry, &policy.restart_first,
+        &policy.restart_last, &policy.release_reserve, &policy.spared_after}) {
     *call = seconds(10);
   }
   policy.attaching_limit = seconds(20);

@@ -25,6 +25,7 @@ decide::Happening work(Node& node, Host& host, const decide::Command& command);
 
 void write_checkpoint(Node& node, Host& host);
 void end_trainer(Node& node, Host& host, bool success, bool as_asked);
+void count_vain(Node& node);  // an attempt that came to nothing
 // The end of an instance. What it had attached stays with its remains for a while.
 void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn);
 
@@ -34,6 +35,7 @@ void judge_write(Node& node, const Host& host, std::uint8_t volume);
 void judge_removal(Node& node, const Volume& gone, std::uint8_t caller);
 void judge_cancel(Node& node, std::uint8_t caller);
 void judge_surrender(Node& node);
+void judge_give_back(Node& node, const Host& host);
 void judge_end(Node& node);  // nothing can happen any more
 
 }  // namespace spotter::explore

@@ -1,4 +1,5 @@
-// What the trainer, anybody's program, sends to $NOTIFY_SOCKET.
+// What the trainer, anybody's program, sends to $NOTIFY_SOCKET, and the curve on the storage that
+// becomes of it.
 #include "agent/wire/datagram.hpp"
 
 #include <array>
@@ -6,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "agent/wire/curve.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {
@@ -53,9 +55,24 @@ bool is_step(std::uint64_t step) {
   return step <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 }
 
+void examine_curve(std::string_view bytes) {
+  wire::Curve curve = wire::parse_curve(bytes).curve;
+  const auto& points = curve.points();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    must(i == 0 || points[i - 1].step < points[i].step, "a curve's steps ascend");
+    must(std::isfinite(points[i].loss.value_or(0)), "its losses are numbers");
+  }
+  const auto again = wire::parse_curve(to_lines(curve));
+  must(again.foreign == 0 && again.curve.points().size() == points.size(), "it reads the same");
+  const auto last = curve.last();
+  curve.thin(5);
+  must(points.size() <= 5 && curve.last() == last, "thinned it ends as it did");
+}
+
 }  // namespace
 
 void examine(std::string_view bytes) {
+  examine_curve(bytes);
   const auto message = wire::parse_datagram(bytes);
   const bool refused = bytes.size() > wire::longest_datagram || bytes.find('\0') != bytes.npos;
   must(message.has_value() != refused, "refused are long ones and those with a NUL, no others");

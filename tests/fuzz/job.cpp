@@ -9,6 +9,7 @@
 
 #include "agent/config/sweep.hpp"
 #include "agent/sweep/claim.hpp"
+#include "agent/sweep/summary.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {
@@ -211,6 +212,11 @@ void sweeps(std::string_view bytes) {
     must(!again || print(*again) == printed, "and the same one");
   } else {
     check(sets.error());
+  }
+  if (const auto summary = sweep::parse_summary(bytes)) {
+    const std::string printed = sweep::to_json(*summary);
+    const auto again = sweep::parse_summary(printed);
+    must(again && sweep::to_json(*again) == printed, "a summary printed reads the same");
   }
   if (const auto claim = sweep::parse_claim(bytes)) {
     must(sweep::parse_claim(sweep::to_json(*claim)) == *claim, "a claim printed is the same");

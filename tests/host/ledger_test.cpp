@@ -31,6 +31,21 @@ TEST_F(LedgerFile, IsZeroWhenMissingAndWhatWasWrittenAfter) {
   EXPECT_TRUE(read.running);
 }
 
+TEST_F(LedgerFile, CountsTheTrainersThatWereStarted) {
+  fs::create_directory(directory_ / ".spotter");
+  const auto trainers_after = [this](bool running, std::uint64_t losses) {
+    EXPECT_TRUE(write_ledger(directory_, {.losses = losses, .running = running}));
+    return read_ledger(directory_)->ledger.trainers;
+  };
+  EXPECT_EQ(trainers_after(false, 0), 0U);
+  EXPECT_EQ(trainers_after(true, 0), 1U);
+  EXPECT_EQ(trainers_after(true, 0), 1U) << "a minute later";
+  EXPECT_EQ(trainers_after(false, 0), 1U) << "it was asked to end";
+  EXPECT_EQ(trainers_after(true, 0), 2U);
+  EXPECT_EQ(trainers_after(true, 1), 3U) << "that one was lost with its machine";
+  EXPECT_EQ(trainers_after(false, 2), 3U) << "that one crashed, and was the last";
+}
+
 TEST_F(LedgerFile, ThatIsDamagedIsMovedAsideAndSaidSo) {
   for (const char* damage : {"", "{\"starts\":", "[]", "{\"done\":3}", "{\"running\":1}",
                              "{\"stall\":-1}", "{\"starts\":-1}"}) {

@@ -108,6 +108,10 @@ TEST(MountFailure, SaysWhatToDo) {
   EXPECT_EQ(kind("mount.nfs4: Failed to resolve server x: Name or service not known"),
             "share-silent");
   EXPECT_EQ(kind("mount.nfs4: access denied by server while mounting x:/y"), "share-denied");
+  // What Debian's server says to a port above 1023.
+  const auto port = mount_failure(request, "mount.nfs4: Operation not permitted");
+  EXPECT_EQ(port.kind, "share-denied");
+  EXPECT_NE(port.error.find("`insecure`"), std::string::npos) << port.error;
   EXPECT_EQ(kind("mount: unknown filesystem type 'nfs4'"), "tool-missing");
   EXPECT_EQ(kind("mount.nfs4: mounting x:/y failed, No such file or directory"), "mount-failed");
   request.kind = "sshfs";
@@ -226,7 +230,7 @@ TEST_F(FolderShare, TheLastOneLetsGoOfAMountAndOnlyOfOurs) {
       << "another mount has taken its place";
   use.end("/run/b");
   EXPECT_FALSE(use.is_used());
-  use.forget_all();
+  use.forget_mount();
   EXPECT_FALSE(use.is_by_us(entry));
 }
 

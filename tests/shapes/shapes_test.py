@@ -196,6 +196,11 @@ def main():
     ec2_fleet(ask)
     ask("TerminateInstances", InstanceIds=[instance])
     assert len(ask("DescribeAvailabilityZones")["AvailabilityZones"]) == 3
+    assert {one["AvailabilityZone"] for one in ask("DescribeSubnets")["Subnets"]} == {
+        "us-west-2a", "us-west-2b", "us-west-2c"}
+    offered = ask("DescribeInstanceTypeOfferings", LocationType="availability-zone",
+                  Filters=[{"Name": "instance-type", "Values": ["g5.*"]}])
+    assert len(offered["InstanceTypeOfferings"]) == 3, offered
     assert ask("DescribeRegions")["Regions"][0]["RegionName"] == "us-west-2"
     assert ask("DescribeSpotPriceHistory", InstanceTypes=["g5.xlarge"])["SpotPriceHistory"]
     types = ask("DescribeInstanceTypes", InstanceTypes=["p4d.24xlarge"])["InstanceTypes"]

@@ -20,6 +20,7 @@ void Simulation::start_agent(const InstanceId& id) {
   host.agent = Agent{};
   host.agent.alive = true;
   host.agent.run = run;
+  host.agent.started = now_;
   host.agent.state.incarnation = static_cast<std::uint32_t>(random_.below(1'000'000)) + 1;
   say(id.view(), "agent starts");
   take(host, {now_, {}, decide::Started{}});
@@ -55,7 +56,9 @@ void Simulation::look_at_metadata(Host& host, Duration delay) {
       announced = notice->number;
       const auto whole = [&](Time time) { return std::chrono::floor<seconds>(world_.wall(time)); };
       const Time deadline = now_ + (whole(notice->deadline) - whole(now_));
-      if (deadline > now_) sense(*its, decide::NoticeSeen{notice->action, deadline});
+      if (deadline <= now_) return;
+      expect_release(*its, deadline);
+      sense(*its, decide::NoticeSeen{notice->action, deadline});
     }
   });
 }
@@ -133,6 +136,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
   if (std::holds_alternative<Exit>(command)) {
     host.agent.alive = false;
     say(host.id.view(), "agent leaves");
+    if (share_.once) run_ended(host);
     return;
   }
   judge_effect(host, command);
@@ -140,6 +144,10 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
   if (const auto* it = std::get_if<StopTrainer>(&command)) return stop_trainer(host, *it);
   if (std::holds_alternative<KillTrainer>(command)) {
     if (host.trainer.life != Trainer::Life::Running) return;
+    if (host.trainer.stuck) {
+      host.trainer.killed = true;
+      return say(host.id.view(), "trainer is killed, and stays in the kernel");
+    }
     at(milliseconds(100), [this, id = host.id, run = host.trainer.run] {
       if (Host* its = trainer_of(id, run)) {
         trainer_dies(*its);
@@ -157,6 +165,9 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
   }
   if (std::holds_alternative<SurveyStorage>(command)) return survey(host, effect);
   const bool local =
+      std::holds_alternative<PrepareShare>(command) ||
+      std::holds_alternative<ReleaseShare>(command) ||
+      (on_share() && std::holds_alternative<MarkDone>(command)) ||
       std::holds_alternative<LookAtHost>(command) || std::holds_alternative<FindDevice>(command) ||
       std::holds_alternative<InspectDisk>(command) ||
       std::holds_alternative<MakeFilesystem>(command) || std::holds_alternative<Mount>(command) ||
@@ -164,7 +175,8 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
       std::holds_alternative<WriteLedger>(command) ||
       std::holds_alternative<SyncStorage>(command) ||
       std::holds_alternative<VerifyCheckpoints>(command) ||
-      std::holds_alternative<FetchCode>(command) || std::holds_alternative<StartTrainer>(command);
+      std::holds_alternative<AwaitGpus>(command) || std::holds_alternative<FetchCode>(command) ||
+      std::holds_alternative<StartTrainer>(command);
   if (local) return do_locally(host, effect);
   call(host, effect);
 }

@@ -59,6 +59,7 @@ void Simulation::blow_instance(Fault fault, Host& host) {
     say(host.id.view(), "rebalance recommended");
     sense(host, decide::RebalanceRecommended{});
   }
+  if (fault == Fault::GpuLost) lose_gpu(host);
   if (fault == Fault::AgentKill && host.agent.alive) {
     kill_agent(host);
     restart_later(host);
@@ -66,7 +67,8 @@ void Simulation::blow_instance(Fault fault, Host& host) {
   // Who says nothing of its steps, or never did so before the account could be written, cannot be
   // told from one that hangs: the limit on hours is for that.
   const auto& account = disks_[host.trainer.volume].ledger;
-  const bool speaks = !work_.mute && account && account->speaks;
+  const bool lost = on_share() && host.shut_down;  // nor where nobody can read it
+  const bool speaks = !work_.mute && account && account->speaks && !lost;
   if (fault == Fault::Hangs && host.trainer.life == Trainer::Life::Running && speaks) {
     say(host.id.view(), "trainer hangs");
     host.trainer.hung = true;
@@ -159,7 +161,7 @@ void Simulation::blow_disk(Fault fault) {
     if (!host.alive || !host.mounted) continue;
     say(host.mounted.view(), name(fault));
     if (fault == Fault::DiskReadOnly) {
-      host.shut_down = true;
+      host.shut_down = host.shut_down || !(on_share() && host.trainer.hung);
       continue;
     }
     needs_person_ = true;

@@ -45,7 +45,12 @@ constexpr Fault kBlows[] = {Fault::Notice,
                             Fault::RevisionGone,
                             Fault::DiskFull,
                             Fault::DiskReadOnly,
-                            Fault::Hangs};
+                            Fault::Hangs,
+                            Fault::ShareSilent,
+                            Fault::ShareDies,
+                            Fault::ShareDenied,
+                            Fault::ShareHeldOff,
+                            Fault::GpuLost};
 
 // One life in so many: these end it early, or undo what it did.
 constexpr std::pair<Fault, std::uint64_t> kRare[] = {
@@ -63,7 +68,18 @@ bool is_of_people(Fault fault) {
          fault == Fault::VolumeDeleted;
 }
 
-bool is_of_instance(Fault fault) { return fault <= Fault::AgentKill || fault == Fault::Hangs; }
+bool is_of_volume(Fault fault) {
+  return fault >= Fault::AttachHangs && fault <= Fault::VolumeError;
+}
+
+bool is_of_share(Fault fault) {
+  const auto number = static_cast<std::size_t>(fault);
+  return number >= kFirstShareFault && number < kFirstGpuFault;
+}
+
+bool is_of_instance(Fault fault) {
+  return fault <= Fault::AgentKill || fault == Fault::Hangs || fault == Fault::GpuLost;
+}
 
 }  // namespace
 
@@ -81,7 +97,7 @@ void Simulation::choose_menu() {
   // Of ten faults few, a third, most, or all: a pair of faults needs a life in which it is alone.
   constexpr std::uint64_t shares[] = {1, 3, 3, 6, 10};
   const std::uint64_t share = one_of(random_, shares);
-  for (std::size_t i = 0; i < kFaults; ++i) menu_.on[i] = random_.below(10) < share;
+  for (std::size_t i = 0; i < kFirstShareFault; ++i) menu_.on[i] = random_.below(10) < share;
   for (const auto& [fault, one_in] : kRare) {
     if (random_.below(one_in) != 0) menu_.set(fault, false);
   }
@@ -90,6 +106,8 @@ void Simulation::choose_menu() {
   if (menu_.has(Fault::SecondVolume)) menu_.set(Fault::VolumeDeleted, false);
   if (menu_.has(Fault::FleetOfMany)) menu_.fleet = 2 + static_cast<int>(random_.below(3));
   choose_work();
+  choose_share();
+  choose_gpus();
 }
 
 void Simulation::choose_work() {
@@ -145,7 +163,7 @@ void Simulation::strike() {
     std::array<Fault, std::size(kBlows)> wanted{};
     std::size_t count = 0;
     for (const Fault it : kBlows) {
-      if (menu_.has(it)) wanted[count++] = it;
+      if (menu_.has(it) && !(on_share() && is_of_volume(it))) wanted[count++] = it;
     }
     if (count > 0) {
       const Fault fault = wanted[luck_.below(count)];
@@ -157,6 +175,7 @@ void Simulation::strike() {
 
 void Simulation::blow(Fault fault) {
   if (is_of_people(fault)) return blow_people(fault);
+  if (is_of_share(fault)) return blow_share(fault);
   if (is_of_instance(fault)) {
     if (Host* host = any_host()) blow_instance(fault, *host);
     return;

@@ -96,6 +96,7 @@ std::string action_of(const decide::Command& command) {
   if (std::holds_alternative<DeleteSnapshot>(command)) return "DeleteSnapshot";
   if (std::holds_alternative<CancelFleet>(command)) return "CancelSpotFleetRequests";
   if (std::holds_alternative<ScaleFleetToZero>(command)) return "ModifySpotFleetRequest";
+  if (std::holds_alternative<GiveBackInstance>(command)) return "TerminateInstances";
   return "CreateTags";
 }
 
@@ -193,6 +194,9 @@ Happening Simulation::carry_out(const decide::Command& command) {
   if (const auto* it = std::get_if<ScaleFleetToZero>(&command)) {
     return accepted(world_.fleets(now_).modify({it->fleet.id, 0, {}}, it->fleet.kind));
   }
+  if (const auto* it = std::get_if<GiveBackInstance>(&command)) {
+    return accepted(world_.instances(now_).terminate(it->instance, "Client.UserInitiatedShutdown"));
+  }
   if (const auto* it = std::get_if<CancelFleet>(&command)) return cancel_fleet(it->fleet);
   return CallAccepted{};
 }
@@ -246,7 +250,12 @@ Happening Simulation::cancel_fleet(const Fleet& fleet) {
 Happening Simulation::read_fleet(const InstanceId& instance) {
   const world::Instance* seen = world_.instances(now_).seen(instance);
   if (!seen) return failed({"InvalidInstanceID.NotFound", ""});
-  return decide::FleetRead{seen->fleet, 0.9};
+  decide::FleetRead read{seen->fleet, 0.9};
+  const world::FleetRequest* fleet = world_.fleets(now_).seen(seen->fleet.id);
+  const bool unseen = !fleet || seen->state == world::InstanceState::Stopped;
+  if (on_share() && unseen) return lost("not to be seen yet", false);
+  if (on_share()) count_writers(*seen, *fleet, read);
+  return read;
 }
 
 namespace {

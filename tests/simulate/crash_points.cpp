@@ -52,6 +52,18 @@ std::vector<Story> base_stories() {
   };
   // Long enough for the second to come up beside the first.
   stories.back().scenario.script.work.step_takes = std::chrono::seconds(8);
+  const auto on_share = [&](const char* title, std::vector<Blow> blows) -> Script& {
+    stories.push_back(make(title, SameZone, std::move(blows)));
+    stories.back().scenario.script.share = true;
+    return stories.back().scenario.script;
+  };
+  on_share("share, completion", {});
+  on_share("share, notice", at_checkpoint(Kind::Notice));
+  on_share("share, silent server", at_checkpoint(Kind::ShareSilent));
+  auto both = at_checkpoint(Kind::ShareSilent);
+  both.push_back(at_checkpoint(Kind::Notice).front());
+  on_share("share, silent and notice", std::move(both)).silence = std::chrono::seconds(150);
+  on_share("share, run by another", at_checkpoint(Kind::Notice)).once = true;
   return stories;
 }
 

@@ -56,7 +56,15 @@ std::string_view name(Fault fault) {
                                                            "mute",
                                                            "permanent-crash",
                                                            "hours-limit",
-                                                           "dollars-limit"};
+                                                           "dollars-limit",
+                                                           "share-silent",
+                                                           "share-dies",
+                                                           "share-denied",
+                                                           "share-held-off",
+                                                           "share-unread",
+                                                           "gpus-absent",
+                                                           "gpus-never",
+                                                           "gpu-lost"};
   static_assert(!names.back().empty());
   return names[static_cast<std::size_t>(fault)];
 }

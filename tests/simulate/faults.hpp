@@ -70,10 +70,22 @@ enum class Fault : std::uint8_t {
   // --- the job's own limits ---
   HoursLimit,
   DollarsLimit,
+  // --- a share's server; drawn by dice of their own (share_faults.cpp) ---
+  ShareSilent,   // answers nothing for a while, then goes on where it was
+  ShareDies,     // is killed and started: what was not acknowledged is lost, connections are stale
+  ShareDenied,   // nobody may write any more
+  ShareHeldOff,  // silent just when a notice comes
+  ShareUnread,   // silent, and the agent killed, shortly before the trainer finishes
+  // --- GPUs; drawn by dice of their own, too (gpus.cpp) ---
+  GpusAbsent,  // a machine in three boots with too few
+  GpusNever,   // every machine does: the fleet is of the wrong type
+  GpuLost,     // one falls off the bus under the trainer
   Count
 };
 
 constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::Count);
+constexpr std::size_t kFirstShareFault = static_cast<std::size_t>(Fault::ShareSilent);
+constexpr std::size_t kFirstGpuFault = static_cast<std::size_t>(Fault::GpusAbsent);
 
 std::string_view name(Fault fault);
 

@@ -42,9 +42,11 @@ void Simulation::broken(const std::string& words) {
 void Simulation::judge_start(const Host& host) {
   int running = 0;
   for (const auto& [id, other] : hosts_) {
-    running += other.alive && other.trainer.life == Trainer::Life::Running;
+    running += other.alive && other.trainer.life == Trainer::Life::Running && !other.trainer.killed;
   }
   if (running > 1) broken("two trainers write one history");
+  if (policy_.gpus > 0 && !host.saw_gpus) broken("a trainer is started before its GPUs were seen");
+  if (on_share()) judge_many(host);
   const Disk& disk = disks_[host.mounted];
   if (disk.newest() < durable_) {
     broken("a durable checkpoint is lost: step " + std::to_string(durable_) +
@@ -59,6 +61,7 @@ void Simulation::judge_start(const Host& host) {
 
 // 1 and 2: only the job's one volume is written to, and only by its holder.
 void Simulation::judge_write(const Host& host, const char* what) {
+  if (on_share()) return judge_share_write(host, what);
   const world::Volume* volume = world_.cloud().volumes.find(host.mounted);
   if (!volume || !exists(*volume) || !is_held_by(*volume, host.id)) {
     return broken(std::string(what) + " is written to a volume that is not attached here");
@@ -77,13 +80,15 @@ void Simulation::judge_write(const Host& host, const char* what) {
 // 5 and 9: the fleet ends for a reason. 7: after a notice nothing long is begun.
 void Simulation::judge_effect(const Host& host, const decide::Command& command) {
   using namespace decide;
+  if (on_share()) judge_on_share(command);
   if (is<CancelFleet>(command)) judge_cancel(host.id);
   if (is<ScaleFleetToZero>(command)) judge_surrender(host.id);
+  if (is<GiveBackInstance>(command)) judge_give_back(host.id);
   const auto* detach = std::get_if<decide::DetachVolume>(&command);
   if (detach && detach->instance == host.id) judge_hold(host);
   if (!host.agent.state.facts.notice) return;
   const bool is_long = is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
-                          VerifyCheckpoints, FetchCode, StartTrainer>(command);
+                          VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer>(command);
   // One ahead of the move is only asked for: EC2 makes it while the volume is let go.
   const auto* snapshot = std::get_if<decide::CreateSnapshot>(&command);
   if (is_long || (snapshot && !snapshot->ahead)) broken("something long is begun after a notice");
@@ -111,7 +116,7 @@ void Simulation::judge_removal(const VolumeId& removed) {
 
 // 3: somewhere is a volume with all that was ever called durable.
 void Simulation::judge_durable(const char* what) {
-  std::int64_t best = -1;
+  std::int64_t best = on_share() ? disks_[kShare].newest() : -1;
   world_.cloud().volumes.each([&](const world::Volume& other) {
     if (exists(other)) best = std::max(best, disks_[other.id].newest());
   });
@@ -133,11 +138,18 @@ void Simulation::judge_cancel(const InstanceId& caller) {
     return judge_surrender(caller);
   }
   tidying_since_ = std::min(tidying_since_, facts.tidying_since);
-  bool result = false;
-  world_.cloud().volumes.each([&](const world::Volume& volume) {
-    result = result || (exists(volume) && disks_[volume.id].result);
-  });
-  if (!result) broken("the fleet is cancelled, and there is no result");
+  if (!is_result_there()) broken("the fleet is cancelled, and there is no result");
+}
+
+bool Simulation::is_result_there() const {
+  const auto on = [this](const VolumeId& disk) {
+    const auto found = disks_.find(disk);
+    return found != disks_.end() && found->second.result;
+  };
+  bool result = on(kShare);
+  world_.cloud().volumes.each(
+      [&](const world::Volume& volume) { result = result || (exists(volume) && on(volume.id)); });
+  return result;
 }
 
 // 9: given up for the reason that is given, and for no other.
@@ -162,6 +174,10 @@ void Simulation::judge_surrender(const InstanceId& caller) {
     case decide::Surrender::DollarsSpent:
       if (hours_lived * 0.9 < policy_.dollars_limit) broken("given up before the money was spent");
       return;
+    case decide::Surrender::GpusAbsent:
+      if (!host.lacks_gpus) broken("given up for GPUs that are there");
+      if (ends_in_vain_ < most) broken("given up before enough machines were tried");
+      return;
     case decide::Surrender::BlockedTooLong:
       if (!needs_person_) broken("given up though nothing needed a person");
   }
@@ -173,13 +189,11 @@ void Simulation::judge_end() {
   verdict_.outcome = fleet->state == world::FleetState::Cancelled ? "finished" : "given up";
   int volumes = 0;
   int snapshots = 0;
-  bool result = false;
   std::string names;
   world_.cloud().volumes.each([&](const world::Volume& volume) {
     if (!exists(volume) || strays_.count(volume.id)) return;
     ++volumes;
     names += " " + volume.id.str();
-    result = result || disks_[volume.id].result;
   });
   world_.cloud().snapshots.each([&](const world::Snapshot& snapshot) {
     // In the recycle bin it is the user's rules that end it.
@@ -190,18 +204,20 @@ void Simulation::judge_end() {
     ++snapshots;
     names += " " + snapshot.id.str();
   });
+  const bool result = is_result_there();
   const bool cancelled = fleet->state == world::FleetState::Cancelled;
   if (surrender_ != decide::Surrender::None && !(cancelled && result)) return judge_rest();
   if (!result) broken("the end without a result");
   // The stated end: who was kept from tidying for so long, by faults, cancels all the same.
   const bool kept = cancelled_ - tidying_since_ >= policy_.tidy_limit && tidying_since_ < calm_;
-  if (!kept && (volumes != 1 || snapshots != 0)) broken("something is left behind:" + names);
+  if (!kept && (volumes != (on_share() ? 0 : 1) || snapshots != 0))
+    broken("something is left behind:" + names);
   if (kept) verdict_.outcome = "finished, not tidied";
 }
 
 // A job that was given up: nothing is lost, nothing deleted, and it does not cost on.
 void Simulation::judge_rest() {
-  const char* reasons[] = {"", "no progress", "hours", "dollars", "blocked"};
+  const char* reasons[] = {"", "no progress", "hours", "dollars", "blocked", "gpus"};
   verdict_.outcome = std::string("given up: ") + reasons[static_cast<std::size_t>(surrender_)];
   judge_durable("given up");
   const std::uint64_t most = policy_.attempts_without_progress;

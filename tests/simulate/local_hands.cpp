@@ -33,6 +33,7 @@ void Simulation::begin_work(Host& host) {
   agent.working = agent.waiting.front();
   agent.waiting.pop_front();
   agent.work = ++numbers_;
+  if (on_share()) return begin_on_share(host);
   bool absent = false;
   const Duration lasts = duration_of(host, agent.working->what, absent);
   at(lasts, [this, id = host.id, run = agent.run, number = agent.work, absent] {
@@ -58,6 +59,9 @@ Duration Simulation::duration_of(Host& host, const decide::Command& command, boo
 }
 
 Duration Simulation::takes(Host& host, const decide::Command& command) {
+  if (std::holds_alternative<decide::AwaitGpus>(command) && host.lacks_gpus) {
+    return policy_.await_gpus * 9 / 10;
+  }
   if (std::holds_alternative<decide::FetchCode>(command)) return between(seconds(1), seconds(20));
   if (std::holds_alternative<decide::MakeFilesystem>(command)) {
     return between(milliseconds(500), seconds(5));
@@ -99,7 +103,8 @@ void Simulation::abandon(Host& host, decide::EffectId id) {
 // A child that is killed got as far as doing the work, or not; of a file system, half.
 void Simulation::lose_work(Host& host) {
   if (!host.agent.working) return;
-  const decide::Command& command = host.agent.working->what;
+  const decide::Command command = host.agent.working->what;
+  if (is_left_waiting(host, command)) return;
   if (const auto* it = std::get_if<decide::MakeFilesystem>(&command)) {
     const Node* node = host.node_at(it->device);
     if (!node || disks_[node->volume].content != Disk::Content::Blank || chance(0.5)) return;
@@ -125,6 +130,9 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
   }
   if (const auto* it = std::get_if<decide::Mount>(&command)) return mount(host, *it);
   if (std::holds_alternative<Unmount>(command)) return unmount(host);
+  if (std::holds_alternative<PrepareShare>(command)) return prepare_share(host);
+  if (std::holds_alternative<ReleaseShare>(command)) return release_share(host);
+  if (std::holds_alternative<AwaitGpus>(command)) return await_gpus(host);
   if (std::holds_alternative<FetchCode>(command)) {
     if (now_ < revision_back_) return failure(Failure::CodeMissing, "no such commit");
     if (now_ < git_back_ || fires(menu_.look_fails)) {
@@ -140,8 +148,11 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
 Happening Simulation::look(Host& host) {
   using decide::HostLooked;
   HostLooked seen;
-  seen.mounted = host.mounted;
+  seen.share = host.mounted == kShare;
+  if (!seen.share) seen.mounted = host.mounted;
   seen.ended = host.trainer.ended;
+  // Whether the result is there is asked of the server.
+  if (on_share() && (!seen.share || is_silent())) seen.ended.success = false;
   if (host.trainer.life == Trainer::Life::Running) seen.trainer = HostLooked::Trainer::Running;
   if (host.trainer.life == Trainer::Life::Ended) seen.trainer = HostLooked::Trainer::Ended;
   host.agent.watches_trainer = host.trainer.life == Trainer::Life::Running;
@@ -199,11 +210,15 @@ Happening Simulation::unmount(Host& host) {
 Happening Simulation::work_on_files(Host& host, const decide::Command& command) {
   using namespace decide;
   Disk& disk = disks_[host.mounted];
-  const bool refuses = host.read_only || host.shut_down || disk.full;
+  if (std::holds_alternative<MarkDone>(command)) return mark_done(host);
+  if (on_share() && host.shut_down) return failure(Failure::MountFailed, "stale file handle");
+  const bool refuses = host.read_only || host.shut_down || disk.full || (on_share() && is_denied());
   if (std::holds_alternative<ReadLedger>(command)) {
     return LedgerRead{disk.ledger.value_or(Ledger{})};
   }
   if (const auto* it = std::get_if<WriteLedger>(&command)) {
+    // A machine without its GPUs is changed only when that could be counted.
+    needs_person_ = needs_person_ || (refuses && host.lacks_gpus);
     if (refuses) return failure(Failure::MountFailed, "read-only or full file system");
     judge_write(host, "the account");
     disk.ledger = it->ledger;
@@ -273,6 +288,7 @@ Happening Simulation::start_trainer(Host& host) {
   trainer.run = ++numbers_;
   host.agent.watches_trainer = true;
   judge_start(host);
+  host.saw_gpus = false;
   ++starts_in_vain_;
   trainer.step = std::max<std::int64_t>(0, disks_[host.mounted].newest());
   say(host.id.view(), "trainer resumes at step ", trainer.step, " on ", host.mounted);

@@ -54,6 +54,9 @@ struct Trainer {
   bool stopping = false;         // was asked to stop, and will
   bool hung = false;             // only SIGKILL helps
   bool wanted = false;           // a checkpoint was asked for
+  bool told = false;             // that it shall stop
+  bool stuck = false;            // in the kernel, on a share whose server is silent
+  bool killed = false;           // while stuck: it ends when the kernel lets go of it
   std::uint64_t run = 0;         // tells the events of one trainer from those of the next
   std::uint64_t write = 0;       // and the end of one checkpoint from that of one given up
 };
@@ -67,7 +70,10 @@ struct Agent {
   std::optional<std::uint64_t> announced;  // the number of the notice that it was told of
   // Local work is done one piece after the other (act/performer.cpp).
   std::optional<decide::Effect> working;
+  Time work_ends;       // on a share: its child is ended then
+  bool let_go = false;  // of the share, or it was tried
   std::uint64_t work = 0;
+  Time started;
   std::deque<decide::Effect> waiting;
 };
 
@@ -89,7 +95,9 @@ struct Host {
   VolumeId mounted;
   VolumeId looked_into;  // the last volume whose contents were proven here
   bool read_only = false;
-  bool shut_down = false;  // the mounted file system refuses every write until it is mounted anew
+  bool lacks_gpus = false;  // too few answer
+  bool saw_gpus = false;    // enough of them, since the last start of a trainer
+  bool shut_down = false;   // the mounted file system refuses every write until it is mounted anew
   Trainer trainer;
   Agent agent;
 
@@ -105,6 +113,27 @@ struct Host {
     }
     return nullptr;
   }
+};
+
+// A share in the place of the job's volume. What is on it is a Disk by this name, whoever mounts
+// it.
+inline const VolumeId kShare{"share"};
+
+struct Share {
+  bool folder = false;  // somebody else's mount: always there, and never let go of
+  bool once = false;    // `spotter run`: somebody else starts it again, and owns the machines
+  bool over = false;    // once: and does so no more
+  bool marked = false;  // DONE stands beside the checkpoints
+  Time silent_since = decide::kNever;
+  Time silent_until;
+  Time denied_until;
+  // A child that was killed while it waited for the server: what it had asked may happen yet.
+  struct Late {
+    InstanceId instance;
+    std::uint64_t boot = 0;
+    decide::Command command;
+  };
+  std::vector<Late> late;
 };
 
 struct Work {

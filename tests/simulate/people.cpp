@@ -31,6 +31,8 @@ void Simulation::blow_people(Fault fault) {
 
 void Simulation::raise_target(int target) {
   say("user", "the fleet's target is ", target);
+  target_since_ = now_;
+  if (on_share() && target > 1) needs_person_ = true;  // all but the first wait for its end
   (void)world_.fleets(now_).modify({fleet_.id, target, {}}, fleet_.kind);
 }
 
@@ -100,6 +102,7 @@ void Simulation::come_back() {
       const bool gave_up = std::holds_alternative<decide::GaveUp>(host.agent.state.stage);
       if (host.alive && gave_up) (void)world_.kill(id, now_);
     }
+    share_.over = false;
     const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
     if (fleet->target == 0) raise_target(menu_.fleet);
   });
@@ -107,6 +110,7 @@ void Simulation::come_back() {
 
 void Simulation::mend() {
   git_back_ = revision_back_ = now_;
+  if (on_share()) return mend_share();
   bool any = false;
   for (const bool stray : {true, false}) {
     world_.cloud().volumes.each([&](const world::Volume& volume) {

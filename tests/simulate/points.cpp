@@ -66,6 +66,9 @@ void Simulation::blow(Host& host, Blow::Kind kind) {
       at(Duration{0}, [this, id = host.id, run = host.trainer.run] {
         if (Host* its = trainer_of(id, run)) end_trainer(*its, false, false);
       });
+      return;
+    case Blow::Kind::ShareSilent:
+      silence(script_->silence);
   }
 }
 

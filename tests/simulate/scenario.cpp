@@ -13,9 +13,9 @@
 namespace spotter::simulate {
 namespace {
 
-constexpr std::array<std::string_view, 7> kBlows = {"kill-instance", "kill-agent",  "notice",
+constexpr std::array<std::string_view, 8> kBlows = {"kill-instance", "kill-agent",  "notice",
                                                     "short-notice",  "lose-answer", "overlap",
-                                                    "crash-trainer"};
+                                                    "crash-trainer", "share-silent"};
 constexpr std::array<std::string_view, 4> kSides = {"before-effect", "after-effect", "before-event",
                                                     "after-event"};
 constexpr std::array<std::string_view, 3> kReplacements = {"same-zone", "other-zone", "any-zone"};
@@ -72,6 +72,17 @@ void read_line(Scenario& scenario, const std::string& line) {
     script.work.step_takes = std::chrono::seconds(std::stoll(value));
   } else if (key == "attempts") {
     script.attempts = static_cast<std::uint32_t>(std::stoul(value));
+  } else if (key == "gpus") {
+    script.gpus = static_cast<std::uint32_t>(std::stoul(value));
+  } else if (key == "lacking") {
+    script.lacking = std::stoull(value);
+  } else if (key == "storage") {
+    script.share = value == "share";
+    if (!script.share) throw std::invalid_argument("a storage of stories is 'share'");
+  } else if (key == "once") {
+    script.once = value == "yes";
+  } else if (key == "silence") {
+    script.silence = std::chrono::seconds(std::stoll(value));
   } else if (key == "without" || key == "only") {
     scenario.choice = {key == "only", numbers_in(value)};
   } else {
@@ -160,6 +171,11 @@ std::string Scenario::header() const {
        << script.work.steps << "\ncheckpoint-every " << script.work.checkpoint_every
        << "\nstep-takes " << script.work.step_takes.count() / 1000 << "\nattempts "
        << script.attempts << "\n";
+  if (script.gpus > 0) text << "gpus " << script.gpus << "\nlacking " << script.lacking << "\n";
+  if (script.share) {
+    text << "storage share\nonce " << (script.once ? "yes" : "no") << "\nsilence "
+         << script.silence.count() / 1000 << "\n";
+  }
   for (const Blow& blow : script.blows) {
     text << "blow " << word_of(kBlows, blow.kind) << " ";
     if (blow.point != 0) {

@@ -7,6 +7,11 @@
 //   checkpoint-every 2
 //   step-takes 10                       seconds
 //   attempts 50                         without progress, until the job is given up
+//   gpus 8                              that the trainer needs (the next one only then)
+//   lacking 1                           so many machines have too few of them
+//   storage share                       (the next two only then)
+//   once no                             yes: `spotter run`, which somebody else starts again
+//   silence 60                          seconds, of a blow share-silent
 //   blow kill-instance after-effect delete-volume 1
 //   blow kill-agent point 123
 //   ---

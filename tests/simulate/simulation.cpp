@@ -17,6 +17,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
       choice_(std::move(choice)),
       random_(seed * 7919 + 1),
       dice_(seed * 7919 + 2),
+      bus_(seed * 7919 + 5),
       luck_(seed),
       world_({}, seed) {
   verdict_.seed = seed;
@@ -42,6 +43,10 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   policy_ = decide::Policy{};  // nor the limits that a menu may set
   policy_.has_code = script.has_code;
   policy_.attempts_without_progress = script.attempts;
+  policy_.gpus = script.gpus;
+  share_ = Share{};
+  share_.once = policy_.once = script.once;
+  if (script.share) policy_.storage = decide::StorageKind::Share;
   script_ = std::move(script);
   std::vector<Zone>& zones = world_.settings().zones;
   zones.resize(script_->replacement == Script::Replacement::SameZone ? 1 : 2);
@@ -75,8 +80,11 @@ void Simulation::drain() {
 }
 
 void Simulation::submit_job() {
-  make_volume(world_.settings().zones.front(), !menu_.has(Fault::UntaggedBlank));
-  needs_person_ = menu_.has(Fault::UntaggedBlank) || menu_.has(Fault::ForeignDisk);
+  if (!on_share()) {
+    make_volume(world_.settings().zones.front(), !menu_.has(Fault::UntaggedBlank));
+  }
+  const bool many = on_share() && menu_.fleet > 1;  // which a share is refused to
+  needs_person_ = menu_.has(Fault::UntaggedBlank) || menu_.has(Fault::ForeignDisk) || many;
   world::FleetRequest request;
   request.fleet.kind = FleetKind::SpotFleet;
   request.allocation = "capacityOptimized";
@@ -159,6 +167,8 @@ void Simulation::on(const world::InstanceStarted& it) {
   host.booted = now_;
   host.boot = ++numbers_;
   host.agent.run = before;
+  if (share_.folder) host.mounted = kShare;
+  boot_gpus(host);
   ++verdict_.instances;
   say(it.id.view(), "boots in ", it.zone);
   world_.cloud().volumes.each([&](const world::Volume& volume) {  // of a stopped instance
@@ -187,7 +197,7 @@ void Simulation::on(const world::InstanceKilled& it) {
   move_capacity(host.zone);
   host.alive = false;
   lived_ += now_ - host.booted;
-  if (host.mounted) {
+  if (host.mounted && !on_share()) {
     disks_[host.mounted].dirty = !host.read_only;
     world_.set_mounted(host.mounted, false, now_);
   }

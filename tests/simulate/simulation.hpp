@@ -135,9 +135,52 @@ class Simulation {
   virtual Duration takes(Host& host, const decide::Command& command);
   void sync(Host& host);
 
+  // --- share.cpp: a share, its server, its owner ---
+  bool on_share() const { return policy_.storage == decide::StorageKind::Share; }
+  bool is_silent() const { return now_ < share_.silent_until; }
+  bool is_denied() const { return now_ < share_.denied_until; }
+  void choose_share();
+  void silence(Duration lasts);
+  void speak();
+  void blow_share(Fault fault);
+  void mend_share();
+  void count_writers(const world::Instance& self, const world::FleetRequest& fleet,
+                     decide::FleetRead& read);
+  bool knows_silence(const Host& host) const;
+  void begin_on_share(Host& host);
+  void go_on_with_work(const InstanceId& id, std::uint64_t run, std::uint64_t number);
+  bool is_left_waiting(Host& host, const decide::Command& command);
+  void mount_share(Host& host);
+  decide::Happening prepare_share(Host& host);
+  decide::Happening release_share(Host& host);
+  decide::Happening mark_done(Host& host);
+  bool waits_in_kernel(Host& host, std::function<void()> again);
+  bool ends_in_kernel(Host& host);
+  void end_stuck(Host& host);
+  void lose_touch(Host& host);
+  void confirm_result(Host& host, Time since);
+  void run_ended(Host& host);
+  void run_again(const InstanceId& id, std::uint64_t boot);
+
+  // --- gpus.cpp: machines that lack some ---
+  void choose_gpus();
+  void boot_gpus(Host& host);
+  void lose_gpu(Host& host);
+  decide::Happening await_gpus(Host& host);
+  void judge_give_back(const InstanceId& caller);
+
   // --- trainer_model.cpp ---
   void tick(const InstanceId& id, std::uint64_t run);
   void write_checkpoint(Host& host, std::function<void(Host&)> then);
+  struct Write {
+    InstanceId host;
+    std::uint64_t run = 0;
+    std::uint64_t number = 0;
+    std::int64_t step = 0;
+    Duration took{0};
+    std::function<void(Host&)> then;
+  };
+  void end_write(const Write& write);
   virtual void stop_trainer(Host& host, const decide::StopTrainer& why);
   virtual void pace_trainer(Host& host, const decide::PaceTrainer& advice);
   void end_trainer(Host& host, bool success, bool as_asked);
@@ -183,6 +226,15 @@ class Simulation {
   void judge_surrender(const InstanceId& caller);
   void judge_end();
   void judge_rest();
+  bool is_result_there() const;
+
+  // --- judge_share.cpp ---
+  void judge_share_write(const Host& host, const char* what);
+  void judge_on_share(const decide::Command& command);
+  void judge_release(const Host& host);
+  void judge_many(const Host& host);
+  void expect_release(const Host& host, Time deadline);
+  void judge_run(const Host& host);
 
   // --- judge_calls.cpp ---
   // `asked`: by the agent that runs; else by one that died meanwhile.
@@ -202,6 +254,7 @@ class Simulation {
   bool lose_answer_ = false;
   world::Random random_;  // how long things take
   world::Random dice_;    // does this call, does this work fail?
+  world::Random bus_;     // which machine lacks a GPU?
   world::Random luck_;    // of one blow, seeded anew for each: without one, the others stay
   world::World world_;
   Menu menu_;
@@ -215,6 +268,8 @@ class Simulation {
   std::vector<Appointment> agenda_;  // a heap: the earliest first, equal times in their order
   std::map<InstanceId, Host> hosts_;
   std::map<VolumeId, Disk> disks_;
+  Share share_;
+  Time target_since_ = kBegin;  // of the fleet
   std::map<SnapshotId, Disk> images_;
   std::map<std::string, VolumeId> copies_;  // by what was asked for
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable

@@ -25,6 +25,7 @@ struct Blow {
     LoseAnswer,   // of the call that was just carried out
     Overlap,      // the target becomes two
     CrashTrainer,
+    ShareSilent,  // for Script::silence
   };
   Kind kind = Kind::KillInstance;
   // Where: the point of this number; or, when it is 0, the point with this side and name that is
@@ -42,6 +43,11 @@ struct Script {
   bool has_code = false;
   std::uint32_t attempts = 50;  // without progress, until the job is given up
   std::vector<Blow> blows;
+  std::uint32_t gpus = 0;     // that the trainer needs; the first machines lack some
+  std::uint64_t lacking = 0;  // so many machines
+  bool share = false;         // the job's storage is a share
+  bool once = false;          // and somebody else starts it again: `spotter run`
+  Duration silence = std::chrono::seconds(60);
 };
 
 // Which of the faults that the dice make happen do happen. Blows are numbered 1, 2, ..., the faults

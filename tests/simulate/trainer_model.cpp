@@ -26,6 +26,7 @@ void Simulation::tick(const InstanceId& id, std::uint64_t run) {
     say(id.view(), "trainer exits 0, without a result");
     return end_trainer(*host, false, false);
   }
+  if (step + 3 == work_.steps) lose_touch(*host);
   if (step >= work_.steps) {
     finish_in_a_notice(*host);
     return write_checkpoint(*host, [this](Host& its) {
@@ -47,31 +48,34 @@ void Simulation::write_checkpoint(Host& host, std::function<void(Host&)> then) {
   host.trainer.writing = true;
   host.trainer.write = ++numbers_;
   const Duration took = between(milliseconds(100), seconds(6));
-  const auto end = [this, id = host.id, run = host.trainer.run, write = host.trainer.write,
-                    then = std::move(then), step = host.trainer.step, took] {
-    Host* its = trainer_of(id, run);
-    const bool goes_on = its && its->trainer.writing && its->trainer.write == write;
-    if (!goes_on || its->trainer.hung) return;
-    its->trainer.writing = false;
-    judge_write(*its, "a checkpoint");
-    Disk& disk = disks_[its->trainer.volume];
-    if (disk.full || its->shut_down) {
-      say(id.view(), "trainer cannot write its checkpoint");
-      return end_trainer(*its, false, false);
-    }
-    disk.checkpoints.push_back({step, false});
-    while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
-    if (step > durable_) {
-      durable_ = step;
-      starts_in_vain_ = ends_in_vain_ = 0;
-    }
-    say(id.view(), "trainer: step ", step, " is durable");
-    if (!work_.mute) {
-      sense(*its, decide::CheckpointMade{step, work_.aware ? took : Duration(0)});
-    }
-    if (trainer_of(id, run)) then(*its);
-  };
-  at(took, end);
+  at(took, [this, write = Write{host.id, host.trainer.run, host.trainer.write, host.trainer.step,
+                                took, std::move(then)}] { end_write(write); });
+}
+
+void Simulation::end_write(const Write& write) {
+  Host* its = trainer_of(write.host, write.run);
+  const bool goes_on = its && its->trainer.writing && its->trainer.write == write.number;
+  if (!goes_on || (its->trainer.hung && !its->trainer.stuck)) return;
+  if (waits_in_kernel(*its, [this, write] { end_write(write); })) return;
+  if (ends_in_kernel(*its) || its->trainer.hung) return;
+  its->trainer.writing = false;
+  judge_write(*its, "a checkpoint");
+  Disk& disk = disks_[its->trainer.volume];
+  if (disk.full || its->shut_down || is_denied()) {
+    say(its->id.view(), "trainer cannot write its checkpoint");
+    return end_trainer(*its, false, false);
+  }
+  disk.checkpoints.push_back({write.step, false});
+  while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
+  if (write.step > durable_) {
+    durable_ = write.step;
+    starts_in_vain_ = ends_in_vain_ = 0;
+  }
+  say(its->id.view(), "trainer: step ", write.step, " is durable");
+  if (!work_.mute) {
+    sense(*its, decide::CheckpointMade{write.step, work_.aware ? write.took : Duration(0)});
+  }
+  if (trainer_of(write.host, write.run)) write.then(*its);
 }
 
 void Simulation::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
@@ -80,6 +84,7 @@ void Simulation::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
 
 void Simulation::stop_trainer(Host& host, const decide::StopTrainer& why) {
   Trainer& trainer = host.trainer;
+  trainer.told = true;
   if (why.signalled) return;
   if (trainer.life != Trainer::Life::Running || trainer.stopping) return;
   if (trainer.hung || (menu_.has(Fault::Deaf) && fires(0.3))) return;
@@ -88,6 +93,7 @@ void Simulation::stop_trainer(Host& host, const decide::StopTrainer& why) {
        Host* its = trainer_of(id, run);
        if (!its || its->trainer.stopping || its->trainer.hung) return;
        its->trainer.stopping = true;
+       if (its->trainer.stuck) return;  // it takes the signal when the kernel lets go of it
        if (!work_.aware) {
          trainer_dies(*its);
          return end_trainer(*its, false, true);
@@ -117,7 +123,9 @@ void Simulation::end_trainer(Host& host, bool success, bool as_asked) {
   if (!host.agent.alive || !host.agent.watches_trainer) return;
   host.agent.watches_trainer = false;
   at(milliseconds(10), [this, id = host.id, run = host.agent.run, ended = trainer.ended] {
-    if (Host* its = agent_of(id, run)) sense(*its, ended);
+    Host* its = agent_of(id, run);
+    if (its && on_share() && ended.success) return confirm_result(*its, now_);
+    if (its) sense(*its, ended);
   });
 }
 

@@ -38,6 +38,7 @@ Spec Stage::spec(const std::string& command) const {
   return {.command = command,
           .shell = "/bin/sh",
           .user = current_user(),
+          .environment = {{"HOME", directory_}},  // or the shell reads this user's own profile
           .working_directory = directory_,
           .log_file = log_file(),
           .job = "story"};

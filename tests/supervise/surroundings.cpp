@@ -52,6 +52,7 @@ TEST_F(Surroundings, AreThoseOfTheUser) {
   auto as_nobody = spec("id -u; id -g; id -G; echo $HOME $USER $LOGNAME; exit 5");
   as_nobody.user = "nobody";
   as_nobody.shell = "";  // nologin: no shell to log in with
+  as_nobody.environment.clear();
   started(as_nobody);
   EXPECT_EQ(wait_for_end().exit_code, 5);
   const auto uid = std::to_string(nobody->pw_uid);

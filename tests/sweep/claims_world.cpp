@@ -207,6 +207,11 @@ void World::obey(Machine& machine, Claimant::Orders orders) {
       begin(machine, *start);
     } else if (const auto* more = std::get_if<Extend>(&order)) {
       machine.usable_until = more->usable_until;
+    } else if (const auto* end = std::get_if<Published>(&order)) {
+      // Whoever should mark it may die before: then others find it out.
+      const Mark ended{end->index, Hint::Ended, true};
+      if (!chance(settings_.troubles.lost_requests) && !outage())
+        at(now_ + uniform(10, 2000), [this, ended] { mark(ended); });
     } else if (std::holds_alternative<End>(order)) {
       if (machine.training) stop_trainer(machine);
     } else if (const auto* complaint = std::get_if<Complaint>(&order)) {

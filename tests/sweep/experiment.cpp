@@ -25,7 +25,7 @@ Chosen choose(const Variables& variables, std::size_t sets = 3) {
         const auto found = variables.find(name);
         return found == variables.end() ? "" : found->second;
       },
-      [&](const config::Job&) -> Result<std::vector<sweep::Set>> {
+      [&](const config::Job&) -> FetchedSets {
         std::vector<sweep::Set> all;
         for (std::size_t i = 0; i < sets; ++i)
           all.push_back({{"lr", "0." + std::to_string(i), "0." + std::to_string(i)}});
@@ -69,8 +69,23 @@ TEST(Experiment, OfAJobWithoutASweepIsNone) {
   config::Job job;
   EXPECT_TRUE(choose_experiment(
       job, [](const char*) { return std::string("1"); },
-      [](const config::Job&) -> Result<std::vector<sweep::Set>> { return failure("asked"); }));
+      [](const config::Job&) -> FetchedSets { return tl::unexpected(config::Problem{}); }));
   EXPECT_FALSE(job.experiment);
+}
+
+TEST(Experiment, OfAListThatIsNotToBeHadNowIsToBeTriedAgain) {
+  for (const bool passing : {false, true}) {
+    config::Job job;
+    job.sweep.emplace();
+    const auto done = with_experiment(
+        job, {.variables = {{"SPOTTER_EXPERIMENT", "0"}}}, [&](const config::Job&) -> FetchedSets {
+          return tl::unexpected(config::Problem{.message = "503", .passing = passing});
+        });
+    ASSERT_FALSE(done);
+    ASSERT_EQ(done.error().size(), 1U);
+    EXPECT_EQ(done.error()[0].message, "503");
+    EXPECT_EQ(done.error()[0].passing, passing);
+  }
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -94,6 +97,8 @@ struct Capacity {
   Time empty_until{};        // an interruption took the capacity away until then
 };
 
+class Access;  // access.hpp
+
 struct Cloud {
   Cloud(Settings settings_given, std::uint64_t seed);
 
@@ -118,6 +123,8 @@ struct Cloud {
 
   Admissions admissions;
   StorageFaults storage_faults;
+  std::shared_ptr<const Access> access = {};  // nothing: everybody may do everything
+  std::set<std::pair<std::string, std::string>> not_offered;  // an instance type and a zone
   int cancels_to_fail = 0;  // the next ids of a cancel that get unexpectedError
   std::map<InstanceId, MetadataFault> metadata_faults;  // empty id: every instance
 

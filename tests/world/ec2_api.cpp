@@ -1,5 +1,8 @@
 #include "tests/world/ec2_api.hpp"
 
+#include "tests/world/ec2_access.hpp"
+#include "tests/world/sts.hpp"
+
 namespace spotter::world {
 
 namespace {
@@ -50,13 +53,17 @@ Reply success_reply(Cloud& cloud, const std::string& action, const Xml& inner) {
 Reply answer(Cloud& cloud, const Call& call) {
   const auto operation = operations().find(call.action);
   const Query query(call.parameters);
+  if (auto refused = refuse_access(cloud, call)) return error_reply(cloud, *refused);
   // "Checks whether you have the required permissions ... without actually making the request"
   if (query.boolean("DryRun")) {
     return error_reply(
         cloud, {"DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412});
   }
   Session session{cloud, query};
+  const bool forbidden = cloud.storage_faults.key_forbidden;
+  if (!may_use_key(cloud, call)) cloud.storage_faults.key_forbidden = true;
   const Answer result = operation->second(session);
+  cloud.storage_faults.key_forbidden = forbidden;
   if (query.error()) return error_reply(cloud, *query.error());
   if (!result) return error_reply(cloud, result.error());
   return success_reply(cloud, call.action, *result);
@@ -89,6 +96,13 @@ Reply World::ec2(const Call& call, Time now) {
   reply.drop = admission.drop;
   reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
   reply.headers["Server"] = "AmazonEC2";
+  return reply;
+}
+
+Reply World::sts(const Call& call, Time now) {
+  enter(now);
+  Reply reply = world::sts(cloud_, call);
+  reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
   return reply;
 }
 

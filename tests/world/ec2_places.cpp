@@ -70,6 +70,45 @@ Answer describe_regions(Session& session) {
   return xml;
 }
 
+// One subnet a zone, the default one of a default VPC.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSubnets.html
+Answer describe_subnets(Session& session) {
+  const Cloud& cloud = session.cloud;
+  constexpr const char* vpc = "vpc-00000000000000000";
+  struct Row {
+    std::string id;
+    Zone zone;
+    Tags tags;
+  };
+  std::vector<Row> rows;
+  for (const Zone& zone : cloud.settings.zones) rows.push_back({subnet_of(cloud, zone), zone, {}});
+  const auto page = select<Row>(
+      session, rows, session.query.list("SubnetId"), "InvalidSubnetID.NotFound",
+      {"subnet-id", "vpc-id", "availability-zone", "default-for-az", "state"},
+      [&](const Row& it) -> Facts {
+        return {{"subnet-id", it.id},
+                {"vpc-id", vpc},
+                {"availability-zone", it.zone.str()},
+                {"default-for-az", "true"},
+                {"state", "available"}};
+      },
+      [](const Row& it) { return it.id; });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("subnetSet", page->rows, [&](const Row& it) {
+    xml.text("subnetId", it.id);
+    xml.text("state", "available");
+    xml.text("vpcId", vpc);
+    xml.text("cidrBlock", "172.31." + std::to_string(&it - page->rows.data()) + ".0/24");
+    xml.value("availableIpAddressCount", 251);
+    xml.text("availabilityZone", it.zone.view());
+    xml.value("defaultForAz", true);
+    xml.value("mapPublicIpOnLaunch", true);
+  });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
 struct TypeRow {
   const char* name;
   int processors;
@@ -142,12 +181,50 @@ Answer describe_instance_types(Session& session) {
   return xml;
 }
 
+// Every type in every zone, but where a fault says that a zone does not have it.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypeOfferings.html
+Answer describe_instance_type_offerings(Session& session) {
+  struct Row {
+    std::string type;
+    std::string location;
+    Tags tags;
+  };
+  const std::string kind = session.query.text("LocationType", "region");
+  if (kind != "region" && kind != "availability-zone")
+    return refusal("InvalidParameterValue", "LocationType: " + kind + " is not modelled.");
+  std::vector<Row> rows;
+  for (const TypeRow& type : types()) {
+    if (kind == "region") rows.push_back({type.name, session.cloud.settings.region.str(), {}});
+    if (kind == "region") continue;
+    for (const Zone& zone : session.cloud.settings.zones)
+      if (!session.cloud.not_offered.contains({type.name, zone.str()}))
+        rows.push_back({type.name, zone.str(), {}});
+  }
+  const auto page = select<Row>(
+      session, rows, {}, "", {"instance-type", "location"},
+      [](const Row& it) -> Facts {
+        return {{"instance-type", it.type}, {"location", it.location}};
+      },
+      [](const Row& it) { return it.type; });
+  if (!page) return tl::unexpected(page.error());
+  Xml xml;
+  xml.items("instanceTypeOfferingSet", page->rows, [&](const Row& it) {
+    xml.text("instanceType", it.type);
+    xml.text("locationType", kind);
+    xml.text("location", it.location);
+  });
+  xml.optional("nextToken", page->next);
+  return xml;
+}
+
 }  // namespace
 
 void add_place_operations(Operations& operations) {
   operations["DescribeAvailabilityZones"] = describe_availability_zones;
   operations["DescribeRegions"] = describe_regions;
   operations["DescribeInstanceTypes"] = describe_instance_types;
+  operations["DescribeInstanceTypeOfferings"] = describe_instance_type_offerings;
+  operations["DescribeSubnets"] = describe_subnets;
 }
 
 }  // namespace spotter::world

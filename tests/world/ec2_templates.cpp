@@ -29,23 +29,26 @@ void write_template(Xml& xml, const Cloud& cloud, const LaunchTemplate& it) {
   write_tags(xml, it.tags);
 }
 
-Answer create_launch_template(Session& session) {
-  const Query& query = session.query;
+TemplateVersion version_of(const Query& query) {
   const std::string data = "LaunchTemplateData.";
   const std::string placement = query.text(data + "Placement.AvailabilityZone");
-  const TemplateVersion version{
-      .description = query.text("VersionDescription"),
-      .image = query.text(data + "ImageId"),
-      .type = InstanceType(query.text(data + "InstanceType")),
-      .zone = Zone(placement),
-      .key_name = query.text(data + "KeyName"),
-      .profile =
-          query.text(data + "IamInstanceProfile.Arn", query.text(data + "IamInstanceProfile.Name")),
-      .user_data = query.base64(data + "UserData"),
-      .max_price = query.text(data + "InstanceMarketOptions.SpotOptions.MaxPrice"),
-      .spot = query.text(data + "InstanceMarketOptions.MarketType") == "spot",
-      .instance_tags = query.tags_for("instance", data + "TagSpecification"),
-      .metadata_tags = query.text(data + "MetadataOptions.InstanceMetadataTags") == "enabled"};
+  return {.description = query.text("VersionDescription"),
+          .image = query.text(data + "ImageId"),
+          .type = InstanceType(query.text(data + "InstanceType")),
+          .zone = Zone(placement),
+          .key_name = query.text(data + "KeyName"),
+          .profile = query.text(data + "IamInstanceProfile.Arn",
+                                query.text(data + "IamInstanceProfile.Name")),
+          .user_data = query.base64(data + "UserData"),
+          .max_price = query.text(data + "InstanceMarketOptions.SpotOptions.MaxPrice"),
+          .spot = query.text(data + "InstanceMarketOptions.MarketType") == "spot",
+          .instance_tags = query.tags_for("instance", data + "TagSpecification"),
+          .metadata_tags = query.text(data + "MetadataOptions.InstanceMetadataTags") == "enabled"};
+}
+
+Answer create_launch_template(Session& session) {
+  const Query& query = session.query;
+  const TemplateVersion version = version_of(query);
   const std::string name = query.required("LaunchTemplateName");
   const Tags tags = query.tags_for("launch-template");
   SPOTTER_CHECK_QUERY(session);
@@ -115,6 +118,34 @@ void write_data(Xml& xml, const TemplateVersion& version) {
   }
 }
 
+void write_version(Xml& xml, const Cloud& cloud, const LaunchTemplate& of,
+                   const TemplateVersion& it) {
+  xml.text("launchTemplateId", of.id);
+  xml.text("launchTemplateName", of.name);
+  xml.value("versionNumber", it.number);
+  xml.optional("versionDescription", it.description);
+  xml.text("createTime", xml_time(cloud.wall(it.created)));
+  xml.text("createdBy", creator(cloud));
+  xml.value("defaultVersion", it.number == of.default_version);
+  xml.element("launchTemplateData", [&] { write_data(xml, it); });
+}
+
+Answer create_launch_template_version(Session& session) {
+  const Query& query = session.query;
+  const TemplateReference of{.id = query.text("LaunchTemplateId"),
+                             .name = query.text("LaunchTemplateName")};
+  if (of.id.empty() && of.name.empty()) query.required("LaunchTemplateId");
+  const TemplateVersion version = version_of(query);
+  SPOTTER_CHECK_QUERY(session);
+  Templates templates(session.cloud);
+  const auto made = templates.add_version(of, version);
+  if (!made) return tl::unexpected(made.error());
+  Xml xml;
+  xml.element("launchTemplateVersion",
+              [&] { write_version(xml, session.cloud, *templates.find(of), *made); });
+  return xml;
+}
+
 Answer describe_launch_template_versions(Session& session) {
   const Query& query = session.query;
   const std::string id = query.text("LaunchTemplateId"), name = query.text("LaunchTemplateName");
@@ -131,16 +162,8 @@ Answer describe_launch_template_versions(Session& session) {
   }
   if (versions.empty()) versions = found->versions;
   Xml xml;
-  xml.items("launchTemplateVersionSet", versions, [&](const TemplateVersion& it) {
-    xml.text("launchTemplateId", found->id);
-    xml.text("launchTemplateName", found->name);
-    xml.value("versionNumber", it.number);
-    xml.optional("versionDescription", it.description);
-    xml.text("createTime", xml_time(session.cloud.wall(it.created)));
-    xml.text("createdBy", creator(session.cloud));
-    xml.value("defaultVersion", it.number == found->default_version);
-    xml.element("launchTemplateData", [&] { write_data(xml, it); });
-  });
+  xml.items("launchTemplateVersionSet", versions,
+            [&](const TemplateVersion& it) { write_version(xml, session.cloud, *found, it); });
   return xml;
 }
 
@@ -148,6 +171,7 @@ Answer describe_launch_template_versions(Session& session) {
 
 void add_template_operations(Operations& operations) {
   operations["CreateLaunchTemplate"] = create_launch_template;
+  operations["CreateLaunchTemplateVersion"] = create_launch_template_version;
   operations["DescribeLaunchTemplates"] = describe_launch_templates;
   operations["DescribeLaunchTemplateVersions"] = describe_launch_template_versions;
 }

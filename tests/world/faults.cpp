@@ -75,6 +75,14 @@ const NamedFault faults[] = {
      [](World& world, Cloud&, Arguments& it) { world.settings().metadata_tags = it.on(); }},
     {"failed-termination", "instance=I", failed_termination},
     {"capacity", "zone=Z instances=any|N", capacity},
+    {"not-offered", "type=T zone=Z on=true|false: DescribeInstanceTypeOfferings does not name it",
+     [](World&, Cloud& cloud, Arguments& it) {
+       const std::pair what{it.text("type", ""), it.text("zone", "")};
+       if (it.on())
+         cloud.not_offered.insert(what);
+       else
+         cloud.not_offered.erase(what);
+     }},
     {"consistency", "lag=5s",
      [](World& world, Cloud&, Arguments& it) {
        world.settings().consistency_lag = it.duration("lag", Duration{5000});

@@ -102,6 +102,7 @@ bool Instances::restart(const InstanceId& stopped) {
   if (!found || found->state != InstanceState::Stopped || !has_capacity(found->zone)) return false;
   Instance& instance = change(stopped);
   instance.state = InstanceState::Pending;
+  instance.launched = cloud_.now;  // "the time that the instance was last launched": API_Instance
   instance.notice.reset();
   instance.rebalance.reset();
   instance.died.reset();

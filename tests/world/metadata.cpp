@@ -239,7 +239,7 @@ Credential Metadata::credential() {
   std::transform(key.begin(), key.end(), key.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
   return cloud_.credentials[key] = {.access_key = key,
-                                    .secret = cloud_.random.hex(40),
+                                    .secret = "wJalrXUtnFEMI" + cloud_.random.hex(27),
                                     .session_token = "IQoJb3JpZ2luX2Vj" + cloud_.random.hex(120),
                                     .caller = id_.str(),
                                     .expires = cloud_.now + cloud_.settings.credentials_lifetime};

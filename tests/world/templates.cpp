@@ -21,6 +21,19 @@ Expected<LaunchTemplate> Templates::create(const std::string& name, TemplateVers
   return cloud_.templates[made.id] = made;
 }
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplateVersion.html
+Expected<TemplateVersion> Templates::add_version(const TemplateReference& of,
+                                                 TemplateVersion data) {
+  const auto found = find(of);
+  if (!found) return tl::unexpected(found.error());
+  LaunchTemplate& it = cloud_.templates[found->id];
+  data.number = it.versions.back().number + 1;
+  data.created = cloud_.now;
+  cloud_.record("template-version-created", it.id, std::to_string(data.number));
+  it.versions.push_back(data);
+  return data;
+}
+
 Expected<LaunchTemplate> Templates::find(const TemplateReference& reference) const {
   for (const auto& [id, it] : cloud_.templates) {
     if (id == reference.id || (reference.id.empty() && it.name == reference.name)) return it;

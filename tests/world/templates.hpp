@@ -17,6 +17,8 @@ class Templates {
   explicit Templates(Cloud& cloud) : cloud_(cloud) {}
 
   Expected<LaunchTemplate> create(const std::string& name, TemplateVersion data, Tags tags);
+  // The next version; the default one stays what it is.
+  Expected<TemplateVersion> add_version(const TemplateReference& of, TemplateVersion data);
   Expected<LaunchTemplate> find(const TemplateReference& reference) const;
   Expected<TemplateVersion> version(const TemplateReference& reference) const;
 

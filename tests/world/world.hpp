@@ -57,6 +57,7 @@ class World {
 
   // The wire.
   Reply ec2(const Call& call, Time now);
+  Reply sts(const Call& call, Time now);
   Reply metadata(const InstanceId& instance, const MetadataRequest& request, Time now);
   // An answer to a request that never got as far as ec2(): SignatureDoesNotMatch, AuthFailure, ...
   Reply refuse(const ApiError& error, Time now);
@@ -95,6 +96,10 @@ class World {
   void fail_next(const std::string& action, int count, const std::string& code);
   void deny(const std::string& action, bool denied,
             const std::string& code = "UnauthorizedOperation");
+  // From now on `who` ("instance": whatever role; "user"; another name: a user of that name, whose
+  // access key is AKIA, the name in capitals and noughts) may do what these IAM policies allow and
+  // nothing else; none: everything.
+  Expected<void> set_policies(const std::string& who, const std::vector<std::string>& documents);
   // How many instances the zone can hold; nothing = as many as asked for. 0: no capacity.
   void set_capacity(const Zone& zone, std::optional<int> instances, Time now);
   // The host tells that a volume's file system is mounted: its detach stays "busy" until it is not.

@@ -105,7 +105,7 @@ Result<void> write_at(int file, std::string_view bytes, std::size_t at, const fs
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_failure("cannot write", shown);
+    if (written < 0) return write_failure("cannot write", shown, file);
     bytes.remove_prefix(static_cast<std::size_t>(written));
     at += static_cast<std::size_t>(written);
   }
@@ -135,7 +135,9 @@ Result<void> write_piece(Target& target, std::size_t index) {
 }
 
 Result<void> finish(Target& target) {
-  if (::fsync(target.file.get()) != 0) return system_failure("cannot make durable", target.shown);
+  if (::fsync(target.file.get()) != 0) {
+    return write_failure("cannot make durable", target.shown, target.file.get());
+  }
   target.direct = Descriptor();
   // close() reports late write errors of network file systems.
   if (::close(target.file.release()) != 0) return system_failure("cannot close", target.shown);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ Result<void> write_all(int file, std::string_view bytes, const fs::path& shown) 
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_failure("cannot write", shown);
+    if (written < 0) return write_failure("cannot write", shown, file);
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return {};
@@ -50,6 +51,18 @@ tl::unexpected<Error> system_failure(std::string_view what, const fs::path& path
   return failed;
 }
 
+tl::unexpected<Error> write_failure(std::string_view what, const fs::path& path, int file) {
+  const int code = errno;
+  auto failed = system_failure(what, path);
+  struct statvfs space {};
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;  // what writes find they take at once
+  const bool full = ::fstatvfs(file, &space) == 0 && space.f_blocks > 0 &&
+                    std::uint64_t{space.f_bavail} * space.f_frsize < kLeast;
+  if (full && code != ENOSPC) failed.value().message += " (no room is left)";
+  errno = code;
+  return failed;
+}
+
 Result<Descriptor> open_directory(const fs::path& path) {
   Descriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return system_failure("cannot open the directory", path);
@@ -62,7 +75,7 @@ Result<void> write_new_file(int directory, const std::string& name, std::string_
   Descriptor file(::openat(directory, name.c_str(), kFlags, 0644));
   if (!file) return system_failure("cannot create", shown);
   if (auto written = write_all(file.get(), bytes, shown); !written) return written;
-  if (::fsync(file.get()) != 0) return system_failure("cannot make durable", shown);
+  if (::fsync(file.get()) != 0) return write_failure("cannot make durable", shown, file.get());
   // close() reports late write errors of network file systems.
   if (::close(file.release()) != 0) return system_failure("cannot close", shown);
   return {};

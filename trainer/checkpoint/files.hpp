@@ -34,6 +34,11 @@ class Descriptor {
 // is.
 tl::unexpected<Error> system_failure(std::string_view what, const std::filesystem::path& path);
 
+// The same of what was written to `file`; where its file system has no room left, that is said,
+// too: sshfs calls whatever its server refuses EIO.
+tl::unexpected<Error> write_failure(std::string_view what, const std::filesystem::path& path,
+                                    int file);
+
 // Opens a directory for fsync, flock and the *at() calls.
 Result<Descriptor> open_directory(const std::filesystem::path& path);
 

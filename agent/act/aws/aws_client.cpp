@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "agent/act/aws/signature.hpp"
+#include "agent/wire/iam.hpp"
 #include "agent/wire/ssm.hpp"
 
 namespace spotter::act {
@@ -85,6 +86,14 @@ bool worth_retrying(const CallError& error, Repeatable repeatable) {
   return error.kind == Kind::Transient && repeatable != Repeatable::No;
 }
 
+// A refusal for lack of permission says what to allow, instead of AWS's half a kilobyte.
+void explain(CallError& error, const std::string& service, std::string action) {
+  const bool refused = error.code == "UnauthorizedOperation" || error.code == "AccessDenied" ||
+                       error.code == "AccessDeniedException";
+  if (refused) error.message = wire::missing_permission(service + ":" + action, error.message);
+  error.action = std::move(action);
+}
+
 }  // namespace
 
 CallError unreadable(const Error& error, Repeatable repeatable) {
@@ -114,7 +123,7 @@ asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Dur
   call.request.fresh_connection = query.repeatable != Repeatable::Read;
   auto pending = perform(std::move(call), deadline);
   CallResult<std::string> body = co_await std::move(pending);
-  if (!body) body.error().action = std::move(query.action);
+  if (!body) explain(body.error(), query.service, std::move(query.action));
   co_return body;
 }
 
@@ -128,7 +137,10 @@ asio::awaitable<CallResult<std::string>> AwsClient::ssm_parameter(std::string na
   call.request.body = wire::encode_get_parameter(name);
   auto pending = perform(std::move(call), deadline);
   CallResult<std::string> body = co_await std::move(pending);
-  if (!body) co_return body;
+  if (!body) {
+    explain(body.error(), "ssm", "GetParameter");
+    co_return body;
+  }
   auto value = wire::decode_get_parameter(*body);
   if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
   co_return std::move(*value);
@@ -144,7 +156,7 @@ asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, 
   signed_call.request.fresh_connection = call.repeatable != Repeatable::Read;
   auto pending = perform(std::move(signed_call), deadline);
   CallResult<std::string> body = co_await std::move(pending);
-  if (!body) body.error().action = std::move(call.action);
+  if (!body) explain(body.error(), "batch", std::move(call.action));
   co_return body;
 }
 

@@ -67,6 +67,7 @@ std::optional<Ledger> parse_ledger(std::string_view text) {
       !read_count(object, "failures", ledger.failures) ||
       !read_count(object, "losses", ledger.losses) ||
       !read_count(object, "releases", ledger.releases) ||
+      !read_count(object, "trainers", ledger.trainers) ||
       !read_amount(object, "stall", ledger.stall) ||
       !read_amount(object, "seconds", ledger.seconds) ||
       !read_amount(object, "dollars", ledger.dollars)) {
@@ -87,6 +88,7 @@ std::string to_json(const Ledger& ledger) {
               {"stall", ledger.stall},
               {"running", ledger.running},
               {"speaks", ledger.speaks},
+              {"trainers", ledger.trainers},
               {"done", ledger.done}}
       .dump();
 }
@@ -103,13 +105,18 @@ Outcome<LedgerRead> read_ledger(const fs::path& mount_point) {
   return set_aside(path);
 }
 
-Outcome<void> write_ledger(const fs::path& mount_point, const Ledger& ledger) {
+Outcome<void> write_ledger(const fs::path& mount_point, Ledger ledger) {
   const auto path = ledger_path(mount_point);
   std::error_code error;
   if (!fs::is_directory(path.parent_path(), error)) {
     return fail("not-mounted",
                 "there is no " + path.parent_path().string() + "; mount the job's volume first");
   }
+  const auto before = read_ledger(mount_point);
+  const Ledger old = before ? before->ledger : Ledger();
+  // Of one that was lost while nobody looked no end was ever written.
+  const bool started = ledger.running && (!old.running || ledger.losses > old.losses);
+  ledger.trainers = old.trainers + (started ? 1 : 0);
   const auto written = io::atomic_write(path, to_json(ledger) + "\n", 0644);
   if (!written) return fail_errno(written.error(), "cannot write " + path.string());
   return {};

@@ -17,13 +17,14 @@ struct Ledger {
   double seconds = 0;
   double dollars = 0;
   std::uint64_t starts = 0;
-  std::uint64_t failures = 0;
+  std::uint64_t failures = 0;  // not 0: given up, there will be no result
   bool done = false;
   std::uint64_t losses = 0;
   std::uint64_t releases = 0;
   double stall = 0;  // seconds
   bool running = false;
   bool speaks = false;
+  std::uint64_t trainers = 0;  // that were started; write_ledger() counts them
 };
 
 struct LedgerRead {
@@ -41,7 +42,9 @@ std::string to_json(const Ledger& ledger);
 // fail_errno.
 Outcome<LedgerRead> read_ledger(const std::filesystem::path& mount_point);
 
-// Atomic and durable. Kinds: those of fail_errno, "not-mounted" (there is no .spotter directory).
-Outcome<void> write_ledger(const std::filesystem::path& mount_point, const Ledger& ledger);
+// Atomic and durable. `trainers` is what the file says, and one more when the ledger says that one
+// was started since it was written. Kinds: those of fail_errno, "not-mounted" (there is no .spotter
+// directory).
+Outcome<void> write_ledger(const std::filesystem::path& mount_point, Ledger ledger);
 
 }  // namespace spotter::act::host

@@ -89,7 +89,8 @@ Outcome<bool> mount_unless_there(const ShareRequest& request, const User& user, 
                                         " already: unmount it, or name it as storage.folder");
   }
   if (!entry) {
-    use.forget_all();  // of a time before the mount went away
+    // Who used it before it went away, uses it again: the last of them unmounts.
+    use.forget_mount();
     if (const auto mounted = mount(request, user); !mounted) {
       return tl::unexpected<Failure>(mounted.error());
     }
@@ -175,6 +176,14 @@ Outcome<void> take_over(const fs::path& home, const User& user) {
 }
 
 Outcome<void> lay_out(const ShareRequest& request, const User& user) {
+  struct stat status {};
+  const fs::path before = request.mount_point / request.job;
+  if (request.again && ::stat(before.c_str(), &status) != 0 && errno == ENOENT) {
+    return fail("folder-missing",
+                before.string() +
+                    " was there, and is gone: is another disk, or none, in its place "
+                    "on the server? To begin anew, start the agent again");
+  }
   fs::path home = request.mount_point;
   for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
     home /= part;
@@ -197,6 +206,7 @@ Outcome<void> lay_out(const ShareRequest& request, const User& user) {
   Mounted ignored;
   const auto laid = ensure_layout(layout, user, ignored);
   if (laid || laid.error().kind != "input-output") return laid;
+  if (const auto room = probe_share(home); !room) return room;
   return fail("share-silent", "the server did not carry it out: " + laid.error().error);
 }
 
@@ -221,6 +231,9 @@ Outcome<Prepared> prepare_share(const ShareRequest& request) {
   if (const auto laid = lay_out(request, *user); !laid) {
     return tl::unexpected<Failure>(laid.error());
   }
+  if (const auto room = probe_share(request.mount_point / request.job); !room) {
+    return tl::unexpected<Failure>(room.error());
+  }
   return prepared;
 }
 
@@ -234,7 +247,7 @@ Outcome<bool> release_share(const ShareRequest& request) {
   if (const auto gone = detach(mount_name(request.mount_point)); !gone) {
     return tl::unexpected<Failure>(gone.error());
   }
-  use.forget_all();
+  use.forget_mount();
   cut_if_stuck(*entry);
   return true;
 }
@@ -247,8 +260,15 @@ bool is_share_mounted(const ShareRequest& request) {
 
 Outcome<void> probe_share(const fs::path& home) {
   struct statvfs space {};
-  if (::statvfs(home.c_str(), &space) == 0) return {};
-  return fail_errno(errno, "cannot look at " + home.string(), "share-silent");
+  if (::statvfs(home.c_str(), &space) != 0) {
+    return fail_errno(errno, "cannot look at " + home.string(), "share-silent");
+  }
+  constexpr std::uint64_t least = 1U << 20;  // less takes no code, account or log
+  const std::uint64_t left = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  const bool full = space.f_blocks > 0 && left < least;  // 0 blocks: nobody knows
+  if (!full && (space.f_files == 0 || space.f_favail > 0)) return {};
+  return fail("storage-full", "no room is left " + std::string(full ? "on " : "for a file on ") +
+                                  home.string() + " (of a share: on its server)");
 }
 
 Outcome<void> mark_done(const fs::path& home, const std::string& job) {

@@ -28,6 +28,9 @@ struct ShareRequest {
   std::vector<std::string> directories;  // below the job's folder
   std::string container;                 // one of them
   std::filesystem::path link;            // leads to it; empty: none
+  // The job's folder was there before. When it is gone, the server shows another disk or none: a
+  // job that begins anew in an empty folder would be the loss of the old one.
+  bool again = false;
 };
 
 // What mounts it: program and arguments. Pure.
@@ -51,7 +54,7 @@ struct Prepared {
 // Mounts unless something is mounted there, makes the job's folder and its directories, and writes
 // and syncs a file in it: permission, space and the server's own errors show here. Kinds: those of
 // mount_failure(), "folder-missing", "mount-point-busy" (another share is mounted there),
-// "tool-missing", "user-missing", "layout-unusable", and those of fail_errno.
+// "tool-missing", "user-missing", "layout-unusable", "storage-full", and those of fail_errno.
 Outcome<Prepared> prepare_share(const ShareRequest& request);
 
 // Not ours, or in use by another holder: nothing is done. Else a lazy unmount, and of sshfs the
@@ -62,7 +65,9 @@ Outcome<bool> release_share(const ShareRequest& request);
 // Without touching the server: is the share mounted (a folder: always)?
 bool is_share_mounted(const ShareRequest& request);
 
-// Does the server answer? Reads the job's record. Kinds: "share-silent", those of fail_errno.
+// Does the server answer, and has it room? A server that has none is not always heard to say so:
+// over SFTP every refusal is the same "failure", which sshfs calls EIO. Kinds: "share-silent",
+// "storage-full", those of fail_errno.
 Outcome<void> probe_share(const std::filesystem::path& home);
 
 // `DONE` beside the checkpoints: the result is durable. Kinds: those of fail_errno.

@@ -158,10 +158,12 @@ Failure mount_failure(const ShareRequest& request, const std::string& words) {
                                  "Too many authentication failures"};
   for (const char* each : denied) {
     if (says(words, each)) {
-      return {"share-denied",
-              what + (request.kind == "sshfs" ? "; is the public part of storage.sshfs.key in the "
-                                                "server's authorized_keys?"
-                                              : "; does the server export it to this machine?")};
+      return {"share-denied", what + (request.kind == "sshfs"
+                                          ? "; is the public part of storage.sshfs.key in the "
+                                            "server's authorized_keys?"
+                                          : "; does the server export it to this machine, and to "
+                                            "ports that are not root's (noresvport): `insecure` "
+                                            "in its exports, or resvport in the options here?")};
     }
   }
   if (says(words, "unknown filesystem type") || says(words, "No such device")) {

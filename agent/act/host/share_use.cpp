@@ -87,13 +87,9 @@ bool ShareUse::is_by_us(const MountEntry& entry) const {
   return text && *text == identity(entry);
 }
 
-void ShareUse::forget_all() {
+void ShareUse::forget_mount() {
   std::error_code ignored;
   fs::remove(folder_ / "ours", ignored);
-  for (fs::directory_iterator at(folder_ / "users", ignored), end; !ignored && at != end;
-       at.increment(ignored)) {
-    fs::remove(at->path(), ignored);
-  }
 }
 
 void cut_if_stuck(const MountEntry& entry) {

@@ -26,7 +26,7 @@ class ShareUse {
   bool is_used() const;
   void is_ours(const MountEntry& entry);
   bool is_by_us(const MountEntry& entry) const;  // this very mount
-  void forget_all();
+  void forget_mount();
 
  private:
   std::filesystem::path folder_;

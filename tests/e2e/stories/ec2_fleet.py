@@ -4,6 +4,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import ec2
 import life
 
 
@@ -12,6 +13,7 @@ class Ec2Fleet(life.Life):
         self.room(*zones)
         answer = self.ec2.call(
             "CreateFleet", Type="maintain",
+            TagSpecification=[ec2.specification("fleet", self.fleet_tags())],
             TargetCapacitySpecification={"TotalTargetCapacity": 1, "SpotTargetCapacity": 1,
                                          "DefaultTargetCapacityType": "spot"},
             LaunchTemplateConfigs=[{

@@ -47,7 +47,8 @@ class Folder(shares.ShareLife):
         self.assert_ended_well()
 
     def test_a_fleet_of_two_is_refused_until_it_is_one(self):
-        self.request_fleet = lambda template, zones: self.ec2.request_spot_fleet(template, zones, 2)
+        self.request_fleet = lambda template, zones: self.ec2.request_spot_fleet(
+            template, zones, 2, self.fleet_tags())
         instance = self.begin()
         self.wait_console(instance, "keeps more than one instance")
         self.assertEqual(self.lives(), [], "a trainer was started")

@@ -1,5 +1,6 @@
 """The role lacks one permission: the journal names it, and work goes on when it is there."""
 
+import json
 import pathlib
 import sys
 
@@ -28,6 +29,24 @@ class NotPermitted(life.Life):
         self.deny("CreateSnapshot", True)
         self.world.interrupt(one, 10)
         self._lacks(self.successor(one), "CreateSnapshot")
+        self.assert_ended_well()
+
+    def test_a_statement_that_is_missing_is_named(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        whole = self.world.workplace / "policies-1" / "agent.json"
+        lacking = self.world.workplace / "lacking.json"
+        document = json.loads(whole.read_text())
+        document["Statement"] = [each for each in document["Statement"]
+                                 if each["Sid"] != "MakeSnapshots"]
+        lacking.write_text(json.dumps(document))
+        self.world.control("policy", "instance", lacking)
+        self.world.interrupt(one, 10)
+        two = self.successor(one)
+        self.wait_stage(two, "blocked")
+        self.wait_console(two, r"needs ec2:CreateSnapshot on snapshot/\* "
+                               r"\(scripts/iam/agent.json: .*MakeSnapshots", 10)
+        self.world.control("policy", "instance", whole)
         self.assert_ended_well()
 
 

@@ -32,8 +32,10 @@ class RunCase(unittest.TestCase):
         self.storage.mkdir()
         self.journal = self.place / "journal"
         self.journal.mkdir()
-        # No metadata service listens there.
-        self.environment = {**os.environ, "SPOTTER_RUN": str(self.place / "run"),
+        # A home of its own: the trainer's login shell would read this user's profile. No metadata
+        # service listens there.
+        self.environment = {**os.environ, "HOME": str(self.place),
+                            "SPOTTER_RUN": str(self.place / "run"),
                             "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
                             "STEPS": str(self.steps), "PACE": "0.1", "FORMAT": "spotter",
                             "JOURNAL": str(self.journal)}
@@ -85,6 +87,8 @@ class Run(RunCase):
         # Done is done: nothing is trained again.
         self.assertEqual(self.end(self.start()), 0)
         self.assertEqual(len(self.steps_done()), self.steps)
+        said = self.output.read_text().count("the metadata service: ")
+        self.assertLessEqual(said, 3, "that nobody answers there is said once by each")
 
     def test_a_failure_is_its_own_exit_status_and_not_tried_again(self):
         count = self.place / "count"

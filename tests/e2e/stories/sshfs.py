@@ -1,7 +1,6 @@
 """Storage over sshfs, with a real server: first light on it, its death, and a cut network."""
 
 import pathlib
-import shutil
 import sys
 import unittest
 
@@ -13,34 +12,7 @@ from emulator import wait
 
 
 @unittest.skipIf(sshd.why_not(), sshd.why_not())
-class Sshfs(shares.ShareLife):
-    # A trainer for which a failed write is a failed run: it is started again, from the newest
-    # checkpoint, as often as it takes.
-    patient = {"on_failure": {"attempts_without_progress": 100, "then": "hold"}}
-
-    def setUp(self):
-        super().setUp()
-        self.root_only("every instance mounts for itself")
-        self.server = sshd.Sshd(self.world.workplace / "server")
-        self.addCleanup(self.server.close)
-        self.folder = self.world.workplace / "files"
-        self.folder.mkdir()
-
-    def _end(self):
-        # Before the server goes: what its clients still have to say is then said.
-        self.world.stop()
-        # Where the agents of this machine keep who uses which mount (share_use.hpp).
-        ours = str(self.world.workplace).replace("/", "%2F")
-        for folder in pathlib.Path("/run/spotter-mounts").glob(f"{ours}%2F*"):
-            shutil.rmtree(folder)
-        super()._end()
-
-    def storage(self):
-        return self.server.storage(self.folder, "${SPOTTER_MOUNT}")
-
-    def home(self):
-        return self.folder / self.job_name
-
+class Sshfs(shares.SshfsLife):
     def test_first_light_with_a_notice_and_a_kill(self):
         first = self.begin()
         self.wait_training(first, 5)

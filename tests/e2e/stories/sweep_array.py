@@ -1,10 +1,13 @@
 """A sweep as an array of somebody else's engine: each task runs its experiment, once to its end."""
 
+import csv
+import io
 import json
 import pathlib
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import fake_trainer
@@ -56,13 +59,57 @@ class SweepArray(run.RunCase):
         wait("some steps", lambda: len(self.steps_done()) >= 5, 60)
         first.send_signal(signal.SIGTERM)
         self.assertEqual(self.end(first), 75)
+        stopped = len(self.steps_done())
         self.assertEqual(self.end(self.task("/bin/true", index="2")), 0)
         self.assertEqual(self.end(self.task("/usr/bin/python3", str(run.TRAINER), index="1")), 0)
         self.assertEqual(self.steps_done(), list(range(1, self.steps + 1)), "each step once")
         self.assertEqual((self.home("1") / "result" / "weights.bin").read_text(),
                          fake_trainer.result_of(self.steps))
+        metrics = (self.home("1") / "metrics.jsonl").read_text().splitlines()
+        points = [json.loads(line) for line in metrics]
+        steps = [point["step"] for point in points]
+        self.assertEqual(steps, sorted(set(steps)), "none twice, none going back")
+        self.assertTrue(all(abs(point["loss"] * point["step"] - 1) < 1e-9 for point in points))
+        self.assertTrue(steps[0] <= stopped < steps[-1], f"of both runs: {steps}")
+        self.assertIn(f"stopped at step {stopped}",
+                      (self.home("1") / "log" / "trainer.log").read_text())
         homes = sorted(path.name for path in (self.storage / "tuning").iterdir())
         self.assertEqual(homes, ["1", "2"])
+
+    def results(self, *words):
+        done = subprocess.run([f"{harness.BINARIES}/spotter", "sweep", "results", str(self.job),
+                               *words], env=self.environment, capture_output=True, text=True,
+                              check=False, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_the_results_are_in_one_place_whatever_came_between(self):
+        trainer = ("/usr/bin/python3", str(run.TRAINER))
+        tasks = [self.task(*trainer, index=str(index), STEPS=str(20 + 10 * index), PACE=pace)
+                 for index, pace in enumerate(("0.1", "1", "0.1"))]
+        wait("a checkpoint", lambda: list(self.home("1").glob("checkpoints/step-*")), 60)
+        tasks[1].send_signal(signal.SIGTERM)
+        self.assertEqual([self.end(task) for task in tasks], [0, 75, 0], self.output.read_text())
+        states = {row["index"]: row["state"]
+                  for row in csv.DictReader(io.StringIO(self.results("--csv", "-")))}
+        self.assertEqual(states, {"0": "done", "1": "stopped", "2": "done"})
+        self.assertEqual(self.end(self.task(*trainer, index="1", STEPS="30")), 0)
+        table = self.results("--csv", f"{self.place}/r.csv", "--json", f"{self.place}/r.json",
+                             "--plot", f"{self.place}/r.svg").splitlines()
+        self.assertEqual(table[0].split()[:4], ["index", "state", "lr", "name"])
+        self.assertEqual([line.split()[0] for line in table[1:4]], ["2", "1", "0"], "by loss")
+        rows = list(csv.DictReader(io.StringIO((self.place / "r.csv").read_text())))
+        self.assertEqual([(row["index"], row["state"], row["name"], row["attempts"])
+                          for row in rows], [("2", "done", "c", "1"), ("1", "done", "it's", "2"),
+                                             ("0", "done", "a b", "1")])
+        for told, row in zip(json.loads((self.place / "r.json").read_text()), rows):
+            self.assertEqual(told["parameters"], SETS[told["index"]])
+            steps = told["curve"]["step"]
+            self.assertEqual((steps, steps[-1]), (sorted(set(steps)), int(row["step"])))
+            self.assertAlmostEqual(told["loss"], 1 / steps[-1])
+        drawing = xml.etree.ElementTree.parse(self.place / "r.svg").getroot()
+        titles = {title.text for title in drawing.iter("{http://www.w3.org/2000/svg}title")}
+        self.assertEqual(len([title for title in titles if title.startswith("experiment")]), 3)
 
     def test_what_does_not_fit_is_said_before_anything_starts(self):
         self.assertEqual(self.end(self.task("/bin/true", index="3")), 2)

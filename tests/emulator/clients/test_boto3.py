@@ -2,6 +2,8 @@
 botocore's own model of EC2."""
 
 import datetime
+import json
+import pathlib
 import unittest
 import warnings
 
@@ -55,6 +57,45 @@ class Boto3Test(ServedTest):
         instance = reservation["Instances"][0]["InstanceId"]
         self.wait("instance_running", InstanceIds=[instance])
         return instance
+
+
+class Identity(Boto3Test):
+    def test_who_asks(self):
+        sts = boto3.client("sts", region_name=REGION, endpoint_url=self.served.api,
+                           aws_access_key_id="AKIAEMULATOR00000000",
+                           aws_secret_access_key="emulator-secret")
+        who = sts.get_caller_identity()
+        self.assertEqual((who["Account"], who["Arn"]),
+                         ("123456789012", "arn:aws:iam::123456789012:user/user"))
+        with self.assertRaises(botocore.exceptions.ClientError) as raised:
+            sts.get_session_token()
+        self.assertEqual(raised.exception.response["Error"]["Code"], "InvalidAction")
+
+
+class Policies(Boto3Test):
+    def test_a_user_may_do_what_its_policy_allows(self):
+        policy = pathlib.Path(self.served.folder) / "policy.json"
+        policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": [
+            {"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*"},
+            {"Effect": "Allow", "Action": "ec2:DeleteVolume", "Resource": "*",
+             "Condition": {"StringEquals": {"aws:ResourceTag/mine": "yes"}}}]}))
+        self.assertEqual(self.served.command("policy", "alice", str(policy)).returncode, 0)
+        alice = self.client(aws_access_key_id="AKIAALICE00000000000")
+        volume = self.make_volume()
+        self.assertEqual(len(alice.describe_volumes(VolumeIds=[volume])["Volumes"]), 1)
+        for dry_run in (True, False):
+            self.assertEqual(self.code(alice.delete_volume, VolumeId=volume, DryRun=dry_run),
+                             "UnauthorizedOperation")
+        self.ec2.create_tags(Resources=[volume], Tags=[{"Key": "mine", "Value": "yes"}])
+        self.assertEqual(self.code(alice.delete_volume, VolumeId=volume, DryRun=True),
+                         "DryRunOperation")
+        alice.delete_volume(VolumeId=volume)
+        bucket = boto3.client("s3", region_name=REGION, endpoint_url=self.served.api,
+                              aws_access_key_id="AKIAALICE00000000000",
+                              aws_secret_access_key="emulator-secret")
+        with self.assertRaises(botocore.exceptions.ClientError) as raised:
+            bucket.list_buckets()
+        self.assertEqual(raised.exception.response["Error"]["Code"], "AccessDenied")
 
 
 class Signatures(Boto3Test):

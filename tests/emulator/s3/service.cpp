@@ -5,6 +5,7 @@
 #include "tests/emulator/form.hpp"
 #include "tests/emulator/s3/upload.hpp"
 #include "tests/world/arguments.hpp"
+#include "tests/world/sts.hpp"
 
 namespace spotter::emulator::s3 {
 namespace {
@@ -167,19 +168,39 @@ std::optional<Refused> Service::refuse_region(const Incoming& incoming,
                   {"Region", bucket.region}}};
 }
 
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
+std::optional<Refused> Service::refuse_access(const Incoming& incoming) const {
+  const auto access = parts_.access();
+  const api::Request& request = incoming.request;
+  const std::string& caller = incoming.signer.caller;
+  if (!access || caller.empty()) return std::nullopt;
+  world::AccessRequest asked{"s3:" + std::string(api::permission(request.operation)), "*"};
+  if (!request.bucket.empty()) asked.resource = "arn:aws:s3:::" + request.bucket;
+  if (!request.key.empty()) asked.resource += "/" + request.key;
+  if (request.operation == api::Operation::DeleteObjects) asked.resource += "/*";
+  if (request.query.contains("prefix")) asked.know("s3:prefix", request.parameter("prefix"));
+  if (access->allows(caller, asked)) return std::nullopt;
+  return Refused{{"AccessDenied",
+                  "User: " + world::arn_of(parts_.account, parts_.role, caller) +
+                      " is not authorized to perform: " + asked.action + " on resource: \"" +
+                      asked.resource + "\" because no identity-based policy allows the " +
+                      asked.action + " action",
+                  403}};
+}
+
 std::optional<Refused> Service::authorize(const Incoming& incoming) {
   const api::Request& request = incoming.request;
   const bool nobody = incoming.signer.caller.empty();
   if (request.operation == api::Operation::ListBuckets ||
       request.operation == api::Operation::CreateBucket) {
     if (nobody) return denied(request);
-    return std::nullopt;
+    return refuse_access(incoming);
   }
   const auto bucket = store_.bucket(request.bucket);
   if (!bucket) return Refused{bucket.error(), {{"BucketName", request.bucket}}};
   if (auto elsewhere = refuse_region(incoming, *bucket)) return elsewhere;
   if (nobody && (!bucket->anonymous || api::writes(request.operation))) return denied(request);
-  return std::nullopt;
+  return refuse_access(incoming);
 }
 
 bool is_s3(const HttpRequest& head) {

@@ -12,6 +12,7 @@
 #include "tests/emulator/s3/store.hpp"
 #include "tests/emulator/s3/traffic.hpp"
 #include "tests/emulator/s3/uploads.hpp"
+#include "tests/world/access.hpp"
 #include "tests/world/s3/faults.hpp"
 
 namespace spotter::emulator::s3 {
@@ -22,6 +23,9 @@ struct ServiceParts {
   // The clocks by which a signature may be timely; the first is shown in Date.
   std::function<std::vector<WallTime>()> clocks;
   std::function<std::optional<SigningKey>(std::string_view access_key)> key;
+  std::function<std::shared_ptr<const world::Access>()> access;  // null: everything is allowed
+  std::string account;
+  std::string role;
   std::function<Time()> now;                    // the world's
   std::function<Duration(Duration)> real_time;  // how long the world's time takes
   std::uint64_t seed = 0;                       // of the faults
@@ -59,6 +63,7 @@ class Service {
   std::string derived(std::string_view secret, const Authorization& authorization);
   Incoming receive(const HttpRequest& head);
   std::optional<Refused> authorize(const Incoming& incoming);
+  std::optional<Refused> refuse_access(const Incoming& incoming) const;
   std::optional<Refused> refuse_region(const Incoming& incoming, const Bucket& bucket) const;
 
   ServiceParts parts_;

@@ -1,0 +1,33 @@
+#include "agent/act/host/metrics.hpp"
+
+#include "agent/io/files.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+constexpr std::size_t most_points = 4096;
+constexpr std::size_t file_limit = 4U << 20;
+
+}  // namespace
+
+Outcome<void> keep_metrics(const std::filesystem::path& path, std::string_view lines,
+                           std::optional<std::uint64_t> resumed) {
+  const auto text = io::read_file(path, file_limit);
+  if (!text && text.error() != std::errc::no_such_file_or_directory &&
+      text.error() != std::errc::file_too_large)
+    return fail_errno(text.error(), "cannot read " + path.string());
+  wire::Curve curve = wire::parse_curve(text.value_or(std::string())).curve;
+  if (resumed) curve.resume(*resumed);
+  curve.append(wire::parse_curve(lines).curve);
+  if (curve.points().size() > most_points) curve.thin(most_points / 2);
+  const auto written = io::atomic_write(path, to_lines(curve), 0644);
+  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  return {};
+}
+
+wire::Curve read_metrics(const std::filesystem::path& path) {
+  const auto text = io::read_file(path, file_limit);
+  return text ? wire::parse_curve(*text).curve : wire::Curve();
+}
+
+}  // namespace spotter::act::host

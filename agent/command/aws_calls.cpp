@@ -1,0 +1,97 @@
+#include "agent/command/aws_calls.hpp"
+
+#include <optional>
+
+#include "agent/act/aws/endpoints.hpp"
+#include "agent/command/aws_access.hpp"
+#include "agent/io/asio.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr Duration limit{60'000};
+
+std::string describe(const act::CallError& error, const std::string& action) {
+  std::string text = action + ": " + error.message;
+  if (!error.code.empty()) text += " (" + error.code + ")";
+  if (error.unsettled()) text += "; it may have been carried out all the same";
+  return text;
+}
+
+using Body = asio::awaitable<act::CallResult<std::string>>;
+
+Body begin(act::AwsClient& client, wire::BatchCall call) {
+  return client.batch(std::move(call), limit);
+}
+Body begin(act::AwsClient& client, wire::Query query) {
+  return client.query(std::move(query), limit);
+}
+
+struct Parameter {
+  std::string name;
+};
+Body begin(act::AwsClient& client, Parameter it) {
+  return client.ssm_parameter(std::move(it.name), limit);
+}
+
+}  // namespace
+
+struct AwsCalls::Parts {
+  explicit Parts(act::Environment given)
+      : environment(std::move(given)),
+        http(context),
+        imds(http, imds_settings(environment)),
+        aws(http, imds, environment, act::configured_region(environment)) {}
+
+  act::Environment environment;
+  asio::io_context context{1};
+  io::HttpClient http;
+  sense::ImdsClient imds;
+  AwsAccess aws;
+};
+
+AwsCalls::AwsCalls(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+AwsCalls::~AwsCalls() = default;
+
+Result<std::unique_ptr<AwsCalls>> AwsCalls::open() {
+  const auto environment = act::Environment::of_this_process();
+  if (act::configured_region(environment).empty())
+    return failure("no region is known: set AWS_REGION, or `region` in ~/.aws/config");
+  return std::unique_ptr<AwsCalls>(new AwsCalls(std::make_unique<Parts>(environment)));
+}
+
+const Region& AwsCalls::region() const { return parts_->aws.client().region(); }
+
+template <class Call>
+AwsResult<std::string> AwsCalls::wait_for(const Call& call, const std::string& action) {
+  using Answer = std::optional<act::CallResult<std::string>>;
+  Answer answer;
+  auto work = [](act::AwsClient& client, Call what, Answer& to) -> asio::awaitable<void> {
+    auto pending = begin(client, std::move(what));
+    to = co_await std::move(pending);
+  };
+  auto running = work(parts_->aws.client(), call, answer);
+  asio::co_spawn(parts_->context, std::move(running), asio::detached);
+  parts_->context.restart();
+  while (!answer && parts_->context.run_one() > 0) {
+  }
+  if (!answer) return tl::unexpected(AwsFailure{"", action + ": no answer", true});
+  if (*answer) return std::move(**answer);
+  const act::CallError& error = answer->error();
+  return tl::unexpected(AwsFailure{error.code, describe(error, action), error.unsettled(),
+                                   error.kind == act::CallError::Kind::Permission});
+}
+
+AwsResult<std::string> AwsCalls::perform(const wire::BatchCall& call) {
+  return wait_for(call, call.action);
+}
+
+AwsResult<std::string> AwsCalls::perform(const wire::Query& query) {
+  return wait_for(query, query.action);
+}
+
+AwsResult<std::string> AwsCalls::parameter(const std::string& name) {
+  return wait_for(Parameter{name}, "GetParameter " + name);
+}
+
+}  // namespace spotter::command

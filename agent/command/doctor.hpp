@@ -1,0 +1,57 @@
+// `spotter doctor`: is everything there that the job will need? Looks and asks; what it writes is
+// one object in each bucket that the job writes to, and that is removed again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/command/aws_calls.hpp"
+#include "agent/config/job.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+struct Finding {
+  enum class Verdict { Ok, Warn, Fail };
+  std::string check;  // credentials, volume, zones, ...
+  Verdict verdict = Verdict::Ok;
+  std::string what;    // what was found
+  std::string advice;  // what to do; empty when all is well
+};
+using Findings = std::vector<Finding>;
+
+// Where the job is to run, as far as that is known.
+struct DoctorScope {
+  std::vector<std::string> types;         // instance types
+  std::vector<std::string> zones;         // empty: any of the region
+  std::vector<std::string> subnets;       // empty: the default ones
+  std::optional<std::uint32_t> capacity;  // instances at once
+  bool makes_volume = false;              // a volume that is missing will be made
+};
+
+// Everything that can be asked from here. On an instance, that is one whose role asks, the machine
+// itself, too.
+Findings examine(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
+
+// The chapters of examine(), each for itself.
+Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
+Findings examine_places(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
+// Of the role that asks: EC2 is asked whether it would allow each call of a move (DryRun).
+Findings examine_permissions(AwsCalls& calls, const config::Job& job);
+Findings examine_buckets(const config::Job& job);
+Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
+Findings examine_machine(const config::Job& job);
+
+// 0: all is well, 1: something is doubtful, 2: the job will not run.
+int status_of(const Findings& findings);
+// A line each: "fail  volume   there is none ...: do that"
+std::string describe(const Findings& findings);
+
+void add_doctor(CLI::App& app, int& status);
+
+}  // namespace spotter::command

@@ -1,0 +1,44 @@
+// The fleets of jobs that `spotter launch` has requested, found by their tags, and how they end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/command/aws_calls.hpp"
+
+namespace spotter::command {
+
+struct JobFleet {
+  Fleet fleet;
+  std::string job;
+  wire::FleetState state = wire::FleetState::Unknown;
+  int target = 0;
+  std::string digest;  // of the request that made it; empty: not by `spotter launch`
+  std::optional<wire::WallTime> created;
+
+  // It launches instances, or will.
+  bool is_at_work() const;
+  // Nothing of it is left, and nothing comes.
+  bool is_over() const;
+};
+
+// Those tagged with this job, of every kind, over or not; the job empty: of all jobs. The eldest
+// first.
+AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const std::string& job);
+
+// Of these those that are not terminated, by the tag that the launch template gives them.
+AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const std::string& job);
+
+// Ends each. AWS may refuse some inside an answer that is a success: those are tried again some
+// times; each refusal is said on stderr. Fails when one could not be ended.
+AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
+                           bool end_instances);
+
+// Until no instance of the job is left; says for whom it waits.
+AwsResult<void> wait_for_instances_to_end(AwsCalls& calls, const std::string& job);
+
+std::string_view to_text(FleetKind kind);  // as launch.type has it
+std::string_view to_text(wire::FleetState state);
+std::string_view to_text(wire::InstanceState state);
+
+}  // namespace spotter::command

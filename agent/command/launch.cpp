@@ -1,0 +1,204 @@
+#include "agent/command/launch.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "agent/command/fleets.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/wire/launching.hpp"
+#include "agent/wire/sigv4.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int wrong_input = 2;
+
+struct Options {
+  std::string job = "job.yaml";
+  bool dry_run = false;
+};
+
+void say(const std::string& what) { std::fprintf(stderr, "spotter launch: %s\n", what.c_str()); }
+void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+constexpr std::string_view from_parameter = "resolve:ssm:";
+
+// Fleets take no parameter in the place of an image.
+AwsResult<std::string> image_of(AwsCalls& calls, const config::Launch& launch) {
+  if (!launch.image.starts_with(from_parameter)) return launch.image;
+  auto image = calls.parameter(launch.image.substr(from_parameter.size()));
+  if (!image || image->starts_with("ami-")) return image;
+  return tl::unexpected(AwsFailure{"", launch.image + " is '" + *image + "', which is no image"});
+}
+
+// The requests of a first launch, as they are sent, but for what only AWS can say.
+int print_requests(const LaunchedJob& launched) {
+  const auto& [job, user_data, digest] = launched;
+  std::string image = job.launch->image;
+  if (image.starts_with(from_parameter)) {
+    print("# The image is the value of this:\naws ssm get-parameter --name " +
+          image.substr(from_parameter.size()));
+    image = "ami-OF-THE-PARAMETER";
+  }
+  if (!job.storage.share && !job.sweep && job.launch->volume) {
+    print("# Unless the job's volume is there:");
+    print(wire::command_of(launch::create_volume(job, "TOKEN")));
+  }
+  print("# When there is such a template already, it gets a new version instead:");
+  print(wire::command_of(launch::create_template(job, {image, user_data})));
+  print("# Once no other fleet of the job is at work:");
+  print(wire::command_of(launch::request_fleet(job, {"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest)));
+  return 0;
+}
+
+// What the job has at AWS when its launch begins.
+struct Found {
+  std::vector<JobFleet> fleets;  // over or not
+  std::optional<wire::LaunchTemplate> launch_template;
+
+  // Who sees the same begins the same: of two launches at a time one makes the fleet.
+  std::string generation() const {
+    std::string text = launch_template ? launch_template->latest_version : "0";
+    for (const JobFleet& it : fleets) text += "\n" + it.fleet.id.str();
+    return wire::sha256_hex(text).substr(0, 16);
+  }
+};
+
+AwsResult<Found> look(AwsCalls& calls, const config::Job& job) {
+  auto fleets = job_fleets(calls, job.name.str());
+  if (!fleets) return tl::unexpected(fleets.error());
+  auto templates =
+      calls.ask(wire::describe_templates(launch::resource_name(job)), wire::decode_templates);
+  if (!templates) return tl::unexpected(templates.error());
+  Found found{std::move(*fleets), {}};
+  if (!templates->empty()) found.launch_template = std::move(templates->front());
+  return found;
+}
+
+// The fleet that is as wanted in all but its target, when it is the job's only one.
+const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
+  const JobFleet* only = nullptr;
+  for (const JobFleet& it : found.fleets) {
+    if (!it.is_at_work()) continue;
+    if (only != nullptr) return nullptr;
+    only = &it;
+  }
+  return only != nullptr && only->digest == launched.digest ? only : nullptr;
+}
+
+AwsResult<FleetId> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
+  const FleetId id = fleet.fleet.id;
+  if (fleet.target == capacity) {
+    say(id.str() + " is at work already, as job.yaml wants it");
+    return id;
+  }
+  const auto changed = calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, capacity)));
+  if (!changed) return tl::unexpected(changed.error());
+  say(id.str() + " is to have " + std::to_string(capacity) + " instead of " +
+      std::to_string(fleet.target) + (capacity == 1 ? " instance" : " instances"));
+  return id;
+}
+
+AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
+                                                    const Found& found) {
+  const auto image = image_of(calls, *launched.job.launch);
+  if (!image) return tl::unexpected(image.error());
+  const launch::Template content{*image, launched.user_data};
+  if (!found.launch_template) {
+    const auto made = calls.ask(wire::query_of(launch::create_template(launched.job, content)),
+                                wire::decode_created_template);
+    if (!made) return tl::unexpected(made.error());
+    return launch::TemplateVersion{made->id, made->latest_version};
+  }
+  const std::string& id = found.launch_template->id;
+  const auto version =
+      calls.ask(wire::query_of(launch::create_template_version(launched.job, id, content)),
+                wire::decode_template_version);
+  if (!version) return tl::unexpected(version.error());
+  return launch::TemplateVersion{id, *version};
+}
+
+AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
+                           const launch::TemplateVersion& version, const std::string& token) {
+  const auto command = launch::request_fleet(launched.job, version, token, launched.digest);
+  const auto query = wire::query_of(command);
+  auto id = launched.job.launch->type == FleetKind::SpotFleet
+                ? calls.ask(query, wire::decode_requested_spot_fleet)
+                : calls.ask(query, wire::decode_created_fleet);
+  if (!id && id.error().code == "IdempotentParameterMismatch")
+    id.error().message = "another launch of " + launched.job.name.str() +
+                         " is under way: wait for its end, and look with `spotter list`";
+  return id;
+}
+
+// A launch that began when another had made its template, but not yet its fleet, knows nothing of
+// that one: of two such fleets the younger ends.
+AwsResult<FleetId> settle(AwsCalls& calls, const std::string& job, const FleetId& ours) {
+  auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work(); });
+  const auto own = std::ranges::find(*fleets, ours, [](const auto& it) { return it.fleet.id; });
+  if (own == fleets->end() || own == fleets->begin()) return ours;
+  const FleetId elder = fleets->front().fleet.id;
+  if (const auto ended = end_fleets(calls, {*own}, true); !ended)
+    return tl::unexpected(ended.error());
+  return tl::unexpected(AwsFailure{
+      "", "another launch made " + elder.str() + " meanwhile: " + ours.str() + " is ended again"});
+}
+
+AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched) {
+  const config::Job& job = launched.job;
+  const auto found = look(calls, job);
+  if (!found) return tl::unexpected(found.error());
+  const std::string generation = found->generation();
+  if (auto there = provide_volumes(calls, job, generation); !there)
+    return tl::unexpected(there.error());
+  if (const JobFleet* same = same_fleet(*found, launched))
+    return keep(calls, *same, job.launch->capacity);
+  const auto version = provide_template(calls, launched, *found);
+  if (!version) return tl::unexpected(version.error());
+  const auto stopped = stop_job(calls, job.name.str(), {.keep_instances = false, .wait = true});
+  if (!stopped) return tl::unexpected(stopped.error());
+  const std::string token = "spotter-" + job.name.str().substr(0, 38) + generation;
+  const auto fleet = request(calls, launched, *version, token);
+  return fleet ? settle(calls, job.name.str(), *fleet) : fleet;
+}
+
+int run(const Options& options) {
+  const auto launched = launched_job(options.job);
+  if (!launched) {
+    say(launched.error().message);
+    return wrong_input;
+  }
+  if (options.dry_run) return print_requests(*launched);
+  const auto calls = AwsCalls::open();
+  if (!calls) {
+    say(calls.error().message);
+    return 1;
+  }
+  const auto fleet = launch_fleet(**calls, *launched);
+  if (!fleet) {
+    say(fleet.error().message);
+    return 1;
+  }
+  print(fleet->str());
+  return 0;
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "launch",
+      "Requests the fleet of job.yaml's `launch:`, and makes what it takes: the volume, the launch "
+      "template; launched again with something changed, the job goes on in a new fleet");
+  auto options = std::make_shared<Options>();
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->add_flag("--dry-run", options->dry_run,
+                    "Prints the requests, as commands of `aws`, and does nothing");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command

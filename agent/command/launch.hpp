@@ -1,0 +1,41 @@
+// `spotter launch`, `stop` and `list`: jobs on AWS from where a person sits.
+#pragma once
+
+#include <string>
+
+#include "agent/command/aws_calls.hpp"
+#include "agent/config/job.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+// A job that can be launched, and what its instances are given.
+struct LaunchedJob {
+  config::Job job;
+  std::string user_data;
+  std::string digest;  // of the fleet's request: launch::request_digest()
+};
+// job.yaml as an instance will read it: by root. Fails without `launch:`, and when what it refers
+// to is not there or does not fit into user data.
+Result<LaunchedJob> launched_job(const std::string& job_file);
+
+// Makes the volumes of the job that are missing, and says so. `generation`: what differs between
+// two launches of the job, so that a volume deleted since is made again.
+AwsResult<void> provide_volumes(AwsCalls& calls, const config::Job& job,
+                                const std::string& generation);
+
+// Ends the job's fleets and instances; what is left of them is waited for when `wait`.
+struct Stop {
+  bool keep_instances = false;
+  bool wait = false;
+};
+AwsResult<void> stop_job(AwsCalls& calls, const std::string& job, const Stop& how);
+
+void add_launch(CLI::App& app, int& status);
+void add_stop(CLI::App& app, int& status);
+void add_list(CLI::App& app, int& status);
+
+}  // namespace spotter::command

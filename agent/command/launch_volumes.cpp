@@ -1,0 +1,107 @@
+// The volumes of a job that is launched.
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "agent/command/launch.hpp"
+#include "agent/command/sweep.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/wire/sigv4.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int looks = 60;  // one a second: a new volume is there within some
+using wire::VolumeState;
+
+tl::unexpected<AwsFailure> failed(std::string message) {
+  return tl::unexpected(AwsFailure{"", std::move(message)});
+}
+
+bool is_gone(const wire::Volume& volume) {
+  return volume.state == VolumeState::Deleting || volume.state == VolumeState::Deleted ||
+         volume.state == VolumeState::Error;
+}
+
+// By the tag that it is found by, or as a copy that has not got it yet.
+AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::Job& job) {
+  std::vector<wire::Volume> found;
+  const config::Tag& tag = job.storage.ebs.tag;
+  for (const wire::Filter& filter :
+       {wire::Filter{"tag:" + tag.key, {tag.value}},
+        wire::Filter{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}}) {
+    auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
+    if (!some) return tl::unexpected(some.error());
+    for (auto& volume : *some)
+      if (!is_gone(volume)) found.push_back(std::move(volume));
+  }
+  return found;
+}
+
+// A volume whose copy was on its way when everything ended: the agent makes it of the snapshot.
+AwsResult<bool> has_snapshots(AwsCalls& calls, const config::Job& job) {
+  wire::DescribeSnapshots request;
+  request.filters = {{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}};
+  const auto found = calls.ask_all(request);
+  if (!found) return tl::unexpected(found.error());
+  return !found->empty();
+}
+
+// EC2 answers 200 for one whose key may not be used, and then it vanishes.
+AwsResult<void> wait_for(AwsCalls& calls, const VolumeId& id) {
+  for (int look = 0; look < looks; ++look) {
+    const auto seen =
+        calls.ask(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
+    if (!seen) return tl::unexpected(seen.error());
+    if (!seen->items.empty() && seen->items[0].state == VolumeState::Available) return {};
+    if (!seen->items.empty() && is_gone(seen->items[0])) break;
+    std::this_thread::sleep_for(std::chrono::seconds{1});
+  }
+  return failed("the new volume " + id.str() +
+                " does not become available; if it is encrypted: may you use its KMS key?");
+}
+
+AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::string& generation) {
+  const auto there = volumes_of(calls, job);
+  if (!there) return tl::unexpected(there.error());
+  for (const wire::Volume& volume : *there)
+    if (volume.tags.contains("spotter:done") && !job.sweep)
+      return failed("the job is done already: " + volume.id.str() +
+                    " has the tag spotter:done; remove that to run it again");
+  if (!there->empty()) return {};
+  const auto snapshots = has_snapshots(calls, job);
+  if (!snapshots) return tl::unexpected(snapshots.error());
+  if (*snapshots) return {};
+  const config::Tag& tag = job.storage.ebs.tag;
+  if (!job.launch->volume)
+    return failed("no volume has the tag " + tag.key + "=" + tag.value +
+                  ": make one, or say `launch.volume: {size: 100}`, and it is made");
+  const std::string seed = job.volumes_owner() + "\n" + tag.key + "\n" + tag.value + "\n";
+  const std::string token = "spotter-" + wire::sha256_hex(seed + generation).substr(0, 40);
+  const auto command = launch::create_volume(job, token);
+  const auto made = calls.ask(wire::query_of(command), wire::decode<wire::CreateVolume>);
+  if (!made) return tl::unexpected(made.error());
+  std::fprintf(stderr, "spotter: the volume %s is made in %s (%llu GiB, %s=%s)\n",
+               made->id.str().c_str(), made->zone.str().c_str(),
+               static_cast<unsigned long long>(made->size_gib), tag.key.c_str(), tag.value.c_str());
+  return wait_for(calls, made->id);
+}
+
+}  // namespace
+
+AwsResult<void> provide_volumes(AwsCalls& calls, const config::Job& job,
+                                const std::string& generation) {
+  if (job.storage.share) return {};
+  if (!job.sweep) return provide(calls, job, generation);
+  const auto sets = sets_of(job);
+  if (!sets) return failed(sets.error().message);
+  for (std::size_t index = 0; index < sets->size(); ++index) {
+    config::Job one = job;
+    one.experiment = {index, (*sets)[index]};
+    one.storage.ebs.tag.value += "-" + std::to_string(index);
+    if (auto there = provide(calls, one, generation); !there) return there;
+  }
+  return {};
+}
+
+}  // namespace spotter::command

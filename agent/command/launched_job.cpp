@@ -1,0 +1,56 @@
+// What `spotter launch` takes from this machine: job.yaml and the files that it names.
+#include <filesystem>
+
+#include "agent/command/launch.hpp"
+#include "agent/config/file.hpp"
+#include "agent/config/sweep.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/launch/user_data.hpp"
+
+namespace spotter::command {
+namespace {
+
+// Instances have them beside job.yaml, in one folder.
+Result<void> add_file(std::map<std::string, std::string>& files, const std::string& job_file,
+                      const std::string& name) {
+  if (name.empty() || name.starts_with("s3://")) return {};
+  if (name.find('/') != name.npos && !name.starts_with("./"))
+    return failure(job_file + ": " + name +
+                   " would not be on the instances: put it beside job.yaml, or into S3");
+  const auto folder = std::filesystem::path(job_file).parent_path();
+  const auto file = config::read_small_file(folder / name, config::sets_size_limit);
+  if (!file) return failure(name + ": " + file.error().message);
+  files[std::filesystem::path(name).filename()] = file->content;
+  return {};
+}
+
+}  // namespace
+
+Result<LaunchedJob> launched_job(const std::string& job_file) {
+  auto environment = config::Environment::of_process();
+  environment.root = true;
+  environment.user = "root";
+  const auto text = config::read_small_file(job_file, config::job_size_limit);
+  if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
+  const auto job = config::load_job(job_file, environment);
+  if (!job) {
+    std::string problems = config::describe(job.error(), job_file);
+    while (problems.ends_with('\n')) problems.pop_back();
+    return failure(std::move(problems));
+  }
+  if (!job->launch)
+    return failure(job_file +
+                   " has no `launch:`, which says where: image, instance_types, profile");
+  std::map<std::string, std::string> files{{"job.yaml", text->content}};
+  const auto names = config::parse_job(text->content, environment);
+  for (const std::string& name :
+       {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
+    if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());
+  }
+  auto script = launch::user_data(job->launch->package, files);
+  if (!script) return tl::unexpected(script.error());
+  auto digest = launch::request_digest(*job, *script);
+  return LaunchedJob{*job, std::move(*script), std::move(digest)};
+}
+
+}  // namespace spotter::command

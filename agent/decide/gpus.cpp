@@ -1,0 +1,68 @@
+// Are the GPUs there that the job needs? Asked before each start of the trainer: one may be missing
+// from the beginning, or have fallen off the bus under the trainer that failed. A machine without
+// them is given back, with nothing of the job on it, and its fleet starts another.
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+// Who would start another: a fleet that is known, of machines that are the job's own.
+bool is_replaced(const Context& c) {
+  return c.facts.instance && c.facts.fleet_known && c.facts.fleet.kind != FleetKind::None;
+}
+
+// It counts as an attempt: a fleet that only has such machines would change them for ever.
+Stage part_with_machine(Context& c) {
+  c.facts.unfit = true;
+  if (++c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
+    return give_up(c, Surrender::GpusAbsent);
+  }
+  return let_go(c, After::GiveBack);
+}
+
+}  // namespace
+
+Stage give_back(Context& c, std::uint32_t failures) {
+  c.ask(GiveBackInstance{c.facts.instance}, c.policy.ec2_call);
+  return GivingBack{failures};
+}
+
+Next on(const AwaitingGpus&, const GpusFound&, Context& c) {
+  c.facts.unfit = false;
+  if (Next end = leaving(c)) return end;
+  return fetch_code(c);
+}
+
+Next on(const AwaitingGpus&, const EffectFailed& failed, Context& c) {
+  if (Next end = leaving(c)) return end;
+  if (failed.failure == Failure::Abandoned) return retry_later(c, failed);
+  // Not even an answer: the driver hangs. Any other failure is none of the GPUs'.
+  const bool hangs = failed.failure == Failure::Unavailable && failed.unsettled;
+  const bool absent = hangs || failed.failure == Failure::GpusAbsent;
+  // `once`: whoever started this process finds it another machine.
+  if (absent && (is_replaced(c) || c.policy.once)) return part_with_machine(c);
+  c.facts.blocked += c.policy.await_gpus;
+  return block(c, Block::GpusAbsent, failed.detail);
+}
+
+// It costs money until it ends; shutting down takes a while.
+Next on(const GivingBack&, const CallAccepted&, Context& c) {
+  c.wake_in(c.policy.spared_after);
+  return GivingBack{};
+}
+
+Next on(const GivingBack& stage, const EffectFailed& failed, Context& c) {
+  const bool hopeless = failed.failure == Failure::Refused || failed.failure == Failure::Rejected;
+  if (hopeless) return call_failed(c, failed);
+  c.wake_in(backoff(c.policy, stage.failures));
+  return GivingBack{stage.failures + 1};
+}
+
+Next on(const GivingBack&, const StopRequested& stop, Context& c) {
+  remember_stop(c, stop);
+  return settle(c, After::Exit);
+}
+
+Next on(const GivingBack& stage, const Woke&, Context& c) { return give_back(c, stage.failures); }
+
+}  // namespace spotter::decide

@@ -1,0 +1,222 @@
+#include "agent/launch/requests.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "agent/wire/sigv4.hpp"
+
+namespace spotter::launch {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using wire::AwsCommand;
+using wire::Repeatable;
+using Texts = std::vector<std::string>;
+
+AwsCommand command(std::string service, std::string action, const Json& input,
+                   Repeatable repeatable) {
+  return {std::move(service), std::move(action),
+          input.dump(-1, ' ', false, Json::error_handler_t::replace), repeatable};
+}
+
+wire::Tags own_tags(const config::Job& job) {
+  wire::Tags tags(job.launch->tags.begin(), job.launch->tags.end());
+  tags[tag::job] = job.name.str();
+  return tags;
+}
+
+Json list_of(const wire::Tags& tags) {
+  Json list = Json::array();
+  for (const auto& [key, value] : tags) list.push_back({{"Key", key}, {"Value", value}});
+  return list;
+}
+
+Json specification(const char* resource, const wire::Tags& tags) {
+  return {{"ResourceType", resource}, {"Tags", list_of(tags)}};
+}
+
+// Price and strategy are the request's: fleets take no template that has a spot price of its own.
+Json template_data(const config::Job& job, const Template& content) {
+  const config::Launch& launch = *job.launch;
+  Json data = {{"ImageId", content.image},
+               {"IamInstanceProfile",
+                {{launch.profile.starts_with("arn:") ? "Arn" : "Name", launch.profile}}},
+               {"InstanceInitiatedShutdownBehavior", "terminate"},
+               {"MetadataOptions",
+                {{"HttpEndpoint", "enabled"},
+                 {"HttpTokens", "required"},
+                 {"HttpPutResponseHopLimit", 2},  // a container is one hop further away
+                 {"InstanceMetadataTags", "enabled"}}}};
+  if (!launch.key.empty()) data["KeyName"] = launch.key;
+  if (!launch.security_groups.empty()) data["SecurityGroupIds"] = launch.security_groups;
+  wire::Tags tags = own_tags(job);
+  tags.emplace("Name", resource_name(job));
+  data["TagSpecifications"] = Json::array({specification("instance", tags)});
+  const wire::Tags of_disks(launch.tags.begin(), launch.tags.end());  // ours mean the job's volume
+  if (!of_disks.empty()) data["TagSpecifications"].push_back(specification("volume", of_disks));
+  data["UserData"] = base64(content.user_data);
+  return data;
+}
+
+std::string hyphenated(config::Allocation allocation) {
+  switch (allocation) {
+    case config::Allocation::LowestPrice:
+      return "lowest-price";
+    case config::Allocation::Diversified:
+      return "diversified";
+    case config::Allocation::CapacityOptimized:
+      return "capacity-optimized";
+    case config::Allocation::PriceCapacityOptimized:
+      break;
+  }
+  return "price-capacity-optimized";
+}
+
+// Spot Fleet's words: lowestPrice.
+std::string capitalized(config::Allocation allocation) {
+  std::string text = hyphenated(allocation);
+  for (auto hyphen = text.find('-'); hyphen != text.npos; hyphen = text.find('-')) {
+    text.erase(hyphen, 1);
+    text[hyphen] = static_cast<char>(text[hyphen] - 'a' + 'A');
+  }
+  return text;
+}
+
+// Each type in each zone or subnet.
+Json overrides(const config::Launch& launch, const char* price) {
+  const bool in_subnets = !launch.subnets.empty();
+  Texts places = in_subnets ? launch.subnets : launch.zones;
+  if (places.empty()) places = {""};
+  Json list = Json::array();
+  for (const std::string& type : launch.instance_types) {
+    for (const std::string& place : places) {
+      Json one = {{"InstanceType", type}};
+      if (!place.empty()) one[in_subnets ? "SubnetId" : "AvailabilityZone"] = place;
+      if (!launch.max_price.empty()) one[price] = launch.max_price;
+      list.push_back(std::move(one));
+    }
+  }
+  return list;
+}
+
+Json template_of(const TemplateVersion& it) {
+  return {{"LaunchTemplateId", it.id}, {"Version", it.version}};
+}
+
+Json configs(const TemplateVersion& it, Json chosen) {
+  return Json::array(
+      {{{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", std::move(chosen)}}});
+}
+
+AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
+                     const wire::Tags& tags) {
+  const config::Launch& launch = *job.launch;
+  const Json input = {
+      {"ClientToken", token},
+      {"Type", "maintain"},
+      {"TargetCapacitySpecification",
+       {{"TotalTargetCapacity", launch.capacity}, {"DefaultTargetCapacityType", "spot"}}},
+      {"SpotOptions", {{"AllocationStrategy", hyphenated(launch.allocation)}}},
+      {"ExcessCapacityTerminationPolicy", "termination"},
+      {"LaunchTemplateConfigs", configs(it, overrides(launch, "MaxPrice"))},
+      {"TagSpecifications", Json::array({specification("fleet", tags)})}};
+  return command("ec2", "CreateFleet", input, Repeatable::Token);
+}
+
+AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
+                      const wire::Tags& tags) {
+  const config::Launch& launch = *job.launch;
+  const Json config = {
+      {"ClientToken", token},
+      {"Type", "maintain"},
+      {"TargetCapacity", launch.capacity},
+      {"AllocationStrategy", capitalized(launch.allocation)},
+      {"IamFleetRole", launch.fleet_role},
+      {"ExcessCapacityTerminationPolicy", "default"},
+      {"LaunchTemplateConfigs", configs(it, overrides(launch, "SpotPrice"))},
+      {"TagSpecifications", Json::array({specification("spot-fleet-request", tags)})}};
+  return command("ec2", "RequestSpotFleet", {{"SpotFleetRequestConfig", config}},
+                 Repeatable::Token);
+}
+
+}  // namespace
+
+std::string base64(std::string_view text) {
+  constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); i += 3) {
+    unsigned bits = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      bits = bits << 8 | (i + j < text.size() ? static_cast<unsigned char>(text[i + j]) : 0U);
+    for (std::size_t j = 0; j < 4; ++j)
+      out += i + j > text.size() ? '=' : digits[bits >> (18 - 6 * j) & 63U];
+  }
+  return out;
+}
+
+std::string resource_name(const config::Job& job) { return "spotter-" + job.name.str(); }
+
+AwsCommand create_volume(const config::Job& job, const std::string& token) {
+  const config::NewVolume& volume = *job.launch->volume;
+  Json input = {{"AvailabilityZone", volume.zone},
+                {"Size", volume.size_gib},
+                {"VolumeType", volume.type},
+                {"ClientToken", token}};
+  if (volume.iops) input["Iops"] = *volume.iops;
+  if (volume.throughput) input["Throughput"] = *volume.throughput;
+  if (volume.encrypted) input["Encrypted"] = true;
+  if (!volume.kms_key.empty()) input["KmsKeyId"] = volume.kms_key;
+  wire::Tags tags(job.launch->tags.begin(), job.launch->tags.end());
+  tags[job.storage.ebs.tag.key] = job.storage.ebs.tag.value;
+  tags[tag::job] = job.volumes_owner();
+  tags["spotter:role"] = "state";
+  tags["spotter:format"] = "blank";
+  input["TagSpecifications"] = Json::array({specification("volume", tags)});
+  return command("ec2", "CreateVolume", input, Repeatable::Token);
+}
+
+AwsCommand create_template(const config::Job& job, const Template& content) {
+  const Json input = {
+      {"LaunchTemplateName", resource_name(job)},
+      {"LaunchTemplateData", template_data(job, content)},
+      {"TagSpecifications", Json::array({specification("launch-template", own_tags(job))})}};
+  return command("ec2", "CreateLaunchTemplate", input, Repeatable::No);
+}
+
+AwsCommand create_template_version(const config::Job& job, const std::string& id,
+                                   const Template& content) {
+  const Json input = {{"LaunchTemplateId", id},
+                      {"LaunchTemplateData", template_data(job, content)}};
+  return command("ec2", "CreateLaunchTemplateVersion", input, Repeatable::No);
+}
+
+AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_template,
+                         const std::string& token, const std::string& digest) {
+  wire::Tags tags = own_tags(job);
+  tags.emplace("Name", resource_name(job));
+  tags[tag::request] = digest;
+  if (job.launch->type == FleetKind::SpotFleet)
+    return spot_fleet(job, launch_template, token, tags);
+  return ec2_fleet(job, launch_template, token, tags);
+}
+
+std::string request_digest(const config::Job& job, const std::string& user_data) {
+  config::Job plain = job;
+  plain.launch->capacity = 0;
+  const auto fleet = request_fleet(plain, {}, "", "");
+  const auto content = create_template(job, {job.launch->image, user_data});
+  return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);
+}
+
+AwsCommand set_capacity(const Fleet& fleet, int capacity) {
+  const std::string id = fleet.id.str();
+  if (fleet.kind == FleetKind::SpotFleet)
+    return command("ec2", "ModifySpotFleetRequest",
+                   {{"SpotFleetRequestId", id}, {"TargetCapacity", capacity}}, Repeatable::Read);
+  return command(
+      "ec2", "ModifyFleet",
+      {{"FleetId", id}, {"TargetCapacitySpecification", {{"TotalTargetCapacity", capacity}}}},
+      Repeatable::Read);
+}
+
+}  // namespace spotter::launch

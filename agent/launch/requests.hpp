@@ -1,0 +1,52 @@
+// What AWS is asked for, as the commands of `aws` that do the same. Pure. Names and limits:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html,
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestSpotFleet.html
+#pragma once
+
+#include <string>
+
+#include "agent/config/job.hpp"
+#include "agent/wire/aws_command.hpp"
+
+namespace spotter::launch {
+
+// By these the job's things are found again. All have spotter:job.
+namespace tag {
+inline constexpr const char* job = "spotter:job";
+inline constexpr const char* request = "spotter:request";  // of a fleet: request_digest()
+}  // namespace tag
+
+// Of the launch template, and the Name of instances and fleet.
+std::string resource_name(const config::Job& job);
+
+// Each of them REQUIRES job.launch.
+
+// A blank volume that the agent finds by its tag; `REQUIRES: job.launch->volume`. A second call
+// with the token makes no second volume.
+wire::AwsCommand create_volume(const config::Job& job, const std::string& token);
+
+// `image`: what resolve:ssm: leads to (fleets want an id).
+struct Template {
+  std::string image;
+  std::string user_data;  // not yet in base64
+};
+wire::AwsCommand create_template(const config::Job& job, const Template& content);
+wire::AwsCommand create_template_version(const config::Job& job, const std::string& id,
+                                         const Template& content);
+
+struct TemplateVersion {
+  std::string id;
+  std::string version;
+};
+// The fleet, of whatever kind. Of two requests with the same token only one makes a fleet.
+wire::AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_template,
+                               const std::string& token, const std::string& digest);
+// Of all that makes a fleet another: not its capacity, which can be changed.
+std::string request_digest(const config::Job& job, const std::string& user_data);
+
+// The same fleet with another target.
+wire::AwsCommand set_capacity(const Fleet& fleet, int capacity);
+
+std::string base64(std::string_view text);
+
+}  // namespace spotter::launch

@@ -1,0 +1,41 @@
+#include "agent/launch/user_data.hpp"
+
+#include "agent/launch/user_data_template.hpp"
+#include "agent/wire/shell.hpp"
+#include "agent/wire/sigv4.hpp"
+
+namespace spotter::launch {
+namespace {
+
+void replace(std::string& text, std::string_view what, const std::string& with) {
+  text.replace(text.find(what), what.size(), with);
+}
+
+// The text between two lines that it cannot hold itself: the second is named after its content.
+std::string block(const std::string& name, std::string text) {
+  const std::string end = "END_" + wire::sha256_hex(text).substr(0, 16);
+  if (!text.ends_with('\n')) text += '\n';
+  return "  write " + wire::shell_quoted(name) + " <<'" + end + "'\n" + text + end + "\n";
+}
+
+}  // namespace
+
+Result<std::string> user_data(const config::Package& package,
+                              const std::map<std::string, std::string>& files) {
+  std::string script(user_data_template);
+  std::string blocks;
+  for (const auto& [name, text] : files) blocks += block(name, text);
+  replace(script, "@PACKAGE@", package.source);
+  replace(script, "@DIGEST@", package.sha256);
+  replace(script, "#@FILES@\n", blocks);
+  if (script.size() <= user_data_limit) return script;
+  std::string list;
+  for (const auto& [name, text] : files)
+    list += (list.empty() ? "" : ", ") + name + " " + std::to_string(text.size());
+  return failure(
+      "the instances' user data would have " + std::to_string(script.size()) +
+      " bytes, and EC2 takes " + std::to_string(user_data_limit) + " (" + list +
+      "): put long lists into S3 (sweep.parameters: s3://...), or the job into the image");
+}
+
+}  // namespace spotter::launch

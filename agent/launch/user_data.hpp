@@ -1,0 +1,21 @@
+// The user data of an instance: scripts/user-data with this job's values. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "agent/config/launch.hpp"
+#include "agent/wire/result.hpp"
+
+namespace spotter::launch {
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html: "limited to
+// 16 KB, in raw form, before it is base64-encoded".
+inline constexpr std::size_t user_data_limit = 16U * 1024;
+
+// `files`: what is to be in /etc/spotter, by name; job.yaml and those that it refers to. Fails when
+// it is more than EC2 takes.
+Result<std::string> user_data(const config::Package& package,
+                              const std::map<std::string, std::string>& files);
+
+}  // namespace spotter::launch

@@ -1,0 +1,109 @@
+#include "agent/machine.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "agent/io/clock.hpp"
+
+namespace spotter {
+namespace {
+
+constexpr Duration kCall{30'000};
+
+Result<void> outcome(const decide::Happening& answer) {
+  const auto* failed = std::get_if<decide::EffectFailed>(&answer);
+  if (failed == nullptr) return {};
+  return failure(failed->detail.str());
+}
+
+}  // namespace
+
+Machine::Machine(asio::io_context& context, const config::Job& job, act::Environment environment,
+                 Heard heard)
+    : context_(context),
+      job_(job),
+      environment_(std::move(environment)),
+      http_(context),
+      imds_(http_, command::imds_settings(environment_)),
+      notices_(
+          imds_, {}, [] { return Time(io::boot_time()); }, std::move(heard)) {}
+
+asio::awaitable<void> Machine::learn(std::uint32_t tries) {
+  asio::steady_timer timer(context_);
+  while (!identity_ && tries-- > 0) {
+    auto asking = notices_.read_identity();
+    const decide::Happening answer = co_await std::move(asking);
+    if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
+      identity_ = *identity;
+      break;
+    }
+    timer.expires_after(std::chrono::seconds(1));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  Region region = act::configured_region(environment_);
+  if (region.empty() && identity_) {
+    region = identity_->region;
+    ::setenv("AWS_REGION", region.str().c_str(), 1);
+  }
+  aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
+  cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
+}
+
+std::string Machine::name() const {
+  if (identity_) return identity_->instance.str();
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
+
+asio::awaitable<std::vector<bool>> Machine::experiments_here(std::size_t count) {
+  if (job_.storage.share || !identity_) co_return std::vector<bool>();
+  auto asking = cloud_->experiments_in(identity_->zone, count, kCall);
+  co_return co_await std::move(asking);
+}
+
+asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
+  if (!identity_) co_return decide::FleetRead{};
+  auto reading = cloud_->read_fleet(identity_->instance, 3 * kCall);
+  const decide::Happening answer = co_await std::move(reading);
+  if (const auto* read = std::get_if<decide::FleetRead>(&answer)) {
+    decide::FleetRead fleet = *read;
+    if (job_.fleet) fleet.fleet = *job_.fleet;
+    co_return fleet;
+  }
+  const auto* failed = std::get_if<decide::EffectFailed>(&answer);
+  co_return failure(failed != nullptr ? failed->detail.str() : "no answer");
+}
+
+asio::awaitable<Result<void>> Machine::cancel_fleet() {
+  auto reading = read_fleet();
+  const auto read = co_await std::move(reading);
+  if (!read) co_return tl::unexpected(read.error());
+  if (read->fleet.kind == FleetKind::None) co_return Result<void>();
+  auto cancelling = cloud_->cancel_fleet(read->fleet, kCall);
+  const decide::Happening answer = co_await std::move(cancelling);
+  co_return outcome(answer);
+}
+
+asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) {
+  auto reading = read_fleet();
+  const auto read = co_await std::move(reading);
+  const Fleet fleet = read ? read->fleet : Fleet{};
+  if (!read) spdlog::error("cannot leave the fleet: {}", read.error().message);
+  if (fleet.kind == FleetKind::None) co_return false;
+  if (needed && read->target != 0 && read->target <= *needed) {
+    // Lowered already, perhaps by another that left: who was launched before that is there yet.
+    auto counting = cloud_->count_instances(fleet, kCall);
+    if (co_await std::move(counting) <= *needed) co_return false;
+    needed.reset();  // the target is as low as it may be
+  }
+  auto leaving = cloud_->leave_fleet(fleet, identity_->instance, needed, kCall);
+  const decide::Happening answer = co_await std::move(leaving);
+  const auto left = outcome(answer);
+  if (!left) spdlog::error("cannot leave the fleet: {}", left.error().message);
+  co_return left.has_value();
+}
+
+}  // namespace spotter

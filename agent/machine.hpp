@@ -1,0 +1,53 @@
+// The machine that we are on: who it is, what its metadata service announces, and how it leaves its
+// fleet. One of no cloud has a name, and nothing to leave.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/act/cloud.hpp"
+#include "agent/command/aws_access.hpp"
+#include "agent/config/job.hpp"
+#include "agent/sense/notices.hpp"
+
+namespace spotter {
+
+class Machine {
+ public:
+  using Heard = std::function<void(decide::Happening)>;
+  Machine(asio::io_context& context, const config::Job& job, act::Environment environment,
+          Heard heard);
+
+  // Asks the metadata service, `tries` times, a second apart. AWS_REGION is set where it was not.
+  asio::awaitable<void> learn(std::uint32_t tries);
+  std::string name() const;  // the instance's id, else the host's name
+  asio::awaitable<void> watch() { return notices_.watch(); }
+
+  // Of a sweep with a volume for each experiment: those whose volume is in this zone.
+  asio::awaitable<std::vector<bool>> experiments_here(std::size_t count);
+
+  // Ends the fleet and this machine with it.
+  asio::awaitable<Result<void>> cancel_fleet();
+  // Ends this machine. `needed`: nobody is to come in its place, so many are enough; false where
+  // the fleet keeps and has no more than that, and then nothing is done; nor, with a word in the
+  // journal, where EC2 refuses.
+  asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);
+
+ private:
+  asio::awaitable<Result<decide::FleetRead>> read_fleet();
+
+  asio::io_context& context_;
+  const config::Job& job_;
+  act::Environment environment_;
+  io::HttpClient http_;
+  sense::ImdsClient imds_;
+  sense::Notices notices_;
+  std::optional<decide::IdentityRead> identity_;
+  std::unique_ptr<command::AwsAccess> aws_;
+  std::unique_ptr<act::Cloud> cloud_;
+};
+
+}  // namespace spotter

@@ -1,0 +1,131 @@
+#include "agent/sweep/summary.hpp"
+
+#include <array>
+#include <cmath>
+
+#include "agent/wire/json.hpp"
+
+namespace spotter::sweep {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+using wire::CurvePoint;
+
+constexpr std::array<const char*, 5> states = {"waiting", "running", "stopped", "failed", "done"};
+constexpr std::size_t most_points_read = 100'000;
+
+template <class T>
+Ordered or_null(const std::optional<T>& value) {
+  return value ? Ordered(*value) : Ordered();
+}
+
+// Column by column: half the size of a list of points.
+Ordered columns(const wire::Curve& curve) {
+  Ordered columns = {{"step", Ordered::array()},
+                     {"epoch", Ordered::array()},
+                     {"loss", Ordered::array()},
+                     {"accuracy", Ordered::array()},
+                     {"time", Ordered::array()}};
+  for (const CurvePoint& point : curve.points()) {
+    columns["step"].push_back(point.step);
+    columns["epoch"].push_back(or_null(point.epoch));
+    columns["loss"].push_back(or_null(point.loss));
+    columns["accuracy"].push_back(or_null(point.accuracy));
+    columns["time"].push_back(std::round(point.time * 1000) / 1000);
+  }
+  return columns;
+}
+
+std::optional<double> number(const Ordered& value) {
+  if (!value.is_number()) return std::nullopt;
+  return value.get<double>();
+}
+std::optional<std::uint64_t> count(const Ordered& value) {
+  if (!value.is_number_unsigned()) return std::nullopt;
+  return value.get<std::uint64_t>();
+}
+
+Result<wire::Curve> parse_columns(const Ordered& columns) {
+  const auto steps = columns.is_object() ? columns.value("step", Ordered()) : Ordered();
+  if (!steps.is_array() || steps.size() > most_points_read) return failure("it has no curve");
+  std::array<Ordered, 4> others;
+  for (std::size_t i = 0; const char* name : {"epoch", "loss", "accuracy", "time"}) {
+    others[i] = columns.value(name, Ordered());
+    if (!others[i].is_array() || others[i].size() != steps.size())
+      return failure("its curve has no " + std::string(name) + " for each step");
+    ++i;
+  }
+  wire::Curve curve;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto step = count(steps[i]);
+    if (!step) return failure("a step of its curve is no number");
+    curve.add({*step, count(others[0][i]), number(others[1][i]), number(others[2][i]),
+               number(others[3][i]).value_or(0)});
+  }
+  return curve;
+}
+
+Result<Set> parse_set(const Ordered& object) {
+  if (!object.is_object()) return failure("it has no parameters");
+  Set set;
+  for (const auto& [name, value] : object.items()) {
+    if (!is_parameter_name(name)) return failure("a parameter has no name that a command may use");
+    const std::string json = value.dump(-1, ' ', false, Ordered::error_handler_t::replace);
+    set.push_back({name, value.is_string() ? value.get<std::string>() : json, json});
+  }
+  return set;
+}
+
+}  // namespace
+
+const char* to_text(Summary::State state) { return states[static_cast<std::size_t>(state)]; }
+
+std::string to_json(const Summary& summary) {
+  const CurvePoint last = summary.curve.last().value_or(CurvePoint{});
+  const bool any = !summary.curve.points().empty();
+  const Ordered document = {{"version", 1},
+                            {"index", summary.index},
+                            {"state", to_text(summary.state)},
+                            {"parameters", Ordered::parse(to_json(summary.parameters))},
+                            {"attempt", summary.attempt},
+                            {"attempts", summary.attempts},
+                            {"seconds", std::round(summary.seconds * 1000) / 1000},
+                            {"model", summary.model},
+                            {"step", any ? Ordered(last.step) : Ordered()},
+                            {"epoch", or_null(last.epoch)},
+                            {"loss", or_null(last.loss)},
+                            {"accuracy", or_null(last.accuracy)},
+                            {"curve", columns(summary.curve)}};
+  return document.dump(-1, ' ', false, Ordered::error_handler_t::replace) + "\n";
+}
+
+Result<Summary> parse_summary(std::string_view text) {
+  const auto known = wire::parse_json_object(text);  // not too deep, and an object
+  if (!known) return tl::unexpected(known.error());
+  const Ordered object = Ordered::parse(text, nullptr, false);  // with the parameters' own order
+  if (count(object.value("version", Ordered())) != 1)
+    return failure("it is no result of a sweep, or of another version of Spotter");
+  const auto index = count(object.value("index", Ordered()));
+  if (!index || *index >= most_sets) return failure("it says no index");
+  Summary summary;
+  summary.index = *index;
+  const std::string state = wire::text_field(*known, "state");
+  std::size_t which = 0;
+  while (which < states.size() && state != states[which]) ++which;
+  if (which == states.size()) return failure("it says no state");
+  summary.state = static_cast<Summary::State>(which);
+  auto set = parse_set(object.value("parameters", Ordered()));
+  if (!set) return tl::unexpected(set.error());
+  summary.parameters = std::move(*set);
+  auto curve = parse_columns(object.value("curve", Ordered()));
+  if (!curve) return tl::unexpected(curve.error());
+  summary.curve = std::move(*curve);
+  summary.curve.thin(Summary::most_points);
+  summary.attempt = count(object.value("attempt", Ordered())).value_or(0);
+  summary.attempts = count(object.value("attempts", Ordered())).value_or(0);
+  summary.seconds = std::max(0.0, number(object.value("seconds", Ordered())).value_or(0));
+  summary.model = wire::text_field(*known, "model");
+  return summary;
+}
+
+}  // namespace spotter::sweep

@@ -1,0 +1,124 @@
+#include "agent/wire/curve.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "agent/wire/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+// `newer` says it, or else `older` did.
+template <class T>
+void keep(std::optional<T>& newer, const std::optional<T>& older) {
+  if (!newer) newer = older;
+}
+
+void keep_unsaid(CurvePoint& newer, const CurvePoint& older) {
+  keep(newer.epoch, older.epoch);
+  keep(newer.loss, older.loss);
+  keep(newer.accuracy, older.accuracy);
+}
+
+std::optional<double> number(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<std::uint64_t> count(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::uint64_t>();
+}
+
+std::optional<CurvePoint> parse_point(std::string_view line) {
+  const auto object = parse_json_object(line);
+  if (!object) return std::nullopt;
+  const auto step = count(*object, "step");
+  if (!step) return std::nullopt;
+  return CurvePoint{*step, count(*object, "epoch"), number(*object, "loss"),
+                    number(*object, "accuracy"), number(*object, "time").value_or(0)};
+}
+
+std::string to_line(const CurvePoint& point) {
+  nlohmann::ordered_json line = {{"step", point.step}};
+  if (point.epoch) line["epoch"] = *point.epoch;
+  if (point.loss) line["loss"] = *point.loss;
+  if (point.accuracy) line["accuracy"] = *point.accuracy;
+  line["time"] = std::round(point.time * 1000) / 1000;
+  return line.dump() + "\n";
+}
+
+// Into how many parts of 2^shift steps they fall. Powers of two: what one thinning leaves, the next
+// and coarser one finds at the end of its own parts.
+std::size_t parts(const std::vector<CurvePoint>& points, unsigned shift) {
+  std::size_t parts = 0;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    parts += i == 0 || points[i].step >> shift != points[i - 1].step >> shift;
+  return parts;
+}
+
+}  // namespace
+
+void Curve::resume(std::uint64_t step) {
+  while (!points_.empty() && points_.back().step > step) points_.pop_back();
+}
+
+void Curve::add(CurvePoint point) {
+  resume(point.step);
+  if (!points_.empty() && points_.back().step == point.step) {
+    keep_unsaid(point, points_.back());
+    points_.pop_back();
+  }
+  points_.push_back(point);
+}
+
+void Curve::append(const Curve& later) {
+  for (const CurvePoint& point : later.points_) add(point);
+}
+
+void Curve::thin(std::size_t most) {
+  if (points_.size() <= most || most < 2) return;
+  unsigned shift = 1;
+  while (parts(points_, shift) > most) ++shift;
+  std::vector<CurvePoint> thinned;
+  for (CurvePoint point : points_) {
+    if (!thinned.empty() && thinned.back().step >> shift == point.step >> shift) {
+      keep_unsaid(point, thinned.back());
+      thinned.pop_back();
+    }
+    thinned.push_back(point);
+  }
+  points_ = std::move(thinned);
+}
+
+std::optional<CurvePoint> Curve::last() const {
+  if (points_.empty()) return std::nullopt;
+  CurvePoint last = points_.back();
+  for (auto each = points_.rbegin(); each != points_.rend(); ++each) keep_unsaid(last, *each);
+  return last;
+}
+
+std::string to_lines(const Curve& curve) {
+  std::string lines;
+  for (const CurvePoint& point : curve.points()) lines += to_line(point);
+  return lines;
+}
+
+ReadCurve parse_curve(std::string_view lines) {
+  ReadCurve read;
+  while (!lines.empty()) {
+    const auto end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+    if (line.empty()) continue;
+    if (const auto point = parse_point(line))
+      read.curve.add(*point);
+    else
+      ++read.foreign;
+  }
+  return read;
+}
+
+}  // namespace spotter::wire

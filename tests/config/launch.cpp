@@ -1,0 +1,88 @@
+// `launch:` of job.yaml.
+#include "agent/config/launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/config/smallest.hpp"
+
+namespace spotter::config {
+namespace {
+
+constexpr const char* needs =
+    "launch:\n  image: ami-0123\n  instance_types: [g5.xlarge, g4dn.xlarge]\n  profile: spotter\n";
+
+std::string with(const std::string& more) { return smallest_and(needs + more); }
+
+Launch launch_of(const std::string& more) {
+  const auto job = parse_job(with(more), as_root);
+  EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+  return job ? *job->launch : Launch{};
+}
+
+TEST(Launch, AsksForAnEc2FleetOfOneUnlessToldOtherwise) {
+  const Launch launch = launch_of("");
+  EXPECT_EQ(launch.type, FleetKind::Ec2Fleet);
+  EXPECT_EQ(launch.allocation, Allocation::PriceCapacityOptimized);
+  EXPECT_EQ(launch.capacity, 1);
+  EXPECT_EQ(launch.package.source, "baked");
+  EXPECT_FALSE(launch.volume);
+  EXPECT_EQ(launch.instance_types, (std::vector<std::string>{"g5.xlarge", "g4dn.xlarge"}));
+}
+
+TEST(Launch, ReadsWhatIsGiven) {
+  const std::string digest(64, 'A');
+  const Launch launch = launch_of(
+      "  type: spot-fleet\n  fleet_role: arn:aws:iam::1:role/fleet\n  allocation: lowestPrice\n"
+      "  max_price: 0.50\n  zones: [us-west-2a, us-west-2b]\n  security_groups: sg-1\n  key: mine\n"
+      "  package: {s3: s3://packages/spotter.deb, sha256: " +
+      digest +
+      "}\n  volume: {size: 100, iops: 4000, kms_key: alias/mine}\n  tags: {project: '${WHO}'}\n");
+  EXPECT_EQ(launch.type, FleetKind::SpotFleet);
+  EXPECT_EQ(launch.allocation, Allocation::LowestPrice);
+  EXPECT_EQ(launch.max_price, "0.50");
+  EXPECT_EQ(launch.security_groups, std::vector<std::string>{"sg-1"});
+  EXPECT_EQ(launch.package.sha256, std::string(64, 'a'));
+  ASSERT_TRUE(launch.volume);
+  EXPECT_EQ(launch.volume->zone, "us-west-2a");
+  EXPECT_EQ(launch.volume->type, "gp3");
+  EXPECT_TRUE(launch.volume->encrypted);
+  EXPECT_EQ(launch.tags.at("project"), "me");
+}
+
+TEST(Launch, SaysWhatIsWrong) {
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), text.npos) << text;
+  };
+  const auto problem = [](const std::string& more) { return problems_of(with(more)); };
+  has(problems_of(smallest_and("launch: {image: ami-1}\n")), "'instance_types' is missing");
+  has(problems_of(smallest_and("launch: [a]\n")), "launch: expected");
+  has(problem("  type: spot-flet\n"), "did you mean 'spot-fleet'?");
+  has(problem("  type: spot-fleet\n"), "needs fleet_role");
+  has(problem("  zones: a\n  subnets: b\n"), "give one of them");
+  has(problem("  allocation: cheapest\n"), "is not one of priceCapacityOptimized");
+  has(problem("  max_price: 1e-1\n"), "dollars an hour");
+  has(problem("  max_price: -1\n"), "a number above 0");
+  has(problem("  capacity: 2\n"), "needs `claims:`");
+  has(problem("  package: bakd\n"), "did you mean 'baked'?");
+  has(problem("  package: {s3: s3://packages/x.zip, sha256: 0}\n"), ".tar.gz");
+  has(problem("  package: {s3: s3://packages/x.deb, sha256: 0}\n"), "64 hexadecimal digits");
+  has(problem("  package: {s3: \"s3://packages/a'b.deb\"}\n"), "is no package");
+  has(problem("  volume: {size: 10}\n"), "no zones are named");
+  has(problem("  volume: {size: 0, zone: a}\n"), "from 1 to 65536");
+  has(problem("  tags: {Name: x}\n"), "the tag by which storage.ebs is found");
+  has(problem("  tags: {'spotter:job': x}\n"), "Spotter's own");
+  has(problem("  instance_typs: a.b\n"), "did you mean 'instance_types'?");
+  const auto replaced = [&](const std::string& what, const std::string& by) {
+    std::string text = with("");
+    return problems_of(text.replace(text.find(what), what.size(), by));
+  };
+  has(replaced("ami-0123", "debian"), "is no image");
+  has(replaced("g5.xlarge", "g5"), "is no instance type");
+  has(replaced("{ebs: {tag: {Name: v}}}", "{folder: {path: /data}}") +
+          problems_of("job: a\nstorage: {folder: {path: /d}}\ntrainer: {command: a}\n" +
+                      std::string(needs) + "  volume: {size: 1, zone: a}\n"),
+      "storage is no EBS volume");
+}
+
+}  // namespace
+}  // namespace spotter::config

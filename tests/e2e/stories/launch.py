@@ -1,0 +1,114 @@
+"""`spotter launch` from nothing: the volume, the fleet, an instance that runs scripts/user-data,
+the job; launched again elsewhere it goes on; `spotter stop` and `spotter list`.
+
+In the place of systemd: a small systemctl that keeps the agent running."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import ec2
+import job as jobs
+import life
+from emulator import wait
+
+SYSTEMCTL = """#!/bin/sh
+case $1 in start | restart) ;; *) exit 0 ;; esac
+agent="$(command -v spotter) agent --job $SPOTTER_ROOT/etc/spotter/job.yaml"
+setsid sh -c "while :; do $agent; [ \\$? = 2 ] && exit 2; sleep 0.5; done" </dev/null &
+"""
+
+
+class Launch(life.Life):
+    kind = "fleet"
+
+    def setUp(self):
+        super().setUp()
+        systemctl = self.world.bin / "systemctl"
+        systemctl.write_text(SYSTEMCTL)
+        systemctl.chmod(0o755)
+        self.journal = self.world.workplace / "journal"
+        self.journal.mkdir()
+        self.journal.chmod(0o777)
+
+    def spotter(self, *words, code=0):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
+                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+                       "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint,
+                       "SPOTTER_MOUNT": "/mnt/spotter"}  # here nothing is mounted
+        done = subprocess.run([self.world.bin / "spotter", *words], env=environment, text=True,
+                              capture_output=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def go(self, zones, besides=(), **more):
+        """Launches the job over these zones; its first instance that is none of `besides`."""
+        env = {"STEPS": str(self.steps), "JOURNAL": str(self.journal), "PACE": "0.1"}
+        launch = {"type": self.kind, "image": "resolve:ssm:/aws/service/debian/12",
+                  "instance_types": ["g5.xlarge"], "zones": zones, "profile": "spotter-role",
+                  "volume": {"size": 1, "zone": self.zone}, **more}
+        if self.kind == "spot-fleet":
+            launch["fleet_role"] = "arn:aws:iam::123456789012:role/fleet"
+        self.room(*zones)
+        self.file = self.world.workplace / "job.yaml"
+        self.file.write_text(jobs.yaml(self.job(env=env, launch=launch)) + "\n")
+        self.fleet = self.spotter("launch", self.file).stdout.strip()
+        self.instance = self.wait_instance(besides, 60)
+        return self.instance
+
+    def fleet_is_cancelled(self):
+        if self.kind == "spot-fleet":
+            return super().fleet_is_cancelled()
+        fleets = self.ec2.call("DescribeFleets", FleetId=[self.fleet]).items("fleetSet")
+        return all(one.text("fleetState").startswith("deleted") for one in fleets)
+
+    def listed(self):
+        return {one["job"]: one for one in json.loads(self.spotter("list", "--json").stdout)}
+
+    def _from_nothing_to_the_result(self):
+        one = self.go(self.world.zones)
+        self.wait_training(one, 3)
+        row = self.listed()[self.job_name]
+        self.assertEqual([it["id"] for it in row["instances"]], [one])
+        self.assertEqual([it["state"] for it in row["volumes"]], ["in-use"])
+        self.wait_end()
+        self.assertEqual([it["role"] for it in self.listed()[self.job_name]["volumes"]], ["done"])
+        self.assertIn("is done already", self.spotter("launch", self.file, code=1).stderr)
+        self.assert_ended_well()
+
+    def test_from_nothing_to_the_result(self):
+        self._from_nothing_to_the_result()
+
+    def test_the_same_by_a_spot_fleet(self):
+        self.kind = "spot-fleet"
+        self._from_nothing_to_the_result()
+
+    def test_where_there_is_no_capacity_any_more_it_is_launched_elsewhere(self):
+        one = self.go(self.world.zones[:1])
+        self.wait_training(one, 5)
+        self.room()
+        self.world.interrupt(one, 10)
+        wait("the instance to be gone", lambda: not self.listed()[self.job_name]["instances"], 60)
+        two = self.go(self.world.zones[1:], besides=[one], instance_types=["g4dn.xlarge"])
+        self.wait_training(two, 5)
+        self.assertEqual(self.listed()[self.job_name]["instances"][0]["type"], "g4dn.xlarge")
+        self.assert_ended_well()
+
+    def test_stopped_and_launched_again_at_another_price_it_goes_on(self):
+        one = self.go(self.world.zones[:1])
+        self.wait_training(one, 5)
+        self.spotter("stop", self.job_name, "--wait")
+        self.assertTrue(self.fleet_is_cancelled())
+        two = self.go(self.world.zones[:1], besides=[one])
+        self.wait_more_steps(two)
+        # While it is at work: the fleet is replaced, and there are never two.
+        three = self.go(self.world.zones[:1], besides=[one, two], max_price=0.9)
+        self.wait_training(three, 5)
+        self.assert_ended_well()
+
+
+if __name__ == "__main__":
+    life.harness.main()

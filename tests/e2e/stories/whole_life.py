@@ -1,0 +1,52 @@
+"""The whole life of a job on whole machines, by way of another zone; and the end of all of them."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import whole_machines
+from emulator import groups, leftovers, wait
+
+
+class Whole(whole_machines.WholeLife):
+    steps = 100
+
+    def test_from_the_fleet_to_the_end_by_way_of_another_zone(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.world.interrupt(one, 10)
+        self.wait_status(one, "released", lambda status: status.get("released"))
+        self.wait_journal(one, "interruption notice: the instance ends in")
+        two = self.successor(one)
+        self.wait_training(two, 10)
+        self.assert_ended_well()
+        # The deadline takes the first away at once; the end of the fleet shuts the second one down.
+        self.assertNotIn("Stopping spotter.service", self.world.journal(one, "-o", "cat"))
+        self.assertIn("Stopping spotter.service", self.world.journal(two, "-o", "cat"))
+        self.assertGreater(len(self.lives()), 1)
+
+    def test_lost_without_a_notice(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.room(self.world.zones[1])
+        self.world.kill(one)
+        self.successor(one)
+        self.assertNotIn("Stopping spotter.service", self.world.journal(one, "-o", "cat"))
+        self.assert_ended_well(kills=1)
+
+    def test_the_emulator_is_killed_and_nothing_is_left(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.world.process.kill()
+        self.world.process.wait()
+        (self.world.directory / "emulator.json").unlink()
+        wait("all to be gone",
+             lambda: not leftovers(self.world.directory, 0, with_groups=False), 60)
+        self.assertTrue(groups(self.world.directory), "a folder of the kernel stays, empty")
+        self.world.serve()
+        self.assertEqual(groups(self.world.directory), [])
+
+
+if __name__ == "__main__":
+    harness.main()

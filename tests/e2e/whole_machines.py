@@ -1,0 +1,84 @@
+"""A job's life on instances that are whole machines: systemd, a service, a journal."""
+
+import pathlib
+import re
+import subprocess
+import unittest
+
+import harness
+import life
+import root as roots
+import whole
+from emulator import wait
+
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+def killed(group):
+    """How many of a group the kernel has killed for want of memory."""
+    return int(re.search(r"oom_kill (\d+)", (group / "memory.oom_control").read_text())[1])
+
+
+# What `spotter launch` sends does this, and more.
+USER_DATA = """\
+#!/bin/sh
+set -e
+mkdir -p /etc/spotter
+cat >/etc/spotter/job.yaml <<'END'
+{job}
+END
+systemctl enable --now --no-block spotter
+"""
+
+
+@unittest.skipIf(whole.missing(), f"skipped: {whole.missing()}")
+class WholeLife(life.Life):
+    def make_world(self):
+        linked = subprocess.run(["ldd", f"{harness.BINARIES}/spotter"], capture_output=True,
+                                text=True, check=False)
+        if "libasan" in linked.stdout:
+            self.skipTest("the instances' root has no sanitizers")
+        try:
+            return whole.Machines(harness.BINARIES, name="whole", options=self.emulator_options)
+        except roots.NoPackages as why:
+            return self.skipTest(f"Debian's packages were not to be had: {why}")
+
+    def job(self, env=None, trainer=None, bound="1s", ebs=None, **more):
+        job = super().job(env=env, trainer=trainer, bound=bound, **more)
+        job["storage"]["ebs"].update({"mount": "/mnt/spotter", **(ebs or {})})
+        return job
+
+    def user_data(self, job_text, restart, before):
+        return USER_DATA.format(job=job_text)
+
+    def wait_instance(self, besides=(), seconds=60):
+        return super().wait_instance(besides, seconds)
+
+    # What a machine shows
+
+    def trainers(self, instance):
+        """As process ids of the instance."""
+        return self.world.run(instance, "pgrep", "-f", "^/usr/bin/python3.*train.py",
+                              check=False).split()
+
+    def agent(self, instance):
+        return self.world.run(instance, "systemctl", "show", "-P", "MainPID", "spotter").strip()
+
+    def starve(self, instance, pid):
+        """Gives a process of the instance no memory beyond what it has: the kernel kills it."""
+        pid = self.world.number_here(instance, pid)
+        group = MEMORY / f"{self.world.workplace.name}-{pid}"
+        if not MEMORY.is_dir():
+            self.skipTest("the memory controller is not mounted as cgroup v1")
+        group.mkdir()
+        self.addCleanup(group.rmdir)
+        (group / "memory.limit_in_bytes").write_text("4096")
+        before = killed(group)
+        (group / "cgroup.procs").write_text(str(pid))
+        wait("the kernel to kill it", lambda: killed(group) > before, 60)
+
+    def wait_journal(self, instance, pattern, seconds=60, unit="spotter"):
+        """Until the journal says it; gives back the match."""
+        def said():
+            return re.search(pattern, self.world.journal(instance, "-u", unit, "-o", "cat"), re.I)
+        return wait(f"the journal to say /{pattern}/", said, seconds)

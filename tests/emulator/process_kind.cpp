@@ -1,0 +1,62 @@
+#include "tests/emulator/process_kind.hpp"
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/emulator/process_tree.hpp"
+
+namespace spotter::emulator {
+namespace fs = std::filesystem;
+namespace {
+
+std::string variable(const char* name, const char* otherwise) {
+  const char* const value = std::getenv(name);
+  return std::string(name) + "=" + (value == nullptr || *value == 0 ? otherwise : value);
+}
+
+}  // namespace
+
+Disks::Kind ProcessKind::disks() const {
+  return namespaces_ ? Disks::Kind::LoopDevices : Disks::Kind::Folders;
+}
+
+fs::path ProcessKind::program(const fs::path& home) const { return home / "user-data"; }
+
+Result<void> ProcessKind::furnish(const world::InstanceStarted& started,
+                                  const fs::path& home) const {
+  std::error_code failed;
+  fs::remove_all(home / "run", failed);
+  // In user mode a mount is a symlink in the place of mnt; the job makes it.
+  if (fs::is_symlink(home / "mnt")) fs::remove(home / "mnt", failed);
+  fs::create_directories(home / "run", failed);
+  if (!failed) fs::create_directories(home / "devices" / "disk" / "by-id", failed);
+  if (!failed && namespaces_) fs::create_directories(home / "mnt", failed);
+  if (failed) return failure(home.string() + ": " + failed.message());
+  const fs::path script = program(home);
+  fs::remove(script, failed);
+  if (started.user_data.empty()) return {};
+  std::ofstream(script) << started.user_data;
+  fs::permissions(script, fs::perms::owner_all, failed);
+  if (failed) return failure(script.string() + ": " + failed.message());
+  return {};
+}
+
+std::vector<std::string> ProcessKind::environment(const fs::path& home,
+                                                  const std::string& metadata) const {
+  return {variable("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+          variable("HOME", "/root"),
+          "LANG=C.UTF-8",
+          "SPOTTER_RUN=" + (home / "run").string(),
+          "SPOTTER_DEVICES=" + (home / "devices").string(),
+          "SPOTTER_MOUNT=" + (home / "mnt").string(),
+          "SPOTTER_ROOT=" + (home / "root").string(),  // of what scripts/user-data installs
+          namespaces_ ? "AWS_ENDPOINT_URL=http://127.0.0.1:4566"
+                      : "AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata};
+}
+
+// SIGTERM to every process, as an operating system that shuts down sends it.
+void ProcessKind::shut_down(pid_t init) const { signal_tree(init, SIGTERM); }
+
+}  // namespace spotter::emulator

@@ -1,0 +1,149 @@
+// Folders of several machines for one experiment: what is taken over, and what counts in the end.
+#include "agent/act/host/attempt.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/act/host/ledger.hpp"
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Attempts : public Directory {
+ protected:
+  fs::path home() const { return directory_ / "job" / "3"; }
+  fs::path in(const std::string& name) const { return home() / name; }
+
+  void write(const fs::path& path, const std::string& text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  static std::string read(const fs::path& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : fs::directory_iterator(home())) all.push_back(entry.path().filename());
+    std::ranges::sort(all);
+    return all;
+  }
+  // What a machine leaves.
+  void work(const std::string& attempt, const std::string& step) {
+    write(in(attempt) / "checkpoints" / "last", step);
+    write(in(attempt) / "code" / "train.py", "print()");
+    write(in(attempt) / "ml" / "input" / "data" / "train" / "part", "much");
+    write(in(attempt) / "ml.txt", "kept");
+    fs::create_directories(in(attempt) / ".spotter");
+    ASSERT_TRUE(write_ledger(
+        in(attempt),
+        {.attempts_without_progress = 2, .newest_step = 7, .seconds = 60, .starts = 5}));
+  }
+};
+
+TEST_F(Attempts, TheNewestBeforeOnesOwnIsTheParent) {
+  EXPECT_EQ(find_parent(home(), 1), "");
+  for (const char* name : {"attempt-2", "attempt-9", "attempt-10", "attempt-x", "attempt-", "other",
+                           ".attempt-11.copy", "attempt-99999999999999999999999"})
+    fs::create_directories(in(name));
+  EXPECT_EQ(find_parent(home(), 2), "");
+  EXPECT_EQ(find_parent(home(), 10), "attempt-9");
+  EXPECT_EQ(find_parent(home(), 12), "attempt-10");
+}
+
+TEST_F(Attempts, BeginsWithWhatItsParentHadAndLeavesItAlone) {
+  ASSERT_TRUE(begin_attempt(home(), "attempt-1", ""));
+  work("attempt-1", "5");
+  const auto written = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(in("attempt-1") / "checkpoints" / "last", written);
+  ASSERT_TRUE(begin_attempt(home(), "attempt-2", "attempt-1"));
+  EXPECT_EQ(read(in("attempt-2") / "checkpoints" / "last"), "5");
+  EXPECT_EQ(fs::last_write_time(in("attempt-2") / "checkpoints" / "last"),
+            fs::last_write_time(in("attempt-1") / "checkpoints" / "last"))
+      << "it is the file that is on record (agent/guard/record.hpp)";
+  EXPECT_EQ(read(in("attempt-2") / "ml.txt"), "kept");
+  EXPECT_FALSE(fs::exists(in("attempt-2") / "code")) << "it is fetched";
+  EXPECT_FALSE(fs::exists(in("attempt-2") / "ml"));
+  const auto ledger = read_ledger(in("attempt-2"))->ledger;
+  EXPECT_EQ(ledger.attempts_without_progress, 0U);
+  EXPECT_EQ(ledger.starts, 0U);
+  EXPECT_EQ(ledger.seconds, 60);
+  // The old machine wakes up; the new one is started again.
+  write(in("attempt-1") / "checkpoints" / "last", "6");
+  write(in("attempt-2") / "checkpoints" / "last", "8");
+  ASSERT_TRUE(begin_attempt(home(), "attempt-2", "attempt-1"));
+  EXPECT_EQ(read(in("attempt-2") / "checkpoints" / "last"), "8");
+}
+
+TEST_F(Attempts, TheFirstBeginsWithWhatARunWithoutClaimsLeft) {
+  work("", "5");
+  fs::create_directory(in(".attempt-7.copy"));
+  ASSERT_TRUE(begin_attempt(home(), "attempt-1", ""));
+  EXPECT_EQ(read(in("attempt-1") / "checkpoints" / "last"), "5");
+  EXPECT_FALSE(fs::exists(in("attempt-1") / "code"));
+  for (const auto& entry : fs::directory_iterator(in("attempt-1")))
+    EXPECT_EQ(entry.path().filename().string().find("attempt"), std::string::npos) << entry.path();
+}
+
+TEST_F(Attempts, OneWhoseParentIsGoneIsNotBegunFromNothing) {
+  work("attempt-1", "5");
+  const auto begun = begin_attempt(home(), "attempt-3", "attempt-2");
+  ASSERT_FALSE(begun);
+  EXPECT_EQ(begun.error().kind, "attempt-gone");
+  EXPECT_EQ(names(), (std::vector<std::string>{"attempt-1"}));
+}
+
+TEST_F(Attempts, WhatIsOlderThanTheParentGoes) {
+  for (const char* name : {"attempt-1", "attempt-2", "attempt-4"}) work(name, name);
+  ASSERT_TRUE(begin_attempt(home(), "attempt-5", "attempt-4"));
+  EXPECT_EQ(names(), (std::vector<std::string>{"attempt-4", "attempt-5"}));
+}
+
+TEST_F(Attempts, ACopyThatBrokeOffIsMadeAnew) {
+  work("attempt-1", "5");
+  write(in(".attempt-2.copy") / "checkpoints" / "last", "half");
+  ASSERT_TRUE(begin_attempt(home(), "attempt-2", "attempt-1"));
+  EXPECT_EQ(read(in("attempt-2") / "checkpoints" / "last"), "5");
+  EXPECT_EQ(names(), (std::vector<std::string>{"attempt-1", "attempt-2"}));
+}
+
+TEST_F(Attempts, CopiesOfMachinesThatAreGoneGoAndALaterOnesStays) {
+  work("attempt-1", "5");
+  for (const char* name : {".attempt-2.copy", ".attempt-9.copy"})
+    write(in(name) / "checkpoints" / "last", "half");
+  ASSERT_TRUE(begin_attempt(home(), "attempt-3", "attempt-1"));
+  EXPECT_EQ(names(), (std::vector<std::string>{".attempt-9.copy", "attempt-1", "attempt-3"}));
+}
+
+TEST_F(Attempts, OnlyTheOneThatCountsIsLeft) {
+  for (const char* name : {"attempt-1", "attempt-2"}) work(name, name);
+  write(in("attempt-2") / "model" / "weights", "w");
+  write(in("attempt-2") / "DONE", "{}");
+  write(in(".attempt-1.copy") / "checkpoints" / "last", "half");
+  for (int twice = 0; twice < 2; ++twice) {
+    ASSERT_TRUE(publish_attempt(home(), "attempt-2"));
+    EXPECT_EQ(names(), (std::vector<std::string>{"DONE", "attempt-2", "checkpoints", "code", "ml",
+                                                 "ml.txt", "model"}));
+    EXPECT_EQ(read(home() / "model" / "weights"), "w");
+    EXPECT_EQ(fs::read_symlink(home() / "model"), "attempt-2/model") << "wherever it is mounted";
+  }
+}
+
+TEST_F(Attempts, WhatARunWithoutClaimsHasLeftIsKeptBeside) {
+  work("attempt-1", "5");
+  write(in("attempt-1") / "DONE", "{}");
+  write(home() / "checkpoints" / "last", "old");
+  write(home() / "DONE", "old");
+  ASSERT_TRUE(publish_attempt(home(), "attempt-1"));
+  EXPECT_EQ(read(home() / "checkpoints" / "last"), "5");
+  EXPECT_EQ(read(home() / "DONE"), "{}");
+  EXPECT_EQ(read(home() / "checkpoints.without-claims" / "last"), "old");
+  EXPECT_EQ(read(home() / "DONE.without-claims"), "old");
+}
+
+}  // namespace
+}  // namespace spotter::act::host

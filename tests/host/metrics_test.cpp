@@ -1,0 +1,93 @@
+#include "agent/act/host/metrics.hpp"
+
+#include "agent/act/metrics.hpp"
+#include "agent/io/files.hpp"
+#include "agent/wire/curve.hpp"
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+using MetricsFile = Directory;
+
+std::string lines(std::uint64_t from, std::uint64_t to) {
+  wire::Curve curve;
+  for (auto step = from; step <= to; ++step) curve.add({.step = step, .loss = 1, .time = 5});
+  return to_lines(curve);
+}
+
+TEST_F(MetricsFile, GrowsAndGoesBackWithTheTrainer) {
+  const auto path = directory_ / "metrics.jsonl";
+  ASSERT_TRUE(keep_metrics(path, lines(1, 5), std::nullopt));
+  ASSERT_TRUE(keep_metrics(path, lines(6, 8), std::nullopt));
+  EXPECT_EQ(io::read_file(path, 1 << 20).value(), lines(1, 8));
+  ASSERT_TRUE(keep_metrics(path, lines(6, 6), 4));
+  EXPECT_EQ(io::read_file(path, 1 << 20).value(), lines(1, 4) + lines(6, 6));
+}
+
+TEST_F(MetricsFile, StaysSmallHoweverLongTheJob) {
+  const auto path = directory_ / "metrics.jsonl";
+  for (std::uint64_t minute = 0; minute < 20; ++minute)
+    ASSERT_TRUE(keep_metrics(path, lines(minute * 600 + 1, minute * 600 + 600), std::nullopt));
+  const auto kept = wire::parse_curve(io::read_file(path, 1 << 20).value()).curve;
+  EXPECT_LE(kept.points().size(), 4096U);
+  EXPECT_GE(kept.points().size(), 1000U);
+  EXPECT_EQ(kept.points().back().step, 12'000U);
+}
+
+TEST_F(MetricsFile, ThatIsNoneOrNowhere) {
+  const auto path =
+      write("metrics.jsonl", "no curve\n{\"step\":1,\"loss\":1.0,\"time\":5.0}\n{\"st");
+  ASSERT_TRUE(keep_metrics(path, lines(2, 2), std::nullopt));
+  EXPECT_EQ(io::read_file(path, 1 << 20).value(), lines(1, 2));
+  EXPECT_EQ(kind_of(keep_metrics(directory_ / "none/metrics.jsonl", lines(1, 1), std::nullopt)),
+            "host-error");
+}
+
+wire::TrainerMessage at(std::uint64_t step) {
+  wire::TrainerMessage message;
+  message.progress = wire::Progress{.step = step};
+  return message;
+}
+
+wire::TrainerMessage resumed(std::uint64_t step) {
+  wire::TrainerMessage message;
+  message.resumed_step = step;
+  return message;
+}
+
+std::vector<std::uint64_t> steps_of(const Metrics::News& news) {
+  std::vector<std::uint64_t> steps;
+  for (const auto& point : news.curve.points()) steps.push_back(point.step);
+  return steps;
+}
+
+TEST(Metrics, AreHandedOverOnceAndAgainWhenThatWasInVain) {
+  Metrics metrics;
+  EXPECT_TRUE(metrics.empty());
+  metrics.hear(resumed(10), {});
+  EXPECT_TRUE(metrics.empty()) << "nothing to keep yet";
+  for (const std::uint64_t step : {11, 12, 13}) metrics.hear(at(step), {});
+  Metrics::News first = metrics.take();
+  EXPECT_EQ(first.resumed, 10U);
+  EXPECT_TRUE(metrics.empty());
+  metrics.hear(at(14), {});
+  metrics.hear(resumed(12), {});
+  metrics.hear(at(15), {});
+  metrics.put_back(std::move(first));
+  const Metrics::News again = metrics.take();
+  EXPECT_EQ(steps_of(again), (std::vector<std::uint64_t>{11, 12, 15}));
+  EXPECT_EQ(again.resumed, 10U);
+}
+
+TEST(Metrics, OfAStorageThatTakesNothingAreBounded) {
+  Metrics metrics;
+  for (std::uint64_t step = 1; step <= 100'000; ++step) metrics.hear(at(step), {});
+  const auto steps = steps_of(metrics.take());
+  EXPECT_LE(steps.size(), 2048U);
+  EXPECT_GE(steps.size(), 500U);
+  EXPECT_EQ(steps.back(), 100'000U);
+}
+
+}  // namespace
+}  // namespace spotter::act::host

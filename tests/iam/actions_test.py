@@ -1,0 +1,176 @@
+"""Every action that a policy of scripts/iam allows is called by the code, and none is missing.
+
+What a role's code calls is read from its sources: a request of wire/ec2_query.hpp or of
+wire/batch.hpp that it makes, an operation of agent/s3, a parameter of SSM. What AWS asks for
+besides is in IMPLIED.
+"""
+
+import json
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+IAM = ROOT / "scripts/iam"
+
+# Who runs which code. Of agent/command what is no person's command belongs to the instance.
+ON_THE_INSTANCE = ("claim_clerk.cpp", "container.cpp", "experiment.cpp", "pipe.cpp", "run.cpp",
+                   "supervise.cpp", "guard.cpp", "host.cpp", "beside.cpp", "follow.cpp",
+                   "pipe_options.cpp", "doctor_permissions.cpp")
+# Fetches the sweep's list, for the agent as well as for a person.
+FOR_BOTH = ("sweep.cpp",)
+
+# agent/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload are
+# PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+S3_CALLS = {"list": {"s3:ListBucket"}, "read": {"s3:GetObject"}, "head": {"s3:GetObject"},
+            "read_into": {"s3:GetObject"}, "put": {"s3:PutObject", "s3:GetObject"},
+            "remove": {"s3:DeleteObject"},
+            "upload": {"s3:PutObject", "s3:AbortMultipartUpload", "s3:GetObject"}}
+
+# What a call needs besides its own action, by the Service Authorization Reference
+# (docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html and relatives):
+# tags made with a resource, keys of encrypted volumes, roles that a service is given.
+USE_OF_A_KEY = {"kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey",
+                "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo"}
+IMPLIED = {"ec2:CreateVolume": {"ec2:CreateTags", *USE_OF_A_KEY},
+           "ec2:CreateSnapshot": {"ec2:CreateTags"},
+           "ec2:AttachVolume": {"kms:CreateGrant", "kms:Decrypt"},
+           "ec2:CreateLaunchTemplate": {"ec2:CreateTags"},
+           "ec2:CreateFleet": {"ec2:CreateTags", "ec2:RunInstances", "iam:PassRole",
+                               "iam:CreateServiceLinkedRole"},
+           "ec2:RequestSpotFleet": {"ec2:CreateTags", "iam:PassRole"},
+           "batch:CreateComputeEnvironment": {"batch:TagResource", "iam:PassRole"},
+           "batch:CreateJobQueue": {"batch:TagResource"},
+           "batch:RegisterJobDefinition": {"batch:TagResource", "iam:PassRole"},
+           "batch:SubmitJob": {"batch:TagResource"}}
+
+
+def text(path):
+    """A source without its comments."""
+    return re.sub(r"//[^\n]*", "", path.read_text())
+
+
+def encoders():
+    """Names of the code -> actions: "DescribeVolumes" -> ec2:DescribeVolumes, "create" -> ..."""
+    ec2 = {}
+    source = "".join(text(path) for path in sorted((ROOT / "agent/wire").glob("ec2_*.cpp")))
+    for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", source, re.S):
+        if '"sts"' in body:
+            continue  # who one is, everybody may ask
+        action = re.search(r'(?:Builder(?: builder)?|reading)\(\s*"(\w+)"', body)[1]
+        service = "autoscaling" if "auto_scaling(" in body else "ec2"
+        ec2[request] = f"{service}:{action}"
+    assert len(ec2) > 20, ec2
+    return ec2
+
+
+def batch_encoders():
+    """Functions of wire/batch.hpp by name and kind of argument -> actions."""
+    source = text(ROOT / "agent/wire/batch.cpp")
+    made = {}
+    for name, body in re.findall(r"^BatchCall (\w+)\([^)]*\) \{(.*?)\n\}", source, re.S | re.M):
+        made.setdefault(name, set()).update(
+            f"batch:{action}" for action in re.findall(r'call\("(\w+)"', body))
+    assert len(made) >= 8, made
+    return made
+
+
+def launch_requests():
+    """What agent/launch makes, sent by whoever asks for one of them."""
+    source = text(ROOT / "agent/launch/requests.cpp")
+    made = {f"{service}:{action}"
+            for service, action in re.findall(r'command\(\s*"(\w+)", "(\w+)"', source)}
+    assert len(made) >= 7, made
+    templates = re.findall(r'action = "(\w+)"', text(ROOT / "agent/wire/launching.cpp"))
+    return made | {f"ec2:{action}" for action in templates}
+
+
+def calls_of(files):
+    """Actions that these sources call -> where."""
+    found = {}
+    ec2, batch = encoders(), batch_encoders()
+    for path in files:
+        source = text(path)
+
+        def note(actions):
+            for action in actions:
+                found.setdefault(action, str(path.relative_to(ROOT)))
+        note(ec2[name] for name in re.findall(r"\bwire::(\w+)\b", source)
+             if name in ec2)
+        for name in re.findall(r"\bwire::(\w+)\b", source):
+            note(batch.get(name, ()))
+        for name in re.findall(r"\bs3::(\w+)\(", source):
+            note(S3_CALLS.get(name, ()))
+        if "s3::Request" in source:
+            note({"s3:GetObject"})  # of the data plane, which only reads
+        if "wire::query_of(launch::" in source:
+            note(launch_requests())
+        if re.search(r"\b(ssm_parameter|calls\.parameter)\(", source):
+            note({"ssm:GetParameter"})
+    return found
+
+
+def with_implied(calls):
+    needed = dict(calls)
+    for action, where in calls.items():
+        for implied in IMPLIED.get(action, ()):
+            needed.setdefault(implied, f"{action} in {where}")
+    return needed
+
+
+def allowed(name):
+    document = json.loads((IAM / f"{name}.json").read_text())
+    actions = set()
+    for statement in document["Statement"]:
+        assert statement["Effect"] == "Allow", statement
+        action = statement["Action"]
+        actions.update([action] if isinstance(action, str) else action)
+    return actions
+
+
+def sources(folder, skip=()):
+    return [path for path in sorted((ROOT / folder).glob("*.cpp")) if path.name not in skip]
+
+
+class Actions(unittest.TestCase):
+    def judge(self, name, files):
+        needed = with_implied(calls_of(files))
+        actions = allowed(name)
+        missing = {action: where for action, where in needed.items() if action not in actions}
+        self.assertEqual(missing, {}, f"{name}.json lacks what the code calls")
+        self.assertEqual(actions - needed.keys(), set(), f"{name}.json allows what nobody calls")
+
+    def test_agent(self):
+        commands = [ROOT / "agent/command" / name for name in ON_THE_INSTANCE + FOR_BOTH]
+        self.judge("agent", [*sources("agent", ("main.cpp", "commands.cpp")),
+                             *sources("agent/act"), *sources("agent/act/host"), *commands])
+
+    def test_trainer(self):
+        self.judge("trainer", [*sources("agent/data"), *sources("agent/fastfile"),
+                               *sources("trainer/checkpoint")])
+
+    def test_launcher(self):
+        self.judge("launcher", sources("agent/command", ON_THE_INSTANCE))
+
+    def test_the_files_are_there(self):
+        for name in ON_THE_INSTANCE + FOR_BOTH:
+            self.assertTrue((ROOT / "agent/command" / name).exists(), name)
+
+    def test_nothing_is_a_wildcard(self):
+        for path in IAM.glob("*.json"):
+            for statement in json.loads(path.read_text())["Statement"]:
+                self.assertNotIn("*", json.dumps(statement["Action"]), path.name)
+
+    def test_everything_but_looking_has_a_resource_or_a_condition(self):
+        for path in IAM.glob("*.json"):
+            for statement in json.loads(path.read_text())["Statement"]:
+                actions = statement["Action"]
+                actions = [actions] if isinstance(actions, str) else actions
+                looks = all(re.match(r"\w+:(Describe|List)", action) for action in actions)
+                launches = statement.get("Sid") == "LaunchInstances"  # its PassRole is narrow
+                if statement.get("Resource") == "*" and not looks and not launches:
+                    self.assertIn("Condition", statement, f"{path.name} {statement['Sid']}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,196 @@
+"""`spotter doctor` against the emulator: each kind of finding, and what it makes of a policy."""
+
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+from served import REGION, ServedTest
+
+SPOTTER = os.environ["SPOTTER_PATH"]
+ACCOUNT = "123456789012"
+
+
+class DoctorTest(ServedTest):
+    def setUp(self):
+        self.folder = pathlib.Path(self.served.folder)
+        self.bucket = self.folder / "s3" / "bucket"
+        self.bucket.mkdir(parents=True, exist_ok=True)
+        self.addCleanup(self.served.command, "policy", "user")
+
+    environment = {"AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
+                   "AWS_SECRET_ACCESS_KEY": "emulator-secret"}
+
+    def spotter(self, *words, environment=None):
+        environment = {**os.environ, **(environment or self.environment), "AWS_REGION": REGION,
+                       "AWS_ENDPOINT_URL": self.served.api, "HOME": str(self.folder),
+                       "AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "1"}
+        return subprocess.run([SPOTTER, *map(str, words)], env=environment, text=True,
+                              capture_output=True, check=False, timeout=100,
+                              stdin=subprocess.DEVNULL)
+
+    def job(self, *lines, storage="storage: {folder: {path: /data}}"):
+        file = self.folder / "job.yaml"
+        file.write_text("\n".join(("job: mine", "trainer: {command: ./t.sh}", storage, *lines)))
+        return file
+
+    def findings(self, job, *options, environment=None):
+        """{check: [(verdict, what, advice)]}; the exit status is that of the worst."""
+        done = self.spotter("doctor", job, "--json", *options, environment=environment)
+        found = {}
+        for one in json.loads(done.stdout):
+            found.setdefault(one["check"], []).append((one["verdict"], one["what"], one["advice"]))
+            self.assertEqual(one["advice"] == "", one["verdict"] == "ok", one)
+        worst = max(("ok", "warn", "fail").index(each[0]) for all in found.values() for each in all)
+        self.assertEqual(done.returncode, worst, done.stdout)
+        return found
+
+    def expect(self, found, check, verdict, word):
+        self.assertTrue(any(each[0] == verdict and word in each[1] + " " + each[2]
+                            for each in found.get(check, [])), f"{check} {verdict} {word}: {found}")
+
+
+class Doctor(DoctorTest):
+    def test_who_one_is(self):
+        self.expect(self.findings(self.job()), "credentials", "ok",
+                    f"arn:aws:iam::{ACCOUNT}:user/user, account {ACCOUNT}, region {REGION}")
+
+    def test_without_credentials(self):
+        found = self.findings(self.job(), environment={"AWS_ACCESS_KEY_ID": ""})
+        self.expect(found, "credentials", "fail", "aws configure")
+        self.assertNotIn("zones", found)
+
+    def test_places(self):
+        found = self.findings(self.job(), "--types", "g5.xlarge,p3.2xlarge")
+        for check in ("zones", "subnets", "types"):
+            self.assertEqual([each[0] for each in found[check]], ["ok"], found)
+        found = self.findings(self.job(), "--types", "x9.huge", "--zones", "us-west-2a,us-west-2z",
+                              "--subnets", "subnet-of-nobody")
+        self.expect(found, "zones", "fail", "us-west-2z")
+        self.expect(found, "subnets", "fail", "subnet-of-nobody")
+        self.expect(found, "types", "fail", "x9.huge")
+
+    def test_a_type_that_a_zone_does_not_have(self):
+        self.served.command("fault", "not-offered", "type=g6.xlarge", "zone=us-west-2b")
+        self.expect(self.findings(self.job(), "--types", "g6.xlarge"), "types", "warn",
+                    "us-west-2b")
+        self.expect(self.findings(self.job(), "--types", "g6.xlarge", "--zones", "us-west-2b"),
+                    "types", "fail", "none of these zones")
+
+    def test_a_share_without_claims(self):
+        self.expect(self.findings(self.job()), "storage", "warn", "claims")
+        found = self.findings(self.job("claims: {at: s3://bucket/claims}"))
+        self.expect(found, "storage", "ok", "/data")
+
+    def test_buckets(self):
+        (self.bucket / "data").mkdir(exist_ok=True)
+        (self.bucket / "data" / "one").write_text("1")
+        found = self.findings(self.job(
+            "channels: {train: 's3://bucket/data/', empty: 's3://bucket/nothing/'}",
+            "claims: {at: s3://bucket/claims}"))
+        self.expect(found, "bucket", "ok", "channel train")
+        self.expect(found, "bucket", "fail", "channel empty: there is nothing")
+        self.expect(found, "bucket", "ok", "s3://bucket/claims/mine/ can be written")
+        self.assertEqual([path for path in self.bucket.rglob("doctor-*")], [], "left behind")
+        found = self.findings(self.job("claims: {at: s3://no-such-bucket-here/claims}"))
+        self.expect(found, "bucket", "fail", "no-such-bucket-here")
+
+    def test_code(self):
+        repository = self.folder / "repository"
+        commit = "f" * 40
+        code = f"code: {{repository: 'file://{repository}', revision: {commit}}}"
+        self.expect(self.findings(self.job(code)), "code", "warn", str(repository))
+        where = dict(cwd=repository, check=True, capture_output=True, text=True)
+        repository.mkdir()
+        for words in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q",
+                                       "--allow-empty", "-m", "one"]):
+            subprocess.run(["git", *words], **where)
+        self.expect(self.findings(self.job(code)), "code", "fail", commit[:12])
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], **where).stdout.strip()
+        code = f"code: {{repository: 'file://{repository}', revision: {commit}}}"
+        self.expect(self.findings(self.job(code)), "code", "ok", commit[:12])
+
+    def test_a_wrong_job(self):
+        done = self.spotter("doctor", self.job("nonsense: 1"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nonsense", done.stderr)
+
+    def test_lines_for_a_person(self):
+        done = self.spotter("doctor", self.job())
+        self.assertRegex(done.stdout, r"(?m)^ok    credentials  arn:aws")
+        self.assertRegex(done.stdout, r"(?m)^warn  storage      .*: launch one")
+
+
+class Volumes(DoctorTest):
+    def aws(self, *words):
+        environment = {**os.environ, **self.environment, "AWS_DEFAULT_REGION": REGION}
+        done = subprocess.run(["aws", "--endpoint-url", self.served.api, "--output", "json", "ec2",
+                               *words], env=environment, text=True, capture_output=True, timeout=60,
+                              check=True)
+        return json.loads(done.stdout or "{}")
+
+    def volume(self, **tags):
+        text = ",".join(f"{{Key={key.replace('_', ':')},Value={value}}}"
+                        for key, value in tags.items())
+        made = self.aws("create-volume", "--availability-zone", f"{REGION}a", "--size", "1",
+                        "--tag-specifications", f"ResourceType=volume,Tags=[{text}]")
+        return made["VolumeId"]
+
+    def look(self, name):
+        return self.findings(self.job(storage=f"storage: {{ebs: {{tag: {{Name: {name}}}}}}}"))
+
+    def test_none_one_and_several(self):
+        self.expect(self.look("none"), "volume", "fail", "no volume in this region")
+        one = self.volume(Name="v", spotter_format="blank")
+        self.expect(self.look("v"), "volume", "ok", one)
+        other = self.volume(Name="v")
+        self.expect(self.look("v"), "volume", "fail", "2 volumes carry")
+        self.expect(self.look("v"), "volume", "fail", other)
+
+    def test_one_that_will_be_in_the_way(self):
+        self.volume(Name="theirs", spotter_job="other")
+        self.expect(self.look("theirs"), "volume", "fail", "of the job other")
+        self.volume(Name="finished", spotter_job="mine", spotter_done="true")
+        self.expect(self.look("finished"), "volume", "warn", "spotter:done")
+        self.volume(Name="new")
+        self.expect(self.look("new"), "volume", "warn", "spotter:format=blank")
+
+
+class Permissions(DoctorTest):
+    """Under the launcher's own policy, and under one that lacks something."""
+
+    def limit(self, job, drop=None):
+        done = self.spotter("iam", "launcher", job, "--account", ACCOUNT, "--region", REGION)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        if drop:
+            document["Statement"] = [one for one in document["Statement"] if one["Sid"] != drop]
+        file = self.folder / "launcher.json"
+        file.write_text(json.dumps(document))
+        limited = self.served.command("policy", "user", str(file))
+        self.assertEqual(limited.returncode, 0, limited.stderr)
+
+    def test_the_launchers_policy_is_enough_and_nothing_in_it_too_much(self):
+        (self.bucket / "data").mkdir(exist_ok=True)
+        (self.bucket / "data" / "one").write_text("1")
+        job = self.job("channels: {train: 's3://bucket/data/'}", "claims: {at: s3://bucket/claims}")
+        self.limit(job)
+        self.assertEqual({each[0] for all in self.findings(job, "--types", "g5.xlarge").values()
+                          for each in all}, {"ok"})
+        for drop, check in (("LookAround", "zones"), ("ReadChannels", None),
+                            ("ListChannels", "bucket"), ("ReadResultsAndProbe", "bucket")):
+            self.limit(job, drop)
+            if check:
+                self.expect(self.findings(job), check, "fail", drop)
+
+    def test_what_is_no_policy_is_refused(self):
+        file = self.folder / "wrong.json"
+        file.write_text('{"Version": "2012-10-17", "Statement": [{"Effect": "Perhaps"}]}')
+        refused = self.served.command("policy", "user", str(file))
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("Effect", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,108 @@
+"""`spotter iam`: complete JSON for each kind of job, and nothing in it that it has no use of."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SPOTTER = os.environ["SPOTTER_PATH"]
+IAM = pathlib.Path(__file__).resolve().parents[2] / "scripts/iam"
+ACCOUNT = "123456789012"
+VOLUME = "storage: {ebs: {tag: {Name: 'my*volume'}}}"
+SHARE = "storage: {folder: {path: /data}}"
+LONGEST_POLICY = 6144  # of a managed one; white space does not count
+KEY = f"arn:aws:kms:us-west-2:{ACCOUNT}:key/1"
+
+
+class Documents(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name) / "job.yaml"
+
+    def run_it(self, name, *lines, region="us-west-2", options=(),
+               trainer="{command: ./t.sh}"):
+        self.file.write_text("\n".join(("job: mine", f"trainer: {trainer}", *lines)))
+        return subprocess.run(
+            [SPOTTER, "iam", name, self.file, "--account", ACCOUNT, "--region", region, *options],
+            capture_output=True, text=True, check=False, timeout=60)
+
+    def document(self, name, *lines, **more):
+        done = self.run_it(name, *lines, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotRegex(done.stdout, r"(^|[^$]){[a-z]", "a place that was not filled in")
+        return json.loads(done.stdout)
+
+    @staticmethod
+    def statement(document, sid):
+        return next((one for one in document["Statement"] if one["Sid"] == sid), None)
+
+    def test_all_for_a_volume(self):
+        for path in IAM.glob("*.json"):
+            document = self.document(path.stem, VOLUME, "channels: {train: 's3://data/mnist/'}",
+                                     "claims: {at: s3://data/claims}", "sweep: {grid: {lr: [1]}}")
+            for statement in document["Statement"]:
+                self.assertNotEqual(statement.get("Resource"), [], statement)
+
+    def test_the_fullest_fits_into_a_policy(self):
+        document = self.document(
+            "agent", VOLUME, "sweep: {parameters: s3://data/list.yml}",
+            "claims: {at: s3://data/claims}", options=["--volume-key", KEY])
+        self.assertLess(len("".join(json.dumps(document).split())), LONGEST_POLICY)
+        self.assertEqual(self.statement(document, "ClaimExperiments")["Resource"],
+                         ["arn:aws:s3:::data/claims/mine/*"])
+        for sid in ("ClaimExperiments", "UseEncryptedVolumes", "LeaveTheFleet"):
+            self.assertIsNotNone(self.statement(document, sid), sid)
+
+    def test_a_share_has_no_volumes(self):
+        text = json.dumps(self.document("agent", SHARE))
+        for word in ("AttachVolume", "CreateTags", "kms:", "s3:", "TerminateInstances\""):
+            self.assertNotIn(word, text)
+        self.assertIn("CancelSpotFleetRequests", text)
+
+    def test_a_machine_without_its_gpus_may_go(self):
+        self.assertIsNone(self.statement(self.document("agent", VOLUME), "LeaveTheFleet"))
+        document = self.document("agent", VOLUME, trainer="{command: ./train, gpus: 8}")
+        self.assertIsNotNone(self.statement(document, "LeaveTheFleet"))
+
+    def test_a_tags_value_is_no_pattern_and_a_sweep_has_many(self):
+        one = self.statement(self.document("agent", VOLUME), "UseTheVolumeThatTheTagNames")
+        self.assertEqual(one["Condition"]["StringLike"], {"ec2:ResourceTag/Name": ["my${*}volume"]})
+        many = self.statement(self.document("agent", VOLUME, "sweep: {grid: {lr: [1, 2]}}"),
+                              "UseTheJobsVolumes")
+        self.assertEqual(many["Condition"]["StringLike"],
+                         {"ec2:ResourceTag/spotter:job": ["mine", "mine-*"]})
+
+    def test_secrets(self):
+        code = "code: {repository: /r, revision: " + "0" * 40 + ", token: 'ssm:/a/b'}"
+        one = self.statement(self.document("agent", VOLUME, code), "ReadSecrets")
+        self.assertEqual(one["Resource"], [f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/a/b"])
+
+    def test_channels_and_checkpoints(self):
+        document = self.document("trainer", VOLUME, "channels: {train: 's3://data/mnist/'}",
+                                 options=["--checkpoints", "s3://kept/mine"])
+        self.assertEqual(self.statement(document, "ReadChannels")["Resource"],
+                         ["arn:aws:s3:::data/mnist/*"])
+        self.assertEqual(self.statement(document, "KeepCheckpoints")["Resource"],
+                         ["arn:aws:s3:::kept/mine*"])
+        nothing = self.run_it("trainer", VOLUME)
+        self.assertEqual((nothing.returncode, nothing.stdout), (1, ""))
+        self.assertIn("needs no such policy", nothing.stderr)
+
+    def test_another_partition(self):
+        text = json.dumps(self.document("agent", VOLUME, region="cn-north-1"))
+        self.assertIn("arn:aws-cn:ec2:cn-north-1:", text)
+
+    def test_wrong_use(self):
+        for name, options, word in (("agnet", (), "agnet"),
+                                    ("agent", ("--volume-keys", "x"), "--volume-keys"),
+                                    ("trainer", ("--checkpoints", "kept"), "--checkpoints")):
+            done = self.run_it(name, VOLUME, options=options)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,374 @@
+"""`spotter launch`, `stop` and `list` against spotter-emulator, and against botocore: what is
+printed is what `aws` would take, and what is sent is what botocore would send."""
+
+import concurrent.futures
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import urllib.parse
+
+import botocore.serialize
+import botocore.session
+import botocore.validate
+import boto3
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
+import served
+
+SPOTTER = os.environ["SPOTTER_PATH"]
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
+        "AWS_SECRET_ACCESS_KEY": "emulator-secret", "AWS_REGION": served.REGION}
+JOB = """job: {name}
+storage: {{ebs: {{tag: {{Name: {name}}}}}}}
+trainer: {{command: ./train.sh}}
+launch:
+  image: resolve:ssm:/aws/service/debian/12
+  instance_types: [g5.xlarge, g4dn.xlarge]
+  zones: [us-west-2a, us-west-2b]
+  profile: spotter-role
+  volume: {{size: 2, iops: 4000, throughput: 200}}
+"""
+SPOT_FLEET = ("  type: spot-fleet\n"
+              "  fleet_role: arn:aws:iam::123456789012:role/aws-ec2-spot-fleet-tagging-role\n")
+
+
+def setUpModule():
+    """An emulated instance finds no program here that its user data could reach."""
+    folder = tempfile.mkdtemp(prefix="spotter-launch-")
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    systemctl = pathlib.Path(folder) / "systemctl"
+    systemctl.write_text("#!/bin/sh\nexit 0\n")
+    systemctl.chmod(0o755)
+    before = os.environ["PATH"]
+    unittest.addModuleCleanup(os.environ.__setitem__, "PATH", before)
+    os.environ["PATH"] = f"{folder}:/usr/bin:/bin"
+
+
+class Launch(served.ServedTest):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="spotter-launch-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.name = self.id().split(".test_")[-1].replace("_", "-")[:60]
+        self.ec2 = boto3.client("ec2", region_name=served.REGION, endpoint_url=self.served.api,
+                                aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+                                aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+        self.addCleanup(self.ec2.close)
+
+    def job(self, more="", text=JOB):
+        path = self.folder / "job.yaml"
+        path.write_text(text.format(name=self.name) + more)
+        return path
+
+    def spotter(self, *words, api=None, code=0):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **KEYS,
+                       "AWS_ENDPOINT_URL": api or self.served.api}
+        done = subprocess.run([SPOTTER, *map(str, words)], env=environment, text=True,
+                              capture_output=True, timeout=200, check=False)
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        return done
+
+    def launch(self, more="", **options):
+        return self.spotter("launch", self.job(more), **options).stdout.strip()
+
+    # What is there at AWS
+
+    def volumes(self):
+        return self.ec2.describe_volumes(
+            Filters=[{"Name": "tag:Name", "Values": [self.name]}])["Volumes"]
+
+    def fleets(self):
+        found = [{**it, "Id": it["FleetId"], "State": it["FleetState"]}
+                 for it in self.ec2.describe_fleets()["Fleets"]]
+        found += [{**it, "Id": it["SpotFleetRequestId"], "State": it["SpotFleetRequestState"]}
+                  for it in self.ec2.describe_spot_fleet_requests()["SpotFleetRequestConfigs"]]
+        mine = {"Key": "spotter:job", "Value": self.name}
+        return [it for it in found if mine in it.get("Tags", [])]
+
+    def active(self):
+        return [it["Id"] for it in self.fleets()
+                if it["State"] in ("submitted", "active", "modifying")]
+
+    def instances(self, *states):
+        found = self.ec2.describe_instances(Filters=[
+            {"Name": "tag:spotter:job", "Values": [self.name]},
+            {"Name": "instance-state-name", "Values": list(states or ("pending", "running"))}])
+        return [it["InstanceId"] for one in found["Reservations"] for it in one["Instances"]]
+
+    def one_instance(self):
+        return served.eventually(lambda: len(self.instances("running")) == 1
+                                 and self.instances("running")[0])
+
+    def listed(self):
+        return {it["job"]: it for it in json.loads(self.spotter("list", "--json").stdout)}
+
+    # Printed and sent
+
+    def printed(self, more=""):
+        """{operation: input} of what --dry-run prints, with no AWS that could be reached."""
+        text = self.spotter("launch", self.job(more), "--dry-run", api="http://127.0.0.1:9").stdout
+        lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+        words, found = shlex.split(lines), {}
+        for index, word in enumerate(words):
+            if word == "--cli-input-json":
+                name = "".join(part.capitalize() for part in words[index - 1].split("-"))
+                found[name] = (words[index - 2], json.loads(words[index + 1]))
+        return found
+
+    def assert_valid(self, service, operation, value):
+        model = botocore.session.get_session().get_service_model(service)
+        shape = model.operation_model(operation).input_shape
+        report = botocore.validate.ParamValidator().validate(value, shape)
+        self.assertFalse(report.has_errors(), report.generate_report())
+
+    def serialized(self, service, operation, value):
+        model = botocore.session.get_session().get_service_model(service)
+        serializer = botocore.serialize.create_serializer(model.metadata["protocol"], False)
+        body = serializer.serialize_to_request(value, model.operation_model(operation))["body"]
+        return {name: str(item) for name, item in body.items()}
+
+    def assert_printed_is_sent(self, more=""):
+        printed = self.printed(more)
+        with Recorder(self.served.api) as recorder:
+            self.launch(more, api=recorder.api)
+        for operation, (service, value) in printed.items():
+            with self.subTest(operation):
+                self.assert_valid(service, operation, value)
+                sent = [it for it in recorder.calls if it["Action"] == operation]
+                self.assertEqual(len(sent), 1, [it["Action"] for it in recorder.calls])
+                expected = self.serialized(service, operation, value)
+                changed = {name for name in expected if expected[name] != sent[0].get(name)}
+                self.assertEqual(expected.keys() - sent[0].keys(), set())
+                self.assertEqual(sent[0].keys() - expected.keys(), set())
+                for name in changed:  # the places for what only AWS knows
+                    self.assertRegex(expected[name], "TOKEN|OF-THE")
+        return printed
+
+    def test_what_is_printed_is_sent_for_a_fleet(self):
+        printed = self.assert_printed_is_sent(
+            "  max_price: 0.75\n  key: mine\n  security_groups: [sg-0123, sg-4567]\n"
+            "  tags: {project: speech}\n")
+        self.assertEqual(list(printed), ["CreateVolume", "CreateLaunchTemplate", "CreateFleet"])
+        data = printed["CreateLaunchTemplate"][1]["LaunchTemplateData"]
+        self.assertEqual(data["MetadataOptions"]["HttpTokens"], "required")
+        self.assertEqual(data["MetadataOptions"]["InstanceMetadataTags"], "enabled")
+        overrides = printed["CreateFleet"][1]["LaunchTemplateConfigs"][0]["Overrides"]
+        self.assertEqual([(it["InstanceType"], it["AvailabilityZone"]) for it in overrides],
+                         [(kind, zone) for kind in ("g5.xlarge", "g4dn.xlarge")
+                          for zone in ("us-west-2a", "us-west-2b")])
+        self.assertEqual({it["MaxPrice"] for it in overrides}, {"0.75"})
+
+    def test_what_is_printed_is_sent_for_a_spot_fleet(self):
+        printed = self.assert_printed_is_sent(
+            SPOT_FLEET + "  allocation: lowestPrice\n  max_price: 0.75\n")
+        config = printed["RequestSpotFleet"][1]["SpotFleetRequestConfig"]
+        self.assertEqual(config["AllocationStrategy"], "lowestPrice")
+        self.assertEqual(config["LaunchTemplateConfigs"][0]["Overrides"][0]["SpotPrice"], "0.75")
+
+    # Launching
+
+    def test_makes_what_it_takes(self):
+        fleet = self.launch()
+        self.assertEqual(self.active(), [fleet])
+        volume, = self.volumes()
+        tags = {it["Key"]: it["Value"] for it in volume["Tags"]}
+        self.assertEqual(tags, {"Name": self.name, "spotter:job": self.name,
+                                "spotter:role": "state", "spotter:format": "blank"})
+        self.assertEqual((volume["AvailabilityZone"], volume["Size"], volume["Iops"]),
+                         ("us-west-2a", 2, 4000))
+        instance = self.one_instance()
+        script = pathlib.Path(self.served.folder) / "instances" / instance / "user-data"
+        self.assertIn((self.folder / "job.yaml").read_text(), script.read_text())
+        row = self.listed()[self.name]
+        self.assertEqual([it["id"] for it in row["fleets"]], [fleet])
+        self.assertEqual([it["id"] for it in row["instances"]], [instance])
+        self.assertEqual(row["volumes"][0]["zone"], "us-west-2a")
+        self.assertIn(f"  instance  {instance}", self.spotter("list").stdout)
+
+    def test_again_changes_nothing(self):
+        fleet = self.launch()
+        again = self.spotter("launch", self.folder / "job.yaml")
+        self.assertEqual(again.stdout.strip(), fleet)
+        self.assertIn("is at work already", again.stderr)
+        self.assertEqual((self.active(), len(self.volumes())), ([fleet], 1))
+
+    def test_a_changed_price_type_or_kind_replaces_the_fleet(self):
+        fleets = [self.launch()]
+        changes = ("  max_price: 0.9\n", "  allocation: diversified\n", SPOT_FLEET)
+        for more in changes:
+            instance = self.one_instance()
+            fleets.append(self.launch(more))
+            self.assertEqual(self.active(), fleets[-1:])
+            self.assertNotIn(instance, self.instances("running", "pending", "shutting-down"))
+        self.assertEqual(len(set(fleets)), 4)
+        self.assertEqual(len(self.volumes()), 1)
+        template, = self.ec2.describe_launch_templates(
+            LaunchTemplateNames=[f"spotter-{self.name}"])["LaunchTemplates"]
+        self.assertEqual(template["LatestVersionNumber"], 4)
+
+    def test_a_fleet_at_zero_gets_its_target_back(self):
+        for more, modify in (
+                ("", lambda fleet: self.ec2.modify_fleet(
+                    FleetId=fleet, TargetCapacitySpecification={"TotalTargetCapacity": 0})),
+                (SPOT_FLEET, lambda fleet: self.ec2.modify_spot_fleet_request(
+                    SpotFleetRequestId=fleet, TargetCapacity=0))):
+            fleet = self.launch(more)
+            served.eventually(lambda: self.one_instance())
+            modify(fleet)
+            self.assertTrue(served.eventually(lambda: not self.instances()))
+            self.assertEqual(self.launch(more), fleet)
+            self.assertTrue(self.one_instance())
+
+    def test_of_two_at_once_one_makes_the_fleet(self):
+        job = self.job()
+        environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": self.served.api}
+
+        def run(_):
+            return subprocess.run([SPOTTER, "launch", job], env=environment, text=True,
+                                  capture_output=True, timeout=200, check=False)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            done = list(pool.map(run, range(4)))
+        self.assertLessEqual(len(self.active()), 1, [it.stderr for it in done])
+        self.assertEqual(len(self.volumes()), 1)
+        self.assertTrue(self.launch())
+        self.assertEqual(len(self.active()), 1)
+
+    def test_files_beside_the_job_come_along(self):
+        (self.folder / "list.yml").write_text("- {lr: 0.1}\n- {lr: 0.2}\n")
+        text = JOB.replace("ebs: {{tag: {{Name: {name}}}}}", "folder: {{path: /data}}").replace(
+            "  volume: {{size: 2, iops: 4000, throughput: 200}}\n", "")
+        path = self.job("  capacity: 2\nsweep: {parameters: ./list.yml}\n"
+                        "claims: {at: s3://bucket/claims}\n", text)
+        self.spotter("launch", path)
+        self.assertTrue(served.eventually(lambda: len(self.instances("running")) == 2))
+        script = (pathlib.Path(self.served.folder) / "instances" / self.instances("running")[0]
+                  / "user-data").read_text()
+        self.assertIn("write 'list.yml'", script)
+        self.assertIn("- {lr: 0.2}\n", script)
+
+    # Stopping
+
+    def test_stop_ends_fleets_and_instances(self):
+        for more in ("", SPOT_FLEET):
+            self.launch(more)
+            self.one_instance()
+            self.spotter("stop", self.name, "--wait")
+            self.assertEqual((self.active(), self.instances("running", "shutting-down")), ([], []))
+        self.assertEqual(len(self.volumes()), 1, "the volume stays")
+        self.spotter("stop", self.folder / "job.yaml")
+
+    def test_stop_can_keep_the_instances_and_a_launch_takes_over(self):
+        fleet = self.launch()
+        instance = self.one_instance()
+        self.spotter("stop", self.name, "--keep-instances")
+        self.assertEqual((self.active(), self.instances()), ([], [instance]))
+        self.assertNotEqual(self.launch(), fleet)
+        self.assertNotIn(instance, self.instances())
+        self.one_instance()
+        self.spotter("stop", self.name, "--keep-instances")
+        self.spotter("stop", self.name, "--wait")
+        self.assertEqual(self.instances(), [])
+
+    def test_a_refused_cancellation_is_told_and_tried_again(self):
+        for more in ("", SPOT_FLEET):
+            fleet = self.launch(more)
+            self.served.command("fault", "cancel-fails", "count=2")
+            done = self.spotter("stop", self.name)
+            self.assertIn(f"{fleet} could not be ended: unexpectedError", done.stderr)
+            self.assertIn("tried again", done.stderr)
+            self.assertEqual(self.active(), [])
+
+    def test_a_cancellation_that_always_fails_is_an_error(self):
+        fleet = self.launch()
+        self.served.command("fault", "cancel-fails", "count=100")
+        self.addCleanup(self.served.command, "fault", "clear")
+        done = self.spotter("stop", self.name, code=1)
+        self.assertIn(f"{fleet} goes on and costs money", done.stderr)
+
+    # What is wrong is said
+
+    def refused(self, more="", text=JOB, code=1):
+        return self.spotter("launch", self.job(more, text), code=code).stderr
+
+    def test_wrong_jobs(self):
+        self.assertIn("has no `launch:`", self.refused(text=JOB.split("launch:")[0], code=2))
+        self.assertIn("user data would have", self.refused(
+            "# " + "x" * 20000 + "\n", code=2))
+        (self.folder / "lists").mkdir()
+        (self.folder / "lists/one.yml").write_text("- {lr: 0.1}\n")
+        self.assertIn("would not be on the instances", self.refused(
+            "sweep: {parameters: lists/one.yml}\n", code=2))
+        self.assertEqual(self.fleets(), [])
+
+    def test_no_volume_and_none_to_be_made(self):
+        text = JOB.replace("  volume: {{size: 2, iops: 4000, throughput: 200}}\n", "")
+        self.assertIn("no volume has the tag", self.refused(text=text))
+        self.assertEqual(self.fleets(), [])
+
+    def test_a_job_that_is_done(self):
+        self.launch()
+        self.spotter("stop", self.name, "--wait")
+        volume = self.volumes()[0]["VolumeId"]
+        self.ec2.create_tags(Resources=[volume], Tags=[{"Key": "spotter:done", "Value": "true"}])
+        self.assertIn("is done already", self.refused())
+        self.assertEqual(self.active(), [])
+
+    def test_an_image_that_is_not_there(self):
+        text = JOB.replace("/aws/service/debian/12", "/mine/none")
+        self.assertIn("ParameterNotFound", self.refused(text=text))
+        self.assertEqual(self.fleets(), [])
+
+    def test_a_missing_permission_is_named(self):
+        self.served.command("fault", "deny", "action=CreateFleet", "on=true")
+        self.addCleanup(self.served.command, "fault", "clear")
+        self.assertIn("CreateFleet: ", self.refused())
+
+
+class Recorder:
+    """A proxy that writes down what is asked of AWS."""
+
+    def __init__(self, api):
+        recorder, self.calls = self, []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if "json" not in self.headers["Content-Type"]:
+                    recorder.calls.append(dict(urllib.parse.parse_qsl(body.decode(), True)))
+                there = http.client.HTTPConnection(urllib.parse.urlsplit(api).netloc, timeout=60)
+                there.request("POST", self.path, body, dict(self.headers))
+                answer = there.getresponse()
+                text = answer.read()
+                self.send_response(answer.status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+                there.close()
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.api = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+if __name__ == "__main__":
+    unittest.main()

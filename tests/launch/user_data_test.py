@@ -1,0 +1,258 @@
+"""scripts/user-data in a folder of its own: packages from where they come, run twice, broken off
+at every step, with wrong content. Its programs are small ones of this test; S3 and the metadata
+service are spotter-emulator's."""
+
+import hashlib
+import io
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
+import served
+
+JOB = "job: story\ntrainer: {command: \"echo $HOME `date` 'x' \\\\n\"}\n"
+AGENT = "#!/bin/sh\necho agent\n"
+# One that counts its calls, and at the chosen one everybody who works on the boot dies.
+FRAGILE = """#!/bin/sh
+count=$(($(/bin/cat $CALLS 2>/dev/null || echo 0) + 1))
+echo $count >$CALLS
+[ $count = "$DIE_AT" ] && kill -9 -$(/usr/bin/cut -d' ' -f5 /proc/self/stat)
+PATH=${PATH#*:}
+exec NAME "$@"
+"""
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>$SPOTTER_ROOT/systemctl
+case $1 in
+  start | restart) cmp -s $SPOTTER_ROOT/etc/spotter/job.yaml $WANTED && command -v spotter ;;
+esac
+"""
+APT_GET = """#!/bin/sh
+echo "$*" >>$SPOTTER_ROOT/apt
+locked=$(cat $SPOTTER_ROOT/locked 2>/dev/null || echo 0)
+if [ $locked -gt 0 ]; then
+  echo $((locked - 1)) >$SPOTTER_ROOT/locked
+  echo 'E: Could not get lock /var/lib/dpkg/lock-frontend' >&2
+  exit 100
+fi
+for last; do :; done
+case "$*" in *install*) [ -f "$last" ] && cp "$last" $SPOTTER_ROOT/bin/spotter ||
+  { [ "$last" = spotter ] && printf '#!/bin/sh\\n' >$SPOTTER_ROOT/bin/spotter; } ;; esac
+chmod -f +x $SPOTTER_ROOT/bin/spotter
+exit 0
+"""
+
+
+def tarball():
+    """As one that is unpacked at /."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        entry = tarfile.TarInfo("bin/spotter")
+        entry.size, entry.mode = len(AGENT), 0o755
+        archive.addfile(entry, io.BytesIO(AGENT.encode()))
+    return packed.getvalue()
+
+
+class UserData(served.ServedTest):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="spotter-user-data-"))
+        self.addCleanup(shutil.rmtree, self.root)
+        self.etc, self.state = self.root / "etc/spotter", self.root / "var/lib/spotter-launch"
+        (self.root / "bin").mkdir()
+        (self.root / "wanted").write_text(JOB)
+        self.program("systemctl", SYSTEMCTL)
+        self.program("apt-get", APT_GET)
+        self.program("dpkg", "#!/bin/sh\n")
+        self.program("sleep", "#!/bin/sh\necho $1 >>$SPOTTER_ROOT/slept\n")
+
+    def program(self, name, text, folder="bin"):
+        path = self.root / folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def bake(self):
+        self.program("spotter", AGENT)
+
+    def script(self, package="baked", digest="", files=None):
+        text = (ROOT / "scripts/user-data").read_text()
+        blocks = [f"  write {name} <<'END'\n{content}END\n"
+                  for name, content in (files or {"job.yaml": JOB}).items()]
+        text = text.replace("@PACKAGE@", package).replace("@DIGEST@", digest)
+        path = self.root / "user-data"
+        path.write_text(text.replace("#@FILES@\n", "".join(blocks)))
+        path.chmod(0o700)
+        return path
+
+    def run_it(self, script, fragile=False, **environment):
+        path = [str(self.root / "fragile")] if fragile else []
+        environment = {
+            "PATH": ":".join([*path, str(self.root / "bin"), "/usr/bin:/bin"]),
+            "SPOTTER_ROOT": str(self.root), "WANTED": str(self.root / "wanted"), **environment}
+        with open(self.root / "console", "ab") as console:
+            return subprocess.run([script], env=environment, stdin=subprocess.DEVNULL,
+                                  stdout=console, stderr=console, timeout=120, check=False,
+                                  start_new_session=True).returncode
+
+    def console(self):
+        return (self.root / "console").read_text()
+
+    def lines(self, name):
+        path = self.root / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def assert_up(self, status):
+        self.assertEqual(status, 0, self.console())
+        self.assertEqual((self.etc / "job.yaml").read_text(), JOB)
+        self.assertEqual((self.etc / "job.yaml").stat().st_mode & 0o777, 0o600)
+        self.assertEqual(self.etc.stat().st_mode & 0o777, 0o700)
+        self.assertFalse((self.state / "news").exists())
+        self.assertEqual(list(self.root.rglob("*.new")), [])
+
+    # A bucket
+
+    def offer(self, name, content):
+        """An object in a bucket; what of launch.package it is, and how the machine asks for it."""
+        bucket = pathlib.Path(self.served.folder) / "s3/packages"
+        bucket.mkdir(parents=True, exist_ok=True)
+        (bucket / name).write_bytes(content)
+        if not hasattr(type(self), "metadata"):
+            done = self.served.command("instance", "add", "--zone", "us-west-2a")
+            type(self).metadata = done.stdout.split()[1]
+        return ({"package": f"s3://packages/{name}",
+                 "digest": hashlib.sha256(content).hexdigest()},
+                {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self.metadata,
+                 "AWS_ENDPOINT_URL": self.served.api})
+
+    # Stories
+
+    def test_fits_into_user_data_with_room_for_the_job(self):
+        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 8 * 1024)
+
+    def test_a_baked_image_needs_no_package(self):
+        self.bake()
+        self.assert_up(self.run_it(self.script()))
+        self.assertEqual(self.lines("systemctl"), ["enable spotter", "restart spotter"])
+        self.assertEqual(self.lines("apt"), [])
+
+    def test_a_second_run_changes_nothing(self):
+        self.bake()
+        script = self.script()
+        self.run_it(script)
+        before = (self.etc / "job.yaml").stat().st_mtime_ns
+        self.assert_up(self.run_it(script))
+        self.assertEqual((self.etc / "job.yaml").stat().st_mtime_ns, before)
+        self.assertEqual(self.lines("systemctl")[2:], ["enable spotter", "start spotter"])
+
+    def test_another_job_reaches_a_service_that_runs(self):
+        self.bake()
+        (self.root / "wanted").write_text("job: before\n")
+        self.run_it(self.script(files={"job.yaml": "job: before\n"}))
+        (self.root / "wanted").write_text(JOB)
+        self.assert_up(self.run_it(self.script()))
+        self.assertEqual(self.lines("systemctl")[-1], "restart spotter")
+
+    def test_an_image_without_it_says_so(self):
+        self.assertEqual(self.run_it(self.script()), 1)
+        self.assertIn("bake it into the image", self.console().splitlines()[-1])
+        self.assertEqual(self.lines("systemctl"), [])
+
+    def test_a_service_that_does_not_start_is_told(self):
+        self.bake()
+        (self.root / "wanted").write_text("another")
+        self.assertEqual(self.run_it(self.script()), 1)
+        self.assertIn("the service did not start", self.console().splitlines()[-1])
+
+    def test_apt_waits_for_locks(self):
+        (self.root / "locked").write_text("3")
+        self.assert_up(self.run_it(self.script("apt")))
+        self.assertEqual(len(self.lines("slept")), 3)
+
+    def test_a_lock_that_stays_ends_the_wait(self):
+        (self.root / "locked").write_text("1000")
+        self.assertEqual(self.run_it(self.script("apt")), 1)
+        self.assertIn("apt could not install it", self.console().splitlines()[-1])
+        self.assertGreater(len(self.lines("slept")), 50)
+
+    def test_a_package_from_a_bucket(self):
+        for name, content in (("spotter 1.deb", AGENT.encode()), ("s+p~1.tar.gz", tarball())):
+            with self.subTest(name):
+                (self.root / "bin/spotter").unlink(missing_ok=True)
+                what, where = self.offer(name, content)
+                self.assert_up(self.run_it(self.script(**what), **where))
+                self.assertEqual((self.root / "bin/spotter").read_text(), AGENT)
+                before = len(self.lines("apt"))
+                # It is fetched once: with the bucket gone, too, the machine boots.
+                (pathlib.Path(self.served.folder) / "s3/packages" / name).unlink()
+                self.assert_up(self.run_it(self.script(**what), **where))
+                self.assertEqual(len(self.lines("apt")), before)
+
+    def test_a_new_package_replaces_the_old_one(self):
+        self.bake()
+        what, where = self.offer("spotter.deb", b"#!/bin/sh\necho newer\n")
+        self.assert_up(self.run_it(self.script(**what), **where))
+        self.assertIn("newer", (self.root / "bin/spotter").read_text())
+
+    def test_wrong_content_is_never_installed(self):
+        what, where = self.offer("spotter.deb", AGENT.encode())
+        what["digest"] = hashlib.sha256(b"another").hexdigest()
+        self.assertEqual(self.run_it(self.script(**what), **where), 1)
+        self.assertIn("has the SHA-256", self.console())
+        self.assertEqual(self.lines("apt") + self.lines("systemctl"), [])
+        self.assertEqual(self.lines("slept"), [], "what is wrong is not tried again")
+        self.assertEqual(list(self.state.glob("spotter*")), [])
+
+    def test_a_bucket_that_is_not_there_is_asked_for_a_while(self):
+        what, where = self.offer("spotter.deb", AGENT.encode())
+        what["package"] = "s3://packages/none.deb"
+        self.assertEqual(self.run_it(self.script(**what), **where), 1)
+        self.assertIn("s3://packages/none.deb: HTTP Error 404", self.console())
+        self.assertGreater(len(self.lines("slept")), 50)
+
+    def test_cloud_init_comes_back_at_every_boot(self):
+        self.bake()
+        per_boot = self.root / "var/lib/cloud/scripts/per-boot"
+        per_boot.mkdir(parents=True)
+        script = self.script()
+        self.assert_up(self.run_it(script))
+        self.assertEqual((per_boot / "spotter").read_text(), script.read_text())
+        self.assertEqual((per_boot / "spotter").stat().st_mode & 0o777, 0o700)
+        script.unlink()
+        self.assert_up(self.run_it(per_boot / "spotter"))
+
+    def test_broken_off_anywhere_it_ends_well_the_next_time(self):
+        for name in ("cat", "chmod", "cmp", "cp", "mkdir", "mv", "rm", "python3", "systemctl",
+                     "apt-get", "dpkg"):
+            self.program(name, FRAGILE.replace("NAME", name), "fragile")
+        what, where = self.offer("spotter.deb", AGENT.encode())
+        script, breaks = self.script(**what), 0
+        per_boot = self.root / "var/lib/cloud/scripts/per-boot"
+        while True:
+            for folder in (self.etc, self.state, per_boot):
+                shutil.rmtree(folder, ignore_errors=True)
+            per_boot.mkdir(parents=True)
+            for name in ("bin/spotter", "calls", "systemctl"):
+                (self.root / name).unlink(missing_ok=True)
+            status = self.run_it(script, fragile=True, CALLS=str(self.root / "calls"),
+                                 DIE_AT=str(breaks + 1), **where)
+            if status == 0:
+                break
+            breaks += 1
+            self.assertEqual(status, -signal.SIGKILL, self.console())
+            if (self.etc / "job.yaml").exists():
+                self.assertEqual((self.etc / "job.yaml").read_text(), JOB, "half a file")
+            self.assert_up(self.run_it(script, **where))
+            self.assertTrue((per_boot / "spotter").exists())
+            self.assertIn(self.lines("systemctl")[-1], ("start spotter", "restart spotter"))
+        self.assertGreater(breaks, 15)
+
+
+if __name__ == "__main__":
+    unittest.main()

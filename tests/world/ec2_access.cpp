@@ -1,0 +1,246 @@
+#include "tests/world/ec2_access.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/world/query.hpp"
+#include "tests/world/sts.hpp"
+
+namespace spotter::world {
+namespace {
+
+// Collects what one call needs.
+class Needs {
+ public:
+  Needs(const Cloud& cloud, const Call& call)
+      : cloud_(cloud), call_(call), query_(call.parameters), action_("ec2:" + call.action) {}
+
+  std::vector<AccessRequest> all();
+
+ private:
+  using Kind = void (Needs::*)();
+  static const std::map<std::string, Kind>& kinds();
+
+  void attach() {
+    volume(query_.text("VolumeId"));
+    instance(query_.text("InstanceId"));
+  }
+  void detach() {
+    const Volume* held = cloud_.volumes.find(VolumeId(query_.text("VolumeId")));
+    volume(query_.text("VolumeId"));
+    std::string holder = query_.text("InstanceId");
+    if (holder.empty() && held != nullptr && held->attachment)
+      holder = held->attachment->instance.str();
+    if (!holder.empty()) instance(holder);
+  }
+  void one_volume() { volume(query_.text("VolumeId")); }
+  void one_snapshot() { snapshot(query_.text("SnapshotId")); }
+  void create_volume() {
+    made("volume", account() + "volume/*", query_.tags_for("volume"));
+    if (query_.has("SnapshotId")) snapshot(query_.text("SnapshotId"));
+  }
+  void create_snapshot() {
+    const Tags tags = query_.tags_for("snapshot");
+    volume(query_.text("VolumeId"), tags);
+    made("snapshot", anybodys() + "snapshot/*", tags);
+  }
+  void tag() {
+    const Tags tags = query_.tags("Tag");
+    for (const std::string& id : query_.list("ResourceId")) existing(id, tags);
+  }
+  void instances() {
+    for (const std::string& id : query_.list("InstanceId")) instance(id);
+  }
+  void spot_fleets() {
+    for (const std::string& id : query_.list("SpotFleetRequestId")) fleet(id);
+    if (query_.has("SpotFleetRequestId")) fleet(query_.text("SpotFleetRequestId"));
+  }
+  void ec2_fleets() {
+    for (const std::string& id : query_.list("FleetId")) fleet(id);
+    if (query_.has("FleetId")) fleet(query_.text("FleetId"));
+  }
+  void create_fleet() { made("fleet", account() + "fleet/*", query_.tags_for("fleet")); }
+  void request_spot_fleet() {
+    made("spot-fleet-request", account() + "spot-fleet-request/*",
+         query_.tags_for("spot-fleet-request", "SpotFleetRequestConfig.TagSpecification"));
+  }
+  void create_template() {
+    made("launch-template", account() + "launch-template/*", query_.tags_for("launch-template"));
+  }
+  void templates() { add(account() + "launch-template/" + query_.text("LaunchTemplateId", "*")); }
+  void nothing_special() { add("*"); }
+
+  std::string account() const {
+    return "arn:aws:ec2:" + cloud_.settings.region.str() + ":" + cloud_.settings.account + ":";
+  }
+  std::string anybodys() const { return "arn:aws:ec2:" + cloud_.settings.region.str() + "::"; }
+
+  AccessRequest& add(const std::string& resource, const Tags& tags = {}, const Tags& sent = {}) {
+    AccessRequest& it = needs_.emplace_back(AccessRequest{action_, resource});
+    it.know("aws:RequestedRegion", cloud_.settings.region.str());
+    it.know("ec2:Region", cloud_.settings.region.str());
+    for (const auto& [key, value] : tags) {
+      it.know("ec2:ResourceTag/" + key, value);
+      it.know("aws:ResourceTag/" + key, value);
+    }
+    for (const auto& [key, value] : sent) {
+      it.know("aws:RequestTag/" + key, value);
+      it.know("aws:TagKeys", key);
+    }
+    return it;
+  }
+  // What is made, and its tags, which are an action of their own.
+  void made(const char*, const std::string& resource, const Tags& tags) {
+    add(resource, {}, tags);
+    if (tags.empty()) return;
+    const std::string making = std::exchange(action_, "ec2:CreateTags");
+    add(resource, {}, tags).know("ec2:CreateAction", call_.action);
+    action_ = making;
+  }
+  void volume(const std::string& id, const Tags& sent = {}) {
+    if (const Volume* it = cloud_.volumes.find(VolumeId(id)))
+      add(account() + "volume/" + id, it->tags, sent);
+  }
+  void snapshot(const std::string& id, const Tags& sent = {}) {
+    if (const Snapshot* it = cloud_.snapshots.find(SnapshotId(id)))
+      add(anybodys() + "snapshot/" + id, it->tags, sent);
+  }
+  void instance(const std::string& id, const Tags& sent = {}) {
+    const Instance* it = cloud_.instances.find(InstanceId(id));
+    if (it == nullptr) return;
+    AccessRequest& request = add(account() + "instance/" + id, it->tags, sent);
+    if (it->profile.empty()) return;
+    const bool is_arn = it->profile.starts_with("arn:");
+    const std::string whole =
+        "arn:aws:iam::" + cloud_.settings.account + ":instance-profile/" + it->profile;
+    request.know("ec2:InstanceProfile", is_arn ? it->profile : whole);
+  }
+  void fleet(const std::string& id, const Tags& sent = {}) {
+    const FleetRequest* it = cloud_.fleets.find(FleetId(id));
+    if (it == nullptr) return;
+    const bool spot = it->fleet.kind == FleetKind::SpotFleet;
+    add(account() + (spot ? "spot-fleet-request/" : "fleet/") + id, it->tags, sent);
+  }
+  void existing(const std::string& id, const Tags& sent) {
+    if (id.starts_with("vol-")) return volume(id, sent);
+    if (id.starts_with("snap-")) return snapshot(id, sent);
+    if (id.starts_with("i-")) return instance(id, sent);
+    if (id.starts_with("sfr-") || id.starts_with("fleet-")) return fleet(id, sent);
+    add(account() + "*/" + id, {}, sent);
+  }
+
+  const Cloud& cloud_;
+  const Call& call_;
+  Query query_;
+  std::string action_;
+  std::vector<AccessRequest> needs_;
+};
+
+const std::map<std::string, Needs::Kind>& Needs::kinds() {
+  static const std::map<std::string, Kind> known = {
+      {"AttachVolume", &Needs::attach},
+      {"CancelSpotFleetRequests", &Needs::spot_fleets},
+      {"CreateFleet", &Needs::create_fleet},
+      {"CreateLaunchTemplate", &Needs::create_template},
+      {"CreateSnapshot", &Needs::create_snapshot},
+      {"CreateTags", &Needs::tag},
+      {"CreateVolume", &Needs::create_volume},
+      {"DeleteFleets", &Needs::ec2_fleets},
+      {"DeleteLaunchTemplate", &Needs::templates},
+      {"DeleteSnapshot", &Needs::one_snapshot},
+      {"DeleteTags", &Needs::tag},
+      {"DeleteVolume", &Needs::one_volume},
+      {"DetachVolume", &Needs::detach},
+      {"ModifyFleet", &Needs::ec2_fleets},
+      {"ModifySpotFleetRequest", &Needs::spot_fleets},
+      {"RequestSpotFleet", &Needs::request_spot_fleet},
+      {"TerminateInstances", &Needs::instances}};
+  return known;
+}
+
+std::vector<AccessRequest> Needs::all() {
+  const auto kind = kinds().find(call_.action);
+  (this->*(kind == kinds().end() ? &Needs::nothing_special : kind->second))();
+  return std::move(needs_);
+}
+
+// Hexadecimal of a document that says what was refused, as a person may have it decoded
+// (sts:DecodeAuthorizationMessage; AWS's own is encrypted).
+std::string encoded(const AccessRequest& request) {
+  const nlohmann::json document = {
+      {"allowed", false},
+      {"context", {{"action", request.action}, {"resource", request.resource}}}};
+  std::string text;
+  for (const char byte : document.dump()) {
+    constexpr char digits[] = "0123456789abcdef";
+    text += digits[static_cast<unsigned char>(byte) >> 4];
+    text += digits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<AccessRequest> needed_access(const Cloud& cloud, const Call& call) {
+  return Needs(cloud, call).all();
+}
+
+std::string denial(const Cloud& cloud, const std::string& caller, const AccessRequest& request) {
+  return "User: " + arn_of(cloud, caller) + " is not authorized to perform: " + request.action +
+         (request.resource == "*" ? "" : " on resource: " + request.resource) +
+         " because no identity-based policy allows the " + request.action + " action";
+}
+
+std::optional<ApiError> refuse_access(const Cloud& cloud, const Call& call) {
+  if (!cloud.access) return std::nullopt;
+  for (const AccessRequest& request : needed_access(cloud, call)) {
+    if (cloud.access->allows(call.caller, request)) continue;
+    return ApiError{"UnauthorizedOperation",
+                    "You are not authorized to perform this operation. " +
+                        denial(cloud, call.caller, request) +
+                        ". Encoded authorization failure message: " + encoded(request),
+                    403};
+  }
+  return std::nullopt;
+}
+
+bool may_use_key(const Cloud& cloud, const Call& call) {
+  const Query query(call.parameters);
+  const std::string key = query.text("KmsKeyId");
+  // The account's own key for EBS allows everybody in the account.
+  if (!cloud.access || call.action != "CreateVolume" || key.empty() || key == "alias/aws/ebs")
+    return true;
+  const std::string region = cloud.settings.region.str();
+  const std::string arn = key.starts_with("arn:") ? key
+                                                  : "arn:aws:kms:" + region + ":" +
+                                                        cloud.settings.account + ":key/" + key;
+  for (const char* action :
+       {"kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext",
+        "kms:ReEncryptFrom", "kms:ReEncryptTo"}) {
+    AccessRequest request{action, arn};
+    request.know("kms:ViaService", "ec2." + region + ".amazonaws.com");
+    request.know("kms:GrantIsForAWSResource", "true");
+    if (!cloud.access->allows(call.caller, request)) return false;
+  }
+  return true;
+}
+
+Expected<void> World::set_policies(const std::string& who,
+                                   const std::vector<std::string>& documents) {
+  auto policies = cloud_.access ? cloud_.access->policies() : Access::Policies();
+  policies.erase(who);
+  for (const std::string& document : documents) {
+    auto policy = Policy::parse(document);
+    if (!policy) return refusal("MalformedPolicyDocument", policy.error().message);
+    policies[who].push_back(std::move(*policy));
+  }
+  cloud_.access = std::make_shared<const Access>(std::move(policies));
+  if (who == "instance" || who == "user") return {};
+  std::string key = "AKIA";
+  for (const char letter : who)
+    key += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  key.resize(20, '0');
+  cloud_.credentials[key] = {key, cloud_.settings.user_secret, "", who, std::nullopt};
+  return {};
+}
+
+}  // namespace spotter::world
