@@ -7,6 +7,12 @@
 namespace spotter::decide {
 namespace {
 
+// That this agent ends; or so it must be taken, as long as nobody has said which.
+bool has_fleet(const Context& c) {
+  if (c.policy.once) return false;
+  return !c.facts.fleet_known || c.facts.fleet.kind != FleetKind::None;
+}
+
 // A fleet that could not be asked for at the start is asked for now: it costs money.
 void ask_fleet(Context& c) {
   if (c.facts.instance) return c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
@@ -46,12 +52,16 @@ Stage rest_unsure(Context& c, Stage last) {
 
 Stage end_of(const Context& c) { return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{}); }
 
-// A snapshot that somebody asked for a moment ago may not be shown yet, or not even be made: what
-// is cancelled now nobody will ever remove.
+// What somebody asked for a moment ago may not be shown yet, or not even be made, and what is left
+// when the fleet ends nobody will ever remove. Another agent may see the volume as not done for one
+// bound after it was marked; what it then asks for is on its way, and shown to us a bound later.
+// Where no fleet ends, that agent lives on and removes it.
 Time all_seen(const Tidying& stage, const Context& c) {
-  const Time shown = stage.quiet_since + c.policy.consistency_bound;
+  const Duration bound = c.policy.consistency_bound;
+  const Time heard = has_fleet(c) ? stage.marked_at + 3 * bound : stage.marked_at;
+  const Time shown = std::max(heard, stage.quiet_since + bound);
   if (c.facts.imaged_at == kNever) return shown;
-  return std::max(shown, c.facts.imaged_at + c.policy.ec2_call + c.policy.consistency_bound);
+  return std::max(shown, c.facts.imaged_at + c.policy.ec2_call + bound);
 }
 
 // The job's volume, as long as EC2 does not show it as done.
@@ -82,18 +92,12 @@ Stage tidy_up(Context& c) {
   c.facts.tidying_since = c.now;
   c.facts.heirs_free_since = kNever;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
-  return Tidying{c.now, 0};
+  return Tidying{c.now, c.now, 0};
 }
 
-Stage cancel_fleet(Context& c) {
-  const bool none = c.facts.fleet_known && c.facts.fleet.kind == FleetKind::None;
-  return none ? rest(c, end_of(c)) : ask_cancel(c, 0);
-}
+Stage cancel_fleet(Context& c) { return has_fleet(c) ? ask_cancel(c, 0) : rest(c, end_of(c)); }
 
-Stage scale_to_zero(Context& c) {
-  const bool none = c.facts.fleet_known && c.facts.fleet.kind == FleetKind::None;
-  return none ? rest(c, GaveUp{}) : ask_scale(c, 0);
-}
+Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c, GaveUp{}); }
 
 Stage rest(Context& c, Stage last) {
   if (!c.facts.leave && !c.policy.once) return last;
@@ -121,7 +125,8 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (!current || !heirs_settle(*current, seen.survey, c)) {
     command = leftover(seen.survey, c.facts.instance, false);
   }
-  if (const SeenVolume* unmarked = to_mark(seen.survey, c.facts)) command = MarkDone{unmarked->id};
+  const SeenVolume* unmarked = to_mark(seen.survey, c.facts);
+  if (unmarked) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.
   const bool kept = std::any_of(
@@ -129,7 +134,7 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
       [](const SeenVolume& it) { return is_copy(it) && it.state != VolumeState::Deleting; });
   if (command) {
     c.ask(*command, c.policy.ec2_call);
-    return Tidying{c.now, 0};
+    return Tidying{c.now, unmarked ? c.now : stage.marked_at, 0};
   }
   const Duration left = all_seen(stage, c) - c.now;
   if (!kept && left <= Duration::zero()) return cancel_fleet(c);
@@ -139,7 +144,7 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
 
 Next on(const Tidying& stage, const CallAccepted&, Context& c) {
   c.wake_in(c.policy.poll_attachment);  // what is gone is listed for a while
-  return Tidying{c.now, stage.failures};
+  return Tidying{c.now, stage.marked_at, stage.failures};
 }
 
 // Also without the permission: it may be given, and what stays costs for ever.
@@ -147,7 +152,7 @@ Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
   if (c.now - c.facts.tidying_since >= c.policy.tidy_limit) return cancel_fleet(c);
   const bool gone = failed.failure == Failure::Missing;
   c.wake_in(backoff(c.policy, gone ? 0 : stage.failures));
-  return Tidying{stage.quiet_since, gone ? stage.failures : stage.failures + 1};
+  return Tidying{stage.quiet_since, stage.marked_at, stage.failures + (gone ? 0 : 1)};
 }
 
 Next on(const Tidying& stage, const Woke&, Context& c) {

@@ -45,7 +45,8 @@ struct Policy {
 
   // --- the cloud ---
   // EC2 is eventually consistent; AWS names no bound. Everything seen in practice settles within
-  // it. The migration waits it three times, so a job may lower it (storage.ebs.consistency_bound).
+  // it. A move waits it three times, and so does the end: a job may lower it
+  // (storage.ebs.consistency_bound).
   Duration consistency_bound = seconds(30);
   // An EC2 call answers in well under a second; the SDKs allow 60 s. Half of that leaves time to
   // look again within the two minutes of a notice.

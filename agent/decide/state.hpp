@@ -161,6 +161,7 @@ struct GivingBack {  // of the machine itself
 struct MarkingDone {};
 struct Tidying {     // before the end: no snapshot, no candidate may stay
   Time quiet_since;  // since when nothing was left to do
+  Time marked_at;    // when the volume was last marked as done
   std::uint32_t failures = 0;
 };
 struct CancellingFleet {

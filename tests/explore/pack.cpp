@@ -200,6 +200,7 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   }
   if (auto* tidying = std::get_if<decide::Tidying>(&state.stage)) {
     at_least(tidying->quiet_since, kNow - bound);
+    at_least(tidying->marked_at, kNow - 3 * bound);
     tidying->failures = 0;  // every pause is as long as any other here
   }
   if (auto* stopping = std::get_if<decide::Stopping>(&state.stage))

@@ -45,11 +45,14 @@ void Simulation::judge_on_share(const decide::Command& command) {
   if (!other && !(mark && mark->volume.empty())) broken("a job on a share asks for a volume");
 }
 
-// A fleet that keeps more than one was refused, as far as that was to be seen when it began.
+// A fleet that keeps more than one was refused, as far as that was to be seen when it began: who
+// cannot ask for its fleet is believed to be alone.
 void Simulation::judge_many(const Host& host) {
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
   const bool seen = host.booted - target_since_ > policy_.consistency_bound;
-  if (fleet->target > 1 && seen) broken("a trainer is started though the fleet keeps several");
+  const bool asked = host.agent.state.facts.fleet_known;
+  if (fleet->target > 1 && seen && asked)
+    broken("a trainer is started though the fleet keeps several");
 }
 
 void Simulation::judge_release(const Host& host) {
