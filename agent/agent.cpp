@@ -303,6 +303,10 @@ int Agent::run() {
   // Beside the agent's own words, what the trainer prints is the program's output.
   std::optional<command::Follower> follower;
   if (policy_.once && job_.attempt.empty()) follower.emplace(run_directory_ + "/trainer.log");
+  const std::string printed = environment_.get("SPOTTER_BOOT_LOG");
+  if (!policy_.once)
+    Journal::remember_boot(printed.empty() ? "/var/log/cloud-init-output.log" : printed,
+                           run_directory_);
   await_signal();
   service_.ready();
   auto failed = [](std::exception_ptr error) {

@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
+#include <algorithm>
+#include <fstream>
 #include <optional>
 
 #include "agent/decide/describe.hpp"
@@ -10,6 +12,9 @@
 #include "agent/wire/events.hpp"
 
 namespace spotter {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 using decide::Block;
@@ -143,6 +148,20 @@ void set_fields(const decide::State& state) {
 }
 
 }  // namespace
+
+void Journal::remember_boot(const fs::path& printed, const fs::path& run_directory) {
+  constexpr std::streamoff most = 64 << 10;
+  const auto remembered = run_directory / "boot-remembered";
+  std::ifstream file(printed, std::ios::binary | std::ios::ate);
+  if (!file || fs::exists(remembered)) return;
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - most));
+  std::string line, lines;
+  if (size > most) std::getline(file, line);  // the rest of one
+  while (std::getline(file, line)) lines += "boot: " + line + "\n";
+  io::put_log_back(std::move(lines));
+  const std::ofstream mark(remembered);
+}
 
 void Journal::tell(const decide::Event& event, const decide::State& state,
                    const decide::Policy& policy, bool moved) {

@@ -2,6 +2,7 @@
 // SPOTTER_STEP, INSTANCE_ID, VOLUME_ID, SPOTTER_ZONE.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "agent/decide/event.hpp"
@@ -12,6 +13,10 @@ namespace spotter {
 
 class Journal {
  public:
+  // The end of what cloud-init and the user data printed, in `printed`, becomes the first of the
+  // lines that are kept with the job (io/log.hpp): once a boot, as `run_directory` is of one.
+  static void remember_boot(const std::filesystem::path& printed,
+                            const std::filesystem::path& run_directory);
   // After each step of the core. `moved`: the stage is another one.
   void tell(const decide::Event& event, const decide::State& state, const decide::Policy& policy,
             bool moved);

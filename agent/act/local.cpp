@@ -310,6 +310,14 @@ asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(D
   co_return seen;
 }
 
+asio::awaitable<bool> Local::keep_journal(std::string lines, Duration limit) {
+  std::vector<std::string> arguments = {"keep-journal", "--path", job_.home()};
+  if (job_.storage.share) arguments.insert(arguments.begin(), {"--as", job_.trainer.user});
+  auto running = run(std::move(arguments), limit, {}, std::move(lines));
+  const Work work = co_await std::move(running);
+  co_return !work.failed;
+}
+
 asio::awaitable<bool> Local::keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
                                           Duration limit) {
   std::vector<std::string> arguments = {"keep-metrics", "--path", job_.home() + "/metrics.jsonl"};

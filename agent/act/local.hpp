@@ -51,6 +51,9 @@ class Local {
   asio::awaitable<bool> keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
                                      Duration limit);
 
+  // Lines of the agent's log join those on the storage (act/host/journal.hpp). False: in vain.
+  asio::awaitable<bool> keep_journal(std::string lines, Duration limit);
+
   // An experiment that several machines may take up (host/attempt.hpp); `home` is its folder.
   asio::awaitable<Result<std::string>> find_parent(std::string home, std::uint64_t token,
                                                    Duration limit);

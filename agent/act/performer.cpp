@@ -243,18 +243,35 @@ Performer::Answer Performer::fetch_code(Duration limit) {
   co_return co_await std::move(fetching);
 }
 
-// The metrics come second: what they cost or lack is no matter of the account's.
+// The metrics and the journal come second: what they cost or lack is no matter of the account's.
 Performer::Answer Performer::write_account(Ledger ledger, Duration limit) {
   const Time until = surroundings_.now() + limit;
   auto writing = local_.write_ledger(ledger, surroundings_.gave_up(), limit);
   Happening what = co_await std::move(writing);
-  if (!std::holds_alternative<LedgerWritten>(what) || metrics_.empty()) co_return what;
+  if (!std::holds_alternative<LedgerWritten>(what)) co_return what;
+  auto metrics = keep_metrics(until);
+  co_await std::move(metrics);
+  auto journal = keep_journal(until);
+  co_await std::move(journal);
+  co_return what;
+}
+
+asio::awaitable<void> Performer::keep_metrics(Time until) {
+  if (metrics_.empty()) co_return;
   Metrics::News news = metrics_.take();
   auto keeping = local_.keep_metrics(wire::to_lines(news.curve), news.resumed,
                                      std::max(until - surroundings_.now(), Duration(1)));
   const bool kept = co_await std::move(keeping);
   if (!kept) metrics_.put_back(std::move(news));
-  co_return what;
+}
+
+// In vain, nothing is said of it: that would be one more line to keep.
+asio::awaitable<void> Performer::keep_journal(Time until) {
+  std::string lines = io::take_log();
+  if (lines.empty()) co_return;
+  auto keeping = local_.keep_journal(lines, std::max(until - surroundings_.now(), Duration(1)));
+  const bool kept = co_await std::move(keeping);
+  if (!kept) io::put_log_back(std::move(lines));
 }
 
 // First what the trainer said, then the mount: a server that takes neither holds nothing up.

@@ -53,6 +53,8 @@ class Performer {
   Answer fetch_code(Duration limit);
   Answer release_share(Duration limit);
   Answer write_account(decide::Ledger ledger, Duration limit);
+  asio::awaitable<void> keep_metrics(Time until);
+  asio::awaitable<void> keep_journal(Time until);
   Answer start_trainer(decide::StartTrainer effect, Duration limit);
 
   asio::io_context& context_;

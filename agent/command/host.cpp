@@ -17,6 +17,7 @@
 #include "agent/act/host/format.hpp"
 #include "agent/act/host/gpus.hpp"
 #include "agent/act/host/inspect.hpp"
+#include "agent/act/host/journal.hpp"
 #include "agent/act/host/ledger.hpp"
 #include "agent/act/host/metrics.hpp"
 #include "agent/act/host/mount.hpp"
@@ -53,6 +54,8 @@ struct Options {
 };
 
 using Verb = std::function<json()>;
+
+std::string input() { return {std::istreambuf_iterator<char>(std::cin), {}}; }
 
 json failed(const work::Failure& failure) {
   return {{"ok", false}, {"kind", failure.kind}, {"error", failure.error}};
@@ -314,14 +317,13 @@ void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
   });
   auto* log = add(app, "keep-log", "append the trainer's log to the one on the share", chosen,
                   [&options] { return answer(work::keep_log(options.tree, options.path)); });
-  auto* metrics =
-      add(app, "keep-metrics", "join lines of a learning curve from stdin to those there", chosen,
-          [&options] {
-            const std::string lines(std::istreambuf_iterator<char>(std::cin), {});
-            return answer(work::keep_metrics(options.path, lines, options.resumed));
-          });
+  auto* metrics = add(
+      app, "keep-metrics", "join lines of a learning curve from stdin to those there", chosen,
+      [&options] { return answer(work::keep_metrics(options.path, input(), options.resumed)); });
   metrics->add_option("--resumed", options.resumed, "the step from which the trainer went on");
-  for (auto* verb : {probe, done, there, log, metrics})
+  auto* journal = add(app, "keep-journal", "append lines from stdin to the agent's log in a home",
+                      chosen, [&path] { return answer(work::keep_journal(path, input())); });
+  for (auto* verb : {probe, done, there, log, metrics, journal})
     verb->add_option("--path", path)->required();
   done->add_option("--job", share.job)->required();
   log->add_option("--from", options.tree)->required();

@@ -1,5 +1,6 @@
 #include "agent/io/log.hpp"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -38,10 +39,21 @@ struct Context {
   std::map<std::string, std::string> fields;
   std::map<std::string, Bucket, std::less<>> buckets;  // by the kind's name
   std::string_view name, id;                           // of the line that is being written
+  std::string recent;
 };
 Context& context() {
   static Context the_context;
   return the_context;
+}
+
+constexpr std::size_t recent_limit = 256U << 10;
+
+void add_recent(std::string_view lines) {
+  std::string& recent = context().recent;
+  recent += lines;
+  if (recent.size() <= recent_limit) return;
+  recent.erase(0, recent.find('\n', recent.size() - recent_limit / 2) + 1);
+  recent.insert(0, "(older lines are in the journal of the instance alone)\n");
 }
 
 int priority(spdlog::level::level_enum level) {
@@ -66,6 +78,29 @@ class JournalSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex>
     for (auto& field : fields) parts.push_back({field.data(), field.size()});
     // The socket is PID 1's: while journald restarts, lines wait there.
     sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
+  }
+  void flush_() override {}
+};
+
+// What take_log() takes.
+class RecentSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  RecentSink() {
+    set_formatter(std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ",
+                                                              spdlog::pattern_time_type::utc, ""));
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t time;
+    formatter_->format(message, time);
+    const auto level = spdlog::level::to_string_view(message.level);
+    const auto at = context().fields.find("INSTANCE_ID");
+    const std::string instance = at == context().fields.end() ? "-" : at->second;
+    add_recent(
+        spdlog::fmt_lib::format("{} {} {:<7} {}\n", std::string_view(time.data(), time.size()),
+                                instance, std::string_view(level.data(), level.size()),
+                                std::string_view(message.payload.data(), message.payload.size())));
   }
   void flush_() override {}
 };
@@ -103,15 +138,20 @@ bool is_told(std::string_view name, unsigned& left_out) {
 
 void set_up_log() {
   context().journal = stderr_is_the_journal();
-  if (context().journal) {
-    const auto sink = std::make_shared<JournalSink>();
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", sink));
-    return;
+  spdlog::sink_ptr sink = std::make_shared<JournalSink>();
+  if (!context().journal) {
+    sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>();
+    sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%-7l%$ %v");
   }
-  auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>();
-  auto logger = std::make_shared<spdlog::logger>("spotter", sink);
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%-7l%$ %v");
-  spdlog::set_default_logger(logger);
+  const spdlog::sinks_init_list sinks = {sink, std::make_shared<RecentSink>()};
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", sinks));
+}
+
+std::string take_log() { return std::exchange(context().recent, {}); }
+
+void put_log_back(std::string lines) {
+  lines += std::exchange(context().recent, {});
+  add_recent(lines);
 }
 
 void set_log_field(const std::string& name, std::string_view value) {

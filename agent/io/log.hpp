@@ -14,6 +14,12 @@ namespace spotter::io {
 // Once, before the first line.
 void set_up_log();
 
+// The lines since the last call, for whoever keeps them elsewhere, too: with the time in UTC and
+// the instance, one a line. Some hundred KiB at most: the oldest go first, and a line says so.
+std::string take_log();
+// They could not be kept: they stand before what was said since.
+void put_log_back(std::string lines);
+
 // A field of each line from now on, as INSTANCE_ID: upper case letters, digits, underscores. An
 // empty value: not any more.
 void set_log_field(const std::string& name, std::string_view value);

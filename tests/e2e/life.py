@@ -70,8 +70,13 @@ class Life(harness.Story):
         self.assertEqual(left[0].tags().get("spotter:done"), "true")
         self.assertEqual([one.text("snapshotId") for one in self.ec2.snapshots()], [])
         self.world.stop()
-        result = volumes.copy_out(self.world, left[0].text("volumeId"), "result")
+        self.left = left[0].text("volumeId")
+        result = self.kept_folder("result")
         self.assertEqual((result / "weights.bin").read_text(), fake_trainer.result_of(self.steps))
+
+    def kept_folder(self, path):
+        """A copy of the folder on the volume that is left, once all has ended well."""
+        return volumes.copy_out(self.world, self.left, path)
 
     def assert_steps(self, kills, torn):
         lives = [life for life in self.lives() if life]

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <thread>
 
 namespace spotter::io {
@@ -111,6 +112,30 @@ TEST_F(Log, OfAKindThatComesThickIsThinnedOutAndTheRestCounted) {
   EXPECT_NE(said.find("MESSAGE=line 0\n"), std::string::npos) << "a burst is told";
   EXPECT_EQ(said.find("MESSAGE=line 999\n"), std::string::npos);
   EXPECT_NE(said.find("MESSAGE=another kind\n"), std::string::npos);
+}
+
+TEST_F(Log, IsKeptForWhoeverKeepsItElsewhere) {
+  const auto said = journal_of([] {
+    spdlog::info("before");
+    set_log_field("INSTANCE_ID", "i-1");
+    note(notice, spdlog::level::warn, "it ends");
+    std::string lines = take_log();
+    spdlog::error("since");
+    put_log_back(std::move(lines));
+    const std::string kept = take_log();
+    for (int i = 0; i < 100'000; ++i) note(notice, info, "line {}", i);
+    for (int i = 0; i < 10'000; ++i) spdlog::info("line {} of those that are told all", i);
+    const std::string much = take_log();
+    std::cerr << kept << "then " << (take_log().empty() ? "nothing" : "more") << "\n"
+              << (much.size() < (300U << 10) ? "short" : "long") << "\n"
+              << much.substr(0, much.find('\n') + 1) << much.substr(much.size() - 40);
+  });
+  const auto at = [&said](const char* words) { return said.find(words); };
+  EXPECT_NE(at("Z - info    before\n"), std::string::npos) << said;
+  EXPECT_NE(at("Z i-1 warning it ends\n"), std::string::npos) << said;
+  EXPECT_LT(at("Z i-1 warning it ends\n"), at("Z i-1 error   since\n"));
+  EXPECT_NE(at("then nothing\nshort\n(older lines"), std::string::npos);
+  EXPECT_NE(at("line 9999 of those that are told all\n"), std::string::npos);
 }
 
 }  // namespace

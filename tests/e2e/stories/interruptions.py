@@ -16,6 +16,18 @@ class Interruptions(life.Life):
         self.wait_training(two, 10)
         self.assert_ended_well()
         self.assertGreater(len(self.lives()), 1)
+        self.assert_log_is_with_the_job(one, two)
+
+    def assert_log_is_with_the_job(self, one, two):
+        """All that the agents said until they let go, though their instances are gone."""
+        log = (self.kept_folder(".spotter") / "agent.log").read_text()
+        said = [line.split(maxsplit=3)[1:] for line in log.splitlines()]
+        self.assertIn([one, "warning"], [words[:2] for words in said])
+        self.assertRegex(log, f"{one} warning interruption notice")
+        self.assertRegex(log, f"{two} info +the trainer goes on from step")
+        self.assertRegex(log, f"{two} info +the trainer is done")
+        times = [line.split()[0] for line in log.splitlines()]
+        self.assertEqual(times, sorted(times))
 
     def test_no_notice_then_another_zone(self):
         one = self.begin()

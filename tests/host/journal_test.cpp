@@ -1,0 +1,44 @@
+#include "agent/act/host/journal.hpp"
+
+#include "agent/io/files.hpp"
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KeptJournal : public Directory {
+ protected:
+  void SetUp() override {
+    Directory::SetUp();
+    fs::create_directory(directory_ / ".spotter");
+  }
+  fs::path log() const { return directory_ / ".spotter/agent.log"; }
+  std::string kept() const { return io::read_file(log(), 64U << 20).value_or("none"); }
+};
+
+TEST_F(KeptJournal, Grows) {
+  ASSERT_TRUE(keep_journal(directory_, "one\n"));
+  ASSERT_TRUE(keep_journal(directory_, "two\nthree\n"));
+  EXPECT_EQ(kept(), "one\ntwo\nthree\n");
+}
+
+TEST_F(KeptJournal, MakesWayWhenItIsLarge) {
+  const std::string large(9U << 20, 'x');
+  ASSERT_TRUE(keep_journal(directory_, large));
+  ASSERT_TRUE(keep_journal(directory_, "new\n"));
+  EXPECT_EQ(kept(), "new\n");
+  EXPECT_EQ(fs::file_size(directory_ / ".spotter/agent.log.1"), large.size());
+}
+
+TEST_F(KeptJournal, FollowsNobodysLinkAndNeedsTheStorage) {
+  const auto foreign = write("foreign", "kept as it was");
+  fs::create_symlink(foreign, log());
+  EXPECT_EQ(kind_of(keep_journal(directory_, "one\n")), "host-error");
+  EXPECT_EQ(io::read_file(foreign, 100).value(), "kept as it was");
+  EXPECT_EQ(kind_of(keep_journal(directory_ / "none", "one\n")), "not-mounted");
+}
+
+}  // namespace
+}  // namespace spotter::act::host
