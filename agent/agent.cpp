@@ -146,8 +146,12 @@ bool Agent::prepare() {
 void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
   const bool moved = state.stage.index() != before;
   journal_.tell(event, state, policy_, moved);
-  // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
-  if (moved && std::holds_alternative<decide::Training>(state.stage)) ::malloc_trim(0);
+  if (moved && std::holds_alternative<decide::Training>(state.stage)) {
+    // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
+    ::malloc_trim(0);
+    // As a rule the user data has ended by now.
+    if (!policy_.once) Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
+  }
   status_.update(state, event.at, moved);
 }
 
@@ -303,10 +307,6 @@ int Agent::run() {
   // Beside the agent's own words, what the trainer prints is the program's output.
   std::optional<command::Follower> follower;
   if (policy_.once && job_.attempt.empty()) follower.emplace(run_directory_ + "/trainer.log");
-  const std::string printed = environment_.get("SPOTTER_BOOT_LOG");
-  if (!policy_.once)
-    Journal::remember_boot(printed.empty() ? "/var/log/cloud-init-output.log" : printed,
-                           run_directory_);
   await_signal();
   service_.ready();
   auto failed = [](std::exception_ptr error) {

@@ -53,6 +53,7 @@ header = {"X-aws-ec2-metadata-token": token}
 cloud = pathlib.Path("/var/lib/cloud")
 mine = cloud / "instances" / ask("meta-data/instance-id", **header).decode()
 done = mine / "sem/config_scripts_user"
+print("user data of", mine.name, flush=True)
 scripts = sorted((cloud / "scripts/per-boot").iterdir())
 if not done.exists():
     done.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +73,7 @@ After=network-online.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/usr/lib/user-data
+ExecStart=/bin/sh -c "/usr/lib/user-data 2>&1 | tee -a /var/log/cloud-init-output.log"
 StandardOutput=journal+console
 """
 

@@ -25,6 +25,10 @@ class Whole(whole_machines.WholeLife):
         self.assertNotIn("Stopping spotter.service", self.world.journal(one, "-o", "cat"))
         self.assertIn("Stopping spotter.service", self.world.journal(two, "-o", "cat"))
         self.assertGreater(len(self.lives()), 1)
+        log = (self.kept_folder(".spotter") / "agent.log").read_text()
+        for machine in (one, two):
+            self.assertEqual(log.count(f"boot: user data of {machine}\n"), 1, log)
+            self.assertIn(f" {machine} info ", log)
 
     def test_lost_without_a_notice(self):
         one = self.begin()
