@@ -156,8 +156,9 @@ Stage settle(Context& c, After then) {
     return Released{};
   }
   if (then == After::GiveBack) return give_back(c, 0);
-  // The notice of an agent that did not know yet who it is was withdrawn.
-  return c.facts.instance ? prepare(c) : identify(c, 0);
+  // The notice was withdrawn: of an agent that did not know yet who it is, or whether it is alone.
+  if (!c.facts.instance) return identify(c, 0);
+  return on_share(c) && !c.policy.once ? read_fleet(c, 0) : prepare(c);
 }
 
 Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
