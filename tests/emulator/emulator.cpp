@@ -319,7 +319,10 @@ HttpResponse Emulator::sts(const HttpRequest& request) {
     const Refusal& why = caller.error();
     return response(world_.refuse({why.code, why.message, why.status}, now()));
   }
-  auto result = response(world_.sts(call_of(request, *caller), now()));
+  const world::Call call = call_of(request, *caller);
+  auto result = response(world_.sts(call, now()));
+  spdlog::info("{} {} -> {}", call.caller, call.action, result.status);
+  share_credentials();
   settle();
   return result;
 }

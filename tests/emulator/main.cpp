@@ -210,8 +210,9 @@ void describe_control(CLI::App& app, Arguments& to) {
                                     "without a file: everything again");
   policy
       ->add_option("who", to.who,
-                   "instance: the role of all of them; user: the one of AKIAEMULATOR00000000; or "
-                   "a new user's name, whose access key is AKIA, the name in capitals, noughts")
+                   "instance: the role of all of them; role/NAME: one to be assumed; user: the one "
+                   "of AKIAEMULATOR00000000; or a new user's name, whose access key is AKIA, the "
+                   "name in capitals, noughts")
       ->required();
   policy->add_option("policies", to.policies, "JSON documents; what one of them allows is allowed");
   app.add_subcommand("state", "What there is")->add_flag("--json", to.as_json);

@@ -265,7 +265,9 @@ Policy::Verdict Policy::judge(const AccessRequest& request) const {
 }
 
 bool Access::allows(std::string_view caller, const AccessRequest& request) const {
-  const auto found = policies_.find(caller.starts_with("i-") ? "instance" : caller);
+  std::string_view who = caller.starts_with("i-") ? "instance" : caller;
+  if (who.starts_with("role/")) who = who.substr(0, who.rfind('/'));
+  const auto found = policies_.find(who);
   if (found == policies_.end()) return true;
   bool allowed = false;
   for (const Policy& policy : found->second) {

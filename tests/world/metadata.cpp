@@ -1,9 +1,10 @@
 #include "tests/world/metadata.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <nlohmann/json.hpp>
+
+#include "tests/world/sts.hpp"
 
 namespace spotter::world {
 
@@ -235,14 +236,7 @@ Credential Metadata::credential() {
     if (have.caller == id_.str() && *have.expires - cloud_.now > renew_before) return have;
     ++it;
   }
-  std::string key = "ASIA" + cloud_.random.hex(16);
-  std::transform(key.begin(), key.end(), key.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
-  return cloud_.credentials[key] = {.access_key = key,
-                                    .secret = "wJalrXUtnFEMI" + cloud_.random.hex(27),
-                                    .session_token = "IQoJb3JpZ2luX2Vj" + cloud_.random.hex(120),
-                                    .caller = id_.str(),
-                                    .expires = cloud_.now + cloud_.settings.credentials_lifetime};
+  return issue(cloud_, id_.str(), cloud_.settings.credentials_lifetime);
 }
 
 std::string Metadata::credential_document() {

@@ -1,52 +1,139 @@
 #include "tests/world/sts.hpp"
 
+#include <algorithm>
+#include <cctype>
+
+#include "tests/world/ec2_access.hpp"
+#include "tests/world/query.hpp"
 #include "tests/world/xml.hpp"
 
 namespace spotter::world {
 namespace {
 
 constexpr const char* space = "xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"";
+constexpr std::string_view of_role = "role/";
 
 // https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
-Reply refused(Cloud& cloud, const std::string& action) {
+Reply refused(Cloud& cloud, const ApiError& why) {
   Xml xml;
   xml.element("Error", [&] {
     xml.text("Type", "Sender");
-    xml.text("Code", "InvalidAction");
-    xml.text("Message", "Could not find operation " + action + " for version 2011-06-15");
+    xml.text("Code", why.code);
+    xml.text("Message", why.message);
   });
   xml.text("RequestId", cloud.random.uuid());
-  return {.status = 400,
+  return {.status = why.http_status,
           .body = std::string("<ErrorResponse ") + space + ">" + xml.str() + "</ErrorResponse>"};
+}
+
+template <class Write>
+Reply answered(Cloud& cloud, const std::string& action, Write write) {
+  Xml xml;
+  xml.element(action + "Result", [&] { write(xml); });
+  xml.element("ResponseMetadata", [&] { xml.text("RequestId", cloud.random.uuid()); });
+  return {.body =
+              "<" + action + "Response " + space + ">" + xml.str() + "</" + action + "Response>"};
 }
 
 // The prefix of an id says what it is of: AIDA a user, AROA a role.
 std::string user_id(const std::string& caller) {
-  return caller.starts_with("i-") ? "AROAEMULATOR000000000:" + caller : "AIDAEMULATOR000000000";
+  if (caller.starts_with("i-")) return "AROAEMULATOR000000000:" + caller;
+  if (!caller.starts_with(of_role)) return "AIDAEMULATOR000000000";
+  return "AROAEMULATOR000000001:" + caller.substr(caller.rfind('/') + 1);
+}
+
+bool is_session_name(const std::string& text) {
+  return text.size() >= 2 && text.size() <= 64 && std::ranges::all_of(text, [](unsigned char it) {
+           return std::isalnum(it) ||
+                  std::string_view("_=,.@-").find(static_cast<char>(it)) != std::string_view::npos;
+         });
+}
+
+// Who has a role already gets another for an hour at most ("role chaining").
+std::optional<ApiError> wrong(const Call& call, int seconds) {
+  const Query query(call.parameters);
+  for (const char* name : {"RoleArn", "RoleSessionName"})
+    if (query.text(name).empty())
+      return ApiError{"ValidationError", std::string("Value null at '") + name +
+                                             "' failed to satisfy constraint: Member must not be "
+                                             "null"};
+  if (!is_session_name(query.text("RoleSessionName")))
+    return ApiError{"ValidationError",
+                    "Value at 'roleSessionName' failed to satisfy constraint: Member must satisfy "
+                    "regular expression pattern: [\\w+=,.@-]*"};
+  if (seconds < 900 || seconds > 43200)
+    return ApiError{"ValidationError", "Value at 'durationSeconds' failed to satisfy constraint"};
+  const bool chained = call.caller.starts_with("i-") || call.caller.starts_with(of_role);
+  if (chained && seconds > 3600)
+    return ApiError{"ValidationError",
+                    "The requested DurationSeconds exceeds the 1 hour session limit for roles "
+                    "assumed by role chaining"};
+  return std::nullopt;
+}
+
+Reply assume_role(Cloud& cloud, const Call& call) {
+  const Query query(call.parameters);
+  const int seconds = query.integer("DurationSeconds").value_or(3600);
+  if (const auto why = wrong(call, seconds)) return refused(cloud, *why);
+  const std::string arn = query.text("RoleArn");
+  const std::string begin = "arn:aws:iam::" + cloud.settings.account + ":role/";
+  const std::string role = std::string(of_role) + arn.substr(arn.rfind('/') + 1);
+  // Of a role that is not there AWS says the same.
+  const bool there =
+      arn.starts_with(begin) && cloud.access && cloud.access->policies().contains(role);
+  const AccessRequest asked{"sts:AssumeRole", arn};
+  if (!there || !cloud.access->allows(call.caller, asked))
+    return refused(cloud, {"AccessDenied", denial(cloud, call.caller, asked), 403});
+  const std::string caller = role + "/" + query.text("RoleSessionName");
+  const Credential keys = issue(cloud, caller, Duration{seconds * 1000LL});
+  return answered(cloud, "AssumeRole", [&](Xml& xml) {
+    xml.element("AssumedRoleUser", [&] {
+      xml.text("AssumedRoleId", user_id(caller));
+      xml.text("Arn", arn_of(cloud, caller));
+    });
+    xml.element("Credentials", [&] {
+      xml.text("AccessKeyId", keys.access_key);
+      xml.text("SecretAccessKey", keys.secret);
+      xml.text("SessionToken", keys.session_token);
+      xml.text("Expiration", metadata_time(cloud.wall(*keys.expires)));
+    });
+  });
 }
 
 }  // namespace
 
 std::string arn_of(const std::string& account, const std::string& role, const std::string& caller) {
+  const std::string assumed = "arn:aws:sts::" + account + ":assumed-role/";
+  if (caller.starts_with(of_role)) return assumed + caller.substr(of_role.size());
   if (!caller.starts_with("i-")) return "arn:aws:iam::" + account + ":user/" + caller;
-  return "arn:aws:sts::" + account + ":assumed-role/" + role + "/" + caller;
+  return assumed + role + "/" + caller;
 }
 
 std::string arn_of(const Cloud& cloud, const std::string& caller) {
   return arn_of(cloud.settings.account, cloud.settings.role, caller);
 }
 
+Credential issue(Cloud& cloud, const std::string& caller, Duration lifetime) {
+  std::string key = "ASIA" + cloud.random.hex(16);
+  std::transform(key.begin(), key.end(), key.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  return cloud.credentials[key] = {.access_key = key,
+                                   .secret = "wJalrXUtnFEMI" + cloud.random.hex(27),
+                                   .session_token = "IQoJb3JpZ2luX2Vj" + cloud.random.hex(120),
+                                   .caller = caller,
+                                   .expires = cloud.now + lifetime};
+}
+
 Reply sts(Cloud& cloud, const Call& call) {
-  if (call.action != "GetCallerIdentity") return refused(cloud, call.action);
-  Xml xml;
-  xml.element("GetCallerIdentityResult", [&] {
+  if (call.action == "AssumeRole") return assume_role(cloud, call);
+  if (call.action != "GetCallerIdentity")
+    return refused(cloud, {"InvalidAction",
+                           "Could not find operation " + call.action + " for version 2011-06-15"});
+  return answered(cloud, "GetCallerIdentity", [&](Xml& xml) {
     xml.text("Arn", arn_of(cloud, call.caller));
     xml.text("UserId", user_id(call.caller));
     xml.text("Account", cloud.settings.account);
   });
-  xml.element("ResponseMetadata", [&] { xml.text("RequestId", cloud.random.uuid()); });
-  return {.body = std::string("<GetCallerIdentityResponse ") + space + ">" + xml.str() +
-                  "</GetCallerIdentityResponse>"};
 }
 
 }  // namespace spotter::world

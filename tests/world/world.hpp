@@ -96,8 +96,8 @@ class World {
   void fail_next(const std::string& action, int count, const std::string& code);
   void deny(const std::string& action, bool denied,
             const std::string& code = "UnauthorizedOperation");
-  // From now on `who` ("instance": whatever role; "user"; another name: a user of that name, whose
-  // access key is AKIA, the name in capitals and noughts) may do what these IAM policies allow and
+  // From now on `who` ("instance": whatever role; "role/NAME": one to be assumed; "user"; another
+  // name: a user of that name, whose access key is AKIA, the name in capitals and noughts) may do what these IAM policies allow and
   // nothing else; none: everything.
   Expected<void> set_policies(const std::string& who, const std::vector<std::string>& documents);
   // How many instances the zone can hold; nothing = as many as asked for. 0: no capacity.

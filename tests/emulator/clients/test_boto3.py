@@ -4,6 +4,7 @@ botocore's own model of EC2."""
 import datetime
 import json
 import pathlib
+import tempfile
 import unittest
 import warnings
 
@@ -266,6 +267,47 @@ class Fleets(Boto3Test):
         self.assertEqual(deleted["SuccessfulFleetDeletions"][0]["FleetId"], fleet)
         self.assertTrue(eventually(lambda: self.ec2.describe_fleets(FleetIds=[fleet])["Fleets"][0][
             "FleetState"] == "deleted"))
+
+
+class Roles(Boto3Test):
+    ROLE = "arn:aws:iam::123456789012:role/of/reader"
+
+    def sts(self, **more):
+        return boto3.client("sts", region_name=REGION, endpoint_url=self.served.api,
+                            **{"aws_access_key_id": "AKIAEMULATOR00000000",
+                               "aws_secret_access_key": "emulator-secret", **more})
+
+    def give(self, who, action, resource):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"Version": "2012-10-17", "Statement": [
+                {"Effect": "Allow", "Action": action, "Resource": resource}]}, file)
+            file.flush()
+            self.assertEqual(self.served.command("policy", who, file.name).returncode, 0)
+
+    def test_one_that_is_there_is_taken_by_whom_his_policy_allows_it(self):
+        take = {"RoleArn": self.ROLE, "RoleSessionName": "me"}
+        self.assertEqual(self.code(self.sts().assume_role, **take), "AccessDenied")
+        self.give("role/reader", "ec2:DescribeVolumes", "*")
+        taken = self.sts().assume_role(**take)["Credentials"]
+        keys = {"aws_access_key_id": taken["AccessKeyId"],
+                "aws_session_token": taken["SessionToken"]}
+        role = self.client(secret=taken["SecretAccessKey"], **keys)
+        self.assertIn("Volumes", role.describe_volumes())
+        self.assertEqual(self.code(role.describe_snapshots), "UnauthorizedOperation")
+        who = self.sts(aws_secret_access_key=taken["SecretAccessKey"], **keys)
+        self.assertEqual(who.get_caller_identity()["Arn"],
+                         "arn:aws:sts::123456789012:assumed-role/reader/me")
+        self.give("user", "sts:AssumeRole", self.ROLE + "s")
+        self.assertEqual(self.code(self.sts().assume_role, **take), "AccessDenied")
+        self.give("user", "sts:AssumeRole", self.ROLE)
+        self.sts().assume_role(**take)
+        self.served.command("policy", "user")
+
+    def test_what_is_no_question(self):
+        self.give("role/reader", "ec2:DescribeVolumes", "*")
+        for more in ({"RoleSessionName": "a b"}, {"DurationSeconds": 43201}):
+            self.assertEqual(self.code(self.sts().assume_role, **{
+                "RoleArn": self.ROLE, "RoleSessionName": "me", **more}), "ValidationError")
 
 
 class Faults(Boto3Test):
