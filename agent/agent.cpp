@@ -125,6 +125,7 @@ class Agent {
   std::unique_ptr<command::AwsAccess> aws_;
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<act::Local> local_;
+  std::unique_ptr<act::TrainerKeys> keys_;
   std::unique_ptr<act::Trainer> trainer_;
   std::unique_ptr<act::Performer> performer_;
   std::unique_ptr<ShareWatch> share_watch_;
@@ -159,9 +160,13 @@ void Agent::compose_loop(Region region) {
   aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
   cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
   local_ = std::make_unique<act::Local>(job_, own_program(), run_directory_);
+  keys_ = std::make_unique<act::TrainerKeys>(
+      act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
+                              [this] { return !loop_->state().facts.instance.empty(); }});
+  keys_->resume();
   trainer_ = std::make_unique<act::Trainer>(
       job_, act::TrainerPaths{own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
-      aws_->client());
+      aws_->client(), *keys_);
 
   act::Surroundings surroundings;
   surroundings.now = now;

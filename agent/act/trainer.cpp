@@ -120,6 +120,28 @@ asio::awaitable<Trainer::Read<std::string>> Trainer::code_token(Duration limit) 
   co_return co_await std::move(reading);
 }
 
+// Who the trainer is at AWS, and where: SDKs of Python know the region by its second name only.
+asio::awaitable<Trainer::Read<void>> Trainer::add_identity(Variables& to) {
+  if (const std::string region = aws_.region().str(); !region.empty()) {
+    to.emplace("AWS_REGION", region);
+    to.emplace("AWS_DEFAULT_REGION", to["AWS_REGION"]);
+  }
+  auto offering = keys_.offer();
+  auto offered = co_await std::move(offering);
+  if (!offered) {
+    EffectFailed failed = as_failure(offered.error());
+    failed.unsettled = false;  // nothing was changed
+    co_return tl::unexpected(failed);
+  }
+  if (offered->empty()) co_return Read<void>{};
+  for (const char* name : identity_variables) to.erase(name);
+  to.merge(*offered);
+  if (job_.trainer.imds_allowed) co_return Read<void>{};
+  to["AWS_EC2_METADATA_DISABLED"] = "true";
+  to.erase("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  co_return Read<void>{};
+}
+
 asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration limit) {
   const std::string mount = job_.home();
   const Variables ours = own_variables();
@@ -133,6 +155,9 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
     const auto found = ours.find(name);
     if (found != ours.end()) result[name] = found->second;
   }
+  auto identifying = add_identity(result);
+  if (const auto identified = co_await std::move(identifying); !identified)
+    co_return tl::unexpected(identified.error());
   result["NOTIFY_SOCKET"] = paths_.run_directory + "/trainer.sock";
   result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/notice";
   result["SPOTTER_PACE_FILE"] = paths_.run_directory + "/pace";
@@ -180,6 +205,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
   for (const auto& secret : job_.trainer.secrets) spec.secrets += secret.first + " ";
+  spec.secrets += container_token;
   spec.environment_kind = job_.trainer.environment;
   spec.working_directory = job_.home() + (job_.code ? "/code" : "");
   // A server that hangs must not hang whoever prints, nor its supervisor (Local::keep_log).

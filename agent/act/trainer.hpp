@@ -4,6 +4,7 @@
 #include <string>
 
 #include "agent/act/cloud.hpp"
+#include "agent/act/trainer_keys.hpp"
 #include "agent/config/job.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
@@ -18,8 +19,8 @@ struct TrainerPaths {
 
 class Trainer {
  public:
-  Trainer(const config::Job& job, TrainerPaths paths, AwsClient& aws)
-      : job_(job), paths_(std::move(paths)), aws_(aws) {}
+  Trainer(const config::Job& job, TrainerPaths paths, AwsClient& aws, TrainerKeys& keys)
+      : job_(job), paths_(std::move(paths)), aws_(aws), keys_(keys) {}
 
   using Answer = asio::awaitable<decide::Happening>;
   using Variables = std::map<std::string, std::string>;
@@ -44,10 +45,12 @@ class Trainer {
  private:
   asio::awaitable<Read<std::string>> secret(config::SecretReference reference, Duration limit);
   asio::awaitable<Read<Variables>> environment(Duration limit);
+  asio::awaitable<Read<void>> add_identity(Variables& to);
 
   const config::Job& job_;
   TrainerPaths paths_;
   AwsClient& aws_;
+  TrainerKeys& keys_;
 };
 
 }  // namespace spotter::act

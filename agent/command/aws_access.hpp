@@ -16,6 +16,7 @@ class AwsAccess {
   AwsAccess(io::HttpClient& http, sense::ImdsClient& imds, const act::Environment& environment,
             Region region);
   act::AwsClient& client() { return client_; }
+  act::CredentialChain& credentials() { return credentials_; }
 
  private:
   act::CredentialChain credentials_;

@@ -82,6 +82,15 @@ void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues
   values.many["secrets"] = {secrets.begin(), secrets.end()};
 }
 
+void add_trainer_role(const config::Job& job, wire::IamValues& values) {
+  auto& roles = values.many["trainer-roles"];
+  const std::string& role = job.trainer.role;
+  if (role.empty()) return;
+  const std::string iam =
+      "arn:" + values.one["partition"] + ":iam::" + values.one["account"] + ":role/";
+  roles = {role.starts_with("arn:") ? role : iam + role};
+}
+
 void add_batch(const config::Job& job, const std::string& batch, wire::IamValues& values) {
   for (const char* name : {"batch-all", "batch-resources", "batch-jobs", "batch-roles"})
     values.many[name] = {};
@@ -187,6 +196,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   if (may_leave) values.many["claimants"] = {service("ec2") + here + "instance/*"};
   add_volumes(job, service("ec2") + region, values);
   add_secrets(job, service("ssm") + here, values);
+  add_trainer_role(job, values);
   add_batch(job, service("batch") + here, values);
   add_launch(job, here, values);
   add_places(job, scope, values);

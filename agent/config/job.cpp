@@ -43,6 +43,8 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
        variables(reader, trainer.secrets, secret_reference, "a mapping of names to references")},
       {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
       {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+      {"role", optional, reader.scalar(trainer.role, role)},
+      {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
       {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
       {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
 }

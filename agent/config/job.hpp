@@ -73,7 +73,9 @@ struct Trainer {
   bool inherits = false;           // `spotter run`: it gets our own variables, too
   std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
   std::optional<Duration> stop_grace;
-  int gpus = 0;        // that must be there before it starts; 0: nothing is looked for
+  std::string role;           // ARN or name; empty: it has the instance's own credentials
+  bool imds_allowed = false;  // it may ask the metadata service itself
+  int gpus = 0;               // that must be there before it starts; 0: nothing is looked for
   std::string result;  // relative to the mount; empty: exit status 0 alone counts as finished
 };
 

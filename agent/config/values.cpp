@@ -200,6 +200,24 @@ Result<int> parse_gpu_count(std::string_view text) {
   return failure("expected a whole number from 0 to 64, found " + quoted(text));
 }
 
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+Result<std::string> parse_role(std::string_view text) {
+  constexpr std::size_t longest_name = 64, longest_arn = 600;
+  static const std::string name = letters + std::string(digits) + "_+=,.@-";
+  const auto colons = std::count(text.begin(), text.end(), ':');
+  const bool arn = text.starts_with("arn:aws") && colons == 5 && text.size() <= longest_arn &&
+                   text.find(":iam::") != text.npos && text.find(":role/") != text.npos &&
+                   only(text, name + ":/") && !text.ends_with('/');
+  if (arn || (!text.empty() && text.size() <= longest_name && only(text, name)))
+    return std::string(text);
+  return failure("expected a role's name or its ARN (arn:aws:iam::123456789012:role/NAME), found " +
+                 quoted(text));
+}
+
+Result<bool> parse_imds_access(std::string_view text) {
+  return choose<bool>(text, {{"refuse", false}, {"allow", true}});
+}
+
 Result<GiveUp> parse_give_up(std::string_view text) {
   return choose<GiveUp>(
       text,
@@ -257,6 +275,8 @@ const Scalar<std::optional<int>> stop_signal{"a signal such as SIGTERM, or none"
 const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duration};
 const Scalar<int> attempts{"a whole number from 1 to 1000", parse_attempts};
 const Scalar<int> gpu_count{"a whole number from 0 to 64", parse_gpu_count};
+const Scalar<std::string> role{"a role's name or ARN", parse_role};
+const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
 const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group", parse_fleet_kind};

@@ -35,6 +35,8 @@ trainer:
   stop_signal: SIGUSR1
   stop_grace: 1m40s
   gpus: 8
+  role: arn:aws:iam::123456789012:role/of/trainers
+  imds: allow
   result: result/weights.bin
 checkpoints: {directory: saved, files: "*.h5 *.pt"}
 on_failure: {attempts_without_progress: 5, then: hold}
@@ -61,6 +63,8 @@ fleet: {kind: ec2-fleet, id: fleet-0123}
   EXPECT_EQ(job->trainer.stop_signal, SIGUSR1);
   EXPECT_EQ(job->trainer.stop_grace, Duration(100s));
   EXPECT_EQ(job->trainer.gpus, 8);
+  EXPECT_EQ(job->trainer.role, "arn:aws:iam::123456789012:role/of/trainers");
+  EXPECT_TRUE(job->trainer.imds_allowed);
   EXPECT_EQ(job->trainer.result, "result/weights.bin");
   EXPECT_EQ(job->checkpoints.directory, "saved");
   EXPECT_EQ(job->checkpoints.files, "*.h5 *.pt");
@@ -84,6 +88,8 @@ TEST(Job, HasDefaults) {
   EXPECT_EQ(job->trainer.stop_signal, SIGTERM);
   EXPECT_FALSE(job->trainer.stop_grace);
   EXPECT_EQ(job->trainer.gpus, 0);
+  EXPECT_EQ(job->trainer.role, "");
+  EXPECT_FALSE(job->trainer.imds_allowed);
   EXPECT_EQ(job->trainer.result, "");
   EXPECT_EQ(job->checkpoints.directory, "checkpoints");
   EXPECT_EQ(job->checkpoints.files, "");
@@ -257,6 +263,13 @@ const Wrong trainers[] = {
     {WITH_TRAINER("stop_grace: 0s"), ":3:35: trainer.stop_grace: '0s' is no time at all"},
     {WITH_TRAINER("stop_grace: 99999999999d"),
      ":3:35: trainer.stop_grace: '99999999999d' is more than 1000 days"},
+    {WITH_TRAINER("role: 'arn:aws:iam::1:user/me'"),
+     ":3:29: trainer.role: expected a role's name or its ARN (arn:aws:iam::123456789012:role/NAME),"
+     " found 'arn:aws:iam::1:user/me'"},
+    {WITH_TRAINER("role: of/mine"),
+     ":3:29: trainer.role: expected a role's name or its ARN (arn:aws:iam::123456789012:role/NAME),"
+     " found 'of/mine'"},
+    {WITH_TRAINER("imds: yes"), ":3:29: trainer.imds: 'yes' is not one of refuse, allow"},
     {WITH_TRAINER("gpus: all"),
      ":3:29: trainer.gpus: expected a whole number from 0 to 64, found 'all'"},
     {WITH_TRAINER("env: {2X: 1}"),

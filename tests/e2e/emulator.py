@@ -72,6 +72,7 @@ class Emulator:
         self.directory = self.workplace / "world"
         self.zones, self.process, self.mode = list(zones), None, mode
         self.policies = 0
+        self.more_policies = []  # of the instances, beside those of scripts/iam
         try:
             self.bin = self._install(pathlib.Path(binaries))
             self._start(["--mode", mode, "--zones", ",".join(zones), "--seed", str(seed),
@@ -155,7 +156,7 @@ class Emulator:
                 documents.append(folder / f"{name}.json")
                 documents[-1].write_text(done.stdout)
         if documents:
-            self.control("policy", "instance", *documents)
+            self.control("policy", "instance", *documents, *self.more_policies)
 
     def interrupt(self, instance, seconds, action="terminate"):
         self.control("interrupt", instance, "--in", f"{seconds}s", "--action", action)

@@ -49,7 +49,8 @@ class Documents(unittest.TestCase):
     def test_the_fullest_fits_into_a_policy(self):
         document = self.document(
             "agent", VOLUME, "sweep: {parameters: s3://data/list.yml}",
-            "claims: {at: s3://data/claims}", options=["--volume-key", KEY])
+            "claims: {at: s3://data/claims}", options=["--volume-key", KEY],
+            trainer="{command: ./t.sh, role: trainer}")
         self.assertLess(len("".join(json.dumps(document).split())), LONGEST_POLICY)
         self.assertEqual(self.statement(document, "ClaimExperiments")["Resource"],
                          ["arn:aws:s3:::data/claims/mine/*"])
@@ -66,6 +67,15 @@ class Documents(unittest.TestCase):
         self.assertIsNone(self.statement(self.document("agent", VOLUME), "LeaveTheFleet"))
         document = self.document("agent", VOLUME, trainer="{command: ./train, gpus: 8}")
         self.assertIsNotNone(self.statement(document, "LeaveTheFleet"))
+
+    def test_the_trainers_role(self):
+        self.assertIsNone(self.statement(self.document("agent", VOLUME), "TakeTheTrainersRole"))
+        arn = "arn:aws:iam::210987654321:role/of/trainers"
+        for role, resource in (("trainer", f"arn:aws:iam::{ACCOUNT}:role/trainer"), (arn, arn)):
+            document = self.document("agent", VOLUME,
+                                     trainer=f"{{command: ./train, role: '{role}'}}")
+            one = self.statement(document, "TakeTheTrainersRole")
+            self.assertEqual(one["Resource"], [resource])
 
     def test_a_tags_value_is_no_pattern_and_a_sweep_has_many(self):
         one = self.statement(self.document("agent", VOLUME), "UseTheVolumeThatTheTagNames")

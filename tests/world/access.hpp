@@ -60,7 +60,8 @@ class Access {
   explicit Access(Policies policies) : policies_(std::move(policies)) {}
   const Policies& policies() const { return policies_; }
 
-  // `caller`: a user's name, an instance's id, or "role/NAME/SESSION". Who has no policies may do everything.
+  // `caller`: a user's name, an instance's id, or "role/NAME/SESSION". Who has no policies may do
+  // everything.
   bool allows(std::string_view caller, const AccessRequest& request) const;
 
  private:

@@ -97,8 +97,8 @@ class World {
   void deny(const std::string& action, bool denied,
             const std::string& code = "UnauthorizedOperation");
   // From now on `who` ("instance": whatever role; "role/NAME": one to be assumed; "user"; another
-  // name: a user of that name, whose access key is AKIA, the name in capitals and noughts) may do what these IAM policies allow and
-  // nothing else; none: everything.
+  // name: a user of that name, whose access key is AKIA, the name in capitals and noughts) may do
+  // what these IAM policies allow and nothing else; none: everything.
   Expected<void> set_policies(const std::string& who, const std::vector<std::string>& documents);
   // How many instances the zone can hold; nothing = as many as asked for. 0: no capacity.
   void set_capacity(const Zone& zone, std::optional<int> instances, Time now);

@@ -111,7 +111,7 @@ CallError unreadable(const Error& error, wire::Repeatable repeatable);
 template <class Request>
 asio::awaitable<CallResult<typename Request::Answer>> AwsClient::call(Request request,
                                                                       Duration deadline) {
-  wire::Query encoded = wire::encode(request);
+  wire::Query encoded = encode(request);  // found beside the request
   const wire::Repeatable repeatable = encoded.repeatable;
   auto pending = query(std::move(encoded), deadline);
   CallResult<std::string> body = co_await std::move(pending);

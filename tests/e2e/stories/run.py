@@ -90,6 +90,17 @@ class Run(RunCase):
         said = self.output.read_text().count("the metadata service: ")
         self.assertLessEqual(said, 3, "that nobody answers there is said once by each")
 
+    def test_who_one_is_at_aws_stays_as_it_is(self):
+        given = {"AWS_ACCESS_KEY_ID": "AKIAMINE", "AWS_SECRET_ACCESS_KEY": "mine",
+                 "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/mine"}
+        seen = self.place / "seen"
+        self.assertEqual(self.end(self.start("sh", "-c", f"env >{seen}", **given)), 0)
+        has = {line.split("=", 1)[0]: line.split("=", 1)[1]
+               for line in seen.read_text().splitlines() if line.startswith("AWS_")}
+        had = {name: value for name, value in {**self.environment, **given}.items()
+               if name.startswith("AWS_")}
+        self.assertEqual(has, had)
+
     def test_a_failure_is_its_own_exit_status_and_not_tried_again(self):
         count = self.place / "count"
         status = self.end(self.start("/bin/sh", "-c", f"echo x >>{count}; exit 9"))

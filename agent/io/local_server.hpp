@@ -1,0 +1,47 @@
+// A small HTTP server on 127.0.0.1 for programs of this machine, on one thread: GET-like questions
+// without a body, each answered by one function with one JSON document, on a connection of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "agent/io/asio.hpp"
+
+namespace spotter::io {
+
+struct LocalRequest {
+  std::string method;
+  std::string target;  // with the query
+  std::string authorization;
+};
+
+struct LocalResponse {
+  int status = 200;
+  std::string body;
+};
+
+// Threading: the io_context's one thread. May be destroyed while questions are under way: those
+// connections end.
+class LocalServer {
+ public:
+  using Handler = std::function<asio::awaitable<LocalResponse>(LocalRequest)>;
+
+  // The handler must outlive the io_context's last run, not only this.
+  LocalServer(asio::io_context& context, Handler handler);
+  ~LocalServer();
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
+
+  // Port 0: one of the kernel's choosing. Fails with the errno of bind() or listen().
+  std::error_code open(std::uint16_t port);
+  std::uint16_t port() const;  // 0: not open
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace spotter::io

@@ -1,0 +1,130 @@
+"""The trainer's credentials come from the agent: those of a role of its own, or the instance's."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import job as jobs
+from ec2 import ACCOUNT, ROLE
+from emulator import wait
+
+HAS_BOTO3 = not subprocess.run(["/usr/bin/python3", "-c", "import boto3"], check=False,
+                               capture_output=True).returncode
+TOKEN = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
+
+
+def may_read(*objects):
+    return json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "s3:GetObject",
+         "Resource": [f"arn:aws:s3:::{name}" for name in objects]}]})
+
+
+@unittest.skipUnless(HAS_BOTO3, "boto3 is not installed (apt: python3-boto3)")
+class TrainerKeys(harness.Story):
+    trainer = harness.TRAINERS / "asks_aws.py"
+
+    def given(self, trainer=None, env=None):
+        """A bucket of two objects, and an instance whose role may read the first of them."""
+        bucket = self.world.directory / "s3" / "data"
+        bucket.mkdir(parents=True)
+        for name in ("one", "two"):
+            (bucket / name).write_text(f"this is {name}")
+        folder = self.world.shared / "seen"
+        folder.mkdir()
+        folder.chmod(0o777)
+        self.lines = folder / "lines"
+        self.volume()
+        own = self.world.workplace / "own.json"
+        own.write_text(may_read("data/one"))
+        self.world.more_policies = [own]
+        env = {"STEPS": "500", "WANTS": "data/one data/two", "LINES": str(self.lines),
+               **(env or {})}
+        return self.launch(self.job(env=env, trainer=trainer))
+
+    def seen(self):
+        text = self.lines.read_text() if self.lines.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
+
+    def wait_seen(self, count=2):
+        return wait(f"{count} steps", lambda: len(self.seen()) >= count and self.seen(), 60)
+
+    def variables(self, instance):
+        text = self.environment(self.trainers(instance)[0]).decode()
+        return dict(each.split("=", 1) for each in text.split("\0") if "=" in each)
+
+    def test_boto3_reads_with_the_instances_own(self):
+        one = self.given()
+        line = self.wait_seen()[-1]
+        self.assertEqual(line["method"], "container-role")
+        self.assertEqual(line["kept"], ["this is one", "AccessDenied"])
+        self.assertEqual(line["fresh"], "this is one")
+        self.assertEqual(line["who"], f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{one}")
+        self.assertEqual(line["strangers"],
+                         [[401, ["code", "message"]], [403, ["code", "message"]]])
+        variables = self.variables(one)
+        self.assertEqual(variables["AWS_EC2_METADATA_DISABLED"], "true")
+        self.assertNotIn("AWS_EC2_METADATA_SERVICE_ENDPOINT", variables)
+        token = pathlib.Path(variables[TOKEN + "_FILE"])
+        kept = self.world.instance(one) / "run" / token.name
+        self.assertEqual(kept.read_text(), variables[TOKEN])
+        self.assertEqual((kept.stat().st_mode & 0o777, kept.owner()), (0o400, jobs.trainer_user()))
+        for file in (path for path in self.world.directory.rglob("*") if path.is_file()):
+            if file.stat().st_size < 1 << 24 and file.name != token.name:
+                self.assertNotIn(variables[TOKEN].encode(), file.read_bytes(), f"in {file}")
+
+    def test_a_role_of_its_own_may_what_it_may_and_no_more(self):
+        document = self.world.workplace / "role.json"
+        document.write_text(may_read("data/two"))
+        self.world.control("policy", "role/reader", document)
+        self.given({"role": "reader"})
+        line = self.wait_seen()[-1]
+        self.assertEqual(line["kept"], ["AccessDenied", "this is two"])
+        self.assertEqual(line["who"],
+                         f"arn:aws:sts::{ACCOUNT}:assumed-role/reader/spotter-{self.job_name}")
+
+    def test_a_role_that_cannot_be_had_is_said_and_nothing_starts(self):
+        one = self.given({"role": f"arn:aws:iam::{ACCOUNT}:role/reader"})
+        self.wait_stage(one, "blocked")
+        self.wait_console(one, "blocked: .*needs sts:AssumeRole on role/reader.*"
+                               "TakeTheTrainersRole", 10)
+        self.assertEqual(self.trainers(one), [])
+        document = self.world.workplace / "role.json"
+        document.write_text(may_read("data/two"))
+        self.world.control("policy", "role/reader", document)
+        self.assertEqual(self.wait_seen()[-1]["kept"], ["AccessDenied", "this is two"])
+
+    def test_a_killed_agent_is_not_missed(self):
+        one = self.given()
+        before = self.wait_seen()[-1]
+        agents = self.agents(one)
+        self.kill_agent(one)
+        wait("another agent", lambda: self.agents(one) and self.agents(one) != agents, 30)
+        wait("keys from it", lambda: self.seen()[-1]["step"] > before["step"] + 5
+             and self.seen()[-1]["fresh"] == "this is one", 60)
+        for line in self.seen():
+            self.assertEqual(line["pid"], before["pid"])
+            self.assertEqual(line["kept"], ["this is one", "AccessDenied"])
+
+    def test_who_may_ask_the_metadata_service_is_led_there(self):
+        one = self.given({"imds": "allow"})
+        self.assertEqual(self.wait_seen()[-1]["method"], "container-role")
+        self.assertNotIn("AWS_EC2_METADATA_DISABLED", self.variables(one))
+
+
+class LedElsewhere(harness.Story):
+    def test_where_the_job_says_who_it_is_nothing_is_added(self):
+        self.volume()
+        one = self.launch(self.job(env={"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/mine"}))
+        self.wait_training(one, 1)
+        variables = self.environment(self.trainers(one)[0])
+        self.assertIn(b"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=/mine", variables)
+        for name in (TOKEN, "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_EC2_METADATA_DISABLED"):
+            self.assertNotIn(name.encode(), variables)
+
+
+if __name__ == "__main__":
+    harness.main()
