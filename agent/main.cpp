@@ -12,6 +12,7 @@
 #include "agent/command/host.hpp"
 #include "agent/command/iam.hpp"
 #include "agent/command/launch.hpp"
+#include "agent/command/metadata.hpp"
 #include "agent/command/pipe.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/command/sweep.hpp"
@@ -19,10 +20,11 @@
 #include "agent/status.hpp"
 
 int main(int argc, char** argv) {
-  // Those that the agent itself and its supervisor run.
+  // Those that the service, the agent itself and its supervisor run.
   const std::string_view own = argc > 1 ? argv[1] : "";
   if (own == "guard") return spotter::command::guard(argc - 1, argv + 1);
   if (own == "host") return spotter::command::host(argc - 1, argv + 1);
+  if (own == "metadata") return spotter::command::metadata(argc - 1, argv + 1);
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
   CLI::App app{"Spotter keeps a training job alive on spot instances"};
   app.require_subcommand(1);

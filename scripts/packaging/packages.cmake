@@ -44,8 +44,10 @@ same bits however often it was interrupted.")
 # sysusers.d and tmpfiles.d are for the packages' scripts; a container needs no whole systemd.
 set(CPACK_DEBIAN_AGENT_PACKAGE_DEPENDS
     "systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles, ca-certificates")
-# Code is cloned, volumes get a file system, channels may be mounts.
-set(CPACK_DEBIAN_AGENT_PACKAGE_RECOMMENDS "git, xfsprogs, e2fsprogs, fuse3, systemd")
+# Code is cloned, volumes get a file system, channels may be mounts; the metadata service is kept
+# from the trainer by `ip`.
+set(CPACK_DEBIAN_AGENT_PACKAGE_RECOMMENDS
+    "git, xfsprogs, e2fsprogs, fuse3, iproute2, systemd")
 set(CPACK_DEBIAN_AGENT_PACKAGE_SUGGESTS "libspotter, sshfs, nfs-common")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "python3")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS TRUE)
@@ -71,7 +73,7 @@ set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude CURL_OPENSSL
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1")
 set(CPACK_RPM_AGENT_PACKAGE_REQUIRES "systemd, ca-certificates")
-set(CPACK_RPM_AGENT_PACKAGE_SUGGESTS "git, xfsprogs, fuse3")
+set(CPACK_RPM_AGENT_PACKAGE_SUGGESTS "git, xfsprogs, fuse3, iproute")
 set(CPACK_RPM_POST_INSTALL_SCRIPT_FILE ${CMAKE_CURRENT_SOURCE_DIR}/rpm/post)
 set(CPACK_RPM_PRE_UNINSTALL_SCRIPT_FILE ${CMAKE_CURRENT_SOURCE_DIR}/rpm/preun)
 set(CPACK_RPM_POST_UNINSTALL_SCRIPT_FILE ${CMAKE_CURRENT_SOURCE_DIR}/rpm/postun)
