@@ -18,7 +18,7 @@ import xml.etree.ElementTree
 REGION = "us-west-2"
 USER = ("AKIAEMULATOR00000000", "emulator-secret")  # the emulator's key for people
 ACCOUNT, ROLE = "123456789012", "spotter-role"
-VERSION = "2016-11-15"
+VERSIONS = {"ec2": "2016-11-15", "autoscaling": "2011-01-01"}
 PATIENCE_SECONDS = 60
 
 
@@ -42,11 +42,11 @@ def flatten(value, prefix=""):
     return [flat for key, item in pairs for flat in flatten(item, key)]
 
 
-def signature(method, url, body, access_key, secret, now):
-    """The headers of a request signed for EC2."""
+def signature(method, url, body, access_key, secret, now, service="ec2"):
+    """The headers of a request signed for EC2, or for another service."""
     parts = urllib.parse.urlsplit(url)
     stamp = now.strftime("%Y%m%dT%H%M%SZ")
-    scope = f"{stamp[:8]}/{REGION}/ec2/aws4_request"
+    scope = f"{stamp[:8]}/{REGION}/{service}/aws4_request"
     headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8",
                "host": parts.netloc, "x-amz-date": stamp}
     signed = ";".join(sorted(headers))
@@ -76,6 +76,10 @@ class Answer:
     def items(self, path):
         return [Answer(item) for item in self.element.findall(f"{path}/item")]
 
+    def members(self, path):
+        """The items of a list as Auto Scaling writes it."""
+        return [Answer(item) for item in self.element.findall(f"{path}/member")]
+
     def tags(self):
         return {tag.text("key"): tag.text("value") for tag in self.items("tagSet")}
 
@@ -84,24 +88,24 @@ class Client:
     def __init__(self, endpoint):
         self.endpoint = endpoint if "://" in endpoint else "http://" + endpoint
 
-    def call(self, action, **parameters):
+    def call(self, action, service="ec2", **parameters):
         """The answer. A person whose call is throttled tries it again."""
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                return self._call(action, parameters)
+                return self._call(service, action, parameters)
             except Refused as refused:
                 if refused.code != "RequestLimitExceeded" or time.monotonic() > end:
                     raise
             time.sleep(0.2)
 
-    def _call(self, action, parameters):
-        body = urllib.parse.urlencode(
-            flatten({"Action": action, "Version": VERSION, **parameters})).encode()
+    def _call(self, service, action, parameters):
+        body = urllib.parse.urlencode(flatten(
+            {"Action": action, "Version": VERSIONS[service], **parameters})).encode()
         url = self.endpoint.rstrip("/") + "/"
         now = datetime.datetime.now(datetime.timezone.utc)
         request = urllib.request.Request(url, data=body, method="POST",
-                                         headers=signature("POST", url, body, *USER, now))
+                                         headers=signature("POST", url, body, *USER, now, service))
         try:
             with urllib.request.urlopen(request, timeout=20) as response:
                 text = response.read()
@@ -120,6 +124,12 @@ class Client:
     def instances(self):
         reservations = self.call("DescribeInstances").items("reservationSet")
         return [instance for one in reservations for instance in one.items("instancesSet")]
+
+    def group(self, name):
+        """An Auto Scaling group."""
+        answer = self.call("DescribeAutoScalingGroups", "autoscaling",
+                           **{"AutoScalingGroupNames.member": [name]})
+        return answer.members("DescribeAutoScalingGroupsResult/AutoScalingGroups")[0]
 
     def fleet_state(self, fleet):
         answer = self.call("DescribeSpotFleetRequests", SpotFleetRequestId=[fleet])

@@ -280,6 +280,7 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
 HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (BatchService::owns(request)) return batch(request);
   if (is_for("sts", request)) return sts(request);
+  if (is_for("autoscaling", request)) return auto_scaling(request);
   if (Parameters::owns(request)) return parameter(request);
   if (!request.path().starts_with("/_spotter/")) return ec2(request);
   if (from_inside) return {404, "the control API is not for instances\n"};
@@ -323,6 +324,20 @@ HttpResponse Emulator::sts(const HttpRequest& request) {
   auto result = response(world_.sts(call, now()));
   spdlog::info("{} {} -> {}", call.caller, call.action, result.status);
   share_credentials();
+  settle();
+  return result;
+}
+
+HttpResponse Emulator::auto_scaling(const HttpRequest& request) {
+  const auto caller = caller_of(request, "autoscaling");
+  if (!caller) {
+    const Refusal& why = caller.error();
+    return response(world_.refuse({why.code, why.message, why.status}, now()));
+  }
+  const world::Call call = call_of(request, *caller);
+  auto result = response(world_.auto_scaling(call, now()));
+  spdlog::info("{} {} -> {}", call.caller, call.action,
+               result.drop ? "no answer" : std::to_string(result.status));
   settle();
   return result;
 }

@@ -71,6 +71,7 @@ class Emulator {
   HttpResponse api(const HttpRequest& request, bool from_inside);
   HttpResponse ec2(const HttpRequest& request);
   HttpResponse sts(const HttpRequest& request);
+  HttpResponse auto_scaling(const HttpRequest& request);
   HttpResponse batch(const HttpRequest& request);
   HttpResponse parameter(const HttpRequest& request);
   HttpResponse metadata(const InstanceId& id, const HttpRequest& request);

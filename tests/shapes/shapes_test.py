@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Checks the fake EC2 against botocore: requests are made by its serializer, answers read by its
-parser, and every element of an answer must be one that its service model knows.
+"""Checks the fake EC2 and Auto Scaling against botocore: requests are made by its serializer,
+answers read by its parser, and every element of an answer must be one that its service model knows.
 
 usage: shapes_test.py WORLD_QUERY
 """
@@ -14,26 +14,36 @@ import botocore.parsers
 import botocore.serialize
 import botocore.session
 
-MODEL = botocore.session.get_session().get_service_model("ec2")
-SERIALIZER = botocore.serialize.create_serializer("ec2", include_validation=True)
-PARSER = botocore.parsers.create_parser("ec2")
+
+class Service:
+    def __init__(self, name):
+        self.name = name
+        self.model = botocore.session.get_session().get_service_model(name)
+        protocol = self.model.metadata["protocol"]
+        self.serializer = botocore.serialize.create_serializer(protocol, include_validation=True)
+        self.parser = botocore.parsers.create_parser(protocol)
+        self.list_item = "item" if name == "ec2" else "member"
+
+
+EC2, AUTO_SCALING = Service("ec2"), Service("autoscaling")
 ZONES = "us-west-2a, us-west-2b"
 
 
-def unknown_elements(element, shape, path):
+def unknown_elements(element, shape, path, item):
     """Paths of the elements below `element` that `shape` has no member for."""
     if shape.type_name == "list":
-        name = shape.member.serialization.get("name", "item")
+        name = shape.member.serialization.get("name", item)
         for child in element:
             if local(child) != name:
                 yield f"{path}/{local(child)}"
             else:
-                yield from unknown_elements(child, shape.member, f"{path}/{name}")
+                yield from unknown_elements(child, shape.member, f"{path}/{name}", item)
     elif shape.type_name == "structure":
         members = {m.serialization.get("name", n): m for n, m in shape.members.items()}
         for child in element:
             if local(child) in members:
-                yield from unknown_elements(child, members[local(child)], f"{path}/{local(child)}")
+                yield from unknown_elements(child, members[local(child)],
+                                            f"{path}/{local(child)}", item)
             elif (path, local(child)) != ("", "requestId"):
                 yield f"{path}/{local(child)}"
 
@@ -52,20 +62,24 @@ class Client:
     def wait(self, seconds):
         self.now += int(seconds * 1000)
 
-    def __call__(self, action, **arguments):
-        operation = MODEL.operation_model(action)
-        body = SERIALIZER.serialize_to_request(arguments, operation)["body"]
+    def __call__(self, action, service=EC2, **arguments):
+        operation = service.model.operation_model(action)
+        body = service.serializer.serialize_to_request(arguments, operation)["body"]
         parameters = {name: str(value) for name, value in body.items()}
-        question = {"action": action, "parameters": parameters, "now": self.now}
+        question = {"service": service.name, "action": action, "parameters": parameters,
+                    "now": self.now}
         self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
-        parsed = PARSER.parse({"status_code": answer["status"], "headers": {},
+        parsed = service.parser.parse({"status_code": answer["status"], "headers": {},
                                "body": answer["body"].encode()}, operation.output_shape)
         assert answer["status"] == 200, f"{action}: {parsed['Error']}"
         if operation.output_shape is not None:
             root = ElementTree.fromstring(answer["body"])
-            unknown = list(unknown_elements(root, operation.output_shape, ""))
+            wrapper = operation.output_shape.serialization.get("resultWrapper")
+            if wrapper:
+                root = next(child for child in root if local(child) == wrapper)
+            unknown = list(unknown_elements(root, operation.output_shape, "", service.list_item))
             assert not unknown, f"{action}: elements that botocore does not know: {unknown}"
         self.covered.add(action)
         return parsed
@@ -183,6 +197,52 @@ def ec2_fleet(ask):
     assert len(done["UnsuccessfulFleetDeletions"]) == 1, done
 
 
+def auto_scaling_group(ask):
+    def group(action, **arguments):
+        return ask(action, AUTO_SCALING, AutoScalingGroupName="group", **arguments)
+    policy = {"LaunchTemplate": {
+        "LaunchTemplateSpecification": {"LaunchTemplateName": "trainer", "Version": "1"},
+        "Overrides": [{"InstanceType": "g5.xlarge"}, {"InstanceType": "g4dn.xlarge"}]},
+        "InstancesDistribution": {"OnDemandPercentageAboveBaseCapacity": 0, "SpotMaxPrice": "0.5",
+                                  "SpotAllocationStrategy": "price-capacity-optimized"}}
+    tag = {"Key": "spotter:job", "Value": "mnist", "ResourceId": "group",
+           "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True}
+    hook = {"LifecycleHookName": "hook", "DefaultResult": "CONTINUE", "HeartbeatTimeout": 60,
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING"}
+    group("CreateAutoScalingGroup", MinSize=0, MaxSize=1, DesiredCapacity=1, Tags=[tag],
+          MixedInstancesPolicy=policy, AvailabilityZones=["us-west-2a"],
+          LifecycleHookSpecificationList=[hook])
+    ask.wait(20)
+    shown = ask("DescribeAutoScalingGroups", AUTO_SCALING, AutoScalingGroupNames=["group"])
+    shown = shown["AutoScalingGroups"][0]
+    assert shown["MixedInstancesPolicy"] == policy, shown
+    assert shown["Tags"] == [tag], shown
+    instance = shown["Instances"][0]["InstanceId"]
+    assert shown["Instances"][0]["LifecycleState"] == "InService", shown
+    hooks = ask("DescribeLifecycleHooks", AUTO_SCALING, AutoScalingGroupName="group")
+    assert hooks["LifecycleHooks"][0]["HeartbeatTimeout"] == 60, hooks
+    group("PutLifecycleHook", **{**hook, "HeartbeatTimeout": 90})
+    ask("CreateOrUpdateTags", AUTO_SCALING, Tags=[{**tag, "Value": "other"}])
+    group("SuspendProcesses", ScalingProcesses=["Launch"])
+    ended = ask("TerminateInstanceInAutoScalingGroup", AUTO_SCALING, InstanceId=instance,
+                ShouldDecrementDesiredCapacity=False)
+    assert ended["Activity"]["StatusCode"] == "InProgress", ended
+    ask.wait(10)
+    held = ask("DescribeAutoScalingInstances", AUTO_SCALING, InstanceIds=[instance])
+    assert held["AutoScalingInstances"][0]["LifecycleState"] == "Terminating:Wait", held
+    group("CompleteLifecycleAction", LifecycleHookName="hook", InstanceId=instance,
+          LifecycleActionResult="CONTINUE")
+    group("ResumeProcesses", ScalingProcesses=["Launch"])
+    group("SetDesiredCapacity", DesiredCapacity=0, HonorCooldown=False)
+    group("UpdateAutoScalingGroup", MinSize=0, MaxSize=2, DesiredCapacity=2,
+          VPCZoneIdentifier="subnet-0000000000000000b")
+    ask.wait(20)
+    shown = ask("DescribeAutoScalingGroups", AUTO_SCALING,
+                Filters=[{"Name": "tag:spotter:job", "Values": ["other"]}])
+    found = {it["AvailabilityZone"] for it in shown["AutoScalingGroups"][0]["Instances"]}
+    assert found == {"us-west-2b"}, shown
+
+
 def main():
     ask = Client(sys.argv[1])
     run = ask("RunInstances", ImageId="ami-1", MinCount=1, MaxCount=1, InstanceType="t3.micro",
@@ -194,6 +254,7 @@ def main():
     spot_fleet(ask)
     launch_template(ask)
     ec2_fleet(ask)
+    auto_scaling_group(ask)
     ask("TerminateInstances", InstanceIds=[instance])
     assert len(ask("DescribeAvailabilityZones")["AvailabilityZones"]) == 3
     assert {one["AvailabilityZone"] for one in ask("DescribeSubnets")["Subnets"]} == {

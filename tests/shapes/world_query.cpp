@@ -1,4 +1,4 @@
-// Puts calls to one world, a JSON object a line: {"action", "parameters", "now" (ms)} ->
+// Puts calls to one world, a JSON object a line: {"service", "action", "parameters", "now" (ms)} ->
 // {"status", "body"}. For shapes_test.py, which checks the answers against botocore's service
 // model.
 #include <iostream>
@@ -15,7 +15,8 @@ int main() {
     if (asked.is_discarded()) return 2;
     const Call call{.action = asked["action"], .parameters = asked["parameters"]};
     const Time now{Duration{asked["now"].get<Duration::rep>()}};
-    const Reply reply = world.ec2(call, now);
+    const bool ec2 = asked["service"] == "ec2";
+    const Reply reply = ec2 ? world.ec2(call, now) : world.auto_scaling(call, now);
     world.advance(now);
     std::cout << nlohmann::json{{"status", reply.status}, {"body", reply.body}}.dump() << std::endl;
   }

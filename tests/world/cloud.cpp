@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "tests/world/fleets.hpp"
+#include "tests/world/groups.hpp"
 #include "tests/world/instances.hpp"
 #include "tests/world/snapshots.hpp"
 #include "tests/world/volumes.hpp"
@@ -25,6 +26,7 @@ struct Dispatch {
   void operator()(const ShutDownEnds& it) const { Instances(cloud).on(it); }
   void operator()(const InterruptionDue& it) const { Instances(cloud).on(it); }
   void operator()(const FleetWakes& it) const { Fleets(cloud).on(it); }
+  void operator()(const HookTimesOut& it) const { Groups(cloud).on(it); }
   void operator()(const CapacityReturns& it) const {
     cloud.record("capacity-returned", it.zone.str());
     Fleets(cloud).capacity_changed();

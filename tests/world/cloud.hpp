@@ -61,9 +61,14 @@ struct FleetWakes {
 struct CapacityReturns {
   Zone zone;
 };
-using Happening =
-    std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds, SnapshotEnds,
-                 InstanceRuns, ShutDownEnds, InterruptionDue, FleetWakes, CapacityReturns>;
+struct HookTimesOut {
+  InstanceId id;
+  std::uint64_t departure;
+  std::string hook;
+};
+using Happening = std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds,
+                               SnapshotEnds, InstanceRuns, ShutDownEnds, InterruptionDue,
+                               FleetWakes, CapacityReturns, HookTimesOut>;
 
 // How the volume or snapshot machinery misbehaves, switched on by World::fault.
 struct StorageFaults {

@@ -66,7 +66,11 @@ class Needs {
   void create_template() {
     made("launch-template", account() + "launch-template/*", query_.tags_for("launch-template"));
   }
-  void templates() { add(account() + "launch-template/" + query_.text("LaunchTemplateId", "*")); }
+  void templates() {
+    const auto it = cloud_.templates.find(query_.text("LaunchTemplateId"));
+    add(account() + "launch-template/" + query_.text("LaunchTemplateId", "*"),
+        it == cloud_.templates.end() ? Tags() : it->second.tags);
+  }
   void nothing_special() { add("*"); }
 
   std::string account() const {
@@ -141,6 +145,7 @@ const std::map<std::string, Needs::Kind>& Needs::kinds() {
       {"CancelSpotFleetRequests", &Needs::spot_fleets},
       {"CreateFleet", &Needs::create_fleet},
       {"CreateLaunchTemplate", &Needs::create_template},
+      {"CreateLaunchTemplateVersion", &Needs::templates},
       {"CreateSnapshot", &Needs::create_snapshot},
       {"CreateTags", &Needs::tag},
       {"CreateVolume", &Needs::create_volume},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/world/groups.hpp"
 #include "tests/world/instances.hpp"
 
 namespace spotter::world {
@@ -10,6 +11,13 @@ namespace spotter::world {
 namespace {
 
 constexpr const char* cancelled_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
+
+// Who is on the way out of its group is none of those that the group has to have.
+bool counts(const Instance& instance) { return is_alive(instance) && !instance.departure; }
+
+bool is_suspended(const FleetRequest& fleet, const char* process) {
+  return fleet.group && fleet.group->suspended.count(process) != 0;
+}
 
 bool is_cancelled(const FleetRequest& fleet) { return fleet.state >= FleetState::CancelledRunning; }
 
@@ -60,7 +68,8 @@ Expected<FleetRequest> Fleets::create(FleetRequest request) {
     return refusal("InvalidSpotFleetRequestConfig", "There is no launch specification.");
   }
   const bool spot_fleet = request.fleet.kind == FleetKind::SpotFleet;
-  request.fleet.id = FleetId((spot_fleet ? "sfr-" : "fleet-") + cloud_.random.uuid());
+  if (!request.group)
+    request.fleet.id = FleetId((spot_fleet ? "sfr-" : "fleet-") + cloud_.random.uuid());
   request.created = cloud_.now;
   cloud_.record("fleet-submitted", request.fleet.id.str(), std::to_string(request.target));
   const FleetId id = request.fleet.id;
@@ -154,7 +163,7 @@ std::vector<Instance> Fleets::living(const FleetRequest& fleet) const {
   std::vector<Instance> instances;
   for (const InstanceId& id : fleet.instances) {
     const Instance* instance = cloud_.instances.find(id);
-    if (is_alive(*instance)) instances.push_back(*instance);
+    if (counts(*instance)) instances.push_back(*instance);
   }
   return instances;
 }
@@ -163,7 +172,7 @@ double Fleets::fulfilled(const FleetRequest& fleet) const {
   double sum = 0;
   for (const InstanceId& id : fleet.instances) {
     const Instance& instance = *cloud_.instances.find(id);
-    if (!is_alive(instance)) continue;
+    if (!counts(instance)) continue;
     const auto option = std::find_if(
         fleet.options.begin(), fleet.options.end(),
         [&](const auto& it) { return it.type == instance.type && it.zone == instance.zone; });
@@ -188,6 +197,10 @@ void Fleets::wake(FleetRequest& fleet, Range range) {
   fleet.wake = cloud_.number();
   fleet.wakes_at = cloud_.now + later;
   cloud_.schedule(later, FleetWakes{fleet.fleet.id, fleet.wake});
+}
+
+void Fleets::look_soon(const FleetId& id) {
+  wake(*cloud_.fleets.find(id), cloud_.settings.fleet_reaction);
 }
 
 void Fleets::instance_ended(const FleetId& id) {
@@ -247,18 +260,23 @@ void Fleets::settle(FleetRequest& fleet) {
 
 // Which instances go first is the allocation strategy's business and not promised: chance decides.
 void Fleets::terminate_excess(FleetRequest& fleet) {
+  if (is_suspended(fleet, "Terminate")) return;
   if (fleet.excess_policy == "noTermination" || fleet.excess_policy == "no-termination") return;
   while (fulfilled(fleet) > fleet.target) {
     const std::vector<Instance> alive = living(fleet);
     if (static_cast<int>(alive.size()) <= fleet.target) return;
     const InstanceId victim = alive[cloud_.random.below(alive.size())].id;
-    Instances(cloud_).shut_down(victim, cancelled_reason);
+    if (fleet.group)
+      Groups(cloud_).take_out(victim);
+    else
+      Instances(cloud_).shut_down(victim, cancelled_reason);
   }
 }
 
 // A one-time request asks for its capacity once and replaces nothing.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-request-type.html
 void Fleets::launch_missing(FleetRequest& fleet) {
+  if (is_suspended(fleet, "Launch")) return;
   const bool once = fleet.type != FleetType::Maintain;
   const auto missing = [&] {
     const double have = once ? static_cast<double>(fleet.instances.size()) : fulfilled(fleet);

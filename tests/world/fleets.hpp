@@ -1,4 +1,5 @@
-// Spot Fleet requests and EC2 Fleets: one machine, two vocabularies.
+// Spot Fleet requests, EC2 Fleets and Auto Scaling groups (groups.hpp has what only those have):
+// one machine, three vocabularies.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-spot-fleets.html (states),
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/manage-ec2-fleet.html
 #pragma once
@@ -39,12 +40,13 @@ class Fleets {
   double fulfilled(const FleetRequest& fleet) const;
   std::string activity(const FleetRequest& fleet) const;  // pending_fulfillment, fulfilled, ...
 
+  FleetRequest& change(const FleetId& id);  // REQUIRES: it is there
+  void look_soon(const FleetId& id);
   void instance_ended(const FleetId& id);
   void capacity_changed();
   void on(const FleetWakes& happening);
 
  private:
-  FleetRequest& change(const FleetId& id);
   void wake(FleetRequest& fleet, Range range);
   std::vector<const LaunchOption*> open_pools(const FleetRequest& fleet) const;
   void launch_missing(FleetRequest& fleet);

@@ -87,6 +87,8 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
     instance.tags["aws:ec2spot:fleet-request-id"] = request.fleet.id.str();
   } else if (request.fleet.kind == FleetKind::Ec2Fleet) {
     instance.tags["aws:ec2:fleet-id"] = request.fleet.id.str();
+  } else if (request.fleet.kind == FleetKind::AutoScalingGroup) {
+    instance.tags["aws:autoscaling:groupName"] = request.fleet.id.str();
   }
   if (!option.template_id.empty()) {
     instance.tags["aws:ec2launchtemplate:id"] = option.template_id;

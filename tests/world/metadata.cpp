@@ -169,8 +169,8 @@ std::map<std::string, std::string> Metadata::documents() {
                        .dump(2)},
       {"iam/security-credentials/" + role, credential_document()}};
   add_spot(instance, below);
-  if (instance.tags.count("aws:autoscaling:groupName")) {
-    below["autoscaling/target-lifecycle-state"] = instance.notice ? "Terminated" : "InService";
+  if (instance.fleet.kind == FleetKind::AutoScalingGroup) {
+    below["autoscaling/target-lifecycle-state"] = instance.departure ? "Terminated" : "InService";
   }
   if (instance.metadata_tags) {
     // Keys with a slash or a blank cannot be instance tags in IMDS (work-with-tags-in-IMDS.html).

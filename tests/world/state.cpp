@@ -60,10 +60,11 @@ json describe(const Snapshot& it) {
 }
 
 json describe(const FleetRequest& it) {
+  constexpr std::string_view kinds[] = {"", "spot-fleet", "ec2-fleet", "auto-scaling-group"};
   json instances = json::array();
   for (const InstanceId& id : it.instances) instances.push_back(id.str());
   return {{"id", it.fleet.id.str()},
-          {"kind", it.fleet.kind == FleetKind::SpotFleet ? "spot-fleet" : "ec2-fleet"},
+          {"kind", kinds[static_cast<std::size_t>(it.fleet.kind)]},
           {"state", name(it.state, it.fleet.kind)},
           {"target", it.target},
           {"created", seconds(it.created)},

@@ -95,6 +95,7 @@ std::vector<TagRow> list_tags(const Cloud& cloud) {
   cloud.instances.each_seen(cloud.now,
                             [&](const Instance& it) { add(it.id.str(), "instance", it.tags); });
   cloud.fleets.each_seen(cloud.now, [&](const FleetRequest& it) {
+    if (it.group) return;  // its tags are Auto Scaling's
     const bool spot = it.fleet.kind == FleetKind::SpotFleet;
     add(it.fleet.id.str(), spot ? "spot-fleet-request" : "fleet", it.tags);
   });

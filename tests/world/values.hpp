@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -100,6 +101,12 @@ struct Notice {
   std::uint64_t number = 0;  // a withdrawn notice's kill is recognised by it
 };
 
+// An instance that its Auto Scaling group takes out, while lifecycle hooks hold it.
+struct Departure {
+  std::uint64_t number = 0;
+  std::set<std::string> hooks;  // that nobody has completed yet
+};
+
 struct Instance {
   InstanceId id;
   Zone zone;
@@ -125,6 +132,7 @@ struct Instance {
   std::optional<Time> died{};
   std::string reason;  // why it died: Server.SpotInstanceTermination, Client.UserInitiatedShutdown
   InterruptionAction when_interrupted = InterruptionAction::Terminate;
+  std::optional<Departure> departure;
 };
 
 // One place where a fleet may launch: a launch specification's or override's type in one zone.
@@ -145,8 +153,26 @@ struct LaunchOption {
   std::string template_version;
 };
 
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_LifecycleHook.html
+struct LifecycleHook {
+  std::string transition;  // autoscaling:EC2_INSTANCE_TERMINATING; launching ones hold nothing here
+  Duration timeout{3600000};
+  std::string outcome = "ABANDON";  // when the time is over
+};
+
+// What an Auto Scaling group has besides.
+struct GroupPart {
+  int least = 0;
+  int most = 0;
+  int on_demand_base = 0;
+  int on_demand_percentage = 100;  // above the base
+  std::map<std::string, LifecycleHook> hooks;
+  std::set<std::string> suspended;  // processes: Launch, Terminate, ...
+  std::set<std::string> at_launch;  // keys of the tags that instances get, too
+};
+
 struct FleetRequest {
-  Fleet fleet;  // SpotFleet or Ec2Fleet, and its id
+  Fleet fleet;  // and its id, which is a group's name
   FleetType type = FleetType::Maintain;
   FleetState state = FleetState::Submitted;
   int target = 1;
@@ -170,6 +196,7 @@ struct FleetRequest {
   std::optional<Time> wakes_at;
   // The configuration as it was sent (name -> value below the config's prefix), to be echoed.
   std::map<std::string, std::string> sent;
+  std::optional<GroupPart> group;  // of Auto Scaling
 };
 
 struct TemplateVersion {

@@ -1,7 +1,8 @@
 // One fake AWS, pure, on virtual time, seeded: no sockets, threads, clocks, files. It has two
 // faces:
 //   typed   volumes(now), snapshots(now), instances(now), fleets(now), ...: for the simulator;
-//   wire    ec2(Call) -> XML as the EC2 Query API answers, metadata(...) as IMDSv2 answers: for the
+//   wire    ec2(Call) -> XML as the EC2 Query API answers, auto_scaling(Call), metadata(...) as
+//   IMDSv2 answers: for the
 //           emulator, which only adds HTTP, signatures, processes and devices.
 // A World is a value: a copy goes its own way from the same instant.
 //
@@ -58,6 +59,7 @@ class World {
   // The wire.
   Reply ec2(const Call& call, Time now);
   Reply sts(const Call& call, Time now);
+  Reply auto_scaling(const Call& call, Time now);
   Reply metadata(const InstanceId& instance, const MetadataRequest& request, Time now);
   // An answer to a request that never got as far as ec2(): SignatureDoesNotMatch, AuthFailure, ...
   Reply refuse(const ApiError& error, Time now);

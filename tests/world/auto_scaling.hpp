@@ -1,0 +1,18 @@
+// The Query layer of Auto Scaling, beside EC2's. Element names: the API reference, checked against
+// botocore's service model (tests/shapes).
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_Operations.html
+#pragma once
+
+#include "tests/world/access.hpp"
+#include "tests/world/ec2_api.hpp"
+#include "tests/world/groups.hpp"
+
+namespace spotter::world {
+
+void add_group_descriptions(Operations& operations);
+
+// What the call has to be allowed:
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
+std::vector<AccessRequest> auto_scaling_access(const Cloud& cloud, const Call& call);
+
+}  // namespace spotter::world
