@@ -122,8 +122,8 @@ void say(const Kind& kind, level_enum level, const std::string& words) {
 void tell_happening(const decide::Event& happened) {
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&happened.what)) {
     const double left = std::chrono::duration<double>(notice->deadline - happened.at).count();
-    io::note(event("interruption-notice"), level_enum::warn,
-             "interruption notice: the instance ends in {:.1f} s", left);
+    io::note(event("interruption-notice"), level_enum::warn, "{}: the instance ends in {:.1f} s",
+             notice->held ? "its Auto Scaling group takes it out" : "interruption notice", left);
   } else if (std::holds_alternative<decide::NoticeWithdrawn>(happened.what)) {
     io::note(event("notice-withdrawn"), level_enum::info, "the interruption notice was withdrawn");
   } else if (std::holds_alternative<decide::RebalanceRecommended>(happened.what)) {

@@ -11,6 +11,8 @@ namespace spotter {
 namespace {
 
 constexpr Duration kCall{30'000};
+// A group's word is looked for every ten seconds (sense/notices.hpp).
+constexpr int kSecondsOfAGroup = 20;
 
 Result<void> outcome(const decide::Happening& answer) {
   const auto* failed = std::get_if<decide::EffectFailed>(&answer);
@@ -28,7 +30,40 @@ Machine::Machine(asio::io_context& context, const config::Job& job, act::Environ
       http_(context),
       imds_(http_, command::imds_settings(environment_)),
       notices_(
-          imds_, {}, [] { return Time(io::boot_time()); }, std::move(heard)) {}
+          imds_, {}, [] { return Time(io::boot_time()); },
+          [this, tell = std::move(heard)](decide::Happening what) {
+            const auto* seen = std::get_if<decide::NoticeSeen>(&what);
+            if (seen != nullptr) notice(*seen);
+            tell(std::move(what));
+          }) {}
+
+void Machine::notice(const decide::NoticeSeen& seen) {
+  held_ = seen.held;
+  let_end();
+}
+
+void Machine::set_idle(bool idle) {
+  idle_ = idle;
+  let_end();
+}
+
+void Machine::let_end() {
+  if (!idle_ || !held_) return;
+  held_ = false;
+  asio::co_spawn(context_, complete_lifecycle(), asio::detached);
+}
+
+// In vain, the hook's own time ends the machine.
+asio::awaitable<void> Machine::complete_lifecycle() {
+  auto reading = read_fleet();
+  const auto read = co_await std::move(reading);
+  if (!read || read->fleet.kind != FleetKind::AutoScalingGroup) co_return;
+  auto completing = cloud_->complete_lifecycle(read->fleet, identity_->instance, kCall);
+  const decide::Happening answer = co_await std::move(completing);
+  const auto done = outcome(answer);
+  completed_ = done.has_value();
+  if (!done) spdlog::warn("{}", done.error().message);
+}
 
 asio::awaitable<void> Machine::learn(std::uint32_t tries) {
   asio::steady_timer timer(context_);
@@ -84,7 +119,14 @@ asio::awaitable<Result<void>> Machine::cancel_fleet() {
   if (read->fleet.kind == FleetKind::None) co_return Result<void>();
   auto cancelling = cloud_->cancel_fleet(read->fleet, kCall);
   const decide::Happening answer = co_await std::move(cancelling);
-  co_return outcome(answer);
+  const auto cancelled = outcome(answer);
+  if (!cancelled || read->fleet.kind != FleetKind::AutoScalingGroup) co_return cancelled;
+  asio::steady_timer timer(context_);
+  for (int second = 0; !completed_ && second < kSecondsOfAGroup; ++second) {
+    timer.expires_after(std::chrono::seconds(1));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return cancelled;
 }
 
 asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) {

@@ -29,6 +29,9 @@ class Machine {
   // Of a sweep with a volume for each experiment: those whose volume is in this zone.
   asio::awaitable<std::vector<bool>> experiments_here(std::size_t count);
 
+  // Whether anything of the job is held here. If not, and the Auto Scaling group that takes this
+  // machine out waits for us, then it need not any more.
+  void set_idle(bool idle);
   // Ends the fleet and this machine with it.
   asio::awaitable<Result<void>> cancel_fleet();
   // Ends this machine. `needed`: nobody is to come in its place, so many are enough; false where
@@ -38,6 +41,9 @@ class Machine {
 
  private:
   asio::awaitable<Result<decide::FleetRead>> read_fleet();
+  asio::awaitable<void> complete_lifecycle();
+  void notice(const decide::NoticeSeen& seen);
+  void let_end();
 
   asio::io_context& context_;
   const config::Job& job_;
@@ -46,6 +52,9 @@ class Machine {
   sense::ImdsClient imds_;
   sense::Notices notices_;
   std::optional<decide::IdentityRead> identity_;
+  bool idle_ = false;
+  bool held_ = false;       // by the group's hook
+  bool completed_ = false;  // that
   std::unique_ptr<command::AwsAccess> aws_;
   std::unique_ptr<act::Cloud> cloud_;
 };

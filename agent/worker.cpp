@@ -1,9 +1,8 @@
 #include "agent/worker.hpp"
 
 #include <spdlog/spdlog.h>
-#include <systemd/sd-daemon.h>
-
 #include <sysexits.h>
+#include <systemd/sd-daemon.h>
 
 #include <csignal>
 #include <functional>
@@ -141,6 +140,7 @@ asio::awaitable<void> Worker::mend_storage() {
 
 void Worker::claim(std::vector<bool> near) {
   idle_looks_ = failures_ = 0;
+  machine_.set_idle(false);
   auto settings = claim_settings(job_, attempts_.count(), machine_.name());
   settings.near = std::move(near);
   claims_->begin(std::move(settings));
@@ -278,6 +278,7 @@ asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
 
 asio::awaitable<bool> Worker::leave() {
   const Going why = std::exchange(going_, Going::No);
+  machine_.set_idle(true);
   if (why == Going::Asked) co_return true;
   if (why == Going::AllDone) {
     say("all " + std::to_string(attempts_.count()) + " have ended: the fleet is cancelled");
@@ -297,8 +298,7 @@ asio::awaitable<bool> Worker::leave() {
     co_await std::move(leaving);
     co_return true;
   }
-  Duration wait = kPause;
-  if (why == Going::NothingFree) wait = job_.claims->lease;
+  Duration wait = why == Going::NothingFree ? job_.claims->lease : kPause;
   if (why == Going::Interrupted) {
     say("let go: the instance is about to end");
     wait = std::max(kPause, deadline_ + policy_.spared_after - now());

@@ -43,6 +43,8 @@ class Cloud {
   Answer read_fleet(InstanceId instance, Duration limit);  // and the spot price
   Answer cancel_fleet(Fleet fleet, Duration limit);
   Answer scale_to_zero(Fleet fleet, Duration limit);
+  // Of the hook that holds this instance, if any does.
+  Answer complete_lifecycle(Fleet group, InstanceId self, Duration limit);
   // Its instances that are there or come. 0: not known.
   asio::awaitable<std::uint32_t> count_instances(Fleet fleet, Duration limit);
   // This instance goes. `needed`: nobody comes in its place, the fleet keeps so many, but ends none

@@ -65,7 +65,7 @@ decide::Happening outcome(const CallResult<wire::FleetCancellation>& result, con
 
 }  // namespace
 
-// 0: not known (a group of Auto Scaling is not asked).
+// 0: not known.
 asio::awaitable<std::uint32_t> Cloud::target_of(Fleet fleet, Duration limit) {
   const auto count = [](const auto& answer) -> std::uint32_t {
     if (!answer || answer->items.empty()) return 0;
@@ -74,6 +74,13 @@ asio::awaitable<std::uint32_t> Cloud::target_of(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::SpotFleet) {
     wire::DescribeSpotFleetRequests request;
     request.fleets = {fleet.id};
+    auto call = aws_.call(std::move(request), limit);
+    const auto answer = co_await std::move(call);
+    co_return count(answer);
+  }
+  if (fleet.kind == FleetKind::AutoScalingGroup) {
+    wire::DescribeAutoScalingGroups request;
+    request.groups = {fleet.id};
     auto call = aws_.call(std::move(request), limit);
     const auto answer = co_await std::move(call);
     co_return count(answer);
@@ -155,6 +162,17 @@ asio::awaitable<std::uint32_t> Cloud::count_instances(Fleet fleet, Duration limi
 Cloud::Answer Cloud::set_capacity_of_group(Fleet fleet, Duration limit) {
   auto call = aws_.call(wire::SetDesiredCapacity{fleet.id, 0}, limit);
   const auto result = co_await std::move(call);
+  co_return accepted(result);
+}
+
+// ValidationError: nothing of that name holds the instance (any more).
+Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration limit) {
+  wire::CompleteLifecycleAction request;
+  request.group = group.id;
+  request.instance = self;
+  auto call = aws_.call(std::move(request), limit);
+  const auto result = co_await std::move(call);
+  if (!result && result.error().code == "ValidationError") co_return decide::CallAccepted{};
   co_return accepted(result);
 }
 

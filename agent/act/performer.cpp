@@ -158,6 +158,9 @@ Performer::Answer Performer::cloud_work(const Command& command, Duration limit) 
   if (const auto* c = std::get_if<GiveBackInstance>(&command)) {
     return cloud_.leave_fleet({}, c->instance, std::nullopt, limit);
   }
+  if (const auto* c = std::get_if<CompleteLifecycle>(&command)) {
+    return cloud_.complete_lifecycle(c->fleet, c->instance, limit);
+  }
   return cloud_.survey(limit);
 }
 

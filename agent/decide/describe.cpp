@@ -73,6 +73,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "cancel-fleet",
     "scale-fleet-to-zero",
     "give-back-instance",
+    "complete-lifecycle",
     "find-device",
     "inspect-disk",
     "make-filesystem",

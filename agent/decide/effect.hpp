@@ -73,6 +73,10 @@ struct ScaleFleetToZero {
 struct GiveBackInstance {  // the fleet starts another in its place
   InstanceId instance;
 };
+struct CompleteLifecycle {  // its Auto Scaling group, which takes it out, need not wait for us
+  Fleet fleet;
+  InstanceId instance;
+};
 
 // --- the host ---
 struct FindDevice {
@@ -130,9 +134,10 @@ using Command =
     std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume, DetachVolume,
                  ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
                  DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero, GiveBackInstance,
-                 FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare,
-                 ReleaseShare, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus,
-                 FetchCode, StartTrainer, PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
+                 CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount,
+                 PrepareShare, ReleaseShare, ReadLedger, WriteLedger, SyncStorage,
+                 VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer, PaceTrainer, StopTrainer,
+                 KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

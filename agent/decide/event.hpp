@@ -50,6 +50,8 @@ struct Woke {};
 struct NoticeSeen {
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;  // on the boot clock: now + (the notice's time - the Date of the same answer)
+  // A hook of the instance's Auto Scaling group holds it: it ends as soon as the agent says so.
+  bool held = false;
 };
 struct NoticeWithdrawn {};
 struct RebalanceRecommended {};

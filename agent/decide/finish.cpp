@@ -100,6 +100,7 @@ Stage cancel_fleet(Context& c) { return has_fleet(c) ? ask_cancel(c, 0) : rest(c
 Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c, GaveUp{}); }
 
 Stage rest(Context& c, Stage last) {
+  let_group_end_it(c);
   if (!c.facts.leave && !c.policy.once) return last;
   c.tell(Exit{}, c.policy.look);
   return Leaving{};
@@ -219,6 +220,19 @@ Next on(const Finished&, const IdentityRead& identity, Context& c) {
 
 Next on(const Finished&, const EffectFailed&, Context& c) {
   c.wake_in(c.policy.tidy_every);
+  return std::nullopt;
+}
+
+// The group that we told to have no instance takes this one out.
+Next on(const Finished&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  let_group_end_it(c);
+  return std::nullopt;
+}
+
+Next on(const GaveUp&, const NoticeSeen& notice, Context& c) {
+  remember_notice(c, notice);
+  let_group_end_it(c);
   return std::nullopt;
 }
 

@@ -97,7 +97,16 @@ Stage next_release_step(Context& c, After then) {
 }
 
 void remember_notice(Context& c, const NoticeSeen& notice) {
-  c.facts.notice = Notice{notice.action, notice.deadline};
+  c.facts.notice = Notice{notice.action, notice.deadline, notice.held};
+}
+
+// Once nothing of the job is held here. Its answer changes nothing: the hook's own time ends the
+// instance, too, only later.
+void let_group_end_it(Context& c) {
+  const Facts& facts = c.facts;
+  const bool held = facts.notice && facts.notice->held;
+  if (!held || facts.fleet.kind != FleetKind::AutoScalingGroup) return;
+  c.tell(CompleteLifecycle{facts.fleet, facts.instance}, c.policy.ec2_call);
 }
 
 void remember_stop(Context& c, const StopRequested&) { c.facts.leave = true; }
@@ -152,6 +161,7 @@ Stage settle(Context& c, After then) {
     return Leaving{};
   }
   if (c.facts.notice) {
+    let_group_end_it(c);
     c.wake_at(c.facts.notice->deadline + c.policy.spared_after);
     return Released{};
   }
@@ -278,6 +288,7 @@ Next on(const Detaching& stage, const Woke&, Context& c) { return detach(c, stag
 
 Next on(const Released&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
+  let_group_end_it(c);
   c.wake_at(notice.deadline + c.policy.spared_after);
   return Released{};
 }

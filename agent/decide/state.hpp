@@ -186,6 +186,7 @@ using Stage =
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
+  bool held = false;  // by its Auto Scaling group, until we let it end
 };
 
 // Why the job was given up, for the journal.

@@ -210,16 +210,19 @@ Next on(const ScalingToZero&, const Woke&, Context&);
 Next on(const Finished&, const Woke&, Context&);
 Next on(const Finished&, const IdentityRead&, Context&);
 Next on(const Finished&, const EffectFailed&, Context&);
+Next on(const Finished&, const NoticeSeen&, Context&);
 Next on(const Finished&, const StopRequested&, Context&);
 Next on(const GaveUp&, const Woke&, Context&);
 Next on(const GaveUp&, const IdentityRead&, Context&);
 Next on(const GaveUp&, const EffectFailed&, Context&);
+Next on(const GaveUp&, const NoticeSeen&, Context&);
 Next on(const GaveUp&, const StopRequested&, Context&);
 
 // --- what holds in every stage that says nothing else ---
 // A notice is remembered at once; the stage's own answer then finds it (leaving()). Local work that
 // may take long is given up now. A call to EC2 is not: its outcome must be known before we go.
 void remember_notice(Context&, const NoticeSeen&);  // release.cpp
+void let_group_end_it(Context&);                    // release.cpp
 void remember_stop(Context&, const StopRequested&);
 void abandon_local_work(Context&);
 

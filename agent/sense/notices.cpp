@@ -85,7 +85,10 @@ asio::awaitable<void> Notices::look_for_hints() {
   const auto state = co_await std::move(looking);
   if (state && *state && **state == wire::LifecycleState::Terminated && !leaving_group_) {
     leaving_group_ = true;
-    deliver_(decide::NoticeSeen{InterruptionAction::Terminate, now_() + wire::longest_notice});
+    // The spot notice that was delivered has its own, nearer time.
+    if (!announced_)
+      deliver_(
+          decide::NoticeSeen{InterruptionAction::Terminate, now_() + wire::longest_notice, true});
   }
   if (state && *state && **state == wire::LifecycleState::InService && leaving_group_) {
     leaving_group_ = false;

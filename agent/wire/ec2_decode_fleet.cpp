@@ -81,6 +81,31 @@ FleetStatus read_fleet(const Fields& fields) {
           .tags = fields.tags()};
 }
 
+// Its desired capacity, and what still runs, are all that a group's state is.
+FleetState group_state(const Fields& fields, int desired) {
+  const auto processes = fields.members("SuspendedProcesses");
+  const bool launches = std::ranges::none_of(
+      processes, [](const Fields& it) { return it.text("ProcessName") == "Launch"; });
+  if (fields.optional_text("Status").starts_with("Delete")) return FleetState::CancelledTerminating;
+  if (desired > 0) return launches ? FleetState::Active : FleetState::CancelledRunning;
+  const bool empty = fields.members("Instances").empty();
+  return empty ? FleetState::Cancelled : FleetState::CancelledTerminating;
+}
+
+FleetStatus read_group(const Fields& fields) {
+  const int desired = capacity(fields, "DesiredCapacity");
+  FleetStatus group{.id = fields.name<FleetId>("AutoScalingGroupName"),
+                    .state = group_state(fields, desired),
+                    .target_capacity = desired,
+                    .fulfilled_capacity = 0,
+                    .type = "maintain",
+                    .create_time = fields.optional_time("CreatedTime"),
+                    .tags = {}};
+  for (const Fields& tag : fields.members("Tags"))
+    group.tags[tag.text("Key")] = tag.optional_text("Value");
+  return group;
+}
+
 SpotPrice read_price(const Fields& fields) {
   return {.zone = fields.name<Zone>("availabilityZone"),
           .type = fields.name<InstanceType>("instanceType"),
@@ -145,6 +170,18 @@ template <>
 Result<Page<SpotPrice>> decode<DescribeSpotPriceHistory>(std::string_view xml) {
   return read_answer(xml, "DescribeSpotPriceHistory", [](const Fields& fields) {
     return read_page(fields, "spotPriceHistorySet", read_price);
+  });
+}
+
+template <>
+Result<Page<FleetStatus>> decode<DescribeAutoScalingGroups>(std::string_view xml) {
+  return read_answer(xml, "DescribeAutoScalingGroups", [](const Fields& fields) {
+    const Fields result = fields.child("DescribeAutoScalingGroupsResult");
+    Page<FleetStatus> page;
+    for (const Fields& item : result.members("AutoScalingGroups"))
+      page.items.push_back(read_group(item));
+    page.next_token = result.optional_text("NextToken");
+    return page;
   });
 }
 

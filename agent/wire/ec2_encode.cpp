@@ -266,6 +266,12 @@ Query encode(const DescribeSpotPriceHistory& request) {
   return builder.done();
 }
 
+Query encode(const DescribeAutoScalingGroups& request) {
+  Builder builder("DescribeAutoScalingGroups", Repeatable::Read);
+  builder.list("AutoScalingGroupNames.member", request.groups).put("NextToken", request.next_token);
+  return auto_scaling(std::move(builder));
+}
+
 Query encode(const SetDesiredCapacity& request) {
   Builder builder("SetDesiredCapacity", Repeatable::No);
   builder.put("AutoScalingGroupName", request.group)

@@ -192,6 +192,12 @@ struct DescribeSpotPriceHistory {
   std::string next_token;
 };
 
+struct DescribeAutoScalingGroups {
+  using Answer = Page<FleetStatus>;
+  std::vector<FleetId> groups;
+  std::string next_token;
+};
+
 struct SetDesiredCapacity {  // Auto Scaling
   using Answer = Done;
   FleetId group;
@@ -204,10 +210,13 @@ struct TerminateInGroup {
   InstanceId instance;
 };
 
+// The lifecycle hook that holds a terminating instance until its agent has let go of the job.
+inline constexpr const char* checkpoint_hook = "spotter-checkpoint";
+
 struct CompleteLifecycleAction {  // Auto Scaling
   using Answer = Done;
   FleetId group;
-  std::string hook;
+  std::string hook = checkpoint_hook;
   InstanceId instance;
   std::string outcome = "CONTINUE";  // CONTINUE | ABANDON
 };
@@ -232,6 +241,7 @@ Query encode(const ModifyFleet& request);
 Query encode(const DescribeSpotFleetRequests& request);
 Query encode(const DescribeFleets& request);
 Query encode(const DescribeSpotPriceHistory& request);
+Query encode(const DescribeAutoScalingGroups& request);
 Query encode(const SetDesiredCapacity& request);
 Query encode(const TerminateInGroup& request);
 Query encode(const CompleteLifecycleAction& request);

@@ -28,7 +28,8 @@ enum class InstanceState {
   Stopped,
   Unknown,
 };
-// A Spot Fleet is "cancelled", an EC2 Fleet "deleted": one thing under two names.
+// A Spot Fleet is "cancelled", an EC2 Fleet "deleted": one thing under two names. An Auto Scaling
+// group that wants no instance is it, too; one that may not launch any is CancelledRunning.
 enum class FleetState {
   Submitted,
   Active,

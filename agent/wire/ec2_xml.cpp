@@ -82,6 +82,15 @@ std::vector<Fields> Fields::optional_items(const char* set) const {
   return items;
 }
 
+std::vector<Fields> Fields::members(const char* list) const {
+  if (!node_.child(list)) note(list, "is missing");
+  std::vector<Fields> items;
+  for (const pugi::xml_node item : node_.child(list).children("member")) {
+    items.emplace_back(item, *problem_);
+  }
+  return items;
+}
+
 Tags Fields::tags() const {
   Tags tags;
   for (const Fields& tag : optional_items("tagSet")) {

@@ -32,6 +32,7 @@ class Fields {
   Fields child(const char* name) const;                       // required
   std::vector<Fields> items(const char* set) const;           // <set><item>; the set is required
   std::vector<Fields> optional_items(const char* set) const;  // absent: none
+  std::vector<Fields> members(const char* list) const;        // <list><member>; is required
   Tags tags() const;                                          // <tagSet>, optional
 
   template <class Identifier>

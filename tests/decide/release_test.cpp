@@ -151,5 +151,61 @@ TEST(Release, WhoUsedTheVolumeForLessThanTheBoundKeepsItUntilOthersCanSeeIt) {
   EXPECT_EQ(story.asked(), "detach-volume");
 }
 
+const Fleet kGroup{FleetKind::AutoScalingGroup, "group"};
+
+TEST(Release, AGroupThatHoldsTheInstanceIsToldWhenAllIsLetGo) {
+  Story story;
+  story.train();
+  story.state.facts.fleet = kGroup;
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(118), true});
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.did<CompleteLifecycle>(), nullptr) << "the volume is still attached";
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "released");
+  ASSERT_NE(story.did<CompleteLifecycle>(), nullptr);
+  EXPECT_EQ(story.did<CompleteLifecycle>()->fleet, kGroup);
+  EXPECT_EQ(story.did<CompleteLifecycle>()->instance, kMe);
+}
+
+TEST(Release, ASpotNoticeAndAnotherFleetHaveNothingToComplete) {
+  for (const bool held : {false, true}) {
+    Story story;
+    story.train();
+    if (!held) story.state.facts.fleet = kGroup;
+    story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(118), held});
+    story.sense(TrainerEnded{false, true});
+    story.answer(LedgerWritten{});
+    story.answer(Unmounted{});
+    story.answer(CallAccepted{});
+    EXPECT_EQ(story.stage(), "released");
+    EXPECT_EQ(story.did<CompleteLifecycle>(), nullptr);
+  }
+}
+
+TEST(Release, AGroupThatWasCancelledIsToldThatTheJobIsFinished) {
+  for (const bool before : {false, true}) {  // the group's word comes before its own answer
+    Story story;
+    story.train();
+    story.state.facts.fleet = kGroup;
+    story.state.facts.done = true;
+    story.state.facts.trainer_running = false;
+    story.state.facts.mounted = story.state.facts.attached = false;
+    story.state.stage = CancellingFleet{};
+    story.state.awaited = {story.state.incarnation, ++story.state.effects_made};
+    const NoticeSeen taken_out{InterruptionAction::Terminate, story.now + seconds(118), true};
+    if (before) story.sense(taken_out);
+    EXPECT_EQ(story.asked().find("complete-lifecycle"), std::string::npos);
+    story.answer(CallAccepted{});
+    EXPECT_EQ(story.stage(), "finished");
+    if (!before) story.sense(taken_out);
+    EXPECT_EQ(story.asked(), "complete-lifecycle");
+    story.state.stage = GaveUp{};
+    story.sense(taken_out);
+    EXPECT_EQ(story.asked(), "complete-lifecycle");
+  }
+}
+
 }  // namespace
 }  // namespace spotter::decide

@@ -35,7 +35,8 @@ void walk(A& a, std::optional<decide::Notice>& it) {
   a.flag(any);
   if (any && !it) it.emplace();
   if (!any) return it.reset();
-  auto& [action, deadline] = *it;
+  auto& [action, deadline, held] = *it;
+  (void)held;  // there are no Auto Scaling groups here
   a.small(action);
   a.time(deadline);
 }

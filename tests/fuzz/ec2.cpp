@@ -59,7 +59,7 @@ bool reads(std::string_view xml) {
 }
 
 using Reader = bool (*)(std::string_view);
-constexpr std::array<std::pair<std::string_view, Reader>, 22> readers{
+constexpr std::array<std::pair<std::string_view, Reader>, 23> readers{
     {{"DescribeVolumes", reads<DescribeVolumes>},
      {"CreateVolume", reads<CreateVolume>},
      {"AttachVolume", reads<AttachVolume>},
@@ -80,6 +80,7 @@ constexpr std::array<std::pair<std::string_view, Reader>, 22> readers{
      {"DescribeSpotFleetRequests", reads<DescribeSpotFleetRequests>},
      {"DescribeFleets", reads<DescribeFleets>},
      {"DescribeSpotPriceHistory", reads<DescribeSpotPriceHistory>},
+     {"DescribeAutoScalingGroups", reads<DescribeAutoScalingGroups>},
      {"SetDesiredCapacity", reads<SetDesiredCapacity>},
      {"CompleteLifecycleAction", reads<CompleteLifecycleAction>}}};
 

@@ -103,6 +103,31 @@ TEST_F(TheWatch, OutlivesAnEndpointThatIsDownAndIsNotWithdrawnByIt) {
   EXPECT_EQ(count<decide::NoticeSeen>(), 1);
 }
 
+TEST_F(TheWatch, SaysThatItsGroupTakesTheInstanceOutAndHoldsIt) {
+  world::Cloud& cloud = const_cast<world::Cloud&>(world_.cloud());
+  cloud.instances.find(instance_)->fleet = {FleetKind::AutoScalingGroup, "group"};
+  watch_for(100ms);
+  EXPECT_TRUE(seen_.empty()) << "InService";
+  cloud.instances.find(instance_)->departure.emplace();
+  watch_for(300ms);
+  ASSERT_EQ(count<decide::NoticeSeen>(), 1);
+  EXPECT_TRUE(std::get<decide::NoticeSeen>(seen_.front()).held);
+  ASSERT_TRUE(world_.interrupt(instance_, InterruptionAction::Terminate, 60s, now() + 2min));
+  watch_for(200ms);
+  ASSERT_EQ(count<decide::NoticeSeen>(), 2) << "that one is nearer, and nobody holds it";
+  EXPECT_FALSE(std::get<decide::NoticeSeen>(seen_.back()).held);
+}
+
+TEST_F(TheWatch, AGroupsWordDoesNotPutOffASpotNotice) {
+  world::Cloud& cloud = const_cast<world::Cloud&>(world_.cloud());
+  cloud.instances.find(instance_)->fleet = {FleetKind::AutoScalingGroup, "group"};
+  ASSERT_TRUE(world_.interrupt(instance_, InterruptionAction::Terminate, 60s, now() + 2min));
+  watch_for(200ms);
+  cloud.instances.find(instance_)->departure.emplace();
+  watch_for(200ms);
+  EXPECT_EQ(count<decide::NoticeSeen>(), 1);
+}
+
 TEST_F(TheWatch, SaysARebalanceRecommendationOnce) {
   ASSERT_TRUE(world_.rebalance(instance_, now() + 2min));
   watch_for(300ms);

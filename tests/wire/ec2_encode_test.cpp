@@ -105,6 +105,8 @@ std::vector<Sample> fleets_and_groups() {
       {encode(SetDesiredCapacity{.group = "g", .desired_capacity = 0}),
        "Action=SetDesiredCapacity&AutoScalingGroupName=g&DesiredCapacity=0"
        "&HonorCooldown=false&Version=2011-01-01"},
+      {encode(DescribeAutoScalingGroups{.groups = {"g"}}),
+       "Action=DescribeAutoScalingGroups&AutoScalingGroupNames.member.1=g&Version=2011-01-01"},
       {encode(TerminateInGroup{"i-1"}),
        "Action=TerminateInstanceInAutoScalingGroup&InstanceId=i-1"
        "&ShouldDecrementDesiredCapacity=true&Version=2011-01-01"},

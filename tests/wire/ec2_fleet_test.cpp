@@ -79,6 +79,45 @@ TEST(FleetAnswer, ReadsPrices) {
   EXPECT_TRUE(prices->next_token.empty());
 }
 
+std::string group(const std::string& desired, const std::string& more) {
+  return "<member><AutoScalingGroupName>g</AutoScalingGroupName><DesiredCapacity>" + desired +
+         "</DesiredCapacity><CreatedTime>2026-11-21T10:15:30.000Z</CreatedTime>" + more +
+         "<Tags><member><ResourceId>g</ResourceId><Key>spotter:job</Key><Value>mnist</Value>"
+         "<PropagateAtLaunch>true</PropagateAtLaunch></member></Tags></member>";
+}
+
+Result<Page<FleetStatus>> groups(const std::string& members) {
+  return decode<DescribeAutoScalingGroups>(
+      "<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult><AutoScalingGroups>" +
+      members +
+      "</AutoScalingGroups><NextToken>t</NextToken></DescribeAutoScalingGroupsResult>"
+      "</DescribeAutoScalingGroupsResponse>");
+}
+
+TEST(FleetAnswer, ReadsWhatAGroupIsUpTo) {
+  const std::string one = "<Instances><member><InstanceId>i-1</InstanceId></member></Instances>";
+  const std::string all = "<SuspendedProcesses/>";
+  const std::string no_launch =
+      "<SuspendedProcesses><member><ProcessName>Launch</ProcessName></member></SuspendedProcesses>";
+  const std::vector<std::pair<std::string, FleetState>> samples = {
+      {group("1", one + all), FleetState::Active},
+      {group("1", "<Instances/>" + all), FleetState::Active},
+      {group("1", one + no_launch), FleetState::CancelledRunning},
+      {group("0", one + all), FleetState::CancelledTerminating},
+      {group("0", "<Instances/>" + all), FleetState::Cancelled},
+      {group("1", "<Status>Delete in progress</Status>" + one + all),
+       FleetState::CancelledTerminating}};
+  for (const auto& [xml, state] : samples) {
+    const auto read = groups(xml);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->items.at(0).state, state) << xml;
+    EXPECT_EQ(read->items.at(0).id, FleetId("g"));
+    EXPECT_EQ(read->items.at(0).tags.at("spotter:job"), "mnist");
+    EXPECT_EQ(read->next_token, "t");
+  }
+  EXPECT_FALSE(groups(group("1", one))) << "what is suspended is needed";
+}
+
 TEST(FleetAnswer, TakesAutoScalingsEmptyAnswer) {
   EXPECT_TRUE(decode<SetDesiredCapacity>(
       "<SetDesiredCapacityResponse xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\">"
