@@ -66,10 +66,31 @@ AwsResult<std::vector<wire::FleetFailure>> try_to_end(AwsCalls& calls, FleetKind
   return refused;
 }
 
+// Each by a call of its own.
+AwsResult<std::vector<wire::FleetFailure>> try_to_end_groups(AwsCalls& calls,
+                                                             const std::vector<FleetId>& ids,
+                                                             bool end_instances) {
+  std::vector<wire::FleetFailure> refused;
+  for (const FleetId& id : ids) {
+    const auto command = end_instances ? launch::set_capacity({FleetKind::AutoScalingGroup, id}, 0)
+                                       : launch::let_launch(id, false);
+    const auto answer = calls.perform(wire::query_of(command));
+    if (answer) continue;
+    const AwsFailure& why = answer.error();
+    const bool gone =
+        why.code == "ValidationError" && why.message.find("not found") != why.message.npos;
+    if (why.permission) return tl::unexpected(why);
+    if (!gone) refused.push_back({id, why.code, why.message});
+  }
+  return refused;
+}
+
 AwsResult<void> end_kind(AwsCalls& calls, FleetKind kind, std::vector<FleetId> ids,
                          bool end_instances) {
   for (int number = 1; !ids.empty(); ++number) {
-    const auto refused = try_to_end(calls, kind, ids, end_instances);
+    const auto refused = kind == FleetKind::AutoScalingGroup
+                             ? try_to_end_groups(calls, ids, end_instances)
+                             : try_to_end(calls, kind, ids, end_instances);
     if (!refused) return tl::unexpected(refused.error());
     ids.clear();
     for (const auto& it : *refused) {
@@ -97,6 +118,10 @@ bool JobFleet::is_over() const {
   return state == FleetState::Cancelled || state == FleetState::Failed;
 }
 
+bool JobFleet::is_suspended() const {
+  return fleet.kind == FleetKind::AutoScalingGroup && state == FleetState::CancelledRunning;
+}
+
 AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const std::string& job) {
   std::vector<JobFleet> found;
   const auto fleets = calls.ask_all(wire::DescribeFleets{});
@@ -105,6 +130,9 @@ AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const std::string& 
   const auto requests = calls.ask_all(wire::DescribeSpotFleetRequests{});
   if (!requests) return tl::unexpected(requests.error());
   add(found, FleetKind::SpotFleet, *requests, job);
+  const auto groups = calls.ask_all(wire::DescribeAutoScalingGroups{});
+  if (!groups) return tl::unexpected(groups.error());
+  add(found, FleetKind::AutoScalingGroup, *groups, job);
   std::ranges::stable_sort(
       found, {}, [](const JobFleet& it) { return std::pair(it.created, it.fleet.id.view()); });
   return found;
@@ -125,7 +153,8 @@ AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const std:
 AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
                            bool end_instances) {
   AwsResult<void> result;
-  for (const FleetKind kind : {FleetKind::Ec2Fleet, FleetKind::SpotFleet}) {
+  for (const FleetKind kind :
+       {FleetKind::Ec2Fleet, FleetKind::SpotFleet, FleetKind::AutoScalingGroup}) {
     std::vector<FleetId> ids;
     for (const JobFleet& it : fleets)
       if (it.fleet.kind == kind) ids.push_back(it.fleet.id);

@@ -20,6 +20,8 @@ struct JobFleet {
   bool is_at_work() const;
   // Nothing of it is left, and nothing comes.
   bool is_over() const;
+  // A group that launches nothing keeps what it has until it is told to have none.
+  bool is_suspended() const;
 };
 
 // Those tagged with this job, of every kind, over or not; the job empty: of all jobs. The eldest

@@ -7,6 +7,7 @@
 
 #include "agent/act/aws/endpoints.hpp"
 #include "agent/act/aws/environment.hpp"
+#include "agent/launch/requests.hpp"
 
 namespace spotter::command {
 namespace {
@@ -111,7 +112,7 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
 
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
   for (const char* name : {"launched-things", "launch-templates", "launched-fleets",
-                           "image-parameters", "launch-roles", "launch-all"})
+                           "launched-groups", "image-parameters", "launch-roles", "launch-all"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -121,6 +122,9 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
                                     ec2("volume")};
   values.many["launch-templates"] = {ec2("launch-template")};
   values.many["launched-fleets"] = {ec2("fleet"), ec2("instance"), ec2("spot-fleet-request")};
+  values.many["launched-groups"] = {arn + "autoscaling:" + here +
+                                    "autoScalingGroup:*:autoScalingGroupName/" +
+                                    launch::resource_name(job)};
   constexpr std::string_view parameter = "resolve:ssm:";
   if (const std::string& image = job.launch->image; image.starts_with(parameter)) {
     const std::string name = image.substr(parameter.size());

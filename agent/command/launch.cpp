@@ -49,6 +49,8 @@ int print_requests(const LaunchedJob& launched) {
   print("# When there is such a template already, it gets a new version instead:");
   print(wire::command_of(launch::create_template(job, {image, user_data})));
   print("# Once no other fleet of the job is at work:");
+  if (job.launch->type == FleetKind::AutoScalingGroup)
+    print("# (a group that is there already is changed to this instead)");
   print(wire::command_of(launch::request_fleet(job, {"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest)));
   return 0;
 }
@@ -124,13 +126,39 @@ AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
                            const launch::TemplateVersion& version, const std::string& token) {
   const auto command = launch::request_fleet(launched.job, version, token, launched.digest);
   const auto query = wire::query_of(command);
-  auto id = launched.job.launch->type == FleetKind::SpotFleet
-                ? calls.ask(query, wire::decode_requested_spot_fleet)
-                : calls.ask(query, wire::decode_created_fleet);
+  const FleetKind kind = launched.job.launch->type;
+  if (kind == FleetKind::AutoScalingGroup) {
+    auto made = calls.perform(query);
+    if (!made && made.error().code == "AlreadyExists")
+      made.error().message += "; it is not this job's, or another launch is under way";
+    if (!made) return tl::unexpected(made.error());
+    return FleetId(launch::resource_name(launched.job));
+  }
+  auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
+                                         : calls.ask(query, wire::decode_created_fleet);
   if (!id && id.error().code == "IdempotentParameterMismatch")
     id.error().message = "another launch of " + launched.job.name.str() +
                          " is under way: wait for its end, and look with `spotter list`";
   return id;
+}
+
+// The job's group, when it is there: whatever it was last, it becomes what is wanted now.
+const JobFleet* group_of(const Found& found, const config::Job& job) {
+  const Fleet wanted{job.launch->type, FleetId(launch::resource_name(job))};
+  const auto it = std::ranges::find(found.fleets, wanted, &JobFleet::fleet);
+  return it == found.fleets.end() ? nullptr : &*it;
+}
+
+AwsResult<FleetId> renew(AwsCalls& calls, const LaunchedJob& launched,
+                         const launch::TemplateVersion& version, const JobFleet& group) {
+  std::vector<wire::Query> steps = {
+      wire::query_of(launch::update_group(launched.job, version)),
+      wire::query_of(launch::tag_group(launched.job, launched.digest))};
+  if (group.is_suspended())
+    steps.push_back(wire::query_of(launch::let_launch(group.fleet.id, true)));
+  for (const wire::Query& step : steps)
+    if (const auto done = calls.perform(step); !done) return tl::unexpected(done.error());
+  return group.fleet.id;
 }
 
 // A launch that began when another had made its template, but not yet its fleet, knows nothing of
@@ -162,7 +190,9 @@ AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched) {
   const auto stopped = stop_job(calls, job.name.str(), {.keep_instances = false, .wait = true});
   if (!stopped) return tl::unexpected(stopped.error());
   const std::string token = "spotter-" + job.name.str().substr(0, 38) + generation;
-  const auto fleet = request(calls, launched, *version, token);
+  const JobFleet* group = group_of(*found, job);
+  const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
+                                      : request(calls, launched, *version, token);
   return fleet ? settle(calls, job.name.str(), *fleet) : fleet;
 }
 

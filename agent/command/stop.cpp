@@ -13,6 +13,8 @@
 namespace spotter::command {
 namespace {
 
+constexpr const char* of_group = "aws:autoscaling:groupName";
+
 struct Options {
   std::string job = "job.yaml";
   bool keep_instances = false;
@@ -33,13 +35,15 @@ Result<std::string> name_of(const std::string& job) {
   return launched->job.name.str();
 }
 
-// Those of a fleet that had been told to leave them, and of one that AWS forgot.
+// Those of a fleet that had been told to leave them, and of one that AWS forgot. A group takes out
+// its own, and gives them time for a checkpoint.
 AwsResult<void> end_instances(AwsCalls& calls, const std::string& job) {
   const auto left = job_instances(calls, job);
   if (!left) return tl::unexpected(left.error());
   wire::TerminateInstances request;
   for (const auto& it : *left)
-    if (it.state != wire::InstanceState::ShuttingDown) request.instances.push_back(it.id);
+    if (it.state != wire::InstanceState::ShuttingDown && !it.tags.contains(of_group))
+      request.instances.push_back(it.id);
   if (request.instances.empty()) return {};
   const auto ended = calls.ask(request);
   if (!ended && !ended.error().unsettled) return tl::unexpected(ended.error());
@@ -60,7 +64,9 @@ int run(const Options& options) {
 AwsResult<void> stop_job(AwsCalls& calls, const std::string& job, const Stop& how) {
   auto fleets = job_fleets(calls, job);
   if (!fleets) return tl::unexpected(fleets.error());
-  std::erase_if(*fleets, [&](const JobFleet& it) { return !it.is_at_work(); });
+  std::erase_if(*fleets, [&](const JobFleet& it) {
+    return !it.is_at_work() && (how.keep_instances || !it.is_suspended());
+  });
   if (auto ended = end_fleets(calls, *fleets, !how.keep_instances); !ended) return ended;
   for (const JobFleet& it : *fleets)
     std::fprintf(stderr, "spotter: %s is ended%s\n", it.fleet.id.str().c_str(),

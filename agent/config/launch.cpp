@@ -30,10 +30,11 @@ Result<T> choose(std::string_view text, std::initializer_list<std::pair<std::str
 }
 
 Result<FleetKind> parse_type(std::string_view text) {
-  return choose<FleetKind>(text,
-                           {{"fleet", FleetKind::Ec2Fleet}, {"spot-fleet", FleetKind::SpotFleet}});
+  return choose<FleetKind>(text, {{"fleet", FleetKind::Ec2Fleet},
+                                  {"spot-fleet", FleetKind::SpotFleet},
+                                  {"auto-scaling-group", FleetKind::AutoScalingGroup}});
 }
-const Scalar<FleetKind> type{"fleet or spot-fleet", parse_type};
+const Scalar<FleetKind> type{"fleet, spot-fleet or auto-scaling-group", parse_type};
 
 // As Spot Fleet has them; EC2 Fleet writes lowest-price.
 Result<Allocation> parse_allocation(std::string_view text) {
@@ -192,6 +193,11 @@ void check_kind(Reader& reader, const Node& node, const std::string& path, const
     reader.problem(node, path,
                    "a Spot Fleet needs fleet_role, such as arn:aws:iam::ACCOUNT:role/"
                    "aws-ec2-spot-fleet-tagging-role");
+  if (launch.type != FleetKind::AutoScalingGroup) return;
+  if (launch.zones.empty() && launch.subnets.empty())
+    reader.problem(node, path, "an Auto Scaling group needs zones or subnets");
+  if (launch.allocation == Allocation::Diversified)
+    reader.problem(node, path, "an Auto Scaling group knows no allocation 'diversified'");
 }
 
 const Node* child(const Node& map, std::string_view key) {

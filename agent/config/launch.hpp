@@ -58,10 +58,10 @@ struct Launch {
   std::map<std::string, std::string> tags;
 };
 
-//   type: fleet                          that is EC2 Fleet; or spot-fleet
+//   type: fleet                          that is EC2 Fleet; or spot-fleet, auto-scaling-group
 //   image: ami-0123 | resolve:ssm:/aws/service/...                   required
 //   instance_types: [g5.xlarge, g4dn.xlarge]                         required
-//   zones: [us-west-2a, us-west-2b]      or subnets: [subnet-0123, ...]
+//   zones: [us-west-2a, us-west-2b]      or subnets: [subnet-0123, ...]; required for a group
 //   profile: NAME | ARN                  the instances' role         required
 //   security_groups: [sg-0123], key: NAME
 //   allocation: priceCapacityOptimized   | lowestPrice | capacityOptimized | diversified

@@ -138,6 +138,67 @@ AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const s
                  Repeatable::Token);
 }
 
+// The agent takes two minutes at most, from when it sees that it is to go, some seconds late. Where
+// it is dead, the instance costs as long.
+constexpr int hook_seconds = 180;
+
+// What may be changed of a group as well as given at first.
+Json group_shape(const config::Job& job, const TemplateVersion& it) {
+  const config::Launch& launch = *job.launch;
+  Json types = Json::array();
+  for (const std::string& type : launch.instance_types) types.push_back({{"InstanceType", type}});
+  const Json shares = {{"OnDemandBaseCapacity", 0},
+                       {"OnDemandPercentageAboveBaseCapacity", 0},
+                       {"SpotAllocationStrategy", hyphenated(launch.allocation)},
+                       {"SpotMaxPrice", launch.max_price}};  // empty: takes one away again
+  Json shape = {{"AutoScalingGroupName", resource_name(job)},
+                {"MixedInstancesPolicy",
+                 {{"LaunchTemplate",
+                   {{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", types}}},
+                  {"InstancesDistribution", shares}}},
+                {"MinSize", 0},
+                {"MaxSize", launch.capacity},
+                {"DesiredCapacity", launch.capacity}};
+  std::string subnets;
+  for (const std::string& subnet : launch.subnets) subnets += (subnets.empty() ? "" : ",") + subnet;
+  if (subnets.empty())
+    shape["AvailabilityZones"] = launch.zones;
+  else
+    shape["VPCZoneIdentifier"] = subnets;
+  return shape;
+}
+
+Json group_tags(const config::Job& job, const wire::Tags& tags) {
+  Json list = Json::array();
+  for (const auto& [key, value] : tags)
+    list.push_back({{"ResourceId", resource_name(job)},
+                    {"ResourceType", "auto-scaling-group"},
+                    {"Key", key},
+                    {"Value", value},
+                    {"PropagateAtLaunch", key != tag::request}});
+  return list;
+}
+
+AwsCommand create_group(const config::Job& job, const TemplateVersion& it, const wire::Tags& tags) {
+  Json input = group_shape(job, it);
+  if (job.launch->max_price.empty())
+    input["MixedInstancesPolicy"]["InstancesDistribution"].erase("SpotMaxPrice");
+  input["LifecycleHookSpecificationList"] =
+      Json::array({{{"LifecycleHookName", wire::checkpoint_hook},
+                    {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
+                    {"HeartbeatTimeout", hook_seconds},
+                    {"DefaultResult", "CONTINUE"}}});
+  input["Tags"] = group_tags(job, tags);
+  return command("autoscaling", "CreateAutoScalingGroup", input, Repeatable::No);
+}
+
+wire::Tags fleet_tags(const config::Job& job, const std::string& digest) {
+  wire::Tags tags = own_tags(job);
+  tags.emplace("Name", resource_name(job));
+  tags[tag::request] = digest;
+  return tags;
+}
+
 }  // namespace
 
 std::string base64(std::string_view text) {
@@ -192,9 +253,9 @@ AwsCommand create_template_version(const config::Job& job, const std::string& id
 
 AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_template,
                          const std::string& token, const std::string& digest) {
-  wire::Tags tags = own_tags(job);
-  tags.emplace("Name", resource_name(job));
-  tags[tag::request] = digest;
+  const wire::Tags tags = fleet_tags(job, digest);
+  if (job.launch->type == FleetKind::AutoScalingGroup)
+    return create_group(job, launch_template, tags);
   if (job.launch->type == FleetKind::SpotFleet)
     return spot_fleet(job, launch_template, token, tags);
   return ec2_fleet(job, launch_template, token, tags);
@@ -208,8 +269,30 @@ std::string request_digest(const config::Job& job, const std::string& user_data)
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);
 }
 
+AwsCommand update_group(const config::Job& job, const TemplateVersion& launch_template) {
+  return command("autoscaling", "UpdateAutoScalingGroup", group_shape(job, launch_template),
+                 Repeatable::Read);
+}
+
+AwsCommand tag_group(const config::Job& job, const std::string& digest) {
+  return command("autoscaling", "CreateOrUpdateTags",
+                 {{"Tags", group_tags(job, fleet_tags(job, digest))}}, Repeatable::Read);
+}
+
+AwsCommand let_launch(const FleetId& group, bool launches) {
+  const Json input = {{"AutoScalingGroupName", group.str()},
+                      {"ScalingProcesses", Json::array({"Launch"})}};
+  if (launches) return command("autoscaling", "ResumeProcesses", input, Repeatable::Read);
+  return command("autoscaling", "SuspendProcesses", input, Repeatable::Read);
+}
+
 AwsCommand set_capacity(const Fleet& fleet, int capacity) {
   const std::string id = fleet.id.str();
+  if (fleet.kind == FleetKind::AutoScalingGroup) {
+    Json input = {{"AutoScalingGroupName", id}, {"MinSize", 0}, {"DesiredCapacity", capacity}};
+    if (capacity > 0) input["MaxSize"] = capacity;
+    return command("autoscaling", "UpdateAutoScalingGroup", input, Repeatable::Read);
+  }
   if (fleet.kind == FleetKind::SpotFleet)
     return command("ec2", "ModifySpotFleetRequest",
                    {{"SpotFleetRequestId", id}, {"TargetCapacity", capacity}}, Repeatable::Read);

@@ -1,6 +1,7 @@
 // What AWS is asked for, as the commands of `aws` that do the same. Pure. Names and limits:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html,
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestSpotFleet.html
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestSpotFleet.html,
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
 #pragma once
 
 #include <string>
@@ -38,14 +39,22 @@ struct TemplateVersion {
   std::string id;
   std::string version;
 };
-// The fleet, of whatever kind. Of two requests with the same token only one makes a fleet.
+// The fleet, of whatever kind. Of two requests with the same token only one makes a fleet; an Auto
+// Scaling group has a name instead, and is made once.
 wire::AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_template,
                                const std::string& token, const std::string& digest);
 // Of all that makes a fleet another: not its capacity, which can be changed.
 std::string request_digest(const config::Job& job, const std::string& user_data);
 
-// The same fleet with another target.
+// The same fleet with another target. Of a group, at 0: the end.
 wire::AwsCommand set_capacity(const Fleet& fleet, int capacity);
+
+// An Auto Scaling group that is there becomes what request_fleet() would make. Its tags follow
+// last: until then it is taken for one of another request.
+wire::AwsCommand update_group(const config::Job& job, const TemplateVersion& launch_template);
+wire::AwsCommand tag_group(const config::Job& job, const std::string& digest);
+// Whether it launches anything; what runs is left alone.
+wire::AwsCommand let_launch(const FleetId& group, bool launches);
 
 std::string base64(std::string_view text);
 

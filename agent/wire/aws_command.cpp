@@ -17,13 +17,17 @@ std::string name_at_ec2(const std::string& name) {
   return name;
 }
 
-void flatten(const std::string& prefix, const Json& value, std::map<std::string, std::string>& to) {
+// EC2's lists are Name.1, and some names differ; those of the Query protocol are Name.member.1.
+void flatten(const std::string& prefix, const Json& value, bool ec2,
+             std::map<std::string, std::string>& to) {
   if (value.is_object()) {
     for (const auto& [name, item] : value.items())
-      flatten((prefix.empty() ? "" : prefix + ".") + name_at_ec2(name), item, to);
+      flatten((prefix.empty() ? "" : prefix + ".") + (ec2 ? name_at_ec2(name) : name), item, ec2,
+              to);
   } else if (value.is_array()) {
+    const std::string list = prefix + (ec2 ? "." : ".member.");
     std::size_t number = 0;
-    for (const Json& item : value) flatten(prefix + "." + std::to_string(++number), item, to);
+    for (const Json& item : value) flatten(list + std::to_string(++number), item, ec2, to);
   } else {
     to[prefix] = value.is_string() ? value.get<std::string>() : value.dump();
   }
@@ -32,12 +36,13 @@ void flatten(const std::string& prefix, const Json& value, std::map<std::string,
 }  // namespace
 
 Query query_of(const AwsCommand& command) {
+  const bool ec2 = command.service == "ec2";
   Query query{.service = command.service,
               .action = command.action,
-              .version = "2016-11-15",
+              .version = ec2 ? "2016-11-15" : "2011-01-01",
               .repeatable = command.repeatable,
               .parameters = {}};
-  flatten("", Json::parse(command.input, nullptr, false), query.parameters);
+  flatten("", Json::parse(command.input, nullptr, false), ec2, query.parameters);
   return query;
 }
 

@@ -1,4 +1,4 @@
-// A call of EC2 as AWS's own command line has it, so that it can be shown and is
+// A call of EC2 or Auto Scaling as AWS's own command line has it, so that it can be shown and is
 // the very one that is sent:
 //
 //   aws ec2 create-fleet --cli-input-json '{...}'
@@ -14,7 +14,7 @@
 namespace spotter::wire {
 
 struct AwsCommand {
-  std::string service;  // "ec2"
+  std::string service;  // "ec2" | "autoscaling"
   std::string action;   // CreateFleet
   std::string input;    // a JSON object
   Repeatable repeatable = Repeatable::No;

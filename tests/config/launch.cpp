@@ -58,6 +58,9 @@ TEST(Launch, SaysWhatIsWrong) {
   has(problems_of(smallest_and("launch: [a]\n")), "launch: expected");
   has(problem("  type: spot-flet\n"), "did you mean 'spot-fleet'?");
   has(problem("  type: spot-fleet\n"), "needs fleet_role");
+  has(problem("  type: auto-scaling-group\n"), "needs zones or subnets");
+  has(problem("  type: auto-scaling-group\n  zones: a\n  allocation: diversified\n"),
+      "no allocation 'diversified'");
   has(problem("  zones: a\n  subnets: b\n"), "give one of them");
   has(problem("  allocation: cheapest\n"), "is not one of priceCapacityOptimized");
   has(problem("  max_price: 1e-1\n"), "dollars an hour");

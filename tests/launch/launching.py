@@ -1,0 +1,197 @@
+"""For the tests of `spotter launch`: a job, an emulator, and what is there at AWS."""
+
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import urllib.parse
+
+import botocore.serialize
+import botocore.session
+import botocore.validate
+import boto3
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
+import served
+
+SPOTTER = os.environ["SPOTTER_PATH"]
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
+        "AWS_SECRET_ACCESS_KEY": "emulator-secret", "AWS_REGION": served.REGION}
+JOB = """job: {name}
+storage: {{ebs: {{tag: {{Name: {name}}}}}}}
+trainer: {{command: ./train.sh}}
+launch:
+  image: resolve:ssm:/aws/service/debian/12
+  instance_types: [g5.xlarge, g4dn.xlarge]
+  zones: [us-west-2a, us-west-2b]
+  profile: spotter-role
+  volume: {{size: 2, iops: 4000, throughput: 200}}
+"""
+SPOT_FLEET = ("  type: spot-fleet\n"
+              "  fleet_role: arn:aws:iam::123456789012:role/aws-ec2-spot-fleet-tagging-role\n")
+
+
+def setUpModule():
+    """An emulated instance finds no program here that its user data could reach."""
+    folder = tempfile.mkdtemp(prefix="spotter-launch-")
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    systemctl = pathlib.Path(folder) / "systemctl"
+    systemctl.write_text("#!/bin/sh\nexit 0\n")
+    systemctl.chmod(0o755)
+    before = os.environ["PATH"]
+    unittest.addModuleCleanup(os.environ.__setitem__, "PATH", before)
+    os.environ["PATH"] = f"{folder}:/usr/bin:/bin"
+
+
+class LaunchTest(served.ServedTest):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="spotter-launch-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.name = self.id().split(".test_")[-1].replace("_", "-")[:60]
+        self.ec2 = boto3.client("ec2", region_name=served.REGION, endpoint_url=self.served.api,
+                                aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+                                aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+        self.addCleanup(self.ec2.close)
+        self.scaling = boto3.client(
+            "autoscaling", region_name=served.REGION, endpoint_url=self.served.api,
+            aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
+        self.addCleanup(self.scaling.close)
+
+    def job(self, more="", text=JOB):
+        path = self.folder / "job.yaml"
+        path.write_text(text.format(name=self.name) + more)
+        return path
+
+    def spotter(self, *words, api=None, code=0):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **KEYS,
+                       "AWS_ENDPOINT_URL": api or self.served.api}
+        done = subprocess.run([SPOTTER, *map(str, words)], env=environment, text=True,
+                              capture_output=True, timeout=200, check=False)
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        return done
+
+    def launch(self, more="", **options):
+        return self.spotter("launch", self.job(more), **options).stdout.strip()
+
+    def refused(self, more="", text=JOB, code=1):
+        return self.spotter("launch", self.job(more, text), code=code).stderr
+
+    # What is there at AWS
+
+    def volumes(self):
+        return self.ec2.describe_volumes(
+            Filters=[{"Name": "tag:Name", "Values": [self.name]}])["Volumes"]
+
+    def fleets(self):
+        found = [{**it, "Id": it["FleetId"], "State": it["FleetState"]}
+                 for it in self.ec2.describe_fleets()["Fleets"]]
+        found += [{**it, "Id": it["SpotFleetRequestId"], "State": it["SpotFleetRequestState"]}
+                  for it in self.ec2.describe_spot_fleet_requests()["SpotFleetRequestConfigs"]]
+        mine = {"Key": "spotter:job", "Value": self.name}
+        return [it for it in found if mine in it.get("Tags", [])]
+
+    def active(self):
+        return [it["Id"] for it in self.fleets()
+                if it["State"] in ("submitted", "active", "modifying")]
+
+    def instances(self, *states):
+        found = self.ec2.describe_instances(Filters=[
+            {"Name": "tag:spotter:job", "Values": [self.name]},
+            {"Name": "instance-state-name", "Values": list(states or ("pending", "running"))}])
+        return [it["InstanceId"] for one in found["Reservations"] for it in one["Instances"]]
+
+    def one_instance(self):
+        return served.eventually(lambda: len(self.instances("running")) == 1
+                                 and self.instances("running")[0])
+
+    def listed(self):
+        return {it["job"]: it for it in json.loads(self.spotter("list", "--json").stdout)}
+
+    # Printed and sent
+
+    def printed(self, more=""):
+        """{operation: input} of what --dry-run prints, with no AWS that could be reached."""
+        text = self.spotter("launch", self.job(more), "--dry-run", api="http://127.0.0.1:9").stdout
+        lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+        words, found = shlex.split(lines), {}
+        for index, word in enumerate(words):
+            if word == "--cli-input-json":
+                name = "".join(part.capitalize() for part in words[index - 1].split("-"))
+                found[name] = (words[index - 2], json.loads(words[index + 1]))
+        return found
+
+    def assert_valid(self, service, operation, value):
+        model = botocore.session.get_session().get_service_model(service)
+        shape = model.operation_model(operation).input_shape
+        report = botocore.validate.ParamValidator().validate(value, shape)
+        self.assertFalse(report.has_errors(), report.generate_report())
+
+    def serialized(self, service, operation, value):
+        model = botocore.session.get_session().get_service_model(service)
+        serializer = botocore.serialize.create_serializer(model.metadata["protocol"], False)
+        body = serializer.serialize_to_request(value, model.operation_model(operation))["body"]
+        return {name: str(item) for name, item in body.items()}
+
+    def assert_printed_is_sent(self, more=""):
+        printed = self.printed(more)
+        with Recorder(self.served.api) as recorder:
+            self.launch(more, api=recorder.api)
+        for operation, (service, value) in printed.items():
+            with self.subTest(operation):
+                self.assert_valid(service, operation, value)
+                sent = [it for it in recorder.calls if it["Action"] == operation]
+                self.assertEqual(len(sent), 1, [it["Action"] for it in recorder.calls])
+                expected = self.serialized(service, operation, value)
+                changed = {name for name in expected if expected[name] != sent[0].get(name)}
+                self.assertEqual(expected.keys() - sent[0].keys(), set())
+                self.assertEqual(sent[0].keys() - expected.keys(), set())
+                for name in changed:  # the places for what only AWS knows
+                    self.assertRegex(expected[name], "TOKEN|OF-THE")
+        return printed
+
+
+class Recorder:
+    """A proxy that writes down what is asked of AWS."""
+
+    def __init__(self, api):
+        recorder, self.calls = self, []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if "json" not in self.headers["Content-Type"]:
+                    recorder.calls.append(dict(urllib.parse.parse_qsl(body.decode(), True)))
+                there = http.client.HTTPConnection(urllib.parse.urlsplit(api).netloc, timeout=60)
+                there.request("POST", self.path, body, dict(self.headers))
+                answer = there.getresponse()
+                text = answer.read()
+                self.send_response(answer.status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+                there.close()
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.api = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
