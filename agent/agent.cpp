@@ -126,6 +126,7 @@ class Agent {
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<act::Local> local_;
   std::unique_ptr<act::TrainerKeys> keys_;
+  std::unique_ptr<act::DataVolumes> data_;
   std::unique_ptr<act::Trainer> trainer_;
   std::unique_ptr<act::Performer> performer_;
   std::unique_ptr<ShareWatch> share_watch_;
@@ -164,6 +165,7 @@ void Agent::compose_loop(Region region) {
       act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
                               [this] { return !loop_->state().facts.instance.empty(); }});
   keys_->resume();
+  data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
   trainer_ = std::make_unique<act::Trainer>(
       job_, act::TrainerPaths{own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
       aws_->client(), *keys_);
@@ -182,8 +184,8 @@ void Agent::compose_loop(Region region) {
   surroundings.exit = [this] { leave(); };
   surroundings.run_directory = run_directory_;
   surroundings.result = result_path();
-  performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *trainer_, metrics_,
-                                                std::move(surroundings));
+  performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
+                                                metrics_, std::move(surroundings));
 
   decide::State state;
   state.incarnation = std::random_device()() | 1U;

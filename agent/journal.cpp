@@ -49,6 +49,8 @@ EventKind kind_of(Block why) {
       return event("share-silent");
     case Block::ManyInstances:
       return event("many-instances");
+    case Block::DataUnusable:
+      return event("data-unusable");
     case Block::DeviceAbsent:
       return event("device-absent");
     case Block::VolumeStuck:
@@ -106,6 +108,9 @@ Kind kind_of(const decide::Stopping& stage, const decide::Facts&) {
 Kind kind_of(const decide::Waiting& stage, const decide::Facts&) {
   if (stage.why == Wait::VolumeHeld) return event("volume-held");
   return stage.why == Wait::ShareHeld ? Kind(event("share-held")) : Kind();
+}
+Kind kind_of(const decide::CancellingFleet&, const decide::Facts& facts) {
+  return facts.data_left ? Kind(event("data-left")) : Kind();
 }
 template <class OtherStage>
 Kind kind_of(const OtherStage&, const decide::Facts&) {

@@ -21,6 +21,7 @@ decide::EffectFailed as_failure(const CallError& error);
 namespace tag {
 inline constexpr const char* job = "spotter:job";
 inline constexpr const char* role = "spotter:role";
+inline constexpr const char* role_data = "data";  // its value for a volume of data
 inline constexpr const char* parent = "spotter:parent";
 inline constexpr const char* ahead = "spotter:ahead";
 inline constexpr const char* generation = "spotter:generation";

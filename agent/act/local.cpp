@@ -195,6 +195,26 @@ Local::Answer Local::unmount(Duration limit) {
   return carry_out(std::move(arguments), limit, decide::Unmounted{});
 }
 
+Local::Answer Local::mount_data(Device device, std::string mount_point, Duration limit) {
+  return carry_out(
+      {"mount-data", "--device", text(device), "--mount-point", std::move(mount_point)}, limit,
+      decide::Mounted{});
+}
+
+asio::awaitable<bool> Local::is_data_mounted(std::string mount_point, Duration limit) {
+  std::vector<std::string> arguments = {"look", "--mount-point", std::move(mount_point)};
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  co_return !work.failed && work.answer.value("mounted", false);
+}
+
+Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
+  const Duration wait = limit / 4;
+  return carry_out({"unmount", "--mount-point", std::move(mount_point), "--wait",
+                    std::to_string(wait.count()) + "ms"},
+                   limit, decide::Unmounted{});
+}
+
 Local::Answer Local::read_ledger(Duration limit) {
   std::vector<std::string> arguments = in_home("ledger-read");
   auto running = run(std::move(arguments), limit);

@@ -29,6 +29,9 @@ class Local {
   Answer make_filesystem(Device device, Duration limit);
   Answer mount(decide::Mount effect, Duration limit);
   Answer unmount(Duration limit);
+  Answer mount_data(Device device, std::string mount_point, Duration limit);  // read-only
+  Answer unmount_data(std::string mount_point, Duration limit);
+  asio::awaitable<bool> is_data_mounted(std::string mount_point, Duration limit);
   Answer prepare_share(Duration limit);
   Answer release_share(Duration limit);
   Answer mark_done(Duration limit);  // on a share

@@ -23,8 +23,8 @@ bool is_local(const Command& command) {
   const auto* done = std::get_if<MarkDone>(&command);
   if (done && done->volume.empty()) return true;  // a file on the share
   return is<LookAtHost, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare,
-            ReleaseShare, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus,
-            FetchCode, StartTrainer>(command);
+            ReleaseShare, PrepareData, ReleaseData, ReadLedger, WriteLedger, SyncStorage,
+            VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer>(command);
 }
 
 EffectFailed given_up() {
@@ -44,11 +44,12 @@ void log_failure(const Command& command, const EffectFailed& failed) {
 
 }  // namespace
 
-Performer::Performer(asio::io_context& context, Cloud& cloud, Local& local, Trainer& trainer,
-                     Metrics& metrics, Surroundings surroundings)
+Performer::Performer(asio::io_context& context, Cloud& cloud, Local& local, DataVolumes& data,
+                     Trainer& trainer, Metrics& metrics, Surroundings surroundings)
     : context_(context),
       cloud_(cloud),
       local_(local),
+      data_(data),
       trainer_(trainer),
       metrics_(metrics),
       surroundings_(std::move(surroundings)) {}
@@ -176,6 +177,8 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
   if (is<Unmount, SyncStorage>(command)) forget_end();
   if (is<PrepareShare>(command)) return local_.prepare_share(limit);
   if (is<ReleaseShare>(command)) return release_share(limit);
+  if (const auto* c = std::get_if<PrepareData>(&command)) return data_.prepare(*c, limit);
+  if (const auto* c = std::get_if<ReleaseData>(&command)) return data_.release(*c, limit);
   if (is<MarkDone>(command)) return local_.mark_done(limit);
   if (is<Unmount>(command)) return local_.unmount(limit);
   if (is<ReadLedger>(command)) return local_.read_ledger(limit);

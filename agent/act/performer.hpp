@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "agent/act/cloud.hpp"
+#include "agent/act/data_volumes.hpp"
 #include "agent/act/local.hpp"
 #include "agent/act/metrics.hpp"
 #include "agent/act/trainer.hpp"
@@ -32,8 +33,8 @@ struct Surroundings {
 // order asked for, so that an unmount never overtakes a write; calls to AWS run side by side.
 class Performer {
  public:
-  Performer(asio::io_context& context, Cloud& cloud, Local& local, Trainer& trainer,
-            Metrics& metrics, Surroundings surroundings);
+  Performer(asio::io_context& context, Cloud& cloud, Local& local, DataVolumes& data,
+            Trainer& trainer, Metrics& metrics, Surroundings surroundings);
 
   void perform(const decide::Effect& effect);
 
@@ -60,6 +61,7 @@ class Performer {
   asio::io_context& context_;
   Cloud& cloud_;
   Local& local_;
+  DataVolumes& data_;
   Trainer& trainer_;
   Metrics& metrics_;
   Surroundings surroundings_;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "agent/act/cloud.hpp"
+#include "agent/act/seen.hpp"
 #include "agent/wire/s3.hpp"
 
 namespace spotter::act {
@@ -87,6 +88,8 @@ decide::Role role_of(const wire::Tags& tags) {
   return decide::Role::State;
 }
 
+}  // namespace
+
 SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   SeenVolume result;
   result.id = volume.id;
@@ -109,6 +112,8 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   return result;
 }
 
+namespace {
+
 SeenSnapshot seen(const wire::Snapshot& snapshot) {
   SeenSnapshot result;
   result.id = snapshot.id;
@@ -126,6 +131,12 @@ SeenSnapshot seen(const wire::Snapshot& snapshot) {
 bool is_foreign(const wire::Volume& volume, const config::Job& job) {
   const std::string owner = value_of(volume.tags, tag::job);
   return !owner.empty() && owner != job.name.view() && owner != job.volumes_owner();
+}
+
+void add_holders(const std::vector<SeenVolume>& volumes, wire::Filter& holders) {
+  for (const SeenVolume& volume : volumes) {
+    if (volume.holder) holders.values.push_back(volume.holder.str());
+  }
 }
 
 void set_holder_states(std::vector<SeenVolume>& volumes,
@@ -157,7 +168,8 @@ Cloud::Answer Cloud::survey(Duration whole) {
     for (const wire::Volume& volume : volumes->items) {
       if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
       if (!known.insert(volume.id).second) continue;
-      survey.volumes.push_back(seen(volume, job_));
+      const bool of_data = value_of(volume.tags, tag::role) == tag::role_data;
+      (of_data ? survey.data : survey.volumes).push_back(seen(volume, job_));
     }
   }
   wire::DescribeSnapshots request;
@@ -171,9 +183,8 @@ Cloud::Answer Cloud::survey(Duration whole) {
     survey.snapshots.push_back(seen(snapshot));
 
   wire::Filter holders{"instance-id", {}};
-  for (const SeenVolume& volume : survey.volumes) {
-    if (volume.holder) holders.values.push_back(volume.holder.str());
-  }
+  add_holders(survey.volumes, holders);
+  add_holders(survey.data, holders);
   if (!holders.values.empty()) {
     wire::DescribeInstances lookup;
     lookup.filters = {holders};
@@ -181,6 +192,7 @@ Cloud::Answer Cloud::survey(Duration whole) {
     const auto instances = co_await std::move(look);
     if (!instances) co_return as_failure(instances.error());
     set_holder_states(survey.volumes, instances->items);
+    set_holder_states(survey.data, instances->items);
   }
   co_return decide::StorageSurveyed{std::move(survey)};
 }

@@ -80,6 +80,24 @@ Findings judge_tag(AwsCalls& calls, const config::Job& job, const DoctorScope& s
            "take the tag from all but one"}};
 }
 
+// The snapshot of which a volume of data is made.
+Finding judge_data(AwsCalls& calls, const config::DataVolume& data) {
+  wire::DescribeSnapshots request;
+  request.filters = {{"snapshot-id", {data.snapshot}}};
+  const auto found = calls.ask_all(request);
+  if (!found) return refused("data", found.error());
+  const std::string what = data.snapshot + " for " + data.mount;
+  if (found->empty())
+    return {"data", Verdict::Warn, what + ": this account has no such snapshot in this region",
+            "if another account shares it, all may be well; else correct job.yaml"};
+  const wire::Snapshot& seen = found->front();
+  if (seen.state != wire::SnapshotState::Completed)
+    return {"data", Verdict::Fail,
+            what + " is not completed: " + std::to_string(seen.progress) + " %",
+            "wait until it is, or name another"};
+  return {"data", Verdict::Ok, what + ", " + std::to_string(seen.size_gib) + " GiB", ""};
+}
+
 // The zones that the job may run in, of those that there are.
 struct Zones {
   std::set<std::string> all;
@@ -165,7 +183,12 @@ Finding judge_types(AwsCalls& calls, const DoctorScope& scope, const std::set<st
 }  // namespace
 
 Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
-  if (!job.storage.share) return judge_tag(calls, job, scope);
+  if (!job.storage.share) {
+    Findings findings = judge_tag(calls, job, scope);
+    for (const config::DataVolume& data : job.storage.data)
+      findings.push_back(judge_data(calls, data));
+    return findings;
+  }
   const config::Share& share = *job.storage.share;
   if (scope.capacity.value_or(1) > 1 && !job.claims)
     return {{"storage", Verdict::Fail,

@@ -162,13 +162,14 @@ void add_disk_verbs(CLI::App& app, Options& options, Verb& chosen) {
                      [&mount] { return told(work::format(mount.device, mount.filesystem)); });
   auto* attach = add(app, "mount", "mount and lay out the volume", chosen,
                      [&mount] { return told(work::mount(mount)); });
-  for (auto* command : {inspect, format, attach}) {
+  auto* data = add(app, "mount-data", "mount a volume of data, read-only", chosen,
+                   [&mount] { return told(work::mount_data(mount.device, mount.mount_point)); });
+  for (auto* command : {inspect, format, attach, data})
     command->add_option("--device", mount.device)->required();
-  }
-  for (auto* command : {format, attach}) {
+  for (auto* command : {format, attach})
     command->add_option("--filesystem", mount.filesystem)->required();
-  }
-  attach->add_option("--mount-point", mount.mount_point)->required();
+  for (auto* verb : {attach, data})
+    verb->add_option("--mount-point", mount.mount_point)->required();
   attach->add_option("--volume", mount.volume)->required();
   attach->add_option("--user", mount.user)->required();
   attach->add_option_function<std::string>(
@@ -209,9 +210,8 @@ void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
   auto* write = add(app, "ledger-write", "keep the job's counts", chosen, [&options] {
     return answer(work::write_ledger(options.path, options.ledger));
   });
-  for (auto* command : {unmount, look, sync, read, write}) {
+  for (auto* command : {unmount, look, sync, read, write})
     command->add_option("--mount-point", path)->required();
-  }
   auto& ledger = options.ledger;
   write->add_option("--attempts-without-progress", ledger.attempts_without_progress)->required();
   write->add_option("--newest-step", ledger.newest_step)->required();

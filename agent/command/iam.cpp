@@ -61,7 +61,8 @@ std::vector<std::string> names_of(const config::Job& job, const std::string& nam
 }
 
 void add_volumes(const config::Job& job, const std::string& ec2, wire::IamValues& values) {
-  for (const char* name : {"volumes", "snapshots", "holders", "tag-values"}) values.many[name] = {};
+  for (const char* name : {"volumes", "snapshots", "holders", "tag-values", "data-snapshots"})
+    values.many[name] = {};
   if (job.storage.share) return;
   const std::string account = ":" + values.one["account"] + ":";
   values.one["tag-key"] = job.storage.ebs.tag.key;
@@ -69,6 +70,8 @@ void add_volumes(const config::Job& job, const std::string& ec2, wire::IamValues
   values.many["volumes"] = {ec2 + account + "volume/*"};
   values.many["snapshots"] = {ec2 + "::snapshot/*"};
   values.many["holders"] = {ec2 + account + "instance/*"};
+  for (const config::DataVolume& data : job.storage.data)
+    values.many["data-snapshots"].push_back(ec2 + "::snapshot/" + data.snapshot);
 }
 
 void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues& values) {

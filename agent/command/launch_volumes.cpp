@@ -23,6 +23,12 @@ bool is_gone(const wire::Volume& volume) {
          volume.state == VolumeState::Error;
 }
 
+// Made beside it of a user's snapshot.
+bool is_of_data(const wire::Volume& volume) {
+  const auto role = volume.tags.find("spotter:role");
+  return role != volume.tags.end() && role->second == "data";
+}
+
 // By the tag that it is found by, or as a copy that has not got it yet.
 AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::Job& job) {
   std::vector<wire::Volume> found;
@@ -33,7 +39,7 @@ AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::J
     auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
     if (!some) return tl::unexpected(some.error());
     for (auto& volume : *some)
-      if (!is_gone(volume)) found.push_back(std::move(volume));
+      if (!is_gone(volume) && !is_of_data(volume)) found.push_back(std::move(volume));
   }
   return found;
 }

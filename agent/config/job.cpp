@@ -126,6 +126,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   check_sweep(reader, root, job);
   finish_claims(reader, root, job);
   check_launch(reader, root, job);
+  check_data(reader, root, job, environment);
   const Node* sagemaker = child(root, "sagemaker");
   const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
   // Root makes it: not where a trainer may have left links of its own.

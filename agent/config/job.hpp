@@ -51,9 +51,21 @@ struct Share {
   std::uint16_t port = 22;   // sshfs
 };
 
+// Read-only: in each zone a volume of its own, made of one snapshot. The snapshot is the user's,
+// and holds the trainer's data on a whole disk.
+struct DataVolume {
+  std::string snapshot;  // snap-...
+  std::string mount;
+  std::string type = "gp3";
+  std::optional<std::uint64_t> iops;
+  std::optional<std::uint64_t> throughput;           // MiB/s
+  std::optional<std::uint64_t> initialization_rate;  // MiB/s; none: blocks come as they are read
+};
+
 struct Storage {
   EbsStorage ebs;
-  std::optional<Share> share;  // instead of the volume
+  std::optional<Share> share;    // instead of the volume
+  std::vector<DataVolume> data;  // beside it
 
   const std::string& mount() const { return share ? share->mount : ebs.mount; }
 };

@@ -100,7 +100,6 @@ Result<int> parse_between(std::string_view text) {
 const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};
-const Scalar<int> rate{"a number such as 3000", parse_between<1, 256'000>};
 
 Result<std::string> parse_volume_type(std::string_view text) {
   return choose<std::string>(text, {{"gp3", "gp3"},
@@ -110,7 +109,6 @@ Result<std::string> parse_volume_type(std::string_view text) {
                                     {"st1", "st1"},
                                     {"sc1", "sc1"}});
 }
-const Scalar<std::string> volume_type{"a volume's type such as gp3", parse_volume_type};
 
 Result<std::string> parse_sha256(std::string_view text) {
   std::string digest(text);
@@ -162,8 +160,8 @@ Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
   return {{"size", required, reader.scalar(volume.size_gib, gibibytes)},
           {"type", optional, reader.scalar(volume.type, volume_type)},
           {"zone", optional, reader.expanded(volume.zone, word)},
-          {"iops", optional, reader.scalar(volume.iops, rate)},
-          {"throughput", optional, reader.scalar(volume.throughput, rate)},
+          {"iops", optional, reader.scalar(volume.iops, volume_rate)},
+          {"throughput", optional, reader.scalar(volume.throughput, volume_rate)},
           {"encrypted", optional, reader.scalar(volume.encrypted, yes_or_no)},
           {"kms_key", optional, reader.expanded(volume.kms_key, word)}};
 }
@@ -207,6 +205,9 @@ const Node* child(const Node& map, std::string_view key) {
 }
 
 }  // namespace
+
+const Scalar<std::string> volume_type{"a volume's type such as gp3", parse_volume_type};
+const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>};
 
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
   reader.map(node, path, launch_fields(reader, launch));

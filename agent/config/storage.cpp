@@ -78,6 +78,7 @@ Reader::Take one_share(Reader& reader, Storage& storage, Share::Kind kind,
 Reader::Take storage(Reader& reader, Storage& storage) {
   return [&](const Node& node, const std::string& path) {
     using Kind = Share::Kind;
+    if (node.kind == Node::Kind::List) return storage_list(reader, storage, node, path);
     reader.map(node, path,
                {{"ebs", optional, reader.object(storage.ebs, ebs_fields)},
                 {"folder", optional, one_share(reader, storage, Kind::Folder, folder_fields)},

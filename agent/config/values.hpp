@@ -30,6 +30,8 @@ extern const Scalar<std::string> efs_id;            // fs-..., or a DNS name
 extern const Scalar<std::string> efs_access_point;  // fsap-...
 extern const Scalar<std::string> sshfs_source;      // [user@]host:/path
 extern const Scalar<std::uint16_t> port;
+extern const Scalar<std::string> volume_type;  // gp3
+extern const Scalar<int> volume_rate;          // IOPS or MiB/s
 extern const Scalar<bool> yes_or_no;
 extern const Scalar<std::string> repository;  // without a password in it
 extern const Scalar<std::string> commit_id;

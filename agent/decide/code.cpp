@@ -1,5 +1,6 @@
 // The volume is ours, mounted and verified. Before the trainer starts: is the job already done, has
-// it failed too often, is there money left? Then the GPUs (gpus.cpp), the code, and the trainer.
+// it failed too often, is there money left? Then the GPUs (gpus.cpp), the volumes of data
+// (data.cpp), the code, and the trainer.
 #include <algorithm>
 
 #include "agent/decide/pace.hpp"
@@ -32,7 +33,7 @@ Stage prepare_training(Context& c) {
     c.facts.done = true;
     return let_go(c, After::Finish);
   }
-  if (c.policy.gpus == 0) return fetch_code(c);
+  if (c.policy.gpus == 0) return prepare_data(c);
   c.ask(AwaitGpus{}, c.policy.await_gpus);
   return AwaitingGpus{};
 }

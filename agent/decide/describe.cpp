@@ -7,21 +7,21 @@ namespace {
 
 // In the order of the variants' alternatives (tests/decide checks that none is missing).
 constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
-    "booting",         "looking-around",   "identifying",
-    "reading-fleet",   "surveying",        "waiting",
-    "blocked",         "attaching",        "claiming",
-    "finding-device",  "inspecting",       "formatting",
-    "mounting",        "reading-account",  "verifying",
-    "preparing",       "snapshotting",     "creating-candidate",
-    "attesting",       "committing",       "promoting",
-    "discarding",      "awaiting-gpus",    "counting-attempt",
-    "fetching-code",   "starting-trainer", "training",
-    "stopping",        "securing",         "closing-account",
-    "unmounting",      "imaging",          "detaching",
-    "releasing",       "released",         "giving-back",
-    "marking-done",    "tidying",          "cancelling-fleet",
-    "scaling-to-zero", "finished",         "gave-up",
-    "leaving"};
+    "booting",          "looking-around",   "identifying",
+    "reading-fleet",    "surveying",        "waiting",
+    "blocked",          "attaching",        "claiming",
+    "finding-device",   "inspecting",       "formatting",
+    "mounting",         "reading-account",  "verifying",
+    "preparing",        "snapshotting",     "creating-candidate",
+    "attesting",        "committing",       "promoting",
+    "discarding",       "awaiting-gpus",    "preparing-data",
+    "counting-attempt", "fetching-code",    "starting-trainer",
+    "training",         "stopping",         "securing",
+    "closing-account",  "unmounting",       "imaging",
+    "detaching",        "releasing",        "releasing-data",
+    "released",         "giving-back",      "marking-done",
+    "tidying",          "cancelling-fleet", "scaling-to-zero",
+    "finished",         "gave-up",          "leaving"};
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
     "started",
@@ -81,6 +81,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "unmount",
     "prepare-share",
     "release-share",
+    "prepare-data",
+    "release-data",
     "read-ledger",
     "write-ledger",
     "sync-storage",
@@ -106,6 +108,10 @@ std::string in_hand(const Facts& facts, const Policy& policy) {
 std::string newest(const Facts& facts) {
   if (facts.checkpoint_step < 0) return "no checkpoint yet";
   return "newest checkpoint: step " + std::to_string(facts.checkpoint_step);
+}
+
+std::string volumes_of_data(const Policy& policy) {
+  return policy.data == 1 ? "volume of data" : std::to_string(policy.data) + " volumes of data";
 }
 
 // One overload a stage that has something to say.
@@ -178,6 +184,14 @@ std::string sentence(const Discarding&, const Facts&, const Policy&) {
 std::string sentence(const AwaitingGpus&, const Facts&, const Policy& policy) {
   return "waiting for " + std::to_string(policy.gpus) + (policy.gpus == 1 ? " GPU" : " GPUs");
 }
+std::string sentence(const PreparingData&, const Facts& facts, const Policy& policy) {
+  return "bringing up the " + volumes_of_data(policy) + " in " + facts.zone.str() + ", read-only";
+}
+std::string sentence(const ReleasingData& stage, const Facts&, const Policy& policy) {
+  const bool over = stage.then == After::Finish || stage.then == After::GiveUp;
+  return (over ? "removing the " : "letting go of the ") + volumes_of_data(policy) +
+         (stage.failures == 0 ? "" : ", failed; it is tried again");
+}
 std::string sentence(const GivingBack& stage, const Facts& facts, const Policy&) {
   const std::string what = "giving back " + facts.instance.str() + ", which lacks GPUs";
   return stage.failures == 0 ? what : what + ", failed; it is tried until it succeeds";
@@ -216,7 +230,9 @@ std::string sentence(const Tidying&, const Facts&, const Policy&) {
   return "removing what is left of earlier moves";
 }
 std::string sentence(const CancellingFleet& stage, const Facts& facts, const Policy&) {
-  const std::string what = "cancelling the fleet " + facts.fleet.id.str();
+  const std::string left =
+      facts.data_left ? "volumes of data that stay: " + facts.data_left.str() + "; " : "";
+  const std::string what = left + "cancelling the fleet " + facts.fleet.id.str();
   return stage.failures == 0 ? what : what + " failed; it is tried until it succeeds";
 }
 std::string sentence(const ScalingToZero&, const Facts& facts, const Policy&) {
@@ -306,6 +322,8 @@ std::string_view words(Block why) {
       return "EC2 neither attaches nor detaches the volume: detach it by force, or end the "
              "instance "
              "that it hangs on";
+    case Block::DataUnusable:
+      return "a volume of data cannot be used: see `data` under storage in job.yaml";
     case Block::DeviceAbsent:
       return "the volume is attached, but its device did not appear: see `lsblk -o NAME,SERIAL`";
     case Block::CodeUnreachable:

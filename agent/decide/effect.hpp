@@ -105,6 +105,15 @@ struct SyncStorage {};  // all that was written to the volume is durable, or an 
 struct VerifyCheckpoints {
   bool read_only = false;  // torn ones are passed over, not moved aside
 };
+// Each volume of data: found or made in this zone, attached here, mounted read-only.
+struct PrepareData {
+  InstanceId instance;
+  Zone zone;
+};
+struct ReleaseData {  // unmounted and detached
+  InstanceId instance;
+  bool remove = false;  // and deleted, with all that lie free in other zones: the job is over
+};
 struct AwaitGpus {};  // until as many as the job needs are there, with all they need to work
 struct FetchCode {};
 struct StartTrainer {
@@ -135,9 +144,9 @@ using Command =
                  ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
                  DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero, GiveBackInstance,
                  CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount,
-                 PrepareShare, ReleaseShare, ReadLedger, WriteLedger, SyncStorage,
-                 VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer, PaceTrainer, StopTrainer,
-                 KillTrainer, Abandon, Exit>;
+                 PrepareShare, ReleaseShare, PrepareData, ReleaseData, ReadLedger, WriteLedger,
+                 SyncStorage, VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer, PaceTrainer,
+                 StopTrainer, KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

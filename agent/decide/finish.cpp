@@ -116,6 +116,7 @@ Next on(const MarkingDone&, const EffectFailed&, Context& c) { return release(c,
 // other agent begins anything that the end of the fleet would leave behind.
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
+  c.facts.data_left = data_in_use(seen.survey);
   if (enough) return cancel_fleet(c);
   const SeenVolume* current = current_volume(seen.survey);
   if (!current && winner(seen.survey)) {  // the result has moved: it is brought to its end there
@@ -126,13 +127,16 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (!current || !heirs_settle(*current, seen.survey, c)) {
     command = leftover(seen.survey, c.facts.instance, false);
   }
+  if (!command) command = data_left_over(seen.survey);
   const SeenVolume* unmarked = to_mark(seen.survey, c.facts);
   if (unmarked) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.
-  const bool kept = std::any_of(
-      seen.survey.volumes.begin(), seen.survey.volumes.end(),
-      [](const SeenVolume& it) { return is_copy(it) && it.state != VolumeState::Deleting; });
+  const bool kept =
+      c.facts.data_left ||
+      std::any_of(seen.survey.volumes.begin(), seen.survey.volumes.end(), [](const SeenVolume& it) {
+        return is_copy(it) && it.state != VolumeState::Deleting;
+      });
   if (command) {
     c.ask(*command, c.policy.ec2_call);
     return Tidying{c.now, unmarked ? c.now : stage.marked_at, 0};

@@ -30,7 +30,7 @@ Stage give_back(Context& c, std::uint32_t failures) {
 Next on(const AwaitingGpus&, const GpusFound&, Context& c) {
   c.facts.unfit = false;
   if (Next end = leaving(c)) return end;
-  return fetch_code(c);
+  return prepare_data(c);
 }
 
 Next on(const AwaitingGpus&, const EffectFailed& failed, Context& c) {

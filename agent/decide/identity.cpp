@@ -45,6 +45,7 @@ Next on(const LookingAround&, const HostLooked& seen, Context& c) {
   c.facts.volume = seen.mounted;
   c.facts.attached = static_cast<bool>(seen.mounted);
   c.facts.mounted = c.facts.attached || seen.share;
+  c.facts.data = c.policy.data > 0;  // of an earlier agent
   c.facts.trainer_running = seen.trainer == HostLooked::Trainer::Running && c.facts.mounted;
   // Nothing of ours is mounted, and a trainer runs: it writes where nobody will look.
   if (seen.trainer == HostLooked::Trainer::Running && !c.facts.mounted) {

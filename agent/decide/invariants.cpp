@@ -22,6 +22,9 @@ const char* broken_invariant(const State& state) {
   if (in<Detaching, Unmounting, Releasing>(stage) && facts.trainer_running) {
     return "the volume is never taken from under a running trainer";
   }
+  if (in<ReleasingData>(stage) && facts.trainer_running) {
+    return "the data is never taken from under a running trainer";
+  }
   if (in<Released, GivingBack, Leaving>(stage) && (facts.mounted || facts.trainer_running)) {
     return "nothing is held when the volume is said to be released";
   }

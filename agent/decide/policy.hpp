@@ -34,6 +34,7 @@ struct Policy {
   Duration settled = minutes(30);
   bool has_code = false;   // is there a repository to check out?
   std::uint32_t gpus = 0;  // that the trainer needs; 0: nothing is looked for
+  std::uint32_t data = 0;  // volumes of data beside the job's own; 0: none
   StorageKind storage = StorageKind::Volume;
   ShortText<200> place;  // of a share, for a person: "/mnt/share (user@host:/opt/host)"
   // `spotter run`: somebody else (AWS Batch, Slurm, a person) starts it again and owns the
@@ -106,6 +107,15 @@ struct Policy {
   // A machine without a metadata service (a laptop, a container) is told from one whose service
   // hiccups by so many questions in vain.
   std::uint32_t identity_tries = 4;
+
+  // --- volumes of data ---
+  // One that is made of a snapshot is there within seconds, its blocks come as they are read (or at
+  // the rate that job.yaml pays for). What is not there after this, a person should look at.
+  Duration prepare_data = minutes(10);
+  // An unmount, a detach of 1 to 4 s, at the end a delete.
+  Duration release_data = seconds(60);
+  // At the end of the job: what stays attached or made costs on.
+  std::uint32_t release_data_tries = 5;
 
   // --- the notice ---
   // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in

@@ -12,9 +12,9 @@ Stage unmount(Context& c, After then, std::uint32_t tries) {
   return Unmounting{then, tries};
 }
 
-namespace {
-
 bool job_is_over(After then) { return then == After::Finish || then == After::GiveUp; }
+
+namespace {
 
 // Others may see our claim only after the consistency bound. Who uses a volume for less time than
 // that and then lets it go might never be seen: another agent's commit could delete what was
@@ -84,7 +84,7 @@ Stage detached(Context& c, After then) {
   c.facts.claimed_at = kNever;
   c.facts.proven = {};
   c.facts.proven_at = kNever;
-  return settle(c, then);
+  return next_release_step(c, then);
 }
 
 }  // namespace
@@ -93,6 +93,8 @@ Stage next_release_step(Context& c, After then) {
   if (c.facts.mounted) return release(c, then);
   // Who does not know yet who it is must not detach: by now it may be another's.
   if (c.facts.attached && c.facts.instance) return detach(c, then);
+  // Last: the next instance waits for the job's volume, and makes its own of data if need be.
+  if (c.facts.data && c.facts.instance && then != After::Survey) return release_data(c, then);
   return settle(c, then);
 }
 
@@ -121,7 +123,7 @@ void abandon_local_work(Context& c) {
                 std::is_same_v<Now, FindingDevice> || std::is_same_v<Now, Inspecting> ||
                 std::is_same_v<Now, Mounting> || std::is_same_v<Now, Verifying> ||
                 std::is_same_v<Now, Preparing> || std::is_same_v<Now, AwaitingGpus> ||
-                std::is_same_v<Now, FetchingCode>);
+                std::is_same_v<Now, PreparingData> || std::is_same_v<Now, FetchingCode>);
       },
       c.state.stage);
   const bool reads = on_share(c) && std::holds_alternative<ReadingAccount>(c.state.stage);

@@ -43,6 +43,7 @@ enum class Block : std::uint8_t {
   ShareUnusable,
   ShareSilent,
   ManyInstances,  // the fleet keeps more than one, and a share has no lock for one writer
+  DataUnusable,
   DeviceAbsent,
   VolumeStuck,  // attaching or detaching does not end
   CodeUnreachable,
@@ -114,6 +115,12 @@ struct Promoting {
   VolumeId candidate;
 };
 struct Discarding {};  // deleting a leftover volume or snapshot
+// --- data.cpp ---
+struct PreparingData {};
+struct ReleasingData {
+  After then = After::Release;
+  std::uint32_t failures = 0;
+};
 // --- code.cpp ---
 struct AwaitingGpus {};
 struct CountingAttempt {};
@@ -178,10 +185,10 @@ using Stage =
     std::variant<Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked,
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
                  ReadingAccount, Verifying, Preparing, Snapshotting, CreatingCandidate, Attesting,
-                 Committing, Promoting, Discarding, AwaitingGpus, CountingAttempt, FetchingCode,
-                 StartingTrainer, Training, Stopping, Securing, ClosingAccount, Unmounting, Imaging,
-                 Detaching, Releasing, Released, GivingBack, MarkingDone, Tidying, CancellingFleet,
-                 ScalingToZero, Finished, GaveUp, Leaving>;
+                 Committing, Promoting, Discarding, AwaitingGpus, PreparingData, CountingAttempt,
+                 FetchingCode, StartingTrainer, Training, Stopping, Securing, ClosingAccount,
+                 Unmounting, Imaging, Detaching, Releasing, ReleasingData, Released, GivingBack,
+                 MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
@@ -232,6 +239,9 @@ struct Facts {
   std::uint32_t create_attempt = 0;
   Time created_at = kNever;         // a copy that EC2 does not show yet
   Time snapshot_asked_at = kNever;  // EC2 may not show a snapshot at once
+  // the volumes of data
+  bool data = false;  // some may be here: mounted, attached, or asked for
+  Detail data_left;   // those that stay at the end, and who has them
   // what goes wrong
   std::uint32_t retries = 0;  // of calls, since the last success
   Duration blocked{0};        // for how long a person was needed since the last real work

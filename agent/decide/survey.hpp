@@ -51,10 +51,12 @@ inline bool is_copy(const SeenVolume& volume) {
   return volume.role != Role::State && !volume.discoverable;
 }
 
-// Volumes with the discovery tag or with the job's tag, and the job's snapshots.
+// Volumes with the discovery tag or with the job's tag, and the job's snapshots. Those of data
+// (`spotter:role` = data) are apart: none of them is ever the job's own, or a copy of it.
 struct Survey {
   std::vector<SeenVolume> volumes;
   std::vector<SeenSnapshot> snapshots;
+  std::vector<SeenVolume> data = {};
 };
 
 }  // namespace spotter::decide

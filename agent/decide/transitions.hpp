@@ -63,17 +63,22 @@ const SeenVolume* current_volume(const Survey&);          // plan.cpp; nullptr: 
 std::optional<Command> leftover(const Survey&, const InstanceId& self,
                                 bool keep_newest);  // migrate.cpp
 bool held_by_stopped(const SeenVolume&);            // migrate.cpp
+bool job_is_over(After);                            // release.cpp
 // `lost`: the parent is gone for good, and any snapshot of it is better than none.
 Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
                       Context&);
-Stage prepare_training(Context&);                    // code.cpp
-Stage give_back(Context&, std::uint32_t failures);   // gpus.cpp
-Stage fetch_code(Context&);                          // code.cpp
-Stage count_attempt(Context&);                       // code.cpp
-std::optional<Surrender> overspent(const Context&);  // code.cpp: hours, dollars
-Stage train(Context&);                               // training.cpp
-void account(Context&);                              // training.cpp: time and money so far
-void forget_failures(Context&);                      // training.cpp: there is progress
+Stage prepare_training(Context&);                                 // code.cpp
+Stage prepare_data(Context&);                                     // data.cpp; then the code
+Stage release_data(Context&, After, std::uint32_t failures = 0);  // data.cpp
+std::optional<Command> data_left_over(const Survey&);             // data.cpp: to be removed
+Detail data_in_use(const Survey&);                                // data.cpp: in other hands
+Stage give_back(Context&, std::uint32_t failures);                // gpus.cpp
+Stage fetch_code(Context&);                                       // code.cpp
+Stage count_attempt(Context&);                                    // code.cpp
+std::optional<Surrender> overspent(const Context&);               // code.cpp: hours, dollars
+Stage train(Context&);                                            // training.cpp
+void account(Context&);          // training.cpp: time and money so far
+void forget_failures(Context&);  // training.cpp: there is progress
 void trainer_gone(Context&, const TrainerEnded&, bool announced);  // training.cpp: for the pace
 Stage give_up(Context&, Surrender);                                // training.cpp
 Next trainer_ended(Context&, const TrainerEnded&);                 // training.cpp
@@ -147,6 +152,12 @@ Next on(const GivingBack&, const CallAccepted&, Context&);
 Next on(const GivingBack&, const EffectFailed&, Context&);
 Next on(const GivingBack&, const StopRequested&, Context&);
 Next on(const GivingBack&, const Woke&, Context&);
+// --- data.cpp ---
+Next on(const PreparingData&, const Mounted&, Context&);
+Next on(const PreparingData&, const EffectFailed&, Context&);
+Next on(const ReleasingData&, const Unmounted&, Context&);
+Next on(const ReleasingData&, const EffectFailed&, Context&);
+Next on(const ReleasingData&, const Woke&, Context&);
 // --- code.cpp ---
 Next on(const CountingAttempt&, const LedgerWritten&, Context&);
 Next on(const CountingAttempt&, const EffectFailed&, Context&);

@@ -126,6 +126,7 @@ Query encode(const CreateVolume& request) {
       .put("VolumeType", request.type)
       .number("Iops", request.iops)
       .number("Throughput", request.throughput)
+      .number("VolumeInitializationRate", request.initialization_rate)
       .put("KmsKeyId", request.kms_key)
       .put("ClientToken", request.client_token)
       .tag_specification("volume", request.tags);

@@ -71,6 +71,7 @@ struct CreateVolume {
   std::uint64_t size_gib = 0;  // 0: the snapshot's size
   std::optional<std::uint64_t> iops;
   std::optional<std::uint64_t> throughput;
+  std::optional<std::uint64_t> initialization_rate;  // MiB/s, 100 to 300; of a snapshot only
   std::optional<bool> encrypted;
   std::string kms_key;
   Tags tags;

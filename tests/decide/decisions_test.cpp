@@ -76,6 +76,8 @@ const std::map<std::string, Names> kAnswers = {
     {"verifying", {"checkpoints-verified"}},
     {"preparing", {"mounted"}},
     {"releasing", {"unmounted"}},
+    {"preparing-data", {"mounted"}},
+    {"releasing-data", {"unmounted"}},
     {"snapshotting", {"snapshot-started"}},
     {"creating-candidate", {"volume-created"}},
     {"attesting", {"call-accepted"}},
@@ -107,7 +109,7 @@ const std::map<std::string, Names> kSensed = {
     // The others await an answer, which comes at its deadline at the latest, or may rest.
     {"woke",
      {"looking-around", "identifying", "reading-fleet", "waiting", "blocked", "training",
-      "stopping", "unmounting", "detaching", "released", "giving-back", "tidying",
+      "stopping", "unmounting", "detaching", "releasing-data", "released", "giving-back", "tidying",
       "cancelling-fleet", "scaling-to-zero", "finished", "gave-up"}},
     // Elsewhere no trainer of ours runs, or one is being taken over: then its checkpoints on the
     // volume say more than its words.

@@ -61,11 +61,29 @@ std::string print(const Trainer& trainer) {
 }
 
 std::string print(const EbsStorage& ebs) {
-  std::string yaml = "storage:\n  ebs:\n    tag: {" + literal(ebs.tag.key) + ": ";
-  yaml += unexpanded(ebs.tag.value) + "}\n    mount: " + unexpanded(ebs.mount) + "\n";
-  yaml += "    filesystem: " + std::string(to_text(ebs.filesystem)) + "\n";
-  if (ebs.consistency_bound)
-    yaml += "    consistency_bound: " + text(*ebs.consistency_bound) + "\n";
+  std::string yaml = "{ebs: {tag: {" + literal(ebs.tag.key) + ": ";
+  yaml += unexpanded(ebs.tag.value) + "}, mount: " + unexpanded(ebs.mount);
+  yaml += ", filesystem: " + std::string(to_text(ebs.filesystem));
+  if (ebs.consistency_bound) yaml += ", consistency_bound: " + text(*ebs.consistency_bound);
+  return yaml + "}}\n";
+}
+
+std::string print(const config::DataVolume& data) {
+  std::string yaml = "  - data: {snapshot: " + literal(data.snapshot);
+  yaml += ", mount: " + unexpanded(data.mount) + ", type: " + literal(data.type);
+  const auto add = [&yaml](const char* key, const std::optional<std::uint64_t>& number) {
+    if (number) yaml += std::string(", ") + key + ": " + std::to_string(*number);
+  };
+  add("iops", data.iops);
+  add("throughput", data.throughput);
+  add("initialization_rate", data.initialization_rate);
+  return yaml + "}\n";
+}
+
+std::string print(const config::Storage& storage) {
+  if (storage.data.empty()) return "storage: " + print(storage.ebs);
+  std::string yaml = "storage:\n  - state: " + print(storage.ebs);
+  for (const config::DataVolume& data : storage.data) yaml += print(data);
   return yaml;
 }
 
@@ -130,7 +148,7 @@ std::string print(const config::Sweep& sweep) {
 // What the user would have written without defaults and variables.
 std::string print(const Job& job) {
   std::string yaml = "job: " + literal(job.name.view()) + "\n";
-  yaml += job.storage.share ? print(*job.storage.share) : print(job.storage.ebs);
+  yaml += job.storage.share ? print(*job.storage.share) : print(job.storage);
   if (job.code) {
     yaml += "code:\n  repository: " + unexpanded(job.code->repository) + "\n";
     yaml += "  revision: " + literal(job.code->revision) + "\n";
@@ -168,6 +186,10 @@ void sound(const Job& job) {
   must(folder || mount.size() > 1, "nothing is mounted over all");
   must(mount[0] == '/' && mount != "/etc", "the mount is a place of its own");
   must((mount + "/").find("/../") == mount.npos, "and stays there");
+  for (const config::DataVolume& data : job.storage.data) {
+    must(!share && data.mount.size() > 1 && data.mount[0] == '/', "data has a place of its own");
+    must(!(mount + "/").starts_with(data.mount + "/"), "and it is not around the state's");
+  }
   if (job.code) {
     must(job.code->revision.size() == 40, "the commit is pinned");
     must(job.code->repository[0] != '-', "git takes the repository for no option");

@@ -89,6 +89,31 @@ TEST_F(Mount, WritesAreThereAfterUnmountAndMount) {
   EXPECT_EQ(io::read_file(mount_point() / "checkpoints" / "x", 10).value(), "kept");
 }
 
+// A copy of a disk that was in use: its log is not replayed, and nothing is laid out.
+class MountOfData : public Mount, public testing::WithParamInterface<const char*> {};
+
+TEST_P(MountOfData, IsReadOnlyAndLeavesTheDiskAsItIs) {
+  ASSERT_TRUE(format(loop_->path(), GetParam()));
+  const auto mounted = mount_data(loop_->path(), mount_point());
+  ASSERT_TRUE(mounted) << words_of(mounted);
+  EXPECT_TRUE(look(mount_point())->read_only);
+  EXPECT_FALSE(fs::exists(mount_point() / ".spotter"));
+  EXPECT_FALSE(io::atomic_write(mount_point() / "x", "no", 0644));
+  const auto info = io::read_file("/proc/self/mountinfo", 1U << 20).value();
+  const auto line = info.substr(info.find(mount_point().string()));
+  EXPECT_NE(line.substr(0, line.find('\n')).find("norecovery"), std::string::npos) << line;
+  EXPECT_TRUE(mount_data(loop_->path(), mount_point())->already);
+  EXPECT_TRUE(unmount(mount_point(), 5s).value());
+}
+
+INSTANTIATE_TEST_SUITE_P(OnBoth, MountOfData, testing::Values("xfs", "ext4"));
+
+TEST_F(Mount, OfDataWantsAFileSystemOnTheWholeDisk) {
+  EXPECT_EQ(mount_data(loop_->path(), mount_point()).error().kind, "not-formatted");
+  loop_->write(0, "something of somebody's");
+  EXPECT_EQ(mount_data(loop_->path(), mount_point()).error().kind, "filesystem-mismatch");
+}
+
 TEST_F(Mount, LaysOutDirectoriesForTheUserAndARecordOfItsOwn) {
   ASSERT_TRUE(format(loop_->path(), "ext4"));
   auto asked = request("ext4");

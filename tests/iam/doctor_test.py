@@ -83,6 +83,12 @@ class Doctor(DoctorTest):
         found = self.findings(self.job("claims: {at: s3://bucket/claims}"))
         self.expect(found, "storage", "ok", "/data")
 
+    def test_a_volume_of_data_needs_its_snapshot(self):
+        found = self.findings(self.job(storage=(
+            "storage: [{state: {ebs: {tag: {Name: v}}}}, "
+            "{data: {snapshot: snap-0d, mount: /mnt/d}}]")))
+        self.expect(found, "data", "warn", "snap-0d for /mnt/d: this account has no such snapshot")
+
     def test_buckets(self):
         (self.bucket / "data").mkdir(exist_ok=True)
         (self.bucket / "data" / "one").write_text("1")

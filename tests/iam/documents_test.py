@@ -63,6 +63,13 @@ class Documents(unittest.TestCase):
             self.assertNotIn(word, text)
         self.assertIn("CancelSpotFleetRequests", text)
 
+    def test_volumes_of_data_are_made_of_their_snapshots_alone(self):
+        data = ("storage: [{state: {ebs: {tag: {Name: v}}}}, "
+                "{data: {snapshot: snap-0d, mount: /mnt/d}}]")
+        one = self.statement(self.document("agent", data), "MakeVolumesOfData")
+        self.assertEqual(one["Resource"], ["arn:aws:ec2:us-west-2::snapshot/snap-0d"])
+        self.assertIsNone(self.statement(self.document("agent", VOLUME), "MakeVolumesOfData"))
+
     def test_a_machine_without_its_gpus_may_go(self):
         self.assertIsNone(self.statement(self.document("agent", VOLUME), "LeaveTheFleet"))
         document = self.document("agent", VOLUME, trainer="{command: ./train, gpus: 8}")

@@ -167,6 +167,8 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
   const bool local =
       std::holds_alternative<PrepareShare>(command) ||
       std::holds_alternative<ReleaseShare>(command) ||
+      std::holds_alternative<PrepareData>(command) ||
+      std::holds_alternative<ReleaseData>(command) ||
       (on_share() && std::holds_alternative<MarkDone>(command)) ||
       std::holds_alternative<LookAtHost>(command) || std::holds_alternative<FindDevice>(command) ||
       std::holds_alternative<InspectDisk>(command) ||

@@ -1,10 +1,9 @@
 // EC2 as an agent meets it: calls that are late, lost, refused, or carried out though no answer
-// came. What each effect means at EC2 follows agent/act/cloud.cpp, fleet.cpp and survey.cpp.
+// came. What each effect means at EC2 follows agent/act/cloud.cpp and fleet.cpp.
 #include <algorithm>
-#include <charconv>
-#include <memory>
 
 #include "agent/decide/describe.hpp"
+#include "tests/simulate/marks.hpp"
 #include "tests/simulate/simulation.hpp"
 #include "tests/world/tagging.hpp"
 
@@ -41,47 +40,6 @@ template <class T>
 Happening accepted(const world::Expected<T>& result) {
   if (!result) return failed(result.error());
   return CallAccepted{};
-}
-
-// What the tags say, read in one pass: looks at the storage are most of a life.
-struct Marks {
-  std::string_view name, job, role, parent, generation, ahead, format, done;
-  bool found() const { return name == kDiscoveryValue; }
-  bool of_the_job() const { return job == kJob; }
-};
-
-// The place of a key; in a life there are no others, so that one letter tells them apart.
-std::string_view* place_of(std::string_view key, Marks& marks) {
-  constexpr std::string_view prefix = "spotter:";
-  if (key.size() <= prefix.size()) return &marks.name;
-  switch (key[prefix.size()]) {
-    case 'j':
-      return &marks.job;
-    case 'r':
-      return &marks.role;
-    case 'p':
-      return &marks.parent;
-    case 'g':
-      return &marks.generation;
-    case 'a':
-      return &marks.ahead;
-    case 'f':
-      return &marks.format;
-    default:
-      return &marks.done;
-  }
-}
-
-Marks marks_of(const world::Tags& tags) {
-  Marks marks;
-  for (const auto& [key, value] : tags) *place_of(key, marks) = value;
-  return marks;
-}
-
-std::uint32_t number_in(std::string_view text) {
-  std::uint32_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
 }
 
 // The action of the API that an effect comes down to.
@@ -256,139 +214,6 @@ Happening Simulation::read_fleet(const InstanceId& instance) {
   if (on_share() && unseen) return lost("not to be seen yet", false);
   if (on_share()) count_writers(*seen, *fleet, read);
   return read;
-}
-
-namespace {
-
-bool is_there(const world::Volume& volume) { return volume.state != world::VolumeState::Deleted; }
-
-decide::SeenVolume seen(const world::Volume& volume, const Marks& marks) {
-  using world::VolumeState;
-  decide::SeenVolume result;
-  result.id = volume.id;
-  result.zone = volume.zone;
-  switch (volume.state) {
-    case VolumeState::Creating:
-      result.state = decide::VolumeState::Creating;
-      break;
-    case VolumeState::Available:
-      result.state = decide::VolumeState::Available;
-      break;
-    case VolumeState::InUse:
-      result.state = decide::VolumeState::InUse;
-      break;
-    case VolumeState::Error:
-      result.state = decide::VolumeState::Error;
-      break;
-    default:
-      result.state = decide::VolumeState::Deleting;
-  }
-  result.discoverable = marks.found();
-  if (marks.role == "candidate") result.role = decide::Role::Candidate;
-  if (marks.role == "verified") result.role = decide::Role::Verified;
-  result.parent = VolumeId(marks.parent);
-  result.generation = number_in(marks.generation);
-  result.ours_to_format = marks.format == "blank";
-  result.done = marks.done == "true";
-  if (volume.snapshot) result.from = *volume.snapshot;
-  if (!volume.attachment) return result;
-  result.holder = volume.attachment->instance;
-  result.attached_as = ShortText<31>(volume.attachment->device);
-  switch (volume.attachment->state) {
-    case world::AttachmentState::Attaching:
-      result.attachment = decide::AttachmentState::Attaching;
-      break;
-    case world::AttachmentState::Attached:
-      result.attachment = decide::AttachmentState::Attached;
-      break;
-    case world::AttachmentState::Detaching:
-      result.attachment = decide::AttachmentState::Detaching;
-      break;
-    default:
-      result.attachment = decide::AttachmentState::Busy;
-  }
-  return result;
-}
-
-decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks) {
-  using world::SnapshotState;
-  decide::SeenSnapshot result;
-  result.id = snapshot.id;
-  result.parent = snapshot.volume;
-  result.generation = number_in(marks.generation);
-  result.ahead = marks.ahead == "true";
-  result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();
-  switch (snapshot.state) {
-    case SnapshotState::Completed:
-      result.state = decide::SnapshotState::Completed;
-      break;
-    case SnapshotState::Error:
-      result.state = decide::SnapshotState::Failed;
-      break;
-    case SnapshotState::Recoverable:
-      result.state = decide::SnapshotState::Recoverable;
-      break;
-    default:
-      result.state = decide::SnapshotState::Pending;
-  }
-  return result;
-}
-
-}  // namespace
-
-// Four calls one after the other, as act/survey.cpp makes them: the picture is of no one instant.
-void Simulation::survey(Host& host, const decide::Effect& effect) {
-  if (fires(menu_.call_fails / 2)) {
-    return answer_later(host, effect.id, between(seconds(1), effect.deadline - now_),
-                        lost("timed out", false));
-  }
-  for (const char* action : {"DescribeVolumes", "DescribeSnapshots", "DescribeInstances"}) {
-    if (const auto error = refused(action)) {
-      return answer_later(host, effect.id, between(milliseconds(100), seconds(7)), *error);
-    }
-  }
-  const auto picture = std::make_shared<decide::Survey>();
-  const auto gap = [this] { return between(milliseconds(10), milliseconds(250)); };
-  Duration later = gap();
-  at(later, [this, picture] {
-    world_.cloud().volumes.each_seen(now_, [&](const world::Volume& it) {
-      if (!is_there(it)) return;
-      const Marks marks = marks_of(it.tags);
-      if (marks.found()) picture->volumes.push_back(seen(it, marks));
-    });
-  });
-  at(later += gap(), [this, picture] {
-    world_.cloud().volumes.each_seen(now_, [&](const world::Volume& it) {
-      if (!is_there(it)) return;
-      const Marks marks = marks_of(it.tags);
-      if (!marks.of_the_job()) return;
-      const bool known = std::any_of(picture->volumes.begin(), picture->volumes.end(),
-                                     [&](const auto& other) { return other.id == it.id; });
-      if (!known) picture->volumes.push_back(seen(it, marks));
-    });
-  });
-  at(later += gap(), [this, picture] {
-    world_.cloud().snapshots.each_seen(now_, [&](const world::Snapshot& it) {
-      if (it.state == world::SnapshotState::Deleted) return;
-      const Marks marks = marks_of(it.tags);
-      if (marks.of_the_job()) picture->snapshots.push_back(seen(it, marks));
-    });
-  });
-  at(later += gap(), [this, picture, id = host.id, run = host.agent.run, asked = effect.id] {
-    Host* asker = agent_of(id, run);
-    if (!asker) return;
-    for (decide::SeenVolume& volume : picture->volumes) {
-      if (!volume.holder) continue;
-      const world::Instance* its = world_.instances(now_).seen(volume.holder);
-      volume.holder_state = decide::HolderState::Alive;
-      if (!its || its->state == world::InstanceState::Terminated) {
-        volume.holder_state = decide::HolderState::Gone;
-      } else if (its->state == world::InstanceState::Stopped) {
-        volume.holder_state = decide::HolderState::Stopped;
-      }
-    }
-    take(*asker, {now_, asked, decide::StorageSurveyed{std::move(*picture)}});
-  });
 }
 
 }  // namespace spotter::simulate

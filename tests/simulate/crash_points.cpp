@@ -52,6 +52,12 @@ std::vector<Story> base_stories() {
   };
   // Long enough for the second to come up beside the first.
   stories.back().scenario.script.work.step_takes = std::chrono::seconds(8);
+  for (const auto replacement : {SameZone, OtherZone}) {
+    const bool same = replacement == SameZone;
+    stories.push_back(make(same ? "data, same zone" : "data, other zone", replacement,
+                           at_checkpoint(Kind::Notice)));
+    stories.back().scenario.script.data = true;
+  }
   const auto on_share = [&](const char* title, std::vector<Blow> blows) -> Script& {
     stories.push_back(make(title, SameZone, std::move(blows)));
     stories.back().scenario.script.share = true;

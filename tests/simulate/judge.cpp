@@ -46,6 +46,7 @@ void Simulation::judge_start(const Host& host) {
   }
   if (running > 1) broken("two trainers write one history");
   if (policy_.gpus > 0 && !host.saw_gpus) broken("a trainer is started before its GPUs were seen");
+  if (policy_.data > 0) judge_data(host);
   if (on_share()) judge_many(host);
   const Disk& disk = disks_[host.mounted];
   if (disk.newest() < durable_) {
@@ -87,8 +88,9 @@ void Simulation::judge_effect(const Host& host, const decide::Command& command) 
   const auto* detach = std::get_if<decide::DetachVolume>(&command);
   if (detach && detach->instance == host.id) judge_hold(host);
   if (!host.agent.state.facts.notice) return;
-  const bool is_long = is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
-                          VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer>(command);
+  const bool is_long =
+      is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
+         VerifyCheckpoints, AwaitGpus, PrepareData, FetchCode, StartTrainer>(command);
   // One ahead of the move is only asked for: EC2 makes it while the volume is let go.
   const auto* snapshot = std::get_if<decide::CreateSnapshot>(&command);
   if (is_long || (snapshot && !snapshot->ahead)) broken("something long is begun after a notice");
@@ -197,7 +199,7 @@ void Simulation::judge_end() {
   });
   world_.cloud().snapshots.each([&](const world::Snapshot& snapshot) {
     // In the recycle bin it is the user's rules that end it.
-    if (snapshot.state == world::SnapshotState::Deleted ||
+    if (snapshot.id == source_ || snapshot.state == world::SnapshotState::Deleted ||
         snapshot.state == world::SnapshotState::Recoverable) {
       return;
     }

@@ -34,6 +34,9 @@ void Simulation::begin_work(Host& host) {
   agent.waiting.pop_front();
   agent.work = ++numbers_;
   if (on_share()) return begin_on_share(host);
+  const bool of_data = std::holds_alternative<decide::PrepareData>(agent.working->what) ||
+                       std::holds_alternative<decide::ReleaseData>(agent.working->what);
+  if (of_data) return begin_on_data(host);
   bool absent = false;
   const Duration lasts = duration_of(host, agent.working->what, absent);
   at(lasts, [this, id = host.id, run = agent.run, number = agent.work, absent] {
@@ -133,6 +136,10 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
   if (std::holds_alternative<PrepareShare>(command)) return prepare_share(host);
   if (std::holds_alternative<ReleaseShare>(command)) return release_share(host);
   if (std::holds_alternative<AwaitGpus>(command)) return await_gpus(host);
+  if (std::holds_alternative<PrepareData>(command) ||
+      std::holds_alternative<ReleaseData>(command)) {
+    return step_on_data(host, command).value_or(failure(Failure::Unavailable, "not done yet"));
+  }
   if (std::holds_alternative<FetchCode>(command)) {
     if (now_ < revision_back_) return failure(Failure::CodeMissing, "no such commit");
     if (now_ < git_back_ || fires(menu_.look_fails)) {

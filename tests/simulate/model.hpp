@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/decide/data_volume.hpp"
 #include "agent/decide/step.hpp"
 #include "tests/simulate/faults.hpp"
 #include "tests/world/world.hpp"
@@ -70,8 +71,9 @@ struct Agent {
   std::optional<std::uint64_t> announced;  // the number of the notice that it was told of
   // Local work is done one piece after the other (act/performer.cpp).
   std::optional<decide::Effect> working;
-  Time work_ends;       // on a share: its child is ended then
-  bool let_go = false;  // of the share, or it was tried
+  std::optional<decide::DataVolume> data;  // of the work that is done
+  Time work_ends;                          // on a share: its child is ended then
+  bool let_go = false;                     // of the share, or it was tried
   std::uint64_t work = 0;
   Time started;
   std::deque<decide::Effect> waiting;
@@ -93,6 +95,7 @@ struct Host {
   Time booted;
   std::vector<Node> nodes;
   VolumeId mounted;
+  VolumeId data;         // the volume of data that is mounted
   VolumeId looked_into;  // the last volume whose contents were proven here
   bool read_only = false;
   bool lacks_gpus = false;  // too few answer

@@ -149,6 +149,7 @@ void Simulation::mend() {
     (void)world::create_tags(cloud, {id}, {{"spotter:format", "blank"}});
   }
   world_.cloud().snapshots.each([&](const world::Snapshot& snapshot) {
+    if (snapshot.id == source_) return;
     any = any || snapshot.state == world::SnapshotState::Pending ||
           snapshot.state == world::SnapshotState::Completed;
   });

@@ -76,6 +76,8 @@ void read_line(Scenario& scenario, const std::string& line) {
     script.gpus = static_cast<std::uint32_t>(std::stoul(value));
   } else if (key == "lacking") {
     script.lacking = std::stoull(value);
+  } else if (key == "data") {
+    script.data = value == "yes";
   } else if (key == "storage") {
     script.share = value == "share";
     if (!script.share) throw std::invalid_argument("a storage of stories is 'share'");
@@ -172,6 +174,7 @@ std::string Scenario::header() const {
        << "\nstep-takes " << script.work.step_takes.count() / 1000 << "\nattempts "
        << script.attempts << "\n";
   if (script.gpus > 0) text << "gpus " << script.gpus << "\nlacking " << script.lacking << "\n";
+  if (script.data) text << "data yes\n";
   if (script.share) {
     text << "storage share\nonce " << (script.once ? "yes" : "no") << "\nsilence "
          << script.silence.count() / 1000 << "\n";

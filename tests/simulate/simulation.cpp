@@ -18,6 +18,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
       random_(seed * 7919 + 1),
       dice_(seed * 7919 + 2),
       bus_(seed * 7919 + 5),
+      shelf_(seed * 7919 + 6),
       luck_(seed),
       world_({}, seed) {
   verdict_.seed = seed;
@@ -44,6 +45,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   policy_.has_code = script.has_code;
   policy_.attempts_without_progress = script.attempts;
   policy_.gpus = script.gpus;
+  policy_.data = script.data ? 1 : 0;
   share_ = Share{};
   share_.once = policy_.once = script.once;
   if (script.share) policy_.storage = decide::StorageKind::Share;
@@ -83,6 +85,7 @@ void Simulation::submit_job() {
   if (!on_share()) {
     make_volume(world_.settings().zones.front(), !menu_.has(Fault::UntaggedBlank));
   }
+  if (policy_.data > 0) make_source();
   const bool many = on_share() && menu_.fleet > 1;  // which a share is refused to
   needs_person_ = menu_.has(Fault::UntaggedBlank) || menu_.has(Fault::ForeignDisk) || many;
   world::FleetRequest request;
@@ -201,7 +204,8 @@ void Simulation::on(const world::InstanceKilled& it) {
     disks_[host.mounted].dirty = !host.read_only;
     world_.set_mounted(host.mounted, false, now_);
   }
-  host.mounted = {};
+  if (host.data) world_.set_mounted(host.data, false, now_);
+  host.mounted = host.data = {};
   host.nodes.clear();
 }
 
@@ -226,6 +230,7 @@ void Simulation::on(const world::SnapshotTaken& it) {
 
 void Simulation::on(const world::SnapshotRemoved& it) {
   say(it.id.view(), "deleted");
+  if (it.id == source_) broken("the user's snapshot is deleted");
   judge_durable("a snapshot is deleted");
 }
 
@@ -253,7 +258,8 @@ void Simulation::on(const world::DeviceDetached& it) {
   Host& host = hosts_[it.instance];
   std::erase_if(host.nodes, [&](const Node& node) { return node.volume == it.volume; });
   say(it.volume.view(), "detached from ", it.instance);
-  if (host.alive && host.mounted == it.volume) broken("a mounted volume was detached");
+  const bool mounted = host.mounted == it.volume || host.data == it.volume;
+  if (host.alive && mounted) broken("a mounted volume was detached");
 }
 
 }  // namespace spotter::simulate

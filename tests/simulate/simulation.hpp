@@ -162,6 +162,22 @@ class Simulation {
   void run_ended(Host& host);
   void run_again(const InstanceId& id, std::uint64_t boot);
 
+  // --- data.cpp: a volume of data beside the job's own ---
+  void choose_data();
+  void make_source();
+  void begin_on_data(Host& host);
+  void go_on_with_data(const InstanceId& id, std::uint64_t run, std::uint64_t number);
+  std::optional<decide::Happening> step_on_data(Host& host, const decide::Command& command);
+  std::optional<decide::Happening> bring_data(Host& host);
+  std::optional<decide::Happening> release_data(Host& host, bool remove);
+  std::optional<decide::Happening> call_for_data(const char* action, std::function<void()> call);
+  void make_data(Host& host, std::uint32_t attempt);
+  void attach_data(Host& host, const decide::DataStep& step);
+  std::optional<decide::Happening> mount_data(Host& host, const VolumeId& volume);
+  void judge_data(const Host& host);
+  std::vector<decide::SeenVolume> data_seen();  // survey.cpp
+  decide::HolderState state_of(const InstanceId& holder);
+
   // --- gpus.cpp: machines that lack some ---
   void choose_gpus();
   void boot_gpus(Host& host);
@@ -255,6 +271,7 @@ class Simulation {
   world::Random random_;  // how long things take
   world::Random dice_;    // does this call, does this work fail?
   world::Random bus_;     // which machine lacks a GPU?
+  world::Random shelf_;   // has the job a volume of data?
   world::Random luck_;    // of one blow, seeded anew for each: without one, the others stay
   world::World world_;
   Menu menu_;
@@ -271,6 +288,7 @@ class Simulation {
   Share share_;
   Time target_since_ = kBegin;  // of the fleet
   std::map<SnapshotId, Disk> images_;
+  SnapshotId source_;                       // of the data; the user's
   std::map<std::string, VolumeId> copies_;  // by what was asked for
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
   std::uint64_t starts_in_vain_ = 0;        // of trainers since the last durable checkpoint

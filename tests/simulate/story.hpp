@@ -45,6 +45,7 @@ struct Script {
   std::vector<Blow> blows;
   std::uint32_t gpus = 0;     // that the trainer needs; the first machines lack some
   std::uint64_t lacking = 0;  // so many machines
+  bool data = false;          // the job has a volume of data
   bool share = false;         // the job's storage is a share
   bool once = false;          // and somebody else starts it again: `spotter run`
   Duration silence = std::chrono::seconds(60);

@@ -29,6 +29,7 @@ std::vector<Sample> volumes_and_snapshots() {
                            .size_gib = 10,
                            .iops = 3000,
                            .throughput = 125,
+                           .initialization_rate = 200,
                            .encrypted = true,
                            .kms_key = "k",
                            .tags = {{"a", "1"}, {"b", ""}},
@@ -38,7 +39,7 @@ std::vector<Sample> volumes_and_snapshots() {
        "&TagSpecification.1.ResourceType=volume&TagSpecification.1.Tag.1.Key=a"
        "&TagSpecification.1.Tag.1.Value=1&TagSpecification.1.Tag.2.Key=b"
        "&TagSpecification.1.Tag.2.Value=&Throughput=125&Version=2016-11-15"
-       "&VolumeType=gp3"},
+       "&VolumeInitializationRate=200&VolumeType=gp3"},
       {encode(AttachVolume{.volume = "vol-1", .instance = "i-1", .device = "/dev/sdf"}),
        "Action=AttachVolume&Device=%2Fdev%2Fsdf&InstanceId=i-1&Version=2016-11-15"
        "&VolumeId=vol-1"},

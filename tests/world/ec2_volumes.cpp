@@ -106,6 +106,7 @@ Answer create_volume(Session& session) {
                        .type = query.text("VolumeType", "gp2"),
                        .iops = query.integer("Iops"),
                        .throughput = query.integer("Throughput"),
+                       .initialization_rate = query.integer("VolumeInitializationRate"),
                        .encrypted = query.boolean("Encrypted"),
                        .key = query.text("KmsKeyId"),
                        .tags = query.tags_for("volume"),

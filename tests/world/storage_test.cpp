@@ -109,6 +109,22 @@ TEST(Volume, TheSameClientTokenMeansTheSameVolume) {
   EXPECT_EQ(api.error("CreateVolume", call), "IdempotentParameterMismatch");
 }
 
+TEST(Volume, OfASnapshotMayBeInitializedAtARateFrom100To300) {
+  Api api;
+  Api::Parameters call = {{"AvailabilityZone", "us-west-2a"}, {"Size", "8"}};
+  const std::string source = api.ask("CreateVolume", call, "volumeId");
+  call["VolumeInitializationRate"] = "200";
+  EXPECT_EQ(api.error("CreateVolume", call), "InvalidParameterCombination");
+  api.wait(10_s);
+  call["SnapshotId"] = api.ask("CreateSnapshot", {{"VolumeId", source}}, "snapshotId");
+  api.wait(60_s);
+  EXPECT_NE(api.ask("CreateVolume", call, "volumeId"), "");
+  for (const char* wrong : {"99", "301", "fast"}) {
+    call["VolumeInitializationRate"] = wrong;
+    EXPECT_EQ(api.error("CreateVolume", call), "InvalidParameterValue") << wrong;
+  }
+}
+
 TEST(Volume, EncryptedWithAForbiddenKeyVanishesAfterA200) {
   Api api;
   ASSERT_TRUE(api.world.fault("key-forbidden", {}, api.now));

@@ -28,8 +28,26 @@ std::string digest(const CreateVolume& request) {
   return request.zone.str() + '|' + std::to_string(request.gibibytes.value_or(0)) + '|' +
          (request.snapshot ? request.snapshot->str() : "") + '|' + request.type + '|' +
          std::to_string(request.iops.value_or(0)) + '|' +
-         std::to_string(request.throughput.value_or(0)) + '|' + (request.encrypted ? "e|" : "|") +
-         request.key;
+         std::to_string(request.throughput.value_or(0)) + '|' +
+         std::to_string(request.initialization_rate.value_or(0)) + '|' +
+         (request.encrypted ? "e|" : "|") + request.key;
+}
+
+// VolumeInitializationRate: "This parameter is supported only for volumes created from snapshots",
+// "100 - 300 MiB/s".
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html
+Expected<void> check_rate(const CreateVolume& request) {
+  const std::optional<int>& rate = request.initialization_rate;
+  if (!rate) return {};
+  if (!request.snapshot) {
+    return refusal("InvalidParameterCombination",
+                   "The parameter VolumeInitializationRate is only supported for volumes created "
+                   "from snapshots.");
+  }
+  if (*rate >= 100 && *rate <= 300) return {};
+  return refusal("InvalidParameterValue", "Invalid volume initialization rate " +
+                                              std::to_string(*rate) +
+                                              ". It must be from 100 to 300 MiB/s.");
 }
 
 tl::unexpected<ApiError> in_use(const Volume& volume) {
@@ -82,6 +100,7 @@ Expected<void> Volumes::check_new(const CreateVolume& request) const {
     return refusal("InvalidParameterDependency",
                    "The parameter KmsKeyId requires the parameter Encrypted to be set.");
   }
+  if (auto rate = check_rate(request); !rate) return rate;
   if (!request.snapshot) return {};
   const Snapshot* snapshot = cloud_.snapshots.seen(*request.snapshot, cloud_.now);
   if (!snapshot || snapshot->state == SnapshotState::Deleted) {
@@ -147,7 +166,10 @@ Expected<Volume> Volumes::create(const CreateVolume& request) {
     cloud_.occur(VolumeMade{volume.id, volume.snapshot, volume.gibibytes});
   }
   cloud_.record("volume-created", volume.id.str(),
-                volume.zone.str() + (volume.snapshot ? " from " + volume.snapshot->str() : ""));
+                volume.zone.str() + (volume.snapshot ? " from " + volume.snapshot->str() : "") +
+                    (request.initialization_rate
+                         ? " at " + std::to_string(*request.initialization_rate) + " MiB/s"
+                         : ""));
   return cloud_.volumes.add(volume.id, volume, cloud_.now, cloud_.lag());
 }
 

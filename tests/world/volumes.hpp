@@ -15,6 +15,7 @@ struct CreateVolume {
   std::string type = "gp2";  // the API's own default
   std::optional<int> iops;
   std::optional<int> throughput;
+  std::optional<int> initialization_rate;
   bool encrypted = false;
   std::string key;
   Tags tags;

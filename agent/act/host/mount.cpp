@@ -100,8 +100,10 @@ unsigned long flags_of(const MountRequest& request) {
          (request.read_only ? static_cast<unsigned long>(MS_RDONLY) : 0UL);
 }
 
+// https://man7.org/linux/man-pages/man5/xfs.5.html, ext4.5.html
 const char* options_of(const MountRequest& request) {
-  return request.filesystem == "xfs" ? "nouuid" : "";
+  if (request.filesystem == "xfs") return request.as_it_is ? "nouuid,norecovery" : "nouuid";
+  return request.as_it_is ? "noload" : "";
 }
 
 // The copy is proven: from now on it may be written to.
@@ -203,6 +205,24 @@ Outcome<Mounted> mount(const MountRequest& request) {
     return tl::unexpected<Failure>(laid.error());
   }
   return mounted;
+}
+
+Outcome<Mounted> mount_data(const fs::path& device, const fs::path& mount_point) {
+  const auto found = inspect(device);
+  if (!found) return tl::unexpected<Failure>(found.error());
+  const std::string name = device.string();
+  if (found->blank) return fail("not-formatted", name + " is blank: is this the right snapshot?");
+  if (found->filesystem != "xfs" && found->filesystem != "ext4") {
+    return fail("filesystem-mismatch",
+                name + " holds " + found->detail +
+                    "; a snapshot of data has xfs or ext4 on the whole disk");
+  }
+  MountRequest request;
+  request.device = device;
+  request.filesystem = found->filesystem;
+  request.mount_point = mount_point;
+  request.read_only = request.as_it_is = true;
+  return mount(request);
 }
 
 Outcome<Look> look(const fs::path& mount_point, const fs::path& devices) {

@@ -24,6 +24,7 @@ struct MountRequest {
   std::string container;       // one of them
   std::filesystem::path link;  // leads to it; empty: none
   bool read_only = false;  // to prove a copy: nothing of ours is written, `user` is not looked at
+  bool as_it_is = false;   // nor is its log replayed
 };
 
 struct Mounted {
@@ -43,6 +44,11 @@ struct Mounted {
 // "layout-unusable" (also when something is where the link should be), "too-many-files",
 // "mount-failed", "bad-request".
 Outcome<Mounted> mount(const MountRequest& request);
+
+// A volume of data: read-only, without a replay of its log, whichever of the two file systems is on
+// it, and nothing is laid out. Kinds: those of mount(), and "not-formatted" for a blank one.
+Outcome<Mounted> mount_data(const std::filesystem::path& device,
+                            const std::filesystem::path& mount_point);
 
 // Detaches what detach_views() finds there, syncfs, umount (again every 100 ms while busy, until
 // `wait` is over), and proof that no mount namespace still holds the device. Not mounted is

@@ -1,0 +1,83 @@
+// The volumes of data: read-only, one of each snapshot in this zone. Nothing of them is the job's
+// history, so none is fenced or moved: where one is missing or in other hands, another is made of
+// the same snapshot. What was made is removed when the job is over; the snapshots are the user's.
+#include <algorithm>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+
+Stage prepare_data(Context& c) {
+  if (c.policy.data == 0) return fetch_code(c);
+  c.facts.data = true;
+  c.ask(PrepareData{c.facts.instance, c.facts.zone}, c.policy.prepare_data);
+  return PreparingData{};
+}
+
+// A notice leaves this much and no more; the end of the instance does the rest.
+Stage release_data(Context& c, After then, std::uint32_t failures) {
+  Duration limit = c.policy.release_data;
+  if (c.facts.notice) {
+    const Duration left = c.facts.notice->deadline - c.now;
+    limit = std::clamp<Duration>(left, c.policy.release_again, limit);
+  }
+  c.ask(ReleaseData{c.facts.instance, job_is_over(then)}, limit);
+  return ReleasingData{then, failures};
+}
+
+// At the end of the job: what nobody has goes, one at a time.
+std::optional<Command> data_left_over(const Survey& survey) {
+  for (const SeenVolume& volume : survey.data) {
+    const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
+    if (free && !volume.holder) return DeleteVolume{volume.id};
+    if (held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};
+  }
+  return std::nullopt;
+}
+
+// The others are waited for: an agent that sees `done` lets go of its own.
+Detail data_in_use(const Survey& survey) {
+  std::string words;
+  for (const SeenVolume& volume : survey.data) {
+    if (volume.state == VolumeState::Deleting) continue;
+    words += (words.empty() ? "" : ", ") + volume.id.str();
+    if (volume.holder) words += " (" + volume.holder.str() + ")";
+  }
+  return Detail(words);
+}
+
+Next on(const PreparingData&, const Mounted&, Context& c) {
+  if (Next end = leaving(c)) return end;
+  return fetch_code(c);
+}
+
+Next on(const PreparingData&, const EffectFailed& failed, Context& c) {
+  if (Next end = leaving(c)) return end;
+  if (failed.failure == Failure::Refused) return block(c, Block::NotPermitted, failed.detail);
+  // It took all the time there is, and nobody knows why: a person is told after that.
+  if (failed.unsettled) c.facts.blocked += c.policy.prepare_data;
+  const bool passing =
+      failed.failure == Failure::Unavailable || failed.failure == Failure::Abandoned;
+  if (passing && !failed.unsettled) return retry_later(c, failed);
+  return block(c, Block::DataUnusable, failed.detail);
+}
+
+Next on(const ReleasingData& stage, const Unmounted&, Context& c) {
+  c.facts.data = false;
+  return settle(c, stage.then);
+}
+
+// Nobody waits for them. But what is left when the job is over costs on, and nobody comes to it. An
+// instance that is spared after all still has them.
+Next on(const ReleasingData& stage, const EffectFailed&, Context& c) {
+  const bool last = stage.failures + 1 >= c.policy.release_data_tries;
+  if (c.facts.notice || !job_is_over(stage.then) || last) return settle(c, stage.then);
+  c.wake_in(backoff(c.policy, stage.failures));
+  return ReleasingData{stage.then, stage.failures + 1};
+}
+
+Next on(const ReleasingData& stage, const Woke&, Context& c) {
+  return release_data(c, stage.then, stage.failures);
+}
+
+}  // namespace spotter::decide
