@@ -21,6 +21,12 @@ void Simulation::blow_people(Fault fault) {
   if (fault == Fault::VolumeDeleted) return delete_volume();
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
   if (!fleet || fleet->target == 0) return;
+  // Of two machines that begin within one bound neither can see the other: without claims nothing
+  // locks a share (README).
+  const auto begins = [this](const auto& it) {
+    return it.second.alive && now_ - it.second.booted < policy_.consistency_bound;
+  };
+  if (on_share() && std::any_of(hosts_.begin(), hosts_.end(), begins)) return;
   const bool overlap = fault == Fault::Overlap;
   raise_target(menu_.fleet + (overlap ? 1 : 1 + static_cast<int>(luck_.below(3))));
   at(luck_.within({seconds(30), minutes(10)}), [this] {

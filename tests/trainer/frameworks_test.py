@@ -216,12 +216,14 @@ class Ranks(Face):
     """Two processes that train one model."""
 
     PROGRAM = """
-        import os, sys, torch, spotter
+        import atexit, os, sys, torch, spotter
         rank, directory, steps = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
         os.environ.update(RANK=str(rank), WORLD_SIZE="2")
         run = spotter.open(directory, every=0)
         torch.distributed.init_process_group(
             "gloo", init_method="file://" + sys.argv[4], rank=rank, world_size=2)
+        # Its threads may not outlive the interpreter: now and then they abort it.
+        atexit.register(torch.distributed.destroy_process_group)
         old = run.restore()
         step, weight = (old.step, old["weight"]) if old else (0, torch.zeros(2))
         while step < steps:
