@@ -29,7 +29,7 @@ const Scalar<std::string> snapshot{"a snapshot's id", parse_snapshot};
 Result<int> parse_initialization_rate(std::string_view text) {
   constexpr int least = 100, most = 300;
   const auto number = volume_rate.parse(text);
-  if (number && *number >= least && *number <= most) return number;
+  if (number && *number >= least && *number <= most) return *number;
   return failure(quoted(text) + " is no initialization rate: a whole number of MiB/s from 100 to " +
                  "300");
 }
