@@ -151,8 +151,10 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
   if (moved && std::holds_alternative<decide::Training>(state.stage)) {
     // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
     ::malloc_trim(0);
-    // As a rule the user data has ended by now.
-    if (!policy_.once) Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
+    // As a rule the user data has ended by now. Its words are root's alone: on a share everybody
+    // reads what its user may.
+    if (!policy_.once && !job_.storage.share)
+      Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
   }
   status_.update(state, event.at, moved);
 }

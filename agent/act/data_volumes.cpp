@@ -20,6 +20,7 @@ struct DataVolumes::Entry {
   std::size_t index;
   Time until;
   decide::DataVolume search;
+  std::optional<Local::MountSeen> there = std::nullopt;
   bool mounted = false;
 };
 
@@ -68,16 +69,18 @@ DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration li
     entries.push_back(
         {data, entries.size(), until,
          decide::DataVolume(SnapshotId(data.snapshot), effect.zone, effect.instance)});
-  for (Entry& entry : entries) {  // whatever EC2 shows of it
-    auto looking = local_.is_data_mounted(entry.data.mount, policy_.look);
-    entry.mounted = co_await std::move(looking);
+  abandoned_ = false;
+  for (Entry& entry : entries) {
+    auto looking = local_.mounted_at(entry.data.mount, policy_.look);
+    entry.there = co_await std::move(looking);
   }
   for (;;) {
-    if (std::ranges::all_of(entries, &Entry::mounted)) co_return decide::Mounted{};
     auto looking = look();
     const auto seen = co_await std::move(looking);
+    if (abandoned_) co_return decide::EffectFailed{.failure = Failure::Abandoned};
     if (!seen) co_return seen.error();
     for (Entry& entry : entries) {
+      if (const Failed foreign = take_mounted(entry, *seen, effect.instance)) co_return *foreign;
       if (entry.mounted) continue;
       auto bringing = bring(entry, *seen, effect);
       if (const Failed failed = co_await std::move(bringing)) {
@@ -96,6 +99,23 @@ DataVolumes::Answer DataVolumes::prepare(decide::PrepareData effect, Duration li
     auto pausing = pause();
     co_await std::move(pausing);
   }
+}
+
+DataVolumes::Failed DataVolumes::take_mounted(Entry& entry, const std::vector<SeenVolume>& seen,
+                                              const InstanceId& self) const {
+  if (!entry.there || entry.mounted) return std::nullopt;
+  const VolumeId& there = entry.there->volume;
+  entry.mounted = there.empty() ? entry.there->read_only
+                                : std::ranges::any_of(seen, [&](const SeenVolume& volume) {
+                                    return volume.id == there && volume.holder == self &&
+                                           volume.from.view() == entry.data.snapshot;
+                                  });
+  if (entry.mounted) return std::nullopt;
+  EffectFailed failed;
+  failed.failure = Failure::Rejected;
+  failed.detail = decide::Detail("something else is mounted on " + entry.data.mount +
+                                 ": unmount it, or give the data another place");
+  return failed;
 }
 
 // One step; nullopt: done, or to be looked at again.
@@ -220,13 +240,31 @@ bool DataVolumes::is_named(const SnapshotId& snapshot) const {
   });
 }
 
-DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration limit) {
-  const Time until = now_() + limit;
+// What somebody else has mounted there is left to them.
+DataVolumes::Answer DataVolumes::unmount(Duration limit) {
+  auto looking = look();
+  const auto seen = co_await std::move(looking);
   for (const config::DataVolume& data : job_.storage.data) {
-    auto unmounting = local_.unmount_data(data.mount, limit / 2);
+    auto asking = local_.mounted_at(data.mount, policy_.look);
+    const auto there = co_await std::move(asking);
+    if (!there) continue;
+    const bool known = seen && !there->volume.empty();
+    const bool ours = known
+                          ? std::ranges::find(*seen, there->volume, &SeenVolume::id) != seen->end()
+                          : there->read_only;
+    if (!ours) continue;
+    auto unmounting = local_.unmount_data(data.mount, limit);
     const decide::Happening unmounted = co_await std::move(unmounting);
     if (std::holds_alternative<EffectFailed>(unmounted)) co_return unmounted;
   }
+  co_return decide::Unmounted{};
+}
+
+DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration limit) {
+  const Time until = now_() + limit;
+  auto unmounting = unmount(limit / 2);
+  const decide::Happening unmounted = co_await std::move(unmounting);
+  if (std::holds_alternative<EffectFailed>(unmounted)) co_return unmounted;
   for (;;) {
     auto looking = look();
     const auto seen = co_await std::move(looking);

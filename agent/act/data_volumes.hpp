@@ -21,8 +21,11 @@ class DataVolumes {
       : aws_(aws), local_(local), job_(job), policy_(policy), now_(std::move(now)) {}
 
   // Mounted when all are: found or made in the zone, attached, mounted read-only. What is there
-  // already stays. EffectFailed and unsettled: not within `limit`.
+  // already stays; what is of another volume is somebody else's, and refused. EffectFailed and
+  // unsettled: not within `limit`.
   Answer prepare(decide::PrepareData effect, Duration limit);
+  // prepare() ends soon. Asio's cancellation does not reach beyond its first child process.
+  void abandon() { abandoned_ = true; }
   // Unmounted when none is mounted here any more, and the detach of those of this instance was
   // accepted. `remove`: when those are gone, and all that lie free with them.
   Answer release(decide::ReleaseData effect, Duration limit);
@@ -41,13 +44,17 @@ class DataVolumes {
   asio::awaitable<Failed> mount(Entry& entry, VolumeId volume, ShortText<31> attached_as);
   asio::awaitable<Failed> let_go(VolumeId volume, InstanceId self);
   asio::awaitable<Failed> remove(VolumeId volume);
+  Answer unmount(Duration limit);
   bool is_named(const SnapshotId& snapshot) const;
+  Failed take_mounted(Entry& entry, const std::vector<decide::SeenVolume>& seen,
+                      const InstanceId& self) const;
 
   AwsClient& aws_;
   Local& local_;
   const config::Job& job_;
   const decide::Policy& policy_;
   Clock now_;
+  bool abandoned_ = false;
 };
 
 }  // namespace spotter::act

@@ -201,11 +201,14 @@ Local::Answer Local::mount_data(Device device, std::string mount_point, Duration
       decide::Mounted{});
 }
 
-asio::awaitable<bool> Local::is_data_mounted(std::string mount_point, Duration limit) {
+asio::awaitable<std::optional<Local::MountSeen>> Local::mounted_at(std::string mount_point,
+                                                                   Duration limit) {
   std::vector<std::string> arguments = {"look", "--mount-point", std::move(mount_point)};
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
-  co_return !work.failed && work.answer.value("mounted", false);
+  if (work.failed || !work.answer.value("mounted", false)) co_return std::nullopt;
+  co_return MountSeen{VolumeId(work.answer.value("volume", "")),
+                      work.answer.value("read_only", false)};
 }
 
 Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {

@@ -31,7 +31,12 @@ class Local {
   Answer unmount(Duration limit);
   Answer mount_data(Device device, std::string mount_point, Duration limit);  // read-only
   Answer unmount_data(std::string mount_point, Duration limit);
-  asio::awaitable<bool> is_data_mounted(std::string mount_point, Duration limit);
+  // What is mounted there, if anything; an empty id: its volume is not known.
+  struct MountSeen {
+    VolumeId volume;
+    bool read_only = false;
+  };
+  asio::awaitable<std::optional<MountSeen>> mounted_at(std::string mount_point, Duration limit);
   Answer prepare_share(Duration limit);
   Answer release_share(Duration limit);
   Answer mark_done(Duration limit);  // on a share

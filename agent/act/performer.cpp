@@ -110,6 +110,7 @@ void Performer::abandon(EffectId id) {
   const auto found = running_.find(id.number);
   if (found != running_.end()) {
     found->second->emit(asio::cancellation_type::all);
+    data_.abandon();
     return;
   }
   const auto queued = std::find_if(waiting_local_.begin(), waiting_local_.end(),

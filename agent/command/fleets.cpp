@@ -131,8 +131,10 @@ AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const std::string& 
   if (!requests) return tl::unexpected(requests.error());
   add(found, FleetKind::SpotFleet, *requests, job);
   const auto groups = calls.ask_all(wire::DescribeAutoScalingGroups{});
-  if (!groups) return tl::unexpected(groups.error());
-  add(found, FleetKind::AutoScalingGroup, *groups, job);
+  // A launcher's policy of before there were groups: what it made can be ended all the same.
+  if (!groups && !groups.error().permission) return tl::unexpected(groups.error());
+  if (!groups) say("Auto Scaling groups are left out: " + groups.error().message);
+  if (groups) add(found, FleetKind::AutoScalingGroup, *groups, job);
   std::ranges::stable_sort(
       found, {}, [](const JobFleet& it) { return std::pair(it.created, it.fleet.id.view()); });
   return found;

@@ -151,11 +151,11 @@ const JobFleet* group_of(const Found& found, const config::Job& job) {
 
 AwsResult<FleetId> renew(AwsCalls& calls, const LaunchedJob& launched,
                          const launch::TemplateVersion& version, const JobFleet& group) {
-  std::vector<wire::Query> steps = {
+  const std::vector<wire::Query> steps = {
       wire::query_of(launch::update_group(launched.job, version)),
-      wire::query_of(launch::tag_group(launched.job, launched.digest))};
-  if (group.is_suspended())
-    steps.push_back(wire::query_of(launch::let_launch(group.fleet.id, true)));
+      wire::query_of(launch::tag_group(launched.job, launched.digest)),
+      // Of one that has no instance nobody sees that it may not launch any.
+      wire::query_of(launch::let_launch(group.fleet.id, true))};
   for (const wire::Query& step : steps)
     if (const auto done = calls.perform(step); !done) return tl::unexpected(done.error());
   return group.fleet.id;

@@ -39,10 +39,12 @@ void release() {
   if (!trains(set.empty() ? "/run/spotter" : set)) work::release_metadata();
 }
 
-// What is wrong with job.yaml or its user is the agent's to say.
+// What is wrong with job.yaml or its user is the agent's to say. A trainer that runs all the same
+// is kept from it as before.
 void refuse(const std::string& file) {
   const auto job = config::load_job(file, config::Environment::of_process());
-  if (!job || job->trainer.imds_allowed) return work::release_metadata();
+  if (!job) return release();
+  if (job->trainer.imds_allowed) return work::release_metadata();
   const auto user = work::find_user(job->trainer.user);
   if (!user || user->uid == 0 || user->uid == ::geteuid()) return work::release_metadata();
   if (const auto refused = work::refuse_metadata_to(user->uid); !refused)

@@ -105,6 +105,9 @@ class Groups(launching.LaunchTest):
         self.assertEqual((self.instances("running", "shutting-down"),
                           self.group()["DesiredCapacity"]), ([], 0))
         self.assertEqual(len(self.volumes()), 1, "the volume stays")
+        # Of a group at capacity 0 nobody sees that it may not launch.
+        self.assertEqual(self.launch(GROUP), name)
+        self.one_instance()
 
 
 if __name__ == "__main__":
