@@ -16,14 +16,7 @@ struct Reader : Story {
   Reader() {
     policy.data = 2;
     boot();
-    survey({the_volume()});
-    answer(CallAccepted{});
-    survey({held(the_volume(), kMe)});
-    answer(CallAccepted{});
-    SeenVolume claimed = held(the_volume(), kMe);
-    claimed.generation = 1;
-    survey({claimed});
-    mount_and_read();
+    take_volume();
     pass(seconds(60));
   }
   void train() {
@@ -97,12 +90,7 @@ TEST(Data, IsLetGoOfAfterTheJobsVolumeForWhichTheNextOneWaits) {
 TEST(Data, IsRemovedWhenTheJobIsDoneAndThatIsTriedAgain) {
   Reader story;
   story.train();
-  story.sense(TrainerEnded{true, false});
-  story.answer(StorageSynced{});
-  story.answer(LedgerWritten{});
-  story.answer(CallAccepted{});
-  story.answer(Unmounted{});
-  story.answer(CallAccepted{});
+  story.finish();
   ASSERT_NE(story.did<ReleaseData>(), nullptr);
   EXPECT_TRUE(story.did<ReleaseData>()->remove);
   story.answer(failed(Failure::Unavailable));
@@ -117,12 +105,7 @@ TEST(Data, IsRemovedWhenTheJobIsDoneAndThatIsTriedAgain) {
 TEST(Data, ThatLiesFreeGoesBeforeTheFleetDoes) {
   Reader story;
   story.train();
-  story.sense(TrainerEnded{true, false});
-  story.answer(StorageSynced{});
-  story.answer(LedgerWritten{});
-  story.answer(CallAccepted{});
-  story.answer(Unmounted{});
-  story.answer(CallAccepted{});
+  story.finish();
   story.answer(Unmounted{});
   SeenVolume done = the_volume();
   done.done = true;

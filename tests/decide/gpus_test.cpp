@@ -21,14 +21,7 @@ struct Machine : Story {
     answer(HostLooked{});
     answer(IdentityRead{kMe, "p4d.24xlarge", "us-west-2a", "us-west-2"});
     answer(FleetRead{fleet, 1.0});
-    survey({the_volume()});
-    answer(CallAccepted{});
-    survey({held(the_volume(), kMe)});
-    answer(CallAccepted{});
-    SeenVolume claimed = held(the_volume(), kMe);
-    claimed.generation = 1;
-    survey({claimed});
-    mount_and_read(ledger);
+    take_volume(ledger);
     pass(seconds(60));
   }
   // Everything is let go of, in the usual order.

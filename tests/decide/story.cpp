@@ -60,8 +60,7 @@ void Story::mount_and_read(Ledger ledger, std::optional<std::int64_t> newest) {
   if (stage() == "verifying") answer(CheckpointsVerified{newest, 0});
 }
 
-void Story::train(Ledger ledger) {
-  boot();
+void Story::take_volume(Ledger ledger) {
   survey({the_volume()});
   answer(CallAccepted{});
   survey({held(the_volume(), kMe)});
@@ -70,6 +69,20 @@ void Story::train(Ledger ledger) {
   claimed.generation = 1;
   survey({claimed});
   mount_and_read(ledger);
+}
+
+void Story::finish() {
+  sense(TrainerEnded{true, false});
+  answer(StorageSynced{});
+  answer(LedgerWritten{});
+  answer(CallAccepted{});
+  answer(Unmounted{});
+  answer(CallAccepted{});
+}
+
+void Story::train(Ledger ledger) {
+  boot();
+  take_volume(ledger);
   answer(CodeFetched{});
   answer(LedgerWritten{});
   answer(TrainerStarted{});

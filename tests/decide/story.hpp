@@ -45,7 +45,9 @@ class Story {
   void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
   void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});
   void mount_and_read(Ledger ledger = {}, std::optional<std::int64_t> newest = std::nullopt);
-  void train(Ledger ledger = {});  // boot to training on vol-1 in our zone
+  void take_volume(Ledger ledger = {});  // vol-1, in our zone: attached, claimed, mounted, read
+  void train(Ledger ledger = {});        // boot to training on it
+  void finish();  // the trainer ends well: the result is durable, marked, the volume detached
 };
 
 inline const InstanceId kMe = "i-me";

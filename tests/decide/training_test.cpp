@@ -123,12 +123,7 @@ TEST(Finish, ACopyThatIsStillBeingCreatedIsWaitedForNotLeftBehind) {
 TEST(Finish, AResultThatHasMovedIsFollowed) {
   Story story;
   story.train();
-  story.sense(TrainerEnded{true, false});
-  story.answer(StorageSynced{});
-  story.answer(LedgerWritten{});
-  story.answer(CallAccepted{});
-  story.answer(Unmounted{});
-  story.answer(CallAccepted{});
+  story.finish();
   EXPECT_EQ(story.stage(), "tidying");
   // Who had not seen `done` made a copy and deleted the original.
   story.answer(StorageSurveyed{{{the_copy(Role::Verified, 1)}, {}}});
@@ -239,12 +234,7 @@ TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
   story.answer(EffectFailed{});
   story.answer(LedgerRead{});
   ASSERT_EQ(story.stage(), "training");
-  story.sense(TrainerEnded{true, false});
-  story.answer(StorageSynced{});
-  story.answer(LedgerWritten{});
-  story.answer(CallAccepted{});
-  story.answer(Unmounted{});
-  story.answer(CallAccepted{});
+  story.finish();
   SeenVolume done = the_volume();
   done.done = true;
   tidy_until_quiet(story, done);
