@@ -26,11 +26,6 @@ struct DataVolumes::Entry {
 
 namespace {
 
-bool is_free(const SeenVolume& volume) {
-  return !volume.holder && (volume.state == decide::VolumeState::Available ||
-                            volume.state == decide::VolumeState::Error);
-}
-
 bool is_conflict(const EffectFailed& failed, const std::string& message) {
   return failed.failure == Failure::Conflict || message.find("already in use") != message.npos;
 }

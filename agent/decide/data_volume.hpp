@@ -27,6 +27,12 @@ struct DataStep {
   ShortText<31> attached_as;
 };
 
+// Lies in nobody's hands: it may be deleted.
+inline bool is_free(const SeenVolume& volume) {
+  return !volume.holder &&
+         (volume.state == VolumeState::Available || volume.state == VolumeState::Error);
+}
+
 class DataVolume {
  public:
   DataVolume(SnapshotId snapshot, Zone zone, InstanceId self)

@@ -11,23 +11,6 @@ using decide::Happening;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-namespace {
-
-EffectFailed failure(Failure kind, const char* detail, bool unsettled = false) {
-  EffectFailed failed;
-  failed.failure = kind;
-  failed.unsettled = unsettled;
-  failed.detail = detail;
-  return failed;
-}
-
-bool is_free(const decide::SeenVolume& volume) {
-  return !volume.holder && (volume.state == decide::VolumeState::Available ||
-                            volume.state == decide::VolumeState::Error);
-}
-
-}  // namespace
-
 // Drawn by dice of their own: the seeds of lives without data mean what they meant before.
 void Simulation::choose_data() {
   if (!on_share() && shelf_.below(4) == 0) policy_.data = 1;

@@ -11,17 +11,6 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-namespace {
-
-EffectFailed failure(Failure kind, const char* detail) {
-  EffectFailed failed;
-  failed.failure = kind;
-  failed.detail = detail;
-  return failed;
-}
-
-}  // namespace
-
 void Simulation::do_locally(Host& host, const decide::Effect& effect) {
   host.agent.waiting.push_back(effect);
   if (!host.agent.working) begin_work(host);

@@ -15,6 +15,15 @@
 
 namespace spotter::simulate {
 
+inline decide::EffectFailed failure(decide::Failure kind, const char* detail,
+                                    bool unsettled = false) {
+  decide::EffectFailed failed;
+  failed.failure = kind;
+  failed.unsettled = unsettled;
+  failed.detail = detail;
+  return failed;
+}
+
 struct Checkpoint {
   std::int64_t step = 0;
   bool torn = false;

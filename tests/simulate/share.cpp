@@ -23,14 +23,6 @@ constexpr Duration kSilenceKnown = seconds(20);
 // A child that is stuck in the kernel is answered for after two graces (io/process.hpp).
 constexpr Duration kStuckChild = seconds(4);
 
-EffectFailed failure(Failure kind, const char* detail, bool unsettled = false) {
-  EffectFailed failed;
-  failed.failure = kind;
-  failed.unsettled = unsettled;
-  failed.detail = detail;
-  return failed;
-}
-
 // What looks at this machine only, or lets go.
 bool touches_server(const decide::Command& command) {
   return !std::holds_alternative<decide::LookAtHost>(command) &&
