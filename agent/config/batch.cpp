@@ -1,9 +1,9 @@
 #include "agent/config/batch.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "agent/config/reader.hpp"
+#include "agent/config/scalars.hpp"
 
 namespace spotter::config {
 namespace {
@@ -13,16 +13,6 @@ using Texts = std::vector<std::string>;
 constexpr auto required = Reader::required;
 constexpr auto optional = Reader::optional;
 
-template <int least, int most>
-Result<int> parse_between(std::string_view text) {
-  int number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed == std::errc{} && end == text.data() + text.size() && number >= least &&
-      number <= most)
-    return number;
-  return failure("'" + std::string(text) + "' is no whole number from " + std::to_string(least) +
-                 " to " + std::to_string(most));
-}
 const Scalar<int> positive{"a whole number, such as 4", parse_between<1, 1'000'000>};
 const Scalar<int> not_negative{"a whole number, such as 1", parse_between<0, 1'000'000>};
 const Scalar<int> megabytes{"memory in MiB, such as 16000", parse_between<4, 100'000'000>};

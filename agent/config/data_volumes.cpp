@@ -1,6 +1,7 @@
 // `storage:` as a list: the job's own volume, and volumes of data beside it.
 #include <algorithm>
 
+#include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"
 
 namespace spotter::config {
@@ -11,8 +12,6 @@ constexpr auto optional = Reader::optional;
 
 // EC2 recommends eleven device names, and one is the job's own volume's.
 constexpr std::size_t most_data = 10;
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 Result<std::string> parse_snapshot(std::string_view text) {
   constexpr std::string_view prefix = "snap-";

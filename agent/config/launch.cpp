@@ -1,9 +1,9 @@
 #include "agent/config/launch.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "agent/config/reader.hpp"
+#include "agent/config/scalars.hpp"
 #include "agent/wire/s3.hpp"
 
 namespace spotter::config {
@@ -12,22 +12,6 @@ namespace {
 using Kind = Node::Kind;
 constexpr auto required = Reader::required;
 constexpr auto optional = Reader::optional;
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
-template <class T>
-Result<T> choose(std::string_view text, std::initializer_list<std::pair<std::string_view, T>> all) {
-  std::vector<std::string_view> names;
-  std::string list;
-  for (const auto& [name, value] : all) {
-    if (name == text) return value;
-    names.push_back(name);
-    list.append(list.empty() ? "" : ", ").append(name);
-  }
-  const auto meant = nearest(text, names);
-  return failure(quoted(text) + " is not one of " + list +
-                 (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
-}
 
 Result<FleetKind> parse_type(std::string_view text) {
   return choose<FleetKind>(text, {{"fleet", FleetKind::Ec2Fleet},
@@ -87,16 +71,6 @@ Result<std::string> parse_price(std::string_view text) {
 }
 const Scalar<std::string> price{"dollars an hour, such as 0.50", parse_price};
 
-template <int least, int most>
-Result<int> parse_between(std::string_view text) {
-  int number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed == std::errc{} && end == text.data() + text.size() && number >= least &&
-      number <= most)
-    return number;
-  return failure(quoted(text) + " is no whole number from " + std::to_string(least) + " to " +
-                 std::to_string(most));
-}
 const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};

@@ -2,15 +2,10 @@
 // begin with '-' or hide a second option.
 #include <charconv>
 
-#include "agent/config/values.hpp"
+#include "agent/config/scalars.hpp"
 
 namespace spotter::config {
 namespace {
-
-std::string quoted(std::string_view text) {
-  constexpr std::size_t shown = 100;
-  return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
-}
 
 constexpr std::string_view kLettersAndDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

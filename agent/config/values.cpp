@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "agent/config/scalars.hpp"
+
 namespace spotter::config {
 namespace {
 
@@ -20,11 +22,6 @@ bool only(std::string_view text, std::string_view allowed) {
   return text.find_first_not_of(allowed) == text.npos;
 }
 
-std::string quoted(std::string_view text) {
-  constexpr std::size_t shown = 100;
-  return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
-}
-
 bool has_line_break(std::string_view text) { return text.find_first_of("\r\n") != text.npos; }
 
 bool has_part(std::string_view path, std::string_view part) {
@@ -34,23 +31,6 @@ bool has_part(std::string_view path, std::string_view part) {
     if (slash == path.npos) return false;
     path.remove_prefix(slash + 1);
   }
-}
-
-template <class T>
-using Choices = std::vector<std::pair<std::string_view, T>>;
-
-template <class T>
-Result<T> choose(std::string_view text, const Choices<T>& choices) {
-  std::vector<std::string_view> names;
-  std::string list;
-  for (const auto& [name, value] : choices) {
-    if (name == text) return value;
-    names.push_back(name);
-    list.append(list.empty() ? "" : ", ").append(name);
-  }
-  const auto meant = nearest(text, names);
-  return failure(quoted(text) + " is not one of " + list +
-                 (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
 }
 
 Result<JobName> parse_job_name(std::string_view text) {

@@ -1,0 +1,48 @@
+// What the parsers of single values share.
+#pragma once
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/config/values.hpp"
+
+namespace spotter::config {
+
+// For a message: what is long is cut short.
+inline std::string quoted(std::string_view text) {
+  constexpr std::size_t shown = 100;
+  return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
+}
+
+template <class T>
+using Choices = std::vector<std::pair<std::string_view, T>>;
+
+template <class T>
+Result<T> choose(std::string_view text, const Choices<T>& choices) {
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names.push_back(name);
+    list.append(list.empty() ? "" : ", ").append(name);
+  }
+  const auto meant = nearest(text, names);
+  return failure(quoted(text) + " is not one of " + list +
+                 (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
+}
+
+template <int least, int most>
+Result<int> parse_between(std::string_view text) {
+  int number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed == std::errc{} && end == text.data() + text.size() && number >= least &&
+      number <= most)
+    return number;
+  return failure(quoted(text) + " is no whole number from " + std::to_string(least) + " to " +
+                 std::to_string(most));
+}
+
+}  // namespace spotter::config
