@@ -5,6 +5,7 @@
 
 #include "agent/act/cloud.hpp"
 #include "agent/act/seen.hpp"
+#include "agent/wire/ec2_words.hpp"
 #include "agent/wire/s3.hpp"
 
 namespace spotter::act {
@@ -12,11 +13,7 @@ namespace {
 
 using decide::SeenSnapshot;
 using decide::SeenVolume;
-
-std::string value_of(const wire::Tags& tags, const char* key) {
-  const auto found = tags.find(key);
-  return found == tags.end() ? std::string() : found->second;
-}
+using wire::value_of;
 
 // A tag that somebody changed by hand to no number reads as 0, as one that was never written.
 std::uint32_t generation_of(const wire::Tags& tags) {
@@ -96,7 +93,7 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   result.zone = volume.zone;
   result.state = state_of(volume.state);
   const config::Tag& found_by = job.storage.ebs.tag;
-  result.discoverable = value_of(volume.tags, found_by.key.c_str()) == found_by.value;
+  result.discoverable = value_of(volume.tags, found_by.key) == found_by.value;
   result.role = role_of(volume.tags);
   result.parent = VolumeId(value_of(volume.tags, tag::parent));
   result.generation = generation_of(volume.tags);
@@ -208,7 +205,7 @@ asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t 
   if (!volumes) co_return std::vector<bool>();
   std::vector<bool> there(count, false);
   for (const wire::Volume& volume : volumes->items) {
-    const std::string value = value_of(volume.tags, found_by.key.c_str());
+    const std::string value = value_of(volume.tags, found_by.key);
     if (!value.starts_with(prefix)) continue;
     const auto index = wire::parse_count(std::string_view(value).substr(prefix.size()));
     if (index && *index < count) there[*index] = true;

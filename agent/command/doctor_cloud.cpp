@@ -4,6 +4,7 @@
 
 #include "agent/command/doctor.hpp"
 #include "agent/wire/ec2_places.hpp"
+#include "agent/wire/ec2_words.hpp"
 
 namespace spotter::command {
 namespace {
@@ -22,32 +23,22 @@ std::string joined(const std::set<std::string>& names) {
   return text;
 }
 
-std::string value(const wire::Tags& tags, const std::string& key) {
-  const auto found = tags.find(key);
-  return found == tags.end() ? "" : found->second;
-}
-
-const char* word(wire::VolumeState state) {
-  constexpr const char* words[] = {"creating", "available", "in-use", "deleting",
-                                   "deleted",  "error",     "unknown"};
-  return words[static_cast<int>(state)];
-}
-
 // Of one volume: whatever will stand in the agent's way.
 Finding judge(const wire::Volume& volume, const config::Job& job) {
   const std::string what = volume.id.str() + " in " + volume.zone.str() + ", " + volume.type +
-                           ", " + std::to_string(volume.size_gib) + " GiB, " + word(volume.state);
-  const std::string owner = value(volume.tags, "spotter:job");
+                           ", " + std::to_string(volume.size_gib) + " GiB, " +
+                           std::string(to_text(volume.state));
+  const std::string owner = wire::value_of(volume.tags, "spotter:job");
   if (!owner.empty() && owner != job.volumes_owner())
     return {"volume", Verdict::Fail, what + ", is of the job " + owner,
             "give this job a tag of its own in storage.ebs.tag, or remove the tag spotter:job"};
   if (volume.state == wire::VolumeState::Error)
     return {"volume", Verdict::Fail, what, "make another and move the tag to it"};
-  if (!value(volume.tags, "spotter:done").empty())
+  if (!wire::value_of(volume.tags, "spotter:done").empty())
     return {"volume", Verdict::Warn, what + ", says that the job is done",
             "remove the tag spotter:done to run it again"};
   const bool new_and_blank = owner.empty() && volume.from_snapshot.empty();
-  if (new_and_blank && value(volume.tags, "spotter:format").empty())
+  if (new_and_blank && wire::value_of(volume.tags, "spotter:format").empty())
     return {"volume", Verdict::Warn, what + ", was never used by Spotter",
             "if it is new and empty, give it the tag spotter:format=blank: only then it gets a "
             "file system"};

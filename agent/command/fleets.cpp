@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "agent/launch/requests.hpp"
+#include "agent/wire/ec2_words.hpp"
 
 namespace spotter::command {
 namespace {
@@ -22,21 +23,16 @@ constexpr std::chrono::seconds between_looks{2};
 
 void say(const std::string& what) { std::fprintf(stderr, "spotter: %s\n", what.c_str()); }
 
-std::string text_of(const wire::Tags& tags, const char* key) {
-  const auto found = tags.find(key);
-  return found == tags.end() ? "" : found->second;
-}
-
 void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::FleetStatus>& all,
          const std::string& job) {
   for (const wire::FleetStatus& it : all) {
-    const std::string whose = text_of(it.tags, launch::tag::job);
+    const std::string whose = wire::value_of(it.tags, launch::tag::job);
     if (whose.empty() || (!job.empty() && whose != job)) continue;
     to.push_back({{kind, it.id},
                   whose,
                   it.state,
                   it.target_capacity,
-                  text_of(it.tags, launch::tag::request),
+                  wire::value_of(it.tags, launch::tag::request),
                   it.create_time});
   }
 }

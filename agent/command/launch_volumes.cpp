@@ -6,6 +6,7 @@
 #include "agent/command/launch.hpp"
 #include "agent/command/sweep.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/wire/ec2_words.hpp"
 #include "agent/wire/sigv4.hpp"
 
 namespace spotter::command {
@@ -25,8 +26,7 @@ bool is_gone(const wire::Volume& volume) {
 
 // Made beside it of a user's snapshot.
 bool is_of_data(const wire::Volume& volume) {
-  const auto role = volume.tags.find("spotter:role");
-  return role != volume.tags.end() && role->second == "data";
+  return wire::value_of(volume.tags, "spotter:role") == "data";
 }
 
 // By the tag that it is found by, or as a copy that has not got it yet.

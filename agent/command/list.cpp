@@ -9,6 +9,7 @@
 #include "agent/command/fleets.hpp"
 #include "agent/command/launch.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/wire/ec2_words.hpp"
 
 namespace spotter::command {
 namespace {
@@ -32,10 +33,7 @@ struct Row {
 };
 using Rows = std::map<std::string, Row>;  // by the job's name
 
-std::string job_of(const wire::Tags& tags) {
-  const auto found = tags.find(launch::tag::job);
-  return found == tags.end() ? "" : found->second;
-}
+std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, launch::tag::job); }
 
 // An experiment's volume belongs to the sweep's job: its owner ends with the index.
 Row& row_of_volume(Rows& rows, const std::string& owner) {
@@ -65,14 +63,7 @@ AwsResult<Rows> rows_of(AwsCalls& calls) {
 
 std::string role_of(const wire::Volume& volume) {
   if (volume.tags.contains("spotter:done")) return "done";
-  const auto role = volume.tags.find("spotter:role");
-  return role == volume.tags.end() ? "" : role->second;
-}
-
-std::string_view state_of(const wire::Volume& volume) {
-  constexpr std::string_view names[] = {"creating", "available", "in-use", "deleting",
-                                        "deleted",  "error",     "unknown"};
-  return names[static_cast<std::size_t>(volume.state)];
+  return wire::value_of(volume.tags, "spotter:role");
 }
 
 Json to_json(const std::string& name, const Row& row) {
@@ -93,7 +84,7 @@ Json to_json(const std::string& name, const Row& row) {
   for (const wire::Volume& it : row.volumes)
     one["volumes"].push_back({{"id", it.id.str()},
                               {"zone", it.zone.str()},
-                              {"state", state_of(it)},
+                              {"state", to_text(it.state)},
                               {"role", role_of(it)},
                               {"gib", it.size_gib}});
   return one;
@@ -112,7 +103,7 @@ void print(const std::string& name, const Row& row) {
   for (const wire::Volume& it : row.volumes)
     std::printf("  volume    %-21s %-14s %4llu GiB %s, %s\n", it.id.str().c_str(),
                 it.zone.str().c_str(), static_cast<unsigned long long>(it.size_gib),
-                std::string(state_of(it)).c_str(), role_of(it).c_str());
+                std::string(to_text(it.state)).c_str(), role_of(it).c_str());
 }
 
 int run(const Options& options) {
