@@ -14,6 +14,7 @@
 #include "agent/command/launch.hpp"
 #include "agent/command/metadata.hpp"
 #include "agent/command/pipe.hpp"
+#include "agent/command/prepare.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/command/sweep.hpp"
 #include "agent/command_table.hpp"
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
   spotter::command::add_sweep(app, status);
   spotter::command::add_iam(app, status);
   spotter::command::add_doctor(app, status);
+  spotter::command::add_prepare(app, status);
   spotter::command::add_launch(app, status);
   spotter::command::add_stop(app, status);
   spotter::command::add_list(app, status);

@@ -37,11 +37,11 @@ Body begin(act::AwsClient& client, Parameter it) {
 }  // namespace
 
 struct AwsCalls::Parts {
-  explicit Parts(act::Environment given)
+  Parts(act::Environment given, Region region)
       : environment(std::move(given)),
         http(context),
         imds(http, imds_settings(environment)),
-        aws(http, imds, environment, act::configured_region(environment)) {}
+        aws(http, imds, environment, region) {}
 
   act::Environment environment;
   asio::io_context context{1};
@@ -55,9 +55,32 @@ AwsCalls::~AwsCalls() = default;
 
 Result<std::unique_ptr<AwsCalls>> AwsCalls::open() {
   const auto environment = act::Environment::of_this_process();
-  if (act::configured_region(environment).empty())
+  Region region = act::configured_region(environment);
+  if (region.empty())
+    if (const auto instance = here()) region = instance->region;
+  if (region.empty())
     return failure("no region is known: set AWS_REGION, or `region` in ~/.aws/config");
-  return std::unique_ptr<AwsCalls>(new AwsCalls(std::make_unique<Parts>(environment)));
+  return std::unique_ptr<AwsCalls>(new AwsCalls(std::make_unique<Parts>(environment, region)));
+}
+
+std::optional<wire::Identity> AwsCalls::here() {
+  const auto environment = act::Environment::of_this_process();
+  if (environment.get("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
+  asio::io_context context{1};
+  io::HttpClient http(context);
+  sense::ImdsClient imds(http, imds_settings(environment));
+  using Answer = sense::ImdsResult<wire::Identity>;
+  std::optional<Answer> answer;
+  auto ask = [](sense::ImdsClient& from, std::optional<Answer>& to) -> asio::awaitable<void> {
+    auto asking = from.identity();
+    to = co_await std::move(asking);
+  };
+  auto asking = ask(imds, answer);
+  asio::co_spawn(context, std::move(asking), asio::detached);
+  while (!answer && context.run_one() > 0) {
+  }
+  if (!answer || !*answer) return std::nullopt;
+  return **answer;
 }
 
 const Region& AwsCalls::region() const { return parts_->aws.client().region(); }

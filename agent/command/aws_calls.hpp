@@ -5,12 +5,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
 
 #include "agent/wire/batch.hpp"
 #include "agent/wire/ec2_query.hpp"
+#include "agent/wire/imds.hpp"
 
 namespace spotter::command {
 
@@ -25,7 +27,9 @@ using AwsResult = tl::expected<T, AwsFailure>;
 
 class AwsCalls {
  public:
-  // Fails without a region.
+  // The instance that this machine is, as its metadata service says; none: it is no instance.
+  static std::optional<wire::Identity> here();
+  // The region: the environment's, else the instance's own. Fails without one.
   static Result<std::unique_ptr<AwsCalls>> open();
   ~AwsCalls();
   AwsCalls(const AwsCalls&) = delete;

@@ -33,7 +33,8 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   it.state,
                   it.target_capacity,
                   wire::value_of(it.tags, launch::tag::request),
-                  it.create_time});
+                  it.create_time,
+                  wire::value_of(it.tags, "spotter:role") == "prepare"});
   }
 }
 

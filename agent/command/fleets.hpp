@@ -15,6 +15,7 @@ struct JobFleet {
   int target = 0;
   std::string digest;  // of the request that made it; empty: not by `spotter launch`
   std::optional<wire::WallTime> created;
+  bool prepares = false;  // of `spotter prepare`: no training
 
   // It launches instances, or will.
   bool is_at_work() const;

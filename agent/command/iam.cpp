@@ -41,6 +41,10 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   for (const wire::Channel& channel : job.channels.all)
     if (!channel.anonymous) channels.add(s3, channel.source);
   channels.give("channel", values);
+  Places prepared;
+  for (const config::Source& source : job.prepare)
+    if (const auto where = wire::parse_s3_url(source.from)) prepared.add(s3, *where);
+  prepared.give("prepared", values);
   Places checkpoints;
   for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(s3, where);
   checkpoints.give("checkpoint", values);
@@ -199,7 +203,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   values.many["owners"] = names_of(job, job.name.str());
   values.many["volume-keys"] = scope.volume_keys;
   values.many["claimants"] = {};
-  const bool may_leave = job.claims || job.trainer.gpus > 0;  // a machine that lacks some goes
+  const bool may_leave = job.claims || job.trainer.gpus != 0;  // a machine that lacks some goes
   if (may_leave) values.many["claimants"] = {service("ec2") + here + "instance/*"};
   add_volumes(job, service("ec2") + region, values);
   add_secrets(job, service("ssm") + here, values);

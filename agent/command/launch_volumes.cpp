@@ -1,6 +1,7 @@
 // The volumes of a job that is launched.
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include "agent/command/launch.hpp"
@@ -27,30 +28,6 @@ bool is_gone(const wire::Volume& volume) {
 // Made beside it of a user's snapshot.
 bool is_of_data(const wire::Volume& volume) {
   return wire::value_of(volume.tags, "spotter:role") == "data";
-}
-
-// By the tag that it is found by, or as a copy that has not got it yet.
-AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::Job& job) {
-  std::vector<wire::Volume> found;
-  const config::Tag& tag = job.storage.ebs.tag;
-  for (const wire::Filter& filter :
-       {wire::Filter{"tag:" + tag.key, {tag.value}},
-        wire::Filter{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}}) {
-    auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
-    if (!some) return tl::unexpected(some.error());
-    for (auto& volume : *some)
-      if (!is_gone(volume) && !is_of_data(volume)) found.push_back(std::move(volume));
-  }
-  return found;
-}
-
-// A volume whose copy was on its way when everything ended: the agent makes it of the snapshot.
-AwsResult<bool> has_snapshots(AwsCalls& calls, const config::Job& job) {
-  wire::DescribeSnapshots request;
-  request.filters = {{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}};
-  const auto found = calls.ask_all(request);
-  if (!found) return tl::unexpected(found.error());
-  return !found->empty();
 }
 
 // EC2 answers 200 for one whose key may not be used, and then it vanishes.
@@ -94,6 +71,30 @@ AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::stri
 }
 
 }  // namespace
+
+AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::Job& job) {
+  std::vector<wire::Volume> found;
+  std::set<VolumeId> known;
+  const config::Tag& tag = job.storage.ebs.tag;
+  for (const wire::Filter& filter :
+       {wire::Filter{"tag:" + tag.key, {tag.value}},
+        wire::Filter{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}}) {
+    auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
+    if (!some) return tl::unexpected(some.error());
+    for (auto& volume : *some)
+      if (!is_gone(volume) && !is_of_data(volume) && known.insert(volume.id).second)
+        found.push_back(std::move(volume));
+  }
+  return found;
+}
+
+AwsResult<bool> has_snapshots(AwsCalls& calls, const config::Job& job) {
+  wire::DescribeSnapshots request;
+  request.filters = {{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}};
+  const auto found = calls.ask_all(request);
+  if (!found) return tl::unexpected(found.error());
+  return !found->empty();
+}
 
 AwsResult<void> provide_volumes(AwsCalls& calls, const config::Job& job,
                                 const std::string& generation) {

@@ -5,6 +5,7 @@
 
 #include "agent/config/channels.hpp"
 #include "agent/config/claims.hpp"
+#include "agent/config/prepare.hpp"
 #include "agent/config/reader.hpp"
 #include "agent/config/storage.hpp"
 #include "agent/config/sweep.hpp"
@@ -94,6 +95,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"trainer", required, reader.object(job.trainer, trainer_fields)},
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
           {"channels", optional, channels(reader, job.channels)},
+          {"prepare", optional, prepare(reader, job.prepare)},
           {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
           {"sweep", optional, sweep(reader, job.sweep)},
           {"claims", optional, claims(reader, job.claims)},
@@ -127,6 +129,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   finish_claims(reader, root, job);
   check_launch(reader, root, job);
   check_data(reader, root, job, environment);
+  check_prepare(reader, root, job);
   const Node* sagemaker = child(root, "sagemaker");
   const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
   // Root makes it: not where a trainer may have left links of its own.

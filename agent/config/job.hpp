@@ -76,6 +76,8 @@ struct Code {
   std::optional<SecretReference> token;
 };
 
+inline constexpr int all_gpus = -1;
+
 struct Trainer {
   std::string command;  // for the user's login shell; never expanded by us
   std::string user;     // default: spotter, or the agent's own user when that is not root
@@ -87,7 +89,9 @@ struct Trainer {
   std::optional<Duration> stop_grace;
   std::string role;           // ARN or name; empty: it has the instance's own credentials
   bool imds_allowed = false;  // it may ask the metadata service itself
-  int gpus = 0;               // that must be there before it starts; 0: nothing is looked for
+  // That must be there before it starts; 0: nothing is looked for; all_gpus: whatever the machine
+  // has, and one at least.
+  int gpus = 0;
   std::string result;  // relative to the mount; empty: exit status 0 alone counts as finished
 };
 
@@ -102,6 +106,13 @@ struct Channels {
   std::vector<wire::Channel> all;  // each name once
   // SageMaker's InputDataConfig, where that is what job.yaml names; load_job() reads it.
   std::string document;
+};
+
+// What `spotter prepare` brings onto the volume.
+struct Source {
+  std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
+  std::string to;      // a folder, relative to the mount
+  std::string sha256;  // of the one file at a URL, lower case; empty: not compared
 };
 
 // For programs that were written for SageMaker's containers.
@@ -149,6 +160,9 @@ struct Job {
   Trainer trainer;
   Checkpoints checkpoints;
   Channels channels;
+  std::vector<Source> prepare;  // of no concern to the agent
+  // What can be fetched again is kept on the machine's own disks, where it has some.
+  bool cache_on_instance_store = false;
   std::optional<SageMaker> sagemaker;
   std::optional<Sweep> sweep;
   std::optional<Experiment> experiment;  // of the sweep

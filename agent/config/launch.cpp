@@ -90,9 +90,8 @@ Result<std::string> parse_sha256(std::string_view text) {
     if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
   if (digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == digest.npos)
     return digest;
-  return failure(quoted(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum spotter.deb");
+  return failure(quoted(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");
 }
-const Scalar<std::string> sha256{"a SHA-256", parse_sha256};
 
 // It stands in a shell's single quotes, and the file is named after its last part.
 Result<std::string> parse_object(std::string_view text) {
@@ -104,6 +103,7 @@ Result<std::string> parse_object(std::string_view text) {
   return failure(quoted(text) + " is no package: s3://bucket/ and a name that ends with .deb, " +
                  ".rpm or .tar.gz");
 }
+
 const Scalar<std::string> object{"where in S3, such as s3://bucket/spotter.deb", parse_object};
 
 Result<std::string> parse_package(std::string_view text) {
@@ -180,6 +180,7 @@ const Node* child(const Node& map, std::string_view key) {
 
 }  // namespace
 
+const Scalar<std::string> sha256{"a SHA-256", parse_sha256};
 const Scalar<std::string> volume_type{"a volume's type such as gp3", parse_volume_type};
 const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>};
 

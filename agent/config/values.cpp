@@ -172,12 +172,17 @@ Result<int> parse_attempts(std::string_view text) {
   return failure("expected a whole number from 1 to 1000, found " + quoted(text));
 }
 
+Result<bool> parse_cache_place(std::string_view text) {
+  return choose<bool>(text, {{"instance-store", true}, {"storage", false}});
+}
+
 Result<int> parse_gpu_count(std::string_view text) {
+  if (text == "auto") return all_gpus;
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= 64)
     return number;
-  return failure("expected a whole number from 0 to 64, found " + quoted(text));
+  return failure("expected a whole number from 0 to 64, or auto, found " + quoted(text));
 }
 
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
@@ -254,7 +259,8 @@ const Scalar<std::optional<int>> stop_signal{"a signal such as SIGTERM, or none"
                                              parse_stop_signal};
 const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duration};
 const Scalar<int> attempts{"a whole number from 1 to 1000", parse_attempts};
-const Scalar<int> gpu_count{"a whole number from 0 to 64", parse_gpu_count};
+const Scalar<int> gpu_count{"a whole number from 0 to 64, or auto", parse_gpu_count};
+const Scalar<bool> cache_place{"instance-store or storage", parse_cache_place};
 const Scalar<std::string> role{"a role's name or ARN", parse_role};
 const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};

@@ -164,10 +164,10 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "channels, sagemaker, sweep, claims, on_failure, limits, launch, fleet, found text"},
+     "channels, prepare, sagemaker, sweep, claims, on_failure, limits, launch, fleet, found text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, channels, sagemaker, sweep, claims, on_failure, limits, launch, fleet"},
+     "checkpoints, channels, prepare, sagemaker, sweep, claims, on_failure, limits, launch, fleet"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},
@@ -271,7 +271,7 @@ const Wrong trainers[] = {
      " found 'of/mine'"},
     {WITH_TRAINER("imds: yes"), ":3:29: trainer.imds: 'yes' is not one of refuse, allow"},
     {WITH_TRAINER("gpus: all"),
-     ":3:29: trainer.gpus: expected a whole number from 0 to 64, found 'all'"},
+     ":3:29: trainer.gpus: expected a whole number from 0 to 64, or auto, found 'all'"},
     {WITH_TRAINER("env: {2X: 1}"),
      ":3:29: trainer.env.2X: '2X' is not a variable's name: letters, digits and '_'"},
     {WITH_TRAINER("env: {SPOTTER_JOB: 1}"),

@@ -16,7 +16,8 @@ IAM = ROOT / "scripts/iam"
 # Who runs which code. Of agent/command what is no person's command belongs to the instance.
 ON_THE_INSTANCE = ("claim_clerk.cpp", "container.cpp", "experiment.cpp", "pipe.cpp", "run.cpp",
                    "supervise.cpp", "guard.cpp", "host.cpp", "beside.cpp", "follow.cpp",
-                   "pipe_options.cpp", "doctor_permissions.cpp")
+                   "pipe_options.cpp", "doctor_permissions.cpp", "prepare.cpp", "prepare_copy.cpp",
+                   "prepare_fill.cpp", "prepare_volume.cpp")
 # Fetches the sweep's list, for the agent as well as for a person.
 FOR_BOTH = ("sweep.cpp",)
 

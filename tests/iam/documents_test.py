@@ -57,6 +57,16 @@ class Documents(unittest.TestCase):
         for sid in ("ClaimExperiments", "UseEncryptedVolumes", "LeaveTheFleet"):
             self.assertIsNotNone(self.statement(document, sid), sid)
 
+    def test_what_is_prepared_is_read_by_the_instance(self):
+        document = self.document("agent", VOLUME, "prepare: [{from: s3://sets/mnist/, to: data}, "
+                                 "{from: 'https://host/file', to: data}]")
+        self.assertEqual(self.statement(document, "ReadWhatIsPrepared")["Resource"],
+                         ["arn:aws:s3:::sets/mnist/*"])
+        listing = self.statement(document, "ListWhatIsPrepared")
+        self.assertEqual(listing["Resource"], ["arn:aws:s3:::sets"])
+        self.assertEqual(listing["Condition"], {"StringLike": {"s3:prefix": ["mnist/*"]}})
+        self.assertIsNone(self.statement(self.document("agent", VOLUME), "ReadWhatIsPrepared"))
+
     def test_a_share_has_no_volumes(self):
         text = json.dumps(self.document("agent", SHARE))
         for word in ("AttachVolume", "CreateTags", "kms:", "s3:", "TerminateInstances\""):

@@ -1,0 +1,27 @@
+// `spotter prepare` where there is no instance.
+#pragma once
+
+#include <string>
+
+#include "agent/command/aws_calls.hpp"
+#include "agent/config/job.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+struct AfarOptions {
+  std::string job = "job.yaml";
+};
+
+void add_afar_options(CLI::App& command, AfarOptions& options);
+
+// Exit status.
+int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& options);
+
+// A volume that is to be made can be made in this zone: then `job` says so. Else what is missing.
+AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone);
+
+}  // namespace spotter::command

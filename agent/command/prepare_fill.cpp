@@ -1,0 +1,154 @@
+// The sources of `prepare:` onto the mounted volume.
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/act/aws/environment.hpp"
+#include "agent/act/host/user.hpp"
+#include "agent/command/prepare.hpp"
+#include "agent/data/download.hpp"
+#include "agent/data/web_file.hpp"
+#include "agent/io/files.hpp"
+#include "agent/wire/sigv4.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+using act::host::AsUser;
+using act::host::User;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
+
+bool is_s3(const config::Source& source) { return source.from.starts_with("s3://"); }
+bool is_web(const config::Source& source) { return source.from.starts_with("http"); }
+
+// Where the downloader keeps what is not yet whole, beside the folder: only root can make it there.
+fs::path partials_of(const config::Source& source) {
+  const fs::path to(source.to);
+  return to.parent_path() / (".spotter-" + to.filename().string());
+}
+
+// What is known of a source's files; each has its own, so that none is taken for another's.
+fs::path state_of(const config::Job& job, const config::Source& source) {
+  const std::string id = wire::sha256_hex(source.from + "\n" + source.to).substr(0, 16);
+  return fs::path(job.storage.ebs.mount) / ".spotter/prepare" / id;
+}
+
+Result<void> make_state(const fs::path& state, const User& user) {
+  if (auto made = io::make_directories(state, 0755); !made)
+    return failure(state.string() + ": " + made.error().message());
+  if (::geteuid() != 0 || ::lchown(state.c_str(), user.uid, user.gid) == 0) return {};
+  return failure("cannot give " + state.string() + " to " + user.name);
+}
+
+// Listed anew each time: what has come to the bucket since is to come here, too.
+Result<Filled> from_s3(const config::Job& job, const config::Source& source, const fs::path& state,
+                       const Stopping& stop) {
+  const auto where = wire::parse_s3_url(source.from);
+  if (!where) return tl::unexpected(where.error());
+  const fs::path to = fs::path(job.storage.ebs.mount) / source.to;
+  wire::Channel channel;
+  channel.name = to.filename();
+  channel.source = *where;
+  channel.mode = wire::InputMode::File;
+  std::error_code ignored;
+  fs::remove(state / (channel.name + ".listing"), ignored);
+  data::DownloadSettings settings;
+  settings.channels = {channel};
+  settings.directory = to.parent_path();
+  settings.state = state;
+  settings.budget = memory;
+  settings.s3.environment = act::Environment::of_this_process();
+  const auto done = data::download(settings, stop);
+  if (!done) return tl::unexpected(done.error());
+  return Filled{source, done->front().files, done->front().fetched, done->front().bytes};
+}
+
+Result<Filled> from_web(const config::Job& job, const config::Source& source, const fs::path& state,
+                        const Stopping& stop) {
+  data::WebFile file;
+  file.url = source.from;
+  file.folder = fs::path(job.storage.ebs.mount) / source.to;
+  file.ledger = state / "files";
+  file.sha256 = source.sha256;
+  const auto done = data::fetch_web(file, stop);
+  if (!done) return tl::unexpected(done.error());
+  return Filled{source, 1, done->was_there ? 0U : 1U, done->bytes};
+}
+
+Result<Filled> bring(const config::Job& job, const config::Source& source, const User& user,
+                     const Stopping& stop) {
+  const fs::path state = state_of(job, source);
+  if (auto made = make_state(state, user); !made) return tl::unexpected(made.error());
+  if (!is_s3(source) && !is_web(source)) {
+    auto copied = copy_in(
+        {source.from, job.storage.ebs.mount + "/" + source.to, state / "files", user.name}, stop);
+    if (copied) copied->source = source;
+    return copied;
+  }
+  const AsUser as(user);
+  return is_s3(source) ? from_s3(job, source, state, stop) : from_web(job, source, state, stop);
+}
+
+Result<void> write_manifest(const config::Job& job, const VolumeId& volume,
+                            const std::vector<Filled>& filled) {
+  Json sources = Json::array();
+  for (const Filled& it : filled) {
+    Json one = {{"from", it.source.from}, {"to", it.source.to}, {"files", it.files}};
+    if (!it.source.sha256.empty()) one["sha256"] = it.source.sha256;
+    one["ledger"] = fs::relative(state_of(job, it.source), job.storage.ebs.mount).string();
+    sources.push_back(std::move(one));
+  }
+  const Json manifest = {{"format", 1},
+                         {"job", job.name.str()},
+                         {"volume", volume.str()},
+                         {"digest", digest_of(job.prepare)},
+                         {"sources", std::move(sources)}};
+  const fs::path path = fs::path(job.storage.ebs.mount) / ".spotter/prepared.json";
+  const std::string text = manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const auto written = io::atomic_write(path, text, 0644);
+  if (written) return {};
+  return failure(path.string() + ": " + written.error().message());
+}
+
+}  // namespace
+
+std::string digest_of(const std::vector<config::Source>& sources) {
+  std::string text;
+  for (const config::Source& it : sources) text += it.from + "\n" + it.to + "\n" + it.sha256 + "\n";
+  return wire::sha256_hex(text).substr(0, 16);
+}
+
+std::vector<std::string> fill_folders(const config::Job& job) {
+  std::vector<std::string> folders;
+  for (const config::Source& source : job.prepare) {
+    folders.push_back(source.to);
+    if (is_s3(source)) folders.push_back(partials_of(source));
+  }
+  return folders;
+}
+
+Result<std::vector<Filled>> fill(const config::Job& job, const VolumeId& volume,
+                                 const Stopping& stop,
+                                 const std::function<void(const std::string&)>& said) {
+  const auto user = act::host::find_user(job.trainer.user);
+  if (!user) return failure(user.error().error);
+  std::vector<Filled> filled;
+  for (const config::Source& source : job.prepare) {
+    const auto one = bring(job, source, *user, stop);
+    if (!one) return tl::unexpected(one.error());
+    char size[32];
+    std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one->bytes) / 1e9);
+    said(source.to + " has " + std::to_string(one->files) + " files of " + source.from + ", " +
+         std::to_string(one->fetched) + " of them fetched now, " + size);
+    if (is_s3(source)) ::rmdir((fs::path(job.storage.ebs.mount) / partials_of(source)).c_str());
+    filled.push_back(*one);
+  }
+  if (auto written = write_manifest(job, volume, filled); !written)
+    return tl::unexpected(written.error());
+  return filled;
+}
+
+}  // namespace spotter::command

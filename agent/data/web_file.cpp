@@ -1,0 +1,329 @@
+#include "agent/data/web_file.hpp"
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "agent/data/fetched.hpp"
+#include "agent/data/fifo.hpp"
+#include "agent/io/files.hpp"
+#include "agent/wire/sigv4.hpp"
+
+namespace spotter::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t bytes_at_risk = 64U << 20;  // then it is made durable and noted
+constexpr long most_redirects = 10;
+constexpr long connect_seconds = 15;
+constexpr std::chrono::milliseconds pause{500};  // before a try; doubled up to 8 s
+
+struct FreeCurl {
+  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(EVP_MD_CTX* digest) const { EVP_MD_CTX_free(digest); }
+};
+
+std::string hexadecimal(const unsigned char* bytes, unsigned size) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (unsigned i = 0; i < size; ++i) {
+    text += digits[bytes[i] >> 4];
+    text += digits[bytes[i] & 15];
+  }
+  return text;
+}
+
+class Fetch {
+ public:
+  Fetch(const WebFile& file, const std::function<bool()>& stop, Fetched& fetched)
+      : file_(file),
+        stop_(stop),
+        fetched_(fetched),
+        name_(name_of_url(file.url)),
+        partial_(file.folder / (".spotter-" + wire::sha256_hex(file.url).substr(0, 16))) {}
+
+  Result<WebFetched> run();
+
+ private:
+  enum class Tried { Whole, Same, Again, Failed };
+  Tried attempt();
+  Tried judge(CURLcode code);
+  bool begin_body();
+  void take_header(std::string_view line);
+  std::size_t take_body(std::string_view bytes);
+  void keep_begun();
+  bool is_known();
+  Result<void> check_sum() const;
+  Result<WebFetched> finish();
+  std::string identity() const { return prefix() + etag_; }
+  std::string prefix() const { return file_.sha256.empty() ? "" : "sha256=" + file_.sha256 + " "; }
+  Tried wrong(const std::string& what) {
+    wrong_ = file_.url + ": " + what;
+    return Tried::Failed;
+  }
+
+  const WebFile& file_;
+  const std::function<bool()>& stop_;
+  Fetched& fetched_;
+  std::string name_;
+  fs::path partial_;
+  Descriptor open_;
+  std::string etag_;           // of the answer that is read, else its time
+  std::string before_;         // of the file that is there, whole; empty: none is
+  std::string resumed_;        // of the bytes that are there
+  std::uint64_t written_ = 0;  // of the partial file
+  std::uint64_t noted_ = 0;    // of it, durable
+  std::uint64_t came_ = 0;     // over the network
+  long status_ = 0;            // of the answer that is read
+  bool body_ = false;          // its first byte has come
+  std::optional<std::uint64_t> length_;
+  std::string wrong_;
+  Clock::time_point progress_ = Clock::now();
+};
+
+void Fetch::take_header(std::string_view line) {
+  while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
+  if (line.starts_with("HTTP/")) {
+    const auto blank = line.find(' ');
+    status_ = blank == line.npos ? 0 : std::atol(std::string(line.substr(blank)).c_str());
+    etag_.clear();
+    length_.reset();
+    return;
+  }
+  const auto colon = line.find(':');
+  if (colon == line.npos) return;
+  std::string name(line.substr(0, colon));
+  for (char& each : name)
+    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
+  std::string_view value = line.substr(colon + 1);
+  while (value.starts_with(' ')) value.remove_prefix(1);
+  // Of a weak one only the meaning is the same, not the bytes.
+  if (name == "etag" && value.starts_with('"')) etag_ = value;
+  if (name == "last-modified" && etag_.empty()) etag_ = value;
+  if (name == "content-length") length_ = std::strtoull(std::string(value).c_str(), nullptr, 10);
+}
+
+bool Fetch::begin_body() {
+  body_ = true;
+  if (status_ != 206) written_ = noted_ = 0;  // not the bytes that were asked for: all of them
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  if (!open_) open_ = Descriptor(::open(partial_.c_str(), flags, 0644));
+  if (open_ && ::ftruncate(open_.get(), static_cast<off_t>(written_)) == 0) return true;
+  wrong_ = partial_.string() + ": " + std::strerror(errno);
+  return false;
+}
+
+std::size_t Fetch::take_body(std::string_view bytes) {
+  if (status_ != 200 && status_ != 206) return bytes.size();
+  if (!body_ && !begin_body()) return 0;
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t put = ::pwrite(open_.get(), bytes.data() + done, bytes.size() - done,
+                                 static_cast<off_t>(written_));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      wrong_ = partial_.string() + ": " + std::strerror(errno);
+      return 0;
+    }
+    done += static_cast<std::size_t>(put);
+    written_ += static_cast<std::uint64_t>(put);
+  }
+  came_ += bytes.size();
+  progress_ = Clock::now();
+  if (written_ - noted_ >= bytes_at_risk) keep_begun();
+  return bytes.size();
+}
+
+// A later try goes on there, if the server still has the same file then.
+void Fetch::keep_begun() {
+  if (!open_ || etag_.empty() || written_ == 0 || ::fdatasync(open_.get()) != 0) return;
+  noted_ = written_;
+  fetched_.add_begun(name_, written_, identity());
+  (void)fetched_.keep();
+}
+
+Fetch::Tried Fetch::judge(CURLcode code) {
+  if (!wrong_.empty()) return Tried::Failed;
+  if (code == CURLE_ABORTED_BY_CALLBACK) return wrong("it was stopped");
+  if (code == CURLE_OK && status_ == 304) return Tried::Same;
+  if (code == CURLE_OK && status_ == 416) {  // what is there is no part of it
+    resumed_.clear();
+    written_ = noted_ = 0;
+    return Tried::Again;
+  }
+  if (code == CURLE_OK && (status_ == 200 || status_ == 206)) {
+    if (!body_ && !begin_body()) return Tried::Failed;  // it is empty
+    return Tried::Whole;
+  }
+  const bool passes = status_ == 429 || status_ >= 500;
+  if (code == CURLE_OK && !passes)
+    return wrong("the server answers " + std::to_string(status_) +
+                 (status_ == 404 ? ": there is no such file" : ""));
+  if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+      code == CURLE_TOO_MANY_REDIRECTS || code == CURLE_PEER_FAILED_VERIFICATION)
+    return wrong(curl_easy_strerror(code));
+  if (Clock::now() - progress_ > file_.patience)
+    return wrong(code == CURLE_OK ? "the server answers " + std::to_string(status_)
+                                  : curl_easy_strerror(code));
+  return Tried::Again;
+}
+
+Fetch::Tried Fetch::attempt() {
+  const std::unique_ptr<CURL, FreeCurl> easy(curl_easy_init());
+  CURL* const it = easy.get();
+  status_ = 0;
+  body_ = false;
+  std::unique_ptr<curl_slist, FreeCurl> headers;
+  const auto add = [&](const std::string& line) {
+    headers.reset(curl_slist_append(headers.release(), line.c_str()));
+  };
+  if (written_ > 0 && !resumed_.empty()) {
+    add("Range: bytes=" + std::to_string(written_) + "-");
+    add("If-Range: " + resumed_);
+  } else if (!before_.empty()) {
+    add((before_[0] == '"' ? "If-None-Match: " : "If-Modified-Since: ") + before_);
+  }
+  curl_easy_setopt(it, CURLOPT_URL, file_.url.c_str());
+  curl_easy_setopt(it, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(it, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(it, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(it, CURLOPT_REDIR_PROTOCOLS_STR,
+                   file_.url.starts_with("https:") ? "https" : "http,https");
+  curl_easy_setopt(it, CURLOPT_MAXREDIRS, most_redirects);
+  curl_easy_setopt(it, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(it, CURLOPT_USERAGENT, "spotter");
+  curl_easy_setopt(it, CURLOPT_CONNECTTIMEOUT, connect_seconds);
+  curl_easy_setopt(it, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(it, CURLOPT_LOW_SPEED_TIME,
+                   std::max<long>(1, static_cast<long>(file_.patience.count() / 2000)));
+  for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (const char* bundle = std::getenv(name); bundle != nullptr && *bundle != 0)
+      curl_easy_setopt(it, CURLOPT_CAINFO, bundle);
+  using Callback = std::size_t (*)(char*, std::size_t, std::size_t, void*);
+  const Callback header = [](char* text, std::size_t, std::size_t size, void* self) {
+    static_cast<Fetch*>(self)->take_header({text, size});
+    return size;
+  };
+  const Callback body = [](char* text, std::size_t, std::size_t size, void* self) {
+    return static_cast<Fetch*>(self)->take_body({text, size});
+  };
+  const curl_xferinfo_callback ask = [](void* self, curl_off_t, curl_off_t, curl_off_t,
+                                        curl_off_t) {
+    return static_cast<Fetch*>(self)->stop_() ? 1 : 0;
+  };
+  curl_easy_setopt(it, CURLOPT_HEADERFUNCTION, header);
+  curl_easy_setopt(it, CURLOPT_HEADERDATA, this);
+  curl_easy_setopt(it, CURLOPT_WRITEFUNCTION, body);
+  curl_easy_setopt(it, CURLOPT_WRITEDATA, this);
+  curl_easy_setopt(it, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(it, CURLOPT_XFERINFOFUNCTION, ask);
+  curl_easy_setopt(it, CURLOPT_XFERINFODATA, this);
+  const CURLcode code = curl_easy_perform(it);
+  if (body_ && code != CURLE_OK) {
+    keep_begun();
+    resumed_ = etag_;
+    if (etag_.empty()) written_ = noted_ = 0;
+  }
+  return judge(code);
+}
+
+// Nobody need ask: its bytes were compared with this very sum, and it is what it was then.
+bool Fetch::is_known() {
+  const auto known = fetched_.files().find(name_);
+  if (known == fetched_.files().end()) return false;
+  const auto file = known->second;
+  if (!file.etag.starts_with(prefix())) return false;
+  const std::string etag = file.etag.substr(prefix().size());
+  if (etag.starts_with("sha256=")) return false;
+  if (fetched_.is_whole(file_.folder, name_, file.size, file.etag)) {
+    before_ = etag;
+    return !file_.sha256.empty();
+  }
+  if (file.modified || etag.empty()) return false;
+  written_ = noted_ = fetched_.begun(partial_, name_, UINT64_MAX, file.etag);
+  if (written_ > 0) resumed_ = etag;
+  return false;
+}
+
+Result<void> Fetch::check_sum() const {
+  if (file_.sha256.empty()) return {};
+  const std::unique_ptr<EVP_MD_CTX, FreeCurl> digest(EVP_MD_CTX_new());
+  EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
+  std::string block(4U << 20, '\0');
+  for (std::uint64_t at = 0; at < written_;) {
+    if (stop_()) return failure(file_.url + ": it was stopped");
+    const ssize_t got = ::pread(open_.get(), block.data(), block.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return failure(partial_.string() + ": " + std::strerror(got < 0 ? errno : EIO));
+    EVP_DigestUpdate(digest.get(), block.data(), static_cast<std::size_t>(got));
+    at += static_cast<std::uint64_t>(got);
+  }
+  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
+  unsigned size = 0;
+  EVP_DigestFinal_ex(digest.get(), sum.data(), &size);
+  const std::string found = hexadecimal(sum.data(), size);
+  if (found == file_.sha256) return {};
+  ::unlink(partial_.c_str());  // the next try is not to go on with it
+  return failure(file_.url + " has the SHA-256 " + found + ", not " + file_.sha256 +
+                 ": it is another file, or job.yaml is wrong");
+}
+
+Result<WebFetched> Fetch::finish() {
+  if (auto checked = check_sum(); !checked) return tl::unexpected(checked.error());
+  const fs::path path = file_.folder / name_;
+  const bool done = ::fsync(open_.get()) == 0 && ::rename(partial_.c_str(), path.c_str()) == 0 &&
+                    fetched_.add_whole(file_.folder, name_, identity());
+  if (!done) return failure(path.string() + ": " + std::strerror(errno));
+  if (const auto synced = io::fsync_directory(file_.folder); !synced)
+    return failure(file_.folder.string() + ": " + synced.error().message());
+  if (auto kept = fetched_.keep(); !kept) return tl::unexpected(kept.error());
+  return WebFetched{false, came_};
+}
+
+Result<WebFetched> Fetch::run() {
+  if (is_known()) return WebFetched{true, 0};
+  auto wait = pause;
+  for (;;) {
+    switch (attempt()) {
+      case Tried::Whole:
+        return finish();
+      case Tried::Same:
+        return WebFetched{true, 0};
+      case Tried::Failed:
+        return failure(wrong_);
+      case Tried::Again:
+        break;
+    }
+    for (const auto until = Clock::now() + wait; Clock::now() < until;) {
+      if (stop_()) return failure(file_.url + ": it was stopped");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    wait = std::min(wait * 2, std::chrono::milliseconds(8'000));
+  }
+}
+
+}  // namespace
+
+std::string name_of_url(const std::string& url) {
+  const std::string path = url.substr(0, std::min(url.find_first_of("?#"), url.size()));
+  return path.substr(path.rfind('/') + 1);
+}
+
+Result<WebFetched> fetch_web(const WebFile& file, const std::function<bool()>& stop) {
+  auto fetched = Fetched::open(file.ledger);
+  if (!fetched) return tl::unexpected(fetched.error());
+  return Fetch(file, stop, *fetched).run();
+}
+
+}  // namespace spotter::data

@@ -1,0 +1,61 @@
+// `prepare`: what is brought onto the volume.
+#include <gtest/gtest.h>
+
+#include "tests/config/smallest.hpp"
+
+namespace spotter::config {
+namespace {
+
+std::string with(const std::string& sources) {
+  return "job: a\ntrainer: {command: x}\nstorage: {ebs: {tag: {Name: v}}}\nprepare: " + sources;
+}
+
+void has(const std::string& told, const std::string& words) {
+  EXPECT_NE(told.find(words), std::string::npos) << told;
+}
+
+TEST(Prepare, TakesBucketsUrlsAndFolders) {
+  const std::string digest(64, 'A');
+  const auto job = parse_job(with("[{from: 's3://data/${WHO}/', to: data/train/}, {from: "
+                                  "'https://host/a/b.gz?v=1', to: data, sha256: " +
+                                  digest + "}, {from: /home/me/set, to: set}]"),
+                             as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  ASSERT_EQ(job->prepare.size(), 3U);
+  EXPECT_EQ(job->prepare[0].from, "s3://data/me/");
+  EXPECT_EQ(job->prepare[0].to, "data/train");
+  EXPECT_EQ(job->prepare[1].sha256, std::string(64, 'a'));
+  EXPECT_EQ(job->prepare[2].from, "/home/me/set");
+}
+
+TEST(Prepare, IsToldWhatIsWrong) {
+  const auto wrong = [](const std::string& fields) {
+    return problems_of(with("[{" + fields + "}]"));
+  };
+  has(problems_of(with("{from: /a, to: b}")), "expected a list such as");
+  has(wrong("from: s3://data/x"), "'to' is missing");
+  has(wrong("from: data, to: data"), "is no source");
+  has(wrong("from: 'https://host/', to: data"), "names no file");
+  has(wrong("from: 'https://host', to: data"), "names no file");
+  has(wrong("from: 'https://host/a/..', to: data"), "names no file");
+  has(wrong("from: 'https://me:word@host/a', to: data"), "password");
+  has(wrong("from: s3://data/x, to: data, sha256: " + std::string(64, 'a')),
+      "of one file at a URL");
+  has(wrong("from: 'https://host/a', to: data, sha256: abc"), "no SHA-256");
+}
+
+TEST(Prepare, KeepsOutOfSpottersOwnFolders) {
+  for (const char* to :
+       {"/data", "../data", ".spotter", ".spotter/x", "code", "log/x", ".", "a//b", "a/./b"})
+    EXPECT_NE(problems_of(with(std::string("[{from: /x, to: '") + to + "'}]")), "") << to;
+  EXPECT_EQ(problems_of(with("[{from: /x, to: logs}]")), "");
+}
+
+TEST(Prepare, IsOfAVolume) {
+  has(problems_of("job: a\ntrainer: {command: x}\nstorage: {folder: {path: /data}}\n"
+                  "prepare: [{from: /x, to: data}]"),
+      "fills the volume of storage.ebs");
+}
+
+}  // namespace
+}  // namespace spotter::config
