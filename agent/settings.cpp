@@ -51,7 +51,8 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.dollars_limit = job.limits.dollars.value_or(0);
   policy.has_code = job.code.has_value();
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
-  policy.gpus = static_cast<std::uint32_t>(job.trainer.gpus);
+  const bool all = job.trainer.gpus == config::all_gpus;
+  policy.gpus = all ? decide::all_gpus : static_cast<std::uint32_t>(job.trainer.gpus);
   if (job.fleet) policy.fleet = *job.fleet;
   if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
   if (job.storage.ebs.consistency_bound) {

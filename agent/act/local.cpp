@@ -1,6 +1,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "agent/act/local_work.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
@@ -306,9 +308,10 @@ Local::Answer Local::verify(bool read_only, Duration limit) {
 }
 
 Local::Answer Local::await_gpus(Duration limit) {
-  const Duration patience = limit * 9 / 10;  // it should say what it saw before it is ended
-  std::vector<std::string> arguments = {"await-gpus", "--count", std::to_string(job_.trainer.gpus),
-                                        "--wait", std::to_string(patience.count()) + "ms"};
+  const Duration patience = limit * 9 / 10;          // it should say what it saw before it is ended
+  const int count = std::max(job_.trainer.gpus, 0);  // 0: all
+  std::vector<std::string> arguments = {"await-gpus", "--count", std::to_string(count), "--wait",
+                                        std::to_string(patience.count()) + "ms"};
   return carry_out(std::move(arguments), limit, decide::GpusFound{});
 }
 

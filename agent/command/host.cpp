@@ -258,7 +258,7 @@ void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
     options.gpus.devices = options.query.devices;
     return answer(work::await_gpus(options.gpus));
   });
-  gpus->add_option("--count", options.gpus.count)->required()->check(CLI::Range(1, 64));
+  gpus->add_option("--count", options.gpus.count, "0: all")->required()->check(CLI::Range(0, 64));
   gpus->add_option("--wait", options.wait)->check(check_duration);
 }
 

@@ -182,6 +182,7 @@ std::string sentence(const Discarding&, const Facts&, const Policy&) {
   return "removing what an earlier move left behind";
 }
 std::string sentence(const AwaitingGpus&, const Facts&, const Policy& policy) {
+  if (policy.gpus == all_gpus) return "waiting for all GPUs of the machine";
   return "waiting for " + std::to_string(policy.gpus) + (policy.gpus == 1 ? " GPU" : " GPUs");
 }
 std::string sentence(const PreparingData&, const Facts& facts, const Policy& policy) {

@@ -20,6 +20,8 @@ enum class FailurePolicy : std::uint8_t { ScaleToZero, Hold, Cancel };
 // to zone; a share is reached from everywhere: it is mounted, or a folder that is there already.
 enum class StorageKind : std::uint8_t { Volume, Share };
 
+inline constexpr std::uint32_t all_gpus = UINT32_MAX;  // of the machine, and one at least
+
 struct Policy {
   // --- the job's choices (job.yaml) ---
   std::uint32_t attempts_without_progress = 3;
@@ -33,7 +35,7 @@ struct Policy {
   // one.
   Duration settled = minutes(30);
   bool has_code = false;   // is there a repository to check out?
-  std::uint32_t gpus = 0;  // that the trainer needs; 0: nothing is looked for
+  std::uint32_t gpus = 0;  // that the trainer needs; 0: nothing is looked for; all_gpus
   std::uint32_t data = 0;  // volumes of data beside the job's own; 0: none
   StorageKind storage = StorageKind::Volume;
   ShortText<200> place;  // of a share, for a person: "/mnt/share (user@host:/opt/host)"

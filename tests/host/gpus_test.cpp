@@ -160,5 +160,31 @@ TEST_F(Gpus, TheManagerOfSwitchesIsAwaited) {
   EXPECT_EQ(words_of(await_gpus(query(2))), "ok");
 }
 
+// A display controller, a 3D one, a bridge of NVLink, and another maker's.
+TEST_F(Gpus, AllAreThoseOfThePciBus) {
+  const auto device = [this](const std::string& at, const std::string& vendor,
+                             const std::string& kind) {
+    write("sys/bus/pci/devices/" + at + "/vendor", vendor + "\n");
+    write("sys/bus/pci/devices/" + at + "/class", kind + "\n");
+  };
+  device("0000:00:1d.0", "0x10de", "0x030200");
+  device("0000:00:1e.0", "0x10de", "0x030000");
+  device("0000:00:1f.0", "0x10de", "0x068000");
+  device("0000:00:03.0", "0x1d0f", "0x030000");
+  EXPECT_EQ(count_pci_gpus(directory_ / "sys"), 2U);
+  EXPECT_EQ(count_pci_gpus(directory_ / "nowhere"), 0U);
+  nodes(2);
+  smi(kTwo);
+  GpuQuery query{.devices = directory_ / "dev", .sysfs = directory_ / "sys"};
+  EXPECT_TRUE(await_gpus(query));
+  device("0000:00:20.0", "0x10de", "0x030200");
+  const auto fewer = await_gpus(query);
+  ASSERT_FALSE(fewer);
+  EXPECT_EQ(fewer.error().kind, "gpus-absent");
+  EXPECT_NE(fewer.error().error.find("2 of 3"), std::string::npos) << fewer.error().error;
+  query.sysfs = directory_ / "nowhere";
+  EXPECT_TRUE(await_gpus(query)) << "where the bus says nothing, one is enough";
+}
+
 }  // namespace
 }  // namespace spotter::act::host

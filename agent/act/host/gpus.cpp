@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/act/host/tool.hpp"
+#include "agent/io/files.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -133,7 +134,25 @@ std::string unready_fabric(const std::string& queried) {
   return {};
 }
 
-Outcome<void> await_gpus(const GpuQuery& query) {
+std::size_t count_pci_gpus(const fs::path& sysfs) {
+  const auto attribute = [](const fs::path& path) {
+    return trimmed(io::read_file(path, 4096).value_or("").substr(0, 8));
+  };
+  std::size_t count = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(sysfs / "bus/pci/devices", error), end; !error && at != end;
+       at.increment(error)) {
+    // A display or 3D controller; the bridges of NVLink (0x0680) are NVIDIA's, too.
+    const std::string kind = attribute(at->path() / "class").substr(0, 6);
+    count += attribute(at->path() / "vendor").starts_with("0x10de") &&
+             (kind == "0x0300" || kind == "0x0302");
+  }
+  return count;
+}
+
+Outcome<void> await_gpus(const GpuQuery& wanted) {
+  GpuQuery query = wanted;
+  if (query.count == 0) query.count = std::max<std::size_t>(1, count_pci_gpus(query.sysfs));
   make_nodes(query);
   for (const auto until = Clock::now() + query.wait;;) {
     const auto seen = look(query);

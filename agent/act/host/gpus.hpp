@@ -12,10 +12,15 @@
 namespace spotter::act::host {
 
 struct GpuQuery {
-  std::size_t count = 0;  // at least so many
+  std::size_t count = 0;  // at least so many; 0: as many as the machine has, and one at least
   std::chrono::milliseconds wait{0};
   std::filesystem::path devices = "/dev";
+  std::filesystem::path sysfs = "/sys";
 };
+
+// NVIDIA's GPUs on the PCI bus, whatever their driver says of them. One that the machine has lost
+// (it fell off the bus before it booted) is not seen here, either.
+std::size_t count_pci_gpus(const std::filesystem::path& sysfs);
 
 // What one look at the machine tells.
 struct GpuLook {
