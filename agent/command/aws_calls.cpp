@@ -34,6 +34,13 @@ Body begin(act::AwsClient& client, Parameter it) {
   return client.ssm_parameter(std::move(it.name), limit);
 }
 
+struct Quota {
+  std::string code;
+};
+asio::awaitable<act::CallResult<double>> begin(act::AwsClient& client, Quota it) {
+  return client.ec2_quota(std::move(it.code), limit);
+}
+
 }  // namespace
 
 struct AwsCalls::Parts {
@@ -85,9 +92,9 @@ std::optional<wire::Identity> AwsCalls::here() {
 
 const Region& AwsCalls::region() const { return parts_->aws.client().region(); }
 
-template <class Call>
-AwsResult<std::string> AwsCalls::wait_for(const Call& call, const std::string& action) {
-  using Answer = std::optional<act::CallResult<std::string>>;
+template <class T, class Call>
+AwsResult<T> AwsCalls::wait_for(const Call& call, const std::string& action) {
+  using Answer = std::optional<act::CallResult<T>>;
   Answer answer;
   auto work = [](act::AwsClient& client, Call what, Answer& to) -> asio::awaitable<void> {
     auto pending = begin(client, std::move(what));
@@ -106,15 +113,19 @@ AwsResult<std::string> AwsCalls::wait_for(const Call& call, const std::string& a
 }
 
 AwsResult<std::string> AwsCalls::perform(const wire::BatchCall& call) {
-  return wait_for(call, call.action);
+  return wait_for<std::string>(call, call.action);
 }
 
 AwsResult<std::string> AwsCalls::perform(const wire::Query& query) {
-  return wait_for(query, query.action);
+  return wait_for<std::string>(query, query.action);
 }
 
 AwsResult<std::string> AwsCalls::parameter(const std::string& name) {
-  return wait_for(Parameter{name}, "GetParameter " + name);
+  return wait_for<std::string>(Parameter{name}, "GetParameter " + name);
+}
+
+AwsResult<double> AwsCalls::ec2_quota(const std::string& code) {
+  return wait_for<double>(Quota{code}, "GetServiceQuota " + code);
 }
 
 }  // namespace spotter::command

@@ -42,6 +42,8 @@ class AwsCalls {
   AwsResult<std::string> perform(const wire::Query& query);
   // The value of an SSM parameter.
   AwsResult<std::string> parameter(const std::string& name);
+  // What the account has in this region of EC2's quota of this code (wire/quotas.hpp).
+  AwsResult<double> ec2_quota(const std::string& code);
 
   // The same, decoded.
   template <class T, class... Wanted>
@@ -75,8 +77,8 @@ class AwsCalls {
  private:
   struct Parts;
   explicit AwsCalls(std::unique_ptr<Parts> parts);
-  template <class Call>
-  AwsResult<std::string> wait_for(const Call& call, const std::string& action);
+  template <class T, class Call>
+  AwsResult<T> wait_for(const Call& call, const std::string& action);
 
   template <class Call, class Decode>
   static auto decoded(const Call& call, const AwsResult<std::string>& body, Decode decode)

@@ -44,6 +44,24 @@ struct Options {
   DoctorScope scope;
 };
 
+// What is named on the command line goes before what `launch:` says.
+Findings examine(AwsCalls& calls, const config::Job& job, const Options& options) {
+  DoctorScope scope = scope_of(job);
+  if (!options.scope.types.empty()) scope.types = options.scope.types;
+  if (!options.scope.zones.empty()) scope.zones = options.scope.zones;
+  if (!options.scope.subnets.empty()) scope.subnets = options.scope.subnets;
+  Findings findings = command::examine(calls, job, scope);
+  const auto who = calls.ask(wire::GetCallerIdentity{});
+  if (!job.launch || !who || is_instance(*who)) return findings;
+  const auto launched = launched_job(options.job);
+  if (launched)
+    append(findings, examine_launching(calls, *launched));
+  else
+    findings.push_back(
+        {"user data", Verdict::Fail, launched.error().message, "`spotter launch` will refuse it"});
+  return findings;
+}
+
 int run(const Options& options) {
   const auto job = config::load_job(options.job, config::Environment::of_process());
   if (!job) {
@@ -53,7 +71,7 @@ int run(const Options& options) {
   Findings findings;
   auto calls = AwsCalls::open();
   if (calls)
-    findings = examine(**calls, *job, options.scope);
+    findings = examine(**calls, *job, options);
   else
     findings = {{"credentials", Verdict::Fail, calls.error().message, "set AWS_REGION"}};
   if (!options.json) {
@@ -72,6 +90,11 @@ int run(const Options& options) {
 }
 
 }  // namespace
+
+Findings without_ok(Findings findings) {
+  std::erase_if(findings, [](const Finding& it) { return it.verdict == Verdict::Ok; });
+  return findings;
+}
 
 Findings examine(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
   const auto who = calls.ask(wire::GetCallerIdentity{});

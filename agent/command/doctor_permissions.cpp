@@ -9,33 +9,35 @@ namespace {
 
 using Verdict = Finding::Verdict;
 
-struct Asked {
-  std::string allowed;  // names of actions
-  Findings refused;
-};
-
-template <class Request>
-void ask(AwsCalls& calls, const Request& request, Asked& asked) {
-  const wire::Query query = wire::dry_run(wire::encode(request));
-  const auto answer = calls.perform(query);
-  const std::string code = answer ? "" : answer.error().code;
-  if (code == "DryRunOperation") {
-    asked.allowed += (asked.allowed.empty() ? "" : ", ") + query.action;
-    return;
-  }
-  if (answer)
-    asked.refused.push_back({"permissions", Verdict::Warn,
-                             query.action + ": EC2 does not know of dry runs",
-                             "whether it is allowed is open"});
-  else if (answer.error().permission)
-    asked.refused.push_back({"permissions", Verdict::Fail, answer.error().message,
-                             "give the role what `spotter iam agent` prints"});
-  else
-    asked.refused.push_back(
-        {"permissions", Verdict::Warn, answer.error().message, "whether it is allowed is open"});
-}
+constexpr const char* of_the_role = "give the role what `spotter iam agent` prints";
 
 }  // namespace
+
+Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
+                       const std::string& advice) {
+  Finding allowed{"permissions", Verdict::Ok, "", ""};
+  Findings findings;
+  for (const wire::Query& query : queries) {
+    const auto answer = calls.perform(wire::dry_run(query));
+    if (answer)
+      findings.push_back({"permissions", Verdict::Warn,
+                          query.action + ": EC2 does not know of dry runs",
+                          "whether it is allowed is open"});
+    else if (answer.error().code == "DryRunOperation")
+      allowed.what += (allowed.what.empty() ? "allowed: " : ", ") + query.action;
+    else if (answer.error().permission)
+      findings.push_back({"permissions", Verdict::Fail, answer.error().message, advice});
+    else if (answer.error().code.ends_with("AlreadyExistsException"))
+      continue;  // a launch template, which gets a new version
+    else if (answer.error().code.starts_with("Invalid"))
+      findings.push_back({"request", Verdict::Fail, answer.error().message, "correct job.yaml"});
+    else
+      findings.push_back(
+          {"permissions", Verdict::Warn, answer.error().message, "whether it is allowed is open"});
+  }
+  if (!allowed.what.empty()) findings.insert(findings.begin(), std::move(allowed));
+  return findings;
+}
 
 Findings examine_permissions(AwsCalls& calls, const config::Job& job) {
   const auto who = calls.ask(wire::GetCallerIdentity{});
@@ -50,21 +52,17 @@ Findings examine_permissions(AwsCalls& calls, const config::Job& job) {
   wire::Tags claim = owned;
   claim[act::tag::role] = "state";
   claim[act::tag::generation] = "1";
-  Asked asked;
-  ask(calls, wire::AttachVolume{volume.id, self, "/dev/sdf"}, asked);
-  ask(calls, wire::DetachVolume{volume.id, self}, asked);
-  ask(calls, wire::CreateTags{{volume.id.str()}, claim}, asked);
-  ask(calls, wire::CreateSnapshot{volume.id, "Spotter", owned}, asked);
   wire::CreateVolume copy;
   copy.zone = volume.zone;
   copy.size_gib = 1;
   copy.tags = owned;
-  ask(calls, copy, asked);
-  ask(calls, wire::DeleteVolume{volume.id}, asked);
-  if (!asked.allowed.empty())
-    asked.refused.insert(asked.refused.begin(),
-                         {"permissions", Verdict::Ok, "allowed: " + asked.allowed, ""});
-  return std::move(asked.refused);
+  return examine_calls(calls,
+                       {encode(wire::AttachVolume{volume.id, self, "/dev/sdf"}),
+                        encode(wire::DetachVolume{volume.id, self}),
+                        encode(wire::CreateTags{{volume.id.str()}, claim}),
+                        encode(wire::CreateSnapshot{volume.id, "Spotter", owned}), encode(copy),
+                        encode(wire::DeleteVolume{volume.id})},
+                       of_the_role);
 }
 
 }  // namespace spotter::command

@@ -13,6 +13,7 @@ namespace spotter::command {
 namespace {
 
 constexpr int wrong_input = 2;
+constexpr const char* all_roles = "roles";  // not one document, but the commands that make all
 
 std::string partition_of(std::string_view region) {
   if (region.starts_with("cn-")) return "aws-cn";
@@ -118,15 +119,17 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
 }
 
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
-  for (const char* name : {"launched-things", "launch-templates", "launched-fleets",
-                           "launched-groups", "image-parameters", "launch-roles", "launch-all"})
+  for (const char* name :
+       {"launched-things", "launch-templates", "launched-fleets", "launched-groups",
+        "image-parameters", "launch-roles", "launch-all", "spot-quotas"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
   const auto ec2 = [&](const char* what) { return arn + "ec2:" + here + what + "/*"; };
   values.many["launch-all"] = {"*"};
-  values.many["launched-things"] = {ec2("fleet"), ec2("launch-template"), ec2("spot-fleet-request"),
-                                    ec2("volume")};
+  values.many["spot-quotas"] = {arn + "servicequotas:" + here + "ec2/*"};
+  values.many["launched-things"] = {ec2("fleet"), ec2("instance"), ec2("launch-template"),
+                                    ec2("spot-fleet-request"), ec2("volume")};
   values.many["launch-templates"] = {ec2("launch-template")};
   values.many["launched-fleets"] = {ec2("fleet"), ec2("instance"), ec2("spot-fleet-request")};
   values.many["launched-groups"] = {arn + "autoscaling:" + here +
@@ -174,6 +177,10 @@ int print(Options options) {
     if (!where) return complain("--checkpoints: " + where.error().message);
     options.scope.checkpoints.push_back(*where);
   }
+  if (options.document == all_roles) {
+    std::fputs(role_commands(*job, options.scope).c_str(), stdout);
+    return 0;
+  }
   const wire::IamValues values = iam_values(*job, options.scope);
   for (const wire::IamDocument& document : wire::iam_documents()) {
     if (document.name != options.document) continue;
@@ -216,11 +223,13 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
 
 void add_iam(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
-      "iam", "Prints a role's or user's policy, or whom a role trusts, for the job of job.yaml");
+      "iam",
+      "Prints a role's or user's policy, or whom a role trusts, for the job of job.yaml; "
+      "`roles`: the commands of `aws` that make them all");
   auto options = std::make_shared<Options>();
-  std::set<std::string> names;
+  std::set<std::string> names{all_roles};
   for (const auto& document : wire::iam_documents()) names.emplace(document.name);
-  command->add_option("document", options->document, "Which of scripts/iam")
+  command->add_option("document", options->document, "Which of scripts/iam, or roles")
       ->required()
       ->check(CLI::IsMember(names));
   command->add_option("job", options->job, "The job's description")->capture_default_str();

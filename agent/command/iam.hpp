@@ -24,6 +24,9 @@ struct IamScope {
 
 wire::IamValues iam_values(const config::Job& job, const IamScope& scope);
 
+// The commands of `aws`, a line each, that make the roles of the job, with their policies.
+std::string role_commands(const config::Job& job, const IamScope& scope);
+
 void add_iam(CLI::App& app, int& status);
 
 }  // namespace spotter::command

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "agent/command/doctor.hpp"
 #include "agent/command/fleets.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/launching.hpp"
@@ -18,28 +19,19 @@ constexpr int wrong_input = 2;
 struct Options {
   std::string job = "job.yaml";
   bool dry_run = false;
+  bool skip_checks = false;
 };
 
 void say(const std::string& what) { std::fprintf(stderr, "spotter launch: %s\n", what.c_str()); }
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
-constexpr std::string_view from_parameter = "resolve:ssm:";
-
-// Fleets take no parameter in the place of an image.
-AwsResult<std::string> image_of(AwsCalls& calls, const config::Launch& launch) {
-  if (!launch.image.starts_with(from_parameter)) return launch.image;
-  auto image = calls.parameter(launch.image.substr(from_parameter.size()));
-  if (!image || image->starts_with("ami-")) return image;
-  return tl::unexpected(AwsFailure{"", launch.image + " is '" + *image + "', which is no image"});
-}
-
 // The requests of a first launch, as they are sent, but for what only AWS can say.
 int print_requests(const LaunchedJob& launched) {
   const auto& [job, user_data, digest] = launched;
   std::string image = job.launch->image;
-  if (image.starts_with(from_parameter)) {
+  if (image.starts_with(image_parameter)) {
     print("# The image is the value of this:\naws ssm get-parameter --name " +
-          image.substr(from_parameter.size()));
+          image.substr(image_parameter.size()));
     image = "ami-OF-THE-PARAMETER";
   }
   if (!job.storage.share && !job.sweep && job.launch->volume) {
@@ -52,6 +44,8 @@ int print_requests(const LaunchedJob& launched) {
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print("# (a group that is there already is changed to this instead)");
   print(wire::command_of(launch::request_fleet(job, {"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest)));
+  if (job.launch->type == FleetKind::AutoScalingGroup)
+    print(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
   return 0;
 }
 
@@ -132,7 +126,10 @@ AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
     if (!made && made.error().code == "AlreadyExists")
       made.error().message += "; it is not this job's, or another launch is under way";
     if (!made) return tl::unexpected(made.error());
-    return FleetId(launch::resource_name(launched.job));
+    const FleetId group(launch::resource_name(launched.job));
+    if (auto kept = calls.perform(wire::query_of(launch::keep_zones(group))); !kept)
+      return tl::unexpected(kept.error());
+    return group;
   }
   auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
                                          : calls.ask(query, wire::decode_created_fleet);
@@ -154,6 +151,7 @@ AwsResult<FleetId> renew(AwsCalls& calls, const LaunchedJob& launched,
   const std::vector<wire::Query> steps = {
       wire::query_of(launch::update_group(launched.job, version)),
       wire::query_of(launch::tag_group(launched.job, launched.digest)),
+      wire::query_of(launch::keep_zones(group.fleet.id)),
       // Of one that has no instance nobody sees that it may not launch any.
       wire::query_of(launch::let_launch(group.fleet.id, true))};
   for (const wire::Query& step : steps)
@@ -176,17 +174,30 @@ AwsResult<FleetId> settle(AwsCalls& calls, const std::string& job, const FleetId
       "", "another launch made " + elder.str() + " meanwhile: " + ours.str() + " is ended again"});
 }
 
-AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched) {
+// What is doubtful is said; false: something fails.
+bool passes(const Findings& findings) {
+  const auto doubts = without_ok(findings);
+  if (!doubts.empty()) std::fputs(describe(doubts).c_str(), stderr);
+  return status_of(doubts) < 2;
+}
+
+const AwsFailure refused{
+    "", "nothing was launched, and what runs goes on: mend what fails above, or --skip-checks"};
+
+AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bool checked) {
   const config::Job& job = launched.job;
+  if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
   const auto found = look(calls, job);
   if (!found) return tl::unexpected(found.error());
   const std::string generation = found->generation();
+  // Before the template: who comes later, and sees that one, sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
   if (const JobFleet* same = same_fleet(*found, launched))
     return keep(calls, *same, job.launch->capacity);
   const auto version = provide_template(calls, launched, *found);
   if (!version) return tl::unexpected(version.error());
+  if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
   const auto stopped = stop_job(calls, job.name.str(), {.keep_instances = false, .wait = true});
   if (!stopped) return tl::unexpected(stopped.error());
   const std::string token = "spotter-" + job.name.str().substr(0, 38) + generation;
@@ -208,7 +219,7 @@ int run(const Options& options) {
     say(calls.error().message);
     return 1;
   }
-  const auto fleet = launch_fleet(**calls, *launched);
+  const auto fleet = launch_fleet(**calls, *launched, !options.skip_checks);
   if (!fleet) {
     say(fleet.error().message);
     return 1;
@@ -228,6 +239,8 @@ void add_launch(CLI::App& app, int& status) {
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_flag("--dry-run", options->dry_run,
                     "Prints the requests, as commands of `aws`, and does nothing");
+  command->add_flag("--skip-checks", options->skip_checks,
+                    "Launches even where `spotter doctor` would say that something fails");
   command->callback([options, &status] { status = run(*options); });
 }
 

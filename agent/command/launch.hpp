@@ -28,6 +28,11 @@ AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::J
 // One of a move that everybody has left: the agent makes the volume of it.
 AwsResult<bool> has_snapshots(AwsCalls& calls, const config::Job& job);
 
+inline constexpr std::string_view image_parameter = "resolve:ssm:";  // launch.image
+
+// The id of the image: a fleet takes no parameter (resolve:ssm:) in its place.
+AwsResult<std::string> image_of(AwsCalls& calls, const config::Launch& launch);
+
 // Makes the volumes of the job that are missing, and says so. `generation`: what differs between
 // two launches of the job, so that a volume deleted since is made again.
 AwsResult<void> provide_volumes(AwsCalls& calls, const config::Job& job,

@@ -26,6 +26,13 @@ Result<void> add_file(std::map<std::string, std::string>& files, const std::stri
 
 }  // namespace
 
+AwsResult<std::string> image_of(AwsCalls& calls, const config::Launch& launch) {
+  if (!launch.image.starts_with(image_parameter)) return launch.image;
+  auto image = calls.parameter(launch.image.substr(image_parameter.size()));
+  if (!image || image->starts_with("ami-")) return image;
+  return tl::unexpected(AwsFailure{"", launch.image + " is '" + *image + "', which is no image"});
+}
+
 Result<LaunchedJob> launched_job(const std::string& job_file) {
   auto environment = config::Environment::of_process();
   environment.root = true;

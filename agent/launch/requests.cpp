@@ -261,6 +261,20 @@ AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_t
   return ec2_fleet(job, launch_template, token, tags);
 }
 
+AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_template,
+                        const std::string& type, const std::string& place) {
+  Json input = {{"LaunchTemplate", template_of(launch_template)},
+                {"InstanceType", type},
+                {"MinCount", 1},
+                {"MaxCount", 1},
+                {"InstanceMarketOptions", {{"MarketType", "spot"}}}};
+  if (!place.empty() && job.launch->subnets.empty())
+    input["Placement"] = {{"AvailabilityZone", place}};
+  else if (!place.empty())
+    input["SubnetId"] = place;
+  return command("ec2", "RunInstances", input, Repeatable::No);
+}
+
 std::string request_digest(const config::Job& job, const std::string& user_data) {
   config::Job plain = job;
   plain.launch->capacity = 0;
@@ -277,6 +291,13 @@ AwsCommand update_group(const config::Job& job, const TemplateVersion& launch_te
 AwsCommand tag_group(const config::Job& job, const std::string& digest) {
   return command("autoscaling", "CreateOrUpdateTags",
                  {{"Tags", group_tags(job, fleet_tags(job, digest))}}, Repeatable::Read);
+}
+
+AwsCommand keep_zones(const FleetId& group) {
+  return command(
+      "autoscaling", "SuspendProcesses",
+      {{"AutoScalingGroupName", group.str()}, {"ScalingProcesses", Json::array({"AZRebalance"})}},
+      Repeatable::Read);
 }
 
 AwsCommand let_launch(const FleetId& group, bool launches) {

@@ -43,6 +43,10 @@ struct TemplateVersion {
 // Scaling group has a name instead, and is made once.
 wire::AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_template,
                                const std::string& token, const std::string& digest);
+// What a fleet launches of a type at a place, to be asked for as a dry run: EC2 looks at the image,
+// the profile, the security groups and the key, too. `place`: a zone or subnet, empty: any.
+wire::AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_template,
+                              const std::string& type, const std::string& place);
 // Of all that makes a fleet another: not its capacity, which can be changed.
 std::string request_digest(const config::Job& job, const std::string& user_data);
 
@@ -55,6 +59,9 @@ wire::AwsCommand update_group(const config::Job& job, const TemplateVersion& lau
 wire::AwsCommand tag_group(const config::Job& job, const std::string& digest);
 // Whether it launches anything; what runs is left alone.
 wire::AwsCommand let_launch(const FleetId& group, bool launches);
+// A group that has several ends what runs where it has most, to have as many in each zone: a spot
+// job has them where there is room.
+wire::AwsCommand keep_zones(const FleetId& group);
 
 std::string base64(std::string_view text);
 

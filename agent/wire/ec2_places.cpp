@@ -68,6 +68,12 @@ Query encode(const DescribeInstanceTypeOfferings& request) {
   return query;
 }
 
+Query encode(const DescribeInstanceTypes& request) {
+  Query query = reading("DescribeInstanceTypes", request.next_token);
+  put_list(query, "InstanceType", request.types);
+  return query;
+}
+
 Query dry_run(Query query) {
   query.parameters["DryRun"] = "true";
   query.repeatable = Repeatable::Read;
@@ -106,6 +112,15 @@ Result<Page<TypeOffering>> decode<DescribeInstanceTypeOfferings>(std::string_vie
       xml, "DescribeInstanceTypeOfferings", "instanceTypeOfferingSet", [](const Fields& item) {
         return TypeOffering{item.name<InstanceType>("instanceType"), item.name<Zone>("location")};
       });
+}
+
+template <>
+Result<Page<TypeSize>> decode<DescribeInstanceTypes>(std::string_view xml) {
+  return read_page<TypeSize>(xml, "DescribeInstanceTypes", "instanceTypeSet",
+                             [](const Fields& item) {
+                               return TypeSize{item.name<InstanceType>("instanceType"),
+                                               item.child("vCpuInfo").number("defaultVCpus")};
+                             });
 }
 
 }  // namespace spotter::wire

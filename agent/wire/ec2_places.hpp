@@ -48,10 +48,21 @@ struct DescribeInstanceTypeOfferings {  // by zone
   std::string next_token = {};
 };
 
+struct TypeSize {
+  InstanceType type;
+  std::uint64_t vcpus = 0;
+};
+struct DescribeInstanceTypes {
+  using Answer = Page<TypeSize>;
+  std::vector<std::string> types;  // 100 at most; one that does not exist: InvalidInstanceType
+  std::string next_token = {};
+};
+
 Query encode(const GetCallerIdentity& request);
 Query encode(const DescribeAvailabilityZones& request);
 Query encode(const DescribeSubnets& request);
 Query encode(const DescribeInstanceTypeOfferings& request);
+Query encode(const DescribeInstanceTypes& request);
 
 // The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
 // DryRunOperation or UnauthorizedOperation.

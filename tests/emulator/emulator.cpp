@@ -13,6 +13,7 @@
 #include "tests/emulator/form.hpp"
 #include "tests/emulator/namespaces.hpp"
 #include "tests/emulator/process_kind.hpp"
+#include "tests/world/ec2_access.hpp"
 
 namespace spotter::emulator {
 namespace {
@@ -126,7 +127,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
               settle();
             }),
       batch_(world_, host_.machines(), directory_.path(), options_.seed),
-      parameters_(directory_.path() / "ssm"),
+      parameters_(directory_.path()),
       control_({world_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
                 [this] {
                   share_credentials();
@@ -281,7 +282,7 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (BatchService::owns(request)) return batch(request);
   if (is_for("sts", request)) return sts(request);
   if (is_for("autoscaling", request)) return auto_scaling(request);
-  if (Parameters::owns(request)) return parameter(request);
+  if (!Parameters::service_of(request).empty()) return parameter(request);
   if (!request.path().starts_with("/_spotter/")) return ec2(request);
   if (from_inside) return {404, "the control API is not for instances\n"};
   return control_.answer(request);
@@ -343,8 +344,14 @@ HttpResponse Emulator::auto_scaling(const HttpRequest& request) {
 }
 
 HttpResponse Emulator::parameter(const HttpRequest& request) {
-  const auto caller = caller_of(request, "ssm");
-  return response(caller ? parameters_.answer(request) : Parameters::refuse(caller.error()));
+  const auto caller = caller_of(request, Parameters::service_of(request));
+  if (!caller) return response(Parameters::refuse(caller.error()));
+  const world::Cloud& cloud = world_.cloud();
+  const auto needed = Parameters::needed_access(request, cloud.settings);
+  if (cloud.access && !cloud.access->allows(*caller, needed))
+    return response(
+        Parameters::refuse({400, "AccessDenied", world::denial(cloud, *caller, needed)}));
+  return response(parameters_.answer(request));
 }
 
 HttpResponse Emulator::batch(const HttpRequest& request) {

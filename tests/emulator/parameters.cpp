@@ -11,7 +11,9 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr std::string_view service = "AmazonSSM.";
+constexpr const char* get_parameter = "AmazonSSM.GetParameter";
+constexpr const char* get_quota = "ServiceQuotasV20190624.GetServiceQuota";
+constexpr double quota_without_file = 1152;
 
 world::Reply reply(int status, const Json& body) {
   world::Reply result;
@@ -25,22 +27,61 @@ world::Reply problem(const std::string& code, const std::string& message, int st
   return reply(status, {{"__type", code}, {"message", message}});
 }
 
-std::optional<std::string> value_of(const fs::path& directory, const std::string& name) {
+std::optional<std::string> content(const fs::path& directory, const std::string& name) {
   const bool inside = name.find("..") == name.npos;
   std::ifstream file(directory / name.substr(name.starts_with('/') ? 1 : 0));
-  if (inside && file) {
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (text.ends_with('\n')) text.pop_back();
-    return text;
-  }
-  if (name.starts_with("/aws/service/")) return "ami-0123456789abcdef0";
-  return std::nullopt;
+  if (!inside || !file) return std::nullopt;
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// What is asked for by this field; empty without it.
+std::string asked_for(const HttpRequest& request, const char* field) {
+  const Json asked = Json::parse(request.body, nullptr, false);
+  const bool there = asked.is_object() && asked.contains(field) && asked[field].is_string();
+  return there ? asked[field].get<std::string>() : "";
+}
+
+world::Reply parameter(const fs::path& directory, const std::string& name) {
+  if (name.empty()) return problem("ValidationException", "Name is missing");
+  auto value = content(directory, name);
+  if (!value && name.starts_with("/aws/service/")) value = "ami-0123456789abcdef0";
+  if (!value) return problem("ParameterNotFound", "");
+  return reply(200, {{"Parameter",
+                      {{"Name", name}, {"Type", "String"}, {"Value", *value}, {"Version", 1}}}});
+}
+
+world::Reply quota(const fs::path& directory, const std::string& code) {
+  if (!code.starts_with("L-")) return problem("NoSuchResourceException", "");
+  const auto value = content(directory, code);
+  return reply(200, {{"Quota",
+                      {{"ServiceCode", "ec2"},
+                       {"QuotaCode", code},
+                       {"Unit", "None"},
+                       {"Adjustable", true},
+                       {"Value", value ? std::stod(*value) : quota_without_file}}}});
 }
 
 }  // namespace
 
-bool Parameters::owns(const HttpRequest& request) {
-  return request.header("x-amz-target").starts_with(service);
+std::string Parameters::service_of(const HttpRequest& request) {
+  const auto target = request.header("x-amz-target");
+  if (target.starts_with("AmazonSSM.")) return "ssm";
+  return target.starts_with("ServiceQuotasV20190624.") ? "servicequotas" : "";
+}
+
+world::AccessRequest Parameters::needed_access(const HttpRequest& request,
+                                               const world::Settings& settings) {
+  const std::string service = service_of(request);
+  const auto target = request.header("x-amz-target");
+  const std::string action = service + ":" + std::string(target.substr(target.find('.') + 1));
+  const std::string arn = "arn:aws:" + service + ":" + settings.region.str() + ":";
+  if (service == "servicequotas")
+    return {action, arn + settings.account + ":ec2/" + asked_for(request, "QuotaCode")};
+  const std::string name = asked_for(request, "Name");
+  const std::string whose = name.starts_with("/aws/") ? ":" : settings.account + ":";
+  return {action, arn + whose + "parameter" + (name.starts_with('/') ? "" : "/") + name};
 }
 
 world::Reply Parameters::refuse(const Refusal& why) {
@@ -48,16 +89,10 @@ world::Reply Parameters::refuse(const Refusal& why) {
 }
 
 world::Reply Parameters::answer(const HttpRequest& request) const {
-  const auto action = request.header("x-amz-target").substr(service.size());
-  if (action != "GetParameter") return problem("UnknownOperationException", "");
-  const Json asked = Json::parse(request.body, nullptr, false);
-  if (!asked.is_object() || !asked.contains("Name") || !asked["Name"].is_string())
-    return problem("ValidationException", "Name is missing");
-  const std::string name = asked["Name"];
-  const auto value = value_of(directory_, name);
-  if (!value) return problem("ParameterNotFound", "");
-  return reply(200, {{"Parameter",
-                      {{"Name", name}, {"Type", "String"}, {"Value", *value}, {"Version", 1}}}});
+  const auto action = request.header("x-amz-target");
+  if (action == get_parameter) return parameter(directory_ / "ssm", asked_for(request, "Name"));
+  if (action == get_quota) return quota(directory_ / "quotas", asked_for(request, "QuotaCode"));
+  return problem("UnknownOperationException", "");
 }
 
 }  // namespace spotter::emulator

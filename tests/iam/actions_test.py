@@ -115,6 +115,8 @@ def calls_of(files):
             note(launch_requests())
         if re.search(r"\b(ssm_parameter|calls\.parameter)\(", source):
             note({"ssm:GetParameter"})
+        if "calls.ec2_quota(" in source:
+            note({"servicequotas:GetServiceQuota"})
     return found
 
 

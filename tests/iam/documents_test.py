@@ -3,9 +3,14 @@
 import json
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import tempfile
 import unittest
+
+import botocore.session
+import botocore.validate
 
 SPOTTER = os.environ["SPOTTER_PATH"]
 IAM = pathlib.Path(__file__).resolve().parents[2] / "scripts/iam"
@@ -121,6 +126,51 @@ class Documents(unittest.TestCase):
     def test_another_partition(self):
         text = json.dumps(self.document("agent", VOLUME, region="cn-north-1"))
         self.assertIn("arn:aws-cn:ec2:cn-north-1:", text)
+
+    def roles(self, *lines, **more):
+        """[(operation, input)] of what is printed, each as the API has it."""
+        done = self.run_it("roles", *lines, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        model = botocore.session.get_session().get_service_model("iam")
+        found = []
+        words = shlex.split(re.sub(r"(?m)^#.*$", "", done.stdout))
+        self.assertEqual(len(words) % 5, 0)
+        for at in range(0, len(words), 5):
+            aws, service, name, option, document = words[at:at + 5]
+            self.assertEqual((aws, service, option), ("aws", "iam", "--cli-input-json"))
+            operation = "".join(part.capitalize() for part in name.split("-"))
+            value = json.loads(document)
+            report = botocore.validate.ParamValidator().validate(
+                value, model.operation_model(operation).input_shape)
+            self.assertFalse(report.has_errors(), report.generate_report())
+            found.append((operation, value))
+        return found
+
+    def test_the_roles_of_a_volumes_job(self):
+        made = self.roles(VOLUME)
+        self.assertEqual([it[0] for it in made], ["CreateRole", "PutRolePolicy",
+                                                  "CreateInstanceProfile",
+                                                  "AddRoleToInstanceProfile"])
+        self.assertEqual(json.loads(made[1][1]["PolicyDocument"]), self.document("agent", VOLUME))
+        self.assertEqual(json.loads(made[0][1]["AssumeRolePolicyDocument"]),
+                         self.document("trust-instance", VOLUME))
+
+    def test_the_roles_of_each_kind_of_fleet(self):
+        launch = ("launch: {{image: ami-1, instance_types: [g5.xlarge], zones: [us-west-2a], "
+                  "profile: spotter{}}}")
+        fleet_role = f"arn:aws:iam::{ACCOUNT}:role/service/their-fleet"
+        for more, services, roles in (
+                ("", ["spot", "ec2fleet"], ["spotter", "narrow"]),
+                (", type: auto-scaling-group", ["spot", "autoscaling"], ["spotter", "narrow"]),
+                (f", type: spot-fleet, fleet_role: '{fleet_role}'", ["spot", "spotfleet"],
+                 ["spotter", "narrow", "their-fleet"])):
+            made = self.roles(VOLUME, "channels: {train: 's3://data/mnist/'}", launch.format(more),
+                              trainer="{command: ./t.sh, role: narrow}")
+            self.assertEqual([it["AWSServiceName"] for action, it in made
+                              if action == "CreateServiceLinkedRole"],
+                             [f"{one}.amazonaws.com" for one in services])
+            for wanted in ("CreateRole", "PutRolePolicy"):
+                self.assertEqual([it["RoleName"] for action, it in made if action == wanted], roles)
 
     def test_wrong_use(self):
         for name, options, word in (("agnet", (), "agnet"),

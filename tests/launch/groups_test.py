@@ -13,7 +13,9 @@ class Groups(launching.LaunchTest):
     def test_what_is_printed_is_sent_for_a_group(self):
         for more in ("", "  max_price: 0.75\n"):
             printed = self.assert_printed_is_sent(GROUP + more + "  tags: {project: speech}\n")
-            self.assertEqual(list(printed)[-1], "CreateAutoScalingGroup")
+            self.assertEqual(list(printed)[-2:], ["CreateAutoScalingGroup", "SuspendProcesses"])
+            suspended = [it["ProcessName"] for it in self.group()["SuspendedProcesses"]]
+            self.assertEqual(suspended, ["AZRebalance"])
             group = printed["CreateAutoScalingGroup"][1]
             self.assertEqual((group["MinSize"], group["MaxSize"], group["DesiredCapacity"]),
                              (0, 1, 1))

@@ -106,6 +106,7 @@ class Launch(launching.LaunchTest):
 
     def test_files_beside_the_job_come_along(self):
         (self.folder / "list.yml").write_text("- {lr: 0.1}\n- {lr: 0.2}\n")
+        (pathlib.Path(self.served.folder) / "s3/bucket").mkdir(parents=True, exist_ok=True)
         text = JOB.replace("ebs: {{tag: {{Name: {name}}}}}", "folder: {{path: /data}}").replace(
             "  volume: {{size: 2, iops: 4000, throughput: 200}}\n", "")
         path = self.job("  capacity: 2\nsweep: {parameters: ./list.yml}\n"
@@ -116,6 +117,48 @@ class Launch(launching.LaunchTest):
                   / "user-data").read_text()
         self.assertIn("write 'list.yml'", script)
         self.assertIn("- {lr: 0.2}\n", script)
+
+    # What would not start is not launched
+
+    def test_a_quota_of_nothing(self):
+        fleet = self.launch()
+        instance = self.one_instance()
+        self.quota("L-3819A6DF", 0)
+        said = self.refused("  max_price: 0.9\n")
+        self.assertRegex(said, r"(?m)^fail  quota .*G and VT .* is 0 vCPUs in us-west-2, too few "
+                               r"for g4dn.xlarge, g5.xlarge: .*--desired-value 4$")
+        self.assertIn("what runs goes on", said)
+        self.assertEqual((self.active(), self.instances()), ([fleet], [instance]))
+        more = "  max_price: 0.9\n"
+        other = self.spotter("launch", self.job(more), "--skip-checks").stdout.strip()
+        self.assertEqual(self.active(), [other])
+
+    def test_a_quota_that_one_of_the_types_fits(self):
+        self.quota("L-7212CCBC", 8)
+        self.quota("L-C4BD4855", 8)
+        text = JOB.replace("g5.xlarge, g4dn.xlarge", "p3.2xlarge, p5.48xlarge")
+        done = self.spotter("launch", self.job(text=text))
+        self.assertRegex(done.stderr, "(?m)^warn  quota .*P5 .*too few for p5.48xlarge: ")
+        self.assertEqual(self.active(), [done.stdout.strip()])
+
+    def test_what_ec2_would_refuse_leaves_the_old_fleet(self):
+        fleet = self.launch()
+        instance = self.one_instance()
+        for action in ("RunInstances", "CreateFleet"):
+            self.fault("deny", f"action={action}")
+            said = self.refused("  max_price: 0.9\n")
+            self.assertRegex(said, f"(?m)^fail  permissions  {action}: .*`spotter iam launcher`")
+            self.assertEqual((self.active(), self.instances()), ([fleet], [instance]))
+            self.served.command("fault", "deny", f"action={action}", "on=false")
+
+    def test_the_doctor_reads_launch(self):
+        self.quota("L-3819A6DF", 3)
+        path = self.job(text=JOB.replace("us-west-2b", "us-west-2z"))
+        done = self.spotter("doctor", path, code=2)
+        for line in ("fail  zones .*us-west-2z", "ok    volume .*one will be made",
+                     "fail  quota .*is 3 vCPUs",
+                     "ok    permissions  allowed: CreateLaunchTemplate, CreateVolume"):
+            self.assertRegex(done.stdout, f"(?m)^{line}")
 
     # Stopping
 

@@ -71,6 +71,30 @@ class Needs {
     add(account() + "launch-template/" + query_.text("LaunchTemplateId", "*"),
         it == cloud_.templates.end() ? Tags() : it->second.tags);
   }
+  // Of the template what concerns access: its tags for what is made, the role that it gives away.
+  void run_instances() {
+    Tags tags = query_.tags_for("instance");
+    std::string profile = query_.text("IamInstanceProfile.Name");
+    const std::string id = query_.text("LaunchTemplate.LaunchTemplateId");
+    AccessRequest& made = add(account() + "instance/*", {}, tags);
+    if (!id.empty()) made.know("ec2:LaunchTemplate", account() + "launch-template/" + id);
+    const auto it = cloud_.templates.find(id);
+    const auto number = query_.text("LaunchTemplate.Version");
+    if (it != cloud_.templates.end())
+      for (const TemplateVersion& version : it->second.versions) {
+        if (std::to_string(version.number) != number) continue;
+        tags.insert(version.instance_tags.begin(), version.instance_tags.end());
+        if (profile.empty()) profile = version.profile;
+      }
+    if (!tags.empty()) {
+      action_ = "ec2:CreateTags";
+      add(account() + "instance/*", {}, tags).know("ec2:CreateAction", call_.action);
+    }
+    if (profile.empty()) return;
+    action_ = "iam:PassRole";  // a profile has the name of its role
+    add("arn:aws:iam::" + cloud_.settings.account + ":role/" + profile)
+        .know("iam:PassedToService", "ec2.amazonaws.com");
+  }
   void nothing_special() { add("*"); }
 
   std::string account() const {
@@ -158,6 +182,7 @@ const std::map<std::string, Needs::Kind>& Needs::kinds() {
       {"ModifyFleet", &Needs::ec2_fleets},
       {"ModifySpotFleetRequest", &Needs::spot_fleets},
       {"RequestSpotFleet", &Needs::request_spot_fleet},
+      {"RunInstances", &Needs::run_instances},
       {"TerminateInstances", &Needs::instances}};
   return known;
 }

@@ -5,6 +5,7 @@
 
 #include "agent/act/aws/signature.hpp"
 #include "agent/wire/iam.hpp"
+#include "agent/wire/quotas.hpp"
 #include "agent/wire/ssm.hpp"
 
 namespace spotter::act {
@@ -127,23 +128,40 @@ asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Dur
   co_return body;
 }
 
+asio::awaitable<CallResult<std::string>> AwsClient::read_json(std::string service,
+                                                              std::string target, std::string body,
+                                                              Duration deadline) {
+  SignedCall call{.service = service, .request = {}, .repeatable = Repeatable::Read};
+  call.request.method = "POST";
+  call.request.url = endpoint(settings_.environment, service, settings_.region) + "/";
+  call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
+  call.request.headers.emplace_back("X-Amz-Target", target);
+  call.request.body = std::move(body);
+  auto pending = perform(std::move(call), deadline);
+  CallResult<std::string> answer = co_await std::move(pending);
+  if (!answer) explain(answer.error(), service, target.substr(target.find('.') + 1));
+  co_return answer;
+}
+
 asio::awaitable<CallResult<std::string>> AwsClient::ssm_parameter(std::string name,
                                                                   Duration deadline) {
-  SignedCall call{.service = "ssm", .request = {}, .repeatable = Repeatable::Read};
-  call.request.method = "POST";
-  call.request.url = endpoint(settings_.environment, "ssm", settings_.region) + "/";
-  call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
-  call.request.headers.emplace_back("X-Amz-Target", "AmazonSSM.GetParameter");
-  call.request.body = wire::encode_get_parameter(name);
-  auto pending = perform(std::move(call), deadline);
-  CallResult<std::string> body = co_await std::move(pending);
-  if (!body) {
-    explain(body.error(), "ssm", "GetParameter");
-    co_return body;
-  }
+  auto pending =
+      read_json("ssm", "AmazonSSM.GetParameter", wire::encode_get_parameter(name), deadline);
+  const CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return body;
   auto value = wire::decode_get_parameter(*body);
   if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
   co_return std::move(*value);
+}
+
+asio::awaitable<CallResult<double>> AwsClient::ec2_quota(std::string code, Duration deadline) {
+  auto pending = read_json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota",
+                           wire::encode_get_ec2_quota(code), deadline);
+  const CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return tl::unexpected(body.error());
+  const auto value = wire::decode_get_ec2_quota(*body);
+  if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
+  co_return *value;
 }
 
 asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, Duration deadline) {

@@ -84,6 +84,8 @@ class AwsClient {
 
   // SSM GetParameter WithDecryption: the value.
   asio::awaitable<CallResult<std::string>> ssm_parameter(std::string name, Duration deadline);
+  // What Service Quotas has for EC2's quota of this code.
+  asio::awaitable<CallResult<double>> ec2_quota(std::string code, Duration deadline);
 
   // The JSON of a 200.
   asio::awaitable<CallResult<std::string>> batch(wire::BatchCall call, Duration deadline);
@@ -91,6 +93,9 @@ class AwsClient {
   const Region& region() const { return settings_.region; }
 
  private:
+  // The JSON 1.1 of an action that only reads.
+  asio::awaitable<CallResult<std::string>> read_json(std::string service, std::string target,
+                                                     std::string body, Duration deadline);
   asio::awaitable<CallResult<std::string>> perform(SignedCall call, Duration deadline);
   asio::awaitable<CallResult<std::string>> attempt(const SignedCall& call, Duration left);
   bool renew(const CallError& error);  // true: worth an immediate second attempt
