@@ -19,12 +19,12 @@ constexpr SpotQuota standard{"L-34B43A08",
 constexpr SpotQuota trn{"L-6B0D517C", "All Trn Spot Instance Requests"};
 constexpr SpotQuota x{"L-E3A00192", "All X Spot Instance Requests"};
 
-constexpr std::array<std::pair<std::string_view, const SpotQuota*>, 22> families = {
+constexpr std::array<std::pair<std::string_view, const SpotQuota*>, 23> families = {
     {{"a", &standard},  {"c", &standard}, {"d", &standard}, {"h", &standard}, {"i", &standard},
      {"m", &standard},  {"r", &standard}, {"t", &standard}, {"z", &standard}, {"im", &standard},
-     {"is", &standard}, {"dl", &dl},      {"f", &f},        {"g", &g},        {"vt", &g},
-     {"inf", &inf},     {"p2", &p},       {"p3", &p},       {"p4", &p},       {"p5", &p5},
-     {"trn", &trn},     {"x", &x}}};
+     {"is", &standard}, {"dl", &dl},      {"f", &f},        {"g", &g},        {"gr", &g},
+     {"vt", &g},        {"inf", &inf},    {"p2", &p},       {"p3", &p},       {"p4", &p},
+     {"p5", &p5},       {"trn", &trn},    {"x", &x}}};
 
 }  // namespace
 

@@ -13,7 +13,7 @@ std::string_view code_of(std::string_view type) {
 TEST(SpotQuota, IsThatOfTheFamily) {
   EXPECT_EQ(code_of("g5.xlarge"), "L-3819A6DF");
   EXPECT_EQ(code_of("g4dn.xlarge"), "L-3819A6DF");
-  EXPECT_EQ(code_of("gr6.4xlarge"), "");
+  EXPECT_EQ(code_of("gr6.4xlarge"), "L-3819A6DF");
   EXPECT_EQ(code_of("p3dn.24xlarge"), "L-7212CCBC");
   EXPECT_EQ(code_of("p5en.48xlarge"), "L-C4BD4855");
   EXPECT_EQ(code_of("p6-b200.48xlarge"), "");
