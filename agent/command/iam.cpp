@@ -52,6 +52,10 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   Places claims;
   if (job.claims) claims.add(s3, job.claims->at);
   claims.give("claim", values);
+  auto& package = values.many["package-objects"];
+  if (job.launch)
+    if (const auto where = wire::parse_s3_url(job.launch->package.source))
+      package = {s3 + where->bucket + "/" + wire::literally(where->key)};
   auto& list = values.many["list-objects"];
   if (job.sweep && !job.sweep->source.empty())
     if (const auto where = wire::parse_s3_url(job.sweep->source))

@@ -54,7 +54,7 @@ Result<LaunchedJob> launched_job(const std::string& job_file) {
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
     if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());
   }
-  auto script = launch::user_data(job->launch->package, files);
+  auto script = launch::user_data(*job, files);
   if (!script) return tl::unexpected(script.error());
   auto digest = launch::request_digest(*job, *script);
   return LaunchedJob{*job, std::move(*script), std::move(digest)};

@@ -11,6 +11,12 @@ void replace(std::string& text, std::string_view what, const std::string& with) 
   text.replace(text.find(what), what.size(), with);
 }
 
+// What becomes of a machine that cannot even install the agent, which would see to it.
+const char* when_failing(const config::Job& job) {
+  if (job.on_failure.then == config::GiveUp::Hold) return "hold";
+  return job.launch->capacity == 1 ? "end-fleet" : "leave";
+}
+
 // The text between two lines that it cannot hold itself: the second is named after its content.
 std::string block(const std::string& name, std::string text) {
   const std::string end = "END_" + wire::sha256_hex(text).substr(0, 16);
@@ -20,13 +26,15 @@ std::string block(const std::string& name, std::string text) {
 
 }  // namespace
 
-Result<std::string> user_data(const config::Package& package,
+Result<std::string> user_data(const config::Job& job,
                               const std::map<std::string, std::string>& files) {
   std::string script(user_data_template);
   std::string blocks;
   for (const auto& [name, text] : files) blocks += block(name, text);
+  const config::Package& package = job.launch->package;
   replace(script, "@PACKAGE@", package.source);
   replace(script, "@DIGEST@", package.sha256);
+  replace(script, "@FAILING@", when_failing(job));
   replace(script, "#@FILES@\n", blocks);
   if (script.size() <= user_data_limit) return script;
   std::string list;

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "agent/config/launch.hpp"
+#include "agent/config/job.hpp"
 #include "agent/wire/result.hpp"
 
 namespace spotter::launch {
@@ -14,8 +14,8 @@ namespace spotter::launch {
 inline constexpr std::size_t user_data_limit = 16U * 1024;
 
 // `files`: what is to be in /etc/spotter, by name; job.yaml and those that it refers to. Fails when
-// it is more than EC2 takes.
-Result<std::string> user_data(const config::Package& package,
+// it is more than EC2 takes. REQUIRES job.launch.
+Result<std::string> user_data(const config::Job& job,
                               const std::map<std::string, std::string>& files);
 
 }  // namespace spotter::launch

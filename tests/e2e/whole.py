@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Whole machines as instances: a Debian with systemd as process 1 in a container for each.
 
-By hand, as root, to look around in one (the package or what this build has made is installed):
+By hand, as root, to look around in one (scripts/package made what is installed):
 
     tests/e2e/whole.py [--package spotter.deb] [COMMAND...]     without COMMAND: a shell
 
@@ -23,11 +23,12 @@ import job as jobs
 import root as roots
 from emulator import ROOT, Emulator, Failed, read_status, wait
 
-# What every image of AWS has, what the agent is linked with, and what the tests' trainers need.
+# What every image of AWS has, what spotter.deb depends on (there is no mirror where they boot), and
+# what the tests' trainers need.
 PACKAGES = ("systemd-sysv", "dbus", "udev", "iproute2", "procps", "xfsprogs", "e2fsprogs", "git",
-            "ca-certificates", "python3", "libblkid1", "libcurl4", "libfmt9", "libpugixml1v5",
-            "libspdlog1.10", "libssl3", "libsystemd0", "libxxhash0", "libyaml-cpp0.7", "zlib1g")
-UNITS = ROOT / "systemd"
+            "ca-certificates", "python3", "libblkid1", "libcurl4", "libfuse3-3", "libssl3",
+            "libsystemd0", "zlib1g", "libxxhash0")
+MADE = ROOT / "build/packages"
 NAME = "ip-10-0-0-2"
 
 # What cloud-init does with user data: once for each instance, and /var/lib/cloud/scripts/per-boot
@@ -117,17 +118,16 @@ def layer_of_the_cloud(layer):
     link(layer, "systemd-networkd-wait-online.service", "network-online.target")
     write(layer / "etc/hostname", f"{NAME}\n")
     write(layer / "etc/hosts", f"127.0.0.1 localhost\n10.0.0.2 {NAME}.ec2.internal {NAME}\n")
+    write(layer / "etc/apt/sources.list", "# no mirror\n")
     write(layer / "etc/resolv.conf", "# no server: every other name is unknown at once\n")
 
 
-def layer_of_this_build(layer, binaries):
-    """The files of the package, at its places."""
-    (layer / "usr/bin").mkdir(parents=True, exist_ok=True)
-    shutil.copy(pathlib.Path(binaries) / "spotter", layer / "usr/bin/spotter")
-    for source, target in (("spotter.service", "systemd/system/spotter.service"),
-                           ("sysusers.d/spotter.conf", "sysusers.d/spotter.conf"),
-                           ("tmpfiles.d/spotter.conf", "tmpfiles.d/spotter.conf")):
-        write(layer / "usr/lib" / target, (UNITS / source).read_text())
+def package(pattern="spotter_*.deb"):
+    """What scripts/package has made of this build."""
+    found = list(MADE.glob(pattern))
+    if len(found) != 1:
+        raise Failed(f"there is no {MADE}/{pattern}: run scripts/package")
+    return found[0]
 
 
 def install(layer_place, base, package):
@@ -143,8 +143,8 @@ def install(layer_place, base, package):
 
 
 class Machines(Emulator):
-    """An emulator whose instances are whole machines. `shared`, below its workplace, is seen by
-    all of them at the same path."""
+    """An emulator whose instances are whole machines, bare or with a package. `shared`, below its
+    workplace, is seen by all of them at the same path."""
 
     def __init__(self, binaries, package=None, options=(), **more):
         self.package = package
@@ -155,14 +155,12 @@ class Machines(Emulator):
         base = roots.made("boots", PACKAGES)
         cloud = self.workplace / "cloud"
         layer_of_the_cloud(cloud)
+        layers = [cloud, base]
         if self.package:
-            own = install(self.workplace / "package", base, self.package)
-        else:
-            own = self.workplace / "own"
-            layer_of_this_build(own, self.bin)
+            layers[1:1] = [install(self.workplace / "package", base, self.package)]
         self.shared = self.workplace / "shared"
         self.shared.mkdir()
-        layers = [word for layer in (cloud, own, base) for word in ("--root", str(layer))]
+        layers = [word for layer in layers for word in ("--root", str(layer))]
         super()._start([*arguments, "--instances", "container", *layers, "--bind",
                         str(self.shared), *self.more])
 
@@ -245,7 +243,7 @@ def make_root():
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--package", help="a .deb to install, in the place of this build's files")
+    parser.add_argument("--package", help="a .deb to install; default: that of scripts/package")
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin"))
     parser.add_argument("--root", action="store_true", help="only make the root, if it can be")
     parser.add_argument("command", nargs=argparse.REMAINDER)
@@ -254,7 +252,7 @@ def main():
         return make_root()
     if why := missing():
         sys.exit(f"whole.py: {why}")
-    world = Machines(arguments.bin, name="shell", package=arguments.package)
+    world = Machines(arguments.bin, name="shell", package=arguments.package or package())
     try:
         world.ec2.create_volume(world.zones[0], jobs.volume_tags(jobs.TAG, "story"))
         template = world.ec2.create_template("shell", "")

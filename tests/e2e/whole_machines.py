@@ -1,13 +1,18 @@
 """A job's life on instances that are whole machines: systemd, a service, a journal."""
 
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
+import ec2
 import harness
+import job as jobs
 import life
 import root as roots
+import volumes
 import whole
 from emulator import wait
 
@@ -17,18 +22,6 @@ MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
 def killed(group):
     """How many of a group the kernel has killed for want of memory."""
     return int(re.search(r"oom_kill (\d+)", (group / "memory.oom_control").read_text())[1])
-
-
-# What `spotter launch` sends does this, and more.
-USER_DATA = """\
-#!/bin/sh
-set -e
-mkdir -p /etc/spotter
-cat >/etc/spotter/job.yaml <<'END'
-{job}
-END
-systemctl enable --now --no-block spotter
-"""
 
 
 @unittest.skipIf(whole.missing(), f"skipped: {whole.missing()}")
@@ -43,13 +36,45 @@ class WholeLife(life.Life):
         except roots.NoPackages as why:
             return self.skipTest(f"Debian's packages were not to be had: {why}")
 
+    # As a user launches it, onto machines that know nothing of Spotter
+
+    package = "spotter_*.deb"  # of those that scripts/package has made
+
+    def offer(self):
+        """The package in a bucket: launch.package."""
+        file = whole.package(self.package)
+        bucket = self.world.directory / "s3/packages"
+        bucket.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, bucket)
+        return {"s3": f"s3://packages/{file.name}", "sha256": volumes.sha256(file)}
+
+    def spotter(self, *words, code=0):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
+                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+                       "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint}
+        done = subprocess.run([self.world.bin / "spotter", *words], env=environment, text=True,
+                              capture_output=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def launch(self, job, restart=True, zones=None, besides=(), before="", **more):
+        job["launch"] = {
+            "type": "spot-fleet", "image": "resolve:ssm:/aws/service/debian/12",
+            "instance_types": ["g5.xlarge"], "zones": zones or [self.zone],
+            "profile": ec2.ROLE, "fleet_role": f"arn:aws:iam::{ec2.ACCOUNT}:role/fleet",
+            "package": self.offer(), **more}
+        text = jobs.yaml(job) + "\n"
+        self.file = self.world.workplace / "job.yaml"
+        self.file.write_text(text)
+        self.world.allow_only(text)
+        self.fleet = self.spotter("launch", self.file).stdout.strip()
+        self.instance = self.wait_instance(besides)
+        return self.instance
+
     def job(self, env=None, trainer=None, bound="1s", ebs=None, **more):
         job = super().job(env=env, trainer=trainer, bound=bound, **more)
         job["storage"]["ebs"].update({"mount": "/mnt/spotter", **(ebs or {})})
         return job
-
-    def user_data(self, job_text, restart, before):
-        return USER_DATA.format(job=job_text)
 
     def wait_instance(self, besides=(), seconds=60):
         return super().wait_instance(besides, seconds)

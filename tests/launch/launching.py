@@ -44,9 +44,10 @@ def setUpModule():
     """An emulated instance finds no program here that its user data could reach."""
     folder = tempfile.mkdtemp(prefix="spotter-launch-")
     unittest.addModuleCleanup(shutil.rmtree, folder)
-    systemctl = pathlib.Path(folder) / "systemctl"
-    systemctl.write_text("#!/bin/sh\nexit 0\n")
-    systemctl.chmod(0o755)
+    for name in ("systemctl", "spotter"):
+        program = pathlib.Path(folder) / name
+        program.write_text("#!/bin/sh\nexit 0\n")
+        program.chmod(0o755)
     before = os.environ["PATH"]
     unittest.addModuleCleanup(os.environ.__setitem__, "PATH", before)
     os.environ["PATH"] = f"{folder}:/usr/bin:/bin"

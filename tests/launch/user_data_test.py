@@ -70,6 +70,8 @@ class UserData(served.ServedTest):
         self.program("systemctl", SYSTEMCTL)
         self.program("apt-get", APT_GET)
         self.program("dpkg", "#!/bin/sh\n")
+        for name in ("systemd-sysusers", "systemd-tmpfiles"):
+            self.program(name, f'#!/bin/sh\necho {name} "$@" >>$SPOTTER_ROOT/made\n')
         self.program("sleep", "#!/bin/sh\necho $1 >>$SPOTTER_ROOT/slept\n")
 
     def program(self, name, text, folder="bin"):
@@ -81,11 +83,12 @@ class UserData(served.ServedTest):
     def bake(self):
         self.program("spotter", AGENT)
 
-    def script(self, package="baked", digest="", files=None):
+    def script(self, package="baked", digest="", files=None, failing="end-fleet"):
         text = (ROOT / "scripts/user-data").read_text()
         blocks = [f"  write {name} <<'END'\n{content}END\n"
                   for name, content in (files or {"job.yaml": JOB}).items()]
         text = text.replace("@PACKAGE@", package).replace("@DIGEST@", digest)
+        text = text.replace("@FAILING@", failing)
         path = self.root / "user-data"
         path.write_text(text.replace("#@FILES@\n", "".join(blocks)))
         path.chmod(0o700)
@@ -95,6 +98,7 @@ class UserData(served.ServedTest):
         path = [str(self.root / "fragile")] if fragile else []
         environment = {
             "PATH": ":".join([*path, str(self.root / "bin"), "/usr/bin:/bin"]),
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
             "SPOTTER_ROOT": str(self.root), "WANTED": str(self.root / "wanted"), **environment}
         with open(self.root / "console", "ab") as console:
             return subprocess.run([script], env=environment, stdin=subprocess.DEVNULL,
@@ -134,7 +138,7 @@ class UserData(served.ServedTest):
     # Stories
 
     def test_fits_into_user_data_with_room_for_the_job(self):
-        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 8 * 1024)
+        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 9 * 1024)
 
     def test_a_baked_image_needs_no_package(self):
         self.bake()
@@ -163,6 +167,12 @@ class UserData(served.ServedTest):
         self.assertEqual(self.run_it(self.script()), 1)
         self.assertIn("bake it into the image", self.console().splitlines()[-1])
         self.assertEqual(self.lines("systemctl"), [])
+
+    def test_what_becomes_of_a_machine_that_cannot_work_is_the_jobs_to_say(self):
+        for failing, said in (("hold", "this instance stays"), ("leave", "ends in an hour"),
+                              ("end-fleet", "ends in an hour")):  # here it cannot
+            self.assertEqual(self.run_it(self.script(failing=failing)), 1)
+            self.assertIn(said, self.console().splitlines()[-1])
 
     def test_a_service_that_does_not_start_is_told(self):
         self.bake()
@@ -193,6 +203,9 @@ class UserData(served.ServedTest):
                 (pathlib.Path(self.served.folder) / "s3/packages" / name).unlink()
                 self.assert_up(self.run_it(self.script(**what), **where))
                 self.assertEqual(len(self.lines("apt")), before)
+        # An archive has no scripts: its user and folders are made all the same.
+        self.assertEqual(self.lines("made"), ["systemd-sysusers spotter.conf",
+                                              "systemd-tmpfiles --create spotter.conf"])
 
     def test_a_new_package_replaces_the_old_one(self):
         self.bake()

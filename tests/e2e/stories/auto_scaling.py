@@ -15,7 +15,9 @@ class AutoScaling(launch.Launch):
 
     def go(self, zones, besides=(), **more):
         # What an instance may do, and no more.
-        self.world.allow_only(jobs.yaml(self.job()))
+        launch = {"image": "ami-1", "instance_types": ["g5.xlarge"], "zones": zones,
+                  "profile": "spotter-role", **more}
+        self.world.allow_only(jobs.yaml(self.job(launch=launch)))
         return super().go(zones, besides, **more)
 
     def fleet_is_cancelled(self):
@@ -52,6 +54,11 @@ class AutoScaling(launch.Launch):
         self.assertEqual((row["instances"], [it["target"] for it in row["fleets"]]), ([], [0]))
         self.assertEqual([it["role"] for it in row["volumes"]], ["done"])
         self.assert_ended_well()
+
+    def test_an_instance_without_its_package_takes_the_group_to_0(self):
+        one = self.go(self.world.zones, package=self.offer_another())
+        self.wait_console(one, "could not be fetched; the fleet's target is 0 now")
+        self.assertEqual(self.target(), 0)
 
     def test_taken_out_by_its_group_it_checkpoints_and_lets_the_hook_go(self):
         self.steps = 300

@@ -109,6 +109,23 @@ class Launch(life.Life):
         self.wait_training(three, 5)
         self.assert_ended_well()
 
+    def offer_another(self):
+        """launch.package, and in its place an object that is not the one."""
+        bucket = self.world.directory / "s3/packages"
+        bucket.mkdir(parents=True)
+        (bucket / "spotter.deb").write_bytes(b"somebody else's")
+        return {"s3": "s3://packages/spotter.deb", "sha256": "0" * 64}
+
+    def target(self):
+        return self.listed()[self.job_name]["fleets"][0]["target"]
+
+    def test_a_package_that_is_another_one_costs_one_boot(self):
+        one = self.go(self.world.zones, package=self.offer_another())
+        self.wait_console(one, "could not be fetched; the fleet's target is 0 now")
+        wait("the instance to be gone", lambda: not self.listed()[self.job_name]["instances"], 60)
+        self.assertEqual(self.target(), 0)
+        self.assertEqual(len(self.ec2.instances()), 1, "no other was started in vain")
+
 
 if __name__ == "__main__":
     life.harness.main()

@@ -9,9 +9,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
 import whole
-from emulator import ROOT, wait
+from emulator import wait
 
-MADE = ROOT / "build/packages"
 JOB = """\
 job: story
 storage: {folder: {path: /data}}
@@ -23,7 +22,7 @@ class Live(unittest.TestCase):
     def setUp(self):
         if why := whole.missing():
             self.skipTest(why)
-        (package,) = MADE.glob("spotter_*.deb")
+        package = whole.package()
         self.world = whole.Machines(harness.BINARIES, name="package", package=package)
         self.addCleanup(self._end)
         self.newer(package, self.world.shared / "newer.deb")
