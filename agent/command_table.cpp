@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <sstream>
 #include <string_view>
+
+#include "agent/wire/catalog.hpp"
 
 namespace spotter {
 namespace {
@@ -42,6 +45,16 @@ std::string plain(const std::string& text) {
       safe += each;
   }
   return "\\&" + safe + "\n";
+}
+
+// mdoc(7) wants a new line for each.
+std::string sentences(std::string_view line) {
+  std::string text;
+  for (auto stop = line.find(". "); stop != line.npos; stop = line.find(". ")) {
+    text += plain(std::string(line.substr(0, stop + 1)));
+    line.remove_prefix(stop + 2);
+  }
+  return text + plain(std::string(line));
 }
 
 void append_option(std::string& page, const CLI::Option& option) {
@@ -103,6 +116,29 @@ std::string completions(const CLI::App& app, const std::vector<std::string>& wor
     for (const auto& name : option->get_lnames()) text += "--" + name + "\n";
   }
   return text;
+}
+
+std::string manual_of_events() {
+  std::string page;
+  for (const wire::Explanation& each : wire::explanations()) {
+    page += ".Ss " + std::string(each.name) + "\n" + plain(each.subject + ".") + ".Pp\n";
+    std::istringstream lines(each.text);
+    bool literal = false, apart = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.empty()) {
+        apart = true;
+        continue;
+      }
+      const bool command = line.starts_with("  ");
+      if (command != literal) page += command ? ".Bd -literal -offset indent\n" : ".Ed\n";
+      if (apart && !command) page += ".Pp\n";
+      page += command ? plain(line) : sentences(line);
+      literal = command;
+      apart = false;
+    }
+    if (literal) page += ".Ed\n";
+  }
+  return page;
 }
 
 std::string manual_of_commands(const CLI::App& app) {

@@ -16,6 +16,9 @@ namespace spotter {
 // word that is being typed. Empty: a file, or what is not ours to know (behind `--`).
 std::string completions(const CLI::App& app, const std::vector<std::string>& words);
 
+// Each kind of event of the journal, as subsections of mdoc(7).
+std::string manual_of_events();
+
 // Each command with its options, as subsections of mdoc(7).
 std::string manual_of_commands(const CLI::App& app);
 

@@ -8,6 +8,7 @@
 #include "agent/act/aws/environment.hpp"
 #include "agent/agent.hpp"
 #include "agent/command/doctor.hpp"
+#include "agent/command/explain.hpp"
 #include "agent/command/guard.hpp"
 #include "agent/command/host.hpp"
 #include "agent/command/iam.hpp"
@@ -48,13 +49,15 @@ int main(int argc, char** argv) {
     const auto set = spotter::act::Environment::of_this_process().get("SPOTTER_RUN");
     status = spotter::print_status(set.empty() ? "/run/spotter" : set, json);
   });
+  spotter::command::add_explain(app, status);
   // Those that the shell's completion and the build of the manual ask.
   if (own == "complete") {
     std::cout << spotter::completions(app, {argv + 2, argv + argc});
     return 0;
   }
   if (own == "manual") {
-    std::cout << spotter::manual_of_commands(app);
+    const bool events = argc > 2 && std::string_view(argv[2]) == "events";
+    std::cout << (events ? spotter::manual_of_events() : spotter::manual_of_commands(app));
     return 0;
   }
   try {

@@ -1,0 +1,22 @@
+// systemd/spotter.catalog, which is part of the program: what each kind of event (events.hpp)
+// means, and what there is to do. No I/O. Format: https://systemd.io/CATALOG
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace spotter::wire {
+
+struct Explanation {
+  std::string_view name;  // interruption-notice
+  std::string subject;    // in one line
+  std::string text;       // paragraphs, with an empty line between two
+};
+// In the order of events.hpp. A field that the journal fills in stands by its name: VOLUME_ID.
+std::vector<Explanation> explanations();
+
+// Of a text in the catalog's format; kinds of events that it does not explain are left out.
+std::vector<Explanation> read_catalog(std::string_view catalog);
+
+}  // namespace spotter::wire
