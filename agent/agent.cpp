@@ -87,7 +87,7 @@ class Agent {
     if (message.of_guard && message.note) spdlog::warn("{}", *message.note);
     if (message.of_guard && message.checkpoint)
       spdlog::info("{} is durable", message.checkpoint->path);
-    if (!message.of_guard) status_.observe(message);
+    if (!message.of_guard) status_.observe(message, now());
     if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
     if (message.window_trained) {
       spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
@@ -156,7 +156,7 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
     if (!policy_.once && !job_.storage.share)
       Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
   }
-  status_.update(state, event.at, moved);
+  status_.update(state, journal_.said(), event.at, moved);
 }
 
 void Agent::compose_loop(Region region) {
@@ -208,7 +208,7 @@ void Agent::watch_share() {
   hands.say = [this](std::string words) {
     sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
     status_.storage_says(std::move(words));
-    status_.update(loop_->state(), now(), true);
+    status_.update(loop_->state(), journal_.said(), now(), true);
   };
   const config::Share& share = *job_.storage.share;
   const bool folder = share.kind == config::Share::Kind::Folder;

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "agent/act/aws/environment.hpp"
 #include "agent/agent.hpp"
 #include "agent/command/doctor.hpp"
 #include "agent/command/explain.hpp"
@@ -16,10 +15,10 @@
 #include "agent/command/metadata.hpp"
 #include "agent/command/pipe.hpp"
 #include "agent/command/prepare.hpp"
+#include "agent/command/status.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/command/sweep.hpp"
 #include "agent/command_table.hpp"
-#include "agent/status.hpp"
 
 int main(int argc, char** argv) {
   // Those that the service, the agent itself and its supervisor run.
@@ -42,13 +41,7 @@ int main(int argc, char** argv) {
   spotter::command::add_launch(app, status);
   spotter::command::add_stop(app, status);
   spotter::command::add_list(app, status);
-  auto* show = app.add_subcommand("status", "What the agent on this instance is doing");
-  bool json = false;
-  show->add_flag("--json", json, "As the agent wrote it");
-  show->callback([&] {
-    const auto set = spotter::act::Environment::of_this_process().get("SPOTTER_RUN");
-    status = spotter::print_status(set.empty() ? "/run/spotter" : set, json);
-  });
+  spotter::command::add_status(app, status);
   spotter::command::add_explain(app, status);
   // Those that the shell's completion and the build of the manual ask.
   if (own == "complete") {

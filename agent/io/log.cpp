@@ -18,6 +18,8 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
+#include "agent/io/clock.hpp"
+
 namespace spotter::io {
 namespace {
 
@@ -40,6 +42,7 @@ struct Context {
   std::map<std::string, Bucket, std::less<>> buckets;  // by the kind's name
   std::string_view name, id;                           // of the line that is being written
   std::string recent;
+  std::vector<Problem> problems;
 };
 Context& context() {
   static Context the_context;
@@ -54,6 +57,16 @@ void add_recent(std::string_view lines) {
   if (recent.size() <= recent_limit) return;
   recent.erase(0, recent.find('\n', recent.size() - recent_limit / 2) + 1);
   recent.insert(0, "(older lines are in the journal of the instance alone)\n");
+}
+
+constexpr std::size_t problems_kept = 3;
+
+void add_problem(std::string words) {
+  auto& problems = context().problems;
+  // What is said again and again is one.
+  std::erase_if(problems, [&](const Problem& it) { return it.words == words; });
+  if (problems.size() == problems_kept) problems.erase(problems.begin());
+  problems.push_back({boot_time(), std::string(context().name), std::move(words)});
 }
 
 int priority(spdlog::level::level_enum level) {
@@ -92,6 +105,8 @@ class RecentSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> 
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
+    if (message.level >= spdlog::level::warn)
+      add_problem(std::string(message.payload.data(), message.payload.size()));
     spdlog::memory_buf_t time;
     formatter_->format(message, time);
     const auto level = spdlog::level::to_string_view(message.level);
@@ -146,6 +161,8 @@ void set_up_log() {
   const spdlog::sinks_init_list sinks = {sink, std::make_shared<RecentSink>()};
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", sinks));
 }
+
+std::vector<Problem> recent_problems() { return context().problems; }
 
 std::string take_log() { return std::exchange(context().recent, {}); }
 

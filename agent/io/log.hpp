@@ -5,9 +5,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <spdlog/common.h>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace spotter::io {
 
@@ -19,6 +21,14 @@ void set_up_log();
 std::string take_log();
 // They could not be kept: they stand before what was said since.
 void put_log_back(std::string lines);
+
+// The last few warnings and errors, the newest last.
+struct Problem {
+  std::chrono::milliseconds at;  // boot clock
+  std::string event;             // the kind's name, if it has one
+  std::string words;
+};
+std::vector<Problem> recent_problems();
 
 // A field of each line from now on, as INSTANCE_ID: upper case letters, digits, underscores. An
 // empty value: not any more.

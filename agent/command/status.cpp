@@ -1,0 +1,147 @@
+#include "agent/command/status.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/act/aws/environment.hpp"
+#include "agent/io/clock.hpp"
+#include "agent/io/files.hpp"
+#include "agent/wire/status.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr std::size_t largest = 64U << 10;
+
+struct Options {
+  bool json = false;
+  bool watch = false;
+};
+
+// What there is to show, or why there is nothing.
+struct Shown {
+  std::string text;
+  std::string trouble;
+};
+
+std::string trouble_in(const std::string& run_directory, const std::error_code& error) {
+  if (error == std::errc::permission_denied)
+    return "the status in " + run_directory + " may not be read: run as root, or in its group";
+  return "no status in " + run_directory +
+         ": no agent has run here (see `systemctl status spotter`)";
+}
+
+Shown look(const std::string& run_directory, std::size_t columns) {
+  const auto file = io::read_file(run_directory + "/status.json", largest);
+  if (!file) return {"", trouble_in(run_directory, file.error())};
+  const Time now{io::boot_time()};
+  auto text = wire::status_text(*file, now, columns);
+  if (!text)
+    return {"", "the status in " + run_directory +
+                    " is of another version of Spotter: restart the agent after an upgrade"};
+  // Of a worker, its experiment's below it.
+  const std::string below = wire::status_below(*file);
+  if (below.starts_with(run_directory + "/"))
+    if (const auto inner = io::read_file(below + "/status.json", largest))
+      if (const auto more = wire::status_text(*inner, now, columns)) *text += "\n" + *more;
+  return {std::move(*text), ""};
+}
+
+std::size_t columns_of_terminal() {
+  winsize size{};
+  constexpr std::size_t otherwise = 80;
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                           : otherwise;
+}
+std::size_t rows_of_terminal() {
+  winsize size{};
+  constexpr std::size_t otherwise = 1000;
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row
+                                                                           : otherwise;
+}
+
+// Over what stood there, each line to its end and then what is left below: nothing is ever blank
+// in between. One write, or the terminal shows halves.
+std::string over(const std::string& text, std::size_t rows) {
+  std::string drawn = "\x1b[H";
+  std::size_t at = 0;
+  for (std::size_t row = 0; row + 1 < rows && at < text.size(); ++row) {
+    const auto end = text.find('\n', at);
+    drawn += text.substr(at, end - at) + "\x1b[K\n";
+    at = end + 1;
+  }
+  return drawn + "\x1b[J";
+}
+
+void put(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// A second passes, or the window has another size: true. Asked to end: false.
+bool wait_for_next(const sigset_t& signals) {
+  const timespec second{1, 0};
+  const int seen = ::sigtimedwait(&signals, nullptr, &second);
+  return seen < 0 || seen == SIGWINCH;
+}
+
+int watch(const std::string& run_directory) {
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) sigaddset(&signals, each);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  // The screen that was there comes back at the end; the cursor hides meanwhile.
+  if (terminal) put("\x1b[?1049h\x1b[?25l");
+  std::string before;
+  do {
+    const Shown seen = look(run_directory, columns_of_terminal());
+    const std::string text = seen.trouble.empty() ? seen.text : seen.trouble + "\n";
+    if (terminal)
+      put(over(text, rows_of_terminal()));
+    else if (text != before)
+      put(text + "\n");
+    before = text;
+  } while (std::ferror(stdout) == 0 && wait_for_next(signals));
+  if (terminal) put("\x1b[?25h\x1b[?1049l");
+  return 0;
+}
+
+int show(const Options& options) {
+  const auto set = act::Environment::of_this_process().get("SPOTTER_RUN");
+  const std::string run_directory = set.empty() ? "/run/spotter" : set;
+  if (options.watch) return watch(run_directory);
+  if (options.json) {
+    const auto file = io::read_file(run_directory + "/status.json", largest);
+    if (file) put(*file);
+    if (file) return 0;
+  }
+  const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? columns_of_terminal() : largest;
+  const Shown seen = look(run_directory, columns);
+  put(seen.text);
+  if (seen.trouble.empty()) return 0;
+  std::fprintf(stderr, "spotter status: %s\n", seen.trouble.c_str());
+  return 1;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("status", "What the agent on this instance is doing");
+  auto options = std::make_shared<Options>();
+  auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
+  command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
+  command->callback([options, &status] { status = show(*options); });
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,213 @@
+#include "agent/wire/status.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "agent/wire/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+constexpr std::size_t label_width = 12;
+constexpr std::size_t narrowest = 24;
+
+std::string number_text(const char* format, double value) {
+  char text[400];  // the longest double
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// A terminal obeys control characters. Of UTF-8 nothing is cut apart by this.
+std::string printable(std::string text) {
+  for (char& each : text)
+    if (static_cast<unsigned char>(each) < ' ' || each == '\x7f') each = ' ';
+  return text;
+}
+
+// The file is not ours to trust: a value of another kind is none.
+class Fields {
+ public:
+  Fields(const Json& object, Time now) : object_(object), now_(now) {}
+
+  std::string text(const char* name) const {
+    const Json value = object_.is_object() ? object_.value(name, Json()) : Json();
+    if (value.is_string()) return printable(value.get<std::string>());
+    return value.is_number() ? value.dump() : std::string();
+  }
+  std::optional<double> number(const char* name) const {
+    const Json value = object_.is_object() ? object_.value(name, Json()) : Json();
+    if (!value.is_number() || !std::isfinite(value.get<double>())) return std::nullopt;
+    return value.get<double>();
+  }
+  // Seconds until then.
+  std::optional<double> until(const char* name) const {
+    const auto at = number(name);
+    if (!at) return std::nullopt;
+    return (*at - static_cast<double>(now_.time_since_epoch().count())) / 1000;
+  }
+  Json list(const char* name) const {
+    const Json value = object_.is_object() ? object_.value(name, Json()) : Json();
+    return value.is_array() ? value : Json::array();
+  }
+
+ private:
+  const Json& object_;
+  Time now_;
+};
+
+class Page {
+ public:
+  explicit Page(std::size_t columns) : columns_(std::max(columns, narrowest)) {}
+
+  void line(const std::string& label, const std::string& value) {
+    if (value.empty()) return;
+    std::string text = label;
+    text.resize(label_width, ' ');
+    text += value;
+    // Cut between characters, not inside one.
+    if (text.size() > columns_) {
+      std::size_t end = columns_;
+      while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+      text.resize(end);
+    }
+    text_ += text + "\n";
+  }
+  std::size_t room() const { return columns_ - label_width; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::size_t columns_;
+  std::string text_;
+};
+
+std::string joined(const std::string& one, const char* between, const std::string& other) {
+  return one + (one.empty() || other.empty() ? "" : between) + other;
+}
+
+std::string of_total(const char* word, const std::string& number, const std::string& total) {
+  if (number.empty()) return "";
+  return word + number + (total.empty() ? "" : " of " + total);
+}
+
+void add_progress(Page& page, const Fields& is) {
+  const std::string steps = joined(of_total("step ", is.text("step"), is.text("steps_total")), ", ",
+                                   of_total("epoch ", is.text("epoch"), is.text("epochs_total")));
+  const auto step = is.number("step"), total = is.number("steps_total");
+  const bool has_part = step && total && *total > 0 && *step >= 0;
+  if (!has_part) return page.line("step", steps);
+  const double part = std::min(1.0, *step / *total);
+  constexpr std::size_t widest = 32;
+  const std::string percent = " " + number_text("%.0f", std::floor(part * 100)) + " %";
+  const std::size_t room = std::min(widest, page.room() - std::min(page.room(), percent.size()));
+  page.line("progress", progress_bar(part, room) + percent);
+  std::string pace;
+  if (const auto rate = is.number("steps_per_second"); rate && *rate > 0) {
+    pace = number_text(*rate < 10 ? "%.2f" : "%.0f", *rate) + " a second";
+    if (*total > *step) pace += ", " + duration_text((*total - *step) / *rate) + " left";
+  }
+  page.line("step", joined(steps, ", ", pace));
+}
+
+void add_learning(Page& page, const Fields& is) {
+  std::string text = is.text("loss");
+  if (const std::string accuracy = is.text("accuracy"); !accuracy.empty())
+    text = joined(text, ", ", "accuracy " + accuracy);
+  page.line("loss", text);
+}
+
+void add_checkpoint(Page& page, const Fields& is) {
+  std::string text = is.text("checkpoint_step");
+  if (text.empty()) return;
+  text = "step " + text;
+  if (const auto since = is.until("checkpoint_boottime_ms"); since && *since <= 0)
+    text += ", " + duration_text(-*since) + " ago";
+  page.line("checkpoint", text);
+}
+
+void add_what_comes(Page& page, const Fields& is) {
+  if (const auto left = is.until("notice_deadline_ms"))
+    page.line("notice", *left > 0 ? "the instance ends in " + duration_text(*left)
+                                  : "the instance's end is overdue");
+  if (const auto left = is.until("wake_boottime_ms"); left && *left > 0)
+    page.line("next", "looks again in " + duration_text(*left));
+  page.line("blocked", joined(is.text("blocked"), " ", is.text("detail")));
+  page.line("storage", is.text("storage_says"));
+}
+
+void add_spending(Page& page, const Fields& is) {
+  std::string text;
+  if (const auto seconds = is.number("spent_seconds"); seconds && *seconds > 0)
+    text = duration_text(*seconds) + " of instances";
+  if (const auto dollars = is.number("spent_dollars"); dollars && *dollars > 0)
+    text = joined(text, ", ", "$" + number_text("%.2f", *dollars));
+  const auto interruptions = is.number("interruptions");
+  if (interruptions && *interruptions > 0)
+    text = joined(text, ", ",
+                  number_text("%.0f", *interruptions) +
+                      (*interruptions == 1 ? " interruption" : " interruptions"));
+  page.line("spent", text);
+}
+
+void add_problems(Page& page, const Fields& is, Time now) {
+  const char* label = "lately";
+  for (const Json& each : is.list("problems")) {
+    const Fields problem(each, now);
+    const auto since = problem.until("boottime_ms");
+    const std::string when = since ? duration_text(std::max(0.0, -*since)) + " ago: " : "";
+    page.line(std::exchange(label, ""), when + problem.text("words"));
+  }
+}
+
+}  // namespace
+
+std::string progress_bar(double part, std::size_t columns) {
+  if (columns < 3) return "";
+  const double inside = static_cast<double>(columns - 2);
+  const auto full = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * inside);
+  return "[" + std::string(full, '#') + std::string(columns - 2 - full, '.') + "]";
+}
+
+std::string duration_text(double seconds) {
+  constexpr double minute = 60, hour = 3600, day = 86400;
+  if (seconds < 100) return number_text("%.0f", seconds) + " s";
+  if (seconds < 100 * minute) return number_text("%.0f", seconds / minute) + " min";
+  const double large = seconds < 2 * day ? hour : day, small = seconds < 2 * day ? minute : hour;
+  const double whole = std::floor(seconds / large);
+  const double rest = std::floor((seconds - whole * large) / small);
+  const bool of_hours = large == hour;
+  std::string text = number_text("%.0f", whole) + (of_hours ? " h" : " d");
+  if (rest > 0) text += " " + number_text("%.0f", rest) + (of_hours ? " min" : " h");
+  return text;
+}
+
+std::optional<std::string> status_text(std::string_view bytes, Time now, std::size_t columns) {
+  const auto document = parse_json_object(bytes);
+  if (!document) return std::nullopt;
+  const Fields is(*document, now);
+  if (is.text("version") != std::to_string(status_version)) return std::nullopt;
+  Page page(columns);
+  page.line("job", is.text("job"));
+  page.line("stage", joined(is.text("stage"), ": ", is.text("says")));
+  page.line("worker", is.text("worker_says"));
+  page.line("claims", is.text("claims_say"));
+  add_progress(page, is);
+  add_learning(page, is);
+  add_checkpoint(page, is);
+  std::string instance = joined(is.text("instance"), ", ", is.text("type"));
+  page.line("instance", joined(instance, " in ", is.text("zone")));
+  page.line("volume", is.text("volume"));
+  add_what_comes(page, is);
+  add_spending(page, is);
+  add_problems(page, is, now);
+  if (const auto age = is.until("updated_boottime_ms"))
+    page.line("seen", duration_text(std::max(0.0, -*age)) + " ago");
+  return page.take();
+}
+
+std::string status_below(std::string_view bytes) {
+  const auto document = parse_json_object(bytes);
+  return document ? Fields(*document, Time()).text("run_directory") : "";
+}
+
+}  // namespace spotter::wire

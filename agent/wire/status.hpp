@@ -1,0 +1,28 @@
+// status.json, which the agent keeps in SPOTTER_RUN, for a person. No I/O.
+//
+// Times in it are of the boot clock, in ms ("..._boottime_ms"): only on that machine, in that boot.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/decide/names.hpp"
+
+namespace spotter::wire {
+
+inline constexpr int status_version = 1;
+
+// Lines of at most `columns` characters; what the status lacks is left out. Whoever wrote it, no
+// control character of it comes through. Nothing: it is no status of our version.
+std::optional<std::string> status_text(std::string_view json, Time now, std::size_t columns = 80);
+
+// Where an experiment's own status is, of a worker's; empty: nowhere.
+std::string status_below(std::string_view json);
+
+// "[#####.....]" of so many characters in all.
+std::string progress_bar(double part, std::size_t columns);
+// "47 s", "12 min", "3 h 5 min", "2 d 4 h"
+std::string duration_text(double seconds);
+
+}  // namespace spotter::wire

@@ -1,0 +1,41 @@
+#include "agent/wire/status.hpp"
+
+#include <gtest/gtest.h>
+
+namespace spotter::wire {
+namespace {
+
+TEST(ProgressBar, IsAsLongAsItIsToldTo) {
+  EXPECT_EQ(progress_bar(0, 12), "[..........]");
+  EXPECT_EQ(progress_bar(0.5, 12), "[#####.....]");
+  EXPECT_EQ(progress_bar(0.99, 12), "[#########.]") << "not full before the end";
+  EXPECT_EQ(progress_bar(7, 5), "[###]");
+  EXPECT_EQ(progress_bar(-1, 5), "[...]");
+  EXPECT_EQ(progress_bar(0.5, 2), "");
+}
+
+TEST(DurationText, InTwoUnitsAtMost) {
+  EXPECT_EQ(duration_text(0.4), "0 s");
+  EXPECT_EQ(duration_text(99), "99 s");
+  EXPECT_EQ(duration_text(720), "12 min");
+  EXPECT_EQ(duration_text(11100), "3 h 5 min");
+  EXPECT_EQ(duration_text(36000), "10 h");
+  EXPECT_EQ(duration_text(2 * 86400 + 4 * 3600 + 59), "2 d 4 h");
+}
+
+TEST(StatusText, CutsNoCharacterApart) {
+  const std::string json = R"({"version":1,"job":"한국어한국어한국어"})";
+  const auto text = status_text(json, Time(), 24);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "job         한국어한\n");
+}
+
+TEST(StatusText, OfOurVersionOnly) {
+  EXPECT_FALSE(status_text(R"({"version":2,"job":"a"})", Time()));
+  EXPECT_FALSE(status_text(R"({"job":"a"})", Time()));
+  EXPECT_FALSE(status_text("", Time()));
+  EXPECT_EQ(status_text(R"({"version":1,"step":[],"loss":{},"problems":7})", Time()), "");
+}
+
+}  // namespace
+}  // namespace spotter::wire
