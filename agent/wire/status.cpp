@@ -110,9 +110,10 @@ void add_progress(Page& page, const Fields& is) {
 }
 
 void add_learning(Page& page, const Fields& is) {
-  std::string text = is.text("loss");
-  if (const std::string accuracy = is.text("accuracy"); !accuracy.empty())
-    text = joined(text, ", ", "accuracy " + accuracy);
+  std::string text;
+  if (const auto loss = is.number("loss")) text = number_text("%.5g", *loss);
+  if (const auto accuracy = is.number("accuracy"))
+    text = joined(text, ", ", "accuracy " + number_text("%.4g", *accuracy));
   page.line("loss", text);
 }
 
@@ -188,7 +189,8 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   if (is.text("version") != std::to_string(status_version)) return std::nullopt;
   Page page(columns);
   page.line("job", is.text("job"));
-  page.line("stage", joined(is.text("stage"), ": ", is.text("says")));
+  const std::string stage = is.text("stage"), says = is.text("says");
+  page.line("stage", says.starts_with(stage) ? says : joined(stage, ": ", says));
   page.line("worker", is.text("worker_says"));
   page.line("claims", is.text("claims_say"));
   add_progress(page, is);

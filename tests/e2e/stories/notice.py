@@ -1,7 +1,9 @@
 """An interruption notice: the volume is let go before the deadline, whatever the trainer does."""
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -35,6 +37,18 @@ class Notice(harness.Story):
         status = self.wait_status(other, "training", lambda one: one.get("resumed_step"))
         self.assertEqual(status["resumed_step"], stopped)
         self.assertEqual(self.volume_state(volume), "in-use")
+        self.wait_status(other, "a pace", lambda one: one.get("steps_per_second"))
+        shown = self.shown(other)
+        for line in (f"instance    {other}, p3.2xlarge in us-west-2", f"volume      {volume}",
+                     "stage       training on ", "checkpoint  step ", "spent       ",
+                     "1 interruption\n"):
+            self.assertIn(line, shown)
+
+    def shown(self, instance):
+        """What `spotter status` prints there."""
+        environment = {**os.environ, "SPOTTER_RUN": str(self.world.instance(instance) / "run")}
+        return subprocess.run([pathlib.Path(harness.BINARIES) / "spotter", "status"], text=True,
+                              env=environment, capture_output=True, check=True).stdout
 
     def test_a_trainer_that_ignores_signals_is_killed_in_time(self):
         self._interrupted("deaf", 15, {"SPOTTER_CHECKPOINT_EVERY": "7"})
