@@ -100,6 +100,7 @@ class Agent {
   asio::awaitable<void> live();
   void trace(const decide::Event& event, const decide::State& state, std::size_t before);
   void await_signal();
+  void leave_with_the_machine(Time until);
   void leave();
 
   asio::io_context& context_;
@@ -118,6 +119,7 @@ class Agent {
   Service service_;
   asio::steady_timer machines_end_;
   bool waits_for_machines_end_ = false;
+  Time machine_waits_until_ = Time::max();
   bool said_finished_ = false;
   Journal journal_;
   int trainer_status_ = 1;  // of the last trainer that ended by itself
@@ -292,8 +294,32 @@ void Agent::await_signal() {
     }
     spdlog::info("asked to stop: letting go of the job");
     const Duration reserve = policy_.once ? Duration(0) : policy_.release_reserve;
-    sensed(decide::StopRequested{now() + policy_.stop_grace + reserve});
+    const Time until = now() + policy_.stop_grace + reserve;
+    if (signal != SIGINT && !policy_.once) leave_with_the_machine(until);
+    sensed(decide::StopRequested{until});
     await_signal();
+  });
+}
+
+// systemd waits for as long as a checkpoint may take, and for what is mounted to be let go of. The
+// machine goes away with what is attached to it: to insist on a call that AWS does not answer would
+// only keep it from that.
+void Agent::leave_with_the_machine(Time until) {
+  constexpr std::chrono::seconds every(1);
+  constexpr std::uint64_t microseconds = 30'000'000;
+  const decide::Facts& facts = loop_->state().facts;
+  const bool holds = facts.mounted || facts.trainer_running;
+  const Time limit =
+      holds ? until + policy_.unmount : std::min(until, now() + policy_.release_reserve);
+  machine_waits_until_ = holds ? limit : std::min(machine_waits_until_, limit);
+  if (now() >= machine_waits_until_) {
+    spdlog::warn("the time for letting go of the job is over: the machine stops");
+    return context_.stop();
+  }
+  sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", static_cast<unsigned long long>(microseconds));
+  machines_end_.expires_after(every);
+  machines_end_.async_wait([this, until](boost::system::error_code error) {
+    if (!error) leave_with_the_machine(until);
   });
 }
 

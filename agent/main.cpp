@@ -18,15 +18,19 @@
 #include "agent/command/status.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/command/sweep.hpp"
+#include "agent/command/unit.hpp"
 #include "agent/command_table.hpp"
 
 int main(int argc, char** argv) {
   // Those that the service, the agent itself and its supervisor run.
   const std::string_view own = argc > 1 ? argv[1] : "";
   if (own == "guard") return spotter::command::guard(argc - 1, argv + 1);
+  if (own == "host" && argc == 4 && std::string_view(argv[2]) == "--request")
+    return spotter::command::requested_verb(argv[3]);
   if (own == "host") return spotter::command::host(argc - 1, argv + 1);
   if (own == "metadata") return spotter::command::metadata(argc - 1, argv + 1);
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
+  if (own == "unit") return spotter::command::unit(argc - 1, argv + 1);
   CLI::App app{"Spotter keeps a training job alive on spot instances"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "spotter " SPOTTER_VERSION);

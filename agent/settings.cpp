@@ -1,11 +1,10 @@
 #include "agent/settings.hpp"
 
-#include <systemd/sd-bus.h>
-
 #include <cstdlib>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
+
+#include "agent/units/manager.hpp"
 
 namespace spotter {
 namespace {
@@ -62,19 +61,8 @@ decide::Policy policy_of(const config::Job& job, bool once) {
 }
 
 bool machine_is_stopping() {
-  sd_bus* bus = nullptr;
-  char* state = nullptr;
-  bool stopping = false;
-  if (sd_bus_open_system(&bus) >= 0) {
-    sd_bus_set_method_call_timeout(bus, 1'000'000);  // a busy PID 1 must not cost the notice
-    const int got = sd_bus_get_property_string(
-        bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-        "org.freedesktop.systemd1.Manager", "SystemState", nullptr, &state);
-    stopping = got >= 0 && std::string_view(state) == "stopping";
-  }
-  std::free(state);
-  sd_bus_unref(bus);
-  return stopping;
+  const auto manager = units::Manager::connect();
+  return manager && (*manager)->system_state() == "stopping";
 }
 
 }  // namespace spotter

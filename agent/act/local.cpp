@@ -5,6 +5,7 @@
 
 #include "agent/act/local_work.hpp"
 #include "agent/io/log.hpp"
+#include "agent/units/settings.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter::act {
@@ -99,6 +100,13 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
   }
   io::ProcessRequest request;
   request.argv = {program_, "host"};
+  if (units::wanted())
+    request.argv = {program_,
+                    "unit",
+                    "host",
+                    "--run-directory=" + run_directory_,
+                    "--limit=" + std::to_string(limit.count()),
+                    "--"};
   request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
   request.timeout = limit;
   request.environment = with_token(token);
@@ -313,6 +321,13 @@ Local::Answer Local::await_gpus(Duration limit) {
   std::vector<std::string> arguments = {"await-gpus", "--count", std::to_string(count), "--wait",
                                         std::to_string(patience.count()) + "ms"};
   return carry_out(std::move(arguments), limit, decide::GpusFound{});
+}
+
+asio::awaitable<void> Local::make_gpu_nodes(Duration limit) {
+  const bool driven = ::access("/proc/driver/nvidia/version", F_OK) == 0;
+  if (!units::wanted() || job_.trainer.gpus != 0 || !driven) co_return;
+  auto making = await_gpus(limit);
+  co_await std::move(making);  // what is missing a trainer that needs it says best
 }
 
 Local::Answer Local::fetch_code(std::string token, Duration limit) {

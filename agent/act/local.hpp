@@ -46,6 +46,9 @@ class Local {
   Answer sync(Duration limit);
   Answer verify(bool read_only, Duration limit);
   Answer await_gpus(Duration limit);
+  // For a job that awaits none, on a machine that has some: a unit of systemd's may neither make
+  // device nodes (nvidia-modprobe is setuid) nor use those of a driver that is loaded later.
+  asio::awaitable<void> make_gpu_nodes(Duration limit);
   Answer fetch_code(std::string token, Duration limit);
 
   // What of the job's storage is mounted here; no more is filled in.

@@ -295,6 +295,8 @@ Performer::Answer Performer::start_trainer(StartTrainer effect, Duration limit) 
     auto keeping = local_.keep_log(limit / 3);
     co_await std::move(keeping);
   }
+  auto making = local_.make_gpu_nodes(limit / 3);
+  co_await std::move(making);
   auto starting = trainer_.start(effect, limit);
   Happening what = co_await std::move(starting);
   if (std::holds_alternative<TrainerStarted>(what)) surroundings_.watch_trainer();

@@ -11,6 +11,7 @@
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/spec.hpp"
+#include "agent/units/settings.hpp"
 #include "agent/wire/shell.hpp"
 
 namespace spotter::act {
@@ -183,6 +184,28 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   co_return result;
 }
 
+// As above, but the supervisor becomes a service of its own.
+std::vector<std::string> Trainer::in_unit() const {
+  std::string name = job_.name.str();
+  if (job_.experiment) name += "-" + std::to_string(job_.experiment->index);
+  const auto& trainer = job_.trainer;
+  std::vector<std::string> words = {paths_.program, "unit", "trainer", "--name", name};
+  for (const auto& [option, value] :
+       {std::pair<std::string, std::string>{"--run-directory=", paths_.run_directory},
+        {"--home=", job_.home()},
+        {"--user=", trainer.user},
+        {"--memory-max=", trainer.memory_max},
+        {"--cpu-quota=", trainer.cpu_quota},
+        {"--cpu-weight=", trainer.cpu_weight}})
+    if (!value.empty()) words.push_back(option + value);
+  const auto views = [](const wire::Channel& each) {
+    return each.mode == wire::InputMode::FastFile;
+  };
+  words.push_back("--grace=" + in_seconds(trainer.stop_grace.value_or(Duration(0))));
+  if (std::ranges::any_of(job_.channels.all, views)) words.push_back("--mounts");
+  return words;
+}
+
 Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   ::unlink((paths_.run_directory + "/notice").c_str());
   pace({effect.checkpoint_every});
@@ -225,6 +248,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   io::ProcessRequest request;
   request.argv = {paths_.program,       "supervise", "--run-directory",
                   paths_.run_directory, "--spec",    "-"};
+  if (units::wanted()) request.argv = in_unit();
   request.stdin_text = supervise::to_json(spec);
   request.timeout = limit;
   auto running = io::run(std::move(request));

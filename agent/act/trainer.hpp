@@ -46,6 +46,7 @@ class Trainer {
   asio::awaitable<Read<std::string>> secret(config::SecretReference reference, Duration limit);
   asio::awaitable<Read<Variables>> environment(Duration limit);
   asio::awaitable<Read<void>> add_identity(Variables& to);
+  std::vector<std::string> in_unit() const;
 
   const config::Job& job_;
   TrainerPaths paths_;

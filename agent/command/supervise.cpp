@@ -46,6 +46,10 @@ int supervise(int argc, char** argv) {
   std::string spec_name;
   app.add_option("--run-directory", directory, "where lock, socket and results are")->required();
   app.add_option("--spec", spec_name, "what to run, as JSON: a file, or - for stdin")->required();
+  std::string report;
+  app.add_option("--report", report,
+                 "be the parent, as a service of systemd's: where to say whether it runs; "
+                 "the spec's file is removed");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -56,6 +60,10 @@ int supervise(int argc, char** argv) {
   const auto spec = supervise::parse_spec(*text);
   if (!spec) return complain(2, spec.error().message);
   std::error_code ignored;
+  if (!report.empty()) {
+    std::filesystem::remove(spec_name, ignored);  // it holds secrets
+    return supervise::stay(directory, *spec, report);
+  }
   const auto absolute = std::filesystem::absolute(directory, ignored).string();
   const auto started = supervise::start(absolute, *spec);
   if (started) return 0;

@@ -47,6 +47,9 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
       {"role", optional, reader.scalar(trainer.role, role)},
       {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
       {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
+      {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
+      {"cpu_quota", optional, reader.scalar(trainer.cpu_quota, cpu_quota)},
+      {"cpu_weight", optional, reader.scalar(trainer.cpu_weight, cpu_weight)},
       {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
 }
 

@@ -92,7 +92,11 @@ struct Trainer {
   // That must be there before it starts; 0: nothing is looked for; all_gpus: whatever the machine
   // has, and one at least.
   int gpus = 0;
-  std::string result;  // relative to the mount; empty: exit status 0 alone counts as finished
+  // Of its unit, under systemd, and in its words (systemd.resource-control(5)); empty: none.
+  std::string memory_max;  // "48G", "90%"
+  std::string cpu_quota;   // "400%": of four CPUs
+  std::string cpu_weight;  // 1 to 10000
+  std::string result;      // relative to the mount; empty: exit status 0 alone counts as finished
 };
 
 struct Checkpoints {

@@ -185,6 +185,33 @@ Result<int> parse_gpu_count(std::string_view text) {
   return failure("expected a whole number from 0 to 64, or auto, found " + quoted(text));
 }
 
+// A number from 1 to `most`, and what has to stand behind it; as it was written.
+bool is_limit(std::string_view text, std::string_view unit, std::uint64_t most) {
+  if (!text.ends_with(unit)) return false;
+  text.remove_suffix(unit.size());
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= most;
+}
+
+Result<std::string> parse_memory_amount(std::string_view text) {
+  constexpr std::uint64_t most = 1U << 30;  // in bytes it must fit into 64 bits
+  for (const char* unit : {"K", "M", "G"})
+    if (is_limit(text, unit, most)) return std::string(text);
+  if (is_limit(text, "%", 100)) return std::string(text);
+  return failure("expected an amount of memory such as 48G or 90%, found " + quoted(text));
+}
+
+Result<std::string> parse_cpu_quota(std::string_view text) {
+  if (is_limit(text, "%", 100'000)) return std::string(text);
+  return failure("expected a share of one CPU's time such as 400%, found " + quoted(text));
+}
+
+Result<std::string> parse_cpu_weight(std::string_view text) {
+  if (is_limit(text, "", 10'000)) return std::string(text);
+  return failure("expected a whole number from 1 to 10000, found " + quoted(text));
+}
+
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 Result<std::string> parse_role(std::string_view text) {
   constexpr std::size_t longest_name = 64, longest_arn = 600;
@@ -261,6 +288,10 @@ const Scalar<Duration> duration{"a duration such as 90s or 2h30m", parse_duratio
 const Scalar<int> attempts{"a whole number from 1 to 1000", parse_attempts};
 const Scalar<int> gpu_count{"a whole number from 0 to 64, or auto", parse_gpu_count};
 const Scalar<bool> cache_place{"instance-store or storage", parse_cache_place};
+const Scalar<std::string> memory_amount{"an amount of memory such as 48G or 90%",
+                                        parse_memory_amount};
+const Scalar<std::string> cpu_quota{"a share of one CPU's time such as 400%", parse_cpu_quota};
+const Scalar<std::string> cpu_weight{"a whole number from 1 to 10000", parse_cpu_weight};
 const Scalar<std::string> role{"a role's name or ARN", parse_role};
 const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};

@@ -47,6 +47,9 @@ extern const Scalar<bool> imds_access;   // allow: true; refuse: false
 extern const Scalar<int> gpu_count;      // 0 to 64; auto: all_gpus
 extern const Scalar<bool> cache_place;   // instance-store: true; storage: false
 extern const Scalar<std::string> sha256;
+extern const Scalar<std::string> memory_amount;  // 48G, or 1% to 100% of the machine's
+extern const Scalar<std::string> cpu_quota;      // 1% to 100000%
+extern const Scalar<std::string> cpu_weight;     // 1 to 10000
 extern const Scalar<GiveUp> give_up;
 extern const Scalar<double> positive_number;
 extern const Scalar<FleetKind> fleet_kind;

@@ -9,11 +9,12 @@ namespace spotter::sense {
 namespace {
 
 std::error_code give_to(const std::string& path, const std::string& user) {
+  // In this order: what is another's it takes a further right to change.
+  if (::chmod(path.c_str(), 0600) != 0) return {errno, std::generic_category()};
   const passwd* entry = ::getpwnam(user.c_str());
   if (::geteuid() == 0 && entry && ::chown(path.c_str(), entry->pw_uid, entry->pw_gid) != 0) {
     return {errno, std::generic_category()};
   }
-  if (::chmod(path.c_str(), 0600) != 0) return {errno, std::generic_category()};
   return {};
 }
 

@@ -17,6 +17,8 @@ std::string describe(const supervise::Ended& ended) {
   const int number = ended.signal.value_or(0);
   const std::string how = ended.exit_code ? "exit status " + std::to_string(*ended.exit_code)
                                           : "signal " + std::to_string(number);
+  if (ended.out_of_memory)
+    return how + ": the kernel killed for want of memory; see trainer.memory_max of job.yaml";
   if (ended.exit_code ? *ended.exit_code != killed_below_a_shell : number != SIGKILL) return how;
   return how + ": killed; if by nobody, then by the kernel for want of memory: see `journalctl -k`";
 }

@@ -2,9 +2,12 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -45,12 +48,28 @@ std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   return process;
 }
 
-bool is_shell(pid_t pid) {
+// The program that a process runs. A root without CAP_SYS_PTRACE, as in a unit of systemd's, has to
+// ask as the process's own user.
+std::string program_of(pid_t pid) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  const std::string link = process + "/exe";
   char target[256];
-  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
-  const ssize_t size = readlink(link.c_str(), target, sizeof target);
-  if (size <= 0) return false;
-  std::string_view name(target, static_cast<std::size_t>(size));
+  ssize_t size = readlink(link.c_str(), target, sizeof target);
+  struct stat owner {};
+  if (size < 0 && errno == EACCES && stat(process.c_str(), &owner) == 0) {
+    setfsgid(owner.st_gid);
+    setfsuid(owner.st_uid);
+    size = readlink(link.c_str(), target, sizeof target);
+    setfsuid(geteuid());
+    setfsgid(getegid());
+  }
+  return {target, size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+bool is_shell(pid_t pid) {
+  const std::string program = program_of(pid);
+  if (program.empty()) return false;
+  std::string_view name(program);
   name.remove_prefix(name.rfind('/') + 1);
   constexpr const char* shells[] = {"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "fish"};
   return std::find(std::begin(shells), std::end(shells), name) != std::end(shells);

@@ -26,7 +26,8 @@ struct Ended {
   std::optional<int> exit_code;  // exactly one of the two is set
   std::optional<int> signal;
   bool core_dumped = false;
-  std::string last_words;  // the end of its output: at most 4 KiB and 20 lines
+  bool out_of_memory = false;  // of its unit: there the kernel killed one of its processes
+  std::string last_words;      // the end of its output: at most 4 KiB and 20 lines
   Time ended;
   Duration ran{};
   int trainer_pid = 0;

@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,8 +27,12 @@ void report(const std::string& line) {
   close(report_number);
 }
 
-void report(const StartFailure& what) {
-  report((what.kind == StartFailure::Kind::AlreadyRunning ? "running " : "failed ") + what.message);
+std::string words_of(const StartFailure& what) {
+  return (what.kind == StartFailure::Kind::AlreadyRunning ? "running " : "failed ") + what.message;
+}
+
+std::string words_of(const Watch& watch) {
+  return "ok " + std::to_string(getpid()) + " " + std::to_string(watch.trainer());
 }
 
 // Keeps nothing of the starter but the pipe: whoever waits for its output's end must not wait for
@@ -49,10 +54,10 @@ void let_go_of_everything(int pipe) {
   let_go_of_everything(pipe);
   auto watch = Watch::begin(directory, spec, launch);
   if (!watch) {
-    report(watch.error());
+    report(words_of(watch.error()));
     _exit(1);
   }
-  report("ok " + std::to_string(getpid()) + " " + std::to_string(watch->trainer()));
+  report(words_of(*watch));
   watch->until_the_end();
   _exit(0);
 }
@@ -68,6 +73,12 @@ std::string read_to_end(int file) {
   }
 }
 
+tl::unexpected<StartFailure> failed(std::string message) {
+  return tl::unexpected(StartFailure{StartFailure::Kind::Failed, std::move(message)});
+}
+
+}  // namespace
+
 tl::expected<Started, StartFailure> understand(const std::string& line) {
   using Kind = StartFailure::Kind;
   std::istringstream words(line);
@@ -81,12 +92,6 @@ tl::expected<Started, StartFailure> understand(const std::string& line) {
   return tl::unexpected(StartFailure{first == "running" ? Kind::AlreadyRunning : Kind::Failed,
                                      line.substr(space + 1)});
 }
-
-tl::unexpected<StartFailure> failed(std::string message) {
-  return tl::unexpected(StartFailure{StartFailure::Kind::Failed, std::move(message)});
-}
-
-}  // namespace
 
 tl::expected<Started, StartFailure> start(const std::string& run_directory, const Spec& spec) {
   if (run_directory.empty() || run_directory[0] != '/')
@@ -108,6 +113,26 @@ tl::expected<Started, StartFailure> start(const std::string& run_directory, cons
   report_out.reset();
   waitpid(between, nullptr, 0);
   return understand(read_to_end(report_in.get()));
+}
+
+int stay(const std::string& run_directory, const Spec& spec, const std::string& report) {
+  const Descriptor to(open(report.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
+  const auto say = [&to](const std::string& line) {
+    dprintf(2, "%s\n", line.substr(line.find(' ') + 1).c_str());
+    [[maybe_unused]] const ssize_t written = write(to.get(), line.data(), line.size());
+    return 1;
+  };
+  const auto launch = prepare(spec);
+  if (!launch) return say("failed " + launch.error().message);
+  umask(022);
+  auto watch = Watch::begin(run_directory, spec, *launch);
+  if (!watch) return say(words_of(watch.error()));
+  const std::string line = words_of(*watch);
+  [[maybe_unused]] const ssize_t written = write(to.get(), line.data(), line.size());
+  sd_notify(1, "READY=1");
+  watch->until_the_end();
+  dprintf(2, "the trainer ended: %s\n", watch->how_it_ended().c_str());
+  return 0;
 }
 
 }  // namespace spotter::supervise

@@ -5,8 +5,9 @@
 //   supervisor.lock   held (open file description lock) for the supervisor's whole life
 //   supervisor.json   {"pid", "trainer_pid", "started_boottime_ms", "job"}
 //   supervisor.sock   datagrams from the agent: `signal N`, `signal-group N`, `kill`
-//   ended.json        {"exit_code" | "signal", "core_dumped", "last_words", "ended_boottime_ms",
-//                      "ran_ms", "trainer_pid", "job", "left_over": [pid]}: atomic, fsynced, last
+//   ended.json        {"exit_code" | "signal", "core_dumped", "out_of_memory", "last_words",
+//                      "ended_boottime_ms", "ran_ms", "trainer_pid", "job", "left_over": [pid]}:
+//                      atomic, fsynced, last
 #pragma once
 
 #include <string>
@@ -37,5 +38,11 @@ struct Started {
 // umask 022, no core files; SIGKILLed when the supervisor dies, however that dies. When the trainer
 // ends, all its descendants are ended, too (SIGTERM, 2 s, SIGKILL): nothing keeps the mount busy.
 tl::expected<Started, StartFailure> start(const std::string& run_directory, const Spec& spec);
+
+// The same as a service of systemd's: this process becomes the supervisor. What start() would give
+// back is written to the file `report` first, for understand(); systemd is told that it runs. How
+// the trainer ended stands in the journal, too. The exit status: 0, once it ran.
+int stay(const std::string& run_directory, const Spec& spec, const std::string& report);
+tl::expected<Started, StartFailure> understand(const std::string& report);
 
 }  // namespace spotter::supervise

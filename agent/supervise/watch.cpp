@@ -21,6 +21,7 @@
 #include <sstream>
 
 #include "agent/supervise/client.hpp"
+#include "agent/supervise/memory.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/trainer.hpp"
 
@@ -139,6 +140,7 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
   log_ = *std::move(log);
   log_start_ = lseek(log_.get(), 0, SEEK_END);
   started_ = boottime_milliseconds();
+  memory_kills_ = kills_for_want_of_memory();
   const auto trainer = spawn_trainer(launch, log_);
   if (!trainer) return tl::unexpected(trainer.error());
   trainer_ = *trainer;
@@ -172,6 +174,7 @@ void Watch::until_the_end() {
     if (watched[2].revents != 0) obey_lease();
   }
   ended_ = boottime_milliseconds();
+  out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
   const auto left_over = end_descendants();
   end_companion();
   record_end(left_over);
@@ -297,6 +300,7 @@ std::string Watch::ended_json(const std::string& words, const std::vector<pid_t>
   Json json{{"trainer_pid", trainer_},
             {"job", job_},
             {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
+            {"out_of_memory", out_of_memory_},
             {"last_words", words},
             {"ended_boottime_ms", ended_},
             {"ran_ms", ended_ - started_},
@@ -306,6 +310,13 @@ std::string Watch::ended_json(const std::string& words, const std::vector<pid_t>
   else
     json["exit_code"] = WEXITSTATUS(status_);
   return dump(json);
+}
+
+std::string Watch::how_it_ended() const {
+  const std::string how = WIFSIGNALED(status_)
+                              ? "signal " + std::to_string(WTERMSIG(status_))
+                              : "exit status " + std::to_string(WEXITSTATUS(status_));
+  return how + (out_of_memory_ ? ", and the kernel killed for want of memory" : "");
 }
 
 void Watch::record_end(const std::vector<pid_t>& left_over) {

@@ -25,6 +25,7 @@ class Watch {
 
   // Passes signals on until the trainer ends, ends its descendants, writes ended.json.
   void until_the_end();
+  std::string how_it_ended() const;  // for a journal
 
  private:
   Watch(const std::string& directory, const Spec& spec);
@@ -62,6 +63,8 @@ class Watch {
   int status_ = 0;  // as of waitpid, once the trainer has ended
   std::int64_t started_ = 0;
   std::int64_t ended_ = 0;
+  std::uint64_t memory_kills_ = 0;  // before it
+  bool out_of_memory_ = false;
 };
 
 }  // namespace spotter::supervise

@@ -35,6 +35,9 @@ trainer:
   stop_signal: SIGUSR1
   stop_grace: 1m40s
   gpus: 8
+  memory_max: 90%
+  cpu_quota: 400%
+  cpu_weight: 50
   role: arn:aws:iam::123456789012:role/of/trainers
   imds: allow
   result: result/weights.bin
@@ -63,6 +66,9 @@ fleet: {kind: ec2-fleet, id: fleet-0123}
   EXPECT_EQ(job->trainer.stop_signal, SIGUSR1);
   EXPECT_EQ(job->trainer.stop_grace, Duration(100s));
   EXPECT_EQ(job->trainer.gpus, 8);
+  EXPECT_EQ(job->trainer.memory_max, "90%");
+  EXPECT_EQ(job->trainer.cpu_quota, "400%");
+  EXPECT_EQ(job->trainer.cpu_weight, "50");
   EXPECT_EQ(job->trainer.role, "arn:aws:iam::123456789012:role/of/trainers");
   EXPECT_TRUE(job->trainer.imds_allowed);
   EXPECT_EQ(job->trainer.result, "result/weights.bin");
@@ -270,6 +276,14 @@ const Wrong trainers[] = {
      ":3:29: trainer.role: expected a role's name or its ARN (arn:aws:iam::123456789012:role/NAME),"
      " found 'of/mine'"},
     {WITH_TRAINER("imds: yes"), ":3:29: trainer.imds: 'yes' is not one of refuse, allow"},
+    {WITH_TRAINER("memory_max: 101%"),
+     ":3:35: trainer.memory_max: expected an amount of memory such as 48G or 90%, found '101%'"},
+    {WITH_TRAINER("memory_max: 0G"),
+     ":3:35: trainer.memory_max: expected an amount of memory such as 48G or 90%, found '0G'"},
+    {WITH_TRAINER("cpu_quota: 4"),
+     ":3:34: trainer.cpu_quota: expected a share of one CPU's time such as 400%, found '4'"},
+    {WITH_TRAINER("cpu_weight: 10001"),
+     ":3:35: trainer.cpu_weight: expected a whole number from 1 to 10000, found '10001'"},
     {WITH_TRAINER("gpus: all"),
      ":3:29: trainer.gpus: expected a whole number from 0 to 64, or auto, found 'all'"},
     {WITH_TRAINER("env: {2X: 1}"),

@@ -160,6 +160,9 @@ class Machines(Emulator):
             layers[1:1] = [install(self.workplace / "package", base, self.package)]
         self.shared = self.workplace / "shared"
         self.shared.mkdir()
+        # It may lie below /var/tmp, of which the trainer has one of its own.
+        write(cloud / "etc/systemd/system/spotter-trainer-.service.d/shared.conf",
+              f"[Service]\nBindPaths=-{self.shared}\n")
         layers = [word for layer in layers for word in ("--root", str(layer))]
         super()._start([*arguments, "--instances", "container", *layers, "--bind",
                         str(self.shared), *self.more])

@@ -40,6 +40,11 @@ class WholeService(whole_machines.WholeLife):
                                "training on vol-")
         self.assert_one_life()
 
+    def test_all_of_the_agents_unit_is_killed_while_it_trains(self):
+        one = self.begin()
+        self.assert_adopted(one, "kill", "--kill-who=all", "--signal=KILL", "spotter")
+        self.assert_one_life()
+
     def test_out_of_memory_the_kernel_kills_the_agent(self):
         one = self.begin()
         self.wait_training(one, 5)

@@ -1,0 +1,153 @@
+"""On a whole machine the trainer has a unit of its own; what takes rights, process 1 does."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import job as jobs
+import whole_machines
+from emulator import Failed, wait
+
+TRAINER = "spotter-trainer-story.service"
+VERBS = "spotter-host-*.service"
+# Of linux/capability.h: CHOWN, DAC_READ_SEARCH, KILL.
+AGENTS_RIGHTS = 1 << 0 | 1 << 2 | 1 << 5
+NOBODYS = "vol-0123456789abcdef0"
+
+
+class WholeUnits(whole_machines.WholeLife):
+    steps = 300
+
+    def show(self, instance, unit, *names):
+        told = self.world.run(instance, "systemctl", "show", unit, "-p", ",".join(names))
+        return dict(line.split("=", 1) for line in told.splitlines())
+
+    def units(self, instance, pattern):
+        return self.world.run(instance, "systemctl", "list-units", "--all", "--plain",
+                              "--no-legend", pattern).splitlines()
+
+    def status_of(self, instance, pid):
+        text = self.world.run(instance, "cat", f"/proc/{pid}/status", f"/proc/{pid}/cgroup")
+        return dict(re.findall(r"^(\w+):+(?:\w*:)?\s*(.*)$", text, re.M))
+
+    def ask(self, instance, *verb):
+        """A piece of local work as the agent has it done; the process that waits for its end."""
+        asking = subprocess.Popen(
+            self.world.words(instance, "/usr/bin/spotter", "unit", "host", "--run-directory",
+                             "/run/spotter", "--limit", "60000", "--", *verb),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(asking.wait)
+        self.addCleanup(asking.kill)
+        return asking
+
+    def wait_verb(self, instance, there):
+        wait("the work to begin" if there else "nothing to be left of it",
+             lambda: bool(self.units(instance, VERBS)) == there, 30)
+
+    def test_the_trainer_has_its_unit_and_the_agent_few_rights(self):
+        one = self.begin(trainer={"memory_max": "256M", "cpu_quota": "150%", "cpu_weight": 50,
+                                  "stop_grace": "4m"})
+        self.wait_training(one, 3)
+        self.assertEqual(
+            self.show(one, TRAINER, "ActiveState", "MemoryMax", "CPUQuotaPerSecUSec", "CPUWeight",
+                      "NoNewPrivileges", "ProtectSystem", "TimeoutStopUSec"),
+            {"ActiveState": "active", "MemoryMax": str(256 << 20),
+             "CPUQuotaPerSecUSec": "1.500000s", "CPUWeight": "50", "NoNewPrivileges": "yes",
+             "ProtectSystem": "strict", "TimeoutStopUSec": "5min"})
+        pid, = self.trainers(one)
+        trainer, agent = self.status_of(one, pid), self.status_of(one, self.agent(one))
+        self.assertEqual(trainer["0"], f"/system.slice/{TRAINER}")
+        self.assertEqual(agent["0"], "/system.slice/spotter.service")
+        self.assertEqual(self.world.run(one, "stat", "-c", "%U", f"/proc/{pid}").strip(),
+                         jobs.trainer_user())
+        self.assertEqual([trainer[one] for one in ("CapEff", "NoNewPrivs", "Seccomp")],
+                         ["0" * 16, "1", "2"])
+        self.assertEqual([int(agent[one], 16) for one in ("CapEff", "CapBnd")],
+                         [AGENTS_RIGHTS] * 2)
+        self.assertEqual([agent[one] for one in ("NoNewPrivs", "Seccomp")], ["1", "2"])
+        # The storage is everybody's to see, and nothing of what was done is left.
+        self.world.run(one, "test", "-e", "/mnt/spotter/code/train.py")
+        self.wait_verb(one, there=False)
+
+    def test_when_the_system_stops_the_agent_is_first_and_the_storage_last(self):
+        one = self.begin(trainer={"command": "echo a shell begins; ./train.py; exit $?"})
+        self.wait_training(one, 3)
+        before = self.world.leader(one)
+        anchor, = (line.split()[0] for line in self.units(one, "spotter-storage-*"))
+        ahead = self.show(one, "spotter.service", "After")["After"].split()
+        self.assertIn(TRAINER, ahead)
+        self.assertIn(anchor, ahead)
+        self.assertIn("mnt-spotter.mount", self.show(one, anchor, "After")["After"].split())
+        self.world.run(one, "systemctl", "reboot")
+        wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
+        told = self.world.journal(one, "-b", "1", "-o", "cat")
+        order = [told.find(line) for line in
+                 ("Stopping spotter.service", "(exit status 75)", "detaching vol-",
+                  "Stopped spotter.service")]
+        self.assertNotIn(-1, order, told)
+        self.assertEqual(order, sorted(order))
+        self.assertNotRegex(told, "Failed unmounting mnt-spotter|timed out")
+        self.wait_training(one, 5)
+
+    def test_when_the_system_stops_and_nobody_answers_it_stops_all_the_same(self):
+        one = self.begin(trainer={"stop_grace": "2s"})
+        self.wait_training(one, 3)
+        before = self.world.leader(one)
+        self.world.network(one, "down")
+        self.world.run(one, "systemctl", "reboot")
+        wait("another boot", lambda: self.world.inside(one) not in (None, before), 120)
+        told = self.world.journal(one, "-b", "1", "-o", "cat")
+        order = [told.find(line) for line in
+                 ("ended as asked", "detaching vol-", "time for letting go of the job is over",
+                  "Stopped spotter.service")]
+        self.assertNotIn(-1, order, told)
+        self.assertEqual(order, sorted(order))
+        self.world.network(one, "up")
+        self.wait_training(one, 5)
+
+    def test_work_that_is_given_up_is_ended(self):
+        one = self.begin()
+        self.wait_training(one, 3)
+        self.world.run(one, "systemctl", "stop", "spotter")
+        patient = ("find-device", "--volume", NOBODYS, "--wait", "50s")
+        for number in ("TERM", "KILL"):
+            asking = self.ask(one, *patient)
+            self.wait_verb(one, there=True)
+            asker, = self.world.run(one, "pgrep", "-f", "spotter unit host").split()
+            self.world.run(one, "kill", f"-{number}", asker)
+            self.wait_verb(one, there=False)
+            self.assertEqual(asking.communicate()[0], "")
+            self.assertEqual(self.world.run(one, "pgrep", "-f", "host --request", check=False), "")
+
+    def test_process_1_is_read_anew_and_replaced_and_no_answer_is_lost(self):
+        one = self.begin()
+        self.wait_training(one, 3)
+        trainers = self.trainers(one)
+        for how in ("daemon-reload", "daemon-reexec"):
+            asking = self.ask(one, "find-device", "--volume", NOBODYS, "--wait", "5s")
+            self.wait_verb(one, there=True)
+            self.world.run(one, "systemctl", how)
+            said = asking.communicate(timeout=60)[0]
+            self.assertIn('"kind":"device-absent"', said, how)
+            self.wait_more_steps(one)
+        self.assertEqual(self.trainers(one), trainers)
+        self.assertEqual(self.show(one, TRAINER, "ActiveState")["ActiveState"], "active")
+
+    def test_a_second_trainer_of_that_name_is_refused(self):
+        one = self.begin()
+        self.wait_training(one, 3)
+        began = time.monotonic()
+        with self.assertRaisesRegex(Failed, f"{TRAINER}.*already"):
+            self.world.run(one, "/usr/bin/spotter", "unit", "trainer", "--run-directory",
+                           "/run/spotter", "--name", "story", "--home", "/mnt/spotter", "--user",
+                           jobs.trainer_user())
+        self.assertLess(time.monotonic() - began, 60)
+        self.wait_more_steps(one)
+
+
+if __name__ == "__main__":
+    harness.main()
