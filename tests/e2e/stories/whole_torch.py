@@ -34,9 +34,11 @@ class WholeTorch(whole_machines.WholeLife):
         job = self.job(env={"LD_LIBRARY_PATH": ":".join(map(str, libraries)),
                             "PYTHONHOME": str(usr)})
         job["trainer"]["command"] = f"{usr}/bin/python3 train.py"
+        job["checkpoints"] = {"files": "*.pt"}  # whose files the guard keeps, in the same unit
         one = self.launch(job, zones=self.world.zones)
         self.wait_journal(one, "the trainer (finished|failed)", seconds=120)
-        self.wait_journal(one, "the trainer finished", seconds=1)
+        told = self.wait_journal(one, "network.pt is durable(?s:.*)the trainer finished", seconds=1)
+        self.assertNotIn("torn", told[0])
         wait("the fleet to be cancelled", self.fleet_is_cancelled, 60)
 
 
