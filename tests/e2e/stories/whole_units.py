@@ -93,6 +93,21 @@ class WholeUnits(whole_machines.WholeLife):
         self.assertNotRegex(told, "Failed unmounting mnt-spotter|timed out")
         self.wait_training(one, 5)
 
+    def test_when_the_system_stops_and_there_is_no_agent_the_trainer_is_asked_all_the_same(self):
+        one = self.begin()
+        self.wait_training(one, 3)
+        self.world.run(one, "systemctl", "stop", "spotter")
+        before = self.world.leader(one)
+        self.world.run(one, "systemctl", "reboot")
+        wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
+        told = self.world.journal(one, "-b", "1", "-o", "cat")
+        order = [told.find(line) for line in
+                 ("Stopped spotter.service", "the trainer ended: exit status 75",
+                  f"Stopped {TRAINER}", "Unmounted mnt-spotter.mount")]
+        self.assertNotIn(-1, order, told)
+        self.assertEqual(order, sorted(order))
+        self.wait_training(one, 5)
+
     def test_when_the_system_stops_and_nobody_answers_it_stops_all_the_same(self):
         one = self.begin(trainer={"stop_grace": "2s"})
         self.wait_training(one, 3)
@@ -108,6 +123,14 @@ class WholeUnits(whole_machines.WholeLife):
         self.assertEqual(order, sorted(order))
         self.world.network(one, "up")
         self.wait_training(one, 5)
+
+    def test_the_package_is_removed_and_the_trainer_ends_as_asked(self):
+        one = self.begin()
+        self.wait_training(one, 3)
+        self.world.run(one, "apt-get", "remove", "--yes", "spotter")
+        self.assertEqual(self.trainers(one), [])
+        self.assertEqual(self.units(one, "spotter-*"), [])
+        self.wait_journal(one, "the trainer ended: exit status 75", unit=TRAINER)
 
     def test_work_that_is_given_up_is_ended(self):
         one = self.begin()
