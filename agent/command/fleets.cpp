@@ -34,7 +34,7 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   it.target_capacity,
                   wire::value_of(it.tags, launch::tag::request),
                   it.create_time,
-                  wire::value_of(it.tags, "spotter:role") == "prepare"});
+                  wire::value_of(it.tags, launch::tag::role) == launch::role_of_preparers});
   }
 }
 
@@ -147,6 +147,16 @@ AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const std:
   if (all)
     std::erase_if(*all, [](const auto& it) { return it.state == InstanceState::Terminated; });
   return all;
+}
+
+AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const std::string& job) {
+  const auto all = job_instances(calls, job);
+  if (!all) return tl::unexpected(all.error());
+  std::vector<InstanceId> ids;
+  for (const wire::Instance& it : *all)
+    if (wire::value_of(it.tags, launch::tag::role) == launch::role_of_preparers)
+      ids.push_back(it.id);
+  return ids;
 }
 
 AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,

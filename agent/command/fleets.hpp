@@ -32,6 +32,9 @@ AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const std::string& 
 // Of these those that are not terminated, by the tag that the launch template gives them.
 AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const std::string& job);
 
+// Those of them that `spotter prepare` has launched.
+AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const std::string& job);
+
 // Ends each. AWS may refuse some inside an answer that is a success: those are tried again some
 // times; each refusal is said on stderr. Fails when one could not be ended.
 AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,

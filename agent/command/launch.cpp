@@ -97,25 +97,6 @@ AwsResult<FleetId> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
   return id;
 }
 
-AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
-                                                    const Found& found) {
-  const auto image = image_of(calls, *launched.job.launch);
-  if (!image) return tl::unexpected(image.error());
-  const launch::Template content{*image, launched.user_data};
-  if (!found.launch_template) {
-    const auto made = calls.ask(wire::query_of(launch::create_template(launched.job, content)),
-                                wire::decode_created_template);
-    if (!made) return tl::unexpected(made.error());
-    return launch::TemplateVersion{made->id, made->latest_version};
-  }
-  const std::string& id = found.launch_template->id;
-  const auto version =
-      calls.ask(wire::query_of(launch::create_template_version(launched.job, id, content)),
-                wire::decode_template_version);
-  if (!version) return tl::unexpected(version.error());
-  return launch::TemplateVersion{id, *version};
-}
-
 AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
                            const launch::TemplateVersion& version, const std::string& token) {
   const auto command = launch::request_fleet(launched.job, version, token, launched.digest);
@@ -190,12 +171,19 @@ AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bo
   const auto found = look(calls, job);
   if (!found) return tl::unexpected(found.error());
   const std::string generation = found->generation();
+  const auto preparers = preparing(calls, job.name.str());
+  if (!preparers) return tl::unexpected(preparers.error());
+  if (!preparers->empty())
+    return tl::unexpected(AwsFailure{"", preparers->front().str() +
+                                             " prepares the volume: launch when it has ended, or "
+                                             "end it: `spotter stop " +
+                                             job.name.str() + " --wait`"});
   // Before the template: who comes later, and sees that one, sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
   if (const JobFleet* same = same_fleet(*found, launched))
     return keep(calls, *same, job.launch->capacity);
-  const auto version = provide_template(calls, launched, *found);
+  const auto version = provide_template(calls, launched, false);
   if (!version) return tl::unexpected(version.error());
   if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
   const auto stopped = stop_job(calls, job.name.str(), {.keep_instances = false, .wait = true});
@@ -229,6 +217,28 @@ int run(const Options& options) {
 }
 
 }  // namespace
+
+AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
+                                                    bool prepares) {
+  const config::Job& job = launched.job;
+  const auto image = image_of(calls, *job.launch);
+  if (!image) return tl::unexpected(image.error());
+  const launch::Template content{*image, launched.user_data, prepares};
+  const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
+  const auto there = calls.ask(wire::describe_templates(name), wire::decode_templates);
+  if (!there) return tl::unexpected(there.error());
+  if (there->empty()) {
+    const auto made = calls.ask(wire::query_of(launch::create_template(job, content)),
+                                wire::decode_created_template);
+    if (!made) return tl::unexpected(made.error());
+    return launch::TemplateVersion{made->id, made->latest_version};
+  }
+  const std::string& id = there->front().id;
+  const auto version = calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
+                                 wire::decode_template_version);
+  if (!version) return tl::unexpected(version.error());
+  return launch::TemplateVersion{id, *version};
+}
 
 void add_launch(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(

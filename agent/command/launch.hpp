@@ -5,6 +5,8 @@
 
 #include "agent/command/aws_calls.hpp"
 #include "agent/config/job.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/launch/user_data.hpp"
 
 namespace CLI {
 class App;
@@ -20,7 +22,12 @@ struct LaunchedJob {
 };
 // job.yaml as an instance will read it: by root. Fails without `launch:`, and when what it refers
 // to is not there or does not fit into user data.
-Result<LaunchedJob> launched_job(const std::string& job_file);
+Result<LaunchedJob> launched_job(const std::string& job_file,
+                                 launch::Work work = launch::Work::Serve);
+
+// The launch template of this name with this content: made, or a new version of the one there.
+AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
+                                                    bool prepares);
 
 // By the tag that the job's volume is found by, or as a copy of it that has not got that yet; those
 // that are there, each once.

@@ -33,7 +33,7 @@ AwsResult<std::string> image_of(AwsCalls& calls, const config::Launch& launch) {
   return tl::unexpected(AwsFailure{"", launch.image + " is '" + *image + "', which is no image"});
 }
 
-Result<LaunchedJob> launched_job(const std::string& job_file) {
+Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work) {
   auto environment = config::Environment::of_process();
   environment.root = true;
   environment.user = "root";
@@ -54,7 +54,7 @@ Result<LaunchedJob> launched_job(const std::string& job_file) {
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
     if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());
   }
-  auto script = launch::user_data(*job, files);
+  auto script = launch::user_data(*job, files, work);
   if (!script) return tl::unexpected(script.error());
   auto digest = launch::request_digest(*job, *script);
   return LaunchedJob{*job, std::move(*script), std::move(digest)};

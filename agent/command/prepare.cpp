@@ -151,7 +151,9 @@ AwsResult<void> Preparation::mount(const wire::Volume& volume, const std::string
 }
 
 AwsResult<void> Preparation::mark(const wire::Volume& volume) {
-  const wire::Tags tags{{prepared_tag, digest_of(job_.prepare)}};
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const wire::Tags tags{{prepared_tag, digest_of(job_.prepare) + " " +
+                                           std::to_string(now.time_since_epoch().count())}};
   if (const auto set = calls_.ask(wire::CreateTags{{volume.id.str()}, tags}); !set)
     return tl::unexpected(set.error());
   return {};
@@ -208,7 +210,6 @@ int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& 
     say("the agent of this instance is at work: end it first (`systemctl stop spotter`)");
     return 1;
   }
-  hear_signals();
   std::vector<config::Job> all{job};
   if (job.sweep) {
     const auto sets = sets_of(job);
@@ -247,8 +248,9 @@ int run(const AfarOptions& options) {
     say(calls.error().message);
     return 1;
   }
-  const auto here = AwsCalls::here();
-  return here ? prepare_here(**calls, *job, *here) : prepare_afar(**calls, *job, options);
+  hear_signals();
+  if (const auto here = AwsCalls::here()) return prepare_here(**calls, *job, *here);
+  return prepare_afar(**calls, *job, options, is_stopping);
 }
 
 }  // namespace

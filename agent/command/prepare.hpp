@@ -23,10 +23,9 @@ namespace spotter::command {
 using Stopping = std::function<bool()>;
 
 // What `spotter prepare` was asked to bring, in short: the value of the volume's tag
-// spotter:prepared once it has.
+// spotter:prepared once it has, and when that was.
 std::string digest_of(const std::vector<config::Source>& sources);
 inline constexpr const char* prepared_tag = "spotter:prepared";
-inline constexpr const char* role_of_preparers = "prepare";  // of fleet and instance: spotter:role
 
 // --- prepare_volume.cpp: the volume, as EC2 has it ---
 

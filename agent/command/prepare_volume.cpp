@@ -6,6 +6,7 @@
 #include "agent/command/fleets.hpp"
 #include "agent/command/launch.hpp"
 #include "agent/command/prepare.hpp"
+#include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"
 
 namespace spotter::command {
@@ -50,7 +51,7 @@ AwsResult<void> nobody_else(AwsCalls& calls, const config::Job& job, const Insta
   const auto instances = job_instances(calls, job.name.str());
   if (!instances) return tl::unexpected(instances.error());
   for (const wire::Instance& it : *instances)
-    if (it.id != self && value_of(it.tags, "spotter:role") != role_of_preparers)
+    if (it.id != self && value_of(it.tags, launch::tag::role) != launch::role_of_preparers)
       return failed("the job's instance " + it.id.str() + " is " + std::string(to_text(it.state)) +
                     ": " + stop);
   return {};

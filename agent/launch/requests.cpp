@@ -49,7 +49,8 @@ Json template_data(const config::Job& job, const Template& content) {
   if (!launch.key.empty()) data["KeyName"] = launch.key;
   if (!launch.security_groups.empty()) data["SecurityGroupIds"] = launch.security_groups;
   wire::Tags tags = own_tags(job);
-  tags.emplace("Name", resource_name(job));
+  tags.emplace("Name", content.prepares ? preparer_name(job) : resource_name(job));
+  if (content.prepares) tags[tag::role] = role_of_preparers;
   data["TagSpecifications"] = Json::array({specification("instance", tags)});
   const wire::Tags of_disks(launch.tags.begin(), launch.tags.end());  // ours mean the job's volume
   if (!of_disks.empty()) data["TagSpecifications"].push_back(specification("volume", of_disks));
@@ -217,6 +218,8 @@ std::string base64(std::string_view text) {
 
 std::string resource_name(const config::Job& job) { return "spotter-" + job.name.str(); }
 
+std::string preparer_name(const config::Job& job) { return resource_name(job) + "-prepare"; }
+
 AwsCommand create_volume(const config::Job& job, const std::string& token) {
   const config::NewVolume& volume = *job.launch->volume;
   Json input = {{"AvailabilityZone", volume.zone},
@@ -230,7 +233,7 @@ AwsCommand create_volume(const config::Job& job, const std::string& token) {
   wire::Tags tags(job.launch->tags.begin(), job.launch->tags.end());
   tags[job.storage.ebs.tag.key] = job.storage.ebs.tag.value;
   tags[tag::job] = job.volumes_owner();
-  tags["spotter:role"] = "state";
+  tags[tag::role] = "state";
   tags["spotter:format"] = "blank";
   input["TagSpecifications"] = Json::array({specification("volume", tags)});
   return command("ec2", "CreateVolume", input, Repeatable::Token);
@@ -238,7 +241,7 @@ AwsCommand create_volume(const config::Job& job, const std::string& token) {
 
 AwsCommand create_template(const config::Job& job, const Template& content) {
   const Json input = {
-      {"LaunchTemplateName", resource_name(job)},
+      {"LaunchTemplateName", content.prepares ? preparer_name(job) : resource_name(job)},
       {"LaunchTemplateData", template_data(job, content)},
       {"TagSpecifications", Json::array({specification("launch-template", own_tags(job))})}};
   return command("ec2", "CreateLaunchTemplate", input, Repeatable::No);
@@ -273,6 +276,25 @@ AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_te
   else if (!place.empty())
     input["SubnetId"] = place;
   return command("ec2", "RunInstances", input, Repeatable::No);
+}
+
+AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launch_template,
+                            const Preparer& wanted, const std::string& token) {
+  wire::Tags tags = own_tags(job);
+  tags.emplace("Name", preparer_name(job));
+  tags[tag::role] = role_of_preparers;
+  Json one = {{"InstanceType", wanted.type}};
+  if (wanted.subnet.empty())
+    one["AvailabilityZone"] = wanted.zone;
+  else
+    one["SubnetId"] = wanted.subnet;
+  const Json input = {{"ClientToken", token},
+                      {"Type", "instant"},
+                      {"TargetCapacitySpecification",
+                       {{"TotalTargetCapacity", 1}, {"DefaultTargetCapacityType", "on-demand"}}},
+                      {"LaunchTemplateConfigs", configs(launch_template, Json::array({one}))},
+                      {"TagSpecifications", Json::array({specification("fleet", tags)})}};
+  return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
 
 std::string request_digest(const config::Job& job, const std::string& user_data) {

@@ -14,11 +14,14 @@ namespace spotter::launch {
 // By these the job's things are found again. All have spotter:job.
 namespace tag {
 inline constexpr const char* job = "spotter:job";
+inline constexpr const char* role = "spotter:role";
 inline constexpr const char* request = "spotter:request";  // of a fleet: request_digest()
 }  // namespace tag
 
 // Of the launch template, and the Name of instances and fleet.
 std::string resource_name(const config::Job& job);
+std::string preparer_name(const config::Job& job);           // the same of `spotter prepare`
+inline constexpr const char* role_of_preparers = "prepare";  // the value of their spotter:role
 
 // Each of them REQUIRES job.launch.
 
@@ -30,6 +33,7 @@ wire::AwsCommand create_volume(const config::Job& job, const std::string& token)
 struct Template {
   std::string image;
   std::string user_data;  // not yet in base64
+  bool prepares = false;  // of `spotter prepare`: a template and a name of its own
 };
 wire::AwsCommand create_template(const config::Job& job, const Template& content);
 wire::AwsCommand create_template_version(const config::Job& job, const std::string& id,
@@ -47,6 +51,16 @@ wire::AwsCommand request_fleet(const config::Job& job, const TemplateVersion& la
 // the profile, the security groups and the key, too. `place`: a zone or subnet, empty: any.
 wire::AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_template,
                               const std::string& type, const std::string& place);
+
+// One instance, on demand: half a filled volume is of no use.
+struct Preparer {
+  std::string type;  // t3.micro
+  std::string zone;
+  std::string subnet;  // of that zone; empty: its default one
+};
+wire::AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launch_template,
+                                  const Preparer& wanted, const std::string& token);
+
 // Of all that makes a fleet another: not its capacity, which can be changed.
 std::string request_digest(const config::Job& job, const std::string& user_data);
 

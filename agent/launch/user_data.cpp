@@ -27,7 +27,7 @@ std::string block(const std::string& name, std::string text) {
 }  // namespace
 
 Result<std::string> user_data(const config::Job& job,
-                              const std::map<std::string, std::string>& files) {
+                              const std::map<std::string, std::string>& files, Work work) {
   std::string script(user_data_template);
   std::string blocks;
   for (const auto& [name, text] : files) blocks += block(name, text);
@@ -35,6 +35,7 @@ Result<std::string> user_data(const config::Job& job,
   replace(script, "@PACKAGE@", package.source);
   replace(script, "@DIGEST@", package.sha256);
   replace(script, "@FAILING@", when_failing(job));
+  replace(script, "@WORK@", work == Work::Prepare ? "prepare" : "serve");
   replace(script, "#@FILES@\n", blocks);
   if (script.size() <= user_data_limit) return script;
   std::string list;

@@ -1,6 +1,7 @@
 // The user data of an instance: scripts/user-data with this job's values. Pure.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -13,9 +14,13 @@ namespace spotter::launch {
 // 16 KB, in raw form, before it is base64-encoded".
 inline constexpr std::size_t user_data_limit = 16U * 1024;
 
+// What the instance is for.
+enum class Work : std::uint8_t { Serve, Prepare };
+
 // `files`: what is to be in /etc/spotter, by name; job.yaml and those that it refers to. Fails when
 // it is more than EC2 takes. REQUIRES job.launch.
 Result<std::string> user_data(const config::Job& job,
-                              const std::map<std::string, std::string>& files);
+                              const std::map<std::string, std::string>& files,
+                              Work work = Work::Serve);
 
 }  // namespace spotter::launch

@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -30,6 +31,20 @@ while :; do
   done
   sleep 0.1
 done
+"""
+
+
+SHUTDOWN = """#!/usr/bin/python3
+import json, os, sys, urllib.request
+sys.path.insert(0, "{e2e}")
+import ec2
+there = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254") + "/latest/"
+ask = lambda what, method, **headers: urllib.request.urlopen(urllib.request.Request(
+    there + what, method=method, headers=headers)).read().decode()
+token = ask("api/token", "PUT", **{{"X-aws-ec2-metadata-token-ttl-seconds": "60"}})
+self = ask("meta-data/instance-id", "GET", **{{"X-aws-ec2-metadata-token": token}})
+api = os.environ.get("AWS_ENDPOINT_URL", "{api}")
+ec2.Client(api).call("TerminateInstances", InstanceId=[self])
 """
 
 
@@ -63,7 +78,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content[begin:end])
 
 
-class Prepare(life.Life):
+class Preparing(life.Life):
     steps = 20
 
     def setUp(self):
@@ -146,6 +161,8 @@ class Prepare(life.Life):
         wait("it to be gone", lambda: all(
             it.text("instanceState/name") == "terminated" for it in self.ec2.instances()), 60)
 
+
+class Prepare(Preparing):
     def test_made_filled_and_trained_on(self):
         content = os.urandom(2_000_000)
         url = "http://127.0.0.1:8093/images?v=1"
@@ -164,7 +181,7 @@ class Prepare(life.Life):
         tags = volume.tags()
         self.assertEqual(volume.text("availabilityZone"), self.zone)
         self.assertEqual((tags["spotter:job"], tags["spotter:generation"]), ("story", "1"))
-        self.assertEqual(len(tags["spotter:prepared"]), 16)
+        self.assertRegex(tags["spotter:prepared"], r"^[0-9a-f]{16} \d+$")
         self.assert_free()
         # Twice in a row: nothing is brought again; what has come since, is.
         self.put("train/3.bin", b"3")
@@ -240,6 +257,66 @@ class Prepare(life.Life):
         self.cheap_instance(job)
         self.assertIn("there is nothing at s3://data/nothing/", self.prepare(code=1))
         self.assert_free()
+
+
+class PrepareFromAfar(Preparing):
+    """`spotter prepare` where a person sits: an instance comes, does it, and is gone."""
+
+    def setUp(self):
+        super().setUp()
+        script = self.world.bin / "shutdown"  # in the place of the machine's own
+        script.write_text(SHUTDOWN.format(e2e=pathlib.Path(__file__).resolve().parents[1],
+                                          api=self.ec2.endpoint))
+        script.chmod(0o755)
+
+    def from_afar(self, job, *options, code=0):
+        text = life.harness.jobs.yaml(job) + "\n"
+        self.world.allow_only(text)
+        file = self.world.workplace / "job.yaml"
+        file.write_text(text)
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
+                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+                       "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint,
+                       "AWS_EC2_METADATA_DISABLED": "true", "SPOTTER_MOUNT": "/mnt/spotter"}
+        done = subprocess.run([self.world.bin / "spotter", "prepare", file, *options],
+                              env=environment, text=True, capture_output=True, timeout=200,
+                              check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def assert_nobody_is_left(self):
+        self.assertEqual([it for it in self.ec2.instances()
+                          if it.text("instanceState/name") != "terminated"], [])
+        fleets = self.ec2.call("DescribeFleets").items("fleetSet")
+        self.assertEqual([it for it in fleets
+                          if not it.text("fleetState").startswith("deleted")], [])
+
+    def test_an_instance_comes_and_does_it(self):
+        job = self.a_job({"from": "s3://data/train/", "to": "data"})
+        self.assertIn("is ready, and free", self.from_afar(job))
+        volume = self.the_volume()
+        self.assertEqual(volume.text("status"), "available")
+        instance = self.ec2.instances()[0]
+        self.assertEqual(instance.text("instanceType"), "t3.micro")
+        self.assertEqual(instance.text("placement/availabilityZone"), self.zone)
+        self.assertEqual(instance.text("instanceLifecycle"), "", "on demand")
+        self.assert_nobody_is_left()
+        self.put("train/3.bin", b"3")
+        self.from_afar(job, "--instance-type", "m5.large")
+        self.assert_nobody_is_left()
+        self.launch(self.a_job(trainer={"command": "[ -e $SPOTTER_STORAGE/data/3.bin ] && "
+                                                   "exec ./train.py"}),
+                    besides=[it.text("instanceId") for it in self.ec2.instances()])
+        self.assert_ended_well()
+
+    def test_what_went_wrong_there_is_told_and_the_machine_ends(self):
+        said = self.from_afar(self.a_job({"from": "s3://data/nothing/", "to": "data"}), code=1)
+        self.assertIn("the volume is not prepared", said)
+        console = self.world.console(self.ec2.instances()[0].text("instanceId"))
+        self.assertIn("there is nothing at s3://data/nothing/", console)
+        self.assert_nobody_is_left()
+        said = self.from_afar(self.a_job(), code=2)
+        self.assertIn(f"put {self.local} into S3 first", said)
 
 
 if __name__ == "__main__":
