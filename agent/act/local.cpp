@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "agent/act/cache.hpp"
 #include "agent/act/local_work.hpp"
 #include "agent/io/log.hpp"
 #include "agent/units/settings.hpp"
@@ -194,7 +195,14 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
     add_link(arguments);
   }
   if (effect.read_only) arguments.push_back("--read-only");
-  return carry_out(std::move(arguments), limit, decide::Mounted{});
+  if (const std::string cache = cache_folder(job_); !cache.empty())
+    arguments.insert(arguments.end(), {"--cache", cache});
+  auto running = run(std::move(arguments), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  if (const std::string cache = work.answer.value("cache", ""); !cache.empty())
+    spdlog::info("{}", cache);
+  co_return decide::Mounted{};
 }
 
 Local::Answer Local::unmount(Duration limit) {

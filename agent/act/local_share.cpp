@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "agent/act/cache.hpp"
 #include "agent/act/local_work.hpp"
 
 namespace spotter::act {
@@ -49,10 +50,14 @@ std::vector<std::string> Local::on_share(const char* verb) const {
 Local::Answer Local::prepare_share(Duration limit) {
   std::vector<std::string> arguments = on_share("prepare-share");
   if (prepared_) arguments.emplace_back("--again");
+  if (const std::string cache = cache_folder(job_); !cache.empty())
+    arguments.insert(arguments.end(), {"--cache", cache});
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   prepared_ = true;
+  if (const std::string cache = work.answer.value("cache", ""); !cache.empty())
+    spdlog::info("{}", cache);
   co_return decide::Mounted{};
 }
 

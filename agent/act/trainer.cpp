@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "agent/act/cache.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
@@ -80,6 +82,13 @@ std::string in_seconds(Duration duration) {
       std::max<std::int64_t>(1, std::chrono::round<std::chrono::seconds>(duration).count()));
 }
 
+// Empty: this machine has no disk for it.
+std::string usable_cache(const config::Job& job) {
+  std::error_code error;
+  std::string folder = cache_folder(job);
+  return !folder.empty() && std::filesystem::is_directory(folder, error) ? folder : "";
+}
+
 // With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
 // passes signals and the exit status on, and ends the trainer when the data cannot be had. What it
 // keeps is on the volume.
@@ -88,6 +97,8 @@ std::string command_line(const config::Job& job, const std::string& program) {
   const std::string root = job.home() + "/" + std::string(config::container_folder);
   std::string line = "exec " + wire::shell_quoted(program) + " pipe --root " +
                      wire::shell_quoted(root) + " --state " + wire::shell_quoted(root + "/state");
+  if (const std::string cache = usable_cache(job); !cache.empty())
+    line += " --cache " + wire::shell_quoted(cache);
   for (const auto& channel : job.channels.all)
     line += " --channel " + wire::shell_quoted(wire::describe(channel));
   return line + " -- \"$SHELL\" -c " + wire::shell_quoted(job.trainer.command);
@@ -165,6 +176,8 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   result["SPOTTER_STORAGE"] = mount;
   result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints.directory;
   result["SPOTTER_JOB"] = job_.name.str();
+  if (std::string cache = usable_cache(job_); !cache.empty())
+    result["SPOTTER_CACHE"] = std::move(cache);
   if (job_.sagemaker && !job_.sagemaker->hyperparameters.empty()) {
     result["SPOTTER_PARAMETERS"] = nlohmann::json(job_.sagemaker->hyperparameters).dump();
   }

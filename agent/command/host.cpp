@@ -90,6 +90,7 @@ json describe(const work::Mounted& mounted) {
   return {{"already", mounted.already},
           {"previous_volume", mounted.previous_volume},
           {"owners_changed", mounted.owners_changed},
+          {"cache", mounted.cache},
           {"free_bytes", mounted.free_bytes}};
 }
 
@@ -183,6 +184,7 @@ void add_disk_verbs(CLI::App& app, Options& options, Verb& chosen) {
       },
       "and one for channels and SageMaker's files");
   attach->add_option("--link", mount.link, "a symbolic link that leads there");
+  attach->add_option("--cache", mount.cache, "a folder on the machine's own disks");
   attach->add_flag("--read-only", mount.read_only);
 }
 
@@ -199,9 +201,8 @@ void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
                    [&options] { return told(work::look(options.path, options.query.devices)); });
   auto* sync = add(app, "sync", "make the file system durable", chosen, [&options] {
     const auto& tree = options.tree;
-    if (const auto synced = tree.empty() ? work::Outcome<void>() : work::sync_tree(tree); !synced) {
+    if (const auto synced = tree.empty() ? work::Outcome<void>() : work::sync_tree(tree); !synced)
       return answer(synced);
-    }
     return answer(work::sync(options.path));
   });
   sync->add_option("--tree", options.tree, "and each file below this one by itself");
@@ -243,10 +244,8 @@ void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
   code->add_option("--user", checkout.user)->required();
   auto* verify = add(app, "verify", "the newest checkpoint that is whole", chosen, [&options] {
     const auto& mount = options.mount.mount_point;
-    if (options.files.empty()) {
-      return told(
-          work::verify_checkpoints(std::filesystem::path(mount) / options.path, options.read_only));
-    }
+    if (options.files.empty())
+      return told(work::verify_checkpoints(mount / options.path, options.read_only));
     return told(work::verify_files(mount, options.path, options.files, options.read_only));
   });
   verify->add_option("--mount-point", options.mount.mount_point)->required();
@@ -282,6 +281,7 @@ void add_share_options(CLI::App& verb, work::ShareRequest& share) {
   verb.add_option("--container", share.container);
   verb.add_option("--link", share.link);
   verb.add_flag("--again", share.again);
+  verb.add_option("--cache", share.cache);
 }
 
 void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
@@ -290,7 +290,7 @@ void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
       add(app, "prepare-share", "mount the share if need be, and lay out the job's folder", chosen,
           [&share] {
             return answer<work::Prepared>(work::prepare_share(share), [](const auto& done) {
-              return json{{"already", done.already}};
+              return json{{"already", done.already}, {"cache", done.cache}};
             });
           });
   auto* release =
@@ -367,7 +367,7 @@ int print(const json& object, int status) {
 int host(int argc, char** argv) {
   Options options;
   if (const char* devices = std::getenv("SPOTTER_DEVICES"); devices != nullptr && *devices != 0) {
-    options.query.devices = devices;
+    options.query.devices = options.mount.devices = options.share.devices = devices;
   }
   Verb chosen;
   CLI::App app("One piece of local work; prints one line of JSON", "spotter host");

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -33,6 +35,8 @@ constexpr int no_data_status = 74;  // EX_IOERR: the data could not be had
 constexpr milliseconds grace{10'000};
 constexpr std::size_t longest_variable = 128U << 10;  // execve(2): else nothing would be started
 
+using Leave = std::function<bool()>;
+
 void complain(const std::string& what) { std::fprintf(stderr, "spotter pipe: %s\n", what.c_str()); }
 
 // Its FIFOs are still open while this ends whoever reads them.
@@ -42,24 +46,9 @@ void end_session(int leader) {
   supervise::kill_session(leader, process ? process->start_ticks : 0);
 }
 
-// Mode `file`: all of it, before the trainer starts. The holder may leave meanwhile.
-Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
-  const auto left = [socket] {
-    bool gone = false;
-    bool bye = false;
-    while (const auto word = data::hear(socket, gone)) bye = bye || word->text == "bye";
-    return gone || bye;
-  };
-  data::DownloadSettings download{.channels = settings.channels,
-                                  .directory = settings.directory,
-                                  .state = settings.state,
-                                  .budget = settings.budget,
-                                  .shard = settings.shard,
-                                  .s3 = settings.s3};
-  std::erase_if(download.channels,
-                [](const wire::Channel& each) { return each.mode != wire::InputMode::File; });
-  if (download.channels.empty()) return {};
-  const auto done = data::download(download, left);
+Result<void> fetch_all(const data::DownloadSettings& settings, const Leave& left) {
+  if (settings.channels.empty()) return {};
+  const auto done = data::download(settings, left);
   if (!done) return tl::unexpected(done.error());
   for (const auto& each : *done) {
     std::fprintf(stderr, "spotter pipe: channel %s: %zu files, %zu of them fetched now, %.3f GB\n",
@@ -67,6 +56,42 @@ Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
                  static_cast<double>(each.bytes) / 1e9);
   }
   return {};
+}
+
+// Whether its files are in the cache: a link leads there then. Those that are on the storage
+// already stay there; a link that an instance with other disks has left is none of ours.
+bool is_cached(const data::PlaneSettings& settings, const wire::Channel& channel) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path link = settings.directory / channel.name;
+  if (fs::is_symlink(link, error)) fs::remove(link, error);
+  if (settings.cache.empty() || fs::exists(fs::symlink_status(link, error))) return false;
+  fs::create_directories(settings.directory, error);
+  fs::create_directory_symlink(settings.cache / channel.name, link, error);
+  return !error;
+}
+
+// Mode `file`: all of it, before the trainer starts. The holder may leave meanwhile.
+Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
+  const Leave left = [socket] {
+    bool gone = false;
+    bool bye = false;
+    while (const auto word = data::hear(socket, gone)) bye = bye || word->text == "bye";
+    return gone || bye;
+  };
+  data::DownloadSettings stored{.directory = settings.directory,
+                                .state = settings.state,
+                                .budget = settings.budget,
+                                .shard = settings.shard,
+                                .s3 = settings.s3};
+  data::DownloadSettings cached = stored;
+  cached.directory = settings.cache;
+  if (!settings.state.empty()) cached.ledgers = settings.cache / ".ledgers";
+  for (const wire::Channel& each : settings.channels)
+    if (each.mode == wire::InputMode::File)
+      (is_cached(settings, each) ? cached : stored).channels.push_back(each);
+  auto done = fetch_all(stored, left);
+  return done ? fetch_all(cached, left) : done;
 }
 
 // The processes beside this one, from their start to the trainer's end.

@@ -78,6 +78,9 @@ void PipeOptions::add_to(CLI::App& app) {
   app.add_option("--state", state,
                  "A folder that outlives this run: what was listed first is frozen there, and "
                  "which files are whole");
+  app.add_option("--cache", cache,
+                 "A folder on another disk, for the files of channels in mode `file`, where none "
+                 "are in the directory yet: links lead there");
   app.add_option("--shard", shard,
                  "INDEX/COUNT: this instance's part of sharded channels; else that of an array of "
                  "AWS Batch or Slurm");
@@ -119,6 +122,7 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
   }
   settings.directory = directory.empty() ? root_folder() / "input/data" : fs::path(directory);
   settings.state = state;
+  settings.cache = cache.empty() ? fs::path() : fs::absolute(cache).lexically_normal();
   settings.budget = std::size_t{budget} << 20;
   settings.splice = !copy;
   settings.s3.environment = environment;

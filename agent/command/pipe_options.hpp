@@ -23,6 +23,7 @@ struct PipeOptions {
   std::string directory;   // of the channels; empty: input/data below the root
   std::string parameters;  // a file
   std::string state;
+  std::string cache;
   std::string shard;
   unsigned budget = 256;  // MiB
   bool copy = false;

@@ -99,6 +99,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
           {"channels", optional, channels(reader, job.channels)},
           {"prepare", optional, prepare(reader, job.prepare)},
+          {"cache", optional, reader.scalar(job.cache_on_instance_store, cache_place)},
           {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
           {"sweep", optional, sweep(reader, job.sweep)},
           {"claims", optional, claims(reader, job.claims)},

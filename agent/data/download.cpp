@@ -99,7 +99,7 @@ class Download {
 };
 
 Result<void> Download::begin() {
-  for (const auto& folder : {settings_.directory, settings_.state}) {
+  for (const auto& folder : {settings_.directory, settings_.state, settings_.ledgers}) {
     if (folder.empty()) continue;
     if (auto made = io::make_directories(folder, 0755); !made)
       return failure("cannot make " + folder.string() + ": " + made.error().message());

@@ -23,6 +23,7 @@ struct DownloadSettings {
   // What was listed first, and what is whole. Empty: nothing is listed for good, and what is whole
   // is noted in directory/.spotter-NAME.files.
   std::filesystem::path state;
+  std::filesystem::path ledgers;    // of what is whole alone; empty: in `state`
   std::size_t budget = 256U << 20;  // bytes of memory
   Shard shard;
   s3::Settings s3;

@@ -15,6 +15,7 @@ struct PlaneSettings {
   std::vector<wire::Channel> channels;
   std::filesystem::path directory;  // of the FIFOs: /opt/ml/input/data
   std::filesystem::path state;      // of the frozen listings; empty: none are kept
+  std::filesystem::path cache;      // of the files of mode `file`; empty: they are in the directory
   std::size_t budget = 256U << 20;  // bytes of memory, for all channels together
   bool splice = true;
   Shard shard;

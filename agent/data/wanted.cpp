@@ -23,7 +23,8 @@ Result<std::unique_ptr<Wanted>> Wanted::open(const DownloadSettings& settings,
   // none.
   const fs::path ledger = settings.state.empty()
                               ? settings.directory / (".spotter-" + channel.name + ".files")
-                              : settings.state / (channel.name + ".files");
+                              : (settings.ledgers.empty() ? settings.state : settings.ledgers) /
+                                    (channel.name + ".files");
   auto fetched = Fetched::open(ledger);
   if (!fetched) return tl::unexpected(fetched.error());
   return std::unique_ptr<Wanted>(new Wanted(settings, channel, client, std::move(*fetched)));

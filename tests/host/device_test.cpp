@@ -64,6 +64,17 @@ TEST_F(FindDevice, BelievesANameOnlyOnXen) {
   EXPECT_EQ(kind_of(find_device(query("/dev/sdf"))), "device-absent") << "this is Nitro";
 }
 
+// An i3 before its metal: EBS by Xen's names, beside NVMe disks of its own.
+TEST_F(FindDevice, DisksOfTheMachineItselfDoNotMakeItNitro) {
+  write("sys/block/nvme0n1/device/serial", "AWS1A2B3C4D5E6F7A8B9");
+  write("sys/block/nvme0n1/device/model", "Amazon EC2 NVMe Instance Storage        \n");
+  node("nvme0n1");
+  node("xvdf");
+  EXPECT_EQ(find_device(query("/dev/sdf")).value(), directory_ / "dev/xvdf");
+  EXPECT_EQ(volume_of(directory_ / "dev/nvme0n1", directory_ / "dev", directory_ / "sys"), "");
+  EXPECT_EQ(volume_of(directory_ / "dev/xvdf", directory_ / "dev", directory_ / "sys"), "");
+}
+
 TEST_F(FindDevice, SaysWhatIsAbsentAfterTheWait) {
   auto asked = query();
   asked.wait = 150ms;

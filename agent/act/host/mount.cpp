@@ -11,6 +11,7 @@
 #include "agent/act/host/device.hpp"
 #include "agent/act/host/fd.hpp"
 #include "agent/act/host/inspect.hpp"
+#include "agent/act/host/instance_store.hpp"
 #include "agent/act/host/layout.hpp"
 #include "agent/act/host/mounts.hpp"
 #include "agent/act/host/tool.hpp"
@@ -203,6 +204,10 @@ Outcome<Mounted> mount(const MountRequest& request) {
   if (!user) return tl::unexpected<Failure>(user.error());
   if (const auto laid = ensure_layout(request, *user, mounted); !laid) {
     return tl::unexpected<Failure>(laid.error());
+  }
+  if (!request.cache.empty()) {
+    const auto made = make_cache({request.cache, request.devices}, *user);
+    mounted.cache = made ? *made : made.error().error;
   }
   return mounted;
 }

@@ -25,6 +25,8 @@ struct MountRequest {
   std::filesystem::path link;  // leads to it; empty: none
   bool read_only = false;  // to prove a copy: nothing of ours is written, `user` is not looked at
   bool as_it_is = false;   // nor is its log replayed
+  std::filesystem::path cache;  // of instance_store.hpp, made as well; empty: none is wanted
+  std::filesystem::path devices = "/dev";  // where its disks are
 };
 
 struct Mounted {
@@ -32,6 +34,7 @@ struct Mounted {
   std::string previous_volume;  // what volume.json said before: another one after a migration
   std::uint64_t owners_changed = 0;
   std::uint64_t free_bytes = 0;
+  std::string cache;  // words about it; that there is none is no failure
 };
 
 // Checks (e2fsck -p for ext4; XFS replays its log), mounts with nodev,nosuid,noatime (XFS: nouuid,

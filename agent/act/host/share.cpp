@@ -1,4 +1,5 @@
 #include "agent/act/host/share.hpp"
+#include "agent/act/host/instance_store.hpp"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -233,6 +234,10 @@ Outcome<Prepared> prepare_share(const ShareRequest& request) {
   }
   if (const auto room = probe_share(request.mount_point / request.job); !room) {
     return tl::unexpected<Failure>(room.error());
+  }
+  if (!request.cache.empty()) {
+    const auto made = make_cache({request.cache, request.devices}, *user);
+    prepared.cache = made ? *made : made.error().error;
   }
   return prepared;
 }

@@ -31,6 +31,8 @@ struct ShareRequest {
   // The job's folder was there before. When it is gone, the server shows another disk or none: a
   // job that begins anew in an empty folder would be the loss of the old one.
   bool again = false;
+  std::filesystem::path cache;  // of instance_store.hpp, made as well; empty: none is wanted
+  std::filesystem::path devices = "/dev";  // where its disks are
 };
 
 // What mounts it: program and arguments. Pure.
@@ -49,6 +51,7 @@ Failure mount_failure(const ShareRequest& request, const std::string& words);
 
 struct Prepared {
   bool already = false;  // it was mounted before
+  std::string cache;     // words about it; that there is none is no failure
 };
 
 // Mounts unless something is mounted there, makes the job's folder and its directories, and writes

@@ -1,0 +1,85 @@
+// The machine's own disks as a cache, by a /sys made for it; a loop device stands for a disk.
+#include "agent/act/host/instance_store.hpp"
+
+#include <sys/mount.h>
+
+#include "agent/act/host/inspect.hpp"
+#include "agent/act/host/mounts.hpp"
+#include "disk.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class InstanceStore : public Disk {
+ protected:
+  void SetUp() override {
+    Disk::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    fs::create_directories(directory_ / "dev");
+    fs::create_symlink(loop_->path(), directory_ / "dev/nvme1n1");
+    disk("nvme0n1", "Amazon Elastic Block Store", 100);
+    disk("nvme1n1", "Amazon EC2 NVMe Instance Storage", 1000);
+  }
+  void TearDown() override {
+    ::umount2((directory_ / "cache").c_str(), MNT_DETACH);
+    Disk::TearDown();
+  }
+  void disk(const std::string& name, const std::string& model, int sectors) const {
+    write("sys/block/" + name + "/device/model", model + "        \n");
+    write("sys/block/" + name + "/size", std::to_string(sectors) + "\n");
+  }
+  CacheRequest request() const {
+    return {directory_ / "cache/job", directory_ / "dev", directory_ / "sys"};
+  }
+  User nobody() const { return find_user("nobody").value(); }
+};
+
+TEST_F(InstanceStore, IsKnownByItsModelAndTheLargestComesFirst) {
+  fs::create_symlink(loop_->path(), directory_ / "dev/nvme0n1");
+  fs::create_symlink(loop_->path(), directory_ / "dev/nvme3n1");
+  disk("nvme2n1", "Amazon EC2 NVMe Instance Storage", 9000);  // udev is behind: no node
+  disk("nvme3n1", "Amazon EC2 NVMe Instance Storage", 2000);
+  const std::vector<fs::path> wanted{directory_ / "dev/nvme3n1", directory_ / "dev/nvme1n1"};
+  EXPECT_EQ(instance_store_disks(directory_ / "dev", directory_ / "sys"), wanted);
+}
+
+TEST_F(InstanceStore, ABlankDiskBecomesTheUsersCacheAndStaysItAfterAReboot) {
+  const auto made = make_cache(request(), nobody());
+  ASSERT_TRUE(made) << words_of(made);
+  EXPECT_EQ(inspect(loop_->path())->label, "spottercache");
+  struct stat status {};
+  ASSERT_EQ(::stat((directory_ / "cache/job").c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, nobody().uid);
+  write("cache/job/file", "kept");
+  EXPECT_TRUE(make_cache(request(), nobody())) << "again, while it is there";
+  ASSERT_EQ(::umount((directory_ / "cache").c_str()), 0);
+  EXPECT_FALSE(fs::exists(directory_ / "cache/job"));
+  EXPECT_TRUE(make_cache(request(), nobody()));
+  EXPECT_TRUE(fs::exists(directory_ / "cache/job/file"));
+}
+
+TEST_F(InstanceStore, WhatSomebodyElseHasWrittenIsLeftAlone) {
+  must_run({"mkfs.ext4", "-q", loop_->path().string()});
+  const auto made = make_cache(request(), nobody());
+  EXPECT_EQ(kind_of(made), "cache-absent");
+  EXPECT_NE(words_of(made).find("left alone"), std::string::npos) << words_of(made);
+  EXPECT_FALSE(mount_at(directory_ / "cache"));
+}
+
+TEST_F(InstanceStore, WhatIsInUseIsLeftAlone) {
+  const Fd held(::open(loop_->path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
+  ASSERT_TRUE(held);
+  EXPECT_EQ(kind_of(make_cache(request(), nobody())), "cache-absent");
+}
+
+TEST_F(InstanceStore, AMachineWithoutOneSaysSo) {
+  fs::remove_all(directory_ / "sys/block/nvme1n1");
+  const auto made = make_cache(request(), nobody());
+  EXPECT_NE(words_of(made).find("no instance store"), std::string::npos);
+  EXPECT_FALSE(fs::exists(directory_ / "cache"));
+}
+
+}  // namespace
+}  // namespace spotter::act::host
