@@ -182,7 +182,7 @@ std::string Manager::system_state() {
   char* state = nullptr;
   const int got =
       sd_bus_get_property_string(bus_, kService, kPath, kInterface, "SystemState", nullptr, &state);
-  const std::string text = got >= 0 ? state : "";
+  std::string text = got >= 0 ? state : "";
   std::free(state);
   return text;
 }

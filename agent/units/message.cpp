@@ -151,7 +151,6 @@ struct Carried {
 
 Carried carried(const Setting& setting, Form form) {
   const auto& [name, value] = setting;
-  const auto stem = [&name](std::size_t less) { return name.substr(0, name.size() - less); };
   switch (form) {
     case Form::YesNo:
       return {name, "b"};
@@ -163,7 +162,7 @@ Carried carried(const Setting& setting, Form form) {
     case Form::Allowed:
       return {name, "(bas)"};
     case Form::Seconds:
-      return {stem(3) + "USec", "t"};
+      return {name.substr(0, name.rfind("Sec")) + "USec", "t"};
     case Form::Octal:
       return {name, "u"};
     case Form::Signed:

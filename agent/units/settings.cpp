@@ -54,12 +54,15 @@ const Setting kTrainer[] = {
     // Not MemoryDenyWriteExecute=: what compiles while it trains needs such memory.
     {"SystemCallFilter", "@system-service"},
     {"SystemCallErrorNumber", "EPERM"},
-    // GPUs and what connects them: of NVIDIA and AMD, Trainium, EFA.
+    // GPUs and what connects them: of NVIDIA and AMD; Trainium, Gaudi, EFA.
     {"DevicePolicy", "closed"},
     {"DeviceAllow", "char-nvidia* rw"},
+    {"DeviceAllow", "char-gdrdrv rw"},
     {"DeviceAllow", "char-drm rw"},
     {"DeviceAllow", "char-kfd rw"},
     {"DeviceAllow", "char-neuron* rw"},
+    {"DeviceAllow", "char-accel rw"},
+    {"DeviceAllow", "char-habanalabs rw"},
     {"DeviceAllow", "char-infiniband* rw"},
 };
 
@@ -86,7 +89,7 @@ bool is_systems(const std::string& name) {
 
 void add_writable(Settings& settings, const TrainerPlace& place) {
   const auto add = [&settings](const std::string& path) {
-    if (!path.empty()) settings.push_back({"ReadWritePaths", "-" + path});
+    if (path.size() > 1) settings.push_back({"ReadWritePaths", "-" + path});  // some live in /
   };
   std::error_code error;
   for (fs::directory_iterator at("/", error), end; !error && at != end; at.increment(error)) {
@@ -179,8 +182,10 @@ Settings of_anchor(const std::string& mount_point) {
 std::string to_unit_file(const Settings& settings, const std::string& command) {
   std::string unit = "[Unit]\n";
   std::string service = "[Service]\nExecStart=" + command + "\n";
-  for (const auto& [name, value] : settings)
-    (is_of_unit_section(name) ? unit : service) += name + "=" + value + "\n";
+  for (const auto& [name, value] : settings) {
+    std::string& section = is_of_unit_section(name) ? unit : service;
+    section.append(name).append("=").append(value).append("\n");
+  }
   return unit + service;
 }
 

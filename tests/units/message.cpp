@@ -102,6 +102,17 @@ TEST(Settings, OfATrainerThatMountsViewsOfDataLetASetuidProgramMount) {
   EXPECT_EQ(to_unit_file(of_trainer(place), "/bin/true").find("CAP_SYS_ADMIN"), text.npos);
 }
 
+TEST(Settings, LeaveTheSystemAloneWhoeverTheTrainersUserIs) {
+  for (const char* home : {"/", "", "/root", "/home/me"}) {
+    auto user = place;
+    user.users_home = home;
+    const auto text = to_unit_file(of_trainer(user), "/bin/true");
+    EXPECT_NE(text.find("ReadWritePaths=-/mnt/my data\n"), text.npos);
+    for (const char* system : {"/", "/usr", "/etc", "/boot", "/run", "/home"})
+      EXPECT_EQ(text.find(std::string("ReadWritePaths=-") + system + "\n"), text.npos) << system;
+  }
+}
+
 TEST(Settings, GiveALongCheckpointItsTime) {
   auto slow = place;
   slow.grace = 10min;

@@ -1,4 +1,4 @@
-"""The trainer's unit on a whole machine, when its user mounts views of data: it may, and no more."""
+"""The trainer's unit on a whole machine whose trainer mounts views of data: it may, no more."""
 
 import pathlib
 import subprocess
