@@ -20,6 +20,7 @@
 #include "agent/io/log.hpp"
 #include "agent/journal.hpp"
 #include "agent/loop.hpp"
+#include "agent/monitor.hpp"
 #include "agent/sense/link.hpp"
 #include "agent/sense/notices.hpp"
 #include "agent/sense/trainer_end.hpp"
@@ -57,6 +58,9 @@ class Agent {
             context, run_directory_, [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
         status_(run_directory_ + "/status.json", job_.name.str()),
+        monitor_(context, job_,
+                 {[this] { return loop_ ? &loop_->state() : nullptr; },
+                  [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
         signals_(context, SIGTERM, SIGINT),
         service_(context),
         machines_end_(context) {}
@@ -88,6 +92,7 @@ class Agent {
     if (message.of_guard && message.checkpoint)
       spdlog::info("{} is durable", message.checkpoint->path);
     if (!message.of_guard) status_.observe(message, now());
+    if (!message.of_guard) monitor_.hear(message, now());
     if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
     if (message.window_trained) {
       spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
@@ -114,6 +119,7 @@ class Agent {
   sense::Link link_;
   sense::TrainerEnd trainer_end_;
   Status status_;
+  Monitor monitor_;
   act::Metrics metrics_;
   asio::signal_set signals_;
   Service service_;
@@ -159,6 +165,7 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
       Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
   }
   status_.update(state, journal_.said(), event.at, moved);
+  monitor_.update(event.at, moved);
 }
 
 void Agent::compose_loop(Region region) {

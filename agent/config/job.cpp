@@ -53,6 +53,11 @@ Fields trainer_fields(Reader& reader, Trainer& trainer) {
       {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
 }
 
+Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
+  return {{"port", optional, reader.scalar(prometheus.port, port)},
+          {"textfile", optional, reader.scalar(prometheus.folder, folder_path)}};
+}
+
 Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
   return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
           {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
@@ -105,6 +110,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"claims", optional, claims(reader, job.claims)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
+          {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
           {"launch", optional, launch(reader, job.launch)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }

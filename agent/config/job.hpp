@@ -112,6 +112,12 @@ struct Channels {
   std::string document;
 };
 
+// Who is told of the job's state, if anybody (agent/monitor.hpp).
+struct Prometheus {
+  std::optional<std::uint16_t> port;  // on 127.0.0.1
+  std::string folder;                 // of the node exporter's text files; empty: none is written
+};
+
 // What `spotter prepare` brings onto the volume.
 struct Source {
   std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
@@ -174,6 +180,7 @@ struct Job {
   std::string attempt;  // of `claims`, for whoever works under one: the folder's name
   OnFailure on_failure;
   Limits limits;
+  Prometheus prometheus;
   std::optional<Launch> launch;  // `spotter launch`; of no concern to the agent
   std::optional<Fleet> fleet;    // none: learnt from the instance's own aws:* tags
 

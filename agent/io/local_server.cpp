@@ -125,7 +125,7 @@ asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self
   LocalResponse answer = co_await std::move(answering);
   http::response<http::string_body> response(static_cast<http::status>(answer.status),
                                              asked.version());
-  response.set(http::field::content_type, "application/json");
+  response.set(http::field::content_type, answer.content_type);
   response.set(http::field::cache_control, "no-store");
   response.keep_alive(false);
   response.body() = std::move(answer.body);

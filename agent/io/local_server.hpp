@@ -1,5 +1,5 @@
 // A small HTTP server on 127.0.0.1 for programs of this machine, on one thread: GET-like questions
-// without a body, each answered by one function with one JSON document, on a connection of its own.
+// without a body, each answered by one function with one document, on a connection of its own.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct LocalRequest {
 struct LocalResponse {
   int status = 200;
   std::string body;
+  std::string content_type = "application/json";
 };
 
 // Threading: the io_context's one thread. May be destroyed while questions are under way: those

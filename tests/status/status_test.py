@@ -15,8 +15,9 @@ import time
 import unittest
 
 SPOTTER = os.environ["SPOTTER_PATH"]
-STATUS = {"version": 1, "job": "speech", "stage": "training", "says": "training on vol-0b", "step": 2550,
-          "steps_total": 5000, "epoch": 3, "epochs_total": 6, "loss": 0.3125, "accuracy": 0.91,
+STATUS = {"version": 1, "job": "speech", "stage": "training", "says": "training on vol-0b",
+          "step": 2550, "steps_total": 5000,
+          "epoch": 3, "epochs_total": 6, "loss": 0.3125, "accuracy": 0.91,
           "steps_per_second": 2.0, "checkpoint_step": 2500, "instance": "i-0a", "type": "g5.xlarge",
           "zone": "us-west-2a", "volume": "vol-0b", "spent_seconds": 36000, "spent_dollars": 4.5,
           "interruptions": 2, "problems": []}

@@ -115,7 +115,10 @@ AwsClient::AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSett
 wire::WallTime AwsClient::now() const { return settings_.clock() + skew_; }
 
 asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Duration deadline) {
-  SignedCall call{.service = query.service, .request = {}, .repeatable = query.repeatable};
+  SignedCall call{.service = query.service,
+                  .action = query.action,
+                  .request = {},
+                  .repeatable = query.repeatable};
   call.request.method = "POST";
   call.request.url = endpoint(settings_.environment, query.service, settings_.region) + "/";
   call.request.headers.emplace_back("Content-Type",
@@ -131,7 +134,9 @@ asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Dur
 asio::awaitable<CallResult<std::string>> AwsClient::read_json(std::string service,
                                                               std::string target, std::string body,
                                                               Duration deadline) {
-  SignedCall call{.service = service, .request = {}, .repeatable = Repeatable::Read};
+  const std::string action = target.substr(target.find('.') + 1);
+  SignedCall call{
+      .service = service, .action = action, .request = {}, .repeatable = Repeatable::Read};
   call.request.method = "POST";
   call.request.url = endpoint(settings_.environment, service, settings_.region) + "/";
   call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
@@ -139,7 +144,7 @@ asio::awaitable<CallResult<std::string>> AwsClient::read_json(std::string servic
   call.request.body = std::move(body);
   auto pending = perform(std::move(call), deadline);
   CallResult<std::string> answer = co_await std::move(pending);
-  if (!answer) explain(answer.error(), service, target.substr(target.find('.') + 1));
+  if (!answer) explain(answer.error(), service, action);
   co_return answer;
 }
 
@@ -165,7 +170,8 @@ asio::awaitable<CallResult<double>> AwsClient::ec2_quota(std::string code, Durat
 }
 
 asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, Duration deadline) {
-  SignedCall signed_call{.service = "batch", .request = {}, .repeatable = call.repeatable};
+  SignedCall signed_call{
+      .service = "batch", .action = call.action, .request = {}, .repeatable = call.repeatable};
   signed_call.request.method = "POST";
   signed_call.request.url =
       endpoint(settings_.environment, "batch", settings_.region) + wire::path_of(call);
@@ -184,8 +190,11 @@ asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Dur
   bool unsettled = false;  // an earlier attempt may have been carried out
   int retries = 0;
   int taken = 0;  // from the bucket, by the last retry
+  CallTally& tally = tallies_[{call.service, call.action}];
   asio::steady_timer timer(co_await asio::this_coro::executor);
   for (int number = 1;; ++number) {
+    ++tally.requests;
+    if (number > 1) ++tally.retries;
     const auto left = std::chrono::ceil<Duration>(until - Steady::now());
     auto pending = attempt(call, std::max(left, Duration{1}));
     CallResult<std::string> answer = co_await std::move(pending);
@@ -209,6 +218,7 @@ asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Dur
                        ++retries < settings_.retry.attempts && Steady::now() + pause < until &&
                        bucket_.take(taken);
     if (!again) {
+      ++tally.failures;
       if (unsettled && !settles(error)) error.kind = Kind::Unknown;
       co_return answer;
     }

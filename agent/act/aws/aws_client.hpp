@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -58,9 +59,18 @@ struct AwsSettings {
   CredentialChain::WallClock clock;  // empty: the system's
 };
 
+// What was sent, by service and action ("ec2", "AttachVolume").
+struct CallTally {
+  std::uint64_t requests = 0;  // retries among them
+  std::uint64_t retries = 0;
+  std::uint64_t failures = 0;  // calls that came to nothing in the end
+};
+using CallTallies = std::map<std::pair<std::string, std::string>, CallTally>;
+
 // One call that is signed and sent as it is; query(), batch() and ssm_parameter() make these.
 struct SignedCall {
   std::string service;
+  std::string action;
   io::HttpRequest request;  // unsigned
   wire::Repeatable repeatable = wire::Repeatable::No;
 };
@@ -91,6 +101,7 @@ class AwsClient {
   asio::awaitable<CallResult<std::string>> batch(wire::BatchCall call, Duration deadline);
 
   const Region& region() const { return settings_.region; }
+  const CallTallies& tallies() const { return tallies_; }
 
  private:
   // The JSON 1.1 of an action that only reads.
@@ -107,6 +118,7 @@ class AwsClient {
   AwsSettings settings_;
   Backoff backoff_;
   RetryBucket bucket_;
+  CallTallies tallies_;
   std::chrono::seconds skew_{0};  // AWS's clock minus ours
   bool clock_was_wrong_ = false;  // learnt since the last renew()
 };

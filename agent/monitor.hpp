@@ -1,0 +1,56 @@
+// What Prometheus is told of the job: `prometheus:` of job.yaml. On 127.0.0.1 whoever asks, and as
+// a file for the node exporter; neither is ever waited for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/act/aws/aws_client.hpp"
+#include "agent/config/job.hpp"
+#include "agent/decide/state.hpp"
+#include "agent/io/local_server.hpp"
+#include "agent/wire/datagram.hpp"
+#include "agent/wire/prometheus.hpp"
+
+namespace spotter {
+
+class Monitor {
+ public:
+  // What is asked for at each scrape. `calls`: nullptr before there is a client.
+  struct Sources {
+    std::function<const decide::State*()> state;  // nullptr: nothing is known yet
+    std::function<const act::CallTallies*()> calls;
+  };
+
+  // Opens the port, when one is wanted; in vain: a warning, and the job goes on.
+  Monitor(asio::io_context& context, const config::Job& job, Sources sources);
+  // The file would tell of a job that is watched no more.
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  void hear(const wire::TrainerMessage& message, Time now);
+  // Writes the file, every ten seconds at most unless the stage has changed.
+  void update(Time now, bool stage_changed);
+
+  // The port that was opened; 0: none.
+  std::uint16_t port() const { return server_ ? server_->port() : 0; }
+
+ private:
+  std::string text(Time now) const;
+  void add_progress(wire::Exposition& to, const decide::State& state) const;
+
+  const config::Job& job_;
+  Sources sources_;
+  std::unique_ptr<io::LocalServer> server_;
+  wire::Progress progress_;
+  std::uint64_t checkpoints_ = 0;  // that this agent heard of
+  double stalls_ = 0;              // seconds
+  std::uint64_t repeated_ = 0;     // steps
+  Time written_{};
+  bool failed_ = false;  // the last write of the file, which was told
+};
+
+}  // namespace spotter

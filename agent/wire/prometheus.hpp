@@ -1,0 +1,36 @@
+// Prometheus' text format. No I/O.
+// Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (0.0.4), names after
+// https://prometheus.io/docs/practices/naming/
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace spotter::wire {
+
+inline constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
+
+class Exposition {
+ public:
+  using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+  // The samples that follow are of this family. One without samples is left out.
+  void gauge(std::string_view name, std::string_view help) { begin(name, "gauge", help); }
+  void counter(std::string_view name, std::string_view help) { begin(name, "counter", help); }
+  void sample(double value, const Labels& labels = {});
+  void sample(const std::optional<double>& value) {
+    if (value) sample(*value);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void begin(std::string_view name, std::string_view type, std::string_view help);
+
+  std::string text_;
+  std::string name_, head_;
+};
+
+}  // namespace spotter::wire
