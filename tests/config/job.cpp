@@ -170,11 +170,13 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, launch, fleet, found "
+     "channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, launch, "
+     "fleet, found "
      "text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, launch, "
+     "checkpoints, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, "
+     "prometheus, launch, "
      "fleet"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},

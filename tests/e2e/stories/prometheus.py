@@ -1,4 +1,4 @@
-"""What Prometheus is told, by a scrape and by a file, as promtool wants it; the examples use that."""
+"""What Prometheus is told, by a scrape and by a file: as promtool wants it; the examples fit."""
 
 import json
 import pathlib
@@ -52,7 +52,7 @@ class Prometheus(harness.Story):
                        prometheus={"port": PORT, "textfile": str(folder)})
         instance = self.launch(job)
         self.wait_training(instance, 4)
-        wait("a checkpoint", lambda: value(self.scrape(instance)[1], "checkpoints_total"))
+        wait("a checkpoint", lambda: value(self.scrape(instance)[1], "checkpoints_total"), 60)
         status, text = self.scrape(instance)
         self.assertEqual(status, "200")
         self.assert_well_formed(text)
@@ -65,18 +65,20 @@ class Prometheus(harness.Story):
         self.assertEqual(value(text, "aws_requests_total", action="AttachVolume", service="ec2"), 1)
         self.assertIsNone(value(text, "deadline_seconds"))
         self.assertEqual(self.scrape(instance, "/other"), ("404", "ask for /metrics\n"))
-        wait("the file", lambda: file.exists() and value(file.read_text(), "training") == 1)
+        wait("the file", lambda: file.exists() and value(file.read_text(), "training") == 1, 60)
         self.assert_well_formed(file.read_text())
 
         self.world.interrupt(instance, 30)
-        wait("the deadline", lambda: value(self.scrape(instance)[1], "deadline_seconds"))
+        wait("the deadline", lambda: value(self.scrape(instance)[1], "deadline_seconds"), 30)
+        self.world.control("fault", "capacity", self.zone, "1")
         other = self.wait_instance(besides=(instance,), seconds=90)
         self.wait_status(other, "training", lambda one: one.get("resumed_step"))
         after = self.scrape(other)[1]
         self.assert_well_formed(after)
         self.assertEqual(value(after, "interruptions_total", kind="announced"), 1)
         self.assertEqual(value(after, "interruptions_total", kind="lost"), 0)
-        self.assert_examples_know(text + after + "spotter_deadline_seconds")
+        # Those that are told at times, or by other trainers.
+        self.assert_examples_know(text + after + "spotter_deadline_seconds spotter_accuracy")
 
     def test_a_port_that_is_taken_costs_no_training(self):
         self.volume()
