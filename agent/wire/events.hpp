@@ -21,6 +21,7 @@ inline constexpr EventKind event_kinds[] = {
     {"maintenance-planned", "20a762e83e4d4955ae6f5f81c9368d4b"},
     {"metadata-silent", "380a7a1122814f0fa661acff9abb8e42"},
     {"metadata-answers", "8673022bbf8044b991cc57247e2e7882"},
+    {"clock-wrong", "5b0b7a6c0d3c4f1e9a52d1f0c6e84b37"},
     {"trainer-adopted", "c8d7a6890ca142fc8834b67ef2ab249b"},
     {"training", "d7e51763d66341d3b73b95d6e53cb565"},
     {"trainer-resumed", "762382a6bd4d4338a4c6d49142adb421"},

@@ -52,11 +52,17 @@ def tail(path, lines=25):
     return "\n".join([line for line in text if "[info] user Describe" not in line][-lines:])
 
 
+def parsed_status(text):
+    try:
+        return {key: value for key, value in json.loads(text).items() if value is not None}
+    except ValueError:
+        return {}
+
+
 def read_status(folder):
     try:
-        text = (folder / "status.json").read_text()
-        return {key: value for key, value in json.loads(text).items() if value is not None}
-    except (OSError, ValueError):
+        return parsed_status((folder / "status.json").read_text())
+    except OSError:
         return {}
 
 

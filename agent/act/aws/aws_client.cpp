@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "agent/act/aws/signature.hpp"
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
 #include "agent/wire/iam.hpp"
 #include "agent/wire/quotas.hpp"
 #include "agent/wire/ssm.hpp"
@@ -267,7 +269,12 @@ void AwsClient::learn_clock(const io::HttpResponse& response) {
   const auto date = wire::parse_http_date(header->second);
   if (!date) return;
   clock_was_wrong_ = std::chrono::abs(*date - now()) > settings_.retry.tolerated_skew;
-  if (clock_was_wrong_) skew_ = *date - settings_.clock();
+  if (!clock_was_wrong_) return;
+  skew_ = *date - settings_.clock();
+  io::note(wire::event("clock-wrong"), spdlog::level::warn,
+           "this machine's clock is {} min {} AWS's: requests are signed by AWS's from now on",
+           std::chrono::abs(std::chrono::round<std::chrono::minutes>(skew_)).count(),
+           skew_.count() > 0 ? "behind" : "ahead of");
 }
 
 }  // namespace spotter::act

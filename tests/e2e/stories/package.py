@@ -12,6 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import emulator
 import harness
+import packages
 import root
 from emulator import ROOT
 
@@ -93,11 +94,7 @@ class Packages(unittest.TestCase):
 
     def install_older(self):
         """The same package, as a version that comes before every other."""
-        tree = self.place / "older"
-        output("dpkg-deb", "-R", self.package("spotter"), tree)
-        control = tree / "DEBIAN/control"
-        control.write_text(control.read_text().replace(f"Version: {VERSION}", "Version: 0.0~older"))
-        output("dpkg-deb", "--root-owner-group", "-b", tree, self.root.shared / "older.deb")
+        packages.older(self.package("spotter"), self.root.shared / "older.deb")
         self.apt("install", "--no-install-recommends", "/srv/older.deb")
         self.assertEqual(self.version(), "0.0~older")
 

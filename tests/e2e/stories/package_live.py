@@ -1,13 +1,12 @@
 """The package on a machine that runs: there without a job, upgraded in training, removed."""
 
 import pathlib
-import shutil
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
+import packages
 import whole
 from emulator import wait
 
@@ -25,7 +24,7 @@ class Live(unittest.TestCase):
         package = whole.package()
         self.world = whole.Machines(harness.BINARIES, name="package", package=package)
         self.addCleanup(self._end)
-        self.newer(package, self.world.shared / "newer.deb")
+        packages.newer(package, self.world.shared / "newer.deb")
         template = self.world.ec2.create_template("bare", "")
         self.world.ec2.request_spot_fleet(template, [self.world.zones[0]])
         self.instance = wait("an instance to run", lambda: next(
@@ -38,16 +37,6 @@ class Live(unittest.TestCase):
         if outcome and outcome.failures + outcome.errors:
             print(self.world.logs(), file=sys.stderr)
         self.assertEqual(self.world.close(), [], "left behind")
-
-    def newer(self, package, target):
-        """The same, as a version that comes after every other."""
-        tree = self.world.workplace / "newer"
-        subprocess.run(["dpkg-deb", "-R", package, tree], check=True, timeout=60)
-        control = tree / "DEBIAN/control"
-        control.write_text(control.read_text().replace("\nVersion: ", "\nVersion: 1000:"))
-        subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, target], check=True,
-                       capture_output=True, timeout=60)
-        shutil.rmtree(tree)
 
     def do(self, *words, check=True):
         return self.world.run(self.instance, *words, check=check).strip()
@@ -84,7 +73,9 @@ class Live(unittest.TestCase):
         wait("the new agent to have it in its care", lambda: '"training"' in
              self.do("spotter", "status", "--json", check=False), 60)
 
-        self.do("dpkg", "--remove", "spotter")
+        said = self.do("dpkg", "--remove", "spotter")
+        self.assertIn("spotter: done; the next agent", said)
+        self.assertEqual(self.do("pgrep", "-f", "sleep 0.1", check=False), "", "the trainer ended")
         self.assertEqual(self.do("pgrep", "-x", "spotter", "-a", check=False).count("agent"), 0)
         self.assertEqual(self.do("cat", "/data/story/steps").splitlines()[0].split()[0], "1")
 

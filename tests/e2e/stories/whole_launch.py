@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
+import packages
 import whole
 import whole_machines
 from emulator import wait
@@ -88,6 +89,33 @@ class WholeLaunch(whole_machines.WholeLife):
         scheduled = self.world.run(one, "cat", "/run/systemd/shutdown/scheduled")
         self.assertIn("MODE=poweroff", scheduled)
         self.assertEqual(self.ec2.fleet_target(self.fleet), 1)
+
+    def test_upgraded_in_training_and_removed_the_job_goes_on_elsewhere(self):
+        self.steps = 500
+        one = self.begin()
+        self.wait_training(one, 5)
+        trainers, agent = self.trainers(one), self.agent(one)
+        newer = self.world.shared / "newer.deb"
+        packages.newer(whole.package(), newer)
+        self.world.run(one, "dpkg", "-i", newer)
+        self.assertNotIn(self.agent(one), ("0", agent), "another agent")
+        self.wait_more_steps(one)
+        self.assertEqual(self.trainers(one), trainers, "which never noticed")
+
+        said = self.world.run(one, "apt-get", "-y", "remove", "spotter")
+        self.assertIn("spotter: done; the next agent, here or elsewhere", said)
+        self.assertEqual(self.trainers(one), [])
+        volume, = self.ec2.volumes()
+        self.wait_volume(volume.text("volumeId"), "available")
+        self.assertNotIn("/mnt/spotter", self.world.run(one, "cat", "/proc/mounts"))
+        self.assertIn("job.yaml", self.world.run(one, "ls", "/etc/spotter"))
+        self.world.run(one, "dpkg", "--purge", "spotter")
+        self.assertEqual(self.world.run(one, "find", "/etc", "/run", "/usr", "/var/lib", "-name",
+                                        "*spotter*", "-not", "-name", "spotter-trainer-*").split(),
+                         ["/run/spotter"])
+        self.world.kill(one)
+        self.wait_training(self.successor(one), 20)
+        self.assert_ended_well()
 
 
 if __name__ == "__main__":
