@@ -74,7 +74,7 @@ Result<void> Disks::connect(const VolumeId& volume, Attached& attached) {
   fs::path target = volume_path(volume);
   std::error_code failed;
   fs::create_directories(attached.link.parent_path(), failed);
-  if (kind_ != Kind::Folders) {
+  if (has_loops()) {
     auto device = LoopDevice::attach(target);
     if (!device) return tl::unexpected(device.error());
     target = device->path();
@@ -120,7 +120,7 @@ bool Disks::settle() {
   std::erase_if(releasing_, [&](const auto& entry) { return !still_bound(entry.first); });
   bool waiting = false;
   for (auto& [volume, attached] : attached_) {
-    if (kind_ == Kind::Folders || attached.device) continue;
+    if (!has_loops() || attached.device) continue;
     if (releasing_.contains(volume)) {
       waiting = true;
     } else if (auto connected = connect(volume, attached); !connected) {

@@ -23,7 +23,8 @@ std::filesystem::path device_link(const VolumeId& volume);
 class Disks {
  public:
   // Nodes: loop devices, with a node of their own that the link leads to: devices/disk/nodes/loop7.
-  enum class Kind { LoopDevices, Folders, Nodes };
+  // Files: the link leads to the sparse file itself.
+  enum class Kind { LoopDevices, Folders, Nodes, Files };
   // REQUIRES: `directory` is an absolute path; its folders volumes/ and snapshots/ are made here.
   Disks(std::filesystem::path directory, Kind kind);
 
@@ -56,6 +57,7 @@ class Disks {
 
   Result<void> connect(const VolumeId& volume, Attached& attached);
   bool still_bound(const VolumeId& volume) const;
+  bool has_loops() const { return kind_ == Kind::LoopDevices || kind_ == Kind::Nodes; }
 
   std::filesystem::path directory_;
   Kind kind_;

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "tests/emulator/form.hpp"
+#include "tests/emulator/machine_kind.hpp"
 #include "tests/emulator/namespaces.hpp"
 #include "tests/emulator/process_kind.hpp"
 #include "tests/world/ec2_access.hpp"
@@ -44,6 +45,8 @@ MachineSettings machines_of(const ServeOptions& options, const Directory& direct
   std::shared_ptr<InstanceKind> kind;
   if (options.containers)
     kind = std::make_shared<ContainerKind>(*options.containers);
+  else if (!options.boot.empty())
+    kind = std::make_shared<MachineKind>(options.boot);
   else
     kind = std::make_shared<ProcessKind>(namespaces);
   return {directory.path(), std::move(kind), options.metadata, options.environment};
@@ -87,7 +90,8 @@ Result<std::unique_ptr<Emulator>> Emulator::create(ServeOptions options) {
   }
   const auto namespaces = choose_namespaces(options.mode);
   if (!namespaces) return tl::unexpected(namespaces.error());
-  if (options.containers && !*namespaces) return failure("--instances container needs root");
+  if ((options.containers || !options.boot.empty()) && !*namespaces)
+    return failure("--instances container and machine need root");
   if (options.containers)
     if (auto possible = ContainerKind::possible(*options.containers); !possible)
       return tl::unexpected(possible.error());

@@ -39,7 +39,8 @@ struct ServeOptions {
   std::string certificate;
   std::string key;
   std::vector<std::string> environment;
-  std::optional<ContainerSettings> containers;  // whole machines; else instances are processes
+  std::optional<ContainerSettings> containers;  // whole machines
+  std::vector<std::string> boot;                // or virtual ones, by this program; else processes
 };
 
 class Emulator {

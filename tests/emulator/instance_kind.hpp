@@ -1,6 +1,6 @@
 // What an instance is on this machine: a plug. Whatever it is, it has a folder, an identity by its
 // metadata listener, and a first process (init.hpp) that starts one program; with that process all
-// of it ends. Kinds: process_kind.hpp, container_kind.hpp.
+// of it ends. Kinds: process_kind.hpp, container_kind.hpp, machine_kind.hpp.
 #pragma once
 
 #include <sys/types.h>

@@ -59,6 +59,9 @@ int serve(Arguments& arguments) {
     options.containers = arguments.containers;
     options.containers->environment = options.environment;
   }
+  if (arguments.instances == "machine" && options.boot.empty())
+    return complain("--instances machine needs --boot: what boots one (tests/machine/boot.py)", 2);
+  if (arguments.instances != "machine") options.boot.clear();
   auto emulator = Emulator::create(options);
   if (!emulator) return complain(emulator.error().message);
   const std::string log = (options.directory / "emulator.log").string();
@@ -156,12 +159,14 @@ void describe_serve(CLI::App& app, Arguments& to) {
       ->capture_default_str();
   command->add_option("--zones", to.serve.zones, "Availability zones, by commas")->delimiter(',');
   command->add_option("--instances", to.instances, "What an instance is")
-      ->check(CLI::IsMember({"process", "container"}))
+      ->check(CLI::IsMember({"process", "container", "machine"}))
       ->capture_default_str();
   command->add_option("--root", to.containers.layers,
                       "container: the folder of a system that boots; more: layers, topmost first");
   command->add_option("--bind", to.containers.binds,
                       "container: a path of this machine that every instance sees; repeatable");
+  command->add_option("--boot", to.serve.boot,
+                      "machine: the program that boots one; more: its arguments, a word each");
   command->add_option("--disk", to.containers.disk, "container: how much an instance can write")
       ->capture_default_str();
   command->add_option("--mode", to.mode, "root: namespaces and loop devices; user: folders")

@@ -4,11 +4,13 @@
 Orders come over the second serial port, a line of JSON each: {"id": 1, "command": "..."} for sh.
 The answer, when it has ended: {"id": 1, "status": 0, "output": "..."}; orders may overlap, so that
 one that hangs hangs alone. The machine's own address is the kernel's word `address=...`.
+With --obey it only does what it is told.
 """
 
 import json
 import os
 import subprocess
+import sys
 import threading
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt"
@@ -18,7 +20,7 @@ MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "ext4", "nfs", "nfsv4", "nf
 
 
 def sh(command):
-    return subprocess.run(["/bin/busybox", "sh", "-c", command], stdin=subprocess.DEVNULL,
+    return subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
 
 
@@ -65,5 +67,6 @@ def obey():
 
 
 if __name__ == "__main__":
-    furnish()
+    if sys.argv[1:] != ["--obey"]:  # else somebody has made it one
+        furnish()
     obey()

@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""A job on instances that are virtual machines, from `spotter launch` on: power lost in the
+middle of a checkpoint."""
+
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import virtual
+import fake_trainer
+import harness
+import root as roots
+import volumes
+import whole_machines
+from emulator import wait
+
+# The trainer's last act of a checkpoint, and what keeps it from that when told to.
+COMPLETE = "        os.rename(new, self.folder / name)\n"
+HOLD = "        while os.path.exists('/run/hold'):\n            time.sleep(0.01)\n"
+
+
+@unittest.skipIf(virtual.missing(), f"skipped: {virtual.missing()}")
+class Instances(whole_machines.WholeLife):
+    steps = 60
+
+    def make_world(self):
+        trainer = pathlib.Path(fake_trainer.__file__).read_text().replace(COMPLETE, HOLD + COMPLETE)
+        self.assertIn(HOLD, trainer)
+        try:
+            return virtual.Virtual(harness.BINARIES, name="machine",
+                                   files={"srv/train.py": trainer})
+        except roots.NoPackages as why:
+            return self.skipTest(f"Debian's packages were not to be had: {why}")
+
+    def begin(self, **env):
+        self.volume()
+        job = self.job(env={"STEPS": str(self.steps), "PACE": "0.3", "FORMAT": "spotter", **env})
+        del job["code"]  # its repository is this machine's
+        job["trainer"]["command"] = "/usr/bin/python3 /srv/train.py"
+        return self.launch(job, zones=self.world.zones)
+
+    def wait_training(self, instance, step, seconds=400):
+        return super().wait_training(instance, step, seconds)
+
+    def assert_steps(self, kills, torn):
+        """Nobody here saw the steps; what came of them is on the volume."""
+
+    def resumed(self, instance):
+        return int(self.wait_journal(instance, r"the trainer goes on from step (\d+)")[1])
+
+    def test_power_lost_in_the_middle_of_a_checkpoint(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.world.run(one, "touch", "/run/hold")
+        wait("a checkpoint that is not complete", lambda: self.world.run(
+            one, "sh", "-c", "ls -d /mnt/spotter/checkpoints/new-step-*", check=False)
+             .startswith("/mnt"), 60)
+        kept = self.world.status(one)["checkpoint_step"]
+        self.world.kill(one)
+        two = self.successor(one)
+        self.wait_training(two, kept + 2)
+        self.assertRegex(self.world.run(two, "dmesg"), r"XFS \(nvme\d+n1\): Starting recovery")
+        self.assertGreaterEqual(self.resumed(two), kept, "what was durable is there")
+        self.assert_ended_well(seconds=300)
+
+
+def broken_off(*_):
+    raise SystemExit("broken off")  # unlike KeyboardInterrupt, unittest cleans up after it
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, broken_off)
+    if sys.argv[1:] != ["--image"]:
+        harness.main()
+    elif why := virtual.missing():
+        print(f"skipped: {why}")
+        sys.exit(77)
+    else:
+        virtual.make_root()
