@@ -43,9 +43,14 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
     if (!channel.anonymous) channels.add(s3, channel.source);
   channels.give("channel", values);
   Places prepared;
-  for (const config::Source& source : job.prepare)
+  Places sent;
+  for (const config::Source& source : job.prepare) {
     if (const auto where = wire::parse_s3_url(source.from)) prepared.add(s3, *where);
+    if (source.via) prepared.add(s3, *source.via);
+    if (source.via) sent.add(s3, *source.via);
+  }
   prepared.give("prepared", values);
+  sent.give("sent", values);
   Places checkpoints;
   for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(s3, where);
   checkpoints.give("checkpoint", values);

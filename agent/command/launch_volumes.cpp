@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "agent/command/launch.hpp"
+#include "agent/command/prepare.hpp"
 #include "agent/command/sweep.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"
@@ -51,6 +52,11 @@ AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::stri
     if (volume.tags.contains("spotter:done") && !job.sweep)
       return failed("the job is done already: " + volume.id.str() +
                     " has the tag spotter:done; remove that to run it again");
+  for (const wire::Volume& volume : *there)
+    if (!job.prepare.empty() &&
+        !wire::value_of(volume.tags, prepared_tag).starts_with(digest_of(job.prepare)))
+      std::fprintf(stderr, "spotter: %s has not got what `prepare:` names: `spotter prepare`\n",
+                   volume.id.str().c_str());
   if (!there->empty()) return {};
   const auto snapshots = has_snapshots(calls, job);
   if (!snapshots) return tl::unexpected(snapshots.error());

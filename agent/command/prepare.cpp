@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <thread>
@@ -32,8 +33,9 @@ constexpr std::chrono::seconds device_patience{60};
 constexpr std::chrono::seconds unmount_patience{30};
 constexpr std::chrono::seconds default_bound{30};  // decide::Policy::consistency_bound
 
-volatile std::sig_atomic_t asked_to_stop = 0;
-bool is_stopping() { return asked_to_stop != 0; }
+std::atomic<bool> asked_to_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler sets it");
+bool is_stopping() { return asked_to_stop; }
 
 void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
 
@@ -44,7 +46,7 @@ tl::unexpected<AwsFailure> failed(const work::Failure& failure) { return failed(
 
 void hear_signals() {
   struct sigaction action {};
-  action.sa_handler = [](int) { asked_to_stop = 1; };
+  action.sa_handler = [](int) { asked_to_stop = true; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
 }
 
@@ -250,7 +252,7 @@ int run(const AfarOptions& options) {
   }
   hear_signals();
   if (const auto here = AwsCalls::here()) return prepare_here(**calls, *job, *here);
-  return prepare_afar(**calls, *job, options, is_stopping);
+  return prepare_afar(**calls, *job, options, asked_to_stop);
 }
 
 }  // namespace

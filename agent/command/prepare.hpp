@@ -4,8 +4,9 @@
 // could have seen that.
 #pragma once
 
-#include <csignal>
+#include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -66,9 +67,18 @@ struct CopyRequest {
   std::string ledger;  // what is whole: data/fetched.hpp
   std::string user;
 };
+// Of a folder by their names below it, or the one file; in order.
+using LocalFiles = std::vector<std::pair<std::string, std::filesystem::path>>;
+Result<LocalFiles> files_of(const std::filesystem::path& from);
 // Written, made durable, read again from the disk and compared; a link is followed to a file, and
 // not to a folder.
 Result<Filled> copy_in(const CopyRequest& request, const Stopping& stop);
+
+// --- prepare_send.cpp ---
+
+// The files of a folder of this machine to `source.via`, on their way to another one: those that
+// S3 has not got, or has of another size or older. How many.
+Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& stop);
 
 void add_prepare(CLI::App& app, int& status);
 

@@ -49,7 +49,7 @@ class Preparer {
   Preparer(AwsCalls& calls, const LaunchedJob& launched, const AfarOptions& options)
       : calls_(calls), launched_(launched), job_(launched.job), options_(options) {}
 
-  AwsResult<void> run(const std::function<bool()>& stop);
+  AwsResult<void> run(const std::atomic<bool>& stop);
 
  private:
   AwsResult<std::vector<InstanceId>> begin(const std::optional<wire::Volume>& volume);
@@ -92,7 +92,7 @@ AwsResult<std::vector<InstanceId>> Preparer::begin(const std::optional<wire::Vol
   return await_instance();
 }
 
-AwsResult<void> Preparer::run(const std::function<bool()>& stop) {
+AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
   auto there = preparing(calls_, job_.name.str());
   if (!there) return tl::unexpected(there.error());
   const auto volumes = volumes_of(calls_, job_);
@@ -109,7 +109,7 @@ AwsResult<void> Preparer::run(const std::function<bool()>& stop) {
   }
   const std::string id = there->front().str();
   while (!there->empty()) {
-    if (stop()) return failed(id + " goes on without us; run this again to see its end");
+    if (stop) return failed(id + " goes on without us; run this again to see its end");
     std::this_thread::sleep_for(between_looks);
     const auto seen = preparing(calls_, job_.name.str());
     if (seen) there = seen;  // a network that is gone for a while
@@ -154,15 +154,7 @@ AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone) {
 }
 
 int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& options,
-                 const std::function<bool()>& stop) {
-  const auto local = std::ranges::find_if(
-      job.prepare, [](const config::Source& it) { return it.from.starts_with('/'); });
-  if (local != job.prepare.end()) {
-    say("this is no EC2 instance: put " + local->from +
-        " into S3 first (`aws s3 sync`) and name that in prepare.from, or run this on an instance "
-        "that has it");
-    return wrong_input;
-  }
+                 const std::atomic<bool>& stop) {
   if (job.sweep) {
     say("each experiment has a volume of its own: run this on a cheap instance of their zone");
     return wrong_input;
@@ -171,6 +163,19 @@ int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& opt
   if (!launched) {
     say(launched.error().message);
     return wrong_input;
+  }
+  for (const config::Source& source : job.prepare) {
+    if (!source.from.starts_with('/')) continue;
+    if (!source.via) {
+      say("this is no EC2 instance: say by way of which place in S3 " + source.from +
+          " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
+      return wrong_input;
+    }
+    const auto sent = send(source, stop);
+    say(sent ? std::to_string(*sent) + " files of " + source.from + " are sent to " +
+                   wire::to_url(*source.via)
+             : sent.error().message);
+    if (!sent) return 1;
   }
   const auto done = Preparer(calls, *launched, options).run(stop);
   if (done) return 0;

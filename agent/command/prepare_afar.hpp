@@ -1,7 +1,7 @@
 // `spotter prepare` where there is no instance.
 #pragma once
 
-#include <functional>
+#include <atomic>
 #include <string>
 
 #include "agent/command/aws_calls.hpp"
@@ -20,10 +20,10 @@ struct AfarOptions {
 
 void add_afar_options(CLI::App& command, AfarOptions& options);
 
-// Launches an instance in the volume's zone that prepares it and ends, and waits for that. Exit
-// status.
+// Sends what only this machine has to S3, launches an instance in the volume's zone that prepares
+// it and ends, and waits for that. Exit status.
 int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& options,
-                 const std::function<bool()>& stop);
+                 const std::atomic<bool>& stop);
 
 // A volume that is to be made can be made in this zone: then `job` says so. Else what is missing.
 AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone);

@@ -28,27 +28,6 @@ tl::unexpected<Error> wrong(const fs::path& path) {
   return failure(path.string() + ": " + std::strerror(errno));
 }
 
-// Name below the folder -> path. What is no file (a socket, a device) is not looked at.
-Result<std::vector<std::pair<std::string, fs::path>>> files_of(const fs::path& from) {
-  std::vector<std::pair<std::string, fs::path>> files;
-  std::error_code error;
-  if (fs::is_regular_file(from, error))
-    return std::vector{std::pair(from.filename().string(), from)};
-  if (!fs::is_directory(from, error))
-    return failure(from.string() + " is no folder of this machine, nor a file");
-  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
-       at.increment(error)) {
-    std::error_code unreadable;
-    if (at->is_regular_file(unreadable))
-      files.emplace_back(fs::relative(at->path(), from, unreadable), at->path());
-    else if (at->is_symlink(unreadable) && !fs::exists(at->path(), unreadable))
-      return failure(at->path().string() + " is a link that leads nowhere");
-  }
-  if (error) return failure(from.string() + ": " + error.message());
-  std::ranges::sort(files);
-  return files;
-}
-
 class Copy {
  public:
   Copy(const CopyRequest& request, const act::host::User& user, const Stopping& stop)
@@ -160,6 +139,26 @@ Result<Filled> Copy::run() {
 }
 
 }  // namespace
+
+// What is no file (a socket, a device) is not looked at.
+Result<LocalFiles> files_of(const fs::path& from) {
+  LocalFiles files;
+  std::error_code error;
+  if (fs::is_regular_file(from, error)) return LocalFiles{{from.filename().string(), from}};
+  if (!fs::is_directory(from, error))
+    return failure(from.string() + " is no folder of this machine, nor a file");
+  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code unreadable;
+    if (at->is_regular_file(unreadable))
+      files.emplace_back(fs::relative(at->path(), from, unreadable), at->path());
+    else if (at->is_symlink(unreadable) && !fs::exists(at->path(), unreadable))
+      return failure(at->path().string() + " is a link that leads nowhere");
+  }
+  if (error) return failure(from.string() + ": " + error.message());
+  std::ranges::sort(files);
+  return files;
+}
 
 Result<Filled> copy_in(const CopyRequest& request, const Stopping& stop) {
   const auto user = act::host::find_user(request.user);

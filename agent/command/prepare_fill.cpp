@@ -21,7 +21,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
 
-bool is_s3(const config::Source& source) { return source.from.starts_with("s3://"); }
+// Where in S3 it is: by its own word, or because the machine that has the folder sent it there.
+std::optional<wire::S3Location> place_in_s3(const config::Source& source) {
+  if (const auto where = wire::parse_s3_url(source.from)) return *where;
+  std::error_code error;
+  return source.via && !fs::exists(source.from, error) ? source.via : std::nullopt;
+}
+
+bool is_s3(const config::Source& source) { return place_in_s3(source).has_value(); }
 bool is_web(const config::Source& source) { return source.from.starts_with("http"); }
 
 // Where the downloader keeps what is not yet whole, beside the folder: only root can make it there.
@@ -46,8 +53,7 @@ Result<void> make_state(const fs::path& state, const User& user) {
 // Listed anew each time: what has come to the bucket since is to come here, too.
 Result<Filled> from_s3(const config::Job& job, const config::Source& source, const fs::path& state,
                        const Stopping& stop) {
-  const auto where = wire::parse_s3_url(source.from);
-  if (!where) return tl::unexpected(where.error());
+  const auto where = place_in_s3(source);
   const fs::path to = fs::path(job.storage.ebs.mount) / source.to;
   wire::Channel channel;
   channel.name = to.filename();

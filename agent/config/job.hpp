@@ -123,6 +123,8 @@ struct Source {
   std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
   std::string to;      // a folder, relative to the mount
   std::string sha256;  // of the one file at a URL, lower case; empty: not compared
+  // Where in S3 a folder of this machine is on its way to another one; empty: it does not go there.
+  std::optional<wire::S3Location> via;  // the key ends with a slash, or is empty
 };
 
 // For programs that were written for SageMaker's containers.

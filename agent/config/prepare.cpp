@@ -56,10 +56,18 @@ Result<std::string> parse_to(std::string_view text) {
 }
 const Scalar<std::string> to{"a folder on the volume, such as data", parse_to};
 
+Result<wire::S3Location> parse_via(std::string_view text) {
+  auto location = wire::parse_s3_url(text);
+  if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';
+  return location;
+}
+const Scalar<wire::S3Location> via{"where in S3, such as s3://bucket/prefix", parse_via};
+
 Reader::Fields source_fields(Reader& reader, Source& source) {
   return {{"from", required, reader.expanded(source.from, from)},
           {"to", required, reader.scalar(source.to, to)},
-          {"sha256", optional, reader.scalar(source.sha256, sha256)}};
+          {"sha256", optional, reader.scalar(source.sha256, sha256)},
+          {"via", optional, reader.expanded(source.via, via)}};
 }
 
 }  // namespace
@@ -77,6 +85,8 @@ Reader::Take prepare(Reader& reader, std::vector<Source>& sources) {
       if (!source.sha256.empty() && !source.from.empty() && !is_url(source.from))
         reader.problem(node.items[i], here + ".sha256",
                        "is of one file at a URL; S3's own checksums are compared anyway");
+      if (source.via && !source.from.starts_with('/'))
+        reader.problem(node.items[i], here + ".via", "is the way of a folder of this machine");
     }
   };
 }

@@ -18,7 +18,7 @@ TEST(Prepare, TakesBucketsUrlsAndFolders) {
   const std::string digest(64, 'A');
   const auto job = parse_job(with("[{from: 's3://data/${WHO}/', to: data/train/}, {from: "
                                   "'https://host/a/b.gz?v=1', to: data, sha256: " +
-                                  digest + "}, {from: /home/me/set, to: set}]"),
+                                  digest + "}, {from: /home/me/set, to: set, via: s3://way/b}]"),
                              as_root);
   ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
   ASSERT_EQ(job->prepare.size(), 3U);
@@ -26,6 +26,7 @@ TEST(Prepare, TakesBucketsUrlsAndFolders) {
   EXPECT_EQ(job->prepare[0].to, "data/train");
   EXPECT_EQ(job->prepare[1].sha256, std::string(64, 'a'));
   EXPECT_EQ(job->prepare[2].from, "/home/me/set");
+  EXPECT_EQ(wire::to_url(job->prepare[2].via.value()), "s3://way/b/");
 }
 
 TEST(Prepare, IsToldWhatIsWrong) {
@@ -42,6 +43,8 @@ TEST(Prepare, IsToldWhatIsWrong) {
   has(wrong("from: s3://data/x, to: data, sha256: " + std::string(64, 'a')),
       "of one file at a URL");
   has(wrong("from: 'https://host/a', to: data, sha256: abc"), "no SHA-256");
+  has(wrong("from: s3://data/x, to: data, via: s3://way/b"), "the way of a folder of this machine");
+  has(wrong("from: /x, to: data, via: /y"), "via");
 }
 
 TEST(Prepare, KeepsOutOfSpottersOwnFolders) {

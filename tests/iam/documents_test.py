@@ -71,6 +71,10 @@ class Documents(unittest.TestCase):
         self.assertEqual(listing["Resource"], ["arn:aws:s3:::sets"])
         self.assertEqual(listing["Condition"], {"StringLike": {"s3:prefix": ["mnist/*"]}})
         self.assertIsNone(self.statement(self.document("agent", VOLUME), "ReadWhatIsPrepared"))
+        way = "prepare: [{from: /set, to: data, via: s3://way/to}]"
+        for name, sid in (("agent", "ReadWhatIsPrepared"), ("launcher", "SendWhatIsPrepared")):
+            self.assertEqual(self.statement(self.document(name, VOLUME, way), sid)["Resource"],
+                             ["arn:aws:s3:::way/to/*"], name)
 
     def test_a_share_has_no_volumes(self):
         text = json.dumps(self.document("agent", SHARE))

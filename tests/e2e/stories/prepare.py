@@ -269,7 +269,7 @@ class PrepareFromAfar(Preparing):
                                           api=self.ec2.endpoint))
         script.chmod(0o755)
 
-    def from_afar(self, job, *options, code=0):
+    def from_afar(self, job, *options, code=0, before_instance=None):
         text = life.harness.jobs.yaml(job) + "\n"
         self.world.allow_only(text)
         file = self.world.workplace / "job.yaml"
@@ -278,11 +278,14 @@ class PrepareFromAfar(Preparing):
                        "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
                        "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint,
                        "AWS_EC2_METADATA_DISABLED": "true", "SPOTTER_MOUNT": "/mnt/spotter"}
-        done = subprocess.run([self.world.bin / "spotter", "prepare", file, *options],
-                              env=environment, text=True, capture_output=True, timeout=200,
-                              check=False)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stderr
+        with subprocess.Popen([self.world.bin / "spotter", "prepare", file, *options],
+                              env=environment, text=True, stderr=subprocess.PIPE) as running:
+            if before_instance:  # what lies here is no instance's: it is gone when one comes
+                wait("the instance", self.ec2.instances, 60, every=0.02)
+                before_instance()
+            said = running.communicate(timeout=200)[1]
+        self.assertEqual(running.returncode, code, said)
+        return said
 
     def assert_nobody_is_left(self):
         self.assertEqual([it for it in self.ec2.instances()
@@ -292,8 +295,17 @@ class PrepareFromAfar(Preparing):
                           if not it.text("fleetState").startswith("deleted")], [])
 
     def test_an_instance_comes_and_does_it(self):
-        job = self.a_job({"from": "s3://data/train/", "to": "data"})
-        self.assertIn("is ready, and free", self.from_afar(job))
+        (self.world.directory / "s3/way").mkdir(parents=True)
+        (self.local / "large").write_bytes(os.urandom(20_000_000))
+        os.utime(self.local / "large", (10**9, 10**9))  # what is as new as its copy is sent again
+        os.utime(self.local / "deep/labels", (10**9, 10**9))
+        own = {"from": str(self.world.workplace / "moved"), "to": "labels", "via": "s3://way/to"}
+        self.local.rename(own["from"])
+        job = self.a_job({"from": "s3://data/train/", "to": "data"}, own)
+        said = self.from_afar(
+            job, before_instance=lambda: pathlib.Path(own["from"]).rename(self.local))
+        self.assertIn(f"2 files of {own['from']} are sent to s3://way/to/", said)
+        self.assertIn("is ready, and free", said)
         volume = self.the_volume()
         self.assertEqual(volume.text("status"), "available")
         instance = self.ec2.instances()[0]
@@ -302,9 +314,13 @@ class PrepareFromAfar(Preparing):
         self.assertEqual(instance.text("instanceLifecycle"), "", "on demand")
         self.assert_nobody_is_left()
         self.put("train/3.bin", b"3")
-        self.from_afar(job, "--instance-type", "m5.large")
+        self.local.rename(own["from"])
+        said = self.from_afar(job, "--instance-type", "m5.large")
+        self.assertIn(f"0 files of {own['from']} are sent", said)
         self.assert_nobody_is_left()
-        self.launch(self.a_job(trainer={"command": "[ -e $SPOTTER_STORAGE/data/3.bin ] && "
+        self.launch(self.a_job(trainer={"command": "cd $SPOTTER_STORAGE && "
+                                                   "[ -e data/3.bin -a -e labels/large ] && "
+                                                   "[ -e labels/deep/labels ] && cd code && "
                                                    "exec ./train.py"}),
                     besides=[it.text("instanceId") for it in self.ec2.instances()])
         self.assert_ended_well()
@@ -316,7 +332,7 @@ class PrepareFromAfar(Preparing):
         self.assertIn("there is nothing at s3://data/nothing/", console)
         self.assert_nobody_is_left()
         said = self.from_afar(self.a_job(), code=2)
-        self.assertIn(f"put {self.local} into S3 first", said)
+        self.assertIn(f"by way of which place in S3 {self.local} goes", said)
 
 
 if __name__ == "__main__":
