@@ -43,7 +43,11 @@ def furnish():
     sh(f"ip link set lo up; ip addr add {word('address')}/24 dev eth0; ip link set eth0 up")
 
 
-def carry_out(order, port, lock):
+def carry_out(line, port, lock):
+    try:
+        order = json.loads(line)
+    except ValueError:
+        return  # the end of one that was sent before there was somebody to hear it
     done = sh(order["command"])
     answer = {"id": order["id"], "status": done.returncode,
               "output": done.stdout.decode(errors="replace")}
@@ -62,7 +66,7 @@ def obey():
         while piece := orders.read(4096):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
-                threading.Thread(target=carry_out, args=(json.loads(line), port, lock),
+                threading.Thread(target=carry_out, args=(line, port, lock),
                                  daemon=True).start()
 
 

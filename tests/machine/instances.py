@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A job on instances that are virtual machines, from `spotter launch` on: power lost in the
-middle of a checkpoint."""
+"""A job on instances that are virtual machines, from `spotter launch` on: moved to another zone at
+a notice; power lost in the middle of a checkpoint."""
 
 import pathlib
 import signal
@@ -23,7 +23,7 @@ HOLD = "        while os.path.exists('/run/hold'):\n            time.sleep(0.01)
 
 @unittest.skipIf(virtual.missing(), f"skipped: {virtual.missing()}")
 class Instances(whole_machines.WholeLife):
-    steps = 60
+    steps = 250  # the machines are slow: it has to train on while they are asked
 
     def make_world(self):
         trainer = pathlib.Path(fake_trainer.__file__).read_text().replace(COMPLETE, HOLD + COMPLETE)
@@ -47,6 +47,21 @@ class Instances(whole_machines.WholeLife):
     def assert_steps(self, kills, torn):
         """Nobody here saw the steps; what came of them is on the volume."""
 
+    def test_moved_to_another_zone_at_a_notice(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.assertIn("nvme", self.world.run(one, "findmnt", "-no", "SOURCE", "/mnt/spotter"))
+        self.room(self.world.zones[1])
+        self.world.interrupt(one, 45)
+        self.wait_status(one, "released", lambda status: status.get("released"), 90)
+        kept = self.world.status(one)["checkpoint_step"]
+        wait("its disk to be taken out", lambda: "vol" not in self.world.run(
+            one, "sh", "-c", "cat /sys/block/nvme*/device/serial"), 60)
+        two = self.wait_instance([one], 180)
+        self.wait_training(two, kept + 2)
+        self.assertGreaterEqual(self.resumed(two), kept)
+        self.assert_ended_well(seconds=300)
+
     def resumed(self, instance):
         return int(self.wait_journal(instance, r"the trainer goes on from step (\d+)")[1])
 
@@ -59,7 +74,7 @@ class Instances(whole_machines.WholeLife):
              .startswith("/mnt"), 60)
         kept = self.world.status(one)["checkpoint_step"]
         self.world.kill(one)
-        two = self.successor(one)
+        two = self.wait_instance([one], 120)
         self.wait_training(two, kept + 2)
         self.assertRegex(self.world.run(two, "dmesg"), r"XFS \(nvme\d+n1\): Starting recovery")
         self.assertGreaterEqual(self.resumed(two), kept, "what was durable is there")
