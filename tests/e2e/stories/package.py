@@ -157,8 +157,8 @@ class Packages(unittest.TestCase):
         verified = self.root.run("systemd-analyze", "verify", "--man=no", "spotter.service")
         self.assertNotIn("spotter.service", verified.stdout)
         self.assertEqual(verified.returncode, 0, verified.stdout)
-        for path in ("man/man1/spotter.1", "man/man5/job.yaml.5", "man/man8/spotter.service.8",
-                     "bash-completion/completions/spotter"):
+        for path in ("man/man1/spotter.1", "man/man5/job.yaml.5", "man/man7/spotter-events.7",
+                     "man/man8/spotter.service.8", "bash-completion/completions/spotter"):
             self.do("test", "-s", f"/usr/share/{path}")
         for program in ("spotter", "spotter-fastfile"):
             self.assertNotIn("not found", self.do("ldd", f"/usr/bin/{program}"))
