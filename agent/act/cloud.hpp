@@ -17,7 +17,7 @@ namespace spotter::act {
 // A failed call as the core sees it. `detail` keeps AWS's own code and words.
 decide::EffectFailed as_failure(const CallError& error);
 
-// The tags that Spotter keeps on what it owns (README: tags).
+// The tags that Spotter keeps on what it owns (spotter-storage(7)).
 namespace tag {
 inline constexpr const char* job = "spotter:job";
 inline constexpr const char* role = "spotter:role";
