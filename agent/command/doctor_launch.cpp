@@ -51,8 +51,10 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   if (!sizes)
     return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
   std::map<std::string_view, Counted> counted;
+  bool one_is_open = false;  // of which no quota is known here
   for (const wire::TypeSize& size : *sizes) {
     const auto* quota = wire::spot_quota_of(size.type.view());
+    one_is_open = one_is_open || quota == nullptr;
     if (quota == nullptr) continue;
     counted.try_emplace(quota->code, Counted{quota, 0, {}}).first->second.types.push_back(size);
   }
@@ -70,7 +72,7 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   // One type that can start is enough for a start.
   const bool one_fits =
       std::ranges::any_of(findings, [](const Finding& it) { return it.verdict != Verdict::Fail; });
-  if (one_fits)
+  if (one_fits || one_is_open)
     for (Finding& it : findings) it.verdict = std::min(it.verdict, Verdict::Warn);
   return findings;
 }
@@ -127,13 +129,18 @@ Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
   const config::Job& job = launched.job;
   const config::Launch& launch = *job.launch;
   const auto& places = launch.subnets.empty() ? launch.zones : launch.subnets;
-  std::vector<wire::Query> queries{wire::query_of(launch::run_instance(
-      job, version, launch.instance_types.front(), places.empty() ? "" : places.front()))};
+  const auto instance = launch::run_instance(job, version, launch.instance_types.front(),
+                                             places.empty() ? "" : places.front());
+  Findings findings = examine_calls(calls, {wire::query_of(instance)}, of_the_launcher);
+  // A fleet's instances EC2 launches with a role of its own: who asks need not be allowed to.
+  for (Finding& it : findings)
+    if (it.check == "permissions") it.verdict = std::min(it.verdict, Verdict::Warn);
   // Auto Scaling has no dry runs.
-  if (launch.type != FleetKind::AutoScalingGroup)
-    queries.push_back(
-        wire::query_of(launch::request_fleet(job, version, "dry-run", launched.digest)));
-  return examine_calls(calls, queries, of_the_launcher);
+  if (launch.type == FleetKind::AutoScalingGroup) return findings;
+  const auto fleet = launch::request_fleet(job, version, "dry-run", launched.digest);
+  auto more = examine_calls(calls, {wire::query_of(fleet)}, of_the_launcher);
+  std::ranges::move(more, std::back_inserter(findings));
+  return findings;
 }
 
 }  // namespace spotter::command

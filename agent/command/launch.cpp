@@ -109,7 +109,7 @@ AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
     if (!made) return tl::unexpected(made.error());
     const FleetId group(launch::resource_name(launched.job));
     if (auto kept = calls.perform(wire::query_of(launch::keep_zones(group))); !kept)
-      return tl::unexpected(kept.error());
+      say(kept.error().message + ": the group may end an instance to even out its zones");
     return group;
   }
   auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)

@@ -54,7 +54,9 @@ bool is_there(const std::map<std::string, wire::ListedObject>& objects, const st
   const auto found = objects.find(key);
   struct stat status {};
   if (found == objects.end() || ::stat(path.c_str(), &status) != 0) return false;
-  const auto written = std::chrono::sys_seconds(std::chrono::seconds(status.st_mtim.tv_sec));
+  // Of its status, too: what was copied here with its old time has that of the copy.
+  const auto last = std::max(status.st_mtim.tv_sec, status.st_ctim.tv_sec);
+  const auto written = std::chrono::sys_seconds(std::chrono::seconds(last));
   return found->second.size == static_cast<std::uint64_t>(status.st_size) &&
          found->second.modified > written;
 }

@@ -70,6 +70,21 @@ Reader::Fields source_fields(Reader& reader, Source& source) {
           {"via", optional, reader.expanded(source.via, via)}};
 }
 
+bool is_at_or_below(const std::string& path, const std::string& folder) {
+  return (path + "/").starts_with(folder + "/");
+}
+
+// What the trainer writes there; empty: nothing.
+std::string in_the_way(const std::string& place, const Job& job) {
+  const auto meets = [&](const std::string& path) {
+    return !path.empty() && !place.empty() &&
+           (is_at_or_below(place, path) || is_at_or_below(path, place));
+  };
+  if (meets(job.checkpoints.directory)) return "its checkpoints are";
+  if (meets(job.trainer.result)) return "its result is to be";
+  return meets(std::string(container_folder)) ? "its channels and outputs are" : "";
+}
+
 }  // namespace
 
 Reader::Take prepare(Reader& reader, std::vector<Source>& sources) {
@@ -85,6 +100,9 @@ Reader::Take prepare(Reader& reader, std::vector<Source>& sources) {
       if (!source.sha256.empty() && !source.from.empty() && !is_url(source.from))
         reader.problem(node.items[i], here + ".sha256",
                        "is of one file at a URL; S3's own checksums are compared anyway");
+      if (source.from.starts_with("http://") && source.sha256.empty())
+        reader.problem(node.items[i], here + ".from",
+                       "anybody on the way can change it: https://, or say its sha256");
       if (source.via && !source.from.starts_with('/'))
         reader.problem(node.items[i], here + ".via", "is the way of a folder of this machine");
     }
@@ -92,11 +110,19 @@ Reader::Take prepare(Reader& reader, std::vector<Source>& sources) {
 }
 
 void check_prepare(Reader& reader, const Node& root, const Job& job) {
-  if (job.prepare.empty() || !job.storage.share) return;
-  for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i)
-    if (root.keys[i].text == "prepare")
-      reader.problem(root.items[i], "prepare",
+  if (job.prepare.empty()) return;
+  for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
+    if (root.keys[i].text != "prepare") continue;
+    const Node& list = root.items[i];
+    if (job.storage.share)
+      reader.problem(list, "prepare",
                      "fills the volume of storage.ebs; a share is filled once, by hand");
+    for (std::size_t at = 0; at < job.prepare.size() && at < list.items.size(); ++at)
+      if (const std::string what = in_the_way(job.prepare[at].to, job); !what.empty())
+        reader.problem(list.items[at], "prepare[" + std::to_string(at) + "].to",
+                       quoted(job.prepare[at].to) + " is where " + what +
+                           ", which a source would overwrite: name a folder of its own");
+  }
 }
 
 }  // namespace spotter::config

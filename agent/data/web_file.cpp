@@ -80,15 +80,15 @@ class Fetch {
   std::string name_;
   fs::path partial_;
   Descriptor open_;
-  std::string etag_;           // of the answer that is read, else its time
-  std::string before_;         // of the file that is there, whole; empty: none is
-  std::string resumed_;        // of the bytes that are there
-  std::uint64_t written_ = 0;  // of the partial file
-  std::uint64_t noted_ = 0;    // of it, durable
-  std::uint64_t came_ = 0;     // over the network
-  long status_ = 0;            // of the answer that is read
-  bool body_ = false;          // its first byte has come
-  std::optional<std::uint64_t> length_;
+  std::string etag_;                   // of the answer that is read, else its time
+  std::string before_;                 // of the file that is there, whole; empty: none is
+  std::string resumed_;                // of the bytes that are there
+  std::uint64_t written_ = 0;          // of the partial file
+  std::uint64_t noted_ = 0;            // of it, durable
+  std::uint64_t came_ = 0;             // over the network
+  long status_ = 0;                    // of the answer that is read
+  bool body_ = false;                  // its first byte has come
+  std::optional<std::uint64_t> from_;  // of a 206: where the bytes belong
   std::string wrong_;
   Clock::time_point progress_ = Clock::now();
 };
@@ -99,7 +99,7 @@ void Fetch::take_header(std::string_view line) {
     const auto blank = line.find(' ');
     status_ = blank == line.npos ? 0 : std::atol(std::string(line.substr(blank)).c_str());
     etag_.clear();
-    length_.reset();
+    from_.reset();
     return;
   }
   const auto colon = line.find(':');
@@ -112,11 +112,16 @@ void Fetch::take_header(std::string_view line) {
   // Of a weak one only the meaning is the same, not the bytes.
   if (name == "etag" && value.starts_with('"')) etag_ = value;
   if (name == "last-modified" && etag_.empty()) etag_ = value;
-  if (name == "content-length") length_ = std::strtoull(std::string(value).c_str(), nullptr, 10);
+  if (name == "content-range" && value.starts_with("bytes "))
+    from_ = std::strtoull(std::string(value.substr(6)).c_str(), nullptr, 10);
 }
 
 bool Fetch::begin_body() {
   body_ = true;
+  if (status_ == 206 && from_ != written_) {
+    wrong_ = file_.url + ": the server sends other bytes than it was asked for";
+    return false;
+  }
   if (status_ != 206) written_ = noted_ = 0;  // not the bytes that were asked for: all of them
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
   if (!open_) open_ = Descriptor(::open(partial_.c_str(), flags, 0644));
@@ -197,9 +202,10 @@ Fetch::Tried Fetch::attempt() {
   curl_easy_setopt(it, CURLOPT_URL, file_.url.c_str());
   curl_easy_setopt(it, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(it, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(it, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(it, CURLOPT_REDIR_PROTOCOLS_STR,
-                   file_.url.starts_with("https:") ? "https" : "http,https");
+  // A libcurl before 7.85 does not know the option: led astray by nobody, it follows nobody.
+  const char* const redirects = file_.url.starts_with("https:") ? "https" : "http,https";
+  const bool bounded = curl_easy_setopt(it, CURLOPT_REDIR_PROTOCOLS_STR, redirects) == CURLE_OK;
+  curl_easy_setopt(it, CURLOPT_FOLLOWLOCATION, bounded ? 1L : 0L);
   curl_easy_setopt(it, CURLOPT_MAXREDIRS, most_redirects);
   curl_easy_setopt(it, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(it, CURLOPT_USERAGENT, "spotter");

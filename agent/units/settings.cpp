@@ -88,8 +88,14 @@ bool is_systems(const std::string& name) {
 }
 
 void add_writable(Settings& settings, const TrainerPlace& place) {
-  const auto add = [&settings](const std::string& path) {
-    if (path.size() > 1) settings.push_back({"ReadWritePaths", "-" + path});  // some live in /
+  std::vector<std::string> added;
+  // Not what lies below another: process 1 would look it up as root, whom a share's server may
+  // refuse.
+  const auto add = [&](const std::string& path) {
+    const auto holds = [&](const std::string& it) { return path.starts_with(it + "/"); };
+    if (path.size() <= 1 || std::ranges::any_of(added, holds)) return;  // some live in /
+    settings.push_back({"ReadWritePaths", "-" + path});
+    added.push_back(path);
   };
   std::error_code error;
   for (fs::directory_iterator at("/", error), end; !error && at != end; at.increment(error)) {

@@ -45,6 +45,8 @@ TEST(Prepare, IsToldWhatIsWrong) {
   has(wrong("from: 'https://host/a', to: data, sha256: abc"), "no SHA-256");
   has(wrong("from: s3://data/x, to: data, via: s3://way/b"), "the way of a folder of this machine");
   has(wrong("from: /x, to: data, via: /y"), "via");
+  has(wrong("from: 'http://host/a', to: data"), "anybody on the way can change it");
+  EXPECT_EQ(wrong("from: 'http://host/a', to: data, sha256: " + std::string(64, 'a')), "");
 }
 
 TEST(Prepare, KeepsOutOfSpottersOwnFolders) {
@@ -52,6 +54,21 @@ TEST(Prepare, KeepsOutOfSpottersOwnFolders) {
        {"/data", "../data", ".spotter", ".spotter/x", "code", "log/x", ".", "a//b", "a/./b"})
     EXPECT_NE(problems_of(with(std::string("[{from: /x, to: '") + to + "'}]")), "") << to;
   EXPECT_EQ(problems_of(with("[{from: /x, to: logs}]")), "");
+}
+
+TEST(Prepare, KeepsOutOfWhatTheTrainerWrites) {
+  const auto told = [](const std::string& to) {
+    return problems_of(
+        "job: a\ntrainer: {command: x, result: out/w.bin}\nstorage: {ebs: {tag: {Name: v}}}\n"
+        "checkpoints: {directory: run/ckpt}\nprepare: [{from: /x, to: '" +
+        to + "'}]");
+  };
+  for (const char* to : {"run/ckpt", "run", "run/ckpt/deep"})
+    has(told(to), "is where its checkpoints are, which a source would overwrite");
+  has(told("out"), "its result is to be");
+  has(told("ml/input"), "its channels and outputs are");
+  for (const char* to : {"run/data", "ckpt", "output", "checkpoints"})
+    EXPECT_EQ(told(to), "") << to;
 }
 
 TEST(Prepare, IsOfAVolume) {

@@ -32,6 +32,8 @@ SYSTEMCTL = """#!/bin/sh
 echo "$*" >>$SPOTTER_ROOT/systemctl
 case $1 in
   start | restart) cmp -s $SPOTTER_ROOT/etc/spotter/job.yaml $WANTED && command -v spotter ;;
+  is-active) [ "$(wc -l <$SPOTTER_ROOT/slept)" -ge "$(cat $SPOTTER_ROOT/active)" ] ;;
+  is-failed) [ -e $SPOTTER_ROOT/failed ] ;;
 esac
 """
 APT_GET = """#!/bin/sh
@@ -70,6 +72,8 @@ class UserData(served.ServedTest):
         self.program("systemctl", SYSTEMCTL)
         self.program("apt-get", APT_GET)
         self.program("dpkg", "#!/bin/sh\n")
+        (self.root / "slept").touch()
+        (self.root / "active").write_text("1000")
         for name in ("systemd-sysusers", "systemd-tmpfiles"):
             self.program(name, f'#!/bin/sh\necho {name} "$@" >>$SPOTTER_ROOT/made\n')
         self.program("sleep", "#!/bin/sh\necho $1 >>$SPOTTER_ROOT/slept\n")
@@ -83,12 +87,12 @@ class UserData(served.ServedTest):
     def bake(self):
         self.program("spotter", AGENT)
 
-    def script(self, package="baked", digest="", files=None, failing="end-fleet"):
+    def script(self, package="baked", digest="", files=None, failing="end-fleet", work=""):
         text = (ROOT / "scripts/user-data").read_text()
         blocks = [f"  write {name} <<'END'\n{content}END\n"
                   for name, content in (files or {"job.yaml": JOB}).items()]
         text = text.replace("@PACKAGE@", package).replace("@DIGEST@", digest)
-        text = text.replace("@FAILING@", failing)
+        text = text.replace("@FAILING@", failing).replace("@WORK@", work)
         path = self.root / "user-data"
         path.write_text(text.replace("#@FILES@\n", "".join(blocks)))
         path.chmod(0o700)
@@ -179,6 +183,45 @@ class UserData(served.ServedTest):
         (self.root / "wanted").write_text("another")
         self.assertEqual(self.run_it(self.script()), 1)
         self.assertIn("the service did not start", self.console().splitlines()[-1])
+        self.assertGreater(len(self.lines("slept")), 50, "systemd tries again each second")
+        (self.root / "slept").unlink()
+        (self.root / "failed").touch()  # it refuses its job.yaml
+        self.assertEqual(self.run_it(self.script()), 1)
+        self.assertEqual(self.lines("slept"), [])
+
+    def test_a_service_that_starts_at_the_second_try(self):
+        self.bake()
+        (self.root / "wanted").write_text("another")
+        (self.root / "slept").touch()
+        (self.root / "active").write_text("3")
+        self.assertEqual(self.run_it(self.script()), 0, self.console())
+        self.assertEqual(self.console().splitlines()[-1], "spotter: the service runs")
+
+    def preparer(self, outcome):
+        """A machine whose `spotter prepare` ends so; its user data."""
+        self.program("spotter", f'#!/bin/sh\necho "$@" >>$SPOTTER_ROOT/prepared\nexit {outcome}\n')
+        self.program("shutdown", '#!/bin/sh\necho "$@" >>$SPOTTER_ROOT/shutdown\n')
+        return self.script(work="prepare")
+
+    def test_a_machine_that_prepares_ends_and_never_trains(self):
+        per_boot = self.root / "var/lib/cloud/scripts/per-boot"
+        per_boot.mkdir(parents=True)
+        for outcome, said in ((0, "the volume is prepared"), (1, "the volume is not prepared")):
+            self.run_it(self.preparer(outcome))
+            self.assertIn(f"spotter: {said}; the machine ends", self.console().splitlines()[-1])
+        self.run_it(per_boot / "spotter")  # after a reboot
+        self.assertEqual(self.lines("shutdown"), ["-h now"] * 3)
+        self.assertEqual(self.lines("prepared"), [f"prepare {self.etc}/prepare/job.yaml"] * 3)
+        self.assertFalse((self.etc / "job.yaml").exists(), "where the service would find it")
+        self.assertEqual(self.lines("systemctl"), [])
+
+    def test_a_machine_that_prepares_ends_whatever_breaks(self):
+        script = self.preparer(0)
+        self.etc.parent.mkdir()
+        self.etc.write_text("no folder")
+        self.run_it(script)
+        self.assertIn("it broke off; the machine ends", self.console().splitlines()[-1])
+        self.assertEqual(self.lines("shutdown"), ["-h now"])
 
     def test_apt_waits_for_locks(self):
         (self.root / "locked").write_text("3")
