@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import ec2
@@ -70,6 +71,8 @@ class Web(http.server.BaseHTTPRequestHandler):
         if "Range" in self.headers and self.headers.get("If-Range") == tag:
             begin = int(self.headers["Range"].split("=")[1].split("-")[0])
         self.send_response(206 if begin else 200)
+        if begin:
+            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
         self.send_header("ETag", tag)
         self.send_header("Content-Length", str(len(content) - begin))
         self.end_headers()
@@ -301,6 +304,7 @@ class PrepareFromAfar(Preparing):
         os.utime(self.local / "deep/labels", (10**9, 10**9))
         own = {"from": str(self.world.workplace / "moved"), "to": "labels", "via": "s3://way/to"}
         self.local.rename(own["from"])
+        time.sleep(2)  # the copies are younger by a second that S3 shows
         job = self.a_job({"from": "s3://data/train/", "to": "data"}, own)
         said = self.from_afar(
             job, before_instance=lambda: pathlib.Path(own["from"]).rename(self.local))

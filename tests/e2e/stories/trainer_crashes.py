@@ -18,7 +18,7 @@ class TrainerCrashes(harness.Story):
         wait("the instance to be gone", lambda: all(
             one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 60)
         self.assertFalse(self.ec2.fleet_state(self.fleet).startswith("cancelled"))
-        self.assertEqual(self.volume_state(volume), "available")
+        self.wait_volume(volume, "available")  # an instance may be gone before its disk is free
         self.assert_volumes(volume)
         console = self.world.console(instance)
         self.assertRegex(console, "(?i)attempts_without_progress")
