@@ -26,7 +26,7 @@ class MetadataTroubles(life.Life):
         self.assertEqual(len(self.lives()), 1, "the trainer was disturbed")
         self.assert_fleet_untouched()
         self.trouble("500", 3)
-        self.world.interrupt(one, 14)
+        self.world.interrupt(one, 25)
         self.wait_status(one, "released", lambda status: status.get("released"))
         self.trouble("half", 20)  # while its successor boots
         two = self.successor(one)
