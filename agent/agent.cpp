@@ -14,6 +14,7 @@
 #include "agent/act/performer.hpp"
 #include "agent/command/aws_access.hpp"
 #include "agent/command/follow.hpp"
+#include "agent/command/here.hpp"
 #include "agent/command/run.hpp"
 #include "agent/config/job.hpp"
 #include "agent/io/clock.hpp"
@@ -47,7 +48,7 @@ class Agent {
         environment_(std::move(environment)),
         run_directory_(once && environment_.get("SPOTTER_RUN").empty()
                            ? command::run_directory_of(job_)
-                           : run_directory_of(environment_)),
+                           : command::run_directory_of(environment_)),
         http_(context),
         imds_(http_, command::imds_settings(environment_)),
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
@@ -92,7 +93,7 @@ class Agent {
     if (message.of_guard && message.checkpoint)
       spdlog::info("{} is durable", message.checkpoint->path);
     if (!message.of_guard) status_.observe(message, now());
-    if (!message.of_guard) monitor_.hear(message, now());
+    if (!message.of_guard) monitor_.hear(message);
     if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
     if (message.window_trained) {
       spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
@@ -171,14 +172,15 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
 void Agent::compose_loop(Region region) {
   aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
   cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
-  local_ = std::make_unique<act::Local>(job_, own_program(), run_directory_);
+  local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
   keys_ = std::make_unique<act::TrainerKeys>(
       act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
                               [this] { return !loop_->state().facts.instance.empty(); }});
   keys_->resume();
   data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
   trainer_ = std::make_unique<act::Trainer>(
-      job_, act::TrainerPaths{own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
+      job_,
+      act::TrainerPaths{command::own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
       aws_->client(), *keys_);
 
   act::Surroundings surroundings;
@@ -222,7 +224,7 @@ void Agent::watch_share() {
   const config::Share& share = *job_.storage.share;
   const bool folder = share.kind == config::Share::Kind::Folder;
   share_watch_ = std::make_unique<ShareWatch>(
-      context_, own_program(),
+      context_, command::own_program(),
       ShareWatch::Share{job_.home(), folder ? "" : share.mount, policy_.place.str()},
       std::move(hands));
 }

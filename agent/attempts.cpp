@@ -1,6 +1,6 @@
 #include "agent/attempts.hpp"
 
-#include "agent/settings.hpp"
+#include "agent/command/here.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"
 
@@ -13,7 +13,7 @@ Attempts::Attempts(const config::Job& job, const decide::Policy& policy,
     : job_(job),
       policy_(policy),
       sets_(std::move(sets)),
-      local_(job, own_program(), run_directory) {}
+      local_(job, command::own_program(), run_directory) {}
 
 std::string Attempts::home(std::size_t index) const {
   return job_.home() + (job_.sweep ? "/" + std::to_string(index) : "");

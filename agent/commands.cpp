@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "agent/agent.hpp"
+#include "agent/command/here.hpp"
 #include "agent/command/run.hpp"
 #include "agent/command/sweep.hpp"
-#include "agent/settings.hpp"
 #include "agent/wire/batch_values.hpp"
 #include "agent/worker.hpp"
 
@@ -42,7 +42,7 @@ void become_what_is_asked(std::vector<std::string> command) {
   words.reserve(command.size() + 1);
   for (auto& word : command) words.push_back(word.data());
   words.push_back(nullptr);
-  ::execv(own_program().c_str(), words.data());
+  ::execv(command::own_program().c_str(), words.data());
 }
 
 }  // namespace

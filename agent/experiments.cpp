@@ -5,9 +5,9 @@
 #include <csignal>
 #include <filesystem>
 
+#include "agent/command/here.hpp"
 #include "agent/io/files.hpp"
 #include "agent/service.hpp"
-#include "agent/settings.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/lease.hpp"
 #include "agent/sweep/claim.hpp"
@@ -105,7 +105,8 @@ asio::awaitable<int> Experiments::run(Turn turn) {
       {"NOTIFY_SOCKET", ""},  // the worker is the service
       {"WATCHDOG_USEC", ""},
       {"WATCHDOG_PID", ""}};
-  const std::vector<std::string> words = {own_program(), "agent", "--once", "--job", job_file_};
+  const std::vector<std::string> words = {command::own_program(), "agent", "--once", "--job",
+                                          job_file_};
   busy_ = true;
   at_work_ = turn;
   if (const auto started = child_.start(words, variables); !started) {

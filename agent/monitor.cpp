@@ -2,12 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "agent/decide/describe.hpp"
 #include "agent/io/clock.hpp"
+#include "agent/io/files.hpp"
 #include "agent/wire/prometheus.hpp"
 
 namespace spotter {
@@ -34,18 +33,6 @@ std::string file_of(const config::Job& job) {
   return job.prometheus.folder.empty()
              ? ""
              : job.prometheus.folder + "/spotter-" + job.volumes_owner() + ".prom";
-}
-
-// The node exporter, which may read at any moment, sees all of it or the one before.
-bool replace_file(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";  // it reads *.prom alone
-  std::FILE* file = std::fopen(temporary.c_str(), "we");
-  if (file == nullptr) return false;
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) == 0 && written && std::rename(temporary.c_str(), path.c_str()) == 0)
-    return true;
-  std::remove(temporary.c_str());
-  return false;
 }
 
 void add_calls(wire::Exposition& to, const act::CallTallies* calls) {
@@ -98,7 +85,7 @@ Monitor::~Monitor() {
   if (const std::string file = file_of(job_); !file.empty()) std::remove(file.c_str());
 }
 
-void Monitor::hear(const wire::TrainerMessage& message, Time) {
+void Monitor::hear(const wire::TrainerMessage& message) {
   if (message.resumed_step) {
     if (progress_.step > *message.resumed_step) repeated_ += progress_.step - *message.resumed_step;
     progress_ = {.step = *message.resumed_step};
@@ -113,9 +100,9 @@ void Monitor::update(Time now, bool stage_changed) {
   const std::string file = file_of(job_);
   if (file.empty() || (!stage_changed && now - written_ < between_files)) return;
   written_ = now;
-  const bool written = replace_file(file, text(now));
+  const auto written = io::replace_file(file, text(now));  // the exporter reads *.prom alone
   if (!written && !failed_)
-    spdlog::warn("prometheus.textfile: cannot write {}: {}", file, std::strerror(errno));
+    spdlog::warn("prometheus.textfile: cannot write {}: {}", file, written.error().message());
   failed_ = !written;
 }
 

@@ -31,7 +31,7 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  void hear(const wire::TrainerMessage& message, Time now);
+  void hear(const wire::TrainerMessage& message);
   // Writes the file, every ten seconds at most unless the stage has changed.
   void update(Time now, bool stage_changed);
 

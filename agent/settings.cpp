@@ -1,9 +1,5 @@
 #include "agent/settings.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <system_error>
-
 #include "agent/units/manager.hpp"
 
 namespace spotter {
@@ -13,17 +9,6 @@ namespace {
 constexpr Duration kEnginesPatience{30'000};
 
 }  // namespace
-
-std::string run_directory_of(const act::Environment& environment) {
-  const std::string set = environment.get("SPOTTER_RUN");
-  return set.empty() ? "/run/spotter" : set;
-}
-
-std::string own_program() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "spotter" : path.string();
-}
 
 decide::Policy policy_of(const config::Job& job, bool once) {
   decide::Policy policy;

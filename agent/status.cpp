@@ -1,10 +1,10 @@
 #include "agent/status.hpp"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "agent/decide/describe.hpp"
 #include "agent/io/clock.hpp"
+#include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/status.hpp"
 
@@ -31,15 +31,6 @@ json problems() {
   for (const io::Problem& it : io::recent_problems())
     list.push_back({{"boottime_ms", it.at.count()}, {"event", it.event}, {"words", it.words}});
   return list;
-}
-
-// A reader must see all of it or the one before; that it survives a power cut is not needed.
-void replace_file(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
-  std::FILE* file = std::fopen(temporary.c_str(), "we");
-  if (!file) return;
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) == 0 && written) std::rename(temporary.c_str(), path.c_str());
 }
 
 }  // namespace
@@ -111,7 +102,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
     status["detail"] = blocked->detail.view();
   }
   // What a trainer or a path says need not be UTF-8.
-  replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  (void)io::replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 void write_worker_status(const std::string& path, const WorkerStatus& worker) {
@@ -123,7 +114,7 @@ void write_worker_status(const std::string& path, const WorkerStatus& worker) {
                  {"run_directory", worker.run_directory},
                  {"updated_boottime_ms", now.count()}};
   if (!worker.trouble.empty()) status["claims_say"] = worker.trouble;
-  replace_file(path, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  (void)io::replace_file(path, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace spotter

@@ -11,6 +11,7 @@
 
 #include "agent/attempts.hpp"
 #include "agent/claims.hpp"
+#include "agent/command/here.hpp"
 #include "agent/command/sweep.hpp"
 #include "agent/experiments.hpp"
 #include "agent/io/clock.hpp"
@@ -27,7 +28,6 @@ namespace {
 
 using spdlog::level::err;
 using wire::event;
-
 constexpr Duration kPause{5'000};  // before the same is tried again
 constexpr int kFailuresOfAMachine = 3;
 constexpr int kIdleLooks = 5;  // a lease apart: about as long as a claim holds unrenewed
@@ -93,7 +93,7 @@ Worker::Worker(asio::io_context& context, config::Job job, std::vector<sweep::Se
     : context_(context),
       job_(std::move(job)),
       policy_(policy_of(job_, false)),
-      run_directory_(run_directory_of(act::Environment::of_this_process())),
+      run_directory_(command::run_directory_of(act::Environment::of_this_process())),
       machine_(context, job_, act::Environment::of_this_process(),
                [this](const decide::Happening& what) { noticed(what); }),
       attempts_(job_, policy_, std::move(sets), run_directory_),

@@ -25,6 +25,11 @@ struct AwsFailure {
 template <class T>
 using AwsResult = tl::expected<T, AwsFailure>;
 
+// What AWS had no part in.
+inline tl::unexpected<AwsFailure> failed(std::string message) {
+  return tl::unexpected(AwsFailure{"", std::move(message)});
+}
+
 class AwsCalls {
  public:
   // The instance that this machine is, as its metadata service says; none: it is no instance.

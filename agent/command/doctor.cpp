@@ -44,14 +44,31 @@ struct Options {
   DoctorScope scope;
 };
 
+// Everything that can be asked from here. On an instance, that is one whose role asks, the machine
+// itself, too.
+Findings examine_as(const AwsResult<wire::CallerIdentity>& who, AwsCalls& calls,
+                    const config::Job& job, const DoctorScope& scope) {
+  Findings findings{name(who, calls.region())};
+  const bool here = who && is_instance(*who);
+  if (who) {
+    append(findings, examine_storage(calls, job, scope));
+    // Where an instance is, it is; whether others may be elsewhere is no question to its role.
+    append(findings, here ? examine_permissions(calls, job) : examine_places(calls, job, scope));
+    append(findings, examine_buckets(job));
+  }
+  append(findings, examine_code(calls, job, here));
+  if (here) append(findings, examine_machine(job));
+  return findings;
+}
+
 // What is named on the command line goes before what `launch:` says.
 Findings examine(AwsCalls& calls, const config::Job& job, const Options& options) {
   DoctorScope scope = scope_of(job);
   if (!options.scope.types.empty()) scope.types = options.scope.types;
   if (!options.scope.zones.empty()) scope.zones = options.scope.zones;
   if (!options.scope.subnets.empty()) scope.subnets = options.scope.subnets;
-  Findings findings = command::examine(calls, job, scope);
   const auto who = calls.ask(wire::GetCallerIdentity{});
+  Findings findings = examine_as(who, calls, job, scope);
   if (!job.launch || !who || is_instance(*who)) return findings;
   const auto launched = launched_job(options.job);
   if (launched)
@@ -93,21 +110,6 @@ int run(const Options& options) {
 
 Findings without_ok(Findings findings) {
   std::erase_if(findings, [](const Finding& it) { return it.verdict == Verdict::Ok; });
-  return findings;
-}
-
-Findings examine(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
-  const auto who = calls.ask(wire::GetCallerIdentity{});
-  Findings findings{name(who, calls.region())};
-  const bool here = who && is_instance(*who);
-  if (who) {
-    append(findings, examine_storage(calls, job, scope));
-    // Where an instance is, it is; whether others may be elsewhere is no question to its role.
-    append(findings, here ? examine_permissions(calls, job) : examine_places(calls, job, scope));
-    append(findings, examine_buckets(job));
-  }
-  append(findings, examine_code(calls, job, here));
-  if (here) append(findings, examine_machine(job));
   return findings;
 }
 

@@ -38,11 +38,7 @@ struct DoctorScope {
 // As `launch:` has it, if job.yaml has one.
 DoctorScope scope_of(const config::Job& job);
 
-// Everything that can be asked from here. On an instance, that is one whose role asks, the machine
-// itself, too.
-Findings examine(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
-
-// The chapters of examine(), each for itself.
+// The chapters of what is asked, each for itself.
 Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
 Findings examine_places(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
 // Of the role that asks: EC2 is asked whether it would allow each call of a move (DryRun).

@@ -36,6 +36,11 @@ bool counts_all(const sweep::ArrayIndex& index) { return !index.variable.starts_
 
 }  // namespace
 
+void become(config::Job& job, std::size_t index, const sweep::Set& set) {
+  job.experiment = {index, set};
+  job.storage.ebs.tag.value += "-" + std::to_string(index);
+}
+
 tl::expected<void, config::Problem> choose_experiment(config::Job& job,
                                                       const sweep::Variable& variable,
                                                       const FetchSets& fetch) {
@@ -62,8 +67,7 @@ tl::expected<void, config::Problem> choose_experiment(config::Job& job,
   auto command = sweep::fill(job.trainer.command, set);
   if (!command) return problem(command.error().message);
   job.trainer.command = std::move(*command);
-  job.experiment = {index->index, set};
-  job.storage.ebs.tag.value += "-" + std::to_string(index->index);
+  become(job, index->index, set);
   return {};
 }
 

@@ -27,4 +27,7 @@ config::Checked<config::Job> with_experiment(config::Checked<config::Job> job,
                                              const config::Environment& environment,
                                              const FetchSets& fetch);
 
+// The job of a sweep is that of one experiment from here on; its command is as it was.
+void become(config::Job& job, std::size_t index, const sweep::Set& set);
+
 }  // namespace spotter::command

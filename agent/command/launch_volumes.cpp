@@ -17,10 +17,6 @@ namespace {
 constexpr int looks = 60;  // one a second: a new volume is there within some
 using wire::VolumeState;
 
-tl::unexpected<AwsFailure> failed(std::string message) {
-  return tl::unexpected(AwsFailure{"", std::move(message)});
-}
-
 bool is_gone(const wire::Volume& volume) {
   return volume.state == VolumeState::Deleting || volume.state == VolumeState::Deleted ||
          volume.state == VolumeState::Error;
@@ -110,8 +106,7 @@ AwsResult<void> provide_volumes(AwsCalls& calls, const config::Job& job,
   if (!sets) return failed(sets.error().message);
   for (std::size_t index = 0; index < sets->size(); ++index) {
     config::Job one = job;
-    one.experiment = {index, (*sets)[index]};
-    one.storage.ebs.tag.value += "-" + std::to_string(index);
+    become(one, index, (*sets)[index]);
     if (auto there = provide(calls, one, generation); !there) return there;
   }
   return {};

@@ -9,6 +9,7 @@
 #include "agent/act/aws/environment.hpp"
 #include "agent/act/host/metadata.hpp"
 #include "agent/act/host/user.hpp"
+#include "agent/command/here.hpp"
 #include "agent/config/job.hpp"
 #include "agent/io/log.hpp"
 #include "agent/supervise/client.hpp"
@@ -35,8 +36,7 @@ bool trains(const std::string& directory) {
 }
 
 void release() {
-  const std::string set = act::Environment::of_this_process().get("SPOTTER_RUN");
-  if (!trains(set.empty() ? "/run/spotter" : set)) work::release_metadata();
+  if (!trains(run_directory_of(act::Environment::of_this_process()))) work::release_metadata();
 }
 
 // What is wrong with job.yaml or its user is the agent's to say. A trainer that runs all the same

@@ -15,6 +15,7 @@
 #include "agent/act/host/device.hpp"
 #include "agent/act/host/format.hpp"
 #include "agent/act/host/mount.hpp"
+#include "agent/command/here.hpp"
 #include "agent/command/launch.hpp"
 #include "agent/command/prepare_afar.hpp"
 #include "agent/command/sweep.hpp"
@@ -39,9 +40,7 @@ bool is_stopping() { return asked_to_stop; }
 
 void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
 
-tl::unexpected<AwsFailure> failed(std::string message) {
-  return tl::unexpected(AwsFailure{"", std::move(message)});
-}
+using command::failed;
 tl::unexpected<AwsFailure> failed(const work::Failure& failure) { return failed(failure.error); }
 
 void hear_signals() {
@@ -69,8 +68,7 @@ class Undisturbed {
 
 // The agent of this machine would find the volume attached, and train.
 bool keep_the_agent_out() {
-  const auto set = act::Environment::of_this_process().get("SPOTTER_RUN");
-  const std::string folder = set.empty() ? "/run/spotter" : set;
+  const std::string folder = run_directory_of(act::Environment::of_this_process());
   if (!io::make_directories(folder, 0755)) return true;  // then no agent can begin, either
   const int lock = ::open((folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   return lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) == 0;  // until we end
@@ -207,29 +205,30 @@ AwsResult<void> Preparation::run() {
   return left;
 }
 
+// The exit status; nothing: it is prepared.
+std::optional<int> prepare_one(AwsCalls& calls, const config::Job& job,
+                               const wire::Identity& here) {
+  const auto done = Preparation(calls, job, here).run();
+  if (done) return std::nullopt;
+  say(is_stopping() ? "stopped; what is there stays: run it again" : done.error().message);
+  return is_stopping() ? wire::interrupted_exit_code : 1;
+}
+
 int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here) {
   if (!keep_the_agent_out()) {
     say("the agent of this instance is at work: end it first (`systemctl stop spotter`)");
     return 1;
   }
-  std::vector<config::Job> all{job};
-  if (job.sweep) {
-    const auto sets = sets_of(job);
-    if (!sets) {
-      say(sets.error().message);
-      return 1;
-    }
-    all.assign(sets->size(), job);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i].experiment = {i, (*sets)[i]};
-      all[i].storage.ebs.tag.value += "-" + std::to_string(i);
-    }
+  if (!job.sweep) return prepare_one(calls, job, here).value_or(0);
+  const auto sets = sets_of(job);
+  if (!sets) {
+    say(sets.error().message);
+    return 1;
   }
-  for (const config::Job& one : all) {
-    const auto done = Preparation(calls, one, here).run();
-    if (done) continue;
-    say(is_stopping() ? "stopped; what is there stays: run it again" : done.error().message);
-    return is_stopping() ? wire::interrupted_exit_code : 1;
+  for (std::size_t index = 0; index < sets->size(); ++index) {
+    config::Job one = job;
+    become(one, index, (*sets)[index]);
+    if (const auto status = prepare_one(calls, one, here)) return *status;
   }
   return 0;
 }

@@ -25,10 +25,6 @@ constexpr std::chrono::seconds between_looks{3};
 
 void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
 
-tl::unexpected<AwsFailure> failed(std::string message) {
-  return tl::unexpected(AwsFailure{"", std::move(message)});
-}
-
 std::string mark_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, prepared_tag);
 }

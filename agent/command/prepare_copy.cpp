@@ -39,6 +39,9 @@ class Copy {
   Result<void> one(const std::string& name, const fs::path& from);
   Result<void> write(const Descriptor& in, const fs::path& partial, const fs::path& from);
   Result<void> compare(const fs::path& partial, std::uint32_t sum) const;
+  // To the end of the file, unless it is stopped or `take` fails.
+  using Take = std::function<Result<void>(std::string_view block)>;
+  Result<void> each_block(const Descriptor& file, const fs::path& path, const Take& take) const;
 
   const CopyRequest& request_;
   const act::host::User& user_;
@@ -47,21 +50,30 @@ class Copy {
   Filled filled_;
 };
 
+Result<void> Copy::each_block(const Descriptor& file, const fs::path& path,
+                              const Take& take) const {
+  std::string block(block_bytes, '\0');
+  for (;;) {
+    if (stop_()) return failure("it was stopped");
+    const ssize_t got = ::read(file.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return wrong(path);
+    if (got == 0) return {};
+    if (auto taken = take({block.data(), static_cast<std::size_t>(got)}); !taken) return taken;
+  }
+}
+
 // What the disk itself has, not what the kernel remembers of the write.
 Result<void> Copy::compare(const fs::path& partial, std::uint32_t sum) const {
   const Descriptor again(::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!again) return wrong(partial);
   ::posix_fadvise(again.get(), 0, 0, POSIX_FADV_DONTNEED);
-  std::string block(block_bytes, '\0');
   std::uint32_t found = 0;
-  for (;;) {
-    if (stop_()) return failure("it was stopped");
-    const ssize_t got = ::read(again.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return wrong(partial);
-    if (got == 0) break;
-    found = s3::crc32c(found, {block.data(), static_cast<std::size_t>(got)});
-  }
+  const auto read = each_block(again, partial, [&found](std::string_view block) -> Result<void> {
+    found = s3::crc32c(found, block);
+    return {};
+  });
+  if (!read) return read;
   if (found == sum) return {};
   return failure(partial.string() + ": the disk does not give back what was written to it");
 }
@@ -70,24 +82,19 @@ Result<void> Copy::write(const Descriptor& in, const fs::path& partial, const fs
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
   const Descriptor out(::open(partial.c_str(), flags, 0644));
   if (!out) return wrong(partial);
-  std::string block(block_bytes, '\0');
   std::uint32_t sum = 0;
-  for (;;) {
-    if (stop_()) return failure("it was stopped");
-    const ssize_t got = ::read(in.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return wrong(from);
-    if (got == 0) break;
-    sum = s3::crc32c(sum, {block.data(), static_cast<std::size_t>(got)});
-    for (ssize_t done = 0; done < got;) {
-      const ssize_t put =
-          ::write(out.get(), block.data() + done, static_cast<std::size_t>(got - done));
+  const auto copied = each_block(in, from, [&](std::string_view block) -> Result<void> {
+    sum = s3::crc32c(sum, block);
+    filled_.bytes += block.size();
+    while (!block.empty()) {
+      const ssize_t put = ::write(out.get(), block.data(), block.size());
       if (put < 0 && errno == EINTR) continue;
       if (put <= 0) return wrong(partial);
-      done += put;
+      block.remove_prefix(static_cast<std::size_t>(put));
     }
-    filled_.bytes += static_cast<std::uint64_t>(got);
-  }
+    return {};
+  });
+  if (!copied) return copied;
   if (::fsync(out.get()) != 0) return wrong(partial);
   return compare(partial, sum);
 }

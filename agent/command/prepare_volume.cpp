@@ -22,10 +22,6 @@ constexpr std::chrono::seconds between_looks{1};
 constexpr std::chrono::seconds patience{120};
 constexpr int device_names = 11;  // /dev/sd[f-p]
 
-tl::unexpected<AwsFailure> failed(std::string message) {
-  return tl::unexpected(AwsFailure{"", std::move(message)});
-}
-
 const wire::Attachment* holder(const wire::Volume& volume) {
   for (const wire::Attachment& it : volume.attachments)
     if (it.state != AttachmentState::Detached) return &it;

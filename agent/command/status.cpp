@@ -14,6 +14,7 @@
 #include <string>
 
 #include "agent/act/aws/environment.hpp"
+#include "agent/command/here.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/wire/status.hpp"
@@ -57,17 +58,16 @@ Shown look(const std::string& run_directory, std::size_t columns) {
   return {std::move(*text), ""};
 }
 
-std::size_t columns_of_terminal() {
+struct Window {
+  std::size_t rows = 1000, columns = 80;  // where nobody says
+};
+Window window() {
+  Window found;
   winsize size{};
-  constexpr std::size_t otherwise = 80;
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
-                                                                           : otherwise;
-}
-std::size_t rows_of_terminal() {
-  winsize size{};
-  constexpr std::size_t otherwise = 1000;
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row
-                                                                           : otherwise;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return found;
+  if (size.ws_row > 0) found.rows = size.ws_row;
+  if (size.ws_col > 0) found.columns = size.ws_col;
+  return found;
 }
 
 // Over what stood there, each line to its end and then what is left below: nothing is ever blank
@@ -105,10 +105,11 @@ int watch(const std::string& run_directory) {
   if (terminal) put("\x1b[?1049h\x1b[?25l");
   std::string before;
   do {
-    const Shown seen = look(run_directory, columns_of_terminal());
+    const Window size = window();
+    const Shown seen = look(run_directory, size.columns);
     const std::string text = seen.trouble.empty() ? seen.text : seen.trouble + "\n";
     if (terminal)
-      put(over(text, rows_of_terminal()));
+      put(over(text, size.rows));
     else if (text != before)
       put(text + "\n");
     before = text;
@@ -118,15 +119,14 @@ int watch(const std::string& run_directory) {
 }
 
 int show(const Options& options) {
-  const auto set = act::Environment::of_this_process().get("SPOTTER_RUN");
-  const std::string run_directory = set.empty() ? "/run/spotter" : set;
+  const auto run_directory = run_directory_of(act::Environment::of_this_process());
   if (options.watch) return watch(run_directory);
   if (options.json) {
     const auto file = io::read_file(run_directory + "/status.json", largest);
     if (file) put(*file);
     if (file) return 0;
   }
-  const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? columns_of_terminal() : largest;
+  const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
   const Shown seen = look(run_directory, columns);
   put(seen.text);
   if (seen.trouble.empty()) return 0;

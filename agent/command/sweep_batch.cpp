@@ -16,10 +16,6 @@ constexpr std::size_t payload_limit = 30 * 1024;  // of SubmitJob
 // https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
 constexpr std::chrono::seconds settling{3};  // until a submitted job is listed
 
-tl::unexpected<AwsFailure> failed(std::string message) {
-  return tl::unexpected(AwsFailure{"", std::move(message)});
-}
-
 // All pages; `request` makes that of a token.
 template <class MakeRequest>
 AwsResult<std::vector<wire::BatchJob>> all_pages(AwsCalls& calls, MakeRequest request) {

@@ -15,10 +15,6 @@ constexpr std::chrono::minutes patience{10};
 constexpr std::chrono::milliseconds first_pause{200};
 constexpr std::chrono::milliseconds longest_pause{5'000};
 
-tl::unexpected<AwsFailure> failed(std::string message) {
-  return tl::unexpected(AwsFailure{"", std::move(message)});
-}
-
 void say(const std::string& what, const std::string& name, const char* how) {
   std::fprintf(stderr, "%s %s: %s\n", what.c_str(), name.c_str(), how);
 }

@@ -12,11 +12,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 
+#include "agent/command/here.hpp"
 #include "agent/command/host.hpp"
 #include "agent/command/verb_request.hpp"
 #include "agent/supervise/run_directory.hpp"
@@ -26,7 +26,6 @@
 namespace spotter::command {
 namespace {
 
-namespace fs = std::filesystem;
 using supervise::Descriptor;
 using units::Manager;
 
@@ -36,12 +35,6 @@ constexpr useconds_t microseconds_between = 100'000;
 int complain(int status, const std::string& message) {
   std::cerr << "spotter unit: " << message << std::endl;
   return status;
-}
-
-std::string own_program() {
-  std::error_code error;
-  const auto path = fs::read_symlink("/proc/self/exe", error);
-  return error ? "/usr/bin/spotter" : path.string();
 }
 
 std::string all_of(std::istream& stream) { return {std::istreambuf_iterator<char>(stream), {}}; }

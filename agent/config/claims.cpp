@@ -1,14 +1,12 @@
 #include "agent/config/claims.hpp"
 
+#include "agent/config/scalars.hpp"
+#include "agent/wire/s3.hpp"
+
 namespace spotter::config {
 namespace {
 
-Result<wire::S3Location> parse_prefix(std::string_view text) {
-  auto location = wire::parse_s3_url(text);
-  if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';
-  return location;
-}
-const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_prefix};
+const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
 
 // A write to S3 that is tried for a while must fit into it several times.
 constexpr Duration shortest{1'000};

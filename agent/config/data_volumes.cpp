@@ -54,10 +54,6 @@ void check_type(Reader& reader, const Node& node, const std::string& path, const
     reader.problem(node, path, "a volume of type " + data.type + " takes no throughput");
 }
 
-bool is_at_or_below(const std::string& path, const std::string& folder) {
-  return (path + "/").starts_with(folder + "/");
-}
-
 // One must not be unmounted from under another.
 void check_mounts(Reader& reader, const Node& node, const std::string& path,
                   const Storage& storage) {

@@ -7,6 +7,7 @@
 #include "agent/config/claims.hpp"
 #include "agent/config/prepare.hpp"
 #include "agent/config/reader.hpp"
+#include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"
 #include "agent/config/sweep.hpp"
 
@@ -119,10 +120,6 @@ const Node* child(const Node& map, std::string_view key) {
   for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
     if (map.keys[i].text == key) return &map.items[i];
   return nullptr;
-}
-
-bool is_at_or_below(const std::string& path, const std::string& folder) {
-  return (path + "/").starts_with(folder + "/");
 }
 
 void check_sweep(Reader& reader, const Node& root, const Job& job) {

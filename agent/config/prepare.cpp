@@ -56,22 +56,13 @@ Result<std::string> parse_to(std::string_view text) {
 }
 const Scalar<std::string> to{"a folder on the volume, such as data", parse_to};
 
-Result<wire::S3Location> parse_via(std::string_view text) {
-  auto location = wire::parse_s3_url(text);
-  if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';
-  return location;
-}
-const Scalar<wire::S3Location> via{"where in S3, such as s3://bucket/prefix", parse_via};
+const Scalar<wire::S3Location> via{"where in S3, such as s3://bucket/prefix", parse_s3_prefix};
 
 Reader::Fields source_fields(Reader& reader, Source& source) {
   return {{"from", required, reader.expanded(source.from, from)},
           {"to", required, reader.scalar(source.to, to)},
           {"sha256", optional, reader.scalar(source.sha256, sha256)},
           {"via", optional, reader.expanded(source.via, via)}};
-}
-
-bool is_at_or_below(const std::string& path, const std::string& folder) {
-  return (path + "/").starts_with(folder + "/");
 }
 
 // What the trainer writes there; empty: nothing.

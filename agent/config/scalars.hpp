@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/config/values.hpp"
+#include "agent/wire/s3.hpp"
 
 namespace spotter::config {
 
@@ -43,6 +44,18 @@ Result<int> parse_between(std::string_view text) {
     return number;
   return failure(quoted(text) + " is no whole number from " + std::to_string(least) + " to " +
                  std::to_string(most));
+}
+
+// As a folder: with a slash at its end.
+inline Result<wire::S3Location> parse_s3_prefix(std::string_view text) {
+  auto location = wire::parse_s3_url(text);
+  if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';
+  return location;
+}
+
+// Neither ends with a slash.
+inline bool is_at_or_below(const std::string& path, const std::string& folder) {
+  return (path + "/").starts_with(folder + "/");
 }
 
 }  // namespace spotter::config

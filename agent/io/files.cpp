@@ -82,6 +82,17 @@ Expected<void> atomic_write(const std::filesystem::path& path, std::string_view 
   return fsync_directory(directory);
 }
 
+Expected<void> replace_file(const std::string& path, std::string_view bytes) {
+  const std::string name = path + ".tmp";
+  File file(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (file.get() < 0) return last_error();
+  Temporary temporary(name);
+  if (!write_all(file.get(), bytes) || file.close() != 0) return last_error();
+  if (::rename(name.c_str(), path.c_str()) != 0) return last_error();
+  temporary.keep();
+  return {};
+}
+
 Expected<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
   // O_NONBLOCK: a FIFO of that name must not hang us.
   File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

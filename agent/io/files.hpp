@@ -22,6 +22,10 @@ using Expected = tl::expected<T, std::error_code>;
 // the directory. On failure the old file is as it was and the temporary one is removed.
 Expected<void> atomic_write(const std::filesystem::path& path, std::string_view bytes, mode_t mode);
 
+// The same for what need not survive a power cut: whoever reads sees all of the new file or of the
+// old one. The temporary file is `path`.tmp.
+Expected<void> replace_file(const std::string& path, std::string_view bytes);
+
 // The whole content of a regular file. std::errc::file_too_large when it is longer than `limit`
 // bytes.
 Expected<std::string> read_file(const std::filesystem::path& path, std::size_t limit);

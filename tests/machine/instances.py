@@ -3,11 +3,11 @@
 a notice; power lost in the middle of a checkpoint."""
 
 import pathlib
-import signal
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import machine
 import virtual
 import fake_trainer
 import harness
@@ -81,17 +81,5 @@ class Instances(whole_machines.WholeLife):
         self.assert_ended_well(seconds=300)
 
 
-def broken_off(*_):
-    raise SystemExit("broken off")  # unlike KeyboardInterrupt, unittest cleans up after it
-
-
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, broken_off)
-    if sys.argv[1:] != ["--image"]:
-        harness.main()
-    elif why := virtual.missing():
-        print(f"skipped: {why}")
-        sys.exit(77)
-    else:
-        virtual.make_root()
+    machine.main(virtual.missing, virtual.make_root)

@@ -13,6 +13,7 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import harness  # noqa: E402
 from emulator import Failed, tail, wait  # noqa: E402
 
 QEMU = "qemu-system-x86_64"
@@ -29,6 +30,23 @@ def why_not():
     missing = [name for name in (QEMU, "mmdebstrap", "depmod", "mke2fs")
                if not (shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin"))]
     return f"{', '.join(missing)} not installed (scripts/test machine)" if missing else ""
+
+
+def broken_off(*_):
+    raise SystemExit("broken off")  # unlike KeyboardInterrupt, unittest cleans up after it
+
+
+def main(without, make_image):
+    """Of a file of stories: --image makes what they boot from, unless `without` says why not."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, broken_off)
+    if sys.argv[1:] != ["--image"]:
+        harness.main()
+    elif why := without():
+        print(f"skipped: {why}")
+        sys.exit(77)
+    else:
+        make_image()
 
 
 class Machine:

@@ -261,17 +261,10 @@ class Nfs(unittest.TestCase):
         self.assert_ended_well("one", kills=3)
 
 
-def broken_off(*_):
-    raise SystemExit("broken off")  # unlike KeyboardInterrupt, unittest cleans up after it
+def make_image():
+    if place_for_images():  # else each test makes one for itself
+        image.build(place_for_images(), CARGO)
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, broken_off)
-    if sys.argv[1:] != ["--image"]:
-        harness.main()
-    elif why := machine.why_not():
-        print(f"skipped: {why}")
-        sys.exit(77)
-    elif place_for_images():  # else each test makes one for itself
-        image.build(place_for_images(), CARGO)
+    machine.main(machine.why_not, make_image)

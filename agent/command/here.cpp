@@ -1,0 +1,19 @@
+#include "agent/command/here.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+namespace spotter::command {
+
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/usr/bin/spotter" : path.string();
+}
+
+std::string run_directory_of(const act::Environment& environment) {
+  const std::string set = environment.get("SPOTTER_RUN");
+  return set.empty() ? "/run/spotter" : set;
+}
+
+}  // namespace spotter::command

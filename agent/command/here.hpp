@@ -1,0 +1,16 @@
+// Where the program is, and where it works, on this machine.
+#pragma once
+
+#include <string>
+
+#include "agent/act/aws/environment.hpp"
+
+namespace spotter::command {
+
+// An absolute path.
+std::string own_program();
+
+// Of the service: $SPOTTER_RUN, or /run/spotter.
+std::string run_directory_of(const act::Environment& environment);
+
+}  // namespace spotter::command
