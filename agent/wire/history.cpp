@@ -1,0 +1,73 @@
+#include "agent/wire/history.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "agent/wire/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+constexpr std::array<std::string_view, 13> kinds = {
+    "began",      "price", "phase",  "notice",  "notice-withdrawn", "rebalance", "resumed",
+    "checkpoint", "ended", "volume", "account", "problem",          "left"};
+
+constexpr double latest = 1e11;  // whoever computes with a time must not overflow
+
+std::optional<Moment> parse_moment(std::string_view line) {
+  auto object = parse_json_object(line);
+  if (!object) return std::nullopt;
+  Moment moment;
+  moment.what = text_field(*object, "what");
+  moment.instance = text_field(*object, "instance");
+  const auto time = object->find("time");
+  if (time == object->end() || !time->is_number()) return std::nullopt;
+  moment.time = time->get<double>();
+  const bool sound = moment.time >= 0 && moment.time < latest;
+  if (!sound || std::ranges::find(kinds, moment.what) == kinds.end()) return std::nullopt;
+  for (const char* said : {"time", "what", "instance"}) object->erase(said);
+  moment.fields = std::move(*object);
+  return moment;
+}
+
+}  // namespace
+
+std::string Moment::text(const char* name) const {
+  return fields.is_object() ? text_field(fields, name) : std::string();
+}
+
+std::optional<double> Moment::number(const char* name) const {
+  if (!fields.is_object()) return std::nullopt;
+  const auto found = fields.find(name);
+  if (found == fields.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::string to_line(const Moment& moment) {
+  nlohmann::ordered_json line = {{"time", std::round(moment.time * 1000) / 1000},
+                                 {"what", moment.what},
+                                 {"instance", moment.instance}};
+  for (const auto& [name, value] : moment.fields.items())
+    if (!value.is_null()) line[name] = value;
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+ReadHistory parse_history(std::string_view lines) {
+  ReadHistory read;
+  while (!lines.empty()) {
+    const auto end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+    if (line.empty()) continue;
+    if (auto moment = parse_moment(line))
+      read.moments.push_back(std::move(*moment));
+    else
+      ++read.foreign;
+  }
+  return read;
+}
+
+}  // namespace spotter::wire
