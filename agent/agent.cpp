@@ -12,6 +12,7 @@
 #include <random>
 
 #include "agent/act/performer.hpp"
+#include "agent/audience.hpp"
 #include "agent/command/aws_access.hpp"
 #include "agent/command/follow.hpp"
 #include "agent/command/here.hpp"
@@ -19,16 +20,13 @@
 #include "agent/config/job.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/log.hpp"
-#include "agent/journal.hpp"
 #include "agent/loop.hpp"
-#include "agent/monitor.hpp"
 #include "agent/sense/link.hpp"
 #include "agent/sense/notices.hpp"
 #include "agent/sense/trainer_end.hpp"
 #include "agent/service.hpp"
 #include "agent/settings.hpp"
 #include "agent/share_watch.hpp"
-#include "agent/status.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/wire/batch_values.hpp"
 #include "agent/wire/events.hpp"
@@ -58,10 +56,9 @@ class Agent {
         trainer_end_(
             context, run_directory_, [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
-        status_(run_directory_ + "/status.json", job_.name.str()),
-        monitor_(context, job_,
-                 {[this] { return loop_ ? &loop_->state() : nullptr; },
-                  [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
+        audience_(context, job_, policy_, run_directory_,
+                  {[this] { return loop_ ? &loop_->state() : nullptr; },
+                   [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
         signals_(context, SIGTERM, SIGINT),
         service_(context),
         machines_end_(context) {}
@@ -89,15 +86,8 @@ class Agent {
   }
   void heard(const wire::TrainerMessage& message) {
     said_finished_ = said_finished_ || message.finished;
-    if (message.of_guard && message.note) spdlog::warn("{}", *message.note);
-    if (message.of_guard && message.checkpoint)
-      spdlog::info("{} is durable", message.checkpoint->path);
-    if (!message.of_guard) status_.observe(message, now());
-    if (!message.of_guard) monitor_.hear(message);
+    audience_.hear(message, now());
     if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
-    if (message.window_trained) {
-      spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
-    }
   }
 
   bool prepare();
@@ -119,8 +109,7 @@ class Agent {
   sense::Notices notices_;
   sense::Link link_;
   sense::TrainerEnd trainer_end_;
-  Status status_;
-  Monitor monitor_;
+  Audience audience_;
   act::Metrics metrics_;
   asio::signal_set signals_;
   Service service_;
@@ -128,7 +117,6 @@ class Agent {
   bool waits_for_machines_end_ = false;
   Time machine_waits_until_ = Time::max();
   bool said_finished_ = false;
-  Journal journal_;
   int trainer_status_ = 1;  // of the last trainer that ended by itself
 
   std::unique_ptr<command::AwsAccess> aws_;
@@ -155,9 +143,8 @@ bool Agent::prepare() {
 }
 
 void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
-  const bool moved = state.stage.index() != before;
-  journal_.tell(event, state, policy_, moved);
-  if (moved && std::holds_alternative<decide::Training>(state.stage)) {
+  audience_.tell(event, state, before);
+  if (state.stage.index() != before && std::holds_alternative<decide::Training>(state.stage)) {
     // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
     ::malloc_trim(0);
     // As a rule the user data has ended by now. Its words are root's alone: on a share everybody
@@ -165,8 +152,6 @@ void Agent::trace(const decide::Event& event, const decide::State& state, std::s
     if (!policy_.once && !job_.storage.share)
       Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
   }
-  status_.update(state, journal_.said(), event.at, moved);
-  monitor_.update(event.at, moved);
 }
 
 void Agent::compose_loop(Region region) {
@@ -217,9 +202,7 @@ void Agent::watch_share() {
   hands.wanted = [this] { return loop_->state().facts.mounted; };
   hands.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
   hands.say = [this](std::string words) {
-    sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
-    status_.storage_says(std::move(words));
-    status_.update(loop_->state(), journal_.said(), now(), true);
+    audience_.storage_says(std::move(words), loop_->state(), now());
   };
   const config::Share& share = *job_.storage.share;
   const bool folder = share.kind == config::Share::Kind::Folder;

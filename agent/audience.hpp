@@ -1,0 +1,33 @@
+// Everybody who is told what the agent does, each in their own way: the journal, `spotter status`,
+// Prometheus. What one of them costs or lacks is no matter of the job's.
+#pragma once
+
+#include <string>
+
+#include "agent/journal.hpp"
+#include "agent/monitor.hpp"
+#include "agent/status.hpp"
+
+namespace spotter {
+
+class Audience {
+ public:
+  // References must outlive it.
+  Audience(asio::io_context& context, const config::Job& job, const decide::Policy& policy,
+           const std::string& run_directory, Monitor::Sources sources);
+
+  // What the trainer said.
+  void hear(const wire::TrainerMessage& message, Time now);
+  // After each step of the core; `before`: the index of the stage before it.
+  void tell(const decide::Event& event, const decide::State& state, std::size_t before);
+  // What of the storage hangs or fails, for a person; empty: nothing.
+  void storage_says(std::string words, const decide::State& state, Time now);
+
+ private:
+  const decide::Policy& policy_;
+  Journal journal_;
+  Status status_;
+  Monitor monitor_;
+};
+
+}  // namespace spotter
