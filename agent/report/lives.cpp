@@ -1,0 +1,255 @@
+#include "agent/report/lives.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+namespace spotter::report {
+namespace {
+
+using End = Instance::End;
+using wire::Moment;
+
+// Clocks, and how exactly a boot's time is known.
+constexpr double same_boot = 30;
+// Past its deadline a notice may stay where it was not kept; a machine that still trains then was
+// not interrupted.
+constexpr double void_after = 300;
+
+Count count(const Moment& moment, const char* name) {
+  const auto value = moment.number(name);
+  constexpr double largest = 9e15;  // whole numbers of a double
+  if (!value || *value < 0 || *value > largest) return std::nullopt;
+  return std::llround(*value);
+}
+
+Number at_least_zero(Number value) { return value && *value < 0 ? Number() : value; }
+
+void close_phase(Instance& shown, double at) {
+  if (shown.phases.empty() || shown.phases.back().to) return;
+  Instance::Phase& open = shown.phases.back();
+  open.to = std::max(at, open.from);
+}
+
+class Lives {
+ public:
+  explicit Lives(Experiment experiment) : experiment_(experiment) {}
+
+  void add(const Moment& moment) {
+    const auto known = open_.find(moment.instance);
+    const bool is_new = known == open_.end() || is_another_boot(all_[known->second], moment);
+    if (is_new) {
+      open_[moment.instance] = all_.size();
+      all_.emplace_back();
+      all_.back().shown.id = moment.instance;
+      all_.back().shown.experiment = experiment_;
+      all_.back().shown.began = moment.time;
+    }
+    Life& life = all_[open_[moment.instance]];
+    life.heard = std::max(life.heard, moment.time);
+    tell(life, moment);
+  }
+  std::vector<Life> take() { return std::move(all_); }
+
+ private:
+  // A stopped instance keeps its name, and one that hibernates even its boot.
+  static bool is_another_boot(const Life& life, const Moment& moment) {
+    if (moment.what != "began") return false;
+    const Number booted = moment.number("booted");
+    if (booted && life.shown.booted)
+      if (std::abs(*booted - *life.shown.booted) > same_boot) return true;
+    const bool sleeps = life.notice && life.notice->action != "terminate";
+    return sleeps && moment.time > life.notice->deadline.value_or(life.heard);
+  }
+
+  void tell(Life& life, const Moment& moment) {
+    using Teller = void (*)(Life&, const Moment&);
+    static const std::map<std::string, Teller, std::less<>> tellers = {
+        {"began", began},        {"price", price},
+        {"phase", phase},        {"notice", notice},
+        {"resumed", resumed},    {"checkpoint", checkpoint},
+        {"ended", ended},        {"volume", volume},
+        {"account", account},    {"notice-withdrawn", withdrawn},
+        {"problem", problem},    {"left", left},
+        {"rebalance", rebalance}};
+    const auto teller = tellers.find(moment.what);
+    if (teller != tellers.end()) teller->second(life, moment);
+  }
+
+  static void note(Life& life, const Moment& moment, std::string words) {
+    life.journal.push_back({moment.time, moment.instance, "info", moment.what, std::move(words)});
+  }
+  static std::string step_of(const Moment& moment) {
+    const Count step = count(moment, "step");
+    return step ? " at step " + std::to_string(*step) : "";
+  }
+
+  static void began(Life& life, const Moment& moment) {
+    Instance& shown = life.shown;
+    if (const auto type = moment.text("type"); !type.empty()) shown.type = type;
+    if (const auto zone = moment.text("zone"); !zone.empty()) shown.zone = zone;
+    if (const Number booted = moment.number("booted")) shown.booted = booted;
+    if (const Number price = at_least_zero(moment.number("price"))) shown.price = price;
+    life.left.clear();  // an agent that is started again
+    note(life, moment,
+         "the agent began on " + (shown.type.empty() ? "a machine" : shown.type) +
+             (shown.zone.empty() ? "" : " in " + shown.zone));
+  }
+  static void price(Life& life, const Moment& moment) {
+    if (const Number price = at_least_zero(moment.number("dollars_per_hour")))
+      life.shown.price = price;
+  }
+  static void phase(Life& life, const Moment& moment) {
+    const std::string name = moment.text("phase");
+    if (name.empty()) return;
+    close_phase(life.shown, moment.time);
+    const double from = life.shown.phases.empty() ? moment.time : *life.shown.phases.back().to;
+    life.shown.phases.push_back({name, std::max(from, moment.time), {}});
+    life.says = moment.text("says");
+    if (!life.says.empty()) note(life, moment, life.says);
+  }
+  static void notice(Life& life, const Moment& moment) {
+    const Notice seen{moment.time, moment.text("action"), moment.number("deadline")};
+    if (life.notice) {  // told again, perhaps with more
+      if (!seen.action.empty()) life.notice->action = seen.action;
+      if (seen.deadline) life.notice->deadline = seen.deadline;
+    } else {
+      life.notice = seen;
+    }
+    if (life.notice->action.empty()) life.notice->action = "terminate";
+    std::string words = "notice: " + life.notice->action;
+    if (seen.deadline)
+      words += " in " + std::to_string(std::llround(between(moment.time, *seen.deadline))) + " s";
+    note(life, moment, words);
+  }
+  static void withdrawn(Life& life, const Moment& moment) {
+    life.notice.reset();
+    note(life, moment, "the notice was withdrawn");
+  }
+  static void rebalance(Life& life, const Moment& moment) {
+    note(life, moment, "a rebalance recommendation");
+  }
+  static void resumed(Life& life, const Moment& moment) {
+    life.resumed.push_back({moment.time, count(moment, "step"), count(moment, "repeated")});
+    const Count again = life.resumed.back().repeated;
+    note(life, moment,
+         "training goes on" + step_of(moment) +
+             (again && *again > 0 ? ", " + std::to_string(*again) + " steps again" : ""));
+  }
+  static void checkpoint(Life& life, const Moment& moment) {
+    life.checkpoints.push_back({moment.time, count(moment, "step"),
+                                at_least_zero(moment.number("seconds")),
+                                at_least_zero(moment.number("bytes"))});
+  }
+  static void ended(Life& life, const Moment& moment) {
+    life.ended.push_back({moment.time, moment.text("end"), count(moment, "step"),
+                          count(moment, "checkpoint_step"),
+                          at_least_zero(moment.number("stall_seconds")),
+                          at_least_zero(moment.number("trained_seconds")),
+                          at_least_zero(moment.number("window_trained"))});
+    const std::string& how = life.ended.back().how;
+    note(life, moment, "the trainer " + (how.empty() ? "ended" : how) + step_of(moment));
+  }
+  static void volume(Life& life, const Moment& moment) {
+    VolumeChange change{moment.time, moment.text("change"), moment.text("volume"),
+                        moment.text("snapshot"), moment.text("zone")};
+    if (change.zone.empty()) change.zone = life.shown.zone;
+    note(life, moment,
+         change.change + (change.volume.empty() ? "" : " " + change.volume) +
+             (change.snapshot.empty() ? "" : " " + change.snapshot));
+    life.volumes.push_back(std::move(change));
+  }
+  static void account(Life& life, const Moment& moment) {
+    if (const Number dollars = at_least_zero(moment.number("dollars")))
+      life.spent_dollars = dollars;
+  }
+  static void problem(Life& life, const Moment& moment) {
+    life.journal.push_back({moment.time, moment.instance, moment.text("level"),
+                            moment.text("event"), moment.text("words")});
+  }
+  static void left(Life& life, const Moment& moment) {
+    const std::string why = moment.text("why");
+    life.left = why.empty() ? "asked" : why;
+    note(life, moment, "the agent left the machine: " + life.left);
+  }
+
+  Experiment experiment_;
+  std::vector<Life> all_;
+  std::map<std::string, std::size_t> open_;
+};
+
+std::string last_phase(const Life& life) {
+  return life.shown.phases.empty() ? "" : life.shown.phases.back().phase;
+}
+
+// It got what only one may have: whoever had it before is gone.
+bool took_over(const Life& later) {
+  static constexpr std::array<std::string_view, 5> with_storage = {
+      "moving", "mounting", "preparing", "training", "finishing"};
+  return !later.resumed.empty() ||
+         std::ranges::any_of(later.shown.phases, [](const Instance::Phase& each) {
+           return std::ranges::find(with_storage, each.phase) != with_storage.end();
+         });
+}
+
+End end_of_one_that_left(const Life& life) {
+  if (life.left == "finished") return End::Finished;
+  if (life.left == "gave-up") return End::Failed;
+  return life.notice ? End::Interrupted : End::Left;
+}
+
+End end_of_silence(const Life& life, bool succeeded, bool followed, double now) {
+  const std::string phase = last_phase(life);
+  if (phase == "finished") return End::Finished;
+  if (phase == "gave-up") return End::Failed;
+  if (life.notice) {
+    const double deadline = life.notice->deadline.value_or(life.heard);
+    return succeeded || now > std::max(deadline, life.heard) ? End::Interrupted : End::Running;
+  }
+  if (succeeded) return End::Lost;
+  return followed && now - life.heard > silence ? End::Lost : End::Running;
+}
+
+// A notice that was not kept.
+void forget_void_notice(Life& life) {
+  if (!life.notice || !life.notice->deadline || !life.left.empty()) return;
+  if (life.heard > *life.notice->deadline + void_after) life.notice.reset();
+}
+
+void settle(Life& life, bool succeeded, bool followed, double now) {
+  forget_void_notice(life);
+  Instance& shown = life.shown;
+  shown.end = life.left.empty() ? end_of_silence(life, succeeded, followed, now)
+                                : end_of_one_that_left(life);
+  if (shown.end == End::Running) return;
+  double end = life.heard;
+  // The machine is there until EC2 ends it.
+  if (shown.end == End::Interrupted && life.notice->deadline)
+    end = std::max(end, *life.notice->deadline);
+  shown.ended = std::max(end, shown.began);
+  close_phase(shown, *shown.ended);
+}
+
+}  // namespace
+
+bool Life::trained_at(double time) const {
+  for (auto each = shown.phases.rbegin(); each != shown.phases.rend(); ++each)
+    if (each->from <= time) return each->phase == "training" || each->phase == "stopping";
+  return !resumed.empty() && resumed.front().time <= time;
+}
+
+std::vector<Life> lives_of(const Source& source, double now) {
+  Lives lives(source.experiment);
+  for (const Moment& moment : source.history.moments) lives.add(moment);
+  std::vector<Life> all = lives.take();
+  bool succeeded = false;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    const bool takes_over = took_over(all[i]);
+    settle(all[i], succeeded, i + 1 < all.size(), now);
+    succeeded = succeeded || takes_over;
+  }
+  return all;
+}
+
+}  // namespace spotter::report
