@@ -15,6 +15,7 @@
 #include "agent/command/metadata.hpp"
 #include "agent/command/pipe.hpp"
 #include "agent/command/prepare.hpp"
+#include "agent/command/report.hpp"
 #include "agent/command/status.hpp"
 #include "agent/command/supervise.hpp"
 #include "agent/command/sweep.hpp"
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
   spotter::command::add_stop(app, status);
   spotter::command::add_list(app, status);
   spotter::command::add_status(app, status);
+  spotter::command::add_report(app, status);
   spotter::command::add_explain(app, status);
   // Those that the shell's completion and the build of the manual ask.
   if (own == "complete") {

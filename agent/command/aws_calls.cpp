@@ -41,6 +41,14 @@ asio::awaitable<act::CallResult<double>> begin(act::AwsClient& client, Quota it)
   return client.ec2_quota(std::move(it.code), limit);
 }
 
+struct OnDemand {
+  InstanceType type;
+  Region region;
+};
+asio::awaitable<act::CallResult<double>> begin(act::AwsClient& client, OnDemand it) {
+  return client.on_demand_price(std::move(it.type), std::move(it.region), limit);
+}
+
 }  // namespace
 
 struct AwsCalls::Parts {
@@ -67,7 +75,12 @@ Result<std::unique_ptr<AwsCalls>> AwsCalls::open() {
     if (const auto instance = here()) region = instance->region;
   if (region.empty())
     return failure("no region is known: set AWS_REGION, or `region` in ~/.aws/config");
-  return std::unique_ptr<AwsCalls>(new AwsCalls(std::make_unique<Parts>(environment, region)));
+  return open(region);
+}
+
+std::unique_ptr<AwsCalls> AwsCalls::open(const Region& region) {
+  auto parts = std::make_unique<Parts>(act::Environment::of_this_process(), region);
+  return std::unique_ptr<AwsCalls>(new AwsCalls(std::move(parts)));
 }
 
 std::optional<wire::Identity> AwsCalls::here() {
@@ -122,6 +135,10 @@ AwsResult<std::string> AwsCalls::perform(const wire::Query& query) {
 
 AwsResult<std::string> AwsCalls::parameter(const std::string& name) {
   return wait_for<std::string>(Parameter{name}, "GetParameter " + name);
+}
+
+AwsResult<double> AwsCalls::on_demand_price(const InstanceType& type, const Region& region) {
+  return wait_for<double>(OnDemand{type, region}, "GetProducts " + type.str());
 }
 
 AwsResult<double> AwsCalls::ec2_quota(const std::string& code) {

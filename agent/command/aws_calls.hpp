@@ -36,6 +36,8 @@ class AwsCalls {
   static std::optional<wire::Identity> here();
   // The region: the environment's, else the instance's own. Fails without one.
   static Result<std::unique_ptr<AwsCalls>> open();
+  // Or another one.
+  static std::unique_ptr<AwsCalls> open(const Region& region);
   ~AwsCalls();
   AwsCalls(const AwsCalls&) = delete;
   AwsCalls& operator=(const AwsCalls&) = delete;
@@ -47,6 +49,9 @@ class AwsCalls {
   AwsResult<std::string> perform(const wire::Query& query);
   // The value of an SSM parameter.
   AwsResult<std::string> parameter(const std::string& name);
+  // What an instance of the type costs on demand in that region, in dollars an hour. For calls that
+  // were opened for the price list's own region.
+  AwsResult<double> on_demand_price(const InstanceType& type, const Region& region);
   // What the account has in this region of EC2's quota of this code (wire/quotas.hpp).
   AwsResult<double> ec2_quota(const std::string& code);
 

@@ -186,9 +186,7 @@ class Builder {
   void sort() {
     if (told_.sources.size() > 1) {
       std::ranges::stable_sort(model_.instances, {}, &Instance::began);
-      std::ranges::stable_sort(model_.interruptions, {}, [](const Interruption& it) {
-        return it.notice.value_or(it.resumed.value_or(it.deadline.value_or(0)));
-      });
+      std::ranges::stable_sort(model_.interruptions, {}, &Interruption::time);
       std::ranges::stable_sort(model_.repeats, {}, &Repeat::time);
       std::ranges::stable_sort(lives_, {}, [](const Life& life) { return life.shown.began; });
     }

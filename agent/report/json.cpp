@@ -63,6 +63,7 @@ ordered_json to_json(const Interruption& it) {
           {"zone", it.zone},
           {"experiment", shown(it.experiment)},
           {"kind", it.kind},
+          {"time", shown(it.time)},
           {"notice", shown(it.notice)},
           {"deadline", shown(it.deadline)},
           {"durable", shown(it.durable)},

@@ -53,6 +53,7 @@ struct Interruption {
   std::string instance, zone;
   std::string kind;  // terminate, stop, hibernate, group, lost
   Experiment experiment;
+  double time = 0;  // of the notice; of one that was lost, its last word
   Number notice, deadline;
   Number durable;  // the last checkpoint before the end
   Number seconds_to_durable, window_seconds, window_trained;
@@ -175,5 +176,8 @@ const char* to_text(Instance::End end);
 // The document that /page eats: version 1.
 nlohmann::ordered_json to_json(const Model& model);
 std::string to_text(const Model& model);  // the same, in one line, always UTF-8
+
+// For a terminal and for GitHub.
+std::string to_markdown(const Model& model);
 
 }  // namespace spotter::report

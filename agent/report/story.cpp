@@ -171,6 +171,7 @@ class Teller {
     it.instance = life.shown.id;
     it.zone = life.shown.zone;
     it.experiment = life.shown.experiment;
+    it.time = it.notice.value_or(life.heard);
     pending.index = story_.interruptions.size();
     story_.interruptions.push_back(std::move(it));
     trained_.push_back(pending.trained);

@@ -1,4 +1,5 @@
 #include "tests/emulator/emulator.hpp"
+#include "agent/wire/prices.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -294,7 +295,11 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
 
 tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& request,
                                                        const std::string& service) {
-  Verification rules{world_.settings().region.str(), service, clocks()};
+  const std::string region = world_.settings().region.str();
+  // The price list answers in one region for all.
+  const bool is_price_list = service == "pricing";
+  Verification rules{is_price_list ? std::string(wire::price_list_region(region)) : region, service,
+                     clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
     const auto found = world_.credential(access_key, now());
     if (!found) return std::nullopt;

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tests/world/fleets.hpp"
+
 namespace spotter::emulator {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -13,7 +15,10 @@ namespace {
 
 constexpr const char* get_parameter = "AmazonSSM.GetParameter";
 constexpr const char* get_quota = "ServiceQuotasV20190624.GetServiceQuota";
+constexpr const char* get_products = "AWSPriceListService.GetProducts";
 constexpr double quota_without_file = 1152;
+// Of what a type costs on spot in the region's first zone, where it has no file.
+constexpr double on_demand_factor = 3;
 
 world::Reply reply(int status, const Json& body) {
   world::Reply result;
@@ -63,11 +68,41 @@ world::Reply quota(const fs::path& directory, const std::string& code) {
                        {"Value", value ? std::stod(*value) : quota_without_file}}}});
 }
 
+// A value of the request's filters. Empty without it.
+std::string filter(const Json& asked, const char* field) {
+  if (!asked.contains("Filters") || !asked["Filters"].is_array()) return "";
+  for (const Json& each : asked["Filters"])
+    if (each.is_object() && each.value("Field", Json()) == field)
+      if (const Json value = each.value("Value", Json()); value.is_string()) return value;
+  return "";
+}
+
+// Each product is a document in a text. Of its attributes and terms only what names its price.
+world::Reply products(const fs::path& directory, const std::string& body) {
+  const Json asked = Json::parse(body, nullptr, false);
+  if (!asked.is_object() || asked.value("ServiceCode", Json()) != "AmazonEC2")
+    return problem("InvalidParameterException", "ServiceCode");
+  const std::string type = filter(asked, "instanceType"), region = filter(asked, "regionCode");
+  const auto file = content(directory, type);
+  const double spot = world::spot_price(InstanceType(type), Zone(region + "a"));
+  const double dollars = file ? std::stod(*file) : spot * on_demand_factor;
+  const Json rate = {{"unit", "Hrs"}, {"pricePerUnit", {{"USD", std::to_string(dollars)}}}};
+  const Json offer = {{"sku", "EMULATED"}, {"priceDimensions", {{"EMULATED.J.6", rate}}}};
+  const Json product = {
+      {"product", {{"sku", "EMULATED"}, {"attributes", {{"instanceType", type}}}}},
+      {"serviceCode", "AmazonEC2"},
+      {"terms", {{"OnDemand", {{"EMULATED.J", offer}}}}}};
+  Json list = Json::array();
+  if (type.find('.') != type.npos && !region.empty()) list.push_back(product.dump());
+  return reply(200, {{"FormatVersion", "aws_v1"}, {"PriceList", list}});
+}
+
 }  // namespace
 
 std::string Parameters::service_of(const HttpRequest& request) {
   const auto target = request.header("x-amz-target");
   if (target.starts_with("AmazonSSM.")) return "ssm";
+  if (target.starts_with("AWSPriceListService.")) return "pricing";
   return target.starts_with("ServiceQuotasV20190624.") ? "servicequotas" : "";
 }
 
@@ -79,6 +114,7 @@ world::AccessRequest Parameters::needed_access(const HttpRequest& request,
   const std::string arn = "arn:aws:" + service + ":" + settings.region.str() + ":";
   if (service == "servicequotas")
     return {action, arn + settings.account + ":ec2/" + asked_for(request, "QuotaCode")};
+  if (service == "pricing") return {action, "*"};
   const std::string name = asked_for(request, "Name");
   const std::string whose = name.starts_with("/aws/") ? ":" : settings.account + ":";
   return {action, arn + whose + "parameter" + (name.starts_with('/') ? "" : "/") + name};
@@ -92,6 +128,7 @@ world::Reply Parameters::answer(const HttpRequest& request) const {
   const auto action = request.header("x-amz-target");
   if (action == get_parameter) return parameter(directory_ / "ssm", asked_for(request, "Name"));
   if (action == get_quota) return quota(directory_ / "quotas", asked_for(request, "QuotaCode"));
+  if (action == get_products) return products(directory_ / "prices", request.body);
   return problem("UnknownOperationException", "");
 }
 

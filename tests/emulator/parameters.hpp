@@ -1,6 +1,7 @@
 // Services of JSON 1.1 whose values are files. SSM's GetParameter: DIR/ssm/NAME, as it stands
 // without its last newline; those of AWS's own images (/aws/service/...) are there without one.
-// Service Quotas' GetServiceQuota: DIR/quotas/CODE, a number; without one, 1152.
+// Service Quotas' GetServiceQuota: DIR/quotas/CODE, a number; without one, 1152. The price list's
+// GetProducts: DIR/prices/TYPE, dollars an hour; without one, three times the spot price.
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
 // https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html
 #pragma once
@@ -20,7 +21,7 @@ class Parameters {
  public:
   explicit Parameters(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
-  // "ssm" | "servicequotas", as requests are signed for it; empty: neither.
+  // "ssm" | "servicequotas" | "pricing", as requests are signed for it; empty: neither.
   static std::string service_of(const HttpRequest& request);
   static world::AccessRequest needed_access(const HttpRequest& request,
                                             const world::Settings& settings);

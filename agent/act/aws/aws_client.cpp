@@ -7,6 +7,7 @@
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 #include "agent/wire/iam.hpp"
+#include "agent/wire/prices.hpp"
 #include "agent/wire/quotas.hpp"
 #include "agent/wire/ssm.hpp"
 
@@ -169,6 +170,17 @@ asio::awaitable<CallResult<double>> AwsClient::ec2_quota(std::string code, Durat
   const auto value = wire::decode_get_ec2_quota(*body);
   if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
   co_return *value;
+}
+
+asio::awaitable<CallResult<double>> AwsClient::on_demand_price(InstanceType type, Region region,
+                                                               Duration deadline) {
+  auto pending = read_json("pricing", "AWSPriceListService.GetProducts",
+                           wire::encode_get_products(type.view(), region.view()), deadline);
+  const CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return tl::unexpected(body.error());
+  const auto price = wire::decode_get_products(*body);
+  if (!price) co_return tl::unexpected(unreadable(price.error(), Repeatable::Read));
+  co_return *price;
 }
 
 asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, Duration deadline) {

@@ -96,6 +96,10 @@ class AwsClient {
   asio::awaitable<CallResult<std::string>> ssm_parameter(std::string name, Duration deadline);
   // What Service Quotas has for EC2's quota of this code.
   asio::awaitable<CallResult<double>> ec2_quota(std::string code, Duration deadline);
+  // What an instance costs on demand in that region, in dollars an hour. The client's own region is
+  // the price list's (wire/prices.hpp).
+  asio::awaitable<CallResult<double>> on_demand_price(InstanceType type, Region region,
+                                                      Duration deadline);
 
   // The JSON of a 200.
   asio::awaitable<CallResult<std::string>> batch(wire::BatchCall call, Duration deadline);

@@ -26,7 +26,8 @@ std::string endpoint(const Environment& environment, std::string_view service,
     if (url.empty()) url = environment.get("AWS_ENDPOINT_URL");
   }
   if (url.empty()) {
-    url = "https://" + std::string(service) + "." + region.str() + ".amazonaws.com";
+    const std::string_view host = service == "pricing" ? "api.pricing" : service;
+    url = "https://" + std::string(host) + "." + region.str() + ".amazonaws.com";
     if (region.view().starts_with("cn-")) url += ".cn";
   }
   while (url.ends_with('/')) url.pop_back();

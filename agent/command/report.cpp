@@ -1,0 +1,132 @@
+#include "agent/command/report.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "agent/command/report_prices.hpp"
+#include "agent/command/report_sources.hpp"
+#include "agent/page/page.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int wrong_input = 2;
+constexpr const char* usual_job = "job.yaml";
+constexpr const char* job_of_the_service = "/etc/spotter/job.yaml";
+
+struct Options {
+  std::string job, from, output;
+  bool json = false, markdown = false, no_prices = false;
+  std::optional<double> on_demand;
+};
+
+int complain(const std::string& what, int status) {
+  std::fprintf(stderr, "spotter report: %s\n", what.c_str());
+  return status;
+}
+
+// The one that is named; else, where nothing else is, the one that is here or the service's.
+std::string job_file(const Options& options) {
+  if (!options.job.empty()) return options.job;
+  std::error_code error;
+  for (const char* file : {usual_job, job_of_the_service})
+    if (std::filesystem::exists(file, error)) return file;
+  return "";
+}
+
+// A name is also that of a file: nothing in it leads elsewhere.
+std::string usual_output(const std::string& job, const Options& options) {
+  std::string name = "spotter-report-";
+  for (const char each : job)
+    name +=
+        std::isalnum(static_cast<unsigned char>(each)) || each == '-' || each == '.' ? each : '_';
+  return name + (options.json ? ".json" : options.markdown ? ".md" : ".html");
+}
+
+int write(const std::string& path, const std::string& text, bool is_told) {
+  const bool to_stdout = path == "-";
+  std::FILE* file = to_stdout ? stdout : std::fopen(path.c_str(), "we");
+  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  int error = written ? 0 : errno;
+  if (file != nullptr && (to_stdout ? std::fflush(file) : std::fclose(file)) != 0) {
+    if (written) error = errno;
+    written = false;
+  }
+  if (!written)
+    return complain("cannot write " + (to_stdout ? "to the standard output" : path) + ": " +
+                        std::strerror(error) + "; name another file with --output",
+                    1);
+  if (is_told) std::printf("%s\n", path.c_str());
+  return 0;
+}
+
+int report(const Options& options) {
+  ReportPlace place{{}, options.from};
+  if (const std::string file = job_file(options); !file.empty()) {
+    auto job = config::load_job(file, config::Environment::of_process());
+    // With --from what is there says enough.
+    if (!job && (options.from.empty() || !options.job.empty())) {
+      std::fputs(config::describe(job.error(), file).c_str(), stderr);
+      return wrong_input;
+    }
+    if (job) place.job = std::move(*job);
+  }
+  if (!place.job && options.from.empty())
+    return complain(
+        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's "
+        "description with --job, or where its history is with --from",
+        wrong_input);
+  std::vector<std::string> warnings;
+  auto told = told_by(place, &warnings);
+  if (!told) return complain(told.error().message, 1);
+  for (const std::string& warning : warnings) complain(warning, 0);
+  if (options.no_prices)
+    told->prices.on_demand_of_all = options.on_demand;
+  else
+    told->prices = prices_of(*told, options.on_demand);
+  const auto model = report::build(*told);
+  if (model.instances.empty() && model.curve.points().empty() && told->experiments.empty())
+    return complain("the history of " + model.job + " is empty: nothing has run yet", 1);
+  // A table on a terminal is what one asks for, a page is not.
+  const bool to_stdout = options.output.empty() && (options.json || options.markdown);
+  const std::string output = to_stdout                ? "-"
+                             : options.output.empty() ? usual_output(model.job, options)
+                                                      : options.output;
+  if (options.json) return write(output, to_text(model) + "\n", output != "-");
+  if (options.markdown) return write(output, to_markdown(model), output != "-");
+  return write(output, page::document(to_text(model)), output != "-");
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand(
+      "report",
+      "What became of a job: time line, learning curve, cost, interruptions and what they "
+      "repeated, as one HTML file");
+  command->add_option("--job", options->job,
+                      "The job's description; else job.yaml here, or the service's");
+  command->add_option("--from", options->from,
+                      "Where its history is: a folder, as its storage is mounted, or "
+                      "s3://bucket/prefix/NAME; else the job's own storage, or where it is "
+                      "published");
+  command->add_option("--output", options->output,
+                      "Writes there; -: here; else spotter-report-NAME.html in this folder");
+  auto* json = command->add_flag("--json", options->json, "The figures as JSON, here");
+  command->add_flag("--markdown", options->markdown, "As text with tables, here")->excludes(json);
+  command
+      ->add_option("--on-demand", options->on_demand,
+                   "What a machine costs on demand, in dollars an hour; else AWS' price list "
+                   "is asked")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--no-prices", options->no_prices,
+                    "Asks AWS for no prices: those that the machines saw have to do");
+  command->callback([options, &status] { status = report(*options); });
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,12 @@
+// `spotter report`: what became of a job, as one HTML file, as text, or as JSON.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace spotter::command {
+
+void add_report(CLI::App& app, int& status);
+
+}  // namespace spotter::command

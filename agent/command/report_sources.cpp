@@ -1,0 +1,214 @@
+#include "agent/command/report_sources.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "agent/act/aws/environment.hpp"
+#include "agent/act/host/metrics.hpp"
+#include "agent/command/here.hpp"
+#include "agent/command/results_gather.hpp"
+#include "agent/command/sweep.hpp"
+#include "agent/io/files.hpp"
+#include "agent/sweep/claim.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+using report::Source;
+using report::Told;
+using Sets = std::optional<std::vector<sweep::Set>>;
+
+constexpr std::size_t longest_status = 64U << 10;
+constexpr std::size_t longest_file = 64U << 20;  // the agent keeps some MiB
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string read_or_nothing(const fs::path& path, std::size_t limit) {
+  auto text = io::read_file(path, limit);
+  return text ? std::move(*text) : std::string();
+}
+
+// A file and the one before it.
+std::string read_both(const fs::path& path) {
+  return read_or_nothing(path.string() + ".1", longest_file) + read_or_nothing(path, longest_file);
+}
+
+bool is_home(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / ".spotter" / "history.jsonl", error) ||
+         fs::exists(folder / "metrics.jsonl", error) ||
+         fs::exists(folder / ".spotter" / "ledger.json", error);
+}
+
+Source source_of(const fs::path& home) {
+  return {{},
+          wire::parse_history(read_both(home / ".spotter" / "history.jsonl")),
+          act::host::read_metrics(home / "metrics.jsonl")};
+}
+
+// An attempt begins as a copy of the one before it, with its history.
+Source source_of_attempts(const std::vector<fs::path>& homes) {
+  Source source;
+  std::set<std::string, std::less<>> seen;
+  std::string lines;
+  for (const fs::path& home : homes) {
+    const std::string text = read_both(home / ".spotter" / "history.jsonl");
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = std::min(text.find('\n', at), text.size() - 1) + 1;
+      const auto line = text.substr(at, end - at);
+      if (seen.insert(line).second) lines += line;
+      at = end;
+    }
+    source.curve.append(act::host::read_metrics(home / "metrics.jsonl"));
+  }
+  source.history = wire::parse_history(lines);
+  return source;
+}
+
+// Its attempts, the oldest first; or it is one itself.
+std::vector<fs::path> homes_below(const fs::path& folder) {
+  std::map<std::uint64_t, fs::path> attempts;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (const auto token = sweep::attempt_token(at->path().filename().string()))
+      attempts[*token] = at->path();
+  std::vector<fs::path> homes;
+  for (auto& [token, path] : attempts) homes.push_back(std::move(path));
+  if (homes.empty()) homes.push_back(folder);
+  return homes;
+}
+
+bool has_attempts_or_is_home(const fs::path& folder) {
+  const auto homes = homes_below(folder);
+  return homes.size() > 1 || homes.front() != folder || is_home(folder);
+}
+
+// What runs here says more than what it has written down.
+std::string status_here(const std::string& job) {
+  const auto folder = run_directory_of(act::Environment::of_this_process());
+  const std::string text = read_or_nothing(folder + "/status.json", longest_status);
+  const auto status = nlohmann::json::parse(text, nullptr, false);
+  const bool is_its = status.is_object() && status.value("job", nlohmann::json()) == job;
+  return is_its ? text : "";
+}
+
+class Reader {
+ public:
+  Reader(const ReportPlace& place, std::vector<std::string>* warnings)
+      : place_(place), warnings_(warnings) {
+    told_.now = now();
+    if (place.job) told_.job = place.job->name.str();
+    told_.is_sweep = place.job && place.job->sweep.has_value();
+  }
+
+  Result<Told> read() {
+    auto read = place_.from.starts_with("s3://") ? from_bucket(place_.from)
+                : !place_.from.empty()           ? from_folder(place_.from)
+                                                 : from_job();
+    if (!read) return tl::unexpected(read.error());
+    return std::move(told_);
+  }
+
+ private:
+  Result<void> from_job() {
+    if (!place_.job) return failure("neither a job nor a place is named");
+    if (told_.is_sweep) return from_sweep();
+    const fs::path home = place_.job->home();
+    if (has_attempts_or_is_home(home)) return from_home(home);
+    return failure("there is no history of " + told_.job + " in " + home.string() +
+                   "/.spotter: nothing of it has run on that storage, or it is not mounted here. "
+                   "Run this on the instance, or name another place with --from FOLDER or --from "
+                   "s3://bucket/prefix/NAME");
+  }
+
+  Result<void> from_folder(const fs::path& folder) {
+    std::error_code error;
+    if (!fs::is_directory(folder, error))
+      return failure(folder.string() + " is no folder" +
+                     (error ? ": " + error.message() : std::string()));
+    if (has_attempts_or_is_home(folder)) return from_home(folder);
+    if (!told_.job.empty() && fs::is_directory(folder / told_.job, error)) {
+      if (has_attempts_or_is_home(folder / told_.job)) return from_home(folder / told_.job);
+      return from_experiments(folder / told_.job);
+    }
+    return from_experiments(folder);
+  }
+
+  Result<void> from_home(const fs::path& home) {
+    if (told_.job.empty()) told_.job = fs::absolute(home).lexically_normal().filename().string();
+    const auto homes = homes_below(home);
+    told_.sources.push_back(homes.size() == 1 ? source_of(homes.front())
+                                              : source_of_attempts(homes));
+    told_.log = read_both(homes.back() / ".spotter" / "agent.log");
+    told_.status = status_here(told_.job);
+    return {};
+  }
+
+  Result<void> from_sweep() {
+    auto place = place_of_results(*place_.job);
+    if (!place) return tl::unexpected(place.error());
+    return place->starts_with("s3://") ? from_claims(*place) : from_experiments(*place);
+  }
+
+  Result<Sets> sets() const {
+    if (!place_.job || !place_.job->sweep) return Sets();
+    auto sets = sets_of(*place_.job);
+    if (!sets) return failure(sets.error().message);
+    return Sets(std::move(*sets));
+  }
+
+  Result<void> from_experiments(const fs::path& folder) {
+    const auto its = sets();
+    if (!its) return tl::unexpected(its.error());
+    auto gathered = results_in_folder(folder, *its);
+    if (!gathered)
+      return failure(gathered.error().message + ", or a history in .spotter of its own");
+    if (told_.job.empty()) told_.job = fs::absolute(folder).lexically_normal().filename().string();
+    keep(std::move(*gathered));
+    for (const sweep::Summary& each : told_.experiments) {
+      Source source = source_of_attempts(homes_below(folder / std::to_string(each.index)));
+      source.experiment = each.index;
+      told_.sources.push_back(std::move(source));
+    }
+    return {};
+  }
+
+  Result<void> from_claims(const std::string& url) {
+    const auto its = sets();
+    if (!its) return tl::unexpected(its.error());
+    const auto prefix = wire::parse_s3_url(url);
+    if (!prefix) return tl::unexpected(prefix.error());
+    auto gathered = results_in_bucket(*prefix, *its);
+    if (!gathered) return tl::unexpected(gathered.error());
+    keep(std::move(*gathered));
+    return {};
+  }
+
+  Result<void> from_bucket(const std::string& url) { return failure(url + " cannot be read yet"); }
+
+  void keep(Gathered gathered) {
+    told_.is_sweep = true;
+    if (!gathered.all.empty()) told_.parameters = differing(gathered.all);
+    if (told_.parameters.empty()) told_.parameters = parameter_names(gathered.all);
+    told_.experiments = std::move(gathered.all);
+    if (warnings_)
+      warnings_->insert(warnings_->end(), gathered.warnings.begin(), gathered.warnings.end());
+  }
+
+  const ReportPlace& place_;
+  std::vector<std::string>* warnings_;
+  Told told_;
+};
+
+}  // namespace
+
+Result<Told> told_by(const ReportPlace& place, std::vector<std::string>* warnings) {
+  return Reader(place, warnings).read();
+}
+
+}  // namespace spotter::command

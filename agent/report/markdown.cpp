@@ -1,0 +1,299 @@
+// The report as text: tables whose columns stand below one another in a terminal, and are tables
+// on GitHub.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "agent/report/model.hpp"
+#include "agent/wire/clock_text.hpp"
+#include "agent/wire/status.hpp"
+
+namespace spotter::report {
+namespace {
+
+constexpr std::size_t most_interruptions = 1000, most_experiments = 100, most_lines = 20;
+
+// Names, paths and log lines are others' words: no control character, no markup, no end of a cell.
+std::string safe(const std::string& text) {
+  std::string words;
+  for (const char each : text) {
+    if (static_cast<unsigned char>(each) < ' ' || each == '\x7f')
+      words += ' ';
+    else if (each == '<')
+      words += "&lt;";
+    else if (std::string_view("|\\`*_[]").find(each) != std::string_view::npos)
+      words += std::string("\\") + each;
+    else
+      words += each;
+  }
+  return words;
+}
+
+std::string number_text(const char* format, double value) {
+  std::array<char, 400> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+std::string seconds_text(const Number& seconds) {
+  if (!seconds) return "-";
+  return *seconds < 10 ? number_text("%.1f s", *seconds) : wire::duration_text(*seconds);
+}
+
+// Two minutes at most, as a rule: compared with what happened within them.
+std::string window_text(const Number& seconds) {
+  return seconds ? number_text("%.0f s", *seconds) : "-";
+}
+
+std::string dollars_text(double dollars) {
+  return "$" + number_text(dollars < 1 ? "%.4f" : "%.2f", dollars);
+}
+
+std::string time_text(double time) {
+  constexpr double last = 253'402'300'799;  // of the year 9999
+  const auto seconds = static_cast<long>(std::clamp(time, 0.0, last));
+  std::string text = wire::to_rfc3339(wire::WallTime(std::chrono::seconds(seconds)));
+  return text.replace(text.find('T'), 1, " ").substr(0, text.size() - 1);
+}
+
+std::string count_text(const Count& count) { return count ? std::to_string(*count) : "-"; }
+
+std::string plural(std::size_t count, const std::string& one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char each) { return (static_cast<unsigned char>(each) & 0xc0U) != 0x80U; }));
+}
+
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heads) { add(std::move(heads)); }
+  void add(std::vector<std::string> cells) {
+    widths_.resize(std::max(widths_.size(), cells.size()), 3);
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      widths_[i] = std::max(widths_[i], width(cells[i]));
+    rows_.push_back(std::move(cells));
+  }
+  std::string text() const {
+    std::string text = line(rows_.front());
+    for (const std::size_t columns : widths_) text += "|" + std::string(columns + 2, '-');
+    text += "|\n";
+    for (std::size_t row = 1; row < rows_.size(); ++row) text += line(rows_[row]);
+    return text;
+  }
+
+ private:
+  std::string line(const std::vector<std::string>& cells) const {
+    std::string line;
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      line += "| " + cells[i] + std::string(widths_[i] - width(cells[i]) + 1, ' ');
+    return line + "|\n";
+  }
+
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
+};
+
+// --- what it says
+// Of loss, and where nobody says one, accuracy: a character for a part of the steps.
+std::string sparkline(const wire::Curve& curve, std::optional<double> wire::CurvePoint::*value) {
+  static constexpr std::array<const char*, 8> bars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr std::size_t columns = 60;
+  std::vector<double> values;
+  for (const wire::CurvePoint& point : curve.points())
+    if (const auto& its = point.*value; its && std::isfinite(*its)) values.push_back(*its);
+  if (values.size() < 2) return "";
+  const std::size_t parts = std::min(columns, values.size());
+  std::vector<double> means;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t from = part * values.size() / parts, to = (part + 1) * values.size() / parts;
+    double sum = 0;
+    for (std::size_t i = from; i < to; ++i) sum += values[i];
+    means.push_back(sum / static_cast<double>(to - from));
+  }
+  const auto [low, high] = std::ranges::minmax(means);
+  std::string line;
+  for (const double mean : means) {
+    const double part = high > low ? (mean - low) / (high - low) : 0;
+    line += bars[static_cast<std::size_t>(std::lround(part * (bars.size() - 1)))];
+  }
+  return line + "  " + number_text("%.4g", values.front()) + " → " +
+         number_text("%.4g", values.back());
+}
+
+std::string progress_text(const Progress& it) {
+  std::string text;
+  if (it.step) text = "step " + std::to_string(*it.step);
+  if (it.step && it.steps_total) text += " of " + std::to_string(*it.steps_total);
+  if (it.epoch) text += (text.empty() ? "epoch " : ", epoch ") + std::to_string(*it.epoch);
+  if (it.epoch && it.epochs_total) text += " of " + std::to_string(*it.epochs_total);
+  if (it.loss) text += ", loss " + number_text("%.5g", *it.loss);
+  if (it.accuracy) text += ", accuracy " + number_text("%.4g", *it.accuracy);
+  return text.empty() ? "-" : text;
+}
+
+std::string machines_text(const Model& model) {
+  std::set<std::string> ids, zones;
+  for (const Instance& each : model.instances) ids.insert(each.id);
+  for (const Instance& each : model.instances)
+    if (!each.zone.empty()) zones.insert(each.zone);
+  std::string text = plural(ids.size(), "machine");
+  for (const std::string& zone : zones)
+    text += (zone == *zones.begin() ? " in " : ", ") + safe(zone);
+  const auto lost = static_cast<std::size_t>(
+      std::ranges::count(model.interruptions, "lost", &Interruption::kind));
+  if (const auto told = model.interruptions.size() - lost; told > 0)
+    text += ", " + plural(told, "interruption") + " announced";
+  if (lost > 0) text += ", " + plural(lost, "machine") + " lost without notice";
+  return text;
+}
+
+std::string cost_text(const Cost& it) {
+  if (!it.spot_dollars) return "not known";
+  std::string text = dollars_text(*it.spot_dollars) + " on spot";
+  if (it.on_demand_dollars)
+    text += ", " + dollars_text(*it.on_demand_dollars) + " for the same time on demand";
+  return text;
+}
+
+std::string goodput_text(const Goodput& it) {
+  if (!it.part) return "not known";
+  const double counted = it.trained_seconds - it.repeated_seconds - it.stall_seconds;
+  return number_text("%.1f", *it.part * 100) + " %: of " + seconds_text(it.elapsed_seconds) + ", " +
+         seconds_text(std::max(0.0, counted)) + " trained steps that count";
+}
+
+std::string summary(const Model& model) {
+  Table table({"", ""});
+  table.add({"progress", progress_text(model.progress)});
+  table.add({"machines", machines_text(model)});
+  table.add({"their time", seconds_text(model.cost.instance_seconds)});
+  table.add({"cost", cost_text(model.cost)});
+  table.add({"savings", model.cost.savings_percent
+                            ? number_text("%.1f", *model.cost.savings_percent) + " %"
+                            : "not known"});
+  table.add({"goodput", goodput_text(model.goodput)});
+  table.add({"repeated", plural(static_cast<std::size_t>(model.goodput.repeated_steps), "step") +
+                             ", " + seconds_text(model.goodput.repeated_seconds)});
+  table.add(
+      {"checkpoints", seconds_text(model.goodput.stall_seconds) + " of training stood still"});
+  return table.text();
+}
+
+std::string interruptions(const Model& model) {
+  if (model.interruptions.empty()) return "";
+  Table table({"#", "machine", "zone", "kind", "at", "durable after", "of", "trained on", "step",
+               "went on at", "repeated", "down for"});
+  std::string sentences;
+  std::size_t number = 0;
+  for (const Interruption& it : model.interruptions) {
+    if (++number > most_interruptions) break;
+    table.add({std::to_string(number), safe(it.instance), safe(it.zone), safe(it.kind),
+               time_text(it.time), seconds_text(it.seconds_to_durable),
+               window_text(it.window_seconds), window_text(it.window_trained), count_text(it.step),
+               count_text(it.resumed_step), count_text(it.repeated_steps),
+               seconds_text(it.down_seconds)});
+    sentences += std::to_string(number) + ". " + safe(it.instance) + ": " + it.why + ".\n";
+  }
+  return "\n## Interruptions\n\n" + table.text() + "\n" + sentences;
+}
+
+// What no interruption explains.
+std::string repeats(const Model& model) {
+  std::string lines;
+  for (const Repeat& it : model.repeats) {
+    const bool told = std::ranges::any_of(model.interruptions, [&](const Interruption& each) {
+      return each.resumed == it.time && each.why == it.why;
+    });
+    if (!told)
+      lines += "- " + time_text(it.time) + ", " + safe(it.instance) + ": " + safe(it.why) +
+               "; from step " + std::to_string(it.step) + ", " +
+               plural(static_cast<std::size_t>(it.repeated_steps), "step") + " repeated.\n";
+  }
+  return lines.empty() ? "" : "\n## Also repeated\n\n" + lines;
+}
+
+std::string machines(const Model& model) {
+  if (model.instances.empty()) return "";
+  Table table({"machine", "type", "zone", "began", "for", "end", "$ an hour"});
+  for (const Instance& it : model.instances) {
+    const double from = it.booted && *it.booted < it.began ? *it.booted : it.began;
+    table.add({safe(it.id), safe(it.type), safe(it.zone), time_text(it.began),
+               seconds_text(it.ended.value_or(model.now) - from), to_text(it.end),
+               it.price ? number_text("%.4f", *it.price) : "-"});
+  }
+  return "\n## Machines\n\n" + table.text();
+}
+
+std::string experiments(const std::optional<Sweep>& sweep) {
+  if (!sweep || sweep->experiments.empty()) return "";
+  std::vector<std::string> heads{"experiment", "state"};
+  for (const std::string& name : sweep->parameters) heads.push_back(safe(name));
+  for (const char* head : {"step", "loss", "accuracy", "attempts"}) heads.emplace_back(head);
+  Table table(std::move(heads));
+  std::size_t left = most_experiments;
+  for (const sweep::Summary& it : sweep->experiments) {
+    if (left-- == 0) break;
+    const auto last = it.curve.last();
+    std::vector<std::string> cells{std::to_string(it.index), sweep::to_text(it.state)};
+    for (const std::string& name : sweep->parameters) {
+      const auto found = std::ranges::find(it.parameters, name, &sweep::Parameter::name);
+      cells.push_back(found == it.parameters.end() ? "-" : safe(found->text));
+    }
+    cells.push_back(last ? std::to_string(last->step) : "-");
+    cells.push_back(last && last->loss ? number_text("%.5g", *last->loss) : "-");
+    cells.push_back(last && last->accuracy ? number_text("%.5g", *last->accuracy) : "-");
+    cells.push_back(std::to_string(it.attempts));
+    table.add(std::move(cells));
+  }
+  std::string text = "\n## Experiments\n\n" + table.text();
+  if (sweep->experiments.size() > most_experiments)
+    text += "\n" + std::to_string(sweep->experiments.size() - most_experiments) +
+            " more: `spotter sweep results --csv` has all.\n";
+  return text;
+}
+
+std::string problems(const Model& model) {
+  std::vector<const JournalLine*> bad;
+  for (const JournalLine& it : model.journal)
+    if (it.level == "warning" || it.level == "error" || it.level == "critical") bad.push_back(&it);
+  if (bad.empty()) return "";
+  std::string lines;
+  for (std::size_t i = bad.size() - std::min(bad.size(), most_lines); i < bad.size(); ++i)
+    lines += "- " + time_text(bad[i]->time) + ", " + safe(bad[i]->instance) + ": " +
+             safe(bad[i]->words) + "\n";
+  return "\n## What went wrong lately\n\n" + lines;
+}
+
+std::string notes(const Model& model) {
+  std::string lines;
+  if (!model.cost.formula.empty()) lines += "- Savings: " + model.cost.formula + ".\n";
+  for (const std::string& note : model.cost.notes)
+    lines += "- " + safe(note) + (note.ends_with('.') ? "\n" : ".\n");
+  if (model.foreign > 0)
+    lines += "- " + plural(model.foreign, "line") +
+             " of the history could not be read and is left out.\n";
+  return lines.empty() ? "" : "\n## Notes\n\n" + lines;
+}
+
+}  // namespace
+
+std::string to_markdown(const Model& model) {
+  std::string text = "# " + safe(model.job) + "\n\n" + safe(model.says) + ".\n\nFrom " +
+                     time_text(model.from) + " to " +
+                     (model.to ? time_text(*model.to) : time_text(model.now) + ", still going on") +
+                     " (UTC): " + wire::duration_text(model.to.value_or(model.now) - model.from) +
+                     ".\n\n" + summary(model);
+  if (const auto line = sparkline(model.curve, &wire::CurvePoint::loss); !line.empty())
+    text += "\n    loss      " + line + "\n";
+  if (const auto line = sparkline(model.curve, &wire::CurvePoint::accuracy); !line.empty())
+    text += "\n    accuracy  " + line + "\n";
+  return text + interruptions(model) + repeats(model) + machines(model) + experiments(model.sweep) +
+         problems(model) + notes(model);
+}
+
+}  // namespace spotter::report

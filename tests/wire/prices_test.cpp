@@ -1,0 +1,59 @@
+#include "agent/wire/prices.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace spotter::wire {
+namespace {
+
+// As AWS answers: each product is a text that is a document.
+std::string answer(const std::string& dimensions) {
+  const std::string product =
+      R"({"product":{"attributes":{"instanceType":"g5.xlarge"},"sku":"A"},"serviceCode":"AmazonEC2",
+          "terms":{"Reserved":{"A.R":{"priceDimensions":{"A.R.X":{"unit":"Hrs",
+                     "pricePerUnit":{"USD":"0.1000000000"}}}}},
+                   "OnDemand":{"A.J":{"priceDimensions":{)" +
+      dimensions + R"(},"sku":"A","offerTermCode":"J"}}}})";
+  return nlohmann::json{{"FormatVersion", "aws_v1"}, {"PriceList", {product}}}.dump();
+}
+
+std::string rate(const char* unit, const char* prices, const char* code = "A.J.1") {
+  return "\"" + std::string(code) + R"(":{"unit":")" + unit + R"(","pricePerUnit":)" + prices + "}";
+}
+
+TEST(Prices, AreAskedForInOneRegionOfThePartition) {
+  EXPECT_EQ(price_list_region("ap-northeast-2"), "us-east-1");
+  EXPECT_EQ(price_list_region("cn-north-1"), "cn-northwest-1");
+}
+
+TEST(Prices, NameThePlainMachine) {
+  const auto asked = nlohmann::json::parse(encode_get_products("g5.xlarge", "us-west-2"));
+  EXPECT_EQ(asked["ServiceCode"], "AmazonEC2");
+  EXPECT_EQ(asked["Filters"].size(), 6U);
+  EXPECT_EQ(asked["Filters"][0]["Type"], "TERM_MATCH");
+  EXPECT_EQ(asked["Filters"][0]["Field"], "instanceType");
+  EXPECT_EQ(asked["Filters"][0]["Value"], "g5.xlarge");
+  EXPECT_EQ(asked["Filters"][1]["Value"], "us-west-2");
+}
+
+TEST(Prices, OnDemandByTheHour) {
+  EXPECT_EQ(decode_get_products(answer(rate("Hrs", R"({"USD":"1.0060000000"})"))), 1.006);
+  EXPECT_EQ(decode_get_products(answer(rate("Hrs", R"({"USD":"0.0000000000"})") + "," +
+                                       rate("Hrs", R"({"USD":"2.5"})", "A.J.2"))),
+            2.5)
+      << "nothing is to be paid for a part of it";
+}
+
+TEST(Prices, WhatIsNoPriceIsSaid) {
+  for (const std::string& wrong :
+       {answer(""), answer(rate("Quantity", R"({"USD":"3.0"})")),
+        answer(rate("Hrs", R"({"CNY":"3.0"})")), answer(rate("Hrs", R"({"USD":"3.0x"})")),
+        answer(rate("Hrs", "7")), std::string(R"({"PriceList":["{","[]",7]})"),
+        std::string(R"({"PriceList":[]})"), std::string(R"({"PriceList":{}})"), std::string("{}"),
+        std::string("nothing")})
+    EXPECT_FALSE(decode_get_products(wrong)) << wrong;
+}
+
+}  // namespace
+}  // namespace spotter::wire
