@@ -62,6 +62,9 @@ void add_account(wire::Exposition& to, const decide::Facts& facts) {
   to.sample(ledger.seconds);
   to.counter("dollars_total", "Spent since the job began, at the spot price seen at each start.");
   to.sample(ledger.dollars);
+  to.counter("steps_repeated_total",
+             "Steps that were lost and trained again since the job began, on whichever machine.");
+  to.sample(static_cast<double>(ledger.repeated));
   to.gauge("attempts_without_progress", "Failures since the last durable checkpoint.");
   to.sample(ledger.attempts_without_progress);
 }
@@ -86,10 +89,7 @@ Monitor::~Monitor() {
 }
 
 void Monitor::hear(const wire::TrainerMessage& message) {
-  if (message.resumed_step) {
-    if (progress_.step > *message.resumed_step) repeated_ += progress_.step - *message.resumed_step;
-    progress_ = {.step = *message.resumed_step};
-  }
+  if (message.resumed_step) progress_ = {.step = *message.resumed_step};
   if (message.progress) progress_ = *message.progress;
   if (!message.checkpoint) return;
   ++checkpoints_;
@@ -130,8 +130,6 @@ void Monitor::add_progress(wire::Exposition& to, const decide::State& state) con
   to.sample(static_cast<double>(checkpoints_));
   to.counter("checkpoint_stall_seconds_total", "Time that training stood still for checkpoints.");
   to.sample(stalls_);
-  to.counter("steps_repeated_total", "Steps that were lost on this machine, and trained again.");
-  to.sample(static_cast<double>(repeated_));
 }
 
 std::string Monitor::text(Time now) const {

@@ -48,7 +48,6 @@ class Monitor {
   wire::Progress progress_;
   std::uint64_t checkpoints_ = 0;  // that this agent heard of
   double stalls_ = 0;              // seconds
-  std::uint64_t repeated_ = 0;     // steps
   Time written_{};
   bool failed_ = false;  // the last write of the file, which was told
 };

@@ -131,8 +131,8 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
 }
 
 Local::Answer Local::carry_out(std::vector<std::string> arguments, Duration limit,
-                               decide::Happening done, std::string token) {
-  auto running = run(std::move(arguments), limit, std::move(token));
+                               decide::Happening done, std::string token, std::string input) {
+  auto running = run(std::move(arguments), limit, std::move(token), std::move(input));
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   co_return done;
@@ -241,11 +241,14 @@ Local::Answer Local::read_ledger(Duration limit) {
   auto running = run(std::move(arguments), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
+  const auto step = [&](const char* name) {
+    const auto kept = work.answer.value(name, std::int64_t{0});
+    return kept > 0 ? kept : -1;
+  };
   decide::Ledger ledger;
   ledger.attempts_without_progress = work.answer.value("attempts_without_progress", 0U);
   ledger.starts_without_progress = work.answer.value("starts", 0U);
-  const auto newest = work.answer.value("newest_step", std::int64_t{0});
-  ledger.newest_step = newest > 0 ? newest : -1;
+  ledger.newest_step = step("newest_step");
   ledger.seconds = work.answer.value("seconds", 0.0);
   ledger.dollars = work.answer.value("dollars", 0.0);
   ledger.done = work.answer.value("done", false);
@@ -254,38 +257,27 @@ Local::Answer Local::read_ledger(Duration limit) {
   ledger.running = work.answer.value("running", false);
   ledger.speaks = work.answer.value("speaks", false);
   ledger.stall = work.answer.value("stall", 0.0);
+  ledger.reached = step("reached");
+  ledger.repeated = work.answer.value("repeated", std::uint64_t{0});
   co_return decide::LedgerRead{ledger};
 }
 
 Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration limit) {
-  const std::int64_t newest = ledger.newest_step > 0 ? ledger.newest_step : 0;
-  std::vector<std::string> arguments = in_home("ledger-write");
-  const std::vector<std::string> counts = {"--attempts-without-progress",
-                                           std::to_string(ledger.attempts_without_progress),
-                                           "--starts",
-                                           std::to_string(ledger.starts_without_progress),
-                                           "--failures",
-                                           given_up ? "1" : "0",
-                                           "--newest-step",
-                                           std::to_string(newest),
-                                           "--seconds",
-                                           std::to_string(ledger.seconds),
-                                           "--dollars",
-                                           std::to_string(ledger.dollars),
-                                           "--done",
-                                           ledger.done ? "true" : "false",
-                                           "--losses",
-                                           std::to_string(ledger.losses),
-                                           "--releases",
-                                           std::to_string(ledger.releases),
-                                           "--running",
-                                           ledger.running ? "true" : "false",
-                                           "--speaks",
-                                           ledger.speaks ? "true" : "false",
-                                           "--stall",
-                                           std::to_string(ledger.stall)};
-  arguments.insert(arguments.end(), counts.begin(), counts.end());
-  return carry_out(std::move(arguments), limit, decide::LedgerWritten{});
+  const json counts = {{"attempts_without_progress", ledger.attempts_without_progress},
+                       {"starts", ledger.starts_without_progress},
+                       {"failures", given_up ? 1 : 0},
+                       {"newest_step", std::max<std::int64_t>(ledger.newest_step, 0)},
+                       {"seconds", ledger.seconds},
+                       {"dollars", ledger.dollars},
+                       {"done", ledger.done},
+                       {"losses", ledger.losses},
+                       {"releases", ledger.releases},
+                       {"running", ledger.running},
+                       {"speaks", ledger.speaks},
+                       {"stall", ledger.stall},
+                       {"reached", std::max<std::int64_t>(ledger.reached, 0)},
+                       {"repeated", ledger.repeated}};
+  return carry_out(in_home("ledger-write"), limit, decide::LedgerWritten{}, {}, counts.dump());
 }
 
 Local::Answer Local::sync(Duration limit) {
@@ -359,8 +351,9 @@ asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(D
   co_return seen;
 }
 
-asio::awaitable<bool> Local::keep_journal(std::string lines, Duration limit) {
-  std::vector<std::string> arguments = {"keep-journal", "--path", job_.home()};
+asio::awaitable<bool> Local::keep_lines(std::string name, std::string lines, Duration limit) {
+  std::vector<std::string> arguments = {"keep-lines", "--path", job_.home(), "--name",
+                                        std::move(name)};
   if (job_.storage.share) arguments.insert(arguments.begin(), {"--as", job_.trainer.user});
   auto running = run(std::move(arguments), limit, {}, std::move(lines));
   const Work work = co_await std::move(running);

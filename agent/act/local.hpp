@@ -62,8 +62,9 @@ class Local {
   asio::awaitable<bool> keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
                                      Duration limit);
 
-  // Lines of the agent's log join those on the storage (act/host/journal.hpp). False: in vain.
-  asio::awaitable<bool> keep_journal(std::string lines, Duration limit);
+  // Lines join those of the file of that name on the storage (act/host/journal.hpp). False: in
+  // vain.
+  asio::awaitable<bool> keep_lines(std::string name, std::string lines, Duration limit);
 
   // An experiment that several machines may take up (host/attempt.hpp); `home` is its folder.
   asio::awaitable<Result<std::string>> find_parent(std::string home, std::uint64_t token,
@@ -86,7 +87,7 @@ class Local {
                             std::string token = {}, std::string input = {});
   // A verb whose answer says no more than that it was done.
   Answer carry_out(std::vector<std::string> arguments, Duration limit, decide::Happening done,
-                   std::string token = {});
+                   std::string token = {}, std::string input = {});
 
   asio::awaitable<Result<std::string>> attempt_verb(std::vector<std::string> words, Duration limit);
   void add_link(std::vector<std::string>& arguments) const;

@@ -276,7 +276,8 @@ asio::awaitable<void> Performer::keep_metrics(Time until) {
 asio::awaitable<void> Performer::keep_journal(Time until) {
   std::string lines = io::take_log();
   if (lines.empty()) co_return;
-  auto keeping = local_.keep_journal(lines, std::max(until - surroundings_.now(), Duration(1)));
+  auto keeping =
+      local_.keep_lines("agent.log", lines, std::max(until - surroundings_.now(), Duration(1)));
   const bool kept = co_await std::move(keeping);
   if (!kept) io::put_log_back(std::move(lines));
 }

@@ -47,6 +47,15 @@ Finding there(const wire::S3Location& where, bool anonymous, const std::string& 
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be read", ""};
 }
 
+// An instance may write there and no more: what cannot be removed stays, one object of one name.
+Finding publishable(const wire::S3Location& below) {
+  s3::Client client = client_of(false);
+  const wire::S3Location probe{below.bucket, below.key + "doctor"};
+  if (const auto put = s3::put(client, probe, ""); !put) return refused(put.error());
+  (void)s3::remove(client, probe);
+  return {"bucket", Verdict::Ok, "publish: " + wire::to_url(below) + " can be written", ""};
+}
+
 // Written, read and removed again, under a name that nobody else uses.
 Finding writable(const wire::S3Location& below, const std::string& what) {
   s3::Client client = client_of(false);
@@ -78,6 +87,7 @@ Findings examine_buckets(const config::Job& job) {
     if (const auto where = wire::parse_s3_url(job.sweep->source))
       findings.push_back(there(*where, false, "sweep.parameters"));
   if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
+  if (const auto where = job.published_at()) findings.push_back(publishable(*where));
   return findings;
 }
 

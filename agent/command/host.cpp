@@ -9,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "agent/act/host/attempt.hpp"
@@ -38,9 +39,9 @@ struct Options {
   work::DeviceQuery query;
   work::MountRequest mount;
   work::CheckoutRequest checkout;
-  work::Ledger ledger;
   work::ShareRequest share;
   work::GpuQuery gpus;
+  std::string name;  // of a file that is kept
   std::string as;    // a user: on a share everything is done as the trainer's
   std::string tree;  // of a share: what is synced, file by file
   std::string wait = "0";
@@ -103,19 +104,7 @@ json describe(const work::Verified& verified) {
 }
 
 json describe(const work::LedgerRead& read) {
-  const auto& ledger = read.ledger;
-  json fields = {{"attempts_without_progress", ledger.attempts_without_progress},
-                 {"newest_step", ledger.newest_step},
-                 {"seconds", ledger.seconds},
-                 {"dollars", ledger.dollars},
-                 {"starts", ledger.starts},
-                 {"failures", ledger.failures},
-                 {"losses", ledger.losses},
-                 {"releases", ledger.releases},
-                 {"stall", ledger.stall},
-                 {"running", ledger.running},
-                 {"speaks", ledger.speaks},
-                 {"done", ledger.done}};
+  json fields = json::parse(work::to_json(read.ledger));
   if (!read.warning.empty()) fields["warning"] = read.warning;
   return fields;
 }
@@ -208,24 +197,13 @@ void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
   sync->add_option("--tree", options.tree, "and each file below this one by itself");
   auto* read = add(app, "ledger-read", "the job's counts", chosen,
                    [&path] { return told(work::read_ledger(path)); });
-  auto* write = add(app, "ledger-write", "keep the job's counts", chosen, [&options] {
-    return answer(work::write_ledger(options.path, options.ledger));
+  auto* write = add(app, "ledger-write", "keep the job's counts, JSON on stdin", chosen, [&path] {
+    const auto ledger = work::parse_ledger(input());
+    return ledger ? answer(work::write_ledger(path, *ledger))
+                  : failed({"bad-request", "what stdin has is no account"});
   });
   for (auto* command : {unmount, look, sync, read, write})
     command->add_option("--mount-point", path)->required();
-  auto& ledger = options.ledger;
-  write->add_option("--attempts-without-progress", ledger.attempts_without_progress)->required();
-  write->add_option("--newest-step", ledger.newest_step)->required();
-  write->add_option("--seconds", ledger.seconds)->required()->check(CLI::NonNegativeNumber);
-  write->add_option("--dollars", ledger.dollars)->required()->check(CLI::NonNegativeNumber);
-  write->add_option("--starts", ledger.starts);
-  write->add_option("--failures", ledger.failures);
-  write->add_option("--losses", ledger.losses);
-  write->add_option("--releases", ledger.releases);
-  write->add_option("--stall", ledger.stall)->check(CLI::NonNegativeNumber);
-  write->add_option("--running", ledger.running);
-  write->add_option("--speaks", ledger.speaks);
-  write->add_option("--done", ledger.done);
 }
 
 void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
@@ -321,9 +299,11 @@ void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
       app, "keep-metrics", "join lines of a learning curve from stdin to those there", chosen,
       [&options] { return answer(work::keep_metrics(options.path, input(), options.resumed)); });
   metrics->add_option("--resumed", options.resumed, "the step from which the trainer went on");
-  auto* journal = add(app, "keep-journal", "append lines from stdin to the agent's log in a home",
-                      chosen, [&path] { return answer(work::keep_journal(path, input())); });
-  for (auto* verb : {probe, done, there, log, metrics, journal})
+  auto* lines = add(app, "keep-lines", "append lines from stdin to a file of a home's .spotter",
+                    chosen, [&] { return answer(work::keep_lines(path, options.name, input())); });
+  const std::set<std::string_view> kept{work::log_name, work::history_name};
+  lines->add_option("--name", options.name)->required()->check(CLI::IsMember(kept));
+  for (auto* verb : {probe, done, there, log, metrics, lines})
     verb->add_option("--path", path)->required();
   done->add_option("--job", share.job)->required();
   log->add_option("--from", options.tree)->required();

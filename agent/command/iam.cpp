@@ -57,6 +57,9 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   Places claims;
   if (job.claims) claims.add(s3, job.claims->at);
   claims.give("claim", values);
+  Places published;
+  if (const auto where = job.published_at()) published.add(s3, *where);
+  published.give("published", values);
   auto& package = values.many["package-objects"];
   if (job.launch)
     if (const auto where = wire::parse_s3_url(job.launch->package.source))

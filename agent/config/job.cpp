@@ -18,6 +18,9 @@ using Fields = Reader::Fields;
 constexpr auto required = Reader::required;
 constexpr auto optional = Reader::optional;
 
+const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
+                                              parse_s3_prefix};
+
 template <class T>
 Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scalar<T>& type,
                        std::string_view expected) {
@@ -112,6 +115,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
+          {"publish", optional, reader.expanded(job.publish, publish_prefix)},
           {"launch", optional, launch(reader, job.launch)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }

@@ -183,6 +183,9 @@ struct Job {
   OnFailure on_failure;
   Limits limits;
   Prometheus prometheus;
+  // Where its state, history and learning curve are to be seen; the key ends with a slash, or is
+  // empty.
+  std::optional<wire::S3Location> publish;
   std::optional<Launch> launch;  // `spotter launch`; of no concern to the agent
   std::optional<Fleet> fleet;    // none: learnt from the instance's own aws:* tags
 
@@ -190,6 +193,12 @@ struct Job {
   std::string folder() const {
     return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "") +
            (attempt.empty() ? "" : "/" + attempt);
+  }
+  // Where it is published: below `publish`, as jobs may share it. None: nowhere.
+  std::optional<wire::S3Location> published_at() const {
+    if (!publish) return std::nullopt;
+    const std::string index = experiment ? std::to_string(experiment->index) + "/" : "";
+    return wire::S3Location{publish->bucket, publish->key + name.str() + "/" + index};
   }
   // What its volumes and snapshots say whose they are (the tag spotter:job): an experiment has its
   // own, and what is left of another's move is not this one's to tidy up.

@@ -19,6 +19,8 @@ struct Ledger {
   double stall = 0;            // seconds that a checkpoint holds the training up; 0: not known
   bool speaks = false;         // the trainer tells of its steps: long silence means that it hangs
   bool done = false;           // the result is durable
+  std::int64_t reached = -1;   // the step that the trainer told of last, on whichever machine
+  std::uint64_t repeated = 0;  // steps that were lost, and trained again
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
 

@@ -174,7 +174,7 @@ Stage settle(Context& c, After then) {
 }
 
 Next on(const Stopping&, const TrainerProgressed& progress, Context& c) {
-  c.facts.step = progress.step;
+  c.facts.step = c.facts.ledger.reached = progress.step;
   return std::nullopt;
 }
 

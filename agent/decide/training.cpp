@@ -154,12 +154,15 @@ Next heard(const Training& training, Context& c) {
 }  // namespace
 
 Next on(const Training& training, const TrainerProgressed& progress, Context& c) {
-  c.facts.step = progress.step;
+  c.facts.step = c.facts.ledger.reached = progress.step;
   return heard(training, c);
 }
 
 Next on(const Training& training, const TrainerResumed& resumed, Context& c) {
-  c.facts.resumed_step = c.facts.step = resumed.step;
+  Ledger& ledger = c.facts.ledger;
+  if (resumed.step < ledger.reached)
+    ledger.repeated += static_cast<std::uint64_t>(ledger.reached - resumed.step);
+  c.facts.resumed_step = c.facts.step = ledger.reached = resumed.step;
   return heard(training, c);
 }
 
@@ -284,6 +287,7 @@ Next on(const Training&, const LedgerRead& read, Context& c) {
   const std::int64_t newest = std::max(c.facts.ledger.newest_step, read.ledger.newest_step);
   c.facts.ledger = read.ledger;
   c.facts.ledger.newest_step = newest;
+  if (c.facts.step >= 0) c.facts.ledger.reached = c.facts.step;
   c.facts.ledger_known = true;
   return std::nullopt;
 }

@@ -170,14 +170,17 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, launch, "
-     "fleet, found "
+     "channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, "
+     "publish, launch, fleet, found "
      "text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
      "checkpoints, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, "
-     "prometheus, launch, "
+     "prometheus, publish, launch, "
      "fleet"},
+    {"publish: /mnt/here", ":4:10: publish: '/mnt/here' is no S3 URL: s3://bucket/key"},
+    {"publish: [a]",
+     ":4:10: publish: expected where in S3, such as s3://bucket/spotter, found a list"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},

@@ -297,6 +297,22 @@ TEST(Training, ATrainerThatSpokeAndThenIsSilentForLongIsKilled) {
   EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 1U);
 }
 
+TEST(Training, CountsTheStepsThatAreTrainedAgainOnWhicheverMachine) {
+  Story story;
+  story.train({.newest_step = 80, .reached = 100, .repeated = 7});  // lost, 20 steps later
+  story.sense(TrainerResumed{80});
+  story.sense(TrainerProgressed{85});
+  story.sense(TrainerResumed{80});
+  story.wake();
+  ASSERT_TRUE(story.did<WriteLedger>());
+  EXPECT_EQ(story.did<WriteLedger>()->ledger.repeated, 7U + 20 + 5);
+  EXPECT_EQ(story.did<WriteLedger>()->ledger.reached, 80);
+  story.sense(TrainerProgressed{101});
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + std::chrono::seconds(100)});
+  story.sense(TrainerProgressed{103});
+  EXPECT_EQ(story.state.facts.ledger.reached, 103) << "it trains on until its stop signal";
+}
+
 TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAnew) {
   Story story;
   story.sense(Started{});

@@ -19,15 +19,15 @@ class KeptJournal : public Directory {
 };
 
 TEST_F(KeptJournal, Grows) {
-  ASSERT_TRUE(keep_journal(directory_, "one\n"));
-  ASSERT_TRUE(keep_journal(directory_, "two\nthree\n"));
+  ASSERT_TRUE(keep_lines(directory_, log_name, "one\n"));
+  ASSERT_TRUE(keep_lines(directory_, log_name, "two\nthree\n"));
   EXPECT_EQ(kept(), "one\ntwo\nthree\n");
 }
 
 TEST_F(KeptJournal, MakesWayWhenItIsLarge) {
   const std::string large(9U << 20, 'x');
-  ASSERT_TRUE(keep_journal(directory_, large));
-  ASSERT_TRUE(keep_journal(directory_, "new\n"));
+  ASSERT_TRUE(keep_lines(directory_, log_name, large));
+  ASSERT_TRUE(keep_lines(directory_, log_name, "new\n"));
   EXPECT_EQ(kept(), "new\n");
   EXPECT_EQ(fs::file_size(directory_ / ".spotter/agent.log.1"), large.size());
 }
@@ -35,9 +35,9 @@ TEST_F(KeptJournal, MakesWayWhenItIsLarge) {
 TEST_F(KeptJournal, FollowsNobodysLinkAndNeedsTheStorage) {
   const auto foreign = write("foreign", "kept as it was");
   fs::create_symlink(foreign, log());
-  EXPECT_EQ(kind_of(keep_journal(directory_, "one\n")), "host-error");
+  EXPECT_EQ(kind_of(keep_lines(directory_, log_name, "one\n")), "host-error");
   EXPECT_EQ(io::read_file(foreign, 100).value(), "kept as it was");
-  EXPECT_EQ(kind_of(keep_journal(directory_ / "none", "one\n")), "not-mounted");
+  EXPECT_EQ(kind_of(keep_lines(directory_ / "none", log_name, "one\n")), "not-mounted");
 }
 
 }  // namespace

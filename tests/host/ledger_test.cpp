@@ -16,7 +16,8 @@ TEST_F(LedgerFile, IsZeroWhenMissingAndWhatWasWrittenAfter) {
   EXPECT_EQ(none->warning, "");
   EXPECT_EQ(kind_of(write_ledger(directory_, {})), "not-mounted");
   fs::create_directory(directory_ / ".spotter");
-  ASSERT_TRUE(write_ledger(directory_, {2, 2345, 12.5, 0.75, 4, 3, true, 5, 6, 1.5, true}));
+  ASSERT_TRUE(write_ledger(directory_,
+                           {2, 2345, 12.5, 0.75, 4, 3, true, 5, 6, 1.5, true, false, 0, 2400, 55}));
   const auto read = read_ledger(directory_)->ledger;
   EXPECT_EQ(read.attempts_without_progress, 2U);
   EXPECT_EQ(read.newest_step, 2345U);
@@ -29,6 +30,8 @@ TEST_F(LedgerFile, IsZeroWhenMissingAndWhatWasWrittenAfter) {
   EXPECT_EQ(read.releases, 6U);
   EXPECT_EQ(read.stall, 1.5);
   EXPECT_TRUE(read.running);
+  EXPECT_EQ(read.reached, 2400U);
+  EXPECT_EQ(read.repeated, 55U);
 }
 
 TEST_F(LedgerFile, CountsTheTrainersThatWereStarted) {

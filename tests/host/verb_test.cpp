@@ -16,8 +16,11 @@ class Verb : public Directory {
     int status;
     json line;
   };
-  Answer host(std::vector<std::string> arguments) const {
-    const ToolRequest request{.argv = with_program(std::move(arguments)),
+  Answer host(std::vector<std::string> arguments, const std::string& input = "") const {
+    std::vector<std::string> argv = with_program(std::move(arguments));
+    if (!input.empty())
+      argv.insert(argv.begin(), {"/bin/sh", "-c", "printf %s '" + input + "' | \"$@\"", "sh"});
+    const ToolRequest request{.argv = std::move(argv),
                               .environment = {{"SPOTTER_DEVICES", (directory_ / "dev").string()}}};
     const auto result = run_tool(request, "ourselves");
     if (!result) return {-1, words_of(result)};
@@ -73,8 +76,9 @@ TEST_F(Verb, KeepsTheLedger) {
   fs::create_directories(directory_ / ".spotter");
   const auto mount_point = directory_.string();
   const auto written =
-      host({"ledger-write", "--mount-point", mount_point, "--attempts-without-progress", "1",
-            "--newest-step", "234", "--seconds", "61.5", "--dollars", "0.25", "--done", "true"});
+      host({"ledger-write", "--mount-point", mount_point},
+           R"({"attempts_without_progress":1,"newest_step":234,"seconds":61.5,"dollars":0.25,
+               "done":true,"reached":250,"repeated":16})");
   EXPECT_EQ(written.line, (json{{"ok", true}}));
   const auto read = host({"ledger-read", "--mount-point", mount_point});
   EXPECT_EQ(read.line, (json{{"ok", true},
@@ -89,7 +93,13 @@ TEST_F(Verb, KeepsTheLedger) {
                              {"stall", 0.0},
                              {"running", false},
                              {"speaks", false},
+                             {"trainers", 0},
+                             {"reached", 250},
+                             {"repeated", 16},
                              {"done", true}}));
+  const auto foreign = host({"ledger-write", "--mount-point", mount_point}, "{\"done\":7}");
+  EXPECT_EQ(foreign.line["kind"], "bad-request");
+  EXPECT_EQ(host({"ledger-read", "--mount-point", mount_point}).line["reached"], 250) << "kept";
 }
 
 TEST_F(Verb, VerifiesTheFilesOfATrainerThatKnowsNothing) {

@@ -94,7 +94,8 @@ class Doctor(DoctorTest):
         (self.bucket / "data" / "one").write_text("1")
         found = self.findings(self.job(
             "channels: {train: 's3://bucket/data/', empty: 's3://bucket/nothing/'}",
-            "claims: {at: s3://bucket/claims}"))
+            "claims: {at: s3://bucket/claims}", "publish: s3://bucket/seen"))
+        self.expect(found, "bucket", "ok", "publish: s3://bucket/seen/mine/ can be written")
         self.expect(found, "bucket", "ok", "channel train")
         self.expect(found, "bucket", "fail", "channel empty: there is nothing")
         self.expect(found, "bucket", "ok", "s3://bucket/claims/mine/ can be written")

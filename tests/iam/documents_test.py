@@ -54,11 +54,15 @@ class Documents(unittest.TestCase):
     def test_the_fullest_fits_into_a_policy(self):
         document = self.document(
             "agent", VOLUME, "sweep: {parameters: s3://data/list.yml}",
-            "claims: {at: s3://data/claims}", options=["--volume-key", KEY],
+            "claims: {at: s3://data/claims}", "publish: s3://data/seen",
+            options=["--volume-key", KEY],
             trainer="{command: ./t.sh, role: trainer}")
         self.assertLess(len("".join(json.dumps(document).split())), LONGEST_POLICY)
         self.assertEqual(self.statement(document, "ClaimExperiments")["Resource"],
                          ["arn:aws:s3:::data/claims/mine/*"])
+        publish = self.statement(document, "Publish")
+        self.assertEqual([publish["Action"], publish["Resource"]],
+                         ["s3:PutObject", ["arn:aws:s3:::data/seen/mine/*"]])
         for sid in ("ClaimExperiments", "UseEncryptedVolumes", "LeaveTheFleet"):
             self.assertIsNotNone(self.statement(document, sid), sid)
 

@@ -128,7 +128,7 @@ TEST(Settings, OfAnAnchorHaveANameThatIsThatOfOneMountPoint) {
 TEST(VerbRequest, IsReadAsItWasWritten) {
   const command::VerbRequest request{42,
                                      "/run/answer",
-                                     {"keep-journal", "--path", ""},
+                                     {"keep-lines", "--path", "", "--name", "agent.log"},
                                      {"A=1", "B=two\nlines"},
                                      std::string("in\0put", 6)};
   const auto bytes = to_bytes(request);

@@ -15,15 +15,17 @@ constexpr off_t file_limit = 8 << 20;
 
 }  // namespace
 
-Outcome<void> keep_journal(const std::filesystem::path& home, std::string_view lines) {
+Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view name,
+                         std::string_view lines) {
   const auto folder = home / ".spotter";
-  const auto path = folder / "agent.log";
+  const auto path = folder / name;
   struct stat seen {};
   if (::lstat(path.c_str(), &seen) == 0 && seen.st_size >= file_limit &&
-      ::rename(path.c_str(), (folder / "agent.log.1").c_str()) != 0)
+      ::rename(path.c_str(), (path.string() + ".1").c_str()) != 0)
     return fail_errno(errno, "cannot move " + path.string() + " aside");
   // What the boot said may hold what is nobody else's business.
-  const Fd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const mode_t mode = name == log_name ? 0600 : 0644;
+  const Fd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!file && errno == ENOENT) {
     return fail("not-mounted",
                 "there is no " + folder.string() + "; mount the job's storage first");

@@ -1,5 +1,6 @@
-// The agent's own words beside the job's account: `.spotter/agent.log` in the job's home. Instances
-// come and go, and their journals with them.
+// What the agent tells, beside the job's account, in `.spotter` of the job's home: its own words
+// (agent.log) and what happened (history.jsonl). Instances come and go, and their journals with
+// them.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +10,13 @@
 
 namespace spotter::act::host {
 
-// Appends `lines`, durably. A file of some MiB becomes `agent.log.1`, in the place of the one
-// before. Kinds: those of fail_errno, "not-mounted" (there is no .spotter directory).
-Outcome<void> keep_journal(const std::filesystem::path& home, std::string_view lines);
+inline constexpr std::string_view log_name = "agent.log";
+inline constexpr std::string_view history_name = "history.jsonl";
+
+// Appends `lines` to the file of that name, durably. A file of some MiB becomes `<name>.1`, in the
+// place of the one before. Kinds: those of fail_errno, "not-mounted" (there is no .spotter
+// directory).
+Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view name,
+                         std::string_view lines);
 
 }  // namespace spotter::act::host

@@ -68,6 +68,8 @@ std::optional<Ledger> parse_ledger(std::string_view text) {
       !read_count(object, "losses", ledger.losses) ||
       !read_count(object, "releases", ledger.releases) ||
       !read_count(object, "trainers", ledger.trainers) ||
+      !read_count(object, "reached", ledger.reached) ||
+      !read_count(object, "repeated", ledger.repeated) ||
       !read_amount(object, "stall", ledger.stall) ||
       !read_amount(object, "seconds", ledger.seconds) ||
       !read_amount(object, "dollars", ledger.dollars)) {
@@ -89,6 +91,8 @@ std::string to_json(const Ledger& ledger) {
               {"running", ledger.running},
               {"speaks", ledger.speaks},
               {"trainers", ledger.trainers},
+              {"reached", ledger.reached},
+              {"repeated", ledger.repeated},
               {"done", ledger.done}}
       .dump();
 }

@@ -25,6 +25,8 @@ struct Ledger {
   bool running = false;
   bool speaks = false;
   std::uint64_t trainers = 0;  // that were started; write_ledger() counts them
+  std::uint64_t reached = 0;   // the step that was told of last
+  std::uint64_t repeated = 0;  // steps
 };
 
 struct LedgerRead {
