@@ -15,32 +15,43 @@ std::string event(const char* name, const json& data) {
          "\ndata: " + data.dump(-1, ' ', false, json::error_handler_t::replace) + "\n\n";
 }
 
-std::size_t size_of(const json& curve) {
-  const auto found = curve.find("step");
-  return found != curve.end() && found->is_array() ? found->size() : 0;
+const json none = json::array();
+const json& column_of(const json& curve, const char* name) {
+  const auto found = curve.find(name);
+  return found != curve.end() && found->is_array() ? *found : none;
 }
 
-bool same_point(const json& a, const json& b, std::size_t index) {
-  return std::all_of(std::begin(columns), std::end(columns), [&](const char* name) {
-    const auto ours = a.find(name), theirs = b.find(name);
-    if (ours == a.end() || theirs == b.end()) return ours == a.end() && theirs == b.end();
-    return index < ours->size() && index < theirs->size() && (*ours)[index] == (*theirs)[index];
-  });
-}
-
-// The first that differs. Curves grow at their end and are cut there.
+// The first index at which one of the columns differs. Curves grow at their end and are cut there.
 std::size_t same_until(const json& before, const json& curve) {
-  std::size_t same = 0;
-  const std::size_t most = std::min(size_of(before), size_of(curve));
-  while (same < most && same_point(before, curve, same)) ++same;
+  std::size_t same = column_of(curve, columns[0]).size();
+  for (const char* name : columns) {
+    const json &ours = column_of(before, name), &theirs = column_of(curve, name);
+    const auto differs =
+        std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first;
+    if (differs != ours.end() || ours.size() != theirs.size())
+      same = std::min(same, static_cast<std::size_t>(differs - ours.begin()));
+  }
   return same;
 }
 
-json take_curve(json& of) {
-  if (!of.is_object() || !of.contains("curve")) return json::object();
-  json curve = std::move(of["curve"]);
-  of.erase("curve");
-  return curve.is_object() ? curve : json::object();
+json without_curve(const json& object) {
+  if (!object.is_object()) return object;
+  json result = json::object();
+  for (const auto& [key, value] : object.items())
+    if (key != "curve") result[key] = value;
+  return result;
+}
+
+json without_curves(const json& sweep) {
+  json result = sweep;
+  const auto all = sweep.is_object() ? sweep.find("experiments") : sweep.end();
+  if (all == sweep.end() || !all->is_array()) return result;
+  result = json::object();
+  for (const auto& [key, value] : sweep.items())
+    if (key != "experiments") result[key] = value;
+  json& experiments = result["experiments"] = json::array();
+  for (const json& each : *all) experiments.push_back(without_curve(each));
+  return result;
 }
 
 std::string_view without_port(std::string_view host) {
@@ -52,41 +63,56 @@ std::string_view without_port(std::string_view host) {
 }  // namespace
 
 std::string Feed::points(int experiment, const json& curve) {
-  const json& before = curves_[experiment];
-  const std::size_t from = same_until(before.is_null() ? json::object() : before, curve);
-  const std::size_t had = before.is_null() ? 0 : size_of(before);
-  if (from == size_of(curve) && from == had) return "";
+  json& before = curves_[experiment];
+  if (!before.is_object()) before = json::object();
+  const std::size_t from = same_until(before, curve);
+  const std::size_t size = column_of(curve, columns[0]).size();
+  if (from == size && column_of(before, columns[0]).size() == size) return "";
   json said = {{"experiment", experiment < 0 ? json() : json(experiment)}, {"from", from}};
   for (const char* name : columns) {
-    const auto column = curve.find(name);
-    if (column == curve.end() || !column->is_array()) continue;
-    const auto begin = std::min(from, column->size());
-    said[name] =
-        json(json::array_t(column->begin() + static_cast<std::ptrdiff_t>(begin), column->end()));
+    const json& column = column_of(curve, name);
+    json &kept = before[name], &fresh = said[name] = json::array();
+    if (!kept.is_array()) kept = json::array();
+    if (kept.size() > from)
+      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(from), kept.end());
+    for (std::size_t i = from; i < column.size(); ++i) {
+      fresh.push_back(column[i]);
+      kept.push_back(column[i]);
+    }
   }
-  curves_[experiment] = curve;
   return event("points", said);
 }
 
-std::string Feed::next(json model) {
+std::string Feed::next(const json& model, const json& besides) {
   if (!model.is_object()) return "";
-  std::map<int, json> curves = {{-1, take_curve(model)}};
-  if (const auto sweep = model.find("sweep"); sweep != model.end() && sweep->is_object())
-    if (const auto all = sweep->find("experiments"); all != sweep->end() && all->is_array())
-      for (int place = 0; place < static_cast<int>(all->size()); ++place)
-        curves[place] = take_curve((*all)[static_cast<std::size_t>(place)]);
   json changed = json::object();
+  const auto look = [&](const std::string& key, const json& value) {
+    if (key == "now" || key == "curve") return;
+    json now = key == "sweep" ? without_curves(value) : value;
+    if (sent_.contains(key) && sent_[key] == now) return;
+    changed[key] = now;
+    sent_[key] = std::move(now);
+  };
   for (const auto& [key, value] : model.items())
-    if (key != "now" && (!sent_.contains(key) || sent_[key] != value)) changed[key] = value;
+    if (!besides.contains(key)) look(key, value);
+  for (const auto& [key, value] : besides.items()) look(key, value);
   for (const auto& [key, value] : sent_.items())
-    if (!model.contains(key)) changed[key] = nullptr;
+    if (!model.contains(key) && !besides.contains(key)) look(key, json());
   std::string text;
   if (!changed.empty()) {
-    if (model.contains("now")) changed["now"] = model["now"];
+    if (const auto now = model.find("now"); now != model.end()) changed["now"] = *now;
     text = event("model", changed);
-    sent_ = std::move(model);
   }
-  for (const auto& [experiment, curve] : curves) text += points(experiment, curve);
+  if (const auto curve = model.find("curve"); curve != model.end() && curve->is_object())
+    text += points(-1, *curve);
+  const auto sweep = model.find("sweep");
+  if (sweep == model.end() || !sweep->is_object() || !sweep->contains("experiments")) return text;
+  int place = 0;
+  for (const json& each : (*sweep)["experiments"]) {
+    if (const auto curve = each.find("curve"); curve != each.end() && curve->is_object())
+      text += points(place, *curve);
+    ++place;
+  }
   return text;
 }
 

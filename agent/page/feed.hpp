@@ -18,15 +18,16 @@ namespace spotter::page {
 
 class Feed {
  public:
-  // What to send so that the page shows this model; empty: nothing has changed. "now" alone is no
-  // change.
-  std::string next(nlohmann::json model);
+  // What to send so that the page shows this model, and the keys of `besides` in the place of its
+  // own; empty: nothing has changed. "now" alone is no change.
+  std::string next(const nlohmann::json& model,
+                   const nlohmann::json& besides = nlohmann::json::object());
 
  private:
   std::string points(int experiment, const nlohmann::json& curve);
 
-  nlohmann::json sent_;                   // without curves
-  std::map<int, nlohmann::json> curves_;  // by experiment; -1: the job's own
+  nlohmann::json sent_ = nlohmann::json::object();  // without curves
+  std::map<int, nlohmann::json> curves_;            // by experiment; -1: the job's own
 };
 
 // Keeps a connection, and tells the server that the page has gone.

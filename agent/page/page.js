@@ -20,7 +20,7 @@ const dirty = new Set();
 // What each part of the page is drawn of.
 const parts = {
   header: [showHeader, ["job", "experiment", "state", "says", "progress", "instances", "cost",
-    "goodput", "interruptions", "journal", "now", "checkpoints"]],
+    "goodput", "interruptions", "journal", "now", "checkpoints", "world"]],
   empty: [showEmpty, ["instances", "curve", "journal", "world", "sweep"]],
   timeline: [showTimeline, ["instances", "interruptions", "volumes", "world", "from", "to"]],
   world: [showWorld, ["world", "controls"]],
@@ -46,9 +46,13 @@ function lastInstance() {
   const told = list(model.instances);
   return told.findLast((one) => !one.ended) || told.at(-1);
 }
+// As the job tells it; the emulator knows a little earlier.
 function openNotice() {
   const one = list(model.interruptions).findLast((each) => known(each.deadline));
-  return one && !known(one.resumed) && one.deadline > now() - 1 && !model.to ? one : null;
+  if (one && !known(one.resumed) && one.deadline > now() - 1 && !model.to) return one;
+  const early = list(model.world?.instances).find((each) => known(each.notice) &&
+    each.notice > now() && each.state === "running");
+  return early ? { instance: early.id, zone: early.zone, deadline: early.notice } : null;
 }
 
 function showHeader() {
@@ -118,7 +122,7 @@ function tick() {
   $("notice").hidden = !notice;
   if (notice) {
     const durable = known(notice.durable) ? "The newest checkpoint is durable."
-      : "Not durable yet.";
+      : model.job ? "The newest step is not durable yet." : "";
     const kinds = { stop: "is stopped", hibernate: "hibernates", group: "is replaced" };
     const words = `Notice: ${notice.instance || "the instance"} in ${notice.zone || "its zone"} ` +
       `${kinds[notice.kind] || "is terminated"}. ${durable}`;
@@ -226,7 +230,7 @@ function showInterruptions() {
     ["Resumed at", "number", (one) => whole(one.resumed_step)],
     ["Repeated", "number", (one) => whole(one.repeated_steps)],
     ["Down", "number", (one) => known(one.down_seconds) ? duration(one.down_seconds)
-      : one.resumed ? "" : "not resumed"],
+      : one.resumed || !model.job ? "" : "not resumed"],
     ["Why", "words", (one) => one.why]], rows);
 }
 

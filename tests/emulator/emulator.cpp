@@ -139,6 +139,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
                   settle();
                 },
                 [this] { end(); }, namespaces_ ? "root" : "user"}),
+      page_(world_, s3_.store(), [this] { return now(); }),
       timer_(context_),
       ending_timer_(context_),
       ending_(context_, SIGTERM, SIGINT),
@@ -290,6 +291,8 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (!Parameters::service_of(request).empty()) return parameter(request);
   if (!request.path().starts_with("/_spotter/")) return ec2(request);
   if (from_inside) return {404, "the control API is not for instances\n"};
+  if (auto refused = PageService::refuse(request)) return std::move(*refused);
+  if (auto answer = page_.answer(request)) return std::move(*answer);
   return control_.answer(request);
 }
 

@@ -19,6 +19,7 @@
 #include "tests/emulator/directory.hpp"
 #include "tests/emulator/host.hpp"
 #include "tests/emulator/listener.hpp"
+#include "tests/emulator/page_service.hpp"
 #include "tests/emulator/parameters.hpp"
 #include "tests/emulator/s3/service.hpp"
 #include "tests/emulator/sigv4.hpp"
@@ -97,6 +98,7 @@ class Emulator {
   BatchService batch_;
   Parameters parameters_;
   Control control_;
+  PageService page_;
   bool settling_ = false;
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer ending_timer_;

@@ -17,6 +17,7 @@ constexpr std::size_t whole_body_limit = 1024 * 1024;
 constexpr std::uint32_t header_limit = 32 * 1024;
 constexpr std::size_t body_piece = 256 * 1024;
 constexpr std::chrono::seconds silence_limit{60};
+constexpr std::chrono::milliseconds stream_pause{250};
 
 using Parser = http::request_parser<http::buffer_body>;
 constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
@@ -146,7 +147,7 @@ std::string head_of(const HttpResponse& response, bool keep_alive) {
   const std::uint64_t length = response.announced ? *response.announced
                                : response.file    ? response.file->size
                                                   : response.body.size();
-  if (response.status != 204 && response.status != 304)
+  if (response.status != 204 && response.status != 304 && !response.more)
     head.append("Content-Length: ").append(std::to_string(length)).append("\r\n");
   head += keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
   return head;
@@ -193,6 +194,29 @@ asio::awaitable<bool> send(Wire& wire, const HttpResponse& response, bool keep_a
   co_return co_await send_file(wire, *response.file);
 }
 
+asio::awaitable<std::string> ask(std::shared_ptr<Shared> shared,
+                                 std::function<std::string()> more) {
+  co_return shared->open ? more() : std::string();
+}
+
+// Nobody waits for its end, so it counts as answered.
+asio::awaitable<void> send_stream(std::shared_ptr<Shared> shared, Wire& wire,
+                                  const HttpResponse& response) {
+  --shared->busy;
+  std::string bytes = head_of(response, false);
+  for (bool goes = true; goes && shared->open;) {
+    wire.expires_after(silence_limit);
+    if (!bytes.empty()) goes = co_await wire.write(bytes);
+    if (!goes) break;
+    co_await wait(wire, stream_pause);
+    if (!shared->open) break;
+    auto asking = ask(shared, response.more);
+    auto elsewhere = asio::co_spawn(shared->home, std::move(asking), asio::use_awaitable);
+    bytes = co_await std::move(elsewhere);
+  }
+  ++shared->busy;
+}
+
 // One request whose head has come; false when the connection is over.
 asio::awaitable<bool> answer(std::shared_ptr<Shared> shared, Wire& wire, std::string& unread,
                              Parser& parser) {
@@ -205,6 +229,11 @@ asio::awaitable<bool> answer(std::shared_ptr<Shared> shared, Wire& wire, std::st
     response = co_await answer_whole(shared, wire, unread, parser, request);
   if (response.delay.count() > 0) co_await wait(wire, response.delay);
   if (response.drop || !shared->open) co_return false;
+  if (response.more) {
+    auto sending = send_stream(shared, wire, response);
+    co_await std::move(sending);
+    co_return false;
+  }
   const bool keep_alive = parser.get().keep_alive() && !response.close;
   co_return co_await send(wire, response, keep_alive) && keep_alive;
 }

@@ -59,6 +59,9 @@ struct HttpResponse {
   bool close = false;                           // after this answer
   std::optional<FileBody> file = {};            // instead of `body`
   std::optional<std::uint64_t> announced = {};  // Content-Length of a HEAD's answer
+  // Instead of `body`: asked four times a second, where the handler was, for what comes next, until
+  // the client has gone.
+  std::function<std::string()> more = {};
 };
 
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;

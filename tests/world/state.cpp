@@ -81,11 +81,13 @@ std::string World::state_json(Time now) {
   json state = {{"now", seconds(cloud_.now)},
                 {"wall", xml_time(cloud_.wall(cloud_.now))},
                 {"region", cloud_.settings.region.str()},
+                {"zones", json::array()},
                 {"instances", json::array()},
                 {"volumes", json::array()},
                 {"snapshots", json::array()},
                 {"fleets", json::array()},
                 {"events", json::array()}};
+  for (const Zone& zone : cloud_.settings.zones) state["zones"].push_back(zone.str());
   cloud_.instances.each([&](const Instance& it) { state["instances"].push_back(describe(it)); });
   cloud_.volumes.each([&](const Volume& it) {
     if (it.state != VolumeState::Deleted) state["volumes"].push_back(describe(it));

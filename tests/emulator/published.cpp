@@ -1,0 +1,156 @@
+#include "tests/emulator/published.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <optional>
+
+#include "agent/wire/curve.hpp"
+#include "agent/wire/history.hpp"
+#include "tests/world/s3/listing.hpp"
+
+namespace spotter::emulator {
+namespace {
+
+// A bucket of data may hold a hundred thousand objects; a publisher's folders are few and small.
+constexpr int deepest = 6;
+constexpr int most_folders = 400;
+constexpr std::size_t most_files = 4000;
+constexpr std::size_t largest = 64U << 20;
+constexpr std::string_view status_name = "status.json";
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+// "a/b/" -> "b"
+std::string last_of(std::string_view prefix) {
+  prefix.remove_suffix(1);
+  const auto slash = prefix.rfind('/');
+  return std::string(slash == std::string_view::npos ? prefix : prefix.substr(slash + 1));
+}
+
+double steady() {
+  const std::chrono::duration<double> since = std::chrono::steady_clock::now().time_since_epoch();
+  return since.count();
+}
+
+}  // namespace
+
+void Published::search(const std::string& bucket, const std::string& prefix, int depth, int& left) {
+  if (depth > deepest || --left < 0) return;
+  const auto keys = store_.keys(bucket);
+  const auto found = world::s3::list({prefix, "/", "", 200}, *keys);
+  const auto has = [&](const std::string& name, const std::vector<std::string>& all) {
+    return std::find(all.begin(), all.end(), prefix + name) != all.end();
+  };
+  const bool job =
+      has(std::string(status_name), found.keys) || has("history/", found.common_prefixes);
+  const bool sweep = !job && std::any_of(found.common_prefixes.begin(), found.common_prefixes.end(),
+                                         [&](const auto& below) {
+                                           return is_number(last_of(below)) &&
+                                                  store_.look(bucket, below + "status.json");
+                                         });
+  if (!prefix.empty() && (job || sweep)) {
+    jobs_.push_back({bucket, prefix, last_of(prefix)});
+    return;
+  }
+  for (const std::string& below : found.common_prefixes) search(bucket, below, depth + 1, left);
+}
+
+const std::vector<Published::Job>& Published::jobs(double now) {
+  if (looked_ >= 0 && now >= looked_ && now < looked_ + 1) return jobs_;
+  looked_ = now;
+  jobs_.clear();
+  for (const auto& bucket : store_.buckets()) {
+    int left = most_folders;
+    search(bucket.name, "", 0, left);
+  }
+  return jobs_;
+}
+
+Published::Files Published::files_below(const Job& job) {
+  Files files;
+  const auto keys = store_.keys(job.bucket);
+  for (std::string after; files.size() < most_files;) {
+    const auto page = world::s3::list({job.prefix, "", after, 1000}, *keys);
+    for (const std::string& key : page.keys)
+      if (key.ends_with(".jsonl") || key.ends_with("/" + std::string(status_name)))
+        if (const auto object = store_.look(job.bucket, key))
+          files.emplace_back(key, object->identity);
+    if (page.next.empty()) break;
+    after = page.next;
+  }
+  return files;
+}
+
+std::string Published::read(const std::string& bucket, const std::string& key) {
+  const auto object = store_.find(bucket, key, true);
+  if (!object || object->identity.size > largest) return "";
+  std::string text(object->identity.size, '\0');
+  const auto got = ::pread(*object->descriptor, text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+  return text;
+}
+
+report::Told Published::told(const Job& job, const Files& files) {
+  report::Told told;
+  told.job = job.name;
+  std::map<std::optional<std::size_t>, report::Source> sources;
+  for (const auto& [key, identity] : files) {  // segments in the order of their names
+    std::string rest = key.substr(job.prefix.size());
+    std::optional<std::size_t> experiment;
+    if (const auto slash = rest.find('/');
+        slash != std::string::npos && is_number(rest.substr(0, slash))) {
+      experiment = std::stoul(rest.substr(0, slash));
+      rest = rest.substr(slash + 1);
+    }
+    const std::string text = read(job.bucket, key);
+    if (rest == status_name) {
+      if (!experiment) told.status = text;
+      continue;
+    }
+    auto& source = sources[experiment];
+    if (rest.starts_with("history/")) {
+      auto more = wire::parse_history(text);
+      std::move(more.moments.begin(), more.moments.end(),
+                std::back_inserter(source.history.moments));
+      source.history.foreign += more.foreign;
+    } else if (rest.starts_with("metrics/")) {
+      source.curve.append(wire::parse_curve(text).curve);
+    }
+  }
+  for (auto& [experiment, source] : sources) {
+    source.experiment = experiment;
+    if (experiment) told.is_sweep = true;
+    told.sources.push_back(std::move(source));
+  }
+  return told;
+}
+
+std::shared_ptr<const nlohmann::json> Published::model(const std::string& key, double now,
+                                                       const report::Prices& prices) {
+  const auto job =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& each) { return each.key() == key; });
+  if (job == jobs_.end()) return nullptr;
+  Known& known = known_[key];
+  auto files = files_below(*job);
+  if (known.model && known.files == files && now >= known.made && now < known.made + known.patience)
+    return known.model;
+  const double began = steady();
+  auto all = told(*job, files);
+  all.now = now;
+  all.prices = prices;
+  known.model = std::make_shared<const nlohmann::json>(
+      nlohmann::json::parse(report::to_text(report::build(all)), nullptr, false));
+  known.files = std::move(files);
+  known.made = now;
+  known.patience = std::max(2.0, 20 * (steady() - began));  // a long job takes its time
+  return known.model;
+}
+
+}  // namespace spotter::emulator
