@@ -45,28 +45,43 @@ bool is_home(const fs::path& folder) {
          fs::exists(folder / ".spotter" / "ledger.json", error);
 }
 
-Source source_of(const fs::path& home) {
-  return {{},
-          wire::parse_history(read_both(home / ".spotter" / "history.jsonl")),
-          act::host::read_metrics(home / "metrics.jsonl")};
+// Lines, each once.
+class Lines {
+ public:
+  void add(const std::string& text) {
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = std::min(text.find('\n', at), text.size() - 1) + 1;
+      auto line = text.substr(at, end - at);
+      at = end;
+      if (seen_.insert(line).second) lines_ += line;
+    }
+  }
+  wire::ReadHistory parse() const { return wire::parse_history(lines_); }
+
+ private:
+  std::set<std::string> seen_;
+  std::string lines_;
+};
+
+// What an agent on this machine has told, and the storage does not have yet.
+std::string history_here(const std::string& job) {
+  const auto folder = run_directory_of(act::Environment::of_this_process());
+  std::string text = read_or_nothing(folder + "/history.jsonl", longest_file);
+  const auto read = wire::parse_history(text);
+  const bool is_its = !read.moments.empty() && read.moments.front().text("job") == job;
+  return is_its ? text : "";
 }
 
 // An attempt begins as a copy of the one before it, with its history.
-Source source_of_attempts(const std::vector<fs::path>& homes) {
+Source source_of(const std::vector<fs::path>& homes, const std::string& here = "") {
   Source source;
-  std::set<std::string, std::less<>> seen;
-  std::string lines;
+  Lines lines;
   for (const fs::path& home : homes) {
-    const std::string text = read_both(home / ".spotter" / "history.jsonl");
-    for (std::size_t at = 0; at < text.size();) {
-      const auto end = std::min(text.find('\n', at), text.size() - 1) + 1;
-      const auto line = text.substr(at, end - at);
-      if (seen.insert(line).second) lines += line;
-      at = end;
-    }
+    lines.add(read_both(home / ".spotter" / "history.jsonl"));
     source.curve.append(act::host::read_metrics(home / "metrics.jsonl"));
   }
-  source.history = wire::parse_history(lines);
+  lines.add(here);
+  source.history = lines.parse();
   return source;
 }
 
@@ -142,8 +157,7 @@ class Reader {
   Result<void> from_home(const fs::path& home) {
     if (told_.job.empty()) told_.job = fs::absolute(home).lexically_normal().filename().string();
     const auto homes = homes_below(home);
-    told_.sources.push_back(homes.size() == 1 ? source_of(homes.front())
-                                              : source_of_attempts(homes));
+    told_.sources.push_back(source_of(homes, history_here(told_.job)));
     told_.log = read_both(homes.back() / ".spotter" / "agent.log");
     told_.status = status_here(told_.job);
     return {};
@@ -171,7 +185,7 @@ class Reader {
     if (told_.job.empty()) told_.job = fs::absolute(folder).lexically_normal().filename().string();
     keep(std::move(*gathered));
     for (const sweep::Summary& each : told_.experiments) {
-      Source source = source_of_attempts(homes_below(folder / std::to_string(each.index)));
+      Source source = source_of(homes_below(folder / std::to_string(each.index)));
       source.experiment = each.index;
       told_.sources.push_back(std::move(source));
     }

@@ -28,12 +28,14 @@ struct Stands {
   std::string state, says;
 };
 
-// The last that began, or another that is still at it.
+// The last that began, unless the one with the storage is still at it, or has done it.
 const Life* one_to_ask(const std::vector<Life>& lives) {
-  for (auto each = lives.rbegin(); each != lives.rend(); ++each)
-    if (each->shown.end == End::Finished) return &*each;
-  for (auto each = lives.rbegin(); each != lives.rend(); ++each)
-    if (each->shown.end == End::Running && each->trained_at(each->heard)) return &*each;
+  for (auto each = lives.rbegin(); each != lives.rend(); ++each) {
+    if (!each->took_over()) continue;
+    const bool at_it = each->shown.end == End::Running && each->trained_at(each->heard);
+    if (at_it || each->shown.end == End::Finished) return &*each;
+    break;
+  }
   return lives.empty() ? nullptr : &lives.back();
 }
 

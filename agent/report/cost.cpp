@@ -170,9 +170,15 @@ class Sum {
 double trained_in_phases(const Life& life, double now) {
   double seconds = 0;
   const double latest = std::max(life.heard, std::min(now, life.heard + silence));
-  for (const Instance::Phase& each : life.shown.phases)
-    if (each.phase == "training") seconds += between(each.from, each.to.value_or(latest));
-  return seconds;
+  double stopping = 0;  // in which a trainer may have trained on
+  for (const Instance::Phase& each : life.shown.phases) {
+    const double its = between(each.from, each.to.value_or(latest));
+    if (each.phase == "training") seconds += its;
+    if (each.phase == "stopping") stopping += its;
+  }
+  double window = 0;
+  for (const Ended& each : life.ended) window += each.window_trained.value_or(0);
+  return seconds + std::min(window, stopping);
 }
 
 }  // namespace

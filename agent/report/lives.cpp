@@ -183,14 +183,10 @@ std::string last_phase(const Life& life) {
   return life.shown.phases.empty() ? "" : life.shown.phases.back().phase;
 }
 
-// It got what only one may have: whoever had it before is gone.
-bool took_over(const Life& later) {
-  static constexpr std::array<std::string_view, 5> with_storage = {
-      "moving", "mounting", "preparing", "training", "finishing"};
-  return !later.resumed.empty() ||
-         std::ranges::any_of(later.shown.phases, [](const Instance::Phase& each) {
-           return std::ranges::find(with_storage, each.phase) != with_storage.end();
-         });
+// What is kept on the volume ends before the volume is let go of.
+bool ended_well(const Life& life) {
+  if (life.ended.empty() || life.ended.back().how != "finished") return false;
+  return life.resumed.empty() || life.resumed.back().time <= life.ended.back().time;
 }
 
 End end_of_one_that_left(const Life& life) {
@@ -201,7 +197,7 @@ End end_of_one_that_left(const Life& life) {
 
 End end_of_silence(const Life& life, bool succeeded, bool followed, double now) {
   const std::string phase = last_phase(life);
-  if (phase == "finished") return End::Finished;
+  if (phase == "finished" || ended_well(life)) return End::Finished;
   if (phase == "gave-up") return End::Failed;
   if (life.notice) {
     const double deadline = life.notice->deadline.value_or(life.heard);
@@ -215,6 +211,13 @@ End end_of_silence(const Life& life, bool succeeded, bool followed, double now) 
 void forget_void_notice(Life& life) {
   if (!life.notice || !life.notice->deadline || !life.left.empty()) return;
   if (life.heard > *life.notice->deadline + void_after) life.notice.reset();
+}
+
+// A trainer that knows nothing of us does not say from where it goes on.
+void believe_resumed(Life& life) {
+  if (!life.resumed.empty()) return;
+  for (const Instance::Phase& each : life.shown.phases)
+    if (each.phase == "training") return life.resumed.push_back({each.from, {}, {}});
 }
 
 void settle(Life& life, bool succeeded, bool followed, double now) {
@@ -233,6 +236,14 @@ void settle(Life& life, bool succeeded, bool followed, double now) {
 
 }  // namespace
 
+bool Life::took_over() const {
+  static constexpr std::array<std::string_view, 5> with_storage = {
+      "moving", "mounting", "preparing", "training", "finishing"};
+  return !resumed.empty() || std::ranges::any_of(shown.phases, [](const Instance::Phase& each) {
+    return std::ranges::find(with_storage, each.phase) != with_storage.end();
+  });
+}
+
 bool Life::trained_at(double time) const {
   for (auto each = shown.phases.rbegin(); each != shown.phases.rend(); ++each)
     if (each->from <= time) return each->phase == "training" || each->phase == "stopping";
@@ -243,9 +254,10 @@ std::vector<Life> lives_of(const Source& source, double now) {
   Lives lives(source.experiment);
   for (const Moment& moment : source.history.moments) lives.add(moment);
   std::vector<Life> all = lives.take();
+  for (Life& life : all) believe_resumed(life);
   bool succeeded = false;
   for (std::size_t i = all.size(); i-- > 0;) {
-    const bool takes_over = took_over(all[i]);
+    const bool takes_over = all[i].took_over();
     settle(all[i], succeeded, i + 1 < all.size(), now);
     succeeded = succeeded || takes_over;
   }

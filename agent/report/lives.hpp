@@ -43,6 +43,8 @@ struct Life {
   bool interrupted() const {
     return shown.end == Instance::End::Interrupted || shown.end == Instance::End::Lost;
   }
+  // It got what only one may have: whoever had it before is gone.
+  bool took_over() const;
   // Was a step being trained then? At its last word, for later times.
   bool trained_at(double time) const;
 };

@@ -175,6 +175,17 @@ TEST(Interruptions, WithdrawnAndBrokenNoticesAreNone) {
   EXPECT_TRUE(model.interruptions.empty()) << "it trained on long after the deadline";
 }
 
+TEST(Interruptions, ATrainerThatKnowsNothingOfUsGoesOnAllTheSame) {
+  const auto model =
+      built(400, announced("i-1").text() + Lines("i-2").began(250).phase(290, "training").text());
+  const Interruption& it = model.interruptions.at(0);
+  EXPECT_EQ(it.resumed, t0 + 290);
+  EXPECT_FALSE(it.repeated_steps);
+  EXPECT_EQ(it.why,
+            "the notice came 120 s before the end: checkpoint durable after 4.1 s, how much was "
+            "repeated is not known");
+}
+
 TEST(Interruptions, ATrainerThatFailsIsNoInterruptionButRepeats) {
   Lines first("i-1");
   first.began(0).trains(20, 0).ended(50, "failed", 300, 250).trains(60, 250, 50);

@@ -56,6 +56,29 @@ TEST(Model, FinishedJob) {
   EXPECT_NEAR(*model.goodput.part, (101 - 2) / 140.0, 1e-3);
 }
 
+TEST(Model, AVolumeIsLetGoOfBeforeTheEndIsTold) {
+  Lines lines("i-1");
+  lines.began(0).trains(20, 0).ended(120, "finished", 1000, 1000).phase(121, "finishing");
+  const auto model = built(9000, lines.text());
+  EXPECT_EQ(model.state, "finished");
+  EXPECT_EQ(model.to, t0 + 121);
+}
+
+TEST(Model, GoodputCountsWhatWasTrainedInTheNoticesWindow) {
+  Lines lines("i-1");
+  lines.began(10).trains(20, 0).notice(100, 120).phase(100, "stopping");
+  lines.at(190, "ended", R"("end":"stopped","step":9,"checkpoint_step":9,"window_trained":80)");
+  EXPECT_NEAR(built(9000, lines.phase(190, "releasing").text()).goodput.trained_seconds, 160, 1e-3);
+}
+
+TEST(Model, AJobThatIsRunAgainIsNotFinished) {
+  Lines lines("i-1");
+  lines.began(0).trains(20, 0).ended(120, "finished", 1000, 1000).left(130, "finished");
+  const auto model = built(900, lines.text() + Lines("i-2").began(800).trains(820, 1000).text());
+  EXPECT_EQ(model.state, "training");
+  EXPECT_FALSE(model.to);
+}
+
 TEST(Model, GaveUp) {
   Lines lines("i-1");
   lines.began(0).trains(20, 0).ended(30, "failed", 5, 5).phase(31, "gave-up");

@@ -211,6 +211,21 @@ class Sources(ReportTest):
         self.assertEqual(model["progress"]["steps_total"], 1000)
         self.assertEqual(len(model["curve"]["step"]), 899)
 
+    def test_what_the_storage_does_not_have_yet(self):
+        self.trained("i-0a", end=100)
+        self.keep()
+        self.moments = self.moments[-1:]  # this one it has
+        self.at(200, "began", "i-0b", job="speech", zone="us-west-2b")
+        self.moments = self.moments[::-1]
+        (self.place / "run").mkdir()
+        here = self.place / "run/history.jsonl"
+        here.write_text("".join(it + "\n" for it in self.moments))
+        model = self.model("--from", self.home, "--no-prices")
+        self.assertEqual([it["id"] for it in model["instances"]], ["i-0a", "i-0b"])
+        here.write_text(here.read_text().replace("speech", "another"))
+        model = self.model("--from", self.home, "--no-prices")
+        self.assertEqual([it["id"] for it in model["instances"]], ["i-0a"])
+
     def test_the_file_before(self):
         self.trained("i-0a")
         self.keep()
