@@ -6,7 +6,6 @@
 #include <set>
 
 #include "agent/act/aws/environment.hpp"
-#include "agent/act/host/metrics.hpp"
 #include "agent/command/here.hpp"
 #include "agent/command/results_gather.hpp"
 #include "agent/command/sweep.hpp"
@@ -78,7 +77,8 @@ Source source_of(const std::vector<fs::path>& homes, const std::string& here = "
   Lines lines;
   for (const fs::path& home : homes) {
     lines.add(read_both(home / ".spotter" / "history.jsonl"));
-    source.curve.append(act::host::read_metrics(home / "metrics.jsonl"));
+    source.curve.append(
+        wire::parse_curve(read_or_nothing(home / "metrics.jsonl", longest_file)).curve);
   }
   lines.add(here);
   source.history = lines.parse();
