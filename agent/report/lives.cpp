@@ -254,7 +254,13 @@ std::vector<Life> lives_of(const Source& source, double now) {
   Lives lives(source.experiment);
   for (const Moment& moment : source.history.moments) lives.add(moment);
   std::vector<Life> all = lives.take();
-  for (Life& life : all) believe_resumed(life);
+  for (Life& life : all) {
+    believe_resumed(life);
+    const auto reached = source.reached.find(life.shown.id);
+    const auto boots = std::ranges::count_if(
+        all, [&](const Life& other) { return other.shown.id == life.shown.id; });
+    if (reached != source.reached.end() && boots == 1) life.reached = reached->second;
+  }
   bool succeeded = false;
   for (std::size_t i = all.size(); i-- > 0;) {
     const bool takes_over = all[i].took_over();

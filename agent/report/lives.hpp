@@ -38,6 +38,7 @@ struct Life {
   std::vector<JournalLine> journal;
   std::string says;      // of its phase
   std::string left;      // why the agent left; empty: it has not said
+  Count reached;         // by its own curve
   Number spent_dollars;  // of the whole job so far
 
   bool interrupted() const {

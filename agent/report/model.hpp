@@ -138,6 +138,9 @@ struct Source {
   Experiment experiment;
   wire::ReadHistory history;  // of all its machines, in the order in which they began
   wire::Curve curve;
+  // How far each machine got, by its own curve. The account, of which `repeated` is, is up to a
+  // minute old when a machine is lost.
+  std::map<std::string, std::int64_t> reached;
 };
 
 // A price list: what each type costs an hour on demand, and how spot prices went. What is empty is

@@ -82,6 +82,7 @@ Interruption lost(const Life& life, Pending& pending) {
   pending.trained = life.trained_at(life.heard);
   pending.stopped = life.heard;
   if (!pending.trained) return it;
+  it.step = life.reached;
   for (const Checkpoint& each : life.checkpoints)
     if (each.step && (!it.checkpoint_step || *each.step > *it.checkpoint_step))
       it.checkpoint_step = each.step;
@@ -94,9 +95,9 @@ void resume(Interruption& it, const Pending& pending, const Resumed& next, bool 
   it.resumed_step = next.step;
   it.repeated_steps = takes_repeats ? next.repeated : Count(0);
   if (!takes_repeats) return;
-  if (!it.repeated_steps && it.step && next.step)
-    it.repeated_steps = std::max<std::int64_t>(0, *it.step - *next.step);
-  if (!it.step && next.step && it.repeated_steps) it.step = *next.step + *it.repeated_steps;
+  if (it.step && next.step)
+    it.repeated_steps = std::max(it.repeated_steps.value_or(0), *it.step - *next.step);
+  if (next.step && it.repeated_steps) it.step = *next.step + *it.repeated_steps;
 }
 
 // --- sentences
@@ -117,7 +118,8 @@ std::string of_the_checkpoint(const Interruption& it) {
 std::string of_the_repeats(const Interruption& it) {
   if (!it.resumed) return "nobody has gone on yet";
   if (!it.repeated_steps) return "how much was repeated is not known";
-  if (*it.repeated_steps == 0) return "nothing repeated";
+  if (*it.repeated_steps == 0)
+    return it.kind == "lost" ? "no step is known to have been repeated" : "nothing repeated";
   std::string since = "since the last checkpoint";
   if (it.resumed_step && *it.resumed_step == 0)
     return "all of it repeated, from step 0: " + steps_text(*it.repeated_steps);
@@ -185,9 +187,12 @@ class Teller {
       if (pending_[i].trained) owner = i;
     for (std::size_t i = 0; i < pending_.size(); ++i)
       resume(story_.interruptions[pending_[i].index], pending_[i], next, i == owner);
-    if (next.repeated.value_or(0) > 0) {
-      Repeat repeat{next.time, life.shown.id, next.step.value_or(0), *next.repeated, ""};
-      if (owner < pending_.size())
+    const bool is_owed = owner < pending_.size();
+    const Count again =
+        is_owed ? story_.interruptions[pending_[owner].index].repeated_steps : next.repeated;
+    if (again.value_or(0) > 0) {
+      Repeat repeat{next.time, life.shown.id, next.step.value_or(0), *again, ""};
+      if (is_owed)
         owed_.emplace_back(story_.repeats.size(), pending_[owner].index);
       else
         repeat.why = cause(life, next);

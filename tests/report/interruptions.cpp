@@ -93,6 +93,17 @@ TEST(Interruptions, LostWithoutNotice) {
             "last checkpoint, step 1500");
 }
 
+TEST(Interruptions, ItsOwnCurveKnowsMoreThanTheAccount) {
+  Told it = told(400, Lines("i-1").began(0).trains(20, 0).checkpoint(60, 1500).text() +
+                          Lines("i-2").began(230).trains(290, 1500, 10).text());
+  it.sources[0].reached["i-1"] = 1700;
+  const auto model = build(it);
+  EXPECT_EQ(model.interruptions.at(0).step, 1700);
+  EXPECT_EQ(model.interruptions[0].repeated_steps, 200);
+  EXPECT_EQ(model.repeats.at(0).repeated_steps, 200);
+  EXPECT_EQ(model.goodput.repeated_steps, 200);
+}
+
 TEST(Interruptions, AMachineThatOnlyWaitsBesideHasNotTakenOver) {
   const auto model =
       built(400, Lines("i-1").began(0).trains(20, 0).text() +
