@@ -15,6 +15,7 @@
 
 #include "agent/act/aws/environment.hpp"
 #include "agent/command/here.hpp"
+#include "agent/command/serve.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/wire/status.hpp"
@@ -141,7 +142,10 @@ void add_status(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
   command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
-  command->callback([options, &status] { status = show(*options); });
+  auto page = std::make_shared<ServeOptions>();
+  add_serve_options(*command, *page);
+  command->callback(
+      [options, page, &status] { status = page->wanted ? serve(*page) : show(*options); });
 }
 
 }  // namespace spotter::command

@@ -1,6 +1,7 @@
 #include "agent/io/local_server.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
@@ -120,20 +121,34 @@ asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self
   if (failed) co_return;
   const auto& asked = parser.get();
   LocalRequest request{std::string(asked.method_string()), std::string(asked.target()),
-                       std::string(asked[http::field::authorization])};
+                       std::string(asked[http::field::authorization]),
+                       std::string(asked[http::field::host]),
+                       std::string(asked[http::field::origin])};
   auto answering = self->handler(std::move(request));
   LocalResponse answer = co_await std::move(answering);
   http::response<http::string_body> response(static_cast<http::status>(answer.status),
                                              asked.version());
   response.set(http::field::content_type, answer.content_type);
   response.set(http::field::cache_control, "no-store");
+  response.set("X-Content-Type-Options", "nosniff");
+  response.set("X-Frame-Options", "DENY");
   response.keep_alive(false);
   response.body() = std::move(answer.body);
-  response.prepare_payload();
+  if (!answer.more) response.prepare_payload();
   stream.expires_after(patience);
   auto writing =
       http::async_write(stream, response, asio::redirect_error(asio::use_awaitable, failed));
   co_await std::move(writing);
+  while (!failed && answer.more) {
+    stream.expires_never();
+    auto waiting = answer.more();
+    const std::string piece = co_await std::move(waiting);
+    if (piece.empty()) break;
+    stream.expires_after(patience);
+    auto sending = asio::async_write(stream, asio::buffer(piece),
+                                     asio::redirect_error(asio::use_awaitable, failed));
+    co_await std::move(sending);
+  }
 }
 
 }  // namespace spotter::io

@@ -1,5 +1,6 @@
 // A small HTTP server on 127.0.0.1 for programs of this machine, on one thread: GET-like questions
-// without a body, each answered by one function with one document, on a connection of its own.
+// without a body, each answered by one function with one document, or with a stream, on a
+// connection of its own.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,16 @@ struct LocalRequest {
   std::string method;
   std::string target;  // with the query
   std::string authorization;
+  std::string host, origin;
 };
 
 struct LocalResponse {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
+  // Instead of `body`: asked again and again for what comes next, and may wait for it. Ends with
+  // the connection, or with nothing.
+  std::function<asio::awaitable<std::string>()> more = {};
 };
 
 // Threading: the io_context's one thread. May be destroyed while questions are under way: those

@@ -1,4 +1,4 @@
-// The browser's side of live.py: live.mjs API STORY [INSTANCE].
+// The browser's side of live.py (live.mjs API STORY [INSTANCE]) and served.py (URL served).
 import assert from "node:assert/strict";
 
 import { browser, open, overflow, shot } from "./browser.mjs";
@@ -66,6 +66,26 @@ const stories = {
     await page.keyboard.press("Enter");
     await shows(page, "said", "has its notice");
     await resumed(page);
+    return [page];
+  },
+
+  async served() {
+    const page = await open({ url: api });
+    await shows(page, "live", "live");
+    await shows(page, "job", "digits");
+    await shows(page, "state", "Training");
+    await shows(page, "journal", "onerror");
+    await shows(page, "notice", "\\d:\\d\\d.*i-one.*is terminated");
+    await page.locator("#curve-chart").focus();
+    await page.waitForFunction(() => {
+      const it = document.getElementById("curve-chart");
+      it.dispatchEvent(new KeyboardEvent("keydown", { key: "Home" }));
+      it.dispatchEvent(new KeyboardEvent("keydown", { key: "End" }));
+      return document.getElementById("curve-says").textContent.startsWith("step 260 ");
+    }, null, { timeout: patience });
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.equal(await page.locator("#controls").isVisible(), false);
+    await shot(page, "served");
     return [page];
   },
 

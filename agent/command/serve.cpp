@@ -1,0 +1,162 @@
+#include "agent/command/serve.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "agent/command/page_server.hpp"
+#include "agent/command/report_prices.hpp"
+#include "agent/command/report_sources.hpp"
+
+namespace spotter::command {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int wrong_input = 2;
+constexpr const char* usual_jobs[] = {"job.yaml", "/etc/spotter/job.yaml"};
+constexpr std::chrono::seconds shortest_pause{1};
+// Of a job of three days, whose history is some MiB: a tenth of a core at most.
+constexpr int pause_per_look = 10;
+// What S3 asks for each look is paid for.
+constexpr std::chrono::seconds bucket_pause{10};
+constexpr std::chrono::minutes prices_hold{30};
+// A storage that hangs does not keep who wants to leave.
+constexpr std::chrono::seconds patience{2};
+
+// Looks at the job again and again, in a thread of its own: the storage may hang.
+class Watcher {
+ public:
+  explicit Watcher(ReportPlace place) : place_(std::move(place)) {
+    const std::string job = place_.job ? place_.job->name.str() : "";
+    latest_ = std::make_shared<const json>(json{{"version", 1},
+                                                {"job", job.empty() ? json() : json(job)},
+                                                {"state", "unknown"},
+                                                {"says", "reading its history"}});
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Watcher() {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    const bool ended = changed_.wait_for(lock, patience, [this] { return ended_; });
+    lock.unlock();
+    if (!ended) std::_Exit(0);  // nothing of it may be written any more
+    thread_.join();
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  std::shared_ptr<const json> latest() {
+    const std::lock_guard lock(mutex_);
+    return latest_;
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      const auto began = Clock::now();
+      auto seen = look();
+      const auto pause = std::max<Clock::duration>(
+          place_.from.starts_with("s3://") ? bucket_pause : shortest_pause,
+          pause_per_look * (Clock::now() - began));
+      lock.lock();
+      latest_ = std::move(seen);
+      changed_.wait_for(lock, pause, [this] { return stopping_; });
+    }
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  // What was seen before stays when there is nothing to be seen; the sentence says why.
+  std::shared_ptr<const json> look() {
+    std::vector<std::string> warnings;
+    auto told = told_by(place_, &warnings);
+    if (!told) {
+      json model = *latest();
+      model["says"] = told.error().message;
+      return std::make_shared<const json>(std::move(model));
+    }
+    if (Clock::now() >= prices_due_) {
+      prices_ = prices_of(*told, std::nullopt);
+      prices_due_ = Clock::now() + prices_hold;
+    }
+    told->prices = prices_;
+    auto model = json::parse(report::to_text(report::build(*told)), nullptr, false);
+    model["warnings"] = warnings;
+    return std::make_shared<const json>(std::move(model));
+  }
+
+  const ReportPlace place_;
+  report::Prices prices_;
+  Clock::time_point prices_due_ = Clock::now() + shortest_pause;  // the page comes first
+  std::mutex mutex_;                                              // of the rest
+  std::condition_variable changed_;
+  std::shared_ptr<const json> latest_;
+  bool stopping_ = false, ended_ = false;
+  std::thread thread_;
+};
+
+int complain(const std::string& what, int status) {
+  std::fprintf(stderr, "spotter status: %s\n", what.c_str());
+  return status;
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& status, ServeOptions& options) {
+  auto* wanted = status.add_flag(
+      "--serve", options.wanted,
+      "Shows the job as a page in a browser, at an address of this machine that it prints, until "
+      "Ctrl-C; from elsewhere: ssh -L");
+  status.add_option("--port", options.port, "The page's port; else one that is free")
+      ->needs(wanted);
+  status
+      .add_option("--job", options.job,
+                  "The job's description; else job.yaml here, or the service's")
+      ->needs(wanted);
+  status.add_option("--from", options.from, "Where its history is, as for spotter report")
+      ->needs(wanted);
+}
+
+int serve(const ServeOptions& options) {
+  ReportPlace place{{}, options.from};
+  std::string file = options.job;
+  std::error_code error;
+  for (const char* usual : usual_jobs)
+    if (file.empty() && std::filesystem::exists(usual, error)) file = usual;
+  if (!file.empty()) {
+    auto job = config::load_job(file, config::Environment::of_process());
+    // With --from what is there says enough.
+    if (!job && (options.from.empty() || !options.job.empty())) {
+      std::fputs(config::describe(job.error(), file).c_str(), stderr);
+      return wrong_input;
+    }
+    if (job) place.job = std::move(*job);
+  }
+  if (!place.job && place.from.empty())
+    return complain(
+        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description with "
+        "--job, or where its history is with --from",
+        wrong_input);
+  Watcher watcher(std::move(place));
+  const auto served = serve_page({options.port, [&] { return watcher.latest(); },
+                                  [](const std::string& url) {
+                                    std::printf("%s\n", url.c_str());
+                                    std::fflush(stdout);
+                                  }});
+  return served ? 0 : complain(served.error().message, 1);
+}
+
+}  // namespace spotter::command
