@@ -20,7 +20,7 @@ const dirty = new Set();
 // What each part of the page is drawn of.
 const parts = {
   header: [showHeader, ["job", "experiment", "state", "says", "progress", "instances", "cost",
-    "goodput", "interruptions", "journal", "now", "checkpoints", "world"]],
+    "goodput", "interruptions", "journal", "now", "checkpoints", "world", "notices"]],
   empty: [showEmpty, ["instances", "curve", "journal", "world", "sweep"]],
   timeline: [showTimeline, ["instances", "interruptions", "volumes", "world", "from", "to"]],
   world: [showWorld, ["world", "controls"]],
@@ -48,8 +48,8 @@ function lastInstance() {
 }
 // As the job tells it; the emulator knows a little earlier.
 function openNotice() {
-  const one = list(model.interruptions).findLast((each) => known(each.deadline));
-  if (one && !known(one.resumed) && one.deadline > now() - 1 && !model.to) return one;
+  const one = list(model.notices).findLast((each) => known(each.deadline));
+  if (one && one.deadline > now() - 1 && !model.to) return one;
   const early = list(model.world?.instances).find((each) => known(each.notice) &&
     each.notice > now() && each.state === "running");
   return early ? { instance: early.id, zone: early.zone, deadline: early.notice } : null;

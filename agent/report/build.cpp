@@ -176,6 +176,8 @@ class Builder {
     std::ranges::move(story.interruptions, std::back_inserter(model_.interruptions));
     std::ranges::move(story.repeats, std::back_inserter(model_.repeats));
     for (const Life& life : track.lives) {
+      if (life.shown.end == Instance::End::Running && life.notice)
+        model_.notices.push_back(standing_notice(life));
       model_.instances.push_back(life.shown);
       std::ranges::copy(life.checkpoints, std::back_inserter(model_.checkpoints));
       std::ranges::copy(life.volumes, std::back_inserter(model_.volumes));

@@ -192,6 +192,7 @@ nlohmann::ordered_json to_json(const Model& model) {
           {"progress", to_json(model.progress)},
           {"instances", list(model.instances)},
           {"interruptions", list(model.interruptions)},
+          {"notices", list(model.notices)},
           {"repeats", list(model.repeats)},
           {"checkpoints", list(model.checkpoints)},
           {"volumes", list(model.volumes)},

@@ -59,6 +59,8 @@ struct Story {
   std::vector<Interruption> interruptions;
   std::vector<Repeat> repeats;
 };
+// Of a machine that has its notice and still runs: what is known by now.
+Interruption standing_notice(const Life& life);
 Story story_of(const std::vector<Life>& lives);
 
 // `all`: of every experiment.

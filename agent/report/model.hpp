@@ -120,6 +120,7 @@ struct Model {
   Progress progress;
   std::vector<Instance> instances;
   std::vector<Interruption> interruptions;
+  std::vector<Interruption> notices;  // of machines that still run: what is about to happen
   std::vector<Repeat> repeats;
   std::vector<Checkpoint> checkpoints;
   std::vector<VolumeChange> volumes;

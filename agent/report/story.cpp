@@ -217,6 +217,15 @@ class Teller {
 
 }  // namespace
 
+Interruption standing_notice(const Life& life) {
+  Pending pending;
+  Interruption it = announced(life, pending);
+  it.instance = life.shown.id;
+  it.zone = life.shown.zone;
+  it.experiment = life.shown.experiment;
+  return it;
+}
+
 Story story_of(const std::vector<Life>& lives) {
   Teller teller;
   for (const Life& life : lives) teller.tell(life);

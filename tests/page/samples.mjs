@@ -134,10 +134,10 @@ export function notice(seconds = 95) {
   const later = (value) => typeof value === "number" && value > 1e9 ? value + shift : value;
   const moved = JSON.parse(JSON.stringify(model), (_, value) => later(value));
   const one = moved.instances.at(-1);
-  moved.interruptions.push({ instance: one.id, zone: one.zone, kind: "terminate", notice: at - 25,
+  moved.notices = [{ instance: one.id, zone: one.zone, kind: "terminate", notice: at - 25,
     deadline: at + seconds, durable: at - 21, seconds_to_durable: 3.6, window_seconds: 118,
     window_trained: null, step: 3990, checkpoint_step: 3990, resumed_step: null,
-    repeated_steps: null, resumed: null, down_seconds: null, why: "A notice came." });
+    repeated_steps: null, resumed: null, down_seconds: null, why: "" }];
   return moved;
 }
 

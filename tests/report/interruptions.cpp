@@ -33,6 +33,22 @@ TEST(Interruptions, AnnouncedOneSavesEverything) {
   EXPECT_TRUE(model.repeats.empty());
 }
 
+TEST(Interruptions, ANoticeStandsUntilTheEnd) {
+  Lines one("i-1");
+  one.began(0).trains(20, 0).notice(100, 120);
+  const auto before = built(101, one.text());
+  EXPECT_TRUE(before.interruptions.empty());
+  ASSERT_EQ(before.notices.size(), 1U);
+  EXPECT_EQ(before.notices[0].deadline, t0 + 220);
+  EXPECT_EQ(before.notices[0].instance, "i-1");
+  EXPECT_FALSE(before.notices[0].durable);
+  const auto saved = built(105, one.checkpoint(104, 810).text());
+  ASSERT_EQ(saved.notices.size(), 1U);
+  EXPECT_EQ(saved.notices[0].durable, t0 + 104);
+  EXPECT_TRUE(built(400, one.text()).notices.empty());
+  EXPECT_TRUE(built(106, one.at(105, "notice-withdrawn").text()).notices.empty());
+}
+
 TEST(Interruptions, TheWindowThatIsTrainedInIsTold) {
   Lines first("i-1");
   first.began(0).trains(20, 0).notice(100, 118).checkpoint(190, 900);
