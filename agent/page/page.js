@@ -27,7 +27,7 @@ const parts = {
   curve: [showCurve, ["curve", "interruptions"]],
   interruptions: [showInterruptions, ["interruptions"]],
   sweep: [showSweep, ["sweep"]],
-  account: [showAccount, ["cost", "goodput", "checkpoints"]],
+  account: [showAccount, ["cost", "goodput", "checkpoints", "warnings", "foreign_lines"]],
   journal: [showJournal, ["journal"]],
   jobs: [showJobs, ["jobs"]],
 };
@@ -146,6 +146,7 @@ function showTimeline() {
   const range = instances.length ? timeline.whole()[1] - timeline.whole()[0] : 0;
   fillKnown($("instances"), [
     ["Instance", "name", (one) => one.id], ["Type", "", (one) => one.type],
+    ["Experiment", "number", (one) => whole(one.experiment)],
     ["Zone", "", (one) => one.zone], ["Began", "time", (one) => timeIn(one.began, range)],
     ["Ended", "time", (one) => one.ended ? timeIn(one.ended, range) : "–"],
     ["Lasted", "number", (one) => duration((one.ended ?? now()) - one.began)],
@@ -252,7 +253,9 @@ function showAccount() {
       (known(goodput.repeated_seconds) ? `, ${duration(goodput.repeated_seconds)}` : "")],
     ["Stalled by checkpoints", duration(goodput.stall_seconds)],
     ["Newest checkpoint", bytes(list(model.checkpoints).at(-1)?.bytes)]]);
-  $("formula").textContent = cost.formula || "";
+  const lines = [cost.formula, ...list(cost.notes), ...list(model.warnings),
+    model.foreign_lines > 0 && `${model.foreign_lines} lines of the history could not be read.`];
+  $("notes").replaceChildren(...lines.filter(Boolean).map((each) => make("li", {}, each)));
   $("account").hidden = !$("cost").children.length && !$("goodput").children.length;
 }
 

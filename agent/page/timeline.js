@@ -129,7 +129,7 @@ class TimeLine {
     const trained = list(one.phases).filter((each) => each.phase === "training")
       .reduce((sum, each) => sum + (each.to ?? one.ended ?? now()) - each.from, 0);
     const last = one.ended ? null : list(one.phases).at(-1)?.phase;
-    return [one.id, one.type, one.zone,
+    return [one.id, known(one.experiment) && `experiment ${one.experiment}`, one.type, one.zone,
       `${timeIn(one.began, range)} to ${one.ended ? timeIn(one.ended, range) : "now"}`,
       `${duration((one.ended ?? now()) - one.began)}`,
       trained > 0 && `trained ${duration(trained)}`,

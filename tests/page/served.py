@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`spotter status --serve`: the page of a job's own storage, in a browser. tests/page/live.mjs holds
-the browser's side."""
+"""`spotter status --serve`: the page of a job's own storage, in a browser. tests/page/live.mjs
+holds the browser's side."""
 
 import http.client
 import json
@@ -135,7 +135,7 @@ class Served(unittest.TestCase):
             port = str(taken.getsockname()[1])
             for arguments, words, status in (
                     (["--from", str(self.home), "--port", port], "--port", 1),
-                    ([], "--job", 2)):
+                    ([], "--from", 2)):
                 done = subprocess.run([BINARIES / "spotter", "status", "--serve", *arguments],
                                       cwd=self.folder, text=True, capture_output=True,
                                       timeout=60, check=False)
