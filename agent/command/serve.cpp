@@ -123,10 +123,8 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
   status.add_option("--port", options.port, "The page's port; else one that is free")
       ->needs(wanted);
   status
-      .add_option("--job", options.job,
-                  "The job's description; else job.yaml here, or the service's")
-      ->needs(wanted);
-  status.add_option("--from", options.from, "Where its history is, as for spotter report")
+      .add_option("--from", options.from,
+                  "For the page: where the job's history is, as for spotter report")
       ->needs(wanted);
 }
 
@@ -147,8 +145,8 @@ int serve(const ServeOptions& options) {
   }
   if (!place.job && place.from.empty())
     return complain(
-        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description with "
-        "--job, or where its history is with --from",
+        "there is neither job.yaml here nor /etc/spotter/job.yaml: say where the job's history is "
+        "with --from",
         wrong_input);
   Watcher watcher(std::move(place));
   const auto served = serve_page({options.port, [&] { return watcher.latest(); },

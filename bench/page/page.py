@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The page of a job of three days with 100 interruptions and 50,000 points in headless Chromium: how
-long until it is drawn, as a report's file and live, and how smoothly it goes on while more comes."""
+"""The page of a job of three days with 100 interruptions and 50,000 points in headless Chromium:
+how long until it is drawn, as a report's file and live, and how smoothly it goes on while more
+comes."""
 
 import argparse
 import json
