@@ -98,6 +98,7 @@ class Agent {
   void await_signal();
   void leave_with_the_machine(Time until);
   void leave();
+  void end();
 
   asio::io_context& context_;
   config::Job job_;
@@ -162,6 +163,7 @@ void Agent::compose_loop(Region region) {
       act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
                               [this] { return !loop_->state().facts.instance.empty(); }});
   keys_->resume();
+  audience_.notify_by(std::make_unique<Notifier>(context_, http_, aws_->client(), job_));
   data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
   trainer_ = std::make_unique<act::Trainer>(
       job_,
@@ -282,7 +284,7 @@ void Agent::await_signal() {
       const bool trains = loop_ && loop_->state().facts.trainer_running;
       io::note(wire::event("agent-left"), spdlog::level::info, "the agent leaves{}",
                trains ? "; the trainer goes on, and the next agent takes it over" : "");
-      return context_.stop();
+      return end();
     }
     spdlog::info("asked to stop: letting go of the job");
     const Duration reserve = policy_.once ? Duration(0) : policy_.release_reserve;
@@ -315,6 +317,14 @@ void Agent::leave_with_the_machine(Time until) {
   });
 }
 
+// When everybody has heard the last news.
+void Agent::end() {
+  asio::co_spawn(context_, audience_.finish(), [this](std::exception_ptr error) {
+    if (error) std::rethrow_exception(error);
+    context_.stop();
+  });
+}
+
 // AWS Batch need not know of the notice (ECS drains such a host only where that is switched on),
 // and then starts the next attempt on this very machine, which leaves again at once: a few seconds,
 // and all attempts are used up. So the first one for which nothing was left to do stays to the end.
@@ -322,7 +332,7 @@ void Agent::leave() {
   const decide::Facts& facts = loop_->state().facts;
   const bool of_batch = policy_.once && !environment_.get("AWS_BATCH_JOB_ID").empty();
   const bool began = facts.started_at != decide::kNever;
-  if (!of_batch || began || facts.leave || !facts.notice || facts.done) return context_.stop();
+  if (!of_batch || began || facts.leave || !facts.notice || facts.done) return end();
   spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
   waits_for_machines_end_ = true;
   machines_end_.expires_after(std::max(Duration(0), facts.notice->deadline - now()));

@@ -28,6 +28,15 @@ void Audience::tell(const decide::Event& event, const decide::State& state, std:
   journal_.tell(event, state, policy_, moved);
   status_.update(state, journal_.said(), event.at, moved);
   monitor_.update(event.at, moved);
+  const auto notification = occasions_.after(event, before, state, policy_);
+  if (notification && notifier_) notifier_->tell(*notification);
+}
+
+asio::awaitable<void> Audience::finish() {
+  constexpr Duration longest{5'000};
+  if (!notifier_) co_return;
+  auto draining = notifier_->drain(longest);
+  co_await std::move(draining);
 }
 
 void Audience::storage_says(std::string words, const decide::State& state, Time now) {

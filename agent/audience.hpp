@@ -1,11 +1,14 @@
 // Everybody who is told what the agent does, each in their own way: the journal, `spotter status`,
-// Prometheus. What one of them costs or lacks is no matter of the job's.
+// Prometheus, a person who is elsewhere. What one of them costs or lacks is no matter of the job's.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "agent/journal.hpp"
 #include "agent/monitor.hpp"
+#include "agent/notifier.hpp"
+#include "agent/occasions.hpp"
 #include "agent/status.hpp"
 
 namespace spotter {
@@ -20,6 +23,10 @@ class Audience {
   void hear(const wire::TrainerMessage& message, Time now);
   // After each step of the core; `before`: the index of the stage before it.
   void tell(const decide::Event& event, const decide::State& state, std::size_t before);
+  // From now on notifications are sent, too: it takes AWS to.
+  void notify_by(std::unique_ptr<Notifier> notifier) { notifier_ = std::move(notifier); }
+  // Returns when everybody has heard it all, at the latest after some seconds.
+  asio::awaitable<void> finish();
   // What of the storage hangs or fails, for a person; empty: nothing.
   void storage_says(std::string words, const decide::State& state, Time now);
 
@@ -28,6 +35,8 @@ class Audience {
   Journal journal_;
   Status status_;
   Monitor monitor_;
+  Occasions occasions_;
+  std::unique_ptr<Notifier> notifier_;
 };
 
 }  // namespace spotter

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "agent/io/clock.hpp"
 
@@ -40,6 +41,18 @@ Machine::Machine(asio::io_context& context, const config::Job& job, act::Environ
 void Machine::notice(const decide::NoticeSeen& seen) {
   held_ = seen.held;
   let_end();
+  const Time now(io::boot_time());
+  asio::co_spawn(context_, tell("notice", notice_words(name(), seen.deadline, now)),
+                 asio::detached);
+}
+
+// Waits for it a few seconds: what follows may end this machine.
+asio::awaitable<void> Machine::tell(std::string_view occasion, std::string words) {
+  constexpr Duration patience{5'000};
+  if (!notifier_) co_return;
+  notifier_->tell({occasion, std::move(words)});
+  auto sending = notifier_->drain(patience);
+  co_await std::move(sending);
 }
 
 void Machine::set_idle(bool idle) {
@@ -84,6 +97,7 @@ asio::awaitable<void> Machine::learn(std::uint32_t tries) {
   }
   aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
   cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
+  notifier_ = std::make_unique<Notifier>(context_, http_, aws_->client(), job_);
 }
 
 std::string Machine::name() const {
@@ -113,6 +127,10 @@ asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
 }
 
 asio::awaitable<Result<void>> Machine::cancel_fleet() {
+  if (!std::exchange(told_, true)) {
+    auto telling = tell("finished", "all of its work has ended: the fleet is cancelled");
+    co_await std::move(telling);
+  }
   auto reading = read_fleet();
   const auto read = co_await std::move(reading);
   if (!read) co_return tl::unexpected(read.error());
@@ -130,6 +148,10 @@ asio::awaitable<Result<void>> Machine::cancel_fleet() {
 }
 
 asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) {
+  if (!needed) {
+    auto telling = tell("failed", "nothing succeeds on " + name() + ": it leaves the fleet");
+    co_await std::move(telling);
+  }
   auto reading = read_fleet();
   const auto read = co_await std::move(reading);
   const Fleet fleet = read ? read->fleet : Fleet{};

@@ -1,5 +1,6 @@
 // The machine that we are on: who it is, what its metadata service announces, and how it leaves its
-// fleet. One of no cloud has a name, and nothing to leave.
+// fleet. One of no cloud has a name, and nothing to leave. What `notify:` is for it tells (the
+// experiments' own agents would do it by the thousand).
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include "agent/act/cloud.hpp"
 #include "agent/command/aws_access.hpp"
 #include "agent/config/job.hpp"
+#include "agent/notifier.hpp"
 #include "agent/sense/notices.hpp"
 
 namespace spotter {
@@ -44,6 +46,7 @@ class Machine {
   asio::awaitable<void> complete_lifecycle();
   void notice(const decide::NoticeSeen& seen);
   void let_end();
+  asio::awaitable<void> tell(std::string_view occasion, std::string words);
 
   asio::io_context& context_;
   const config::Job& job_;
@@ -55,8 +58,10 @@ class Machine {
   bool idle_ = false;
   bool held_ = false;       // by the group's hook
   bool completed_ = false;  // that
+  bool told_ = false;       // that all has ended
   std::unique_ptr<command::AwsAccess> aws_;
   std::unique_ptr<act::Cloud> cloud_;
+  std::unique_ptr<Notifier> notifier_;
 };
 
 }  // namespace spotter

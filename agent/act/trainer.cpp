@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/act/cache.hpp"
+#include "agent/act/secret.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
@@ -106,29 +107,9 @@ std::string command_line(const config::Job& job, const std::string& program) {
 
 }  // namespace
 
-asio::awaitable<Trainer::Read<std::string>> Trainer::secret(config::SecretReference reference,
-                                                            Duration limit) {
-  if (reference.kind == config::SecretReference::Kind::Parameter) {
-    auto call = aws_.ssm_parameter(reference.target, limit);
-    auto value = co_await std::move(call);
-    if (value) co_return std::move(*value);
-    EffectFailed failed = as_failure(value.error());
-    failed.unsettled = false;  // nothing was changed
-    failed.detail = decide::Detail(config::describe(reference) + ": " + value.error().message);
-    co_return tl::unexpected(failed);
-  }
-  const auto no_parameter = [](const std::string& name) -> Result<config::Secret> {
-    return failure("ssm:" + name + " is not read here");
-  };
-  auto resolved = config::resolve(reference, own_variables(), no_parameter);
-  if (!resolved) co_return tl::unexpected(unstartable(resolved.error().message));
-  if (!resolved->warning.empty()) spdlog::warn("{}", resolved->warning);
-  co_return resolved->secret.reveal();
-}
-
 asio::awaitable<Trainer::Read<std::string>> Trainer::code_token(Duration limit) {
   if (!job_.code || !job_.code->token) co_return std::string();
-  auto reading = secret(*job_.code->token, limit);
+  auto reading = read_secret(aws_, *job_.code->token, limit);
   co_return co_await std::move(reading);
 }
 
@@ -189,7 +170,7 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
   }
   for (const auto& [name, value] : job_.trainer.env) result[name] = value;
   for (const auto& [name, reference] : job_.trainer.secrets) {
-    auto reading = secret(reference, limit);
+    auto reading = read_secret(aws_, reference, limit);
     auto value = co_await std::move(reading);
     if (!value) co_return tl::unexpected(value.error());
     result[name] = std::move(*value);

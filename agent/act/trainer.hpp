@@ -43,7 +43,6 @@ class Trainer {
   asio::awaitable<Read<std::string>> code_token(Duration limit);
 
  private:
-  asio::awaitable<Read<std::string>> secret(config::SecretReference reference, Duration limit);
   asio::awaitable<Read<Variables>> environment(Duration limit);
   asio::awaitable<Read<void>> add_identity(Variables& to);
   std::vector<std::string> in_unit() const;

@@ -99,6 +99,7 @@ void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues
     secrets.insert(ssm + "parameter" + slash + reference.target);
   };
   if (job.code && job.code->token) add(*job.code->token);
+  if (job.notify.webhook) add(*job.notify.webhook);
   for (const auto& [name, reference] : job.trainer.secrets) add(reference);
   values.many["secrets"] = {secrets.begin(), secrets.end()};
 }
@@ -222,6 +223,8 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   values.many["owners"] = names_of(job, job.name.str());
   values.many["volume-keys"] = scope.volume_keys;
   values.many["claimants"] = {};
+  values.many["topics"] = {};
+  if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};
   const bool may_leave = job.claims || job.trainer.gpus != 0;  // a machine that lacks some goes
   if (may_leave) values.many["claimants"] = {service("ec2") + here + "instance/*"};
   add_volumes(job, service("ec2") + region, values);

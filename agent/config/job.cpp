@@ -62,6 +62,12 @@ Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
           {"textfile", optional, reader.scalar(prometheus.folder, folder_path)}};
 }
 
+Fields notify_fields(Reader& reader, Notify& notify) {
+  return {{"webhook", optional, reader.scalar(notify.webhook, secret_reference)},
+          {"topic", optional, reader.expanded(notify.topic, topic)},
+          {"on", optional, reader.texts(notify.on, occasion)}};
+}
+
 Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
   return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
           {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
@@ -116,6 +122,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
           {"publish", optional, reader.expanded(job.publish, publish_prefix)},
+          {"notify", optional, reader.object(job.notify, notify_fields)},
           {"launch", optional, launch(reader, job.launch)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
 }

@@ -118,6 +118,13 @@ struct Prometheus {
   std::string folder;                 // of the node exporter's text files; empty: none is written
 };
 
+// Who is told when something happens to the job, if anybody (agent/notifier.hpp).
+struct Notify {
+  std::optional<SecretReference> webhook;  // a URL: whoever knows it may post there
+  std::string topic;                       // of SNS: its ARN; empty: none
+  std::vector<std::string> on{"notice", "resumed", "finished", "failed"};
+};
+
 // What `spotter prepare` brings onto the volume.
 struct Source {
   std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
@@ -186,6 +193,7 @@ struct Job {
   // Where its state, history and learning curve are to be seen; the key ends with a slash, or is
   // empty.
   std::optional<wire::S3Location> publish;
+  Notify notify;
   std::optional<Launch> launch;  // `spotter launch`; of no concern to the agent
   std::optional<Fleet> fleet;    // none: learnt from the instance's own aws:* tags
 

@@ -245,6 +245,21 @@ Result<double> parse_positive_number(std::string_view text) {
   return failure("expected a number above 0, found " + quoted(text));
 }
 
+// arn:aws:sns:us-west-2:123456789012:training
+Result<std::string> parse_topic(std::string_view text) {
+  const bool of_sns = text.starts_with("arn:aws") && text.find(":sns:") != text.npos;
+  if (of_sns && std::ranges::count(text, ':') == 5 && !has_line_break(text))
+    return std::string(text);
+  return failure("expected the ARN of a topic (arn:aws:sns:REGION:ACCOUNT:NAME), found " +
+                 quoted(text));
+}
+
+Result<std::string> parse_occasion(std::string_view text) {
+  for (const std::string_view each : {"notice", "resumed", "finished", "failed"})
+    if (text == each) return std::string(text);
+  return failure("expected notice, resumed, finished or failed, found " + quoted(text));
+}
+
 Result<FleetKind> parse_fleet_kind(std::string_view text) {
   return choose<FleetKind>(text, {{"spot-fleet", FleetKind::SpotFleet},
                                   {"ec2-fleet", FleetKind::Ec2Fleet},
@@ -296,6 +311,8 @@ const Scalar<std::string> role{"a role's name or ARN", parse_role};
 const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
+const Scalar<std::string> topic{"a topic's ARN", parse_topic};
+const Scalar<std::string> occasion{"notice, resumed, finished or failed", parse_occasion};
 const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group", parse_fleet_kind};
 const Scalar<FleetId> fleet_id{"a fleet's id or a group's name", parse_fleet_id};
 const Scalar<std::string> environment_value{"text", parse_environment_value};

@@ -73,6 +73,7 @@ inline constexpr EventKind event_kinds[] = {
     {"machine-unfit", "c5b452cf32c44e4494d56a4daa812b87"},
     {"gpus-absent", "cd94e8734e474b0284aa407e66716c1e"},
     {"instance-given-back", "ded07b796d7645cb9e4ce4833f6e761d"},
+    {"notification-failed", "84648cd989894193bbc862a76a1c4b79"},
     {"gave-up-gpus-absent", "050fbff434fa4bdcaed1f7ad561d793b"},
 };
 

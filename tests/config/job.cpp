@@ -171,16 +171,24 @@ const Wrong shapes[] = {
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
      "channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, "
-     "publish, launch, fleet, found "
+     "publish, notify, launch, fleet, found "
      "text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
      "checkpoints, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, "
-     "prometheus, publish, launch, "
+     "prometheus, publish, notify, launch, "
      "fleet"},
     {"publish: /mnt/here", ":4:10: publish: '/mnt/here' is no S3 URL: s3://bucket/key"},
     {"publish: [a]",
      ":4:10: publish: expected where in S3, such as s3://bucket/spotter, found a list"},
+    {"notify: {webhook: https://hooks.example/T0/B0/secret}",
+     ":4:19: notify.webhook: a secret is not written here but referred to: "
+     "file:/ABSOLUTE/PATH, env:NAME or ssm:/PARAMETER"},
+    {"notify: {topic: training}",
+     ":4:17: notify.topic: expected the ARN of a topic (arn:aws:sns:REGION:ACCOUNT:NAME), found "
+     "'training'"},
+    {"notify: {on: [notice, often]}",
+     ":4:23: notify.on: expected notice, resumed, finished or failed, found 'often'"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},

@@ -133,6 +133,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
             }),
       batch_(world_, host_.machines(), directory_.path(), options_.seed),
       parameters_(directory_.path()),
+      topics_(directory_.path() / "sns"),
       control_({world_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
                 [this] {
                   share_credentials();
@@ -288,6 +289,7 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (BatchService::owns(request)) return batch(request);
   if (is_for("sts", request)) return sts(request);
   if (is_for("autoscaling", request)) return auto_scaling(request);
+  if (is_for("sns", request)) return sns(request);
   if (!Parameters::service_of(request).empty()) return parameter(request);
   if (!request.path().starts_with("/_spotter/")) return ec2(request);
   if (from_inside) return {404, "the control API is not for instances\n"};
@@ -353,6 +355,21 @@ HttpResponse Emulator::auto_scaling(const HttpRequest& request) {
                result.drop ? "no answer" : std::to_string(result.status));
   settle();
   return result;
+}
+
+HttpResponse Emulator::sns(const HttpRequest& request) {
+  const auto caller = caller_of(request, "sns");
+  if (!caller) {
+    const Refusal& why = caller.error();
+    return response(Topics::refuse(why.status, why.code, why.message));
+  }
+  const world::Call call = call_of(request, *caller);
+  const auto needed = Topics::needed_access(call);
+  const world::Cloud& cloud = world_.cloud();
+  if (cloud.access && !cloud.access->allows(*caller, needed))
+    return response(
+        Topics::refuse(403, "AuthorizationError", world::denial(cloud, *caller, needed)));
+  return response(topics_.answer(call));
 }
 
 HttpResponse Emulator::parameter(const HttpRequest& request) {

@@ -23,6 +23,7 @@
 #include "tests/emulator/parameters.hpp"
 #include "tests/emulator/s3/service.hpp"
 #include "tests/emulator/sigv4.hpp"
+#include "tests/emulator/topics.hpp"
 #include "tests/world/world.hpp"
 
 namespace spotter::emulator {
@@ -74,6 +75,7 @@ class Emulator {
   HttpResponse ec2(const HttpRequest& request);
   HttpResponse sts(const HttpRequest& request);
   HttpResponse auto_scaling(const HttpRequest& request);
+  HttpResponse sns(const HttpRequest& request);
   HttpResponse batch(const HttpRequest& request);
   HttpResponse parameter(const HttpRequest& request);
   HttpResponse metadata(const InstanceId& id, const HttpRequest& request);
@@ -97,6 +99,7 @@ class Emulator {
   Host host_;
   BatchService batch_;
   Parameters parameters_;
+  Topics topics_;
   Control control_;
   PageService page_;
   bool settling_ = false;

@@ -58,12 +58,12 @@ def encoders():
     """Names of the code -> actions: "DescribeVolumes" -> ec2:DescribeVolumes, "create" -> ..."""
     ec2 = {}
     source = "".join(text(path) for path in sorted((ROOT / "agent/wire").glob("ec2_*.cpp")))
-    source += text(ROOT / "agent/wire/sts.cpp")
+    source += text(ROOT / "agent/wire/sts.cpp") + text(ROOT / "agent/wire/sns.cpp")
     for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", source, re.S):
         if '"GetCallerIdentity"' in body:
             continue  # who one is, everybody may ask
-        if '"sts"' in body:
-            ec2[request] = "sts:" + re.search(r'\.action = "(\w+)"', body)[1]
+        if service := re.search(r'\.service = "(sts|sns)"', body):
+            ec2[request] = f"{service[1]}:" + re.search(r'\.action = "(\w+)"', body)[1]
             continue
         action = re.search(r'(?:Builder(?: builder)?|reading)\(\s*"(\w+)"', body)[1]
         service = "autoscaling" if "auto_scaling(" in body else "ec2"

@@ -120,6 +120,15 @@ class Documents(unittest.TestCase):
         one = self.statement(self.document("agent", VOLUME, code), "ReadSecrets")
         self.assertEqual(one["Resource"], [f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/a/b"])
 
+    def test_notifications(self):
+        self.assertIsNone(self.statement(self.document("agent", VOLUME), "TellATopic"))
+        topic = f"arn:aws:sns:us-west-2:{ACCOUNT}:training"
+        notify = f"notify: {{webhook: 'ssm:/hook', topic: '{topic}'}}"
+        document = self.document("agent", VOLUME, notify)
+        self.assertEqual(self.statement(document, "TellATopic")["Resource"], [topic])
+        self.assertEqual(self.statement(document, "ReadSecrets")["Resource"],
+                         [f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/hook"])
+
     def test_channels_and_checkpoints(self):
         document = self.document("trainer", VOLUME, "channels: {train: 's3://data/mnist/'}",
                                  options=["--checkpoints", "s3://kept/mine"])

@@ -30,7 +30,8 @@ TEST(MissingPermission, MayBeAllThatAwsSays) {
   EXPECT_EQ(missing_permission("ssm:GetParameter", ""),
             "needs ssm:GetParameter (scripts/iam/agent.json: ReadSecrets; launcher.json: "
             "ReadSecrets, ReadTheImagesParameter)");
-  EXPECT_EQ(missing_permission("sns:Publish", "You are not authorized."), "needs sns:Publish");
+  EXPECT_EQ(missing_permission("sqs:SendMessage", "You are not authorized."),
+            "needs sqs:SendMessage");
 }
 
 TEST(MissingPermission, WhatIsForbiddenIsNotAskedFor) {

@@ -109,7 +109,10 @@ class Shared(harness.Story):
 
 class SweepFleet(Shared):
     def test_interruptions_all_along_and_each_is_done_once(self):
-        self.begin(6)
+        topic = self.world.directory / "sns" / "training"
+        topic.parent.mkdir()
+        topic.touch()
+        self.begin(6, notify={"topic": "arn:aws:sns:us-west-2:123456789012:training"})
         noticed = self.busy(self.first_begun(), 8)
         self.world.interrupt(noticed, 20)
         self.wait_console(noticed, "let go: the instance is about to end", 60)
@@ -125,6 +128,10 @@ class SweepFleet(Shared):
             self.assertEqual((self.published(each)["state"], self.published(each)["step"]),
                              ("done", self.steps))
         self.assertGreaterEqual(sum(self.claim(each)["token"] for each in range(6)), 8)
+        told = [json.loads(line) for line in topic.read_text().splitlines()]
+        # More than once where two machines see the end at the same moment.
+        self.assertIn("spotter: tuning: finished", [one["Subject"] for one in told])
+        self.assertIn(f"tuning: interruption notice: {noticed} ends in ", told[0]["Message"])
 
     def test_who_finds_nothing_to_do_leaves_the_fleet_smaller(self):
         self.hosts = 4

@@ -1,0 +1,42 @@
+// Sends what a person wants to be told (occasions.hpp) to where job.yaml says: one POST to a web
+// hook, in the form that Slack takes and others (Mattermost, Discord's /slack, Rocket.Chat) took
+// over, and one message to a topic of SNS. Nothing waits for it; in vain, a line in the journal
+// says so.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "agent/act/aws/aws_client.hpp"
+#include "agent/config/job.hpp"
+#include "agent/occasions.hpp"
+
+namespace spotter {
+
+class Notifier {
+ public:
+  // References must outlive it, and it the io_context's run.
+  Notifier(asio::io_context& context, io::HttpClient& http, act::AwsClient& aws,
+           const config::Job& job)
+      : context_(context), http_(http), aws_(aws), job_(job) {}
+
+  // Unless `notify.on` leaves this occasion out. Of an experiment under a claim only what failed is
+  // told: for the rest its machine speaks (machine.hpp).
+  void tell(const Notification& notification);
+  // Returns when nothing is left to send, at the latest after so long.
+  asio::awaitable<void> drain(Duration at_most);
+
+ private:
+  asio::awaitable<void> send_all();
+  asio::awaitable<Result<void>> post(const Notification& notification);
+  asio::awaitable<Result<void>> publish(const Notification& notification);
+
+  asio::io_context& context_;
+  io::HttpClient& http_;
+  act::AwsClient& aws_;
+  const config::Job& job_;
+  std::deque<Notification> waiting_;
+  bool sending_ = false;
+};
+
+}  // namespace spotter
