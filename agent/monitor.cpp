@@ -91,8 +91,17 @@ Monitor::~Monitor() {
 void Monitor::hear(const wire::TrainerMessage& message) {
   if (message.resumed_step) progress_ = {.step = *message.resumed_step};
   if (message.progress) progress_ = *message.progress;
+  if (message.flow) {
+    auto& [before, flow] = flows_[message.flow->channel];
+    if (message.flow->bytes < flow.bytes || message.flow->stalled < flow.stalled) {
+      before.bytes += flow.bytes;
+      before.stalled += flow.stalled;
+    }
+    flow = *message.flow;
+  }
   if (!message.checkpoint) return;
   ++checkpoints_;
+  checkpoint_bytes_ += message.checkpoint->bytes.value_or(0);
   stalls_ += message.checkpoint->seconds.value_or(0);
 }
 
@@ -128,8 +137,20 @@ void Monitor::add_progress(wire::Exposition& to, const decide::State& state) con
   to.sample(from(facts.checkpoint_step));
   to.counter("checkpoints_total", "Checkpoints that became durable, as this agent heard.");
   to.sample(static_cast<double>(checkpoints_));
+  to.counter("checkpoint_bytes_total", "Bytes of those checkpoints, as the trainer told them.");
+  to.sample(static_cast<double>(checkpoint_bytes_));
   to.counter("checkpoint_stall_seconds_total", "Time that training stood still for checkpoints.");
   to.sample(stalls_);
+}
+
+void Monitor::add_flows(wire::Exposition& to) const {
+  if (flows_.empty()) return;
+  to.counter("pipe_bytes_total", "Bytes that went into a channel's FIFOs on this machine.");
+  for (const auto& [channel, flow] : flows_)
+    to.sample(static_cast<double>(flow.before.bytes + flow.now.bytes), {{"channel", channel}});
+  to.counter("pipe_stall_seconds_total", "Time that a channel's reader waited for bytes.");
+  for (const auto& [channel, flow] : flows_)
+    to.sample(flow.before.stalled + flow.now.stalled, {{"channel", channel}});
 }
 
 std::string Monitor::text(Time now) const {
@@ -155,6 +176,7 @@ std::string Monitor::text(Time now) const {
   to.gauge("deadline_seconds", "Time until the instance's announced end.");
   if (facts.notice) to.sample(seconds(facts.notice->deadline - now));
   add_progress(to, *state);
+  add_flows(to);
   to.gauge("checkpoint_timestamp_seconds", "When the newest checkpoint became durable.");
   if (facts.checkpoint_at != decide::kNever) to.sample(wall(facts.checkpoint_at, now));
   add_account(to, facts);

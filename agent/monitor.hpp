@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -41,12 +42,19 @@ class Monitor {
  private:
   std::string text(Time now) const;
   void add_progress(wire::Exposition& to, const decide::State& state) const;
+  void add_flows(wire::Exposition& to) const;
 
   const config::Job& job_;
   Sources sources_;
   std::unique_ptr<io::LocalServer> server_;
   wire::Progress progress_;
   std::uint64_t checkpoints_ = 0;  // that this agent heard of
+  std::uint64_t checkpoint_bytes_ = 0;
+  // By channel. A data plane begins from zero: what those before it told is in `before`.
+  struct Flow {
+    wire::ChannelFlow before, now;
+  };
+  std::map<std::string, Flow> flows_;
   double stalls_ = 0;              // seconds
   Time written_{};
   bool failed_ = false;  // the last write of the file, which was told

@@ -78,6 +78,7 @@ bool Stream::send(char* bytes, std::size_t size, bool splice, std::size_t& sent)
   const iovec piece{bytes, size};
   const Fifo::Sent result = epoch.fifo.send({&piece, 1}, splice, sent);
   epoch.written += sent;
+  bytes_ += sent;
   full_ = result == Fifo::Sent::Full;
   return result == Fifo::Sent::Some;
 }

@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds look_again{5};
 constexpr milliseconds at_most{1000};
+constexpr std::chrono::seconds between_flows{10};
 
 class Plane {
  public:
@@ -38,6 +39,7 @@ class Plane {
   void wait();
   void listen();
   void tell_failures();
+  void tell_flows();
   void begin_where_asked();
   void await_predecessor();
 
@@ -48,6 +50,7 @@ class Plane {
   bool dismissed_ = false;
   int trainer_ = 0;
   bool told_ = false;  // of a failure
+  std::chrono::steady_clock::time_point flows_told_ = std::chrono::steady_clock::now();
   Descriptor lock_;    // of the directory: let go of when all else is gone
   std::optional<Requests> requests_;
   Descriptor opened_;  // inotify: of FIFOs and requests
@@ -121,6 +124,12 @@ void Plane::tell_failures() {
   }
 }
 
+void Plane::tell_flows() {
+  if (!settings_.flows) return;
+  for (const auto& stream : streams_) settings_.flows(*stream);
+  flows_told_ = std::chrono::steady_clock::now();
+}
+
 void Plane::begin_where_asked() {
   unanswered_ = false;
   for (const auto& stream : streams_) {
@@ -176,8 +185,10 @@ void Plane::run() {
     if (unanswered_) begin_where_asked();
     for (const auto& stream : streams_) stream->advance();
     tell_failures();
+    if (std::chrono::steady_clock::now() - flows_told_ >= between_flows) tell_flows();
     if (!gone_) wait();
   }
+  tell_flows();
   if (!dismissed_) listen();  // the word may have come just before
   if (!dismissed_ && settings_.orphaned) settings_.orphaned(trainer_);
 }

@@ -21,6 +21,9 @@ struct PlaneSettings {
   Shard shard;
   std::map<std::string, Position> start;  // by channel; others begin at the begin
   s3::Settings s3;
+  // How much has gone through the channel since the begin: every ten seconds, and at the end. May
+  // be empty.
+  std::function<void(const Stream&)> flows;
   // The holder has died. Called before any FIFO closes, with the trainer's process (0: none was
   // told): has to end it, so that it does not take that for the end of an epoch.
   std::function<void(int trainer)> orphaned;

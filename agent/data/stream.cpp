@@ -253,6 +253,7 @@ void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk) {
 void Stream::advance() {
   if (catalogue_.failed() && !failed_) failed_ = catalogue_.failed();
   if (failed_) return;
+  measure();
   full_ = draining_ = false;
   turn_to_following();
   // What has gone into the pipe makes room for more, and nobody wakes us to ask for that.
@@ -263,6 +264,15 @@ void Stream::advance() {
     sent = false;
     while (!failed_ && !full_ && emit()) sent = true;
   }
+}
+
+// Of the time since the last turn: what was lacking then came with this one at the earliest.
+void Stream::measure() {
+  const auto now = std::chrono::steady_clock::now();
+  if (hungry_since_) stalled_ += now - *hungry_since_;
+  const bool hungry = !full_ && !draining_ && current_->fifo.has_reader() &&
+                      current_->fifo.unread() == 0;
+  hungry_since_ = hungry ? std::optional(now) : std::nullopt;
 }
 
 void Stream::plan_ahead() {

@@ -8,6 +8,7 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -64,6 +65,10 @@ class Stream {
 
   const std::optional<std::string>& failed() const { return failed_; }
 
+  std::uint64_t bytes() const { return bytes_; }  // that have gone into the FIFOs
+  // For so long a reader stood before an empty FIFO, whatever for.
+  std::chrono::nanoseconds stalled() const { return stalled_; }
+
  private:
   struct Chunk;
   struct Epoch;
@@ -93,6 +98,7 @@ class Stream {
   bool end_epoch();
   void follow();
   void turn_to_following();
+  void measure();
   void drop(Epoch& epoch);
   Result<void> make_epochs();
   void reclaim(Epoch& epoch);
@@ -114,6 +120,9 @@ class Stream {
   std::size_t in_pipe_ = 0;  // bytes of the memory that only wait to be read
   bool starved_ = false;     // there was no memory for what is to be fetched
   std::optional<std::string> failed_;
+  std::uint64_t bytes_ = 0;
+  std::chrono::nanoseconds stalled_{0};
+  std::optional<std::chrono::steady_clock::time_point> hungry_since_;
 };
 
 }  // namespace spotter::data

@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 #include "agent/guard/guard.hpp"
 #include "agent/supervise/processes.hpp"
@@ -49,6 +50,9 @@ std::string datagram(const Saying& saying) {
   } else {
     text += "X_SPOTTER_CHECKPOINT_STEP=" + std::to_string(saying.step) +
             "\nX_SPOTTER_CHECKPOINT=" + saying.path;
+    std::error_code gone;
+    const auto bytes = std::filesystem::file_size(saying.path, gone);
+    if (!gone) text += "\nX_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(bytes);
   }
   return text.substr(0, longest);
 }

@@ -30,6 +30,10 @@ struct Parts {
   std::optional<std::string> checkpoint_path;
   std::optional<std::uint64_t> checkpoint_step;
   std::optional<double> checkpoint_seconds;
+  std::optional<std::uint64_t> checkpoint_bytes;
+  std::string channel;
+  std::optional<std::uint64_t> channel_bytes;
+  std::optional<double> channel_stalled;
 };
 
 constexpr double kLongestStall = 86'400;  // a longer one is a mistake, and would upset every sum
@@ -43,6 +47,16 @@ void take_progress(std::string_view key, std::string_view value, Parts& parts) {
   if (key == "X_SPOTTER_ACCURACY") parts.progress.accuracy = decimal(value);
 }
 
+void take_parts(std::string_view key, std::string_view value, Parts& parts) {
+  if (key == "X_SPOTTER_CHECKPOINT") parts.checkpoint_path = std::string(value);
+  if (key == "X_SPOTTER_CHECKPOINT_STEP") parts.checkpoint_step = whole_number(value);
+  if (key == "X_SPOTTER_CHECKPOINT_SECONDS") parts.checkpoint_seconds = decimal(value);
+  if (key == "X_SPOTTER_CHECKPOINT_BYTES") parts.checkpoint_bytes = whole_number(value);
+  if (key == "X_SPOTTER_CHANNEL") parts.channel = std::string(value);
+  if (key == "X_SPOTTER_CHANNEL_BYTES") parts.channel_bytes = whole_number(value);
+  if (key == "X_SPOTTER_CHANNEL_STALL_SECONDS") parts.channel_stalled = decimal(value);
+}
+
 void take(std::string_view key, std::string_view value, TrainerMessage& message, Parts& parts) {
   if (key == "READY") message.ready = value == "1";
   if (key == "WATCHDOG") message.watchdog = value == "1";
@@ -51,11 +65,9 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   if (key == "X_SPOTTER_GUARD") message.of_guard = value == "1";
   if (key == "X_SPOTTER_NOTE") message.note = std::string(value);
   if (key == "X_SPOTTER_RESUMED_STEP") message.resumed_step = whole_number(value);
-  if (key == "X_SPOTTER_CHECKPOINT") parts.checkpoint_path = std::string(value);
-  if (key == "X_SPOTTER_CHECKPOINT_STEP") parts.checkpoint_step = whole_number(value);
-  if (key == "X_SPOTTER_CHECKPOINT_SECONDS") parts.checkpoint_seconds = decimal(value);
   if (key == "X_SPOTTER_WINDOW_TRAINED_SECONDS") message.window_trained = decimal(value);
   take_progress(key, value, parts);
+  take_parts(key, value, parts);
 }
 
 }  // namespace
@@ -83,8 +95,11 @@ Result<TrainerMessage> parse_datagram(std::string_view bytes) {
     const bool sane = parts.checkpoint_seconds && *parts.checkpoint_seconds >= 0 &&
                       *parts.checkpoint_seconds <= kLongestStall;
     message.checkpoint = DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step,
-                                           sane ? parts.checkpoint_seconds : std::nullopt};
+                                           sane ? parts.checkpoint_seconds : std::nullopt,
+                                           parts.checkpoint_bytes};
   }
+  if (!parts.channel.empty() && parts.channel_bytes && parts.channel_stalled.value_or(-1) >= 0)
+    message.flow = ChannelFlow{parts.channel, *parts.channel_bytes, *parts.channel_stalled};
   return message;
 }
 

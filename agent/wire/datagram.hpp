@@ -28,8 +28,17 @@ struct Progress {
 struct DurableCheckpoint {
   std::string path;  // absolute
   std::uint64_t step = 0;
-  std::optional<double> seconds = {};  // that training stood still for it: 0 up to a day
+  std::optional<double> seconds = {};       // that training stood still for it: 0 up to a day
+  std::optional<std::uint64_t> bytes = {};  // of the file
   friend bool operator==(const DurableCheckpoint&, const DurableCheckpoint&) = default;
+};
+
+// What a channel's data plane has done since it began (`spotter pipe`).
+struct ChannelFlow {
+  std::string channel;
+  std::uint64_t bytes = 0;  // into its FIFOs
+  double stalled = 0;       // seconds that its reader waited for bytes
+  friend bool operator==(const ChannelFlow&, const ChannelFlow&) = default;
 };
 
 struct TrainerMessage {
@@ -40,8 +49,9 @@ struct TrainerMessage {
   std::optional<Progress> progress;
   std::optional<std::uint64_t> resumed_step;
   std::optional<DurableCheckpoint> checkpoint;
-  bool of_guard = false;                 // not the trainer speaks: `spotter guard` beside it
-  std::optional<std::string> note;       // its line for the journal
+  bool of_guard = false;            // not the trainer speaks: `spotter guard` beside it
+  std::optional<std::string> note;  // its line for the journal
+  std::optional<ChannelFlow> flow;
   std::optional<double> window_trained;  // seconds of a notice's time that were trained in
   friend bool operator==(const TrainerMessage&, const TrainerMessage&) = default;
 };

@@ -40,8 +40,20 @@ TEST(Datagram, TakesACheckpointOnlyWhole) {
     ASSERT_TRUE(parse_datagram(whole + key + nonsense)->checkpoint);
     EXPECT_FALSE(parse_datagram(whole + key + nonsense)->checkpoint->seconds) << nonsense;
   }
+  EXPECT_EQ(parse_datagram(whole + "X_SPOTTER_CHECKPOINT_BYTES=52")->checkpoint->bytes, 52u);
+  EXPECT_FALSE(parse_datagram(whole + "X_SPOTTER_CHECKPOINT_BYTES=-5")->checkpoint->bytes);
   EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT_STEP=1")->checkpoint);
   EXPECT_FALSE(parse_datagram("X_SPOTTER_CHECKPOINT=c\nX_SPOTTER_CHECKPOINT_STEP=1")->checkpoint);
+}
+
+TEST(Datagram, TakesAChannelsFlowOnlyWhole) {
+  const std::string name = "X_SPOTTER_CHANNEL=train\n", bytes = "X_SPOTTER_CHANNEL_BYTES=10\n";
+  const std::string stalled = "X_SPOTTER_CHANNEL_STALL_SECONDS=";
+  EXPECT_EQ(parse_datagram(name + bytes + stalled + "0.5")->flow, (ChannelFlow{"train", 10, 0.5}));
+  for (const std::string& part :
+       {name + bytes, bytes + stalled + "1", name + stalled + "1", name + bytes + stalled + "-1",
+        name + bytes + stalled + "nan", "X_SPOTTER_CHANNEL=\n" + bytes + stalled + "1"})
+    EXPECT_FALSE(parse_datagram(part)->flow) << part;
 }
 
 TEST(Datagram, TakesTheSecondsTrainedInAWindow) {

@@ -140,6 +140,8 @@ void Link::checkpointed(const std::filesystem::path& path, std::uint64_t step,
   std::string text = "X_SPOTTER_CHECKPOINT=" + one_line(absolute.string()) +
                      "\nX_SPOTTER_CHECKPOINT_STEP=" + std::to_string(step) + "\n";
   if (stall) text += number("X_SPOTTER_CHECKPOINT_SECONDS", seconds(*stall));
+  const auto bytes = std::filesystem::file_size(absolute, ignored);
+  if (!ignored) text += "X_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(bytes) + "\n";
   send(text);
 }
 

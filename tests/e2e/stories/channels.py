@@ -110,8 +110,17 @@ class Channels(harness.Story):
     def test_the_next_instance_reads_the_same(self):
         whole = self.put()
         self.volume()
-        instance = self.launch(self.reading_job(whole), zones=self.world.zones)
+        told = self.world.workplace / "prometheus"
+        told.mkdir()
+        job = self.reading_job(whole)
+        job["prometheus"] = {"textfile": str(told)}
+        instance = self.launch(job, zones=self.world.zones)
         self.wait_training(instance, 1)
+        size = sum(path.stat().st_size for path in
+                   (self.world.directory / "s3/data/train").rglob("*") if path.is_file())
+        both = f'spotter_pipe_bytes_total{{channel="train"}} {2 * size}\n'
+        wait("the bytes of two epochs to be told", lambda: any(
+            both in path.read_text() for path in told.glob("*.prom")), 60)
         self.world.kill(instance)
         self.wait_cancelled()
 
