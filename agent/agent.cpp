@@ -182,6 +182,8 @@ void Agent::compose_loop(Region region) {
     return loop_->state().facts.surrender != decide::Surrender::None;
   };
   surroundings.exit = [this] { leave(); };
+  surroundings.history = [this] { return audience_.history().file().news(); };
+  surroundings.history_kept = [this](std::size_t bytes) { audience_.history().file().kept(bytes); };
   surroundings.run_directory = run_directory_;
   surroundings.result = result_path();
   performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
@@ -191,7 +193,10 @@ void Agent::compose_loop(Region region) {
   state.incarnation = std::random_device()() | 1U;
   Loop::Hands hands;
   hands.now = now;
-  hands.perform = [this](const decide::Effect& effect) { performer_->perform(effect); };
+  hands.perform = [this](const decide::Effect& effect) {
+    audience_.ask(effect);
+    performer_->perform(effect);
+  };
   hands.trace = [this](const decide::Event& event, const decide::State& after, std::size_t before) {
     trace(event, after, before);
   };
@@ -352,6 +357,7 @@ int Agent::run() {
   asio::co_spawn(context_, live(), failed);
   context_.run();
   sd_notify(0, "STOPPING=1");
+  if (loop_) audience_.leave(loop_->state());
   return exit_status();
 }
 

@@ -2,14 +2,44 @@
 
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "agent/io/clock.hpp"
 
 namespace spotter {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+double wall_clock() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+std::optional<std::size_t> index_of(const config::Job& job) {
+  return job.experiment ? std::optional(job.experiment->index) : std::nullopt;
+}
+
+}  // namespace
 
 Audience::Audience(asio::io_context& context, const config::Job& job, const decide::Policy& policy,
                    const std::string& run_directory, Monitor::Sources sources)
     : policy_(policy),
       status_(run_directory + "/status.json", job.name.str()),
-      monitor_(context, job, std::move(sources)) {}
+      monitor_(context, job, std::move(sources)),
+      history_({run_directory, job.volumes_owner(), index_of(job), host_name(),
+                wall_clock() - std::chrono::duration<double>(io::boot_time()).count(),
+                wall_clock}) {
+  const auto place = job.published_at();
+  if (!place) return;
+  publisher_ = std::make_unique<Publisher>(context, run_directory, *place, history_.file());
+  history_.add_sink([this](const wire::Moment& moment) { publisher_->see(moment); });
+}
 
 void Audience::hear(const wire::TrainerMessage& message, Time now) {
   if (message.window_trained)
@@ -19,6 +49,8 @@ void Audience::hear(const wire::TrainerMessage& message, Time now) {
     if (message.checkpoint) spdlog::info("{} is durable", message.checkpoint->path);
     return;
   }
+  history_.hear(message);
+  if (publisher_) publisher_->hear(message);
   status_.observe(message, now);
   monitor_.hear(message);
 }
@@ -28,6 +60,7 @@ void Audience::tell(const decide::Event& event, const decide::State& state, std:
   journal_.tell(event, state, policy_, moved);
   status_.update(state, journal_.said(), event.at, moved);
   monitor_.update(event.at, moved);
+  history_.tell(event, state, policy_, before);
   const auto notification = occasions_.after(event, before, state, policy_);
   if (notification && notifier_) notifier_->tell(*notification);
 }
@@ -37,6 +70,11 @@ asio::awaitable<void> Audience::finish() {
   if (!notifier_) co_return;
   auto draining = notifier_->drain(longest);
   co_await std::move(draining);
+}
+
+void Audience::leave(const decide::State& state) {
+  history_.leave(state);
+  if (publisher_) publisher_->end();
 }
 
 void Audience::storage_says(std::string words, const decide::State& state, Time now) {

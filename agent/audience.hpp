@@ -5,10 +5,12 @@
 #include <memory>
 #include <string>
 
+#include "agent/history.hpp"
 #include "agent/journal.hpp"
 #include "agent/monitor.hpp"
 #include "agent/notifier.hpp"
 #include "agent/occasions.hpp"
+#include "agent/publisher.hpp"
 #include "agent/status.hpp"
 
 namespace spotter {
@@ -27,8 +29,15 @@ class Audience {
   void notify_by(std::unique_ptr<Notifier> notifier) { notifier_ = std::move(notifier); }
   // Returns when everybody has heard it all, at the latest after some seconds.
   asio::awaitable<void> finish();
+  // Before an effect is carried out.
+  void ask(const decide::Effect& effect) { history_.ask(effect); }
+  // The agent ends: what is published says so, after some seconds at most.
+  void leave(const decide::State& state);
   // What of the storage hangs or fails, for a person; empty: nothing.
   void storage_says(std::string words, const decide::State& state, Time now);
+
+  // Its file has what is to be kept on the storage.
+  History& history() { return history_; }
 
  private:
   const decide::Policy& policy_;
@@ -37,6 +46,8 @@ class Audience {
   Monitor monitor_;
   Occasions occasions_;
   std::unique_ptr<Notifier> notifier_;
+  History history_;
+  std::unique_ptr<Publisher> publisher_;  // where job.yaml wants one
 };
 
 }  // namespace spotter

@@ -15,6 +15,7 @@
 #include "agent/command/metadata.hpp"
 #include "agent/command/pipe.hpp"
 #include "agent/command/prepare.hpp"
+#include "agent/command/publish.hpp"
 #include "agent/command/report.hpp"
 #include "agent/command/status.hpp"
 #include "agent/command/supervise.hpp"
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
     return spotter::command::requested_verb(argv[3]);
   if (own == "host") return spotter::command::host(argc - 1, argv + 1);
   if (own == "metadata") return spotter::command::metadata(argc - 1, argv + 1);
+  if (own == "publish") return spotter::command::publish(argc - 1, argv + 1);
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
   if (own == "unit") return spotter::command::unit(argc - 1, argv + 1);
   CLI::App app{"Spotter keeps a training job alive on spot instances"};

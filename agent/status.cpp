@@ -26,10 +26,20 @@ json milliseconds(Time at) {
   return at == decide::kNever ? json() : json(at.time_since_epoch().count());
 }
 
-json problems() {
+// Seconds since 1970, for whoever reads it on another machine.
+json wall(Time at, Time now) {
+  if (at == decide::kNever) return {};
+  const auto real = std::chrono::system_clock::now() + (at - now);
+  return std::chrono::duration<double>(real.time_since_epoch()).count();
+}
+
+json problems(Time now) {
   json list = json::array();
   for (const io::Problem& it : io::recent_problems())
-    list.push_back({{"boottime_ms", it.at.count()}, {"event", it.event}, {"words", it.words}});
+    list.push_back({{"boottime_ms", it.at.count()},
+                    {"time", wall(Time(it.at), now)},
+                    {"event", it.event},
+                    {"words", it.words}});
   return list;
 }
 
@@ -66,6 +76,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
   written_ = now;
   const decide::Facts& facts = state.facts;
   json status = {{"version", wire::status_version},
+                 {"spotter", SPOTTER_VERSION},
                  {"job", job_},
                  {"stage", decide::name(state.stage)},
                  {"says", says},
@@ -83,17 +94,22 @@ void Status::update(const decide::State& state, const std::string& says, Time no
                  {"resumed_step", step_or_null(facts.resumed_step)},
                  {"checkpoint_step", step_or_null(facts.checkpoint_step)},
                  {"checkpoint_boottime_ms", milliseconds(facts.checkpoint_at)},
+                 {"checkpoint_time", wall(facts.checkpoint_at, now)},
                  {"steps_per_second", or_null(pace_.per_second())},
                  {"wake_boottime_ms", milliseconds(state.wake_at)},
+                 {"wake", wall(state.wake_at, now)},
                  {"spent_seconds", facts.ledger.seconds},
                  {"spent_dollars", facts.ledger.dollars},
                  {"interruptions", facts.ledger.releases + facts.ledger.losses},
-                 {"problems", problems()},
+                 {"steps_repeated", facts.ledger.repeated},
+                 {"problems", problems(now)},
                  {"attempts_without_progress", facts.ledger.attempts_without_progress},
                  {"released", std::holds_alternative<decide::Released>(state.stage)},
-                 {"updated_boottime_ms", now.time_since_epoch().count()}};
+                 {"updated_boottime_ms", now.time_since_epoch().count()},
+                 {"updated", wall(now, now)}};
   if (facts.notice) {
     status["notice_deadline_ms"] = facts.notice->deadline.time_since_epoch().count();
+    status["deadline"] = wall(facts.notice->deadline, now);
   }
   if (!storage_says_.empty()) status["storage_says"] = storage_says_;
   if (window_trained_) status["window_trained_seconds"] = *window_trained_;

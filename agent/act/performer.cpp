@@ -260,6 +260,8 @@ Performer::Answer Performer::write_account(Ledger ledger, Duration limit) {
   co_await std::move(metrics);
   auto journal = keep_journal(until);
   co_await std::move(journal);
+  auto history = keep_history(until);
+  co_await std::move(history);
   co_return what;
 }
 
@@ -280,6 +282,16 @@ asio::awaitable<void> Performer::keep_journal(Time until) {
       local_.keep_lines("agent.log", lines, std::max(until - surroundings_.now(), Duration(1)));
   const bool kept = co_await std::move(keeping);
   if (!kept) io::put_log_back(std::move(lines));
+}
+
+asio::awaitable<void> Performer::keep_history(Time until) {
+  std::string lines = surroundings_.history();
+  if (lines.empty()) co_return;
+  const std::size_t bytes = lines.size();
+  auto keeping = local_.keep_lines("history.jsonl", std::move(lines),
+                                   std::max(until - surroundings_.now(), Duration(1)));
+  const bool kept = co_await std::move(keeping);
+  if (kept) surroundings_.history_kept(bytes);
 }
 
 // First what the trainer said, then the mount: a server that takes neither holds nothing up.

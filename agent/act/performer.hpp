@@ -25,6 +25,9 @@ struct Surroundings {
   std::function<void()> watch_trainer;  // from now on, say when it ends
   std::function<bool()> gave_up;        // the job is ended without a result
   std::function<void()> exit;
+  // Lines of the job's history for the storage; so many bytes of them are there now.
+  std::function<std::string()> history;
+  std::function<void(std::size_t)> history_kept;
   std::string run_directory;
   std::string result;  // absolute path of the declared result, or empty
 };
@@ -56,6 +59,7 @@ class Performer {
   Answer write_account(decide::Ledger ledger, Duration limit);
   asio::awaitable<void> keep_metrics(Time until);
   asio::awaitable<void> keep_journal(Time until);
+  asio::awaitable<void> keep_history(Time until);
   Answer start_trainer(decide::StartTrainer effect, Duration limit);
 
   asio::io_context& context_;

@@ -61,12 +61,12 @@ void add_recent(std::string_view lines) {
 
 constexpr std::size_t problems_kept = 3;
 
-void add_problem(std::string words) {
+void add_problem(std::string words, bool error) {
   auto& problems = context().problems;
   // What is said again and again is one.
   std::erase_if(problems, [&](const Problem& it) { return it.words == words; });
   if (problems.size() == problems_kept) problems.erase(problems.begin());
-  problems.push_back({boot_time(), std::string(context().name), std::move(words)});
+  problems.push_back({boot_time(), std::string(context().name), std::move(words), error});
 }
 
 int priority(spdlog::level::level_enum level) {
@@ -106,7 +106,8 @@ class RecentSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     if (message.level >= spdlog::level::warn)
-      add_problem(std::string(message.payload.data(), message.payload.size()));
+      add_problem(std::string(message.payload.data(), message.payload.size()),
+                  message.level >= spdlog::level::err);
     spdlog::memory_buf_t time;
     formatter_->format(message, time);
     const auto level = spdlog::level::to_string_view(message.level);
@@ -162,7 +163,7 @@ void set_up_log() {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", sinks));
 }
 
-std::vector<Problem> recent_problems() { return context().problems; }
+const std::vector<Problem>& recent_problems() { return context().problems; }
 
 std::string take_log() { return std::exchange(context().recent, {}); }
 

@@ -27,8 +27,9 @@ struct Problem {
   std::chrono::milliseconds at;  // boot clock
   std::string event;             // the kind's name, if it has one
   std::string words;
+  bool error = false;  // else a warning
 };
-std::vector<Problem> recent_problems();
+const std::vector<Problem>& recent_problems();
 
 // A field of each line from now on, as INSTANCE_ID: upper case letters, digits, underscores. An
 // empty value: not any more.

@@ -68,6 +68,7 @@ inline constexpr EventKind event_kinds[] = {
     {"not-permitted", "46df06fd650b40fb8d77a2b25ec8e3d1"},
     {"call-rejected", "a7419a676af946febc1c0a0fb9f54dac"},
     {"copy-vanished", "c51f3a18362346409c274fe97527c913"},
+    {"not-published", "dface9bc73e645f2a1791bcaa7cb4677"},
     {"claim-lost", "cb463681fe0c4bf599394b70ddc1a609"},
     {"experiment-failed", "79667167b06c4ab3a3a379433346cfc6"},
     {"machine-unfit", "c5b452cf32c44e4494d56a4daa812b87"},

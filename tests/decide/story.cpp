@@ -13,7 +13,9 @@ Story::Story() {
 }
 
 void Story::take(Event event) {
+  const std::size_t before = state.stage.index();
   step(state, event, policy, effects);
+  if (watched) watched(event, before);
   EXPECT_EQ(broken_invariant(state), nullptr) << "in " << stage();
 }
 

@@ -1,6 +1,7 @@
 // A story: the pure core, events told by hand, and what it then does. Reads as the journal would.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ class Story {
   State state;
   Effects effects;
   Time now{Duration(1'000'000)};
+  // After each step, with the index of the stage before it.
+  std::function<void(const Event&, std::size_t before)> watched;
 
   // Unasked: a notice, the trainer's end, ...
   void sense(Happening what);

@@ -1,0 +1,43 @@
+// The history of this machine for one job, in SPOTTER_RUN/history.jsonl: what an agent that is
+// started again goes on with, what is not on the storage yet, and what is published. So the agent
+// itself remembers none of it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "agent/wire/history.hpp"
+
+namespace spotter {
+
+class HistoryFile {
+ public:
+  explicit HistoryFile(const std::string& run_directory);
+
+  // Goes on with what an earlier agent of this boot has told of the same job: its last moments,
+  // the newest last. Else it begins anew, with `began`: nothing.
+  std::vector<wire::Moment> open(const wire::Moment& began);
+  // REQUIRES: open() was called. About a MiB stays; the oldest moments but the first go before.
+  void append(const wire::Moment& moment);
+
+  // Lines that are not on the storage yet, the oldest first: some at a time, empty when none is.
+  std::string news() const;
+  void kept(std::size_t bytes);  // so many of them are there now
+
+  // What these moments are called in S3: "<began, in ms since 1970>-<instance>". Empty before
+  // open().
+  const std::string& segment() const { return segment_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  bool goes_on(const wire::Moment& began);
+  void remember_kept() const;
+  void drop_oldest();
+
+  std::string path_, kept_path_, curve_path_;  // the learning curve: publisher.hpp
+  std::string segment_;
+  std::size_t size_ = 0, kept_ = 0;
+};
+
+}  // namespace spotter

@@ -1,0 +1,47 @@
+// Shows the job to whoever is elsewhere: `publish:` of job.yaml. Each minute, and at once when
+// something happens, a child of the agent's (`spotter publish`) writes the status, the history and
+// the learning curve of this agent to S3. Nobody waits for it, and what it lacks costs the job
+// nothing: what could not be written is written the next time.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "agent/act/metrics.hpp"
+#include "agent/history_file.hpp"
+#include "agent/io/asio.hpp"
+#include "agent/io/process.hpp"
+#include "agent/wire/s3.hpp"
+
+namespace spotter {
+
+class Publisher {
+ public:
+  // `history` must outlive it. Nothing is written before it has a name.
+  Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
+            const HistoryFile& history);
+
+  void hear(const wire::TrainerMessage& message);
+  void see(const wire::Moment& moment);
+  // Writes for the last time: some seconds at most, in which nothing else is done.
+  void end();
+
+ private:
+  asio::awaitable<void> work();
+  asio::awaitable<void> publish(std::chrono::milliseconds patience);
+  io::ProcessRequest request(const act::Metrics::News& news,
+                             std::chrono::milliseconds patience) const;
+  void judge(const io::ProcessResult& result);
+
+  std::string run_directory_;
+  wire::S3Location place_;
+  const HistoryFile& history_;
+  asio::steady_timer next_;
+  act::Metrics metrics_;
+  std::size_t history_sent_ = 0;  // how long it was
+  bool busy_ = false;
+  bool soon_ = false;
+  bool failing_ = false;  // which was said
+};
+
+}  // namespace spotter

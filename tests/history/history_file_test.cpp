@@ -1,0 +1,102 @@
+#include "agent/history_file.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace spotter {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Kept : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static wire::Moment began(double booted, const char* job = "mnist") {
+    return {1700000000.5, "began", "i-1", {{"booted", booted}, {"job", job}}};
+  }
+  static wire::Moment moment(double time) { return {time, "rebalance", "i-1"}; }
+  std::string all() const {
+    std::ifstream file(folder_ + "/history.jsonl");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const std::string folder_ = testing::TempDir() + "/spotter-kept-" + std::to_string(::getpid());
+};
+
+TEST_F(Kept, WhatIsNotOnTheStorageYet) {
+  HistoryFile file(folder_);
+  EXPECT_EQ(file.news(), "");
+  EXPECT_EQ(file.segment(), "");
+  EXPECT_TRUE(file.open(began(1000)).empty());
+  EXPECT_EQ(file.segment(), "1700000000500-i-1");
+  file.append(moment(1));
+  EXPECT_EQ(wire::parse_history(file.news()).moments.size(), 2U);
+  file.kept(file.news().size());
+  EXPECT_EQ(file.news(), "");
+  file.append(moment(2));
+  EXPECT_EQ(wire::parse_history(file.news()).moments.size(), 1U);
+}
+
+TEST_F(Kept, AnotherAgentOfTheSameBootGoesOn) {
+  {
+    HistoryFile file(folder_);
+    file.open(began(1000));
+    file.kept(file.news().size());
+    file.append(moment(1));
+  }
+  HistoryFile file(folder_);
+  auto later = began(1001);
+  later.time += 60;
+  const auto earlier = file.open(later);
+  ASSERT_EQ(earlier.size(), 2U);
+  EXPECT_EQ(earlier[1].what, "rebalance");
+  EXPECT_EQ(file.segment(), "1700000000500-i-1");
+  EXPECT_EQ(file.news(), to_line(moment(1)));
+}
+
+TEST_F(Kept, AnotherBootOrJobBeginsAnew) {
+  for (const auto& other : {began(5000), began(1000, "cifar")}) {
+    HistoryFile(folder_).open(began(1000));
+    std::ofstream(folder_ + "/curve.jsonl") << "an old one";
+    HistoryFile file(folder_);
+    EXPECT_TRUE(file.open(other).empty());
+    EXPECT_EQ(all(), to_line(other));
+    EXPECT_FALSE(fs::exists(folder_ + "/curve.jsonl"));
+  }
+}
+
+TEST_F(Kept, AForeignOrHalfWrittenFileDoesNotMatter) {
+  std::ofstream(folder_ + "/history.jsonl") << "{\"time\":17";
+  std::ofstream(folder_ + "/history.kept") << "many";
+  HistoryFile file(folder_);
+  EXPECT_TRUE(file.open(began(1000)).empty());
+  EXPECT_EQ(all(), to_line(began(1000)));
+  EXPECT_EQ(file.news(), all());
+}
+
+TEST_F(Kept, ItStaysSmallHoweverLongTheMachineLives) {
+  HistoryFile file(folder_);
+  file.open(began(1000));
+  for (int i = 0; i < 40'000; ++i) {
+    file.append(moment(i));
+    if (i % 100 == 0) file.kept(file.news().size());
+  }
+  EXPECT_LE(file.size(), 1U << 20);
+  EXPECT_EQ(fs::file_size(folder_ + "/history.jsonl"), file.size());
+  const auto read = wire::parse_history(all());
+  EXPECT_EQ(read.foreign, 0U);
+  EXPECT_EQ(read.moments.front(), began(1000)) << "whose they are";
+  EXPECT_EQ(read.moments.back(), moment(39'999));
+  const auto news = wire::parse_history(file.news()).moments;
+  EXPECT_EQ(news.size(), 99U);
+  EXPECT_EQ(news.back(), moment(39'999));
+}
+
+}  // namespace
+}  // namespace spotter
