@@ -119,7 +119,8 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
   auto* wanted = status.add_flag(
       "--serve", options.wanted,
       "Shows the job as a page in a browser, at an address of this machine that it prints, until "
-      "Ctrl-C; from elsewhere: ssh -L");
+      "Ctrl-C; from elsewhere: ssh -L. Without --job it is that of job.yaml here, or the "
+      "service's");
   status.add_option("--port", options.port, "The page's port; else one that is free")
       ->needs(wanted);
   status

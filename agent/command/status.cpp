@@ -16,6 +16,7 @@
 #include "agent/act/aws/environment.hpp"
 #include "agent/command/here.hpp"
 #include "agent/command/serve.hpp"
+#include "agent/command/status_afar.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/wire/status.hpp"
@@ -28,6 +29,7 @@ constexpr std::size_t largest = 64U << 10;
 struct Options {
   bool json = false;
   bool watch = false;
+  std::string job, publish;
 };
 
 // What there is to show, or why there is nothing.
@@ -48,9 +50,11 @@ Shown look(const std::string& run_directory, std::size_t columns) {
   if (!file) return {"", trouble_in(run_directory, file.error())};
   const Time now{io::boot_time()};
   auto text = wire::status_text(*file, now, columns);
-  if (!text)
-    return {"", "the status in " + run_directory +
-                    " is of another version of Spotter: restart the agent after an upgrade"};
+  if (!text) {
+    const std::string trouble = wire::status_trouble(*file);
+    return {"", "the status in " + run_directory + " is " + trouble +
+                    (trouble.starts_with("written") ? ", and restart the agent" : "")};
+  }
   // Of a worker, its experiment's below it.
   const std::string below = wire::status_below(*file);
   if (below.starts_with(run_directory + "/"))
@@ -120,6 +124,9 @@ int watch(const std::string& run_directory) {
 }
 
 int show(const Options& options) {
+  const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
+  if (!options.job.empty())
+    return show_from_afar({options.job, options.publish, options.json, columns});
   const auto run_directory = run_directory_of(act::Environment::of_this_process());
   if (options.watch) return watch(run_directory);
   if (options.json) {
@@ -127,7 +134,6 @@ int show(const Options& options) {
     if (file) put(*file);
     if (file) return 0;
   }
-  const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
   const Shown seen = look(run_directory, columns);
   put(seen.text);
   if (seen.trouble.empty()) return 0;
@@ -138,14 +144,26 @@ int show(const Options& options) {
 }  // namespace
 
 void add_status(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("status", "What the agent on this instance is doing");
+  auto* command = app.add_subcommand(
+      "status", "What the agent on this instance is doing; with --job how a job is, from anywhere");
   auto options = std::make_shared<Options>();
   auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
-  command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
+  auto* watch =
+      command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
+  auto* job = command->add_option("--job", options->job,
+                                  "A job's name or its description: what EC2 and its agents say "
+                                  "of it, also when no instance is up");
+  job->excludes(watch);
+  command
+      ->add_option("--publish", options->publish,
+                   "The place in S3 that the job's description has as publish")
+      ->needs(job);
   auto page = std::make_shared<ServeOptions>();
   add_serve_options(*command, *page);
-  command->callback(
-      [options, page, &status] { status = page->wanted ? serve(*page) : show(*options); });
+  command->callback([options, page, &status] {
+    page->job = options->job;
+    status = page->wanted ? serve(*page) : show(*options);
+  });
 }
 
 }  // namespace spotter::command

@@ -147,6 +147,9 @@ void add_spending(Page& page, const Fields& is) {
     text = joined(text, ", ",
                   number_text("%.0f", *interruptions) +
                       (*interruptions == 1 ? " interruption" : " interruptions"));
+  const auto repeated = is.number("steps_repeated");
+  if (repeated && *repeated > 0)
+    text = joined(text, ", ", number_text("%.0f", *repeated) + " steps trained twice");
   page.line("spent", text);
 }
 
@@ -199,12 +202,25 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   std::string instance = joined(is.text("instance"), ", ", is.text("type"));
   page.line("instance", joined(instance, " in ", is.text("zone")));
   page.line("volume", is.text("volume"));
+  page.line("fleet", is.text("fleet"));
   add_what_comes(page, is);
   add_spending(page, is);
   add_problems(page, is, now);
   if (const auto age = is.until("updated_boottime_ms"))
     page.line("seen", duration_text(std::max(0.0, -*age)) + " ago");
   return page.take();
+}
+
+std::string status_trouble(std::string_view bytes) {
+  const auto document = parse_json_object(bytes);
+  if (!document) return "half-written or damaged: ask again in a minute";
+  const Fields is(*document, Time());
+  const std::string version = is.text("version"), whose = is.text("spotter");
+  if (version == std::to_string(status_version)) return "";
+  if (version.empty()) return "no status of Spotter's";
+  return "written by " + (whose.empty() ? "another version of Spotter" : "spotter " + whose) +
+         " in version " + version + " of the format; this one reads " +
+         std::to_string(status_version) + ": update the older of the two";
 }
 
 std::string status_below(std::string_view bytes) {

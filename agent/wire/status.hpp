@@ -17,6 +17,9 @@ inline constexpr int status_version = 1;
 // control character of it comes through. Nothing: it is no status of our version.
 std::optional<std::string> status_text(std::string_view json, Time now, std::size_t columns = 80);
 
+// Why it is none, for a person: half-written, or of another version. Empty: it is one.
+std::string status_trouble(std::string_view json);
+
 // Where an experiment's own status is, of a worker's; empty: nowhere.
 std::string status_below(std::string_view json);
 

@@ -80,9 +80,12 @@ class Once(StatusTest):
 
     def test_no_status_and_others(self):
         self.assertIn("no agent has run here", self.show(code=1))
-        for text in ('{"version": 2}', '{"version": 1', "", "[]"):
+        for text, words in (('{"version": 2}', "written by another version of Spotter"),
+                            ('{"version": 2, "spotter": "9.9"}', "written by spotter 9.9"),
+                            ('{"version": 1', "half-written"), ("", "half-written"),
+                            ("[]", "half-written"), ("{}", "no status of Spotter's")):
             (self.folder / "status.json").write_text(text)
-            self.assertIn("of another version of Spotter", self.show(code=1))
+            self.assertIn(words, self.show(code=1))
         self.write()
         self.assertIn("excludes", self.show("--json", "--watch", code=2))
 

@@ -1,0 +1,160 @@
+"""A job is seen from elsewhere: its agents write to S3 how it is (`publish:`), EC2 has the rest."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import ec2
+import life
+from emulator import wait
+
+PLACE = "s3://seen/jobs"
+
+
+class Published(life.Life):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.world.directory / "s3/seen/jobs" / self.job_name
+        (self.world.directory / "s3/seen").mkdir(parents=True)
+
+    def begin(self, **more):
+        return super().begin(publish=PLACE, **more)
+
+    def laptop(self, *words, code=0, job=None, **environment):
+        """`spotter status --job` where there is no agent: what it prints, or complains of."""
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
+                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+                       "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint,
+                       "AWS_EC2_METADATA_DISABLED": "true", **environment}
+        done = subprocess.run(
+            [self.world.bin / "spotter", "status", "--job", job or self.job_name, *words],
+            env=environment, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def seen(self):
+        return json.loads(self.laptop("--publish", PLACE, "--json").stdout)
+
+    def wait_seen(self, what, fits, seconds=90):
+        def look():
+            seen = self.seen()
+            return seen if fits(seen) else None
+        return wait(f"the laptop to see {what}", look, seconds, every=1)
+
+    def moments(self, instance):
+        """What the agent of that instance has published."""
+        files = list(self.folder.glob(f"history/*-{instance}.jsonl"))
+        self.assertEqual(len(files), 1, files)
+        return [json.loads(line) for line in files[0].read_text().splitlines()]
+
+    def test_from_machine_to_machine(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        seen = self.wait_seen("it train", lambda it: it["stage"] == "training")
+        self.assertEqual((seen["instance"], seen["zone"]), (one, self.zone))
+        self.room()
+        self.world.interrupt(one, 30)
+        self.wait_stage(one, "released")
+        seen = self.wait_seen("it wait", lambda it: it["stage"] == "waiting" and
+                              it["cloud"]["volumes"][0]["state"] == "available")
+        self.assertGreaterEqual(seen["step"], 5)
+        shown = self.laptop("--publish", PLACE).stdout
+        self.assertRegex(shown, r"stage       waiting for capacity since \d+ s\n")
+        self.assertRegex(shown, rf"instance    none is up; the last was {one} in {self.zone}\n")
+        self.assertRegex(shown, rf"volume      vol-\S+ in {self.zone}, available\n")
+        self.assertRegex(shown, r"checkpoint  step \d+, \d+ s ago\n")
+        self.assertNotIn("left", shown)  # nothing is on its way
+        self.room(self.world.zones[1])
+        two = self.successor(one)
+        self.wait_training(two, 7)
+        seen = self.wait_seen("it go on", lambda it: it["stage"] == "training")
+        self.assertEqual((seen["instance"], seen["zone"]), (two, self.world.zones[1]))
+        self.wait_end()
+        seen = self.wait_seen("its end", lambda it: it["stage"] == "finished")
+        self.assertRegex(seen["says"], "^finished, .* ago; the result is safe$")
+        by_tags = self.laptop().stdout
+        self.assertIn("stage       finished; the result is safe\n", by_tags)
+        self.assert_ended_well()
+        self.assert_histories(one, two)
+
+    def assert_histories(self, one, two):
+        first, second = self.moments(one), self.moments(two)
+        self.assertEqual(first[0]["what"], "began")
+        self.assertEqual({it["instance"] for it in first}, {one})
+        kinds = [it["what"] for it in first]
+        self.assertLess(kinds.index("notice"), kinds.index("ended"))
+        phases = [it["phase"] for it in first if it["what"] == "phase"]
+        self.assertEqual(phases[-1], "released")
+        self.assertIn("moving", [it.get("phase") for it in second])
+        resumed = next(it for it in second if it["what"] == "resumed")
+        self.assertEqual(resumed["repeated"], 0)
+        # Its machine may end with the fleet before the last words are out.
+        self.assertIn("finishing", [it.get("phase") for it in second])
+        curves = sorted(self.folder.glob("metrics/*.jsonl"))
+        self.assertEqual(len(curves), 2)
+        # The storage has the same, up to its unmounting.
+        kept = [json.loads(line) for line in
+                (self.kept_folder(".spotter") / "history.jsonl").read_text().splitlines()]
+        for moments in (first, second):
+            end = next(it for it in moments if it["what"] == "ended")
+            before = moments[:moments.index(end) + 1]
+            self.assertEqual([it for it in kept if it in before], before)
+
+    def test_an_agent_that_dies_goes_on_with_its_history(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.kill_agent(one)
+        self.wait_more_steps(one)
+        self.world.interrupt(one, 8)
+        self.successor(one)
+        self.assert_ended_well(kills=1)
+        moments = self.moments(one)
+        self.assertEqual([it["what"] for it in moments].count("began"), 1)
+        ended = [it for it in moments if it["what"] == "ended"]
+        self.assertEqual([it["end"] for it in ended], ["stopped"])
+
+    def test_a_bucket_that_refuses_costs_nothing(self):
+        self.fault("deny", action="PutObject", on="true")
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.wait_console(one, r"nothing can be published at s3://seen/jobs/story/: .*"
+                               r"needs s3:PutObject .*agent.json: .*Publish")
+        self.fault("deny", action="PutObject", on="false")
+        self.world.interrupt(one, 8)
+        self.wait_console(one, "s3://seen/jobs/story/ can be written again")
+        self.assertEqual(self.world.console(one).count("nothing can be published"), 1)
+        self.fault("deny", action="ListBucket", on="true")
+        done = self.laptop("--publish", PLACE, code=1)
+        self.assertRegex(done.stderr, "needs s3:ListBucket .*launcher.json: .*ListWhatIsPublished")
+        self.assertRegex(done.stdout, r"volume      vol-")
+        self.assert_ended_well()
+
+    def test_a_bucket_that_hangs_costs_nothing(self):
+        self.fault("latency", action="PutObject", of="60s")
+        one = self.begin()
+        self.wait_training(one, 5)
+        self.world.interrupt(one, 8)
+        self.successor(one)
+        self.assert_ended_well()
+
+    def test_what_is_no_job_or_no_status(self):
+        self.volume()
+        self.folder.mkdir(parents=True)
+        self.assertRegex(self.laptop(code=1, job="another").stderr,
+                         f"spotter:job=another in {ec2.REGION}; known jobs: {self.job_name}\n")
+        self.assertIn("no such file", self.laptop(code=2, job="./none.yaml").stderr)
+        (self.folder / "status.json").write_text('{"version": 1, "job": "st')
+        done = self.laptop("--publish", PLACE, code=1)
+        self.assertIn("half-written", done.stderr)
+        self.assertIn("stage       waiting for capacity\n", done.stdout)
+        (self.folder / "status.json").write_text('{"version": 2, "spotter": "9.9"}')
+        self.assertIn("written by spotter 9.9",
+                      self.laptop("--publish", PLACE, code=1).stderr)
+        self.assertIn("credentials", self.laptop(code=1, AWS_ACCESS_KEY_ID="").stderr)
+
+
+if __name__ == "__main__":
+    life.harness.main()

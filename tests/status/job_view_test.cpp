@@ -1,0 +1,159 @@
+// How a job is, seen from elsewhere: what EC2 shows and what was published, put together.
+#include "agent/command/job_view.hpp"
+
+#include <gtest/gtest.h>
+
+#include "agent/wire/status.hpp"
+
+namespace spotter::command {
+namespace {
+
+using nlohmann::json;
+
+constexpr double now = 1'700'000'000;
+
+wire::Volume volume(wire::VolumeState state = wire::VolumeState::Available) {
+  wire::Volume it;
+  it.id = "vol-1";
+  it.zone = "us-west-2a";
+  it.state = state;
+  it.tags = {{"spotter:job", "mnist"}, {"spotter:role", "state"}};
+  return it;
+}
+
+wire::Instance instance(const char* id, wire::InstanceState state) {
+  wire::Instance it;
+  it.id = id;
+  it.zone = "us-west-2b";
+  it.type = "g5.xlarge";
+  it.state = state;
+  it.launch_time = wire::WallTime(std::chrono::seconds(static_cast<std::int64_t>(now) - 40));
+  return it;
+}
+
+Published published(double updated, const char* stage = "training", const char* on = "i-1") {
+  const json status = {{"version", 1},
+                       {"job", "mnist"},
+                       {"stage", stage},
+                       {"says", "training on vol-1"},
+                       {"instance", on},
+                       {"type", "g5.xlarge"},
+                       {"zone", "us-west-2a"},
+                       {"step", 30},
+                       {"steps_total", 100},
+                       {"steps_per_second", 2},
+                       {"checkpoint_step", 25},
+                       {"checkpoint_boottime_ms", 940'000},
+                       {"updated_boottime_ms", 1'000'000},
+                       {"updated", updated}};
+  return {.status = status.dump()};
+}
+
+std::string says(const JobSeen& seen) { return view_of(seen)["says"].get<std::string>(); }
+std::string stage(const JobSeen& seen) { return view_of(seen)["stage"].get<std::string>(); }
+
+using State = wire::InstanceState;
+
+TEST(JobView, OfAMachineThatTrainsIsWhatItSays) {
+  const JobSeen seen{.job = "mnist",
+                     .volumes = {volume(wire::VolumeState::InUse)},
+                     .instances = {instance("i-1", State::Running)},
+                     .published = published(now - 20),
+                     .now = now};
+  EXPECT_EQ(stage(seen), "training");
+  EXPECT_EQ(says(seen), "training on vol-1");
+  const json view = view_of(seen);
+  EXPECT_EQ(view["instance"], "i-1");
+  EXPECT_EQ(view["steps_per_second"], 2);
+  const auto shown = wire::status_text(view.dump(), clock_of(view, now));
+  ASSERT_TRUE(shown);
+  EXPECT_NE(shown->find("checkpoint  step 25, 80 s ago\n"), std::string::npos) << *shown;
+  EXPECT_NE(shown->find("seen        20 s ago\n"), std::string::npos) << *shown;
+}
+
+TEST(JobView, WhenNoMachineIsUpSaysSinceWhen) {
+  JobSeen seen{.job = "mnist",
+               .volumes = {volume()},
+               .instances = {instance("i-1", State::Terminated)},
+               .published = published(now - 12 * 60, "released"),
+               .now = now};
+  EXPECT_EQ(says(seen), "waiting for capacity since 12 min");
+  EXPECT_EQ(view_of(seen)["waiting_since"], now - 12 * 60);
+  EXPECT_EQ(view_of(seen)["instance"], "none is up; the last was i-1 in us-west-2a");
+  EXPECT_FALSE(view_of(seen).contains("steps_per_second"));
+  seen.fleets = {{{FleetKind::Ec2Fleet, "fleet-1"}, "mnist", wire::FleetState::Cancelled, 0}};
+  EXPECT_EQ(says(seen), "no instance is up, and no fleet will start one: spotter launch");
+  seen.published.reset();
+  seen.fleets.clear();
+  EXPECT_EQ(says(seen), "waiting for capacity") << "by its tags alone nobody knows since when";
+}
+
+TEST(JobView, OfAMachineThatHasNotSpokenYet) {
+  const JobSeen seen{
+      .job = "mnist",
+      .volumes = {volume()},
+      .instances = {instance("i-1", State::Terminated), instance("i-2", State::Running)},
+      .published = published(now - 200, "released"),
+      .now = now};
+  EXPECT_EQ(stage(seen), "starting");
+  EXPECT_EQ(says(seen), "i-2 is running, launched 40 s ago; its agent has published nothing yet");
+  EXPECT_EQ(view_of(seen)["zone"], "us-west-2b");
+}
+
+TEST(JobView, OfAnAgentThatWentSilent) {
+  const JobSeen seen{.job = "mnist",
+                     .instances = {instance("i-1", State::Running)},
+                     .published = published(now - 20 * 60),
+                     .now = now};
+  EXPECT_EQ(stage(seen), "training");
+  EXPECT_EQ(says(seen), "training on vol-1; nothing was heard of its agent for 20 min");
+}
+
+TEST(JobView, OfWhatIsOver) {
+  JobSeen seen{.job = "mnist",
+               .volumes = {volume()},
+               .published = published(now - 3 * 3600, "cancelling-fleet"),
+               .now = now};
+  seen.volumes[0].tags["spotter:done"] = "true";
+  EXPECT_EQ(says(seen), "finished, 3 h ago; the result is safe");
+  seen.volumes[0].tags.erase("spotter:done");
+  seen.published = published(now - 7200, "gave-up");
+  EXPECT_EQ(stage(seen), "gave-up");
+  EXPECT_EQ(says(seen), "training on vol-1; 2 h ago");
+}
+
+TEST(JobView, OfAMachineThatEc2DoesNotKnow) {
+  JobSeen seen{.job = "mnist", .published = published(now - 20, "training", "laptop"), .now = now};
+  EXPECT_EQ(says(seen), "training on vol-1");
+  seen.published = published(now - 7200, "training", "laptop");
+  EXPECT_EQ(says(seen), "training on vol-1; nothing was heard of its agent for 2 h");
+}
+
+TEST(JobView, DoesWithoutAStatusThatIsNone) {
+  for (const char* status : {"", "{\"version\": 1, \"jo", "[]", "{\"version\": 2}"}) {
+    const JobSeen seen{.job = "mnist",
+                       .volumes = {volume()},
+                       .published = Published{.status = status},
+                       .now = now};
+    EXPECT_EQ(says(seen), "waiting for capacity") << status;
+  }
+  const JobSeen odd{.job = "mnist",
+                    .published = Published{.status = R"({"version":1,"updated":1e300,"step":[],
+                        "updated_boottime_ms":-1,"instance":7,"says":{},"stage":null})"},
+                    .now = now};
+  const json view = view_of(odd);
+  EXPECT_TRUE(wire::status_text(view.dump(), clock_of(view, now)));
+  EXPECT_NE(line_of(view, 3, now), "");
+}
+
+TEST(JobView, ALineOfASweep) {
+  const JobSeen seen{.job = "mnist-3",
+                     .instances = {instance("i-1", State::Running)},
+                     .published = published(now - 20),
+                     .now = now};
+  EXPECT_EQ(line_of(view_of(seen), 3, now),
+            "     3  training                 30            -  20 s ago     i-1\n");
+}
+
+}  // namespace
+}  // namespace spotter::command
