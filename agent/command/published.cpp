@@ -61,6 +61,13 @@ s3::Outcome<std::map<std::string, std::string>> read_all(s3::Client& client,
   return bytes;
 }
 
+// .../metrics/1700000000000-i-0abc.jsonl
+std::string instance_of(std::string_view key) {
+  key.remove_prefix(key.rfind('/') + 1);
+  key.remove_prefix(key.find('-') + 1);
+  return std::string(key.substr(0, key.rfind('.')));
+}
+
 void append(std::vector<std::string>& to, const std::vector<std::string>& keys) {
   to.insert(to.end(), keys.begin(), keys.end());
 }
@@ -92,6 +99,7 @@ s3::Outcome<std::vector<Published>> read_published(s3::Client& client,
     one.history = wire::parse_history(lines);
     for (const auto& key : its.curves) {
       const auto read = wire::parse_curve((*bytes)[key]);
+      if (const auto last = read.curve.last()) one.reached[instance_of(key)] = last->step;
       one.curve.append(read.curve);
       one.foreign += read.foreign;
     }

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +25,8 @@ struct Published {
   std::string status;         // the object as it is; empty: there is none
   wire::ReadHistory history;  // of all its agents, in the order in which they began
   wire::Curve curve;
-  std::size_t foreign = 0;  // lines of the curve that are none
+  std::map<std::string, std::uint64_t> reached;  // by instance: the end of its own curve
+  std::size_t foreign = 0;                       // lines of the curve that are none
 };
 
 enum class Wanted : std::uint8_t {

@@ -1,5 +1,6 @@
 #include "agent/command/report_sources.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 
 #include "agent/act/aws/environment.hpp"
 #include "agent/command/here.hpp"
+#include "agent/command/published.hpp"
 #include "agent/command/results_gather.hpp"
 #include "agent/command/sweep.hpp"
 #include "agent/io/files.hpp"
@@ -135,10 +137,11 @@ class Reader {
     if (told_.is_sweep) return from_sweep();
     const fs::path home = place_.job->home();
     if (has_attempts_or_is_home(home)) return from_home(home);
+    if (const auto published = place_.job->published_at()) return from_published(*published);
     return failure("there is no history of " + told_.job + " in " + home.string() +
                    "/.spotter: nothing of it has run on that storage, or it is not mounted here. "
-                   "Run this on the instance, or name another place with --from FOLDER or --from "
-                   "s3://bucket/prefix/NAME");
+                   "Run this on the instance, or name its folder with --from; with `publish:` in "
+                   "the job's description its agents keep it in S3, for whoever is elsewhere");
   }
 
   Result<void> from_folder(const fs::path& folder) {
@@ -164,9 +167,12 @@ class Reader {
   }
 
   Result<void> from_sweep() {
-    auto place = place_of_results(*place_.job);
-    if (!place) return tl::unexpected(place.error());
-    return place->starts_with("s3://") ? from_claims(*place) : from_experiments(*place);
+    const auto place = place_of_results(*place_.job);
+    const auto published = place_.job->published_at();
+    if (!place) return published ? from_published(*published) : tl::unexpected(place.error());
+    if (!place->starts_with("s3://")) return from_experiments(*place);
+    auto claimed = from_claims(*place);
+    return claimed && published ? from_published(*published) : claimed;
   }
 
   Result<Sets> sets() const {
@@ -203,7 +209,67 @@ class Reader {
     return {};
   }
 
-  Result<void> from_bucket(const std::string& url) { return failure(url + " cannot be read yet"); }
+  Result<void> from_bucket(const std::string& url) {
+    auto place = wire::parse_s3_url(url);
+    if (!place) return tl::unexpected(place.error());
+    if (!place->key.ends_with('/')) place->key += '/';
+    if (told_.job.empty()) name_by(place->key);
+    return from_published(*place);
+  }
+
+  // .../NAME/ or .../NAME/INDEX/
+  void name_by(std::string_view key) {
+    const auto last = [&key] {
+      key.remove_suffix(key.ends_with('/') ? 1 : 0);
+      const auto begin = key.rfind('/') + 1;  // 0 where there is none
+      const auto name = key.substr(begin);
+      key = key.substr(0, begin);
+      return name;
+    };
+    auto name = last();
+    if (const auto index = wire::parse_count(name); index && !key.empty()) {
+      told_.experiment = *index;
+      name = last();
+    }
+    told_.job = name;
+  }
+
+  Result<void> from_published(const wire::S3Location& place) {
+    s3::Client client({.environment = act::Environment::of_this_process()});
+    auto published = read_published(client, place, Wanted::All);
+    if (!published)
+      return failure("what is published at " + wire::to_url(place) +
+                     " cannot be read: " + published.error().text());
+    if (published->empty())
+      return failure("nothing is published at " + wire::to_url(place) +
+                     ": the job's description needs `publish: s3://bucket/prefix`, which its "
+                     "agents then fill; from elsewhere it is --from s3://bucket/prefix/NAME");
+    const bool is_sweep = std::ranges::any_of(
+        *published, [](const Published& each) { return each.experiment.has_value(); });
+    if (is_sweep && told_.experiments.empty())
+      if (auto known = keep_sets(); !known) return known;
+    for (Published& each : *published) {
+      if (!each.experiment) told_.status = std::move(each.status);
+      Source source{each.experiment, std::move(each.history), std::move(each.curve), {}};
+      for (const auto& [instance, step] : each.reached)
+        source.reached[instance] = static_cast<std::int64_t>(step);
+      told_.sources.push_back(std::move(source));
+    }
+    return {};
+  }
+
+  // What became of them, their histories tell.
+  Result<void> keep_sets() {
+    const auto its = sets();
+    if (!its) return tl::unexpected(its.error());
+    Gathered gathered;
+    for (std::size_t index = 0; *its && index < (*its)->size(); ++index) {
+      gathered.all.emplace_back().index = index;
+      gathered.all.back().parameters = (**its)[index];
+    }
+    keep(std::move(gathered));
+    return {};
+  }
 
   void keep(Gathered gathered) {
     told_.is_sweep = true;

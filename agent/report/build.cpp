@@ -39,6 +39,20 @@ const Life* one_to_ask(const std::vector<Life>& lives) {
   return lives.empty() ? nullptr : &lives.back();
 }
 
+sweep::Summary::State state_of(const std::vector<Life>& lives) {
+  using State = sweep::Summary::State;
+  switch (one_to_ask(lives)->shown.end) {
+    case End::Finished:
+      return State::Done;
+    case End::Failed:
+      return State::Failed;
+    case End::Running:
+      return State::Running;
+    default:
+      return State::Stopped;
+  }
+}
+
 Stands stands(const std::vector<Life>& lives, double now) {
   const Life* const life = one_to_ask(lives);
   if (!life) return {"unknown", "nothing is known of it"};
@@ -146,6 +160,7 @@ class Builder {
   Model build() {
     const auto parsed = wire::parse_json_object(told_.status);
     const wire::Json status = parsed ? *parsed : wire::Json::object();
+    experiments_ = told_.experiments;
     for (const Source& source : told_.sources) add(source);
     sort();
     if (told_.sources.size() == 1) model_.curve = told_.sources.front().curve;
@@ -162,7 +177,7 @@ class Builder {
                            : alone        ? between(model_.from, model_.to.value_or(told_.now))
                                           : model_.cost.instance_seconds;
     model_.goodput = goodput_of(tracks_, model_.repeats, {told_.now, elapsed});
-    if (told_.is_sweep) model_.sweep = Sweep{told_.parameters, told_.experiments};
+    if (told_.is_sweep) model_.sweep = Sweep{told_.parameters, std::move(experiments_)};
     return std::move(model_);
   }
 
@@ -179,12 +194,32 @@ class Builder {
       if (life.shown.end == Instance::End::Running && life.notice)
         model_.notices.push_back(standing_notice(life));
       model_.instances.push_back(life.shown);
+      // A machine that was up long before brought nobody.
+      Instance& shown = model_.instances.back();
+      if (shown.booted && begin_of(shown) != *shown.booted) shown.booted.reset();
       std::ranges::copy(life.checkpoints, std::back_inserter(model_.checkpoints));
       std::ranges::copy(life.volumes, std::back_inserter(model_.volumes));
       std::ranges::copy(life.journal, std::back_inserter(model_.journal));
       lives_.push_back(life);
     }
+    if (source.experiment) complete(source, track.lives);
     tracks_.push_back(std::move(track));
+  }
+  // An experiment of which only its history is known.
+  void complete(const Source& source, const std::vector<Life>& lives) {
+    auto found = std::ranges::find(experiments_, *source.experiment, &sweep::Summary::index);
+    if (found == experiments_.end()) {
+      experiments_.emplace_back().index = *source.experiment;
+      found = experiments_.end() - 1;
+    }
+    if (found->state != sweep::Summary::State::Waiting || lives.empty()) return;
+    found->state = state_of(lives);
+    for (const Life& life : lives) {
+      found->attempts += life.resumed.size();
+      found->seconds += between(life.shown.began, life.shown.ended.value_or(life.heard));
+    }
+    found->curve = source.curve;
+    found->curve.thin(sweep::Summary::most_points);
   }
   // Of several experiments side by side. What one of them told keeps its order.
   void sort() {
@@ -202,10 +237,10 @@ class Builder {
   }
   void stand(const wire::Json& status) {
     auto [state, says] = stands(lives_, told_.now);
-    if (told_.is_sweep && !told_.experiments.empty()) {
-      const auto done = std::ranges::count(told_.experiments, sweep::Summary::State::Done,
-                                           &sweep::Summary::state);
-      const auto all = static_cast<long>(told_.experiments.size());
+    if (told_.is_sweep && !experiments_.empty()) {
+      const auto done =
+          std::ranges::count(experiments_, sweep::Summary::State::Done, &sweep::Summary::state);
+      const auto all = static_cast<long>(experiments_.size());
       says = std::to_string(done) + " of " + std::to_string(all) + " experiments are done";
       if (done == all)
         state = "finished";
@@ -230,6 +265,7 @@ class Builder {
 
   const Told& told_;
   Model model_;
+  std::vector<sweep::Summary> experiments_;
   std::vector<Track> tracks_;
   std::vector<Life> lives_;
 };

@@ -190,7 +190,8 @@ bool ended_well(const Life& life) {
 }
 
 End end_of_one_that_left(const Life& life) {
-  if (life.left == "finished") return End::Finished;
+  // The machine is ended by the fleet's end, which its own agent brings about.
+  if (life.left == "finished" || ended_well(life)) return End::Finished;
   if (life.left == "gave-up") return End::Failed;
   return life.notice ? End::Interrupted : End::Left;
 }
@@ -234,6 +235,24 @@ void settle(Life& life, bool succeeded, bool followed, double now) {
   close_phase(shown, *shown.ended);
 }
 
+// Its curve has heard of a machine after its last moment: whoever went on last was training then.
+void hear_curve(std::vector<Life>& all, const wire::Curve& curve, double now) {
+  struct Holder {
+    double since;
+    Life* life;
+  };
+  std::vector<Holder> holders;
+  for (Life& life : all)
+    for (const Resumed& each : life.resumed) holders.push_back({each.time, &life});
+  std::ranges::stable_sort(holders, {}, &Holder::since);
+  for (const wire::CurvePoint& point : curve.points()) {
+    const auto after = std::ranges::upper_bound(holders, point.time, {}, &Holder::since);
+    if (after == holders.begin() || point.time > now) continue;
+    Life& life = *std::prev(after)->life;
+    if (life.left.empty()) life.heard = std::max(life.heard, point.time);
+  }
+}
+
 }  // namespace
 
 bool Life::took_over() const {
@@ -261,6 +280,7 @@ std::vector<Life> lives_of(const Source& source, double now) {
         all, [&](const Life& other) { return other.shown.id == life.shown.id; });
     if (reached != source.reached.end() && boots == 1) life.reached = reached->second;
   }
+  hear_curve(all, source.curve, now);
   bool succeeded = false;
   for (std::size_t i = all.size(); i-- > 0;) {
     const bool takes_over = all[i].took_over();

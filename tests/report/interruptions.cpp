@@ -120,6 +120,17 @@ TEST(Interruptions, ItsOwnCurveKnowsMoreThanTheAccount) {
   EXPECT_EQ(model.goodput.repeated_steps, 200);
 }
 
+TEST(Interruptions, ACurveHasHeardOfAMachineAfterItsLastMoment) {
+  Told it = told(400, Lines("i-1").began(0).trains(20, 0).text() +
+                          Lines("i-2").began(230).phase(231, "moving").trains(290, 90).text());
+  for (const auto& [step, second] : {std::pair{50, 100}, {90, 200}, {95, 300}})
+    it.sources[0].curve.add({static_cast<std::uint64_t>(step), {}, {}, {}, t0 + second});
+  const auto model = build(it);
+  EXPECT_EQ(model.instances.at(0).ended, t0 + 200);
+  EXPECT_EQ(model.interruptions.at(0).down_seconds, 90);
+  EXPECT_EQ(model.instances[0].phases.back().to, t0 + 200);
+}
+
 TEST(Interruptions, AMachineThatOnlyWaitsBesideHasNotTakenOver) {
   const auto model =
       built(400, Lines("i-1").began(0).trains(20, 0).text() +

@@ -79,6 +79,19 @@ TEST(Model, AJobThatIsRunAgainIsNotFinished) {
   EXPECT_FALSE(model.to);
 }
 
+TEST(Model, AMachineThatWasUpLongBeforeHasNoBootToShow) {
+  const auto boot = "\"booted\":" + std::to_string(t0 - 9e5);
+  const auto model = built(90, Lines("i-1").at(0, "began", boot).trains(20, 0).text());
+  EXPECT_FALSE(model.instances.at(0).booted);
+  EXPECT_EQ(model.from, t0);
+}
+
+TEST(Model, TheFleetsEndIsThatOfItsLastMachine) {
+  Lines lines("i-1");
+  lines.began(0).trains(20, 0).ended(120, "finished", 1000, 1000).phase(121, "finishing");
+  EXPECT_EQ(built(900, lines.left(125, "asked").text()).state, "finished");
+}
+
 TEST(Model, GaveUp) {
   Lines lines("i-1");
   lines.began(0).trains(20, 0).ended(30, "failed", 5, 5).phase(31, "gave-up");
@@ -204,6 +217,26 @@ TEST(Sweeps, ExperimentsOfOneMachineShareItsCost) {
   EXPECT_EQ(json["sweep"]["experiments"][2]["parameters"]["lr"], 0.1);
   EXPECT_EQ(json["sweep"]["experiments"][0]["loss"], 0.5);
   EXPECT_EQ(json["sweep"]["experiments"][0]["curve"]["step"][0], 5);
+}
+
+TEST(Sweeps, HistoriesTellWhatBecameOfExperiments) {
+  Told it;
+  it.is_sweep = true;
+  it.now = t0 + 500;
+  it.experiments.resize(1);
+  it.experiments[0].parameters = {{"lr", "1", "1"}};
+  const auto done = Lines("i-1").began(0).trains(20, 0).ended(90, "finished", 9, 9).text();
+  it.sources.push_back(
+      {0, wire::parse_history(done + Lines("i-1").left(100, "finished").text()), {}, {}});
+  it.sources.push_back(
+      {3, wire::parse_history(Lines("i-2").began(200).trains(220, 0).text()), {}, {}});
+  const auto all = build(it).sweep->experiments;
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].state, sweep::Summary::State::Done);
+  EXPECT_EQ(all[0].parameters.size(), 1U);
+  EXPECT_EQ(all[0].seconds, 100);
+  EXPECT_EQ(all[1].index, 3U);
+  EXPECT_EQ(all[1].state, sweep::Summary::State::Running);
 }
 
 TEST(Journal, TheLogIsBetterThanTheMoments) {

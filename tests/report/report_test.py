@@ -280,6 +280,89 @@ class Sources(ReportTest):
             self.assertRegex(told.stderr, "cannot write .*: .*; name another file")
 
 
+class Published(ReportTest):
+    def setUp(self):
+        super().setUp()
+        self.bucket = pathlib.Path(self.served.folder) / "s3/mine"
+        self.bucket.mkdir(parents=True)
+        self.addCleanup(shutil.rmtree, self.bucket)
+
+    def publish(self, name, begin, curve, status=None):
+        """What one agent leaves there: its moments are those since the last time."""
+        place = self.bucket / "jobs" / name
+        instance = json.loads(self.moments[0])["instance"]
+        segment = f"{int((self.begin + begin) * 1000):013d}-{instance}"
+        for folder, text in (("history", "".join(it + "\n" for it in self.moments)),
+                             ("metrics", "".join(json.dumps({"step": it, "loss": 1 / it}) + "\n"
+                                                 for it in curve))):
+            (place / folder).mkdir(parents=True, exist_ok=True)
+            (place / folder / f"{segment}.jsonl").write_text(text)
+        (place / "status.json").write_text(json.dumps(status or {"version": 1}))
+        self.moments = []
+
+    def job(self, more=""):
+        (self.place / "job.yaml").write_text(
+            "job: speech\nstorage: {ebs: {tag: {Name: speech}}}\ntrainer: {command: 'true'}\n"
+            "publish: s3://mine/jobs\n" + more)
+
+    def two_machines(self):
+        self.at(0, "began", "i-0a", zone="us-west-2a")
+        self.at(1, "phase", "i-0a", phase="training")
+        self.publish("speech", 0, range(1, 40))
+        self.at(100, "began", "i-0b", zone="us-west-2b")
+        self.at(101, "phase", "i-0b", phase="training")
+        self.at(102, "resumed", "i-0b", step=30, repeated=0)
+        self.publish("speech", 100, range(31, 80),
+                     {"version": 1, "job": "speech", "steps_total": 90, "says": "training on"})
+
+    def test_by_name(self):
+        self.two_machines()
+        self.job()
+        place = "s3://mine/jobs/speech"
+        for words in ((), ("--from", place), ("--from", place + "/")):
+            model = self.model("--no-prices", *words)
+            self.assertEqual((model["job"], model["state"], model["says"]),
+                             ("speech", "training", "training on"))
+            self.assertEqual([(it["id"], it["end"]) for it in model["instances"]],
+                             [("i-0a", "lost"), ("i-0b", "running")])
+            self.assertEqual(model["curve"]["step"], list(range(1, 80)))
+            self.assertEqual(model["progress"]["steps_total"], 90)
+
+    def test_of_a_lost_machine_its_own_curve_is_asked(self):
+        self.two_machines()
+        [lost] = self.model("--no-prices", "--from", "s3://mine/jobs/speech")["interruptions"]
+        self.assertEqual((lost["kind"], lost["step"], lost["resumed_step"]), ("lost", 39, 30))
+        self.assertEqual(lost["repeated_steps"], 9)
+
+    def test_a_sweep_on_volumes(self):
+        self.job("sweep: {grid: {lr: [0.1, 0.01, 0.001]}}\n")
+        self.trained("i-0a", end=100)
+        self.publish("speech/0", 0, range(1, 11))
+        self.trained("i-0b", begin=50, end=200)
+        self.moments = self.moments[:-2]
+        self.publish("speech/2", 50, range(1, 5))
+        model = self.model("--no-prices")
+        self.assertEqual([(it["index"], it["state"], it["parameters"]["lr"], it["loss"])
+                          for it in model["sweep"]["experiments"]],
+                         [(0, "done", 0.1, 0.1), (1, "waiting", 0.01, None),
+                          (2, "running", 0.001, 0.25)])
+        self.assertEqual([it["experiment"] for it in model["instances"]], [0, 2])
+        one = self.model("--no-prices", "--from", "s3://mine/jobs/speech/2", "--job",
+                         self.place / "job.yaml")
+        self.assertEqual(len(one["instances"]), 1)
+
+    def test_what_is_refused(self):
+        self.job()
+        self.assertIn("nothing is published at s3://mine/jobs/speech/: the job's description needs "
+                      "`publish:", self.spotter(code=1).stderr)
+        for place in ("s3://", "s3://no such bucket/x"):
+            self.spotter("--from", place, code=1)
+        self.assertIn("cannot be read: ",
+                      self.spotter("--from", "s3://not-there/x", code=1).stderr)
+        self.assertRegex(self.spotter(code=1, AWS_SECRET_ACCESS_KEY="wrong").stderr,
+                         "what is published at .* cannot be read: .*")
+
+
 if __name__ == "__main__":
     import unittest
     unittest.main()
