@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """A trainer for tests: each step's sum follows from the one before; it misbehaves on request.
 
-Environment: STEPS (how many), PACE (seconds a step), JOURNAL (a folder off the volume: a line for
-each step that is durable), BEHAVIOUR:
+Environment: STEPS (how many), PACE (seconds a step), EVERY (a checkpoint every so many; 1), JOURNAL
+(a folder off the volume: a line for each step, which with EVERY=1 is durable), BEHAVIOUR:
   train    ends after a stop signal with status 75
   crash    ends at once
   deaf     hears no signal
@@ -136,6 +136,7 @@ class Trainer:
         self.storage = pathlib.Path(os.environ["SPOTTER_STORAGE"])
         self.steps = int(os.environ.get("STEPS", "20"))
         self.pace = float(os.environ.get("PACE", "0.1"))
+        self.every = int(os.environ.get("EVERY", "1"))
         self.behaviour = os.environ.get("BEHAVIOUR", "train")
         form = Verifiable if os.environ.get("FORMAT") == "spotter" else OneFile
         self.checkpoints = form(self.storage / "checkpoints")
@@ -156,7 +157,8 @@ class Trainer:
             time.sleep(self.pace)
             self.digest = after(self.step + 1, self.step, self.digest)
             self.step += 1
-            self.kept = self.checkpoints.write(self.step, self.digest)
+            is_kept = self.stopped or self.step % self.every == 0 or self.step == self.steps
+            self.kept = is_kept and self.checkpoints.write(self.step, self.digest)
             if lines:
                 lines.write(f"{time.monotonic_ns()} {self.step}\n")
             self.say()
@@ -170,7 +172,8 @@ class Trainer:
         print(f"step {self.step} of {self.steps}", flush=True)
         tell(X_SPOTTER_STEP=self.step, X_SPOTTER_STEPS_TOTAL=self.steps, X_SPOTTER_EPOCH=1,
              X_SPOTTER_EPOCHS_TOTAL=1, X_SPOTTER_LOSS=1 / self.step)
-        tell(X_SPOTTER_CHECKPOINT=self.kept, X_SPOTTER_CHECKPOINT_STEP=self.step)
+        if self.kept:
+            tell(X_SPOTTER_CHECKPOINT=self.kept, X_SPOTTER_CHECKPOINT_STEP=self.step)
 
     def finish(self):
         first = self.storage / "checkpoints" / "was-here"

@@ -1,0 +1,140 @@
+"""What `spotter report` says of a job on three instances, of which one ends announced and one is
+lost, is what happened."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import ec2
+import harness
+import shares
+from emulator import wait
+
+
+PLACE = "s3://seen/jobs"
+
+
+class Report(shares.ShareLife):
+    every = 7  # steps a checkpoint
+    steps = 90
+
+    def storage(self):
+        return {"folder": {"path": str(self.folder)}}
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.world.workplace / "shared"
+        self.folder.mkdir()
+        self.folder.chmod(0o755)
+        (self.world.directory / "s3/seen").mkdir(parents=True)
+
+    def home(self):
+        return self.folder / self.job_name
+
+    def report(self, *words, place=None):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
+                       "SPOTTER_RUN": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true",
+                       "AWS_ENDPOINT_URL": self.ec2.endpoint, "AWS_REGION": ec2.REGION,
+                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1]}
+        done = subprocess.run([f"{self.world.bin}/spotter", "report", "--from",
+                               place or str(self.home()), *words], env=environment, text=True,
+                              capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+    def model(self, place=None):
+        return json.loads(self.report("--json", place=place))
+
+    def live_through(self):
+        """An announced end, a loss, the end; the instances in their order."""
+        first = self.begin(env={"EVERY": str(self.every)}, publish=PLACE)
+        self.wait_training(first, 5)
+        self.world.interrupt(first, 20)
+        self.wait_status(first, "released", lambda status: status.get("released"), 20)
+        second = self.successor(first)
+        self.wait_status(second, "training", lambda one: one.get("resumed_step"))
+        self.wait_more_steps(second, self.every + 2)
+        self.world.kill(second)
+        third = self.successor(first, second)
+        self.wait_status(third, "training", lambda one: one.get("resumed_step"))
+        return first, second, third
+
+    def repeated(self):
+        """Of each start of a trainer after the first: the steps that had been done before."""
+        lives = [[step for _, step in life] for life in self.lives()]
+        return [max(one) + 1 - next_one[0] for one, next_one in zip(lives, lives[1:])]
+
+    def zones(self):
+        return {one.text("instanceId"): one.text("placement/availabilityZone")
+                for one in self.ec2.instances()}
+
+    def assert_is_what_happened(self, model, instances):
+        first, second, third = instances
+        self.assertEqual((model["job"], model["state"]), (self.job_name, "finished"))
+        self.assertIsNotNone(model["to"])
+        zones = self.zones()
+        self.assertEqual([(it["id"], it["end"], it["zone"]) for it in model["instances"]],
+                         [(first, "interrupted", zones[first]), (second, "lost", zones[second]),
+                          (third, "finished", zones[third])])
+        told, lost = model["interruptions"]
+        self.assertEqual((told["instance"], told["kind"]), (first, "terminate"))
+        self.assertEqual((lost["instance"], lost["kind"]), (second, "lost"))
+        self.assertLessEqual(told["seconds_to_durable"], told["window_seconds"])
+        self.assertAlmostEqual(told["window_seconds"], 20, delta=5)
+        repeated = self.repeated()
+        self.assertEqual(repeated[0], 0)
+        self.assertEqual(told["repeated_steps"], 0)
+        self.assertEqual(told["checkpoint_step"], told["resumed_step"])
+        self.assertRegex(told["why"], r"the notice came \d+ s before the end: .*, nothing repeated")
+        # What a lost machine did last, nobody has heard of.
+        self.assertLessEqual(lost["repeated_steps"], repeated[1])
+        self.assertEqual(lost["resumed_step"] % self.every, 0)
+        self.assertIn("lost without notice", lost["why"])
+        self.assertEqual(model["goodput"]["repeated_steps"],
+                         told["repeated_steps"] + lost["repeated_steps"])
+        for it in model["interruptions"]:
+            self.assertGreater(it["down_seconds"], 0)
+        self.assertEqual(model["curve"]["step"][-1], self.steps)
+        self.assertAlmostEqual(model["curve"]["loss"][-1], 1 / self.steps, 6)
+        part = model["goodput"]["part"]
+        self.assertTrue(0 < part < 1, part)
+
+    def assert_cost(self, cost):
+        self.assertGreater(cost["spot_dollars"], 0, cost)
+        self.assertGreater(cost["on_demand_dollars"], cost["spot_dollars"])
+        said = (1 - cost["billable_seconds"] / cost["instance_seconds"]) * 100
+        self.assertAlmostEqual(cost["savings_percent"], said, 1)
+        self.assertIn(f"{cost['savings_percent']:.1f}", cost["formula"])
+
+    def seen_training(self, place, instance):
+        model = self.model(place)
+        last = model["instances"][-1]
+        is_it = (model["state"], last["id"], last["end"]) == ("training", instance, "running")
+        return model if is_it else None
+
+    def test_three_instances_on_a_share(self):
+        instances = self.live_through()
+        published = f"{PLACE}/{self.job_name}"
+        model = wait("the third to be seen",
+                     lambda: self.seen_training(published, instances[2]), 90)
+        self.assertIsNone(model["to"])
+        self.assert_ended_well(torn=self.every)
+        for place in (None, published):
+            model = self.model(place)
+            self.assert_is_what_happened(model, instances)
+            self.assert_cost(model["cost"])
+        page = self.report("--output", "-")
+        self.assertIn("<!doctype html>", page.lower())
+        self.assertIsNone(re.search(r"https?://(?!www\.w3\.org/)", page), "something is loaded")
+        text = self.report("--markdown")
+        for instance in instances:
+            self.assertIn(instance, text)
+        self.assertRegex(text, r"(?m)^\| savings +\| \d+\.\d %")
+
+
+if __name__ == "__main__":
+    harness.main()
