@@ -27,6 +27,7 @@ from watch import Watch, steps_of
 JOB = "mnist-mlp"
 SEED = 7
 THREADS = 1  # the fastest with batches this small, and the steadiest on a busy machine
+PUBLISHED = "histories"  # the bucket in which the job's history is, for the page
 NOTICE_SECONDS = 12  # AWS gives 120; nobody wants to watch that
 
 # The user's own program: the repository's train.sh. The rest comes from job.yaml.
@@ -93,6 +94,7 @@ class Demo:
         mode = "user" if self.arguments.user_mode else "auto"
         self.emulator = Emulator(self.arguments.bin, name="demo", mode=mode,
                                  zones=self.zones, seed=self.arguments.seed)
+        (self.emulator.directory / "s3" / PUBLISHED).mkdir(parents=True, exist_ok=True)
         place = self.emulator.workplace
         shutil.copytree(self.arguments.data, place / "mnist", copy_function=shutil.copyfile)
         (place / "steps").mkdir()
@@ -100,7 +102,8 @@ class Demo:
         how = {"root": "as root: loop devices, a real xfs, namespaces, IMDS at 169.254.169.254",
                "user": "as an ordinary user: volumes are directories, IMDS on loopback"}
         print(f"The world runs {how.get(self.emulator.mode, self.emulator.mode)}.\n"
-              f"It is in {place}\n", flush=True)
+              f"It is in {place}\n"
+              f"Watch it at {self.emulator.api}/_spotter/\n", flush=True)
 
     def job(self):
         place = self.emulator.workplace
@@ -111,7 +114,8 @@ class Demo:
         command = f"./train.sh --epochs {self.arguments.epochs}"
         return jobs.document(JOB, place / "repository", revision, command,
                              trainer={"env": env, "result": "result/weights.bin"},
-                             ebs={"consistency_bound": "1s"})
+                             ebs={"consistency_bound": "1s"},
+                             publish=f"s3://{PUBLISHED}/demo")
 
     def launch(self):
         emulator, client = self.emulator, self.emulator.ec2

@@ -47,8 +47,8 @@ class Sweep(demo.Demo):
         place = self.emulator.workplace
         self.shared = place / "shared"
         self.shared.mkdir()
-        self.bucket = self.emulator.directory / "s3" / "claims"
-        self.bucket.mkdir(parents=True)
+        # For the page all stands at one place: whose an experiment is, and what became of it.
+        self.bucket = self.emulator.directory / "s3" / demo.PUBLISHED
 
     def job(self):
         place = self.emulator.workplace
@@ -60,7 +60,8 @@ class Sweep(demo.Demo):
                              trainer={"env": env, "result": "result/weights.bin"},
                              storage={"folder": {"path": str(self.shared)}},
                              sweep={"grid": GRID},
-                             claims={"at": "s3://claims/all", "lease": "5s"})
+                             claims={"at": f"s3://{demo.PUBLISHED}", "lease": "5s"},
+                             publish=f"s3://{demo.PUBLISHED}")
 
     def launch(self):
         emulator, client = self.emulator, self.emulator.ec2
@@ -147,7 +148,7 @@ class Sweep(demo.Demo):
     def judge_sweep(self):
         rows = json.loads(self.spotter("results", "--json", "-"))
         by_bucket = json.loads(self.spotter("results", "--json", "-", "--from",
-                                            f"s3://claims/all/{JOB}/"))
+                                            f"s3://{demo.PUBLISHED}/{JOB}/"))
         self.promise("every experiment is done",
                      [row["state"] for row in rows] == ["done"] * len(self.sets))
         # Who is taken away behind the last claim leaves no more than that there.
@@ -160,7 +161,7 @@ class Sweep(demo.Demo):
         self.promise(f"each was trained from step 1 to {total}, and that one was done once",
                      all(set(steps) == set(range(1, total + 1)) and steps.count(total) == 1
                          for steps in all_steps))
-        claims = [json.loads((self.bucket / f"all/{JOB}/{index:05d}.claim").read_text())
+        claims = [json.loads((self.bucket / f"{JOB}/{index:05d}.claim").read_text())
                   for index in range(len(self.sets))]
         self.promise("each was published once, by whoever had its claim",
                      all(claim["state"] == "done" for claim in claims) and

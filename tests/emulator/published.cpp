@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 
+#include "agent/sweep/claim.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/history.hpp"
 #include "tests/world/s3/listing.hpp"
@@ -34,6 +35,54 @@ std::string last_of(std::string_view prefix) {
   return std::string(slash == std::string_view::npos ? prefix : prefix.substr(slash + 1));
 }
 
+using sweep::Summary;
+
+// What is known of an experiment without a result: who has it (claim.hpp).
+Summary::State state_of(const sweep::Claim& claim) {
+  switch (claim.state) {
+    case sweep::Claim::State::Held:
+      return Summary::State::Running;
+    case sweep::Claim::State::Given:
+      return Summary::State::Stopped;
+    case sweep::Claim::State::Done:
+      return Summary::State::Done;
+    case sweep::Claim::State::Failed:
+      return Summary::State::Failed;
+  }
+  return Summary::State::Waiting;
+}
+
+Summary::State state_of(const report::Source& source) {
+  auto state = Summary::State::Running;
+  for (const wire::Moment& moment : source.history.moments) {
+    const std::string phase = moment.text("phase");
+    if (moment.what == "left" && state == Summary::State::Running) state = Summary::State::Stopped;
+    if (moment.what == "began") state = Summary::State::Running;
+    if (moment.what == "phase" && phase == "finished") state = Summary::State::Done;
+    if (moment.what == "phase" && phase == "gave-up") state = Summary::State::Failed;
+  }
+  return state;
+}
+
+// What a claim or a result says; false: this is neither. A result's key comes after its claim's.
+bool take_experiment(const std::string& name, const std::string& text,
+                     std::map<std::size_t, Summary>& experiments) {
+  const auto object = sweep::parse_object_name(name);
+  if (!object) return false;
+  Summary& it = experiments[object->index];
+  it.index = object->index;
+  if (object->kind == "result") {
+    if (auto summary = sweep::parse_summary(text)) it = std::move(*summary);
+    it.index = object->index;
+  } else if (object->kind == "claim") {
+    if (const auto claim = sweep::parse_claim(text)) {
+      it.state = state_of(*claim);
+      it.attempts = claim->token;
+    }
+  }
+  return true;
+}
+
 double steady() {
   const std::chrono::duration<double> since = std::chrono::steady_clock::now().time_since_epoch();
   return since.count();
@@ -48,8 +97,10 @@ void Published::search(const std::string& bucket, const std::string& prefix, int
   const auto has = [&](const std::string& name, const std::vector<std::string>& all) {
     return std::find(all.begin(), all.end(), prefix + name) != all.end();
   };
-  const bool job =
-      has(std::string(status_name), found.keys) || has("history/", found.common_prefixes);
+  const bool job = has(std::string(status_name), found.keys) ||
+                   has("history/", found.common_prefixes) ||
+                   std::any_of(found.keys.begin(), found.keys.end(),
+                               [](const auto& key) { return key.ends_with(".claim"); });
   const bool sweep = !job && std::any_of(found.common_prefixes.begin(), found.common_prefixes.end(),
                                          [&](const auto& below) {
                                            return is_number(last_of(below)) &&
@@ -79,7 +130,8 @@ Published::Files Published::files_below(const Job& job) {
   for (std::string after; files.size() < most_files;) {
     const auto page = world::s3::list({job.prefix, "", after, 1000}, *keys);
     for (const std::string& key : page.keys)
-      if (key.ends_with(".jsonl") || key.ends_with("/" + std::string(status_name)))
+      if (key.ends_with(".jsonl") || key.ends_with("/" + std::string(status_name)) ||
+          key.ends_with(".claim") || key.ends_with(".result"))
         if (const auto object = store_.look(job.bucket, key))
           files.emplace_back(key, object->identity);
     if (page.next.empty()) break;
@@ -101,6 +153,7 @@ report::Told Published::told(const Job& job, const Files& files) {
   report::Told told;
   told.job = job.name;
   std::map<std::optional<std::size_t>, report::Source> sources;
+  std::map<std::size_t, Summary> experiments;
   for (const auto& [key, identity] : files) {  // segments in the order of their names
     std::string rest = key.substr(job.prefix.size());
     std::optional<std::size_t> experiment;
@@ -110,6 +163,7 @@ report::Told Published::told(const Job& job, const Files& files) {
       rest = rest.substr(slash + 1);
     }
     const std::string text = read(job.bucket, key);
+    if (take_experiment(rest, text, experiments)) continue;
     if (rest == status_name) {
       if (!experiment) told.status = text;
       continue;
@@ -126,8 +180,22 @@ report::Told Published::told(const Job& job, const Files& files) {
   }
   for (auto& [experiment, source] : sources) {
     source.experiment = experiment;
-    if (experiment) told.is_sweep = true;
+    if (experiment) {
+      const bool is_new = !experiments.contains(*experiment);
+      Summary& it = experiments[*experiment];
+      it.index = *experiment;
+      if (is_new) it.state = state_of(source);
+      if (it.curve.points().empty()) it.curve = source.curve;
+    }
     told.sources.push_back(std::move(source));
+  }
+  told.is_sweep = !experiments.empty();
+  for (auto& [index, summary] : experiments) {
+    for (const sweep::Parameter& each : summary.parameters)
+      if (std::find(told.parameters.begin(), told.parameters.end(), each.name) ==
+          told.parameters.end())
+        told.parameters.push_back(each.name);
+    told.experiments.push_back(std::move(summary));
   }
   return told;
 }

@@ -1,5 +1,5 @@
-// The jobs that publish their history into the emulator's own S3 (`publish:` of job.yaml), as the
-// page shows them. Not for several threads.
+// The jobs that publish their history into the emulator's own S3 (`publish:` of job.yaml), and
+// sweeps whose claims are there (`claims:`), as the page shows them. Not for several threads.
 #pragma once
 
 #include <map>

@@ -2,10 +2,13 @@
 """The page against a real emulator with a real small job: whoever presses *interrupt* sees the
 notice, then the job going on elsewhere. tests/page/live.mjs holds the browser's side."""
 
+import json
 import os
 import pathlib
 import subprocess
 import sys
+import time
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
@@ -35,6 +38,48 @@ class Page(Story):
     def setUp(self):
         super().setUp()
         (self.world.directory / "s3" / BUCKET).mkdir(parents=True, exist_ok=True)
+
+    def model(self, query=""):
+        with urllib.request.urlopen(f"{self.world.api}/_spotter/model{query}") as answer:
+            return json.load(answer)
+
+    def store(self, key, *lines):
+        path = self.world.directory / "s3" / BUCKET / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def test_jobs_and_sweeps_are_found_in_s3(self):
+        for index in range(3000):  # data, not a job
+            self.store(f"data/{index % 30}/{index}", {})
+        began = time.time() - 60
+        moments = [{"time": began, "what": "began", "instance": "i-1", "zone": "us-west-2a",
+                    "type": "p3.2xlarge"},
+                   {"time": began + 1, "what": "phase", "instance": "i-1", "phase": "training"}]
+        self.store("team/one/history/1-i-1.jsonl", *moments, {"torn": 1})
+        self.store("team/one/metrics/1-i-1.jsonl", {"step": 1, "loss": 2.5, "time": began + 2})
+        self.store("team/grid/00000.claim", {"state": "done", "token": 2, "holder": "i-1",
+                                             "nonce": "n", "span": 5000, "failures": 0})
+        self.store("team/grid/00000.result", {
+            "version": 1, "index": 0, "state": "done", "attempt": 2, "attempts": 2, "seconds": 7,
+            "parameters": {"lr": 0.1}, "curve": {"step": [5], "epoch": [None], "loss": [0.5],
+                                                 "accuracy": [None], "time": [began]}})
+        self.store("team/grid/1/history/1-i-1.jsonl", *moments)
+        first = self.model()
+        self.assertEqual({each["name"] for each in first["jobs"]}, {"grid", "one"})
+        one = self.model(f"?job={BUCKET}/team/one/")
+        self.assertEqual((one["job"], one["state"]), ("one", "training"))
+        self.assertEqual(one["curve"]["loss"], [2.5])
+        self.assertEqual(one["foreign_lines"], 1)
+        self.assertEqual([each["phase"] for each in one["instances"][0]["phases"]], ["training"])
+        grid = self.model(f"?job={BUCKET}/team/grid/")
+        self.assertEqual(grid["sweep"]["parameters"], ["lr"])
+        self.assertEqual([each["state"] for each in grid["sweep"]["experiments"]],
+                         ["done", "running"])
+        self.assertEqual(self.model("?job=nobody/knows/it/")["job"], None)
+        # As a page would be told of it.
+        self.store("team/one/metrics/1-i-1.jsonl", {"step": 1, "loss": 2.5, "time": began + 2},
+                   {"step": 2, "loss": 1.5, "time": began + 3})
+        self.assertEqual(self.model(f"?job={BUCKET}/team/one/")["curve"]["loss"], [2.5, 1.5])
 
     def test_of_the_world_alone(self):
         self.browser("world")
