@@ -160,13 +160,15 @@ class TimeLine {
     const [from, to] = this.range();
     const x = (t) => left + ((clamp(t, from, to) - from) / (to - from)) * (width - left - 1);
     const parts = [];
+    const labels = [];  // over everything else
     const middle = {};
     let y = 20;
     for (const zone of this.zones()) {
       const top = y;
       if (!left) y += 16;
-      parts.push(draw("text", { x: 0, y: left ? y + 16 : y - 4, class: "strong" },
-        zone.name || "zone unknown"));
+      const name = zone.name || "zone unknown";
+      labels.push(draw("text", { x: 0, y: left ? y + 16 : y - 4, class: "strong over" },
+        left && name.length > 15 ? `${name.slice(0, 14)}…` : name));
       for (const row of zone.rows.length ? zone.rows : [{ items: [] }]) {
         for (const item of row.items) this.bar(parts, item, x, y, from, to);
         y += 27;
@@ -187,7 +189,7 @@ class TimeLine {
     const live = !known(this.model.to) && to >= this.whole()[1] - 1;
     if (live) parts.push(draw("line", { x1: x(to), x2: x(to), y1: 14, y2: y, class: "now" }));
     const svg = draw("svg", { width, height: y + 18, viewBox: `0 0 ${width} ${y + 18}`,
-      role: "img", "aria-label": this.summary() }, grid, parts);
+      role: "img", "aria-label": this.summary() }, grid, parts, labels);
     this.chart.replaceChildren(svg);
   }
   summary() {
@@ -242,9 +244,11 @@ class TimeLine {
     const seen = list(this.model.interruptions).map((one, index) => ({ index,
       at: one.notice ?? one.deadline ?? one.resumed, sign: one.kind === "lost" ? "✕" : "▼" }))
       .filter(({ at }) => known(at) && at >= from && at <= to);
-    const many = seen.length * 30 > x(to) - x(from);
+    const space = (x(to) - x(from)) / seen.length;
+    const many = space < 30;
     for (const { index, at, sign } of seen) {
-      const words = !many ? `${sign}${index + 1}` : (index + 1) % 10 ? sign : String(index + 1);
+      const few = space < 7 ? "╵" : sign;
+      const words = !many ? `${sign}${index + 1}` : (index + 1) % 10 ? few : String(index + 1);
       parts.push(draw("text", { x: x(at), y: 12, "text-anchor": "middle", class:
         many && (index + 1) % 10 ? "mark many" : "mark" }, words));
     }
