@@ -98,8 +98,8 @@ const colour = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 // Round steps for an axis of numbers: at most `most` of them.
-function ticks(low, high, most) {
-  const rough = (high - low) / Math.max(1, most);
+function ticks(low, high, most, least = 0) {
+  const rough = Math.max(least, (high - low) / Math.max(1, most));
   if (!(rough > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);

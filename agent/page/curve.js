@@ -193,7 +193,7 @@ class Chart {
     pen.textBaseline = "top";
     const most = this.plot.width / 84;
     const steps = this.data.times ? timeTicks(this.low, this.high, most)
-      : ticks(this.low, this.high, most).map((at) => ({ at, words: whole(at) }));
+      : ticks(this.low, this.high, most, 1).map((at) => ({ at, words: whole(at) }));
     for (const { at, words } of steps) {
       const x = this.x(at);
       const half = pen.measureText(words).width / 2;

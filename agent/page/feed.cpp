@@ -100,7 +100,8 @@ std::string Feed::next(const json& model, const json& besides) {
     if (!model.contains(key) && !besides.contains(key)) look(key, json());
   std::string text;
   if (!changed.empty()) {
-    if (const auto now = model.find("now"); now != model.end()) changed["now"] = *now;
+    const json& of = besides.contains("now") ? besides : model;
+    if (const auto now = of.find("now"); now != of.end()) changed["now"] = *now;
     text = event("model", changed);
   }
   if (const auto curve = model.find("curve"); curve != model.end() && curve->is_object())

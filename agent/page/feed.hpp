@@ -19,7 +19,8 @@ namespace spotter::page {
 class Feed {
  public:
   // What to send so that the page shows this model, and the keys of `besides` in the place of its
-  // own; empty: nothing has changed. "now" alone is no change.
+  // own; empty: nothing has changed. "now" alone is no change; of
+  // a model that was made a while ago `besides` says it.
   std::string next(const nlohmann::json& model,
                    const nlohmann::json& besides = nlohmann::json::object());
 

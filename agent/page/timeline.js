@@ -39,7 +39,7 @@ function storageOf(model) {
     const it = one.volume ? life(one.volume, one.zone, one.time) : null;
     if (one.change === "deleted" && it && !one.snapshot) it.to = one.time;
     if (one.change === "snapshot" && one.snapshot)
-      moves.set(one.snapshot, { from: one.time, zone: one.zone || it?.zone, to: null });
+      moves.set(one.snapshot, { from: one.time, zone: it?.zone || one.zone, to: null });
     if (one.change !== "copy") continue;
     const made = moves.get(one.snapshot) ||
       [...moves.values()].reverse().find((each) => each.to === null);

@@ -88,8 +88,10 @@ PageService::Shown PageService::shown(const std::string& job) {
   }
   if (!key.empty()) shown.model = published_.model(key, now, prices(state));
   if (!shown.model) shown.model = std::make_shared<const json>(world_model(state, origin));
-  shown.besides = {
-      {"world", world_view(state, origin, *shown.model)}, {"jobs", names}, {"controls", true}};
+  shown.besides = {{"now", now},
+                   {"world", world_view(state, origin, *shown.model)},
+                   {"jobs", names},
+                   {"controls", true}};
   return shown;
 }
 

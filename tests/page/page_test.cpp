@@ -71,6 +71,14 @@ TEST(Feed, SaysEverythingOnceThenWhatChanged) {
   EXPECT_EQ(second[0].second, json({{"now", 6}, {"state", "waiting"}}));
 }
 
+TEST(Feed, TheClockIsOfTheMomentAtWhichItIsSent) {
+  Feed feed;
+  const auto said = events_of(feed.next(model_of(1), {{"now", 9}, {"world", "turns"}}));
+  EXPECT_EQ(said[0].second["now"], 9);
+  EXPECT_EQ(said[0].second["world"], "turns");
+  EXPECT_EQ(feed.next(model_of(1), {{"now", 10}, {"world", "turns"}}), "");
+}
+
 TEST(Feed, SendsOfACurveOnlyWhatIsNew) {
   Feed feed;
   feed.next(model_of(50000));
