@@ -146,8 +146,8 @@ int serve(const ServeOptions& options) {
   }
   if (!place.job && place.from.empty())
     return complain(
-        "there is neither job.yaml here nor /etc/spotter/job.yaml: say where the job's history is "
-        "with --from",
+        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description with "
+        "--job, or where its history is with --from",
         wrong_input);
   Watcher watcher(std::move(place));
   const auto served = serve_page({options.port, [&] { return watcher.latest(); },

@@ -39,6 +39,20 @@ class Page(Story):
         super().setUp()
         (self.world.directory / "s3" / BUCKET).mkdir(parents=True, exist_ok=True)
 
+    def begin(self, steps):
+        self.volume()
+        job = self.job(env={"STEPS": str(steps), "PACE": "0.05", "FORMAT": "spotter"},
+                       publish=f"s3://{BUCKET}/jobs")
+        instance = self.launch(job, zones=self.world.zones)
+        self.wait_training(instance, 20)
+        return instance
+
+    def test_interrupt_leads_to_a_resumed_run(self):
+        self.browser("interrupt", self.begin(4000))
+
+    def test_with_the_keyboard_alone(self):
+        self.browser("keyboard", self.begin(4000))
+
     def model(self, query=""):
         with urllib.request.urlopen(f"{self.world.api}/_spotter/model{query}") as answer:
             return json.load(answer)
