@@ -19,12 +19,23 @@ constexpr double void_after = 300;
 
 Count count(const Moment& moment, const char* name) {
   const auto value = moment.number(name);
-  constexpr double largest = 9e15;  // whole numbers of a double
+  constexpr double largest = 1e12;  // of which all may be added up
   if (!value || *value < 0 || *value > largest) return std::nullopt;
   return std::llround(*value);
 }
 
-Number at_least_zero(Number value) { return value && *value < 0 ? Number() : value; }
+// Of what no sane machine says nothing is known.
+constexpr double largest_amount = 1e15;
+Number at_least_zero(Number value) {
+  return value && (*value < 0 || *value > largest_amount) ? Number() : value;
+}
+
+// Around a moment's own time.
+Number time_near(const Moment& moment, const char* name) {
+  constexpr double longest = 10 * 365 * 86'400.0;
+  const auto time = moment.number(name);
+  return time && std::abs(*time - moment.time) < longest ? time : Number();
+}
 
 void close_phase(Instance& shown, double at) {
   if (shown.phases.empty() || shown.phases.back().to) return;
@@ -56,7 +67,7 @@ class Lives {
   // A stopped instance keeps its name, and one that hibernates even its boot.
   static bool is_another_boot(const Life& life, const Moment& moment) {
     if (moment.what != "began") return false;
-    const Number booted = moment.number("booted");
+    const Number booted = time_near(moment, "booted");
     if (booted && life.shown.booted)
       if (std::abs(*booted - *life.shown.booted) > same_boot) return true;
     const bool sleeps = life.notice && life.notice->action != "terminate";
@@ -89,7 +100,7 @@ class Lives {
     Instance& shown = life.shown;
     if (const auto type = moment.text("type"); !type.empty()) shown.type = type;
     if (const auto zone = moment.text("zone"); !zone.empty()) shown.zone = zone;
-    if (const Number booted = moment.number("booted")) shown.booted = booted;
+    if (const Number booted = time_near(moment, "booted")) shown.booted = booted;
     if (const Number price = at_least_zero(moment.number("price"))) shown.price = price;
     life.left.clear();  // an agent that is started again
     note(life, moment,
@@ -110,7 +121,7 @@ class Lives {
     if (!life.says.empty()) note(life, moment, life.says);
   }
   static void notice(Life& life, const Moment& moment) {
-    const Notice seen{moment.time, moment.text("action"), moment.number("deadline")};
+    const Notice seen{moment.time, moment.text("action"), time_near(moment, "deadline")};
     if (life.notice) {  // told again, perhaps with more
       if (!seen.action.empty()) life.notice->action = seen.action;
       if (seen.deadline) life.notice->deadline = seen.deadline;
