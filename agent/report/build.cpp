@@ -77,7 +77,8 @@ Stands stands(const std::vector<Life>& lives, double now) {
   Stands its{
       life->shown.phases.empty() ? "waiting" : state_of_phase(life->shown.phases.back().phase),
       last};
-  if (now - life->heard > silence) its.says += "; last heard of " + ago(now, life->heard);
+  if (now - life->heard > silence)
+    its = {"unknown", its.says + "; last heard of " + ago(now, life->heard)};
   return its;
 }
 
@@ -174,7 +175,7 @@ class Builder {
     model_.cost = cost_of(lives_, told_.prices, told_.now);
     const bool alone = told_.sources.size() < 2;
     const double elapsed = lives_.empty() ? 0
-                           : alone        ? between(model_.from, model_.to.value_or(told_.now))
+                           : alone        ? between(model_.from, model_.to.value_or(heard()))
                                           : model_.cost.instance_seconds;
     model_.goodput = goodput_of(tracks_, model_.repeats, {told_.now, elapsed});
     if (told_.is_sweep) model_.sweep = Sweep{told_.parameters, std::move(experiments_)};
@@ -251,6 +252,12 @@ class Builder {
     }
     model_.state = std::move(state);
     model_.says = std::move(says);
+  }
+  // Until when it is known how it went: a machine that says nothing may have trained all the time.
+  double heard() const {
+    const Life* const life = one_to_ask(lives_);
+    const bool is_silent = life->shown.end == End::Running && told_.now - life->heard > silence;
+    return is_silent ? life->heard : told_.now;
   }
   void span() {
     model_.from = told_.now;

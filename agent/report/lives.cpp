@@ -237,7 +237,10 @@ void settle(Life& life, bool succeeded, bool followed, double now) {
   Instance& shown = life.shown;
   shown.end = life.left.empty() ? end_of_silence(life, succeeded, followed, now)
                                 : end_of_one_that_left(life);
-  if (shown.end == End::Running) return;
+  if (shown.end == End::Running) {
+    if (now - life.heard > silence) close_phase(shown, life.heard);
+    return;
+  }
   double end = life.heard;
   // The machine is there until EC2 ends it.
   if (shown.end == End::Interrupted && life.notice->deadline)

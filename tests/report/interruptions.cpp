@@ -150,6 +150,9 @@ TEST(Interruptions, OneMachineOnlyIsRunning) {
   EXPECT_EQ(model.from, t0 - 10);
   const auto much_later = built(400 + 3 * silence, Lines("i-1").began(0).trains(20, 0).text());
   EXPECT_EQ(much_later.instances.at(0).end, End::Running);
+  EXPECT_EQ(much_later.instances[0].phases.back().to, t0 + 20) << "no longer than it is known";
+  EXPECT_EQ(much_later.goodput.elapsed_seconds, 30);
+  EXPECT_EQ(much_later.state, "unknown");
   EXPECT_NE(much_later.says.find("last heard of 6 h"), std::string::npos) << much_later.says;
 }
 
