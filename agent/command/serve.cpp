@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "agent/command/page_server.hpp"
@@ -27,11 +28,17 @@ constexpr const char* usual_jobs[] = {"job.yaml", "/etc/spotter/job.yaml"};
 constexpr std::chrono::seconds shortest_pause{1};
 // Of a job of three days, whose history is some MiB: a tenth of a core at most.
 constexpr int pause_per_look = 10;
-// What S3 asks for each look is paid for.
+// What S3 is asked for each look is paid for.
 constexpr std::chrono::seconds bucket_pause{10};
 constexpr std::chrono::minutes prices_hold{30};
 // A storage that hangs does not keep who wants to leave.
 constexpr std::chrono::seconds patience{2};
+
+bool is_afar(const ReportPlace& place) {
+  std::error_code error;
+  if (!place.from.empty()) return place.from.starts_with("s3://");
+  return place.job && !std::filesystem::is_directory(place.job->home(), error);
+}
 
 // Looks at the job again and again, in a thread of its own: the storage may hang.
 class Watcher {
@@ -68,9 +75,8 @@ class Watcher {
       lock.unlock();
       const auto began = Clock::now();
       auto seen = look();
-      const auto pause = std::max<Clock::duration>(
-          place_.from.starts_with("s3://") ? bucket_pause : shortest_pause,
-          pause_per_look * (Clock::now() - began));
+      const auto pause = std::max<Clock::duration>(is_afar(place_) ? bucket_pause : shortest_pause,
+                                                   pause_per_look * (Clock::now() - began));
       lock.lock();
       latest_ = std::move(seen);
       changed_.wait_for(lock, pause, [this] { return stopping_; });
@@ -108,9 +114,37 @@ class Watcher {
   std::thread thread_;
 };
 
-int complain(const std::string& what, int status) {
+void complain(const std::string& what) {
   std::fprintf(stderr, "spotter status: %s\n", what.c_str());
-  return status;
+}
+
+// What is wrong is complained of, and nothing comes back.
+std::optional<ReportPlace> place_of(const ServeOptions& options) {
+  ReportPlace place{{}, options.from};
+  std::error_code error;
+  const bool is_name = !options.job.empty() && !std::filesystem::exists(options.job, error);
+  if (is_name && place.from.empty() && !options.publish.empty())
+    place.from = options.publish + (options.publish.ends_with('/') ? "" : "/") + options.job;
+  if (is_name && !place.from.empty()) return place;
+  std::string file = options.job;
+  for (const char* usual : usual_jobs)
+    if (file.empty() && std::filesystem::exists(usual, error)) file = usual;
+  if (is_name || (file.empty() && place.from.empty())) {
+    complain(is_name ? "there is no file " + file +
+                           " here; of a job's name say where its agents publish with --publish"
+                     : "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's "
+                       "description with --job, or where its history is with --from");
+    return std::nullopt;
+  }
+  if (file.empty()) return place;
+  auto job = config::load_job(file, config::Environment::of_process());
+  // With --from what is there says enough.
+  if (!job && (options.from.empty() || !options.job.empty())) {
+    std::fputs(config::describe(job.error(), file).c_str(), stderr);
+    return std::nullopt;
+  }
+  if (job) place.job = std::move(*job);
+  return place;
 }
 
 }  // namespace
@@ -130,32 +164,17 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
 }
 
 int serve(const ServeOptions& options) {
-  ReportPlace place{{}, options.from};
-  std::string file = options.job;
-  std::error_code error;
-  for (const char* usual : usual_jobs)
-    if (file.empty() && std::filesystem::exists(usual, error)) file = usual;
-  if (!file.empty()) {
-    auto job = config::load_job(file, config::Environment::of_process());
-    // With --from what is there says enough.
-    if (!job && (options.from.empty() || !options.job.empty())) {
-      std::fputs(config::describe(job.error(), file).c_str(), stderr);
-      return wrong_input;
-    }
-    if (job) place.job = std::move(*job);
-  }
-  if (!place.job && place.from.empty())
-    return complain(
-        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description with "
-        "--job, or where its history is with --from",
-        wrong_input);
-  Watcher watcher(std::move(place));
+  auto place = place_of(options);
+  if (!place) return wrong_input;
+  Watcher watcher(std::move(*place));
   const auto served = serve_page({options.port, [&] { return watcher.latest(); },
                                   [](const std::string& url) {
                                     std::printf("%s\n", url.c_str());
                                     std::fflush(stdout);
                                   }});
-  return served ? 0 : complain(served.error().message, 1);
+  if (served) return 0;
+  complain(served.error().message);
+  return 1;
 }
 
 }  // namespace spotter::command

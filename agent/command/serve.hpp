@@ -13,7 +13,7 @@ namespace spotter::command {
 struct ServeOptions {
   bool wanted = false;
   std::uint16_t port = 0;
-  std::string job, from;
+  std::string job, publish, from;  // as those of status, and of report
 };
 
 void add_serve_options(CLI::App& status, ServeOptions& options);

@@ -162,6 +162,7 @@ void add_status(CLI::App& app, int& status) {
   add_serve_options(*command, *page);
   command->callback([options, page, &status] {
     page->job = options->job;
+    page->publish = options->publish;
     status = page->wanted ? serve(*page) : show(*options);
   });
 }

@@ -89,10 +89,13 @@ function showFigures() {
   const running = where && !where.ended && !known(model.to);
   const pace = progress.steps_per_second;
   const left = (progress.steps_total - progress.step) / pace;
+  const others = running ? new Set(list(model.instances).filter((one) => !one.ended)
+    .map((one) => one.id)).size : 0;
   const done = ["finished", "gave-up", "released"].includes(model.state);
   const newest = list(model.checkpoints).at(-1);
   facts($("figures"), [
-    [running ? "Where" : "Last seen", where && (where.zone || where.id), where && where.type],
+    [running ? "Where" : "Last seen", others > 1 ? `${others} instances`
+      : where && (where.zone || where.id), where && where.type],
     ["Loss", small(progress.loss)],
     ["Accuracy", percent(progress.accuracy, 2)],
     ["Pace", known(pace) && pace > 0 && !done && `${small(pace)} steps/s`],
