@@ -13,7 +13,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
-from emulator import Failed  # noqa: E402
+from emulator import Failed, wait  # noqa: E402
 from harness import Story, main  # noqa: E402
 
 BUCKET = "histories"
@@ -53,9 +53,34 @@ class Page(Story):
     def test_with_the_keyboard_alone(self):
         self.browser("keyboard", self.begin(4000))
 
-    def model(self, query=""):
-        with urllib.request.urlopen(f"{self.world.api}/_spotter/model{query}") as answer:
+    def model(self, query="", url=None):
+        url = url or f"{self.world.api}/_spotter/"
+        with urllib.request.urlopen(f"{url}model{query}") as answer:
             return json.load(answer)
+
+    def test_a_laptop_serves_what_is_published(self):
+        instance = self.begin(4000)
+        process = subprocess.Popen(
+            [self.bin / "spotter", "status", "--serve", "--job", self.job_name, "--publish",
+             f"s3://{BUCKET}/jobs"], cwd=self.world.workplace, text=True, stdout=subprocess.PIPE,
+            env={**os.environ, "AWS_ENDPOINT_URL": self.world.api, "AWS_REGION": "us-west-2",
+                 "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
+                 "AWS_SECRET_ACCESS_KEY": "emulator-secret"})
+        try:
+            url = process.stdout.readline().strip()
+
+            def shown():
+                model = self.model(url=url)
+                return model if model.get("instances") else None
+            model = wait("the page to know the instance", shown, 120)
+            self.assertEqual(model["job"], self.job_name)
+            self.assertEqual(model["instances"][0]["id"], instance)
+            process.terminate()
+            self.assertEqual(process.wait(10), 0)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def store(self, key, *lines):
         path = self.world.directory / "s3" / BUCKET / key
