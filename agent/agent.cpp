@@ -1,6 +1,5 @@
 #include "agent/agent.hpp"
 
-#include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <sysexits.h>
 #include <systemd/sd-daemon.h>
@@ -20,6 +19,7 @@
 #include "agent/config/job.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/log.hpp"
+#include "agent/io/memory.hpp"
 #include "agent/loop.hpp"
 #include "agent/sense/link.hpp"
 #include "agent/sense/notices.hpp"
@@ -145,9 +145,11 @@ bool Agent::prepare() {
 
 void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
   audience_.tell(event, state, before);
-  if (state.stage.index() != before && std::holds_alternative<decide::Training>(state.stage)) {
-    // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
-    ::malloc_trim(0);
+  if (state.stage.index() == before) return;
+  const bool trains = std::holds_alternative<decide::Training>(state.stage);
+  // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
+  if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::let_go_of_memory();
+  if (trains) {
     // As a rule the user data has ended by now. Its words are root's alone: on a share everybody
     // reads what its user may.
     if (!policy_.once && !job_.storage.share)

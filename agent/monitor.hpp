@@ -55,7 +55,7 @@ class Monitor {
     wire::ChannelFlow before, now;
   };
   std::map<std::string, Flow> flows_;
-  double stalls_ = 0;              // seconds
+  double stalls_ = 0;  // seconds
   Time written_{};
   bool failed_ = false;  // the last write of the file, which was told
 };

@@ -94,9 +94,9 @@ Result<TrainerMessage> parse_datagram(std::string_view bytes) {
   if (parts.checkpoint_path && parts.checkpoint_path->starts_with('/') && parts.checkpoint_step) {
     const bool sane = parts.checkpoint_seconds && *parts.checkpoint_seconds >= 0 &&
                       *parts.checkpoint_seconds <= kLongestStall;
-    message.checkpoint = DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step,
-                                           sane ? parts.checkpoint_seconds : std::nullopt,
-                                           parts.checkpoint_bytes};
+    message.checkpoint =
+        DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step,
+                          sane ? parts.checkpoint_seconds : std::nullopt, parts.checkpoint_bytes};
   }
   if (!parts.channel.empty() && parts.channel_bytes && parts.channel_stalled.value_or(-1) >= 0)
     message.flow = ChannelFlow{parts.channel, *parts.channel_bytes, *parts.channel_stalled};

@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import socket
 import ssl
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-from emulator import free_port, wait  # noqa: E402
+from emulator import wait  # noqa: E402
 
 JOB = """job: idle
 storage: {ebs: {tag: {Name: nowhere}, mount: %s/mnt}}
@@ -31,6 +32,12 @@ trainer: {command: "true", user: %s}
 METRICS = """prometheus: {port: %d, textfile: %s}
 """
 BETWEEN_SCRAPES = 15
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def memory(pid):
@@ -65,18 +72,16 @@ def measure(place, binaries, seconds, metrics):
     place.mkdir()
     certificate(place)
     (place / "world").mkdir()
-    api = free_port()
     processes = []
     try:
         log = open(place / "emulator.log", "wb")
         processes.append(subprocess.Popen(
             [binaries / "spotter-emulator", "serve", "--directory", place / "world",
-             "--mode", "user", "--api", f"127.0.0.1:{api}",
-             "--metadata", f"127.0.0.1:{free_port()}",
+             "--mode", "user", "--api", "127.0.0.1:0", "--metadata", "127.0.0.1:0",
              "--tls-certificate", place / "cert.pem", "--tls-key", place / "key.pem"],
             stdout=log, stderr=log))
         wait("the emulator", lambda: (place / "world/emulator.json").exists(), 20)
-        endpoint = f"https://127.0.0.1:{api}"
+        endpoint = json.loads((place / "world/emulator.json").read_text())["api"]
         context = ssl.create_default_context(cafile=place / "cert.pem")
         request = urllib.request.Request(f"{endpoint}/_spotter/instance", b'{"zone": "us-west-2a"}')
         with urllib.request.urlopen(request, timeout=10, context=context) as answer:

@@ -1,8 +1,10 @@
 """What Prometheus is told, by a scrape and by a file: as promtool wants it; the examples fit."""
 
 import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -78,7 +80,31 @@ class Prometheus(harness.Story):
         self.assertEqual(value(after, "interruptions_total", kind="announced"), 1)
         self.assertEqual(value(after, "interruptions_total", kind="lost"), 0)
         # Those that are told at times, or by other trainers.
-        self.assert_examples_know(text + after + "spotter_deadline_seconds spotter_accuracy")
+        self.assert_examples_know(text + after + "spotter_deadline_seconds "
+                                 "spotter_accuracy spotter_pipe_bytes_total "
+                                 "spotter_pipe_stall_seconds_total")
+
+    def test_a_scrape_while_it_ends_is_whole_or_none(self):
+        self.root_only("instances share one loopback, and the port")
+        self.volume()
+        instance = self.launch(self.job(env={"STEPS": "100000"}, prometheus={"port": PORT}),
+                               restart=False)
+        self.wait_training(instance, 2)
+        agent = self.agents(instance)[0]
+        scrapes = subprocess.Popen(
+            ["nsenter", "-t", str(agent), "-n", "sh", "-c",
+             f"while curl -sf http://127.0.0.1:{PORT}/metrics || {{ echo curl $?; exit; }}; "
+             "do echo '# end'; done"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(scrapes.kill)
+        os.kill(agent, signal.SIGINT)  # lets go of the job, which takes some steps
+        told, _ = scrapes.communicate(timeout=90)
+        *whole, last = told.split("# end\n")
+        self.assertGreater(len(whole), 3)
+        for one in {one.split("# HELP spotter_aws")[0] for one in whole}:
+            self.assert_well_formed(one)
+        # Refused, or closed before a byte of the answer: never a part of one.
+        self.assertRegex(last, r"^curl (7|52|56)\n$")
+        self.wait_console(instance, "asked to stop: letting go of the job")
 
     def test_a_port_that_is_taken_costs_no_training(self):
         self.volume()
