@@ -51,7 +51,7 @@ class Plane {
   int trainer_ = 0;
   bool told_ = false;  // of a failure
   std::chrono::steady_clock::time_point flows_told_ = std::chrono::steady_clock::now();
-  Descriptor lock_;    // of the directory: let go of when all else is gone
+  Descriptor lock_;  // of the directory: let go of when all else is gone
   std::optional<Requests> requests_;
   Descriptor opened_;  // inotify: of FIFOs and requests
   Clients clients_;

@@ -270,8 +270,8 @@ void Stream::advance() {
 void Stream::measure() {
   const auto now = std::chrono::steady_clock::now();
   if (hungry_since_) stalled_ += now - *hungry_since_;
-  const bool hungry = !full_ && !draining_ && current_->fifo.has_reader() &&
-                      current_->fifo.unread() == 0;
+  const bool hungry =
+      !full_ && !draining_ && current_->fifo.has_reader() && current_->fifo.unread() == 0;
   hungry_since_ = hungry ? std::optional(now) : std::nullopt;
 }
 
