@@ -9,18 +9,91 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import ec2
 import harness
 import shares
+import sweep_fleet
 from emulator import wait
 
 
 PLACE = "s3://seen/jobs"
 
 
-class Report(shares.ShareLife):
+class Reporting:
+    """A story's; `home()` is where its history is."""
+
+    def report(self, *words, place=None):
+        """As somebody prints it who sees the share, or S3, and may ask for prices."""
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
+                       "SPOTTER_RUN": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true",
+                       "AWS_ENDPOINT_URL": self.ec2.endpoint, "AWS_REGION": ec2.REGION,
+                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1]}
+        done = subprocess.run([f"{self.world.bin}/spotter", "report", "--from",
+                               place or str(self.home()), *words], env=environment, text=True,
+                              capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+    def model(self, place=None):
+        return json.loads(self.report("--json", place=place))
+
+    def zones(self):
+        return {one.text("instanceId"): one.text("placement/availabilityZone")
+                for one in self.ec2.instances()}
+
+    def assert_cost(self, cost):
+        self.assertGreater(cost["spot_dollars"], 0, cost)
+        self.assertGreater(cost["on_demand_dollars"], cost["spot_dollars"])
+        said = (1 - cost["billable_seconds"] / cost["instance_seconds"]) * 100
+        self.assertAlmostEqual(cost["savings_percent"], said, 1)
+        self.assertIn(f"{cost['savings_percent']:.1f}", cost["formula"])
+
+
+class OfASweep(Reporting, sweep_fleet.Shared):
+    hosts = 2
+    steps = 120  # the notice comes before the end
+
+    def setUp(self):
+        super().setUp()
+        (self.world.directory / "s3/seen").mkdir(parents=True)
+
+    def home(self, index=None):
+        return self.folder / self.job_name / ("" if index is None else str(index))
+
+    def test_three_experiments_on_a_fleet_of_two(self):
+        self.begin(3, publish=PLACE)
+        taken = self.first_begun()
+        instance = self.busy(taken, 5)
+        self.world.interrupt(instance, 15)
+        self.wait_end()
+        zones = self.zones()
+        for place in (None, f"{PLACE}/{self.job_name}"):
+            model = self.model(place)
+            self.assertEqual((model["job"], model["state"]), (self.job_name, "finished"), place)
+            found = {it["index"]: it for it in model["sweep"]["experiments"]}
+            self.assertEqual({index: it["state"] for index, it in found.items()},
+                             {0: "done", 1: "done", 2: "done"})
+            for it in found.values():
+                self.assertAlmostEqual(it["loss"], 1 / self.steps, 6)
+            for it in model["instances"]:
+                self.assertEqual(it["zone"], zones[it["id"]])
+            told = [it for it in model["interruptions"]
+                    if (it["instance"], it["experiment"]) == (instance, int(taken))]
+            self.assertEqual([it["kind"] for it in told], ["terminate"])
+            self.assertLessEqual(told[0]["seconds_to_durable"], told[0]["window_seconds"])
+            self.assertEqual(told[0]["repeated_steps"], 0)
+            self.assert_cost(model["cost"])
+        # What the sets were, only the job's description says.
+        job = self.world.workplace / "policies-1/job.yaml"
+        sweep = json.loads(self.report("--json", "--job", str(job)))["sweep"]
+        self.assertEqual(sweep["parameters"], ["lr"])
+        self.assertEqual([it["parameters"]["lr"] for it in sweep["experiments"]], [0, 0.1, 0.2])
+
+
+class Report(Reporting, shares.ShareLife):
     every = 7  # steps a checkpoint
-    steps = 90
+    steps = 150  # it is seen while the third trains
 
     def storage(self):
         return {"folder": {"path": str(self.folder)}}
@@ -34,20 +107,6 @@ class Report(shares.ShareLife):
 
     def home(self):
         return self.folder / self.job_name
-
-    def report(self, *words, place=None):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
-                       "SPOTTER_RUN": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true",
-                       "AWS_ENDPOINT_URL": self.ec2.endpoint, "AWS_REGION": ec2.REGION,
-                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1]}
-        done = subprocess.run([f"{self.world.bin}/spotter", "report", "--from",
-                               place or str(self.home()), *words], env=environment, text=True,
-                              capture_output=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
-        return done.stdout
-
-    def model(self, place=None):
-        return json.loads(self.report("--json", place=place))
 
     def live_through(self):
         """An announced end, a loss, the end; the instances in their order."""
@@ -67,10 +126,6 @@ class Report(shares.ShareLife):
         """Of each start of a trainer after the first: the steps that had been done before."""
         lives = [[step for _, step in life] for life in self.lives()]
         return [max(one) + 1 - next_one[0] for one, next_one in zip(lives, lives[1:])]
-
-    def zones(self):
-        return {one.text("instanceId"): one.text("placement/availabilityZone")
-                for one in self.ec2.instances()}
 
     def assert_is_what_happened(self, model, instances):
         first, second, third = instances
@@ -102,13 +157,6 @@ class Report(shares.ShareLife):
         self.assertAlmostEqual(model["curve"]["loss"][-1], 1 / self.steps, 6)
         part = model["goodput"]["part"]
         self.assertTrue(0 < part < 1, part)
-
-    def assert_cost(self, cost):
-        self.assertGreater(cost["spot_dollars"], 0, cost)
-        self.assertGreater(cost["on_demand_dollars"], cost["spot_dollars"])
-        said = (1 - cost["billable_seconds"] / cost["instance_seconds"]) * 100
-        self.assertAlmostEqual(cost["savings_percent"], said, 1)
-        self.assertIn(f"{cost['savings_percent']:.1f}", cost["formula"])
 
     def seen_training(self, place, instance):
         model = self.model(place)
