@@ -150,6 +150,30 @@ class Prices(ReportTest):
             self.assertRegex(" ".join(cost["notes"]), "history of spot prices: .*no savings: the "
                                                       "on-demand price is not known of g5.xlarge")
 
+    def allow(self, document):
+        file = self.place / "policy.json"
+        file.write_text(document)
+        allowed = self.served.command("policy", "user", str(file))
+        self.assertEqual(allowed.returncode, 0, allowed.stderr)
+        self.addCleanup(self.served.command, "policy", "user")
+
+    def test_that_a_policy_keeps_back_are_named_with_the_statement_that_is_missing(self):
+        self.trained(price=0.5)
+        self.keep()
+        self.allow(json.dumps({"Version": "2012-10-17",
+                               "Statement": [{"Effect": "Allow", "Resource": "*",
+                                              "Action": "ec2:DescribeSpotPriceHistory"}]}))
+        cost = self.model("--from", self.home)["cost"]
+        self.assertIsNone(cost["on_demand_dollars"])
+        self.assertRegex(" ".join(cost["notes"]),
+                         "needs pricing:GetProducts.*scripts/iam/launcher.json.*LookAtPrices")
+        (self.place / "job.yaml").write_text("job: speech\nstorage: {folder: {path: /data}}\n"
+                                             "trainer: {command: 'true'}\n")
+        self.allow(subprocess.run(
+            [SPOTTER, "iam", "launcher", self.place / "job.yaml", "--account", "123456789012",
+             "--region", "us-west-2"], text=True, capture_output=True, check=True).stdout)
+        self.assertGreater(self.model("--from", self.home)["cost"]["on_demand_dollars"], 0)
+
     def test_of_machines_elsewhere_are_not_asked_for(self):
         self.at(0, "began", "laptop")
         self.keep()
