@@ -42,6 +42,7 @@ Audience::Audience(asio::io_context& context, const config::Job& job, const deci
 }
 
 void Audience::hear(const wire::TrainerMessage& message, Time now) {
+  history_.hear(message);
   if (message.window_trained)
     spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
   if (message.of_guard) {
@@ -49,7 +50,6 @@ void Audience::hear(const wire::TrainerMessage& message, Time now) {
     if (message.checkpoint) spdlog::info("{} is durable", message.checkpoint->path);
     return;
   }
-  history_.hear(message);
   if (publisher_) publisher_->hear(message);
   status_.observe(message, now);
   monitor_.hear(message);

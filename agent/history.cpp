@@ -195,6 +195,7 @@ void History::ask(const decide::Effect& effect) {
 
 void History::hear(const wire::TrainerMessage& message) {
   if (message.window_trained) window_trained_ = message.window_trained;
+  if (message.checkpoint) checkpoint_bytes_ = message.checkpoint->bytes;
 }
 
 void History::tell(const decide::Event& event, const decide::State& state,
@@ -267,13 +268,16 @@ void History::tell_notice(const decide::NoticeSeen& notice, Time at) {
 }
 
 void History::tell_checkpoint(const decide::CheckpointMade& made, const decide::Facts& facts) {
+  const json bytes = checkpoint_bytes_ ? json(*checkpoint_bytes_) : json();
   ++checkpoints_;
+  bytes_ += std::exchange(checkpoint_bytes_, {}).value_or(0);
   stall_ += seconds(made.stall);
   const double now = settings_.clock();
   if (!facts.notice && checkpoints_ > 1 && now - checkpoint_told_ < between_checkpoints) return;
   checkpoint_told_ = now;
   add("checkpoint", {{"step", made.step},
-                     {"seconds", made.stall.count() > 0 ? json(seconds(made.stall)) : json()}});
+                     {"seconds", made.stall.count() > 0 ? json(seconds(made.stall)) : json()},
+                     {"bytes", bytes}});
 }
 
 void History::tell_end(const decide::TrainerEnded& ended, const decide::Facts& facts) {
@@ -283,6 +287,7 @@ void History::tell_end(const decide::TrainerEnded& ended, const decide::Facts& f
                  {"step", step_or_null(facts.step)},
                  {"checkpoint_step", step_or_null(facts.checkpoint_step)},
                  {"checkpoints", checkpoints_},
+                 {"bytes", bytes_ > 0 ? json(bytes_) : json()},
                  {"stall_seconds", stall_}};
   if (running_) fields["trained_seconds"] = std::max(0.0, settings_.clock() - run_began_);
   if (window_trained_) fields["window_trained"] = *window_trained_;
@@ -298,6 +303,7 @@ void History::tell_phase(const decide::State& state, const decide::Policy& polic
     run_began_ = settings_.clock();
     stall_ = 0;
     checkpoints_ = 0;
+    bytes_ = 0;
     killed_ = false;
     window_trained_.reset();
   }

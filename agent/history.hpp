@@ -84,6 +84,8 @@ class History {
   bool running_ = false, killed_ = false;
   double run_began_ = 0, stall_ = 0, checkpoint_told_ = 0;
   std::uint32_t checkpoints_ = 0;
+  std::uint64_t bytes_ = 0;                        // of them together
+  std::optional<std::uint64_t> checkpoint_bytes_;  // of the one that comes next
   std::optional<double> window_trained_;
   // Problems of the log.
   std::chrono::milliseconds problems_until_{0};

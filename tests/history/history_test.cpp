@@ -79,7 +79,11 @@ TEST_F(Told, ALifeFromBootToTheNotice) {
   told_.clear();
   story_.sense(decide::TrainerResumed{20});
   EXPECT_EQ(last("resumed").number("repeated"), 10);
+  history_->hear({.checkpoint = wire::DurableCheckpoint{"/a", 22, 2.0, 1000}});
   story_.sense(decide::CheckpointMade{22, std::chrono::seconds(2)});
+  EXPECT_EQ(last("checkpoint").number("bytes"), 1000);
+  EXPECT_EQ(last("checkpoint").number("seconds"), 2);
+  history_->hear({.checkpoint = wire::DurableCheckpoint{"/a", 24, 2.0, 500}});
   story_.pass(std::chrono::seconds(30));
   story_.sense(decide::CheckpointMade{24, std::chrono::seconds(2)});
   story_.sense(decide::TrainerProgressed{25});
@@ -98,6 +102,7 @@ TEST_F(Told, ALifeFromBootToTheNotice) {
   EXPECT_EQ(last("ended").number("checkpoint_step"), 25);
   EXPECT_EQ(last("ended").number("checkpoints"), 3);
   EXPECT_EQ(last("ended").number("stall_seconds"), 6);
+  EXPECT_EQ(last("ended").number("bytes"), 1500);
   EXPECT_EQ(last("ended").number("trained_seconds"), 90);
   EXPECT_EQ(last("ended").number("window_trained"), 41.5);
   EXPECT_EQ(last("account").number("repeated"), 14);
