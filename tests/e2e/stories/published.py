@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import ec2
@@ -139,6 +140,24 @@ class Published(life.Life):
         self.world.interrupt(one, 8)
         self.successor(one)
         self.assert_ended_well()
+
+    def test_a_sweep_is_a_table(self):
+        volumes = [self.volume(tags={"spotter:job": f"{self.job_name}-{index}"})
+                   for index in (0, 10)]
+        for index, step in ((0, 30), (2, 7)):
+            folder = self.folder / str(index)
+            folder.mkdir(parents=True)
+            (folder / "status.json").write_text(json.dumps(
+                {"version": 1, "job": self.job_name, "stage": "training", "says": "it trains",
+                 "instance": "laptop", "step": step, "loss": 0.5, "updated": time.time()}))
+        shown = self.laptop("--publish", PLACE).stdout.splitlines()
+        self.assertEqual([line.split()[:2] for line in shown],
+                         [["index", "stage"], ["0", "training"], ["2", "training"],
+                          ["10", "waiting"]])
+        self.assertRegex(shown[1], r"30 +0.5 +\d+ s ago +laptop$")
+        seen = self.seen()
+        self.assertEqual([[it["id"] for it in one["cloud"]["volumes"]] for one in seen],
+                         [[volumes[0]], [], [volumes[1]]])
 
     def test_what_is_no_job_or_no_status(self):
         self.volume()
