@@ -31,6 +31,8 @@ constexpr int pause_per_look = 10;
 // What S3 is asked for each look is paid for.
 constexpr std::chrono::seconds bucket_pause{10};
 constexpr std::chrono::minutes prices_hold{30};
+// Nobody looks at the page: nothing is read for it.
+constexpr std::chrono::seconds idle{30};
 // A storage that hangs does not keep who wants to leave.
 constexpr std::chrono::seconds patience{2};
 
@@ -65,6 +67,8 @@ class Watcher {
 
   std::shared_ptr<const json> latest() {
     const std::lock_guard lock(mutex_);
+    asked_ = Clock::now();
+    changed_.notify_all();
     return latest_;
   }
 
@@ -80,9 +84,15 @@ class Watcher {
       lock.lock();
       latest_ = std::move(seen);
       changed_.wait_for(lock, pause, [this] { return stopping_; });
+      changed_.wait(lock, [this] { return stopping_ || Clock::now() < asked_ + idle; });
     }
     ended_ = true;
     changed_.notify_all();
+  }
+
+  std::shared_ptr<const json> before() {
+    const std::lock_guard lock(mutex_);
+    return latest_;
   }
 
   // What was seen before stays when there is nothing to be seen; the sentence says why.
@@ -90,7 +100,7 @@ class Watcher {
     std::vector<std::string> warnings;
     auto told = told_by(place_, &warnings);
     if (!told) {
-      json model = *latest();
+      json model = *before();
       model["says"] = told.error().message;
       return std::make_shared<const json>(std::move(model));
     }
@@ -110,6 +120,7 @@ class Watcher {
   std::mutex mutex_;                                              // of the rest
   std::condition_variable changed_;
   std::shared_ptr<const json> latest_;
+  Clock::time_point asked_ = Clock::now();
   bool stopping_ = false, ended_ = false;
   std::thread thread_;
 };

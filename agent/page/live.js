@@ -111,8 +111,8 @@ function follow() {
   live("connecting …");
   connect();
   setInterval(() => {
-    if (lost) live(`✕ connection lost ${duration((Date.now() - lost) / 1000)} ago, trying again`,
-      true);
+    // The same words all the time: a screen reader says them once.
+    if (lost) live(`✕ connection lost at ${clockTime(lost / 1000)}, trying again`, true);
     tick();
     if (model.to || !model.version) return;
     showFigures();

@@ -77,7 +77,7 @@ test("says that the connection is lost, tries again, and then shows what it miss
   await says(one, "live", "● live");
   answering = false;
   for (const each of listeners) each.destroy();
-  await says(one, "live", "connection lost .* ago, trying again");
+  await says(one, "live", "connection lost at \\d\\d:\\d\\d:\\d\\d, trying again");
   await shot(one, "lost");
   beginning = first({ ...samples.job(), state: "waiting", says: "for capacity" });
   answering = true;
