@@ -48,7 +48,9 @@ function storageOf(model) {
   for (const one of list(model.world?.volumes))
     if (known(one.began)) life(one.id, one.zone, one.began).from = Math.min(
       lives.get(one.id).from, one.began);
-  return { lives: [...lives.values()], moves: [...moves.values()].filter((one) => one.to) };
+  const open = list(model.world?.snapshots).filter((one) => one.state === "pending" &&
+    known(one.began)).map((one) => ({ ...one, zone: lives.get(one.volume)?.zone }));
+  return { lives: [...lives.values()], moves: [...moves.values()].filter((one) => one.to), open };
 }
 
 class TimeLine {
@@ -181,6 +183,7 @@ class TimeLine {
       y += 6;
     }
     for (const move of this.storage.moves) this.move(parts, move, x, middle, from, to);
+    for (const one of this.storage.open) this.pending(parts, one, x, middle, to);
     this.marks(parts, x, from, to);
     const grid = timeTicks(from, to, (width - left) / 84).map(({ at, words }) => [
       draw("line", { x1: x(at), x2: x(at), y1: 14, y2: y, class: "grid" }),
@@ -238,6 +241,13 @@ class TimeLine {
     const [x1, x2] = [x(one.from), x(one.to)];
     parts.push(draw("path", { d: `M${x1} ${a}C${x1} ${(a + b) / 2} ${x2} ${(a + b) / 2} ${x2} ${b}`,
       class: "move" }), draw("circle", { cx: x2, cy: b, r: 3, class: "volume" }));
+  }
+  // A snapshot that is being made: it runs along its volume.
+  pending(parts, one, x, middle, to) {
+    const y = middle[one.zone];
+    if (y === undefined || one.began > to) return;
+    parts.push(draw("path", { d: `M${x(one.began)} ${y - 6}H${x(Math.min(now(), to))}`,
+      class: "move open" }, draw("title", {}, `${one.id}: ${one.progress} %`)));
   }
   // Numbered as in the table; where they stand too close, only each tenth.
   marks(parts, x, from, to) {

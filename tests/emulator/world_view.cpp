@@ -100,6 +100,7 @@ json world_view(const json& state, double origin, const json& model) {
     const double part = ends > began ? (now - began) / (ends - began) : 1;
     view["snapshots"].push_back({{"id", each["id"]},
                                  {"volume", each["volume"]},
+                                 {"began", since(each["started"], origin)},
                                  {"state", each["state"]},
                                  {"progress", static_cast<int>(100 * std::clamp(part, 0.0, 1.0))}});
   }
