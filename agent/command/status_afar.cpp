@@ -36,7 +36,7 @@ struct Asked {
   std::optional<wire::S3Location> place;  // where it is published: ends with the name
 };
 
-Result<Asked> asked_of(const AfarOptions& options) {
+Result<Asked> asked_of(const StatusFromAfar& options) {
   Asked asked;
   std::optional<wire::S3Location> prefix;
   std::error_code ignored;
@@ -231,7 +231,7 @@ std::string unknown_job(const Asked& asked, const Looker& looker) {
   return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
 }
 
-void print(const Jobs& jobs, const AfarOptions& options) {
+void print(const Jobs& jobs, const StatusFromAfar& options) {
   const double now = wall_clock();
   const bool table = jobs.size() > 1 || jobs.begin()->first.has_value();
   json all = json::array();
@@ -259,7 +259,7 @@ void print(const Jobs& jobs, const AfarOptions& options) {
 
 }  // namespace
 
-int show_from_afar(const AfarOptions& options) {
+int show_from_afar(const StatusFromAfar& options) {
   const auto asked = asked_of(options);
   if (!asked) {
     complain(asked.error().message);

@@ -343,7 +343,8 @@ class Published(ReportTest):
         self.two_machines()
         self.job()
         place = "s3://mine/jobs/speech"
-        for words in ((), ("--from", place), ("--from", place + "/")):
+        by_name = ("--job", "speech", "--publish", "s3://mine/jobs")
+        for words in ((), ("--from", place), ("--from", place + "/"), by_name):
             model = self.model("--no-prices", *words)
             self.assertEqual((model["job"], model["state"], model["says"]),
                              ("speech", "training", "training on"))
@@ -381,6 +382,11 @@ class Published(ReportTest):
                       "`publish:", self.spotter(code=1).stderr)
         for place in ("s3://", "s3://no such bucket/x"):
             self.spotter("--from", place, code=1)
+        self.assertIn("there is no such file; of a job by its name, --publish",
+                      self.spotter("--job", "speech", code=2).stderr)
+        self.spotter("--job", "a b", "--publish", "s3://mine/jobs", code=2)
+        self.spotter("--job", "speech", "--publish", "s3//mine", code=2)
+        self.spotter("--publish", "s3://mine", "--from", self.home, code=2)
         self.assertIn("cannot be read: ",
                       self.spotter("--from", "s3://not-there/x", code=1).stderr)
         self.assertRegex(self.spotter(code=1, AWS_SECRET_ACCESS_KEY="wrong").stderr,
