@@ -45,6 +45,10 @@ class View {
     heard_ = number(view_, "updated");
     if (seen.published && !seen.published->history.moments.empty())
       heard_ = std::max(heard_, seen.published->history.moments.back().time);
+    if (view_.contains("updated") && seen.published->age) {
+      heard_ = seen.now - *seen.published->age;
+      view_["updated"] = heard_;
+    }
     up_ = find_up();
   }
 

@@ -15,6 +15,7 @@ using Experiment = std::optional<std::size_t>;
 // The keys of one job or experiment; the segments in the order of their names.
 struct Keys {
   std::string status;
+  wire::WallTime status_written;
   std::vector<std::string> histories, curves;
 };
 
@@ -34,7 +35,10 @@ std::map<Experiment, Keys> sorted(const std::vector<wire::ListedObject>& objects
   std::map<Experiment, Keys> all;
   for (const auto& object : objects) {
     const auto [experiment, name] = split(std::string_view(object.key).substr(prefix));
-    if (name == "status.json") all[experiment].status = object.key;
+    if (name == "status.json") {
+      all[experiment].status = object.key;
+      all[experiment].status_written = object.modified;
+    }
     if (!name.ends_with(".jsonl")) continue;
     if (name.starts_with("history/")) all[experiment].histories.push_back(object.key);
     if (name.starts_with("metrics/")) all[experiment].curves.push_back(object.key);
@@ -76,8 +80,10 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& keys) 
 
 s3::Outcome<std::vector<Published>> read_published(s3::Client& client,
                                                    const wire::S3Location& place, Wanted wanted) {
-  const auto listed = s3::list(client, place);
+  std::string date;
+  const auto listed = s3::list(client, place, {.date = &date});
   if (!listed) return tl::unexpected(listed.error());
+  const auto now = wire::parse_http_date(date);
   auto all = sorted(*listed, place.key.size());
   std::vector<std::string> keys;
   for (auto& [experiment, its] : all) {
@@ -94,6 +100,9 @@ s3::Outcome<std::vector<Published>> read_published(s3::Client& client,
   std::vector<Published> published;
   for (const auto& [experiment, its] : all) {
     Published one{.experiment = experiment, .status = (*bytes)[its.status]};
+    const bool dated = its.status_written != wire::WallTime();
+    if (now && dated)
+      one.age = std::max<double>(0, static_cast<double>((*now - its.status_written).count()));
     std::string lines;
     for (const auto& key : its.histories) lines += (*bytes)[key] + "\n";
     one.history = wire::parse_history(lines);

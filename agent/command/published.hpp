@@ -23,6 +23,7 @@ namespace spotter::command {
 struct Published {
   std::optional<std::size_t> experiment;
   std::string status;         // the object as it is; empty: there is none
+  std::optional<double> age;  // its own, in seconds, by S3's clock: the machines' may be wrong
   wire::ReadHistory history;  // of all its agents, in the order in which they began
   wire::Curve curve;
   std::map<std::string, std::uint64_t> reached;  // by instance: the end of its own curve

@@ -122,6 +122,21 @@ TEST(JobView, OfWhatIsOver) {
   EXPECT_EQ(says(seen), "training on vol-1; 2 h ago");
 }
 
+TEST(JobView, AWrongClockOfTheMachineDoesNotMatter) {
+  JobSeen seen{.job = "mnist",
+               .instances = {instance("i-1", State::Running)},
+               .published = published(now - 30 * 3600),
+               .now = now};
+  seen.published->age = 20;
+  EXPECT_EQ(says(seen), "training on vol-1");
+  const json view = view_of(seen);
+  EXPECT_NE(wire::status_text(view.dump(), clock_of(view, now))->find("seen        20 s ago\n"),
+            std::string::npos);
+  seen.instances[0].state = State::Terminated;
+  seen.published->age = 720;
+  EXPECT_EQ(says(seen), "waiting for capacity since 12 min");
+}
+
 TEST(JobView, OfAMachineThatEc2DoesNotKnow) {
   JobSeen seen{.job = "mnist", .published = published(now - 20, "training", "laptop"), .now = now};
   EXPECT_EQ(says(seen), "training on vol-1");
