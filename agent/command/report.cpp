@@ -10,7 +10,6 @@
 #include "agent/command/report_prices.hpp"
 #include "agent/command/report_sources.hpp"
 #include "agent/config/scalars.hpp"
-
 #include "agent/page/page.hpp"
 
 namespace spotter::command {

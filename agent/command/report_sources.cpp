@@ -95,6 +95,7 @@ std::vector<fs::path> homes_below(const fs::path& folder) {
     if (const auto token = sweep::attempt_token(at->path().filename().string()))
       attempts[*token] = at->path();
   std::vector<fs::path> homes;
+  homes.reserve(attempts.size() + 1);
   for (auto& [token, path] : attempts) homes.push_back(std::move(path));
   if (homes.empty()) homes.push_back(folder);
   return homes;

@@ -36,6 +36,7 @@ bool is_same_machine(const Span& one, const Span& later) {
 
 std::vector<Span> spans_of(const std::vector<Life>& all, double now) {
   std::vector<Span> each;
+  each.reserve(all.size());
   for (const Life& life : all) each.push_back(span_of(life, now));
   std::ranges::sort(each, [](const Span& one, const Span& other) {
     return std::tie(one.id, one.from) < std::tie(other.id, other.from);
