@@ -7,20 +7,19 @@
 #include <filesystem>
 #include <memory>
 
+#include "agent/command/report_place.hpp"
 #include "agent/command/report_prices.hpp"
 #include "agent/command/report_sources.hpp"
-#include "agent/config/scalars.hpp"
 #include "agent/page/page.hpp"
 
 namespace spotter::command {
 namespace {
 
 constexpr int wrong_input = 2;
-constexpr const char* usual_job = "job.yaml";
-constexpr const char* job_of_the_service = "/etc/spotter/job.yaml";
 
 struct Options {
-  std::string job, from, publish, output;
+  JobToShow shown;
+  std::string output;
   bool json = false, markdown = false, no_prices = false;
   std::optional<double> on_demand;
 };
@@ -28,15 +27,6 @@ struct Options {
 int complain(const std::string& what, int status) {
   std::fprintf(stderr, "spotter report: %s\n", what.c_str());
   return status;
-}
-
-// The one that is named; else, where nothing else is, the one that is here or the service's.
-std::string job_file(const Options& options) {
-  if (!options.job.empty()) return options.job;
-  std::error_code error;
-  for (const char* file : {usual_job, job_of_the_service})
-    if (std::filesystem::exists(file, error)) return file;
-  return "";
 }
 
 // A name is also that of a file: nothing in it leads elsewhere.
@@ -65,51 +55,8 @@ int write(const std::string& path, const std::string& text, bool is_told) {
   return 0;
 }
 
-// What an agent may do on this machine is of no concern: nothing is run.
-Result<config::Job> read_job(const std::string& file) {
-  auto environment = config::Environment::of_process();
-  environment.root = true;
-  environment.user = "root";
-  auto job = config::load_job(file, environment);
-  if (job) return std::move(*job);
-  std::string problems = config::describe(job.error(), file);
-  while (problems.ends_with('\n')) problems.pop_back();
-  return failure(std::move(problems));
-}
-
-// A job by its name is where it is published.
-Result<ReportPlace> place_of(const Options& options) {
-  ReportPlace place{{}, options.from};
-  const std::string file = job_file(options);
-  std::error_code error;
-  std::string name = options.job;
-  if (!file.empty() && std::filesystem::exists(file, error)) {
-    auto job = read_job(file);
-    // With --from what is there says enough.
-    if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
-    if (job) name = job->name.str();
-    if (job) place.job = std::move(*job);
-  } else if (!options.job.empty() && options.publish.empty()) {
-    return failure("--job " + options.job +
-                   ": there is no such file; of a job by its name, --publish s3://bucket/prefix "
-                   "says where its agents write");
-  }
-  if (!options.publish.empty()) {
-    const auto prefix = config::parse_s3_prefix(options.publish);
-    if (!prefix) return failure("--publish: " + prefix.error().message);
-    const auto good = config::job_name.parse(name);
-    if (!good) return failure("--job " + name + ": " + good.error().message);
-    place.from = wire::to_url({prefix->bucket, prefix->key + name + "/"});
-  }
-  if (!place.job && place.from.empty())
-    return failure(
-        "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's description "
-        "with --job, or where its history is with --from");
-  return place;
-}
-
 int report(const Options& options) {
-  const auto place = place_of(options);
+  const auto place = place_of(options.shown);
   if (!place) return complain(place.error().message, wrong_input);
   std::vector<std::string> warnings;
   auto told = told_by(*place, &warnings);
@@ -140,15 +87,15 @@ void add_report(CLI::App& app, int& status) {
       "report",
       "What became of a job: time line, learning curve, cost, interruptions and what they "
       "repeated, as one HTML file");
-  command->add_option("--job", options->job,
+  command->add_option("--job", options->shown.job,
                       "The job's description, or its name; else job.yaml here, or the service's");
   auto* from =
-      command->add_option("--from", options->from,
+      command->add_option("--from", options->shown.from,
                           "Where its history is: a folder, as its storage is mounted, or "
                           "s3://bucket/prefix/NAME; else the job's own storage, or where it is "
                           "published");
   command
-      ->add_option("--publish", options->publish,
+      ->add_option("--publish", options->shown.publish,
                    "The place in S3 that the job's description has as publish: its history is "
                    "read from there")
       ->excludes(from);

@@ -10,12 +10,10 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 
 #include "agent/command/page_server.hpp"
 #include "agent/command/report_prices.hpp"
-#include "agent/command/report_sources.hpp"
 
 namespace spotter::command {
 namespace {
@@ -24,7 +22,6 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int wrong_input = 2;
-constexpr const char* usual_jobs[] = {"job.yaml", "/etc/spotter/job.yaml"};
 constexpr std::chrono::seconds shortest_pause{1};
 // Of a job of three days, whose history is some MiB: a tenth of a core at most.
 constexpr int pause_per_look = 10;
@@ -129,35 +126,6 @@ void complain(const std::string& what) {
   std::fprintf(stderr, "spotter status: %s\n", what.c_str());
 }
 
-// What is wrong is complained of, and nothing comes back.
-std::optional<ReportPlace> place_of(const ServeOptions& options) {
-  ReportPlace place{{}, options.from};
-  std::error_code error;
-  const bool is_name = !options.job.empty() && !std::filesystem::exists(options.job, error);
-  if (is_name && place.from.empty() && !options.publish.empty())
-    place.from = options.publish + (options.publish.ends_with('/') ? "" : "/") + options.job;
-  if (is_name && !place.from.empty()) return place;
-  std::string file = options.job;
-  for (const char* usual : usual_jobs)
-    if (file.empty() && std::filesystem::exists(usual, error)) file = usual;
-  if (is_name || (file.empty() && place.from.empty())) {
-    complain(is_name ? "there is no file " + file +
-                           " here; of a job's name say where its agents publish with --publish"
-                     : "there is neither job.yaml here nor /etc/spotter/job.yaml: name the job's "
-                       "description with --job, or where its history is with --from");
-    return std::nullopt;
-  }
-  if (file.empty()) return place;
-  auto job = config::load_job(file, config::Environment::of_process());
-  // With --from what is there says enough.
-  if (!job && (options.from.empty() || !options.job.empty())) {
-    std::fputs(config::describe(job.error(), file).c_str(), stderr);
-    return std::nullopt;
-  }
-  if (job) place.job = std::move(*job);
-  return place;
-}
-
 }  // namespace
 
 void add_serve_options(CLI::App& status, ServeOptions& options) {
@@ -169,14 +137,17 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
   status.add_option("--port", options.port, "The page's port; else one that is free")
       ->needs(wanted);
   status
-      .add_option("--from", options.from,
+      .add_option("--from", options.shown.from,
                   "For the page: where the job's history is, as for spotter report")
       ->needs(wanted);
 }
 
 int serve(const ServeOptions& options) {
-  auto place = place_of(options);
-  if (!place) return wrong_input;
+  auto place = place_of(options.shown);
+  if (!place) {
+    complain(place.error().message);
+    return wrong_input;
+  }
   Watcher watcher(std::move(*place));
   const auto served = serve_page({options.port, [&] { return watcher.latest(); },
                                   [](const std::string& url) {

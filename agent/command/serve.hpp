@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+
+#include "agent/command/report_place.hpp"
 
 namespace CLI {
 class App;
@@ -13,7 +14,7 @@ namespace spotter::command {
 struct ServeOptions {
   bool wanted = false;
   std::uint16_t port = 0;
-  std::string job, publish, from;  // as those of status, and of report
+  JobToShow shown;
 };
 
 void add_serve_options(CLI::App& status, ServeOptions& options);

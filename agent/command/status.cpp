@@ -161,8 +161,8 @@ void add_status(CLI::App& app, int& status) {
   auto page = std::make_shared<ServeOptions>();
   add_serve_options(*command, *page);
   command->callback([options, page, &status] {
-    page->job = options->job;
-    page->publish = options->publish;
+    page->shown.job = options->job;
+    page->shown.publish = options->publish;
     status = page->wanted ? serve(*page) : show(*options);
   });
 }

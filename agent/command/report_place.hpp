@@ -1,0 +1,19 @@
+// Which job a person wants to see, of what they say on the command line.
+#pragma once
+
+#include <string>
+
+#include "agent/command/report_sources.hpp"
+
+namespace spotter::command {
+
+struct JobToShow {
+  std::string job;      // its description, or its name; empty: job.yaml here, or the service's
+  std::string from;     // as ReportPlace has it
+  std::string publish;  // s3://bucket/prefix, where its agents publish
+};
+
+// Reads the description. Fails in words that say what to name.
+Result<ReportPlace> place_of(const JobToShow& options);
+
+}  // namespace spotter::command
