@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "agent/report/lives.hpp"
 
@@ -18,14 +19,17 @@ struct Span {
   std::string id, type, zone;
   double from = 0, to = 0;
   Number booted, price;
+  bool taken_away = false;  // by EC2, as far as it said so
 };
 
 Span span_of(const Life& life, double now) {
   const Instance& it = life.shown;
   const double latest = std::max(life.heard, std::min(now, life.heard + silence));
   const double from = begin_of(it);
-  return {it.id,     it.type, it.zone, from, std::max(from, it.ended.value_or(latest)),
-          it.booted, it.price};
+  // What an Auto Scaling group announces is its own doing.
+  const bool taken = it.end == Instance::End::Interrupted && life.notice->action != "group";
+  return {it.id,     it.type,  it.zone, from, std::max(from, it.ended.value_or(latest)),
+          it.booted, it.price, taken};
 }
 
 bool is_same_machine(const Span& one, const Span& later) {
@@ -46,6 +50,7 @@ std::vector<Span> spans_of(const std::vector<Life>& all, double now) {
     if (!joined.empty() && is_same_machine(joined.back(), span)) {
       Span& whole = joined.back();
       whole.to = std::max(whole.to, span.to);
+      whole.taken_away = whole.taken_away || span.taken_away;
       if (!whole.price) whole.price = span.price;
       if (whole.type.empty()) whole.type = span.type;
       if (whole.zone.empty()) whole.zone = span.zone;
@@ -129,6 +134,7 @@ class Sum {
     }
     const Number on_demand = on_demand_price(span.type);
     if (!spot) ++spot_unknown_;
+    if (spot && span.taken_away && hours < 1) free_.push_back(*spot);
     if (!on_demand) on_demand_unknown_[span.type.empty() ? "machines without a type" : span.type]++;
     spot_ += spot.value_or(0);
     on_demand_ += on_demand.value_or(0) * hours;
@@ -153,6 +159,13 @@ class Sum {
                                            : ", for " + std::to_string(known - of_the_market_) +
                                                  " of " + std::to_string(spans_.size()) +
                                                  "; DescribeSpotPriceHistory for the others"));
+    // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/billing-for-interrupted-spot-instances.html
+    if (spot_unknown_ == 0 && !free_.empty())
+      notes.push_back("EC2 does not charge for a machine that it interrupts in its first hour: " +
+                      std::to_string(free_.size()) + " of " + std::to_string(spans_.size()) +
+                      ", $" +
+                      number_text("%.4f", std::accumulate(free_.begin(), free_.end(), 0.0)) +
+                      " of the cost, from which it is not taken off");
     std::string without;
     for (const auto& [type, machines] : on_demand_unknown_)
       without += (without.empty() ? "" : ", ") + type;
@@ -165,6 +178,7 @@ class Sum {
   const Prices& prices_;
   double seconds_ = 0, spot_ = 0, on_demand_ = 0, billable_ = 0;
   std::size_t spot_unknown_ = 0, of_the_market_ = 0;
+  std::vector<double> free_;  // dollars, of machines that EC2 may not charge for
   std::map<std::string, std::size_t> on_demand_unknown_;
 };
 

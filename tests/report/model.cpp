@@ -172,6 +172,21 @@ TEST(Cost, SpotPricesAreIntegratedByZoneAndType) {
   EXPECT_NEAR(*build(it).cost.spot_dollars, 1.8, 1e-6) << "of its first hour nothing is known";
 }
 
+TEST(Cost, WhatEc2TakesAwayInItsFirstHourIsSaid) {
+  const auto note = [](const Model& model) {
+    std::string all;
+    for (const std::string& each : model.cost.notes) all += each + "\n";
+    return all;
+  };
+  const auto model = built(900, announced("i-1").text());
+  EXPECT_NE(note(model).find("in its first hour: 1 of 1, $0.0575 of the cost"), std::string::npos)
+      << note(model);
+  EXPECT_NEAR(*model.cost.spot_dollars, 0.0575, 1e-4);
+  Lines late("i-1");
+  late.began(0).trains(20, 0).notice(4000, 120).left(4010, "released");
+  EXPECT_EQ(note(built(9000, late.text())).find("first hour"), std::string::npos);
+}
+
 TEST(Cost, AMachineOfTheSameTypeLendsItsPrice) {
   Lines lost("i-1");
   lost.at(0, "began", R"("type":"g5.xlarge","zone":"us-west-2a")").phase(3600, "training");
