@@ -224,13 +224,13 @@ std::string line_of(const json& view, std::size_t experiment, double now) {
     std::snprintf(digits.data(), digits.size(), "%.5g", number(view, "loss"));
     loss = digits.data();
   }
-  std::string stage = text(view, "stage");
+  const std::string stage = wire::printable(text(view, "stage"));
   const double updated = number(view, "updated");
   const std::string seen = updated > 0 ? ago(updated, now) : "-";
   std::array<char, 256> line{};
   std::snprintf(line.data(), line.size(), "%6zu  %-14.14s %12s %12s  %-12s %s\n", experiment,
                 stage.c_str(), shown("step").c_str(), loss.c_str(), seen.c_str(),
-                text(view, "instance").substr(0, 80).c_str());
+                wire::printable(text(view, "instance")).substr(0, 80).c_str());
   return line.data();
 }
 

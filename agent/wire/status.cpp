@@ -18,13 +18,6 @@ std::string number_text(const char* format, double value) {
   return text;
 }
 
-// A terminal obeys control characters. Of UTF-8 nothing is cut apart by this.
-std::string printable(std::string text) {
-  for (char& each : text)
-    if (static_cast<unsigned char>(each) < ' ' || each == '\x7f') each = ' ';
-  return text;
-}
-
 // The file is not ours to trust: a value of another kind is none.
 class Fields {
  public:
@@ -164,6 +157,13 @@ void add_problems(Page& page, const Fields& is, Time now) {
 }
 
 }  // namespace
+
+// Of UTF-8 nothing is cut apart by this.
+std::string printable(std::string text) {
+  for (char& each : text)
+    if (static_cast<unsigned char>(each) < ' ' || each == '\x7f') each = ' ';
+  return text;
+}
 
 std::string progress_bar(double part, std::size_t columns) {
   if (columns < 3) return "";

@@ -23,6 +23,8 @@ std::string status_trouble(std::string_view json);
 // Where an experiment's own status is, of a worker's; empty: nowhere.
 std::string status_below(std::string_view json);
 
+// Without control characters, which a terminal would obey.
+std::string printable(std::string text);
 // "[#####.....]" of so many characters in all.
 std::string progress_bar(double part, std::size_t columns);
 // "47 s", "12 min", "3 h 5 min", "2 d 4 h"
