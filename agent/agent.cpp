@@ -35,6 +35,9 @@ namespace spotter {
 namespace {
 
 Time now() { return Time(io::boot_time()); }
+constexpr auto rethrow = [](std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+};
 
 class Agent {
  public:
@@ -98,6 +101,7 @@ class Agent {
   void await_signal();
   void leave_with_the_machine(Time until);
   void leave();
+  Duration for_last_words() const;
   void end();
 
   asio::io_context& context_;
@@ -229,9 +233,7 @@ void Agent::trainer_ended(decide::TrainerEnded ended) {
   }
   const bool declared = job_.storage.share && !job_.trainer.result.empty();
   if (!ended.success || !declared) return sensed(ended);
-  asio::co_spawn(context_, confirm_result(), [](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-  });
+  asio::co_spawn(context_, confirm_result(), rethrow);
 }
 
 asio::awaitable<void> Agent::confirm_result() {
@@ -324,9 +326,16 @@ void Agent::leave_with_the_machine(Time until) {
   });
 }
 
+// What others are still to be told may take some seconds, unless the machine ends before.
+Duration Agent::for_last_words() const {
+  constexpr Duration most{5'000}, least{1'000};
+  if (!loop_ || !loop_->state().facts.notice) return most;
+  return std::clamp(loop_->state().facts.notice->deadline - now() - least, least, most);
+}
+
 // When everybody has heard the last news.
 void Agent::end() {
-  asio::co_spawn(context_, audience_.finish(), [this](std::exception_ptr error) {
+  asio::co_spawn(context_, audience_.finish(for_last_words()), [this](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
     context_.stop();
   });
@@ -353,13 +362,10 @@ int Agent::run() {
   if (policy_.once && job_.attempt.empty()) follower.emplace(run_directory_ + "/trainer.log");
   await_signal();
   service_.ready();
-  auto failed = [](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-  };
-  asio::co_spawn(context_, live(), failed);
+  asio::co_spawn(context_, live(), rethrow);
   context_.run();
   sd_notify(0, "STOPPING=1");
-  if (loop_) audience_.leave(loop_->state());
+  if (loop_) audience_.leave(loop_->state(), for_last_words());
   return exit_status();
 }
 

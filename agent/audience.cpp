@@ -7,6 +7,8 @@
 #include <array>
 
 #include "agent/io/clock.hpp"
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter {
 namespace {
@@ -23,6 +25,17 @@ double wall_clock() {
 
 std::optional<std::size_t> index_of(const config::Job& job) {
   return job.experiment ? std::optional(job.experiment->index) : std::nullopt;
+}
+
+// Of several machines the one that has the storage, or cannot get on without a person.
+bool speaks_for_the_job(const decide::State& state) {
+  const decide::Facts& facts = state.facts;
+  const auto is = [&](auto stage) { return std::holds_alternative<decltype(stage)>(state.stage); };
+  const bool lets_go = is(decide::Unmounting{}) || is(decide::Imaging{}) ||
+                       is(decide::Detaching{}) || is(decide::Releasing{}) ||
+                       is(decide::ReleasingData{});
+  return facts.mounted || facts.trainer_running || lets_go || facts.done || is(decide::Blocked{}) ||
+         facts.surrender != decide::Surrender::None;
 }
 
 }  // namespace
@@ -60,21 +73,23 @@ void Audience::tell(const decide::Event& event, const decide::State& state, std:
   journal_.tell(event, state, policy_, moved);
   status_.update(state, journal_.said(), event.at, moved);
   monitor_.update(event.at, moved);
+  if (publisher_) publisher_->speak_for_the_job(speaks_for_the_job(state));
   history_.tell(event, state, policy_, before);
   const auto notification = occasions_.after(event, before, state, policy_);
   if (notification && notifier_) notifier_->tell(*notification);
 }
 
-asio::awaitable<void> Audience::finish() {
-  constexpr Duration longest{5'000};
+asio::awaitable<void> Audience::finish(Duration at_most) {
   if (!notifier_) co_return;
-  auto draining = notifier_->drain(longest);
-  co_await std::move(draining);
+  auto draining = notifier_->drain(at_most);
+  if (!co_await std::move(draining))
+    io::note(wire::event("notification-failed"), spdlog::level::warn,
+             "nobody was told the last news: the agent ends before they are sent");
 }
 
-void Audience::leave(const decide::State& state) {
+void Audience::leave(const decide::State& state, Duration at_most) {
   history_.leave(state);
-  if (publisher_) publisher_->end();
+  if (publisher_) publisher_->end(at_most);
 }
 
 void Audience::storage_says(std::string words, const decide::State& state, Time now) {

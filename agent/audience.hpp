@@ -27,12 +27,12 @@ class Audience {
   void tell(const decide::Event& event, const decide::State& state, std::size_t before);
   // From now on notifications are sent, too: it takes AWS to.
   void notify_by(std::unique_ptr<Notifier> notifier) { notifier_ = std::move(notifier); }
-  // Returns when everybody has heard it all, at the latest after some seconds.
-  asio::awaitable<void> finish();
+  // Returns when everybody has heard it all, at the latest after so long.
+  asio::awaitable<void> finish(Duration at_most);
   // Before an effect is carried out.
   void ask(const decide::Effect& effect) { history_.ask(effect); }
-  // The agent ends: what is published says so, after some seconds at most.
-  void leave(const decide::State& state);
+  // The agent ends: what is published says so, after so long at most.
+  void leave(const decide::State& state, Duration at_most);
   // What of the storage hangs or fails, for a person; empty: nothing.
   void storage_says(std::string words, const decide::State& state, Time now);
 

@@ -159,12 +159,9 @@ void History::name_ourselves(const decide::Facts& facts, bool settled) {
   if (named_ || (facts.instance.empty() && !settled)) return;
   named_ = true;
   instance_ = facts.instance.empty() ? settings_.host : facts.instance.str();
-  wire::Moment began{began_, "began", instance_, {}};
-  began.fields = {{"job", settings_.job},
-                  {"type", text_or_null(facts.type.view())},
-                  {"zone", text_or_null(facts.zone.view())},
-                  {"booted", settings_.booted}};
-  if (settings_.experiment) began.fields["experiment"] = *settings_.experiment;
+  type_ = facts.type.view();
+  zone_ = facts.zone.view();
+  wire::Moment began = beginning(began_);
   const auto earlier = file_.open(began);
   go_on_after(earlier);
   if (earlier.empty())
@@ -172,6 +169,16 @@ void History::name_ourselves(const decide::Facts& facts, bool settled) {
   else if (earlier.back().what == "left")
     give(std::move(began));
   for (wire::Moment& moment : std::exchange(held_, {})) give(std::move(moment));
+}
+
+wire::Moment History::beginning(double time) const {
+  wire::Moment began{time, "began", instance_, {}};
+  began.fields = {{"job", settings_.job},
+                  {"type", text_or_null(type_)},
+                  {"zone", text_or_null(zone_)},
+                  {"booted", settings_.booted}};
+  if (settings_.experiment) began.fields["experiment"] = *settings_.experiment;
+  return began;
 }
 
 void History::go_on_after(const std::vector<wire::Moment>& earlier) {
@@ -207,6 +214,9 @@ void History::tell(const decide::Event& event, const decide::State& state,
   settle_change(event, state.facts);
   tell_happening(event, state);
   const bool moved = state.stage.index() != before;
+  // Hibernated and awake again, or spared: another life of the same machine.
+  if (moved && named_ && phase_ == "released" && phase == "looking")
+    give(beginning(settings_.clock()));
   if (moved) tell_phase(state, policy);
   if (state.facts.ledger_known) {
     const bool closes = moved && std::holds_alternative<decide::ClosingAccount>(state.stage);

@@ -56,6 +56,7 @@ class History {
   void add(std::string what, Fields fields = Fields::object());
   void give(wire::Moment moment);
   void name_ourselves(const decide::Facts& facts, bool settled);
+  wire::Moment beginning(double time) const;
   void go_on_after(const std::vector<wire::Moment>& earlier);
   void settle_change(const decide::Event& event, const decide::Facts& facts);
   void tell_happening(const decide::Event& event, const decide::State& state);
@@ -69,8 +70,9 @@ class History {
   Settings settings_;
   HistoryFile file_;
   std::vector<Sink> sinks_;
-  bool named_ = false;              // it is known which machine this is
-  std::string instance_;            // its name then
+  bool named_ = false;    // it is known which machine this is
+  std::string instance_;  // its name then
+  std::string type_, zone_;
   std::vector<wire::Moment> held_;  // until then
   double began_ = 0;
 

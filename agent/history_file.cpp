@@ -80,7 +80,12 @@ std::vector<wire::Moment> HistoryFile::open(const wire::Moment& began) {
 void HistoryFile::append(const wire::Moment& moment) {
   const std::string line = to_line(moment);
   std::ofstream file(path_, std::ios::binary | std::ios::app);
-  if (!file.write(line.data(), static_cast<std::streamsize>(line.size())).flush()) return;
+  if (!file.write(line.data(), static_cast<std::streamsize>(line.size())).flush()) {
+    file.close();
+    std::error_code ignored;
+    fs::resize_file(path_, size_, ignored);  // no half a line before the next one
+    return;
+  }
   file.close();
   size_ += line.size();
   if (size_ > most_bytes) drop_oldest();

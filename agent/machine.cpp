@@ -43,7 +43,9 @@ void Machine::notice(const decide::NoticeSeen& seen) {
   let_end();
   const Time now(io::boot_time());
   asio::co_spawn(context_, tell("notice", notice_words(name(), seen.deadline, now)),
-                 asio::detached);
+                 [](std::exception_ptr error) {
+                   if (error) std::rethrow_exception(error);
+                 });
 }
 
 // Waits for it a few seconds: what follows may end this machine.

@@ -91,7 +91,9 @@ Monitor::~Monitor() {
 void Monitor::hear(const wire::TrainerMessage& message) {
   if (message.resumed_step) progress_ = {.step = *message.resumed_step};
   if (message.progress) progress_ = *message.progress;
-  if (message.flow) {
+  // Its name is the trainer's to say.
+  constexpr std::size_t most_channels = 32;
+  if (message.flow && (flows_.size() < most_channels || flows_.contains(message.flow->channel))) {
     auto& [before, flow] = flows_[message.flow->channel];
     if (message.flow->bytes < flow.bytes || message.flow->stalled < flow.stalled) {
       before.bytes += flow.bytes;

@@ -50,7 +50,8 @@ class Monitor {
   wire::Progress progress_;
   std::uint64_t checkpoints_ = 0;  // that this agent heard of
   std::uint64_t checkpoint_bytes_ = 0;
-  // By channel. A data plane begins from zero: what those before it told is in `before`.
+  // By channel, a few at most. A data plane begins from zero: what those before it told is in
+  // `before`.
   struct Flow {
     wire::ChannelFlow before, now;
   };

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "agent/act/secret.hpp"
 #include "agent/io/clock.hpp"
@@ -15,9 +16,10 @@ namespace spotter {
 namespace {
 
 constexpr Duration one_try{10'000};
+constexpr Duration whole_post{30'000};
 constexpr Duration whole_publish{30'000};
 constexpr std::size_t most_waiting = 16;  // then the oldest goes: the newest says more
-// Before a POST is sent again: it takes half a minute to be given up.
+// Before a POST is sent again.
 constexpr Duration pauses[] = {Duration{1'000}, Duration{4'000}, Duration{15'000}};
 
 bool may_pass(int status) { return status == 408 || status == 429 || status >= 500; }
@@ -30,46 +32,49 @@ std::string words_of(const std::string& body) {
   return one_word ? " (" + body + ")" : "";
 }
 
+void complain(std::string_view occasion, const std::string& why) {
+  io::note(wire::event("notification-failed"), spdlog::level::warn, "nobody was told ({}): {}",
+           occasion, why);
+}
+
 }  // namespace
 
 void Notifier::tell(const Notification& notification) {
   const auto& on = job_.notify.on;
-  if (!job_.notify.webhook && job_.notify.topic.empty()) return;
   if (std::ranges::find(on, notification.occasion) == on.end()) return;
   if (!job_.attempt.empty() && notification.occasion != "failed") return;
-  if (waiting_.size() == most_waiting) waiting_.pop_front();
-  waiting_.push_back(notification);
-  if (sending_) return;
-  sending_ = true;
-  asio::co_spawn(context_, send_all(), [](std::exception_ptr error) {
+  if (job_.notify.webhook) add(hook_, notification);
+  if (!job_.notify.topic.empty()) add(topic_, notification);
+}
+
+void Notifier::add(Way& way, const Notification& notification) {
+  if (way.waiting.size() == most_waiting) way.waiting.pop_front();
+  way.waiting.push_back(notification);
+  if (std::exchange(way.sending, true)) return;
+  asio::co_spawn(context_, send_all(way), [](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
   });
 }
 
-asio::awaitable<void> Notifier::send_all() {
-  while (!waiting_.empty()) {
-    const Notification next = waiting_.front();
-    waiting_.pop_front();
-    auto posting = post(next);
-    const Result<void> posted = co_await std::move(posting);
-    auto publishing = publish(next);
-    const Result<void> published = co_await std::move(publishing);
-    for (const auto* each : {&posted, &published})
-      if (!*each)
-        io::note(wire::event("notification-failed"), spdlog::level::warn,
-                 "nobody was told ({}): {}", next.occasion, each->error().message);
+asio::awaitable<void> Notifier::send_all(Way& way) {
+  while (!way.waiting.empty()) {
+    const Notification next = way.waiting.front();
+    way.waiting.pop_front();
+    auto sending = (this->*way.send)(next);
+    const Result<void> sent = co_await std::move(sending);
+    if (!sent) complain(next.occasion, sent.error().message);
   }
-  sending_ = false;
+  way.sending = false;
 }
 
 asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
-  if (!job_.notify.webhook) co_return Result<void>();
   auto reading = act::read_secret(aws_, *job_.notify.webhook, one_try);
   const auto url = co_await std::move(reading);
   if (!url) co_return failure("notify.webhook: " + url.error().detail.str());
   if (const std::string wrong = wire::wrong_webhook(*url); !wrong.empty())
     co_return failure("notify.webhook: " + wrong);
   asio::steady_timer timer(co_await asio::this_coro::executor);
+  const Time until = Time(io::boot_time()) + whole_post;
   std::string trouble;
   for (std::size_t number = 0;; ++number) {
     io::HttpRequest request;
@@ -88,14 +93,14 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
       trouble = "the web hook does not answer: " + answer.error().message;
     const bool passing =
         answer ? may_pass(answer->status) : answer.error().kind != io::HttpError::Kind::Security;
-    if (!passing || number == std::size(pauses)) co_return failure(trouble);
+    if (!passing || number == std::size(pauses) || Time(io::boot_time()) + pauses[number] >= until)
+      co_return failure(trouble);
     timer.expires_after(pauses[number]);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
 
 asio::awaitable<Result<void>> Notifier::publish(const Notification& notification) {
-  if (job_.notify.topic.empty()) co_return Result<void>();
   const std::string job = job_.volumes_owner();
   auto call = aws_.call(wire::Publish{job_.notify.topic,
                                       "spotter: " + job + ": " + std::string(notification.occasion),
@@ -106,13 +111,15 @@ asio::awaitable<Result<void>> Notifier::publish(const Notification& notification
   co_return failure("SNS Publish: " + sent.error().message);
 }
 
-asio::awaitable<void> Notifier::drain(Duration at_most) {
+asio::awaitable<bool> Notifier::drain(Duration at_most) {
   const Time until = Time(io::boot_time()) + at_most;
   asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (sending_ && Time(io::boot_time()) < until) {
+  const auto sends = [this] { return hook_.sending || topic_.sending; };
+  while (sends() && Time(io::boot_time()) < until) {
     timer.expires_after(std::chrono::milliseconds(50));
     co_await timer.async_wait(asio::use_awaitable);
   }
+  co_return !sends();
 }
 
 }  // namespace spotter

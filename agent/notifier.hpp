@@ -23,11 +23,19 @@ class Notifier {
   // Unless `notify.on` leaves this occasion out. Of an experiment under a claim only what failed is
   // told: for the rest its machine speaks (machine.hpp).
   void tell(const Notification& notification);
-  // Returns when nothing is left to send, at the latest after so long.
-  asio::awaitable<void> drain(Duration at_most);
+  // Returns when nothing is left to send, at the latest after so long: then false.
+  asio::awaitable<bool> drain(Duration at_most);
 
  private:
-  asio::awaitable<void> send_all();
+  using Send = asio::awaitable<Result<void>> (Notifier::*)(const Notification&);
+  // One way does not wait for the other.
+  struct Way {
+    Send send;
+    std::deque<Notification> waiting = {};
+    bool sending = false;
+  };
+  void add(Way& way, const Notification& notification);
+  asio::awaitable<void> send_all(Way& way);
   asio::awaitable<Result<void>> post(const Notification& notification);
   asio::awaitable<Result<void>> publish(const Notification& notification);
 
@@ -35,8 +43,7 @@ class Notifier {
   io::HttpClient& http_;
   act::AwsClient& aws_;
   const config::Job& job_;
-  std::deque<Notification> waiting_;
-  bool sending_ = false;
+  Way hook_{&Notifier::post}, topic_{&Notifier::publish};
 };
 
 }  // namespace spotter

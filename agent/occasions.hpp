@@ -1,6 +1,6 @@
 // What a person wants to be told of, wherever they are (`notify:` of job.yaml): the interruption
-// notice, that training goes on, that the result is safe, that the job needs them. Each once. No
-// I/O.
+// notice, that training goes on, that the result is safe, that the job needs them. Each once by one
+// agent: one that is started again may repeat what still stands. No I/O.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,6 @@ using namespace std::chrono_literals;
 constexpr std::chrono::seconds every = 60s;
 constexpr std::chrono::milliseconds together = 500ms;  // what happens at once is written at once
 constexpr std::chrono::milliseconds patience = 30s;
-constexpr std::chrono::milliseconds last_patience = 5s;  // a machine that ends has no more to spare
 
 // What need not wait for the minute.
 bool is_news(const wire::Moment& moment) {
@@ -39,11 +38,18 @@ Publisher::Publisher(asio::io_context& context, std::string run_directory, wire:
       place_(std::move(place)),
       history_(history),
       next_(context) {
-  asio::co_spawn(context, work(), asio::detached);
+  asio::co_spawn(context, work(), [](std::exception_ptr error) {
+    if (error) std::rethrow_exception(error);
+  });
 }
 
 void Publisher::hear(const wire::TrainerMessage& message) {
   metrics_.hear(message, std::chrono::system_clock::now());
+}
+
+void Publisher::speak_for_the_job(bool now) {
+  last_word_ = (last_word_ || speaks_) && !now;
+  speaks_ = now;
 }
 
 void Publisher::see(const wire::Moment& moment) {
@@ -78,6 +84,7 @@ io::ProcessRequest Publisher::request(const act::Metrics::News& news,
                   "--name",
                   history_.segment()};
   if (history_.size() != history_sent_) request.argv.emplace_back("--history");
+  if (speaks_ || last_word_) request.argv.emplace_back("--status");
   if (news.resumed)
     request.argv.insert(request.argv.end(), {"--resumed", std::to_string(*news.resumed)});
   request.argv.insert(request.argv.end(), {"--patience", std::to_string((limit * 4 / 5).count())});
@@ -91,13 +98,16 @@ asio::awaitable<void> Publisher::publish(std::chrono::milliseconds limit) {
   if (history_.segment().empty()) co_return;
   act::Metrics::News news = metrics_.take();
   const std::size_t size = history_.size();
+  const bool last_word = last_word_;
   auto running = io::run(request(news, limit));
   const io::ProcessResult result = co_await std::move(running);
   const bool done = result.end == io::ProcessResult::End::Exited && result.status == 0;
-  if (done)
+  if (done) {
     history_sent_ = size;
-  else
+    last_word_ = last_word_ && !last_word;
+  } else {
     metrics_.put_back(std::move(news));
+  }
   judge(result);
 }
 
@@ -114,10 +124,10 @@ void Publisher::judge(const io::ProcessResult& result) {
 }
 
 // The agent's own context has ended: nothing of the job happens meanwhile.
-void Publisher::end() {
+void Publisher::end(std::chrono::milliseconds at_most) {
   asio::io_context last(1);
-  asio::co_spawn(last, publish(last_patience), asio::detached);
-  last.run_for(last_patience + 1s);
+  asio::co_spawn(last, publish(at_most), asio::detached);
+  last.run_for(at_most + 1s);
 }
 
 }  // namespace spotter

@@ -23,8 +23,11 @@ class Publisher {
 
   void hear(const wire::TrainerMessage& message);
   void see(const wire::Moment& moment);
-  // Writes for the last time: some seconds at most, in which nothing else is done.
-  void end();
+  // The status is the job's, and several machines may be there: only one writes it. Who has let
+  // go of the job says so before it falls silent.
+  void speak_for_the_job(bool now);
+  // Writes for the last time: so long at most, in which nothing else is done.
+  void end(std::chrono::milliseconds at_most);
 
  private:
   asio::awaitable<void> work();
@@ -39,6 +42,8 @@ class Publisher {
   asio::steady_timer next_;
   act::Metrics metrics_;
   std::size_t history_sent_ = 0;  // how long it was
+  bool speaks_ = false;
+  bool last_word_ = false;  // is not written yet
   bool busy_ = false;
   bool soon_ = false;
   bool failing_ = false;  // which was said

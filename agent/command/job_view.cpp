@@ -86,9 +86,12 @@ class View {
     return heard_ > 0 && !instance.starts_with("i-");
   }
   bool is_live() const { return up_ != nullptr ? spoke(*up_) : is_elsewhere() && is_fresh(); }
+  // What was told of an end is not of a job that was launched again since.
+  bool ended_as(const char* how) const {
+    return text(view_, "stage") == how && (up_ == nullptr || spoke(*up_));
+  }
   bool is_done() const {
-    return text(view_, "stage") == "finished" ||
-           std::ranges::any_of(seen_.volumes, [](const wire::Volume& it) {
+    return ended_as("finished") || std::ranges::any_of(seen_.volumes, [](const wire::Volume& it) {
              return wire::value_of(it.tags, "spotter:done") == "true";
            });
   }
@@ -109,7 +112,7 @@ class View {
     if (is_done())
       return stage("finished",
                    "finished" + (since.empty() ? "" : ", " + since) + "; the result is safe");
-    if (text(view_, "stage") == "gave-up") return stage("gave-up", joined(says, since));
+    if (ended_as("gave-up")) return stage("gave-up", joined(says, since));
     if (up_ != nullptr && !spoke(*up_)) return tell_newcomer();
     if (is_live() || is_elsewhere()) {
       if (!is_fresh() && heard_ > 0)

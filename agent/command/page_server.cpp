@@ -51,7 +51,7 @@ LocalResponse refusal(int status, const std::string& words) {
 }
 
 LocalResponse answer(const PageServer& server, const LocalRequest& request) {
-  if (!page::is_local_name(request.host))
+  if (!page::is_loopback_name(request.host))
     return refusal(403, "this page is of this machine only: ask for 127.0.0.1");
   if (!page::is_same_origin(request.host, request.origin))
     return refusal(403, "a page of another origin may not ask for that");

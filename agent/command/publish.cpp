@@ -22,7 +22,7 @@ constexpr std::size_t largest = 4U << 20;
 struct Options {
   std::string to, from, name;
   std::optional<std::uint64_t> resumed;
-  bool history = false;
+  bool history = false, status = false;
   int patience = 20'000;  // ms
 };
 
@@ -69,6 +69,7 @@ int write(const Options& options) {
     if (const auto wrong = put(client, options.from + "/history.jsonl", to))
       return complain(*wrong);
   }
+  if (!options.status) return 0;
   const auto wrong = put(client, options.from + "/status.json", below("status.json"));
   return wrong ? complain(*wrong) : 0;
 }
@@ -83,6 +84,7 @@ int publish(int argc, char** argv) {
   app.add_option("--name", options.name, "of this agent's history")->required();
   app.add_option("--resumed", options.resumed, "the step from which the trainer went on");
   app.add_flag("--history", options.history, "it has grown");
+  app.add_flag("--status", options.status, "it is the job's");
   app.add_option("--patience", options.patience, "for each call, in ms");
   try {
     app.parse(argc, argv);

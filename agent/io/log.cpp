@@ -61,7 +61,9 @@ void add_recent(std::string_view lines) {
 
 constexpr std::size_t problems_kept = 3;
 
+// Its first line: what follows may be a program's output, and a problem is shown to others, too.
 void add_problem(std::string words, bool error) {
+  words.resize(std::min(words.find('\n'), words.size()));
   auto& problems = context().problems;
   // What is said again and again is one.
   std::erase_if(problems, [&](const Problem& it) { return it.words == words; });

@@ -125,6 +125,11 @@ bool is_local_name(std::string_view host) {
   return address || name.find('.') == std::string_view::npos || name.ends_with(".localhost");
 }
 
+bool is_loopback_name(std::string_view host) {
+  const std::string_view name = without_port(host);
+  return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
+}
+
 bool is_same_origin(std::string_view host, std::string_view origin) {
   if (origin.empty()) return true;
   const auto scheme = origin.find("://");

@@ -37,7 +37,10 @@ inline constexpr std::string_view heartbeat = ":\n\n";
 // Of a page that only this machine may see: false where a browser was led here under a name that
 // somebody else's DNS answers for, or a page of another origin asks. `host`: the header;
 // `origin`: the header, or empty.
+// is_local_name: any name without a domain, and any address. is_loopback_name: this machine's own
+// alone, for what listens there.
 bool is_local_name(std::string_view host);
+bool is_loopback_name(std::string_view host);
 bool is_same_origin(std::string_view host, std::string_view origin);
 
 }  // namespace spotter::page

@@ -50,6 +50,7 @@ class Lives {
   void add(const Moment& moment) {
     const auto known = open_.find(moment.instance);
     const bool is_new = known == open_.end() || is_another_boot(all_[known->second], moment);
+    const bool slept = is_new && known != open_.end() && hibernated(all_[known->second]);
     if (is_new) {
       open_[moment.instance] = all_.size();
       all_.emplace_back();
@@ -60,17 +61,23 @@ class Lives {
     Life& life = all_[open_[moment.instance]];
     life.heard = std::max(life.heard, moment.time);
     tell(life, moment);
+    if (slept) life.shown.booted.reset();  // what was before the sleep is the other life's
   }
   std::vector<Life> take() { return std::move(all_); }
 
  private:
-  // A stopped instance keeps its name, and one that hibernates even its boot.
+  static bool hibernated(const Life& life) {
+    return life.notice && life.notice->action == "hibernate";
+  }
+  // A stopped instance keeps its name, and one that hibernates, or was spared, even its boot.
   static bool is_another_boot(const Life& life, const Moment& moment) {
     if (moment.what != "began") return false;
     const Number booted = time_near(moment, "booted");
     if (booted && life.shown.booted)
       if (std::abs(*booted - *life.shown.booted) > same_boot) return true;
-    const bool sleeps = life.notice && life.notice->action != "terminate";
+    if (!life.notice) return false;
+    const bool let_go = !life.shown.phases.empty() && life.shown.phases.back().phase == "released";
+    const bool sleeps = life.notice->action != "terminate" || let_go;
     return sleeps && moment.time > life.notice->deadline.value_or(life.heard);
   }
 
@@ -195,10 +202,12 @@ std::string last_phase(const Life& life) {
 }
 
 // What is kept on the volume ends before the volume is let go of.
-bool ended_well(const Life& life) {
-  if (life.ended.empty() || life.ended.back().how != "finished") return false;
+bool ended_by(const Life& life, std::string_view how) {
+  if (life.ended.empty() || life.ended.back().how != how) return false;
   return life.resumed.empty() || life.resumed.back().time <= life.ended.back().time;
 }
+bool ended_well(const Life& life) { return ended_by(life, "finished"); }
+bool stopped_as_asked(const Life& life) { return ended_by(life, "stopped"); }
 
 End end_of_one_that_left(const Life& life) {
   // The machine is ended by the fleet's end, which its own agent brings about.
@@ -215,6 +224,8 @@ End end_of_silence(const Life& life, bool succeeded, bool followed, double now) 
     const double deadline = life.notice->deadline.value_or(life.heard);
     return succeeded || now > std::max(deadline, life.heard) ? End::Interrupted : End::Running;
   }
+  // Asked to stop, it says that it leaves when the storage is gone already.
+  if (succeeded && stopped_as_asked(life)) return End::Left;
   if (succeeded) return End::Lost;
   return followed && now - life.heard > silence ? End::Lost : End::Running;
 }
@@ -287,6 +298,8 @@ std::vector<Life> lives_of(const Source& source, double now) {
   Lives lives(source.experiment);
   for (const Moment& moment : source.history.moments) lives.add(moment);
   std::vector<Life> all = lives.take();
+  // Of one that went on after its notice the second life is told behind the first.
+  std::ranges::stable_sort(all, {}, [](const Life& life) { return life.shown.began; });
   for (Life& life : all) {
     believe_resumed(life);
     const auto reached = source.reached.find(life.shown.id);

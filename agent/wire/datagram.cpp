@@ -36,6 +36,7 @@ struct Parts {
   std::optional<double> channel_stalled;
 };
 
+constexpr std::size_t longest_name = 64;  // of a channel
 constexpr double kLongestStall = 86'400;  // a longer one is a mistake, and would upset every sum
 
 void take_progress(std::string_view key, std::string_view value, Parts& parts) {
@@ -98,7 +99,8 @@ Result<TrainerMessage> parse_datagram(std::string_view bytes) {
         DurableCheckpoint{*parts.checkpoint_path, *parts.checkpoint_step,
                           sane ? parts.checkpoint_seconds : std::nullopt, parts.checkpoint_bytes};
   }
-  if (!parts.channel.empty() && parts.channel_bytes && parts.channel_stalled.value_or(-1) >= 0)
+  if (!parts.channel.empty() && parts.channel.size() <= longest_name && parts.channel_bytes &&
+      parts.channel_stalled.value_or(-1) >= 0)
     message.flow = ChannelFlow{parts.channel, *parts.channel_bytes, *parts.channel_stalled};
   return message;
 }

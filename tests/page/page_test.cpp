@@ -133,6 +133,13 @@ TEST(Origin, NamesThatSomebodyElseAnswersForAreRefused) {
     EXPECT_FALSE(is_local_name(name)) << name;
 }
 
+TEST(Origin, OnlyItsOwnNamesLeadToThisMachine) {
+  for (const char* name : {"127.0.0.1", "127.0.0.1:4566", "localhost:80", "[::1]:80", "localhost"})
+    EXPECT_TRUE(is_loopback_name(name)) << name;
+  for (const char* name : {"", "10.0.0.1", "printer:80", "x.localhost", "127.0.0.1.evil.example"})
+    EXPECT_FALSE(is_loopback_name(name)) << name;
+}
+
 TEST(Origin, OfAnotherPageIsRefused) {
   EXPECT_TRUE(is_same_origin("127.0.0.1:80", ""));
   EXPECT_TRUE(is_same_origin("127.0.0.1:80", "http://127.0.0.1:80"));

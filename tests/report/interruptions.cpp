@@ -206,6 +206,38 @@ TEST(Interruptions, AHibernatedOneKeepsItsBoot) {
   EXPECT_EQ(it.repeated_steps, 40);
 }
 
+// In S3 what one machine told stands together, whatever another one did in between.
+TEST(Interruptions, WhoGoesOnAfterItsNoticeHasASecondLife) {
+  for (const std::string action : {"hibernate", "terminate"}) {
+    Lines first("i-1"), second("i-2");
+    first.began(0).trains(20, 0).notice(100, 120, action).checkpoint(103, 500);
+    first.ended(104, "stopped", 500, 500).phase(108, "released");
+    first.at(1000, "began", "\"booted\":" + std::to_string(t0 - 10)).phase(1000, "looking");
+    first.trains(1030, 900).ended(1100, "finished", 1200, 1200).phase(1105, "finished");
+    second.began(300).trains(330, 500).notice(700, 120).checkpoint(703, 900);
+    second.ended(704, "stopped", 900, 900).phase(708, "released").left(820, "released");
+    const auto model = built(5000, first.text() + second.text());
+    ASSERT_EQ(model.instances.size(), 3U) << action;
+    EXPECT_EQ(model.instances[1].id, "i-2");
+    EXPECT_EQ(model.instances[2].end, End::Finished);
+    EXPECT_EQ(model.state, "finished") << action;
+    ASSERT_EQ(model.interruptions.size(), 2U) << action;
+    EXPECT_EQ(model.interruptions[0].resumed, t0 + 330);
+    EXPECT_EQ(model.interruptions[1].resumed, t0 + 1030);
+    const double asleep = action == "hibernate" ? 780 : 0;
+    EXPECT_EQ(model.cost.instance_seconds, 1115 - asleep + 530) << "sleep costs nothing";
+  }
+}
+
+TEST(Interruptions, WhoWasAskedToStopIsNotLost) {
+  Lines first("i-1");
+  first.began(0).trains(20, 0).checkpoint(99, 10).ended(100, "stopped", 10, 10);
+  first.phase(101, "releasing");
+  const auto model = built(500, first.text() + Lines("i-2").began(200).trains(230, 10).text());
+  EXPECT_EQ(model.instances.at(0).end, End::Left);
+  EXPECT_TRUE(model.interruptions.empty());
+}
+
 TEST(Interruptions, WithdrawnAndBrokenNoticesAreNone) {
   Lines first("i-1");
   first.began(0).trains(20, 0).notice(100, 120).at(130, "notice-withdrawn").trains(140, 500);
