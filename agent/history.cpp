@@ -26,6 +26,11 @@ json step_or_null(std::int64_t step) { return step < 0 ? json() : json(step); }
 
 json text_or_null(std::string_view text) { return text.empty() ? json() : json(text); }
 
+// A clock that was set back meanwhile makes nothing wait.
+bool is_within(double from, double now, double seconds) {
+  return now >= from && now - from < seconds;
+}
+
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::string_view letting_go(After then) {
@@ -220,7 +225,7 @@ void History::tell(const decide::Event& event, const decide::State& state,
   if (moved) tell_phase(state, policy);
   if (state.facts.ledger_known) {
     const bool closes = moved && std::holds_alternative<decide::ClosingAccount>(state.stage);
-    if (closes || settings_.clock() - account_told_ >= between_accounts)
+    if (closes || !is_within(account_told_, settings_.clock(), between_accounts))
       tell_account(state.facts.ledger);
     repeated_ = state.facts.ledger.repeated;
   }
@@ -283,7 +288,8 @@ void History::tell_checkpoint(const decide::CheckpointMade& made, const decide::
   bytes_ += std::exchange(checkpoint_bytes_, {}).value_or(0);
   stall_ += seconds(made.stall);
   const double now = settings_.clock();
-  if (!facts.notice && checkpoints_ > 1 && now - checkpoint_told_ < between_checkpoints) return;
+  if (!facts.notice && checkpoints_ > 1 && is_within(checkpoint_told_, now, between_checkpoints))
+    return;
   checkpoint_told_ = now;
   add("checkpoint", {{"step", made.step},
                      {"seconds", made.stall.count() > 0 ? json(seconds(made.stall)) : json()},

@@ -7,6 +7,7 @@
 #include "agent/decide/describe.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
+#include "agent/page/feed.hpp"
 #include "agent/wire/prometheus.hpp"
 
 namespace spotter {
@@ -75,6 +76,8 @@ Monitor::Monitor(asio::io_context& context, const config::Job& job, Sources sour
     : job_(job), sources_(std::move(sources)) {
   if (!job.prometheus.port) return;
   const auto respond = [this](const io::LocalRequest& request) {
+    // No page that somebody's DNS leads here reads it.
+    if (!page::is_local_name(request.host)) return not_here();
     const std::string path = request.target.substr(0, request.target.find('?'));
     return path == "/metrics" ? answer(text(Time(io::boot_time()))) : not_here();
   };

@@ -86,7 +86,8 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
     request.response_limit = 64U << 10;
     auto sending = http_.send(std::move(request));
     const auto answer = co_await std::move(sending);
-    if (answer && answer->status / 100 == 2) co_return Result<void>();
+    const int status = answer ? answer->status : answer.error().status;
+    if (status / 100 == 2) co_return Result<void>();
     if (answer)
       trouble = "the web hook answers " + std::to_string(answer->status) + words_of(answer->body);
     else

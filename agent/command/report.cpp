@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "agent/command/report_place.hpp"
 #include "agent/command/report_prices.hpp"
 #include "agent/command/report_sources.hpp"
+#include "agent/io/files.hpp"
 #include "agent/page/page.hpp"
 
 namespace spotter::command {
@@ -38,19 +40,26 @@ std::string usual_output(const std::string& job, const Options& options) {
   return name + (options.json ? ".json" : options.markdown ? ".md" : ".html");
 }
 
+int cannot_write(const std::string& where, const std::string& why) {
+  return complain("cannot write " + where + ": " + why + "; name another file with --output", 1);
+}
+
+// A file as a whole, or the one that was there stays: not half of a report.
 int write(const std::string& path, const std::string& text, bool is_told) {
-  const bool to_stdout = path == "-";
-  std::FILE* file = to_stdout ? stdout : std::fopen(path.c_str(), "we");
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  int error = written ? 0 : errno;
-  if (file != nullptr && (to_stdout ? std::fflush(file) : std::fclose(file)) != 0) {
-    if (written) error = errno;
-    written = false;
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  using std::filesystem::file_type;
+  const bool replace = kind == file_type::regular || kind == file_type::not_found;
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      return cannot_write("to the standard output", std::strerror(errno));
+  } else if (replace) {
+    if (const auto done = io::replace_file(path, text); !done)
+      return cannot_write(path, done.error().message());
+  } else if (std::ofstream file(path); !file.write(text.data(), std::ssize(text)).flush()) {
+    return cannot_write(path, std::strerror(errno));
   }
-  if (!written)
-    return complain("cannot write " + (to_stdout ? "to the standard output" : path) + ": " +
-                        std::strerror(error) + "; name another file with --output",
-                    1);
   if (is_told) std::printf("%s\n", path.c_str());
   return 0;
 }
@@ -67,8 +76,14 @@ int report(const Options& options) {
   else
     told->prices = prices_of(*told, options.on_demand);
   const auto model = report::build(*told);
-  if (model.instances.empty() && model.curve.points().empty() && told->experiments.empty())
-    return complain("the history of " + model.job + " is empty: nothing has run yet", 1);
+  const bool nothing =
+      model.instances.empty() && model.curve.points().empty() && told->experiments.empty();
+  if (nothing && !warnings.empty()) return 1;
+  if (nothing && model.foreign > 0)
+    return complain("of the history of " + model.job + " nothing can be read: " +
+                        std::to_string(model.foreign) + " lines are not Spotter's",
+                    1);
+  if (nothing) return complain("the history of " + model.job + " is empty: nothing has run yet", 1);
   // A table on a terminal is what one asks for, a page is not.
   const bool to_stdout = options.output.empty() && (options.json || options.markdown);
   const std::string output = to_stdout                ? "-"
@@ -107,7 +122,13 @@ void add_report(CLI::App& app, int& status) {
       ->add_option("--on-demand", options->on_demand,
                    "What a machine costs on demand, in dollars an hour; else AWS' price list "
                    "is asked")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            double price = 0;
+            const bool good = CLI::detail::lexical_cast(text, price) && price > 0 && price < 1e6;
+            return good ? "" : "a price in dollars an hour, such as 1.21";
+          },
+          "DOLLARS"));
   command->add_flag("--no-prices", options->no_prices,
                     "Asks AWS for no prices: those that the machines saw have to do");
   command->callback([options, &status] { status = report(*options); });

@@ -33,13 +33,17 @@ Result<config::Job> read_job(const std::string& file) {
 
 }  // namespace
 
+bool is_a_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
+}
+
 // A job by its name is where it is published.
 Result<ReportPlace> place_of(const JobToShow& options) {
   ReportPlace place{{}, options.from};
   const std::string file = job_file(options);
-  std::error_code error;
   std::string name = options.job;
-  if (!file.empty() && std::filesystem::exists(file, error)) {
+  if (!file.empty() && is_a_file(file)) {
     auto job = read_job(file);
     // With --from what is there says enough.
     if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());

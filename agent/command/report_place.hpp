@@ -13,6 +13,9 @@ struct JobToShow {
   std::string publish;  // s3://bucket/prefix, where its agents publish
 };
 
+// A folder may be called as a job is.
+bool is_a_file(const std::string& path);
+
 // Reads the description. Fails in words that say what to name.
 Result<ReportPlace> place_of(const JobToShow& options);
 

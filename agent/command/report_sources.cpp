@@ -29,21 +29,30 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string read_or_nothing(const fs::path& path, std::size_t limit) {
+using Warnings = std::vector<std::string>;
+
+// `warnings`, where there are any: of a file that is there and cannot be read.
+std::string read_or_nothing(const fs::path& path, std::size_t limit, Warnings* warnings = nullptr) {
   auto text = io::read_file(path, limit);
-  return text ? std::move(*text) : std::string();
+  if (text) return std::move(*text);
+  if (warnings != nullptr && text.error() != std::errc::no_such_file_or_directory)
+    warnings->push_back("cannot read " + path.string() + ": " + text.error().message());
+  return {};
 }
 
 // A file and the one before it.
-std::string read_both(const fs::path& path) {
-  return read_or_nothing(path.string() + ".1", longest_file) + read_or_nothing(path, longest_file);
+std::string read_both(const fs::path& path, Warnings* warnings) {
+  return read_or_nothing(path.string() + ".1", longest_file, warnings) +
+         read_or_nothing(path, longest_file, warnings);
 }
 
+// One that may not be looked into may be one.
 bool is_home(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / ".spotter" / "history.jsonl", error) ||
-         fs::exists(folder / "metrics.jsonl", error) ||
-         fs::exists(folder / ".spotter" / "ledger.json", error);
+  const auto has = [&](const fs::path& file) {
+    std::error_code error;
+    return fs::exists(folder / file, error) || error == std::errc::permission_denied;
+  };
+  return has(".spotter/history.jsonl") || has("metrics.jsonl") || has(".spotter/ledger.json");
 }
 
 // Lines, each once.
@@ -74,13 +83,14 @@ std::string history_here(const std::string& job) {
 }
 
 // An attempt begins as a copy of the one before it, with its history.
-Source source_of(const std::vector<fs::path>& homes, const std::string& here = "") {
+Source source_of(const std::vector<fs::path>& homes, Warnings* warnings,
+                 const std::string& here = "") {
   Source source;
   Lines lines;
   for (const fs::path& home : homes) {
-    lines.add(read_both(home / ".spotter" / "history.jsonl"));
+    lines.add(read_both(home / ".spotter" / "history.jsonl", warnings));
     source.curve.append(
-        wire::parse_curve(read_or_nothing(home / "metrics.jsonl", longest_file)).curve);
+        wire::parse_curve(read_or_nothing(home / "metrics.jsonl", longest_file, warnings)).curve);
   }
   lines.add(here);
   source.history = lines.parse();
@@ -161,8 +171,8 @@ class Reader {
   Result<void> from_home(const fs::path& home) {
     if (told_.job.empty()) told_.job = fs::absolute(home).lexically_normal().filename().string();
     const auto homes = homes_below(home);
-    told_.sources.push_back(source_of(homes, history_here(told_.job)));
-    told_.log = read_both(homes.back() / ".spotter" / "agent.log");
+    told_.sources.push_back(source_of(homes, warnings_, history_here(told_.job)));
+    told_.log = read_both(homes.back() / ".spotter" / "agent.log", nullptr);
     told_.status = status_here(told_.job);
     return {};
   }
@@ -192,7 +202,7 @@ class Reader {
     if (told_.job.empty()) told_.job = fs::absolute(folder).lexically_normal().filename().string();
     keep(std::move(*gathered));
     for (const sweep::Summary& each : told_.experiments) {
-      Source source = source_of(homes_below(folder / std::to_string(each.index)));
+      Source source = source_of(homes_below(folder / std::to_string(each.index)), warnings_);
       source.experiment = each.index;
       told_.sources.push_back(std::move(source));
     }
@@ -236,7 +246,8 @@ class Reader {
   }
 
   Result<void> from_published(const wire::S3Location& place) {
-    s3::Client client({.environment = act::Environment::of_this_process()});
+    s3::Client client(
+        {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
     auto published = read_published(client, place, Wanted::All);
     if (!published)
       return failure("what is published at " + wire::to_url(place) +

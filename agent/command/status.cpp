@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@ struct Shown {
 std::string trouble_in(const std::string& run_directory, const std::error_code& error) {
   if (error == std::errc::permission_denied)
     return "the status in " + run_directory + " may not be read: run as root, or in its group";
+  if (error != std::errc::no_such_file_or_directory)
+    return "the status in " + run_directory + " cannot be read: " + error.message();
   return "no status in " + run_directory +
          ": no agent has run here (see `systemctl status spotter`)";
 }
@@ -123,6 +126,16 @@ int watch(const std::string& run_directory) {
   return 0;
 }
 
+int complain(const std::string& words) {
+  std::fprintf(stderr, "spotter status: %s\n", words.c_str());
+  return 1;
+}
+
+int written() {
+  if (std::ferror(stdout) == 0) return 0;
+  return complain(std::string("cannot write: ") + std::strerror(errno));
+}
+
 int show(const Options& options) {
   const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
   if (!options.job.empty())
@@ -132,13 +145,13 @@ int show(const Options& options) {
   if (options.json) {
     const auto file = io::read_file(run_directory + "/status.json", largest);
     if (file) put(*file);
-    if (file) return 0;
+    const std::string trouble = file ? wire::status_trouble(*file) : "";
+    if (!trouble.empty()) return complain("the status in " + run_directory + " is " + trouble);
+    if (file) return written();
   }
   const Shown seen = look(run_directory, columns);
   put(seen.text);
-  if (seen.trouble.empty()) return 0;
-  std::fprintf(stderr, "spotter status: %s\n", seen.trouble.c_str());
-  return 1;
+  return seen.trouble.empty() ? written() : complain(seen.trouble);
 }
 
 }  // namespace

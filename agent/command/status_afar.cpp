@@ -1,14 +1,16 @@
 #include "agent/command/status_afar.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
+#include <cstring>
 #include <map>
 #include <set>
 
 #include "agent/act/aws/environment.hpp"
 #include "agent/command/job_view.hpp"
+#include "agent/command/report_place.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/launch/requests.hpp"
@@ -39,8 +41,7 @@ struct Asked {
 Result<Asked> asked_of(const StatusFromAfar& options) {
   Asked asked;
   std::optional<wire::S3Location> prefix;
-  std::error_code ignored;
-  if (std::filesystem::exists(options.job, ignored)) {
+  if (is_a_file(options.job)) {
     auto environment = config::Environment::of_process();
     environment.root = true;
     environment.user = "root";
@@ -142,8 +143,11 @@ class Looker {
     const auto volumes =
         calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {launch::tag::job}}}, {}});
     if (!volumes) return tl::unexpected(volumes.error());
-    const bool is_whole = std::ranges::any_of(
-        *volumes, [&](const wire::Volume& it) { return owner_of(it.tags) == asked_.name; });
+    // Then what is called NAME-N is another job.
+    const bool is_whole =
+        jobs_.contains(Experiment()) || std::ranges::any_of(*volumes, [&](const wire::Volume& it) {
+          return owner_of(it.tags) == asked_.name;
+        });
     std::map<std::string, Experiment> holders;
     for (const wire::Volume& it : *volumes) {
       const std::string owner = owner_of(it.tags);
@@ -239,11 +243,12 @@ void print(const Jobs& jobs, const StatusFromAfar& options) {
     std::printf("%6s  %-14s %12s %12s  %-12s %s\n", "index", "stage", "step", "loss", "seen",
                 "instance");
   for (const auto& [experiment, seen] : jobs) {
-    if (table && !experiment) continue;  // the sweep's own fleet and machines
+    // Else it is only the sweep's own fleet and machines.
+    if (table && !experiment && !seen.published) continue;
     const json view = view_of(seen);
     if (options.json)
       all.push_back(view);
-    else if (table)
+    else if (experiment)
       std::fputs(line_of(view, *experiment, now).c_str(), stdout);
     else
       std::fputs(wire::status_text(view.dump(-1, ' ', false, json::error_handler_t::replace),
@@ -275,7 +280,9 @@ int show_from_afar(const StatusFromAfar& options) {
     return 1;
   }
   print(jobs, options);
-  return whole ? 0 : 1;
+  if (std::fflush(stdout) == 0) return whole ? 0 : 1;
+  complain(std::string("cannot write: ") + std::strerror(errno));
+  return 1;
 }
 
 }  // namespace spotter::command

@@ -50,6 +50,7 @@ struct HttpError {
   };
   Kind kind = Kind::Broken;
   std::string message;
+  int status = 0;  // TooLarge: the answer's
 };
 
 using HttpResult = tl::expected<HttpResponse, HttpError>;

@@ -144,8 +144,11 @@ HttpResult HttpExchange::result(CURLcode code) {
 HttpError HttpExchange::error(CURLcode code) const {
   const std::string text = message_[0] != '\0' ? message_.data() : curl_easy_strerror(code);
   if (too_large_) {
+    long status = 0;
+    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
     return {HttpError::Kind::TooLarge,
-            "the answer is longer than " + std::to_string(request_.response_limit) + " bytes"};
+            "the answer is longer than " + std::to_string(request_.response_limit) + " bytes",
+            static_cast<int>(status)};
   }
   if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
       code == CURLE_SSL_ISSUER_ERROR) {

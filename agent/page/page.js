@@ -27,7 +27,8 @@ const parts = {
   curve: [showCurve, ["curve", "interruptions"]],
   interruptions: [showInterruptions, ["interruptions"]],
   sweep: [showSweep, ["sweep"]],
-  account: [showAccount, ["cost", "goodput", "checkpoints", "warnings", "foreign_lines"]],
+  account: [showAccount, ["cost", "goodput", "checkpoints", "warnings", "foreign_lines",
+    "repeats"]],
   journal: [showJournal, ["journal"]],
   jobs: [showJobs, ["jobs"]],
 };
@@ -259,6 +260,12 @@ function showAccount() {
   const lines = [cost.formula, ...list(cost.notes), ...list(model.warnings),
     model.foreign_lines > 0 && `${model.foreign_lines} lines of the history could not be read.`];
   $("notes").replaceChildren(...lines.filter(Boolean).map((each) => make("li", {}, each)));
+  const repeats = list(model.repeats);
+  $("repeats-details").hidden = !repeats.length;
+  fillKnown($("repeats"), [["Time", "time", (one) => fullTime(one.time)],
+    ["Instance", "name", (one) => one.instance], ["From step", "number", (one) => whole(one.step)],
+    ["Repeated", "number", (one) => whole(one.repeated_steps)],
+    ["Why", "words", (one) => one.why]], repeats);
   $("account").hidden = !$("cost").children.length && !$("goodput").children.length;
 }
 

@@ -173,6 +173,11 @@ class Builder {
     stand(status);
     span();
     model_.cost = cost_of(lives_, told_.prices, told_.now);
+    for (const Life& life : lives_)
+      if (life.clock_set)
+        model_.cost.notes.push_back("the clock of " + life.shown.id +
+                                    " was set back while it ran: do not rely on its times, nor "
+                                    "on what is summed up of them");
     const bool alone = told_.sources.size() < 2;
     const double elapsed = lives_.empty() ? 0
                            : alone        ? between(model_.from, model_.to.value_or(heard()))

@@ -13,6 +13,8 @@ using wire::Moment;
 
 // Clocks, and how exactly a boot's time is known.
 constexpr double same_boot = 30;
+// More than clocks are corrected by as a matter of course.
+constexpr double set_back = 120;
 // Past its deadline a notice may stay where it was not kept; a machine that still trains then was
 // not interrupted.
 constexpr double void_after = 300;
@@ -59,6 +61,7 @@ class Lives {
       all_.back().shown.began = moment.time;
     }
     Life& life = all_[open_[moment.instance]];
+    life.clock_set = life.clock_set || moment.time < life.heard - set_back;
     life.heard = std::max(life.heard, moment.time);
     tell(life, moment);
     if (slept) life.shown.booted.reset();  // what was before the sleep is the other life's

@@ -36,10 +36,11 @@ struct Life {
   std::vector<Checkpoint> checkpoints;
   std::vector<VolumeChange> volumes;
   std::vector<JournalLine> journal;
-  std::string says;      // of its phase
-  std::string left;      // why the agent left; empty: it has not said
-  Count reached;         // by its own curve
-  Number spent_dollars;  // of the whole job so far
+  std::string says;        // of its phase
+  bool clock_set = false;  // back, while it ran: its moments do not follow each other
+  std::string left;        // why the agent left; empty: it has not said
+  Count reached;           // by its own curve
+  Number spent_dollars;    // of the whole job so far
 
   bool interrupted() const {
     return shown.end == Instance::End::Interrupted || shown.end == Instance::End::Lost;

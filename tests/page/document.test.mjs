@@ -36,6 +36,8 @@ test("says at a glance what a person asks", async () => {
     /Goodput\s+\d+\.\d %/, /Interruptions\s+2/, /Problems\s+1/]) assert.match(figures, words);
   assert.equal(await page.locator("#interruption-table tbody tr").count(), 2);
   assert.equal(await page.locator("#timeline-chart g[data-index]").count(), 3);
+  await page.locator("#repeats-details summary").click();
+  assert.match(await page.locator("#repeats tbody").innerText(), /40\s+12\s+the trainer failed/);
   await page.context().close();
 });
 

@@ -105,6 +105,8 @@ export function job({ count = 2, points = 400, seconds = 5400, finished = false,
     curve.accuracy.push(i % 20 ? null : Number(accuracy.toFixed(4)));
     curve.time.push(Math.round((trained[piece][0] + into) * 100) / 100);
   }
+  model.repeats = [{ time: trained[0][0] + 60, instance: model.instances[0].id, step: 40,
+    repeated_steps: 12, why: "the trainer failed: 12 steps since the last checkpoint" }];
   const hours = model.instances.reduce((sum, one) => sum + (one.ended ?? model.now) - one.began, 0);
   model.cost = { instance_seconds: hours, spot_dollars: hours / 3600 * 0.4,
     on_demand_dollars: hours / 3600 * 1.21, savings_percent: 66.9,

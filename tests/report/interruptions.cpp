@@ -1,4 +1,6 @@
 // What is said of interruptions: what was saved, what was repeated, and why.
+#include <algorithm>
+
 #include "told.hpp"
 
 namespace spotter::report {
@@ -227,6 +229,18 @@ TEST(Interruptions, WhoGoesOnAfterItsNoticeHasASecondLife) {
     const double asleep = action == "hibernate" ? 780 : 0;
     EXPECT_EQ(model.cost.instance_seconds, 1115 - asleep + 530) << "sleep costs nothing";
   }
+}
+
+TEST(Interruptions, AClockThatIsSetBackIsSaid) {
+  Lines one("i-1");
+  one.began(100'000).trains(100'020, 0).checkpoint(200, 5).ended(300, "finished", 9, 9);
+  const auto notes = built(400, one.text()).cost.notes;
+  EXPECT_TRUE(std::ranges::any_of(notes, [](const std::string& note) {
+    return note.starts_with("the clock of i-1 was set back");
+  }));
+  EXPECT_TRUE(std::ranges::none_of(
+      built(400, announced("i-1").text()).cost.notes,
+      [](const std::string& note) { return note.find("clock") != note.npos; }));
 }
 
 TEST(Interruptions, WhoWasAskedToStopIsNotLost) {

@@ -294,12 +294,14 @@ class Sources(ReportTest):
         (self.place / "job.yaml").write_text("job: [")
         self.spotter(code=2)
         self.spotter("--json", "--markdown", code=2)
-        self.spotter("--on-demand", "-1", code=2)
 
     def test_what_cannot_be_written(self):
         self.trained()
         self.keep()
-        for file in ("/nonexistent/x", "/dev/full"):
+        for price in ("nan", "0", "-1", "inf", "x"):
+            told = self.spotter("--from", self.home, "--on-demand", price, code=2)
+            self.assertIn("a price in dollars an hour", told.stderr)
+        for file in ("/nonexistent/x", "/dev/full", "/proc"):
             told = self.spotter("--from", self.home, "--no-prices", "--output", file, code=1)
             self.assertRegex(told.stderr, "cannot write .*: .*; name another file")
 

@@ -50,6 +50,23 @@ class StatusTest(unittest.TestCase):
 
 
 class Once(StatusTest):
+    def test_what_is_none_is_a_failure_as_json_too(self):
+        for text in ("", '{"version": 1, "jo', "\0" * 100, "[" * 60000):
+            (self.folder / "status.json").write_text(text)
+            self.assertIn("is half-written or damaged", self.show("--json", code=1))
+        (self.folder / "status.json").unlink()
+        (self.folder / "status.json").mkdir()
+        self.assertIn("cannot be read: ", self.show(code=1))
+
+    def test_nobody_can_write_to_a_full_disk(self):
+        self.write()
+        with open("/dev/full", "w") as full:
+            for options in ([], ["--json"]):
+                done = subprocess.run([SPOTTER, "status", *options], env=self.environment(),
+                                      stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(b"cannot write", done.stderr)
+
     def test_all_of_it(self):
         now = boot_ms()
         self.write(checkpoint_boottime_ms=now - 42_000, notice_deadline_ms=now + 87_000,

@@ -17,7 +17,8 @@ TEST(Webhook, only_https_leaves_the_machine) {
     EXPECT_EQ(wrong_webhook(good), "") << good;
   for (const char* bad :
        {"http://hooks.example/x", "http://127.0.0.1.example/x", "http://localhost.example/", "",
-        "ftp://127.0.0.1/", "https://a/ b", "https://a/\r\nHost: b"})
+        "ftp://127.0.0.1/", "https://a/ b", "http://localhost:x@elsewhere/", "https://me@a/",
+        "https://a/\r\nHost: b"})
     EXPECT_NE(wrong_webhook(bad), "") << bad;
   EXPECT_EQ(wrong_webhook("http://secret/").find("secret"), std::string::npos);
 }

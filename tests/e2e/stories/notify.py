@@ -12,7 +12,8 @@ from emulator import wait
 PORT = 18443
 SECRET = "T0123/B0456/very-secret"
 
-# On each instance: it has a loopback of its own. Answers with the next of these statuses.
+# On each instance: it has a loopback of its own. Answers with the next of these statuses, and at
+# great length.
 RECEIVER = """
 import http.server, itertools, json, ssl
 statuses = itertools.chain({statuses}, itertools.repeat(200))
@@ -24,7 +25,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
             print(json.dumps([self.path, self.headers["Content-Type"], body, status]), file=log)
         self.send_response(status)
         self.end_headers()
-        self.wfile.write(b"ok" if status == 200 else b"no_service")
+        self.wfile.write(b"ok" * 100_000 if status == 200 else b"no_service")
     def log_message(self, *_):
         pass
 server = http.server.ThreadingHTTPServer(("127.0.0.1", {port}), Hook)

@@ -159,6 +159,15 @@ class Published(life.Life):
         self.assertEqual([[it["id"] for it in one["cloud"]["volumes"]] for one in seen],
                          [[volumes[0]], [], [volumes[1]]])
 
+    def test_a_job_whose_neighbour_is_called_as_an_experiment_would_be(self):
+        self.volume(tags={"spotter:job": f"{self.job_name}-2"})
+        self.folder.mkdir(parents=True)
+        (self.folder / "status.json").write_text(json.dumps(
+            {"version": 1, "job": self.job_name, "stage": "training", "says": "it trains",
+             "instance": "laptop", "step": 7, "updated": time.time()}))
+        shown = self.laptop("--publish", PLACE).stdout
+        self.assertIn("stage       training: it trains\nstep        step 7\n", shown)
+
     def test_what_is_no_job_or_no_status(self):
         self.volume()
         self.folder.mkdir(parents=True)

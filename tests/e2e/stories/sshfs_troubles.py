@@ -26,6 +26,7 @@ class SshfsTroubles(shares.SshfsLife):
                         "none", self.folder], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", self.folder], check=False,
                         capture_output=True)
+        self.steps = 200  # it must not be done before there is no room, on a busy machine
         instance = self.begin(**self.patient)
         self.wait_training(instance, 5)
         disk_full.stuff(self.folder / "stuffing")
