@@ -14,11 +14,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::seconds every = 60s;
+constexpr std::chrono::seconds every = 120s;           // the child is half of what the agent costs
 constexpr std::chrono::milliseconds together = 500ms;  // what happens at once is written at once
 constexpr std::chrono::milliseconds patience = 30s;
 
-// What need not wait for the minute.
+// What need not wait.
 bool is_news(const wire::Moment& moment) {
   constexpr std::array<std::string_view, 5> kinds = {"checkpoint", "account", "price", "problem",
                                                      "volume"};

@@ -1,6 +1,6 @@
-// Shows the job to whoever is elsewhere: `publish:` of job.yaml. Each minute, and at once when
-// something happens, a child of the agent's (`spotter publish`) writes the status, the history and
-// the learning curve of this agent to S3. Nobody waits for it, and what it lacks costs the job
+// Shows the job to whoever is elsewhere: `publish:` of job.yaml. Every two minutes, and at once
+// when something happens, a child of the agent's (`spotter publish`) writes the status, the history
+// and the learning curve of this agent to S3. Nobody waits for it, and what it lacks costs the job
 // nothing: what could not be written is written the next time.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using wire::InstanceState;
 
-constexpr double lively = 180;  // seconds: the status is published each minute
+constexpr double lively = 300;  // seconds: the status is published every two minutes
 
 std::string text(const json& object, const char* name) {
   const auto found = object.find(name);
