@@ -35,9 +35,6 @@ namespace spotter {
 namespace {
 
 Time now() { return Time(io::boot_time()); }
-constexpr auto rethrow = [](std::exception_ptr error) {
-  if (error) std::rethrow_exception(error);
-};
 
 class Agent {
  public:
@@ -233,7 +230,7 @@ void Agent::trainer_ended(decide::TrainerEnded ended) {
   }
   const bool declared = job_.storage.share && !job_.trainer.result.empty();
   if (!ended.success || !declared) return sensed(ended);
-  asio::co_spawn(context_, confirm_result(), rethrow);
+  asio::co_spawn(context_, confirm_result(), io::rethrow);
 }
 
 asio::awaitable<void> Agent::confirm_result() {
@@ -362,7 +359,7 @@ int Agent::run() {
   if (policy_.once && job_.attempt.empty()) follower.emplace(run_directory_ + "/trainer.log");
   await_signal();
   service_.ready();
-  asio::co_spawn(context_, live(), rethrow);
+  asio::co_spawn(context_, live(), io::rethrow);
   context_.run();
   sd_notify(0, "STOPPING=1");
   if (loop_) audience_.leave(loop_->state(), for_last_words());

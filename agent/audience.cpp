@@ -2,26 +2,14 @@
 
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
-#include <array>
-
+#include "agent/command/here.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-double wall_clock() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 std::optional<std::size_t> index_of(const config::Job& job) {
   return job.experiment ? std::optional(job.experiment->index) : std::nullopt;
@@ -45,9 +33,9 @@ Audience::Audience(asio::io_context& context, const config::Job& job, const deci
     : policy_(policy),
       status_(run_directory + "/status.json", job.name.str()),
       monitor_(context, job, std::move(sources)),
-      history_({run_directory, job.volumes_owner(), index_of(job), host_name(),
-                wall_clock() - std::chrono::duration<double>(io::boot_time()).count(),
-                wall_clock}) {
+      history_({run_directory, job.volumes_owner(), index_of(job), command::host_name(),
+                io::wall_clock() - std::chrono::duration<double>(io::boot_time()).count(),
+                io::wall_clock}) {
   const auto place = job.published_at();
   if (!place) return;
   publisher_ = std::make_unique<Publisher>(context, run_directory, *place, history_.file());

@@ -1,11 +1,11 @@
 #include "agent/machine.hpp"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <utility>
 
+#include "agent/command/here.hpp"
 #include "agent/io/clock.hpp"
 
 namespace spotter {
@@ -43,9 +43,7 @@ void Machine::notice(const decide::NoticeSeen& seen) {
   let_end();
   const Time now(io::boot_time());
   asio::co_spawn(context_, tell("notice", notice_words(name(), seen.deadline, now)),
-                 [](std::exception_ptr error) {
-                   if (error) std::rethrow_exception(error);
-                 });
+                 io::rethrow);
 }
 
 // Waits for it a few seconds: what follows may end this machine.
@@ -103,10 +101,7 @@ asio::awaitable<void> Machine::learn(std::uint32_t tries) {
 }
 
 std::string Machine::name() const {
-  if (identity_) return identity_->instance.str();
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return host;
+  return identity_ ? identity_->instance.str() : command::host_name();
 }
 
 asio::awaitable<std::vector<bool>> Machine::experiments_here(std::size_t count) {

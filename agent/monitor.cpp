@@ -26,8 +26,7 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 // Of the wall clock, as Prometheus wants its times.
 double wall(Time at, Time now) {
-  const auto real = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(real).count() - seconds(now - at);
+  return io::wall_clock() - seconds(now - at);
 }
 
 std::string file_of(const config::Job& job) {

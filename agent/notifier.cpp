@@ -51,9 +51,7 @@ void Notifier::add(Way& way, const Notification& notification) {
   if (way.waiting.size() == most_waiting) way.waiting.pop_front();
   way.waiting.push_back(notification);
   if (std::exchange(way.sending, true)) return;
-  asio::co_spawn(context_, send_all(way), [](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-  });
+  asio::co_spawn(context_, send_all(way), io::rethrow);
 }
 
 asio::awaitable<void> Notifier::send_all(Way& way) {

@@ -38,9 +38,7 @@ Publisher::Publisher(asio::io_context& context, std::string run_directory, wire:
       place_(std::move(place)),
       history_(history),
       next_(context) {
-  asio::co_spawn(context, work(), [](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-  });
+  asio::co_spawn(context, work(), io::rethrow);
 }
 
 void Publisher::hear(const wire::TrainerMessage& message) {

@@ -33,9 +33,6 @@ constexpr int kFailuresOfAMachine = 3;
 constexpr int kIdleLooks = 5;  // a lease apart: about as long as a claim holds unrenewed
 
 Time now() { return Time(io::boot_time()); }
-constexpr auto rethrow = [](std::exception_ptr error) {
-  if (error) std::rethrow_exception(error);
-};
 
 class Worker {
  public:
@@ -150,7 +147,7 @@ void Worker::obey(const sweep::Order& order) {
   if (const auto* begin = std::get_if<sweep::Begin>(&order)) {
     idle_looks_ = 0;
     const auto turn = experiments_.begin(begin->index, begin->token, begin->usable_until);
-    asio::co_spawn(context_, train(*begin, turn), rethrow);
+    asio::co_spawn(context_, train(*begin, turn), io::rethrow);
   } else if (const auto* extended = std::get_if<sweep::Extend>(&order)) {
     experiments_.extend(extended->usable_until);
   } else if (const auto* end = std::get_if<sweep::End>(&order)) {
@@ -159,7 +156,7 @@ void Worker::obey(const sweep::Order& order) {
     if (going_ != Going::No) asio::post(context_, [this] { go(false); });  // its end tells nothing
   } else if (const auto* published = std::get_if<sweep::Published>(&order)) {
     ++publishing_;
-    asio::co_spawn(context_, publish(*published), rethrow);
+    asio::co_spawn(context_, publish(*published), io::rethrow);
   } else if (const auto* nothing = std::get_if<sweep::Idle>(&order)) {
     idle(nothing->unfinished);
   }
@@ -335,7 +332,7 @@ asio::awaitable<void> Worker::live() {
   auto clearing = experiments_.clear();
   co_await std::move(clearing);
   auto watching = machine_.watch();
-  asio::co_spawn(context_, std::move(watching), rethrow);
+  asio::co_spawn(context_, std::move(watching), io::rethrow);
   auto bringing = insist("the storage is not there", [this] { return attempts_.bring_storage(); });
   const bool brought = co_await std::move(bringing);
   bool good = brought && going_ == Going::No;
@@ -344,7 +341,7 @@ asio::awaitable<void> Worker::live() {
         context_, job_.claims->at, job_.claims->lease,
         Claims::Hands{[this](const sweep::Order& order) { obey(order); },
                       [this](std::uint64_t number, const sweep::FindParent& ask) {
-                        asio::co_spawn(context_, find_parent(number, ask), rethrow);
+                        asio::co_spawn(context_, find_parent(number, ask), io::rethrow);
                       },
                       [this](const std::string& trouble) {
                         trouble_ = trouble;
@@ -373,7 +370,7 @@ int Worker::run() {
   if (!service_.take(run_directory_)) return 1;
   await_signal();
   service_.ready();
-  asio::co_spawn(context_, live(), rethrow);
+  asio::co_spawn(context_, live(), io::rethrow);
   context_.run();
   sd_notify(0, "STOPPING=1");
   return exit_status_;

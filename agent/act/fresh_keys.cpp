@@ -29,9 +29,7 @@ bool FreshKeys::valid_for(std::chrono::seconds margin) const {
 void FreshKeys::begin() {
   if (loading_ || std::chrono::steady_clock::now() < not_before_) return;
   loading_ = true;
-  asio::co_spawn(context_, reload(), [](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-  });
+  asio::co_spawn(context_, reload(), io::rethrow);
 }
 
 asio::awaitable<void> FreshKeys::reload() {

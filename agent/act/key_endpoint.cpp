@@ -90,9 +90,7 @@ Result<void> KeyEndpoint::remember() {
 
 void KeyEndpoint::resume() {
   if (!remembered()) return;
-  asio::co_spawn(context_, bind_again(), [](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-  });
+  asio::co_spawn(context_, bind_again(), io::rethrow);
 }
 
 asio::awaitable<void> KeyEndpoint::bind_again() {

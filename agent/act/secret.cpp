@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/act/cloud.hpp"
-#include "agent/config/job.hpp"
+#include "agent/config/variables.hpp"
 
 namespace spotter::act {
 
@@ -23,8 +23,7 @@ asio::awaitable<tl::expected<std::string, EffectFailed>> read_secret(
   const auto no_parameter = [](const std::string& name) -> Result<config::Secret> {
     return failure("ssm:" + name + " is not read here");
   };
-  const auto variables = config::Environment::of_process().variables;
-  auto resolved = config::resolve(reference, variables, no_parameter);
+  auto resolved = config::resolve(reference, config::variables_of_process(), no_parameter);
   if (!resolved) {
     EffectFailed failed;
     failed.failure = decide::Failure::TrainerUnstartable;

@@ -10,6 +10,7 @@
 
 #include "agent/act/cache.hpp"
 #include "agent/act/secret.hpp"
+#include "agent/config/variables.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
@@ -28,16 +29,6 @@ EffectFailed unstartable(const std::string& why) {
   failed.failure = Failure::TrainerUnstartable;
   failed.detail = decide::Detail(why);
   return failed;
-}
-
-std::map<std::string, std::string> own_variables() {
-  std::map<std::string, std::string> variables;
-  for (char** entry = ::environ; *entry; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return variables;
 }
 
 // Where AWS answers is the same for the trainer as for us; who we are is not passed on.
@@ -137,7 +128,7 @@ asio::awaitable<Trainer::Read<void>> Trainer::add_identity(Variables& to) {
 
 asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration limit) {
   const std::string mount = job_.home();
-  const Variables ours = own_variables();
+  const Variables ours = config::variables_of_process();
   Variables result;
   if (job_.trainer.inherits) {
     for (const auto& [name, value] : ours) {

@@ -1,5 +1,8 @@
 #include "agent/command/here.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <filesystem>
 #include <system_error>
 
@@ -9,6 +12,11 @@ std::string own_program() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? "/usr/bin/spotter" : path.string();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 std::string run_directory_of(const act::Environment& environment) {

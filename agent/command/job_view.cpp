@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "agent/wire/ec2_words.hpp"
+#include "agent/wire/json.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {
@@ -12,17 +13,12 @@ namespace {
 
 using nlohmann::json;
 using wire::InstanceState;
+using wire::text_field;
 
 constexpr double lively = 300;  // seconds: the status is published every two minutes
 
-std::string text(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 double number(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+  return wire::number_field(object, name).value_or(0);
 }
 
 std::string joined(const std::string& one, const std::string& other) {
@@ -43,8 +39,8 @@ class View {
     if (seen.published && wire::status_trouble(seen.published->status).empty())
       view_ = json::parse(seen.published->status, nullptr, false);
     heard_ = number(view_, "updated");
-    if (seen.published && !seen.published->history.moments.empty())
-      heard_ = std::max(heard_, seen.published->history.moments.back().time);
+    if (seen.published && !seen.published->source.history.moments.empty())
+      heard_ = std::max(heard_, seen.published->source.history.moments.back().time);
     if (view_.contains("updated") && seen.published->age) {
       heard_ = seen.now - *seen.published->age;
       view_["updated"] = heard_;
@@ -73,22 +69,22 @@ class View {
     const wire::Instance* found = nullptr;
     for (const wire::Instance& it : seen_.instances) {
       if (!is_up(it)) continue;
-      if (it.id.view() == text(view_, "instance")) return &it;
+      if (it.id.view() == text_field(view_, "instance")) return &it;
       if (found == nullptr || it.launch_time > found->launch_time) found = &it;
     }
     return found;
   }
-  bool spoke(const wire::Instance& it) const { return it.id.view() == text(view_, "instance"); }
+  bool spoke(const wire::Instance& it) const { return it.id.view() == text_field(view_, "instance"); }
   bool is_fresh() const { return heard_ > 0 && seen_.now - heard_ < lively; }
   // A machine that EC2 does not know (a share, a laptop) is there while it speaks.
   bool is_elsewhere() const {
-    const std::string instance = text(view_, "instance");
+    const std::string instance = text_field(view_, "instance");
     return heard_ > 0 && !instance.starts_with("i-");
   }
   bool is_live() const { return up_ != nullptr ? spoke(*up_) : is_elsewhere() && is_fresh(); }
   // What was told of an end is not of a job that was launched again since.
   bool ended_as(const char* how) const {
-    return text(view_, "stage") == how && (up_ == nullptr || spoke(*up_));
+    return text_field(view_, "stage") == how && (up_ == nullptr || spoke(*up_));
   }
   bool is_done() const {
     return ended_as("finished") || std::ranges::any_of(seen_.volumes, [](const wire::Volume& it) {
@@ -108,7 +104,7 @@ class View {
 
   void tell_stage() {
     const std::string since = heard_ > 0 ? ago(heard_, seen_.now) : "";
-    const std::string says = text(view_, "says");
+    const std::string says = text_field(view_, "says");
     if (is_done())
       return stage("finished",
                    "finished" + (since.empty() ? "" : ", " + since) + "; the result is safe");
@@ -144,9 +140,9 @@ class View {
       view_["instance"] = up_->id.view();
       view_["type"] = up_->type.view();
       view_["zone"] = up_->zone.view();
-    } else if (!is_elsewhere() && !text(view_, "instance").empty()) {
-      const std::string zone = text(view_, "zone");
-      view_["instance"] = "none is up; the last was " + text(view_, "instance") +
+    } else if (!is_elsewhere() && !text_field(view_, "instance").empty()) {
+      const std::string zone = text_field(view_, "zone");
+      view_["instance"] = "none is up; the last was " + text_field(view_, "instance") +
                           (zone.empty() ? "" : " in " + zone);
       view_["type"] = view_["zone"] = json();
     }
@@ -227,13 +223,13 @@ std::string line_of(const json& view, std::size_t experiment, double now) {
     std::snprintf(digits.data(), digits.size(), "%.5g", number(view, "loss"));
     loss = digits.data();
   }
-  const std::string stage = wire::printable(text(view, "stage"));
+  const std::string stage = wire::printable(text_field(view, "stage"));
   const double updated = number(view, "updated");
   const std::string seen = updated > 0 ? ago(updated, now) : "-";
   std::array<char, 256> line{};
   std::snprintf(line.data(), line.size(), "%6zu  %-14.14s %12s %12s  %-12s %s\n", experiment,
                 stage.c_str(), shown("step").c_str(), loss.c_str(), seen.c_str(),
-                wire::printable(text(view, "instance")).substr(0, 80).c_str());
+                wire::printable(text_field(view, "instance")).substr(0, 80).c_str());
   return line.data();
 }
 

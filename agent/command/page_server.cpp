@@ -5,6 +5,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "agent/io/clock.hpp"
 #include "agent/io/local_server.hpp"
 #include "agent/page/feed.hpp"
 #include "agent/page/page.hpp"
@@ -19,11 +20,6 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds look_again{250};
 constexpr std::chrono::seconds silence{10};  // a page that has gone is found out by writing to it
 
-// The page's clock goes by it.
-double wall_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 struct Stream {
   page::Feed feed;
   std::shared_ptr<const json> sent;
@@ -35,7 +31,7 @@ asio::awaitable<std::string> next(const PageServer& server, std::shared_ptr<Stre
   const auto until = std::chrono::steady_clock::now() + silence;
   while (std::chrono::steady_clock::now() < until) {
     if (auto latest = server.latest(); latest != stream->sent) {
-      std::string text = stream->feed.next(*latest, {{"now", wall_clock()}});
+      std::string text = stream->feed.next(*latest, {{"now", io::wall_clock()}});
       stream->sent = std::move(latest);
       if (!text.empty()) co_return text;
     }

@@ -1,47 +1,44 @@
 #include "agent/command/published.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
+#include "agent/report/published.hpp"
 #include "agent/s3/objects.hpp"
 
 namespace spotter::command {
 namespace {
 
-using Experiment = std::optional<std::size_t>;
+using report::PublishedName;
 
-// The keys of one job or experiment; the segments in the order of their names.
-struct Keys {
+// The objects of one job or experiment; the segments in the order of their names.
+struct Objects {
   std::string status;
   wire::WallTime status_written;
-  std::vector<std::string> histories, curves;
+  std::vector<std::pair<std::string, PublishedName>> histories, curves;  // by their keys
 };
 
-// "7/history/..." -> 7, "history/..."
-std::pair<Experiment, std::string_view> split(std::string_view name) {
-  const auto slash = name.find('/');
-  std::size_t index = 0;
-  const auto head = name.substr(0, slash == name.npos ? 0 : slash);
-  const auto [end, error] = std::from_chars(head.data(), head.data() + head.size(), index);
-  if (head.empty() || error != std::errc() || end != head.data() + head.size())
-    return {std::nullopt, name};
-  return {index, name.substr(slash + 1)};
-}
-
-std::map<Experiment, Keys> sorted(const std::vector<wire::ListedObject>& objects,
-                                  std::size_t prefix) {
-  std::map<Experiment, Keys> all;
+// The names are parts of the objects' keys.
+std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObject>& objects,
+                                             std::size_t prefix) {
+  std::map<report::Experiment, Objects> all;
   for (const auto& object : objects) {
-    const auto [experiment, name] = split(std::string_view(object.key).substr(prefix));
-    if (name == "status.json") {
-      all[experiment].status = object.key;
-      all[experiment].status_written = object.modified;
+    const auto name = report::parse_published_name(std::string_view(object.key).substr(prefix));
+    switch (name.kind) {
+      case PublishedName::Kind::Status:
+        all[name.experiment].status = object.key;
+        all[name.experiment].status_written = object.modified;
+        break;
+      case PublishedName::Kind::History:
+        all[name.experiment].histories.emplace_back(object.key, name);
+        break;
+      case PublishedName::Kind::Curve:
+        all[name.experiment].curves.emplace_back(object.key, name);
+        break;
+      case PublishedName::Kind::Other:
+        break;
     }
-    if (!name.ends_with(".jsonl")) continue;
-    if (name.starts_with("history/")) all[experiment].histories.push_back(object.key);
-    if (name.starts_with("metrics/")) all[experiment].curves.push_back(object.key);
   }
   return all;
 }
@@ -70,17 +67,6 @@ s3::Outcome<std::map<std::string, std::string>> read_all(s3::Client& client,
   return bytes;
 }
 
-// .../metrics/1700000000000-i-0abc.jsonl
-std::string instance_of(std::string_view key) {
-  key.remove_prefix(key.rfind('/') + 1);
-  key.remove_prefix(key.find('-') + 1);
-  return std::string(key.substr(0, key.rfind('.')));
-}
-
-void append(std::vector<std::string>& to, const std::vector<std::string>& keys) {
-  to.insert(to.end(), keys.begin(), keys.end());
-}
-
 }  // namespace
 
 s3::Outcome<std::vector<Published>> read_published(s3::Client& client,
@@ -97,26 +83,21 @@ s3::Outcome<std::vector<Published>> read_published(s3::Client& client,
       its.curves.clear();
     }
     if (!its.status.empty()) keys.push_back(its.status);
-    append(keys, its.histories);
-    append(keys, its.curves);
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments) keys.push_back(key);
   }
   auto bytes = read_all(client, place.bucket, keys);
   if (!bytes) return tl::unexpected(std::move(bytes.error()));
   std::vector<Published> published;
   for (const auto& [experiment, its] : all) {
-    Published one{.experiment = experiment, .status = (*bytes)[its.status]};
+    Published one{.status = (*bytes)[its.status]};
+    one.source.experiment = experiment;
     const bool dated = its.status_written != wire::WallTime();
     if (now && dated)
       one.age = std::max<double>(0, static_cast<double>((*now - its.status_written).count()));
-    std::string lines;
-    for (const auto& key : its.histories) lines += (*bytes)[key] + "\n";
-    one.history = wire::parse_history(lines);
-    for (const auto& key : its.curves) {
-      const auto read = wire::parse_curve((*bytes)[key]);
-      if (const auto last = read.curve.last()) one.reached[instance_of(key)] = last->step;
-      one.curve.append(read.curve);
-      one.foreign += read.foreign;
-    }
+    for (const auto* segments : {&its.histories, &its.curves})
+      for (const auto& [key, name] : *segments)
+        report::add_published(one.source, name, (*bytes)[key]);
     published.push_back(std::move(one));
   }
   return published;

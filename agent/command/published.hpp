@@ -6,28 +6,21 @@
 //   PREFIX/NAME[/INDEX]/metrics/<the same>.jsonl        and its learning curve (wire/curve.hpp)
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/report/model.hpp"
 #include "agent/s3/client.hpp"
-#include "agent/wire/curve.hpp"
-#include "agent/wire/history.hpp"
 
 namespace spotter::command {
 
 // Of the job, or of one experiment of a sweep.
 struct Published {
-  std::optional<std::size_t> experiment;
   std::string status;         // the object as it is; empty: there is none
   std::optional<double> age;  // its own, in seconds, by S3's clock: the machines' may be wrong
-  wire::ReadHistory history;  // of all its agents, in the order in which they began
-  wire::Curve curve;
-  std::map<std::string, std::uint64_t> reached;  // by instance: the end of its own curve
-  std::size_t foreign = 0;                       // lines of the curve that are none
+  report::Source source;
 };
 
 enum class Wanted : std::uint8_t {

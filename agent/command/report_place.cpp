@@ -19,8 +19,9 @@ std::string job_file(const JobToShow& options) {
   return "";
 }
 
-// What an agent may do on this machine is of no concern: nothing is run.
-Result<config::Job> read_job(const std::string& file) {
+}  // namespace
+
+Result<config::Job> read_description(const std::string& file) {
   auto environment = config::Environment::of_process();
   environment.root = true;
   environment.user = "root";
@@ -30,8 +31,6 @@ Result<config::Job> read_job(const std::string& file) {
   while (problems.ends_with('\n')) problems.pop_back();
   return failure(std::move(problems));
 }
-
-}  // namespace
 
 bool is_a_file(const std::string& path) {
   std::error_code error;
@@ -44,7 +43,7 @@ Result<ReportPlace> place_of(const JobToShow& options) {
   const std::string file = job_file(options);
   std::string name = options.job;
   if (!file.empty() && is_a_file(file)) {
-    auto job = read_job(file);
+    auto job = read_description(file);
     // With --from what is there says enough.
     if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
     if (job) name = job->name.str();

@@ -13,6 +13,10 @@ struct JobToShow {
   std::string publish;  // s3://bucket/prefix, where its agents publish
 };
 
+// job.yaml; what an agent may do on this machine is of no concern, nothing is run. Fails with all
+// its mistakes.
+Result<config::Job> read_description(const std::string& file);
+
 // A folder may be called as a job is.
 bool is_a_file(const std::string& path);
 

@@ -89,9 +89,9 @@ Prices prices_of(const report::Told& told, report::Number on_demand) {
   Prices prices;
   prices.on_demand_of_all = on_demand;
   if (on_demand) prices.notes.emplace_back("on-demand price: as --on-demand says");
-  const auto model = report::build(told);
-  const auto regions = what_to_ask(model.instances);
-  if (regions.empty() && !model.instances.empty())
+  const auto instances = report::instances_of(told);
+  const auto regions = what_to_ask(instances);
+  if (regions.empty() && !instances.empty())
     prices.notes.emplace_back("its machines are no instances of EC2, as far as they say");
   for (const auto& [region, asked] : regions) {
     Asker asker(Region(region), asked, prices);

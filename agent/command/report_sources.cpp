@@ -25,10 +25,6 @@ using Sets = std::optional<std::vector<sweep::Set>>;
 constexpr std::size_t longest_status = 64U << 10;
 constexpr std::size_t longest_file = 64U << 20;  // the agent keeps some MiB
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 using Warnings = std::vector<std::string>;
 
 // `warnings`, where there are any: of a file that is there and cannot be read.
@@ -129,7 +125,7 @@ class Reader {
  public:
   Reader(const ReportPlace& place, std::vector<std::string>* warnings)
       : place_(place), warnings_(warnings) {
-    told_.now = now();
+    told_.now = io::wall_clock();
     if (place.job) told_.job = place.job->name.str();
     told_.is_sweep = place.job && place.job->sweep.has_value();
   }
@@ -257,15 +253,12 @@ class Reader {
                      ": the job's description needs `publish: s3://bucket/prefix`, which its "
                      "agents then fill; from elsewhere it is --from s3://bucket/prefix/NAME");
     const bool is_sweep = std::ranges::any_of(
-        *published, [](const Published& each) { return each.experiment.has_value(); });
+        *published, [](const Published& each) { return each.source.experiment.has_value(); });
     if (is_sweep && told_.experiments.empty())
       if (auto known = keep_sets(); !known) return known;
     for (Published& each : *published) {
-      if (!each.experiment) told_.status = std::move(each.status);
-      Source source{each.experiment, std::move(each.history), std::move(each.curve), {}};
-      for (const auto& [instance, step] : each.reached)
-        source.reached[instance] = static_cast<std::int64_t>(step);
-      told_.sources.push_back(std::move(source));
+      if (!each.source.experiment) told_.status = std::move(each.status);
+      told_.sources.push_back(std::move(each.source));
     }
     return {};
   }

@@ -109,7 +109,7 @@ class Watcher {
       prices_due_ = Clock::now() + prices_hold;
     }
     told->prices = prices_;
-    auto model = json::parse(report::to_text(report::build(*told)), nullptr, false);
+    json model = report::to_json(report::build(*told));
     model["warnings"] = warnings;
     return std::make_shared<const json>(std::move(model));
   }

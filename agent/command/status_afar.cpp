@@ -13,8 +13,10 @@
 #include "agent/command/report_place.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/scalars.hpp"
+#include "agent/io/clock.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"
+#include "agent/wire/json.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {
@@ -24,10 +26,6 @@ using nlohmann::json;
 using Experiment = std::optional<std::size_t>;
 
 constexpr int wrong_input = 2;
-
-double wall_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 void complain(const std::string& words) {
   std::fprintf(stderr, "spotter status: %s\n", words.c_str());
@@ -42,15 +40,8 @@ Result<Asked> asked_of(const StatusFromAfar& options) {
   Asked asked;
   std::optional<wire::S3Location> prefix;
   if (is_a_file(options.job)) {
-    auto environment = config::Environment::of_process();
-    environment.root = true;
-    environment.user = "root";
-    const auto job = config::load_job(options.job, environment);
-    if (!job) {
-      std::string problems = config::describe(job.error(), options.job);
-      while (problems.ends_with('\n')) problems.pop_back();
-      return failure(std::move(problems));
-    }
+    const auto job = read_description(options.job);
+    if (!job) return tl::unexpected(job.error());
     asked.name = job->name.str();
     prefix = job->publish;
   } else if (const auto name = config::job_name.parse(options.job); name) {
@@ -99,7 +90,7 @@ class Looker {
   JobSeen& job(Experiment experiment) {
     JobSeen& seen = jobs_[experiment];
     seen.job = asked_.name + (experiment ? "-" + std::to_string(*experiment) : "");
-    seen.now = wall_clock();
+    seen.now = io::wall_clock();
     return seen;
   }
 
@@ -114,14 +105,15 @@ class Looker {
     }
     bool sound = true;
     for (Published& one : *all) {
+      const Experiment experiment = one.source.experiment;
       const std::string trouble = wire::status_trouble(one.status);
       if (!trouble.empty()) {
         sound = false;
         complain("the status in " + wire::to_url(*asked_.place) +
-                 (one.experiment ? std::to_string(*one.experiment) + "/" : "") +
+                 (experiment ? std::to_string(*experiment) + "/" : "") +
                  (one.status.empty() ? " is not there yet" : " is " + trouble));
       }
-      JobSeen& seen = job(one.experiment);
+      JobSeen& seen = job(experiment);
       seen.published = std::move(one);
     }
     return sound;
@@ -210,8 +202,7 @@ class Looker {
   }
   static std::string last_instance(const Published& published) {
     const auto status = json::parse(published.status, nullptr, false);
-    const auto said = status.is_object() ? status.value("instance", json()) : json();
-    return said.is_string() ? said.get<std::string>() : std::string();
+    return status.is_object() ? wire::text_field(status, "instance") : std::string();
   }
   std::vector<std::string> owners() const {
     std::vector<std::string> all{asked_.name};
@@ -236,7 +227,7 @@ std::string unknown_job(const Asked& asked, const Looker& looker) {
 }
 
 void print(const Jobs& jobs, const StatusFromAfar& options) {
-  const double now = wall_clock();
+  const double now = io::wall_clock();
   const bool table = jobs.size() > 1 || jobs.begin()->first.has_value();
   json all = json::array();
   if (table && !options.json)

@@ -7,17 +7,13 @@
 #include "agent/config/file.hpp"
 #include "agent/config/job.hpp"
 #include "agent/config/sweep.hpp"
+#include "agent/config/variables.hpp"
 
 namespace spotter::config {
 
 Environment Environment::of_process() {
   Environment here;
-  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
-    const std::string_view variable = *each;
-    const auto equals = variable.find('=');
-    if (equals != variable.npos)
-      here.variables.emplace(variable.substr(0, equals), variable.substr(equals + 1));
-  }
+  here.variables = variables_of_process();
   here.root = geteuid() == 0;
   if (const passwd* user = getpwuid(geteuid())) here.user = user->pw_name;
   return here;

@@ -5,6 +5,7 @@
 //                                   auto result = co_await std::move(answer);
 #pragma once
 
+#include <exception>
 #include <utility>  // boost/asio/awaitable.hpp uses std::exchange without including it
 
 #include <boost/asio/awaitable.hpp>
@@ -27,3 +28,12 @@
 namespace spotter {
 namespace asio = boost::asio;
 }  // namespace spotter
+
+namespace spotter::io {
+
+// For co_spawn: what a coroutine throws ends the io_context's run, and is not lost.
+inline constexpr auto rethrow = [](std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+};
+
+}  // namespace spotter::io

@@ -15,4 +15,9 @@ inline std::chrono::milliseconds boot_time() {
                                                 std::chrono::nanoseconds(now.tv_nsec));
 }
 
+// Seconds since 1970, as this machine's clock has it.
+inline double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace spotter::io

@@ -89,20 +89,14 @@ Count count(const wire::Json& object, const char* name) {
   return std::llround(value.get<double>());
 }
 
-Number number(const wire::Json& object, const char* name) {
-  const auto value = object.value(name, wire::Json());
-  if (!value.is_number() || !std::isfinite(value.get<double>())) return std::nullopt;
-  return value.get<double>();
-}
-
 Progress progress_of(const wire::Curve& curve, const wire::Json& status) {
   Progress progress{count(status, "step"),
                     count(status, "steps_total"),
                     count(status, "epoch"),
                     count(status, "epochs_total"),
-                    number(status, "loss"),
-                    number(status, "accuracy"),
-                    number(status, "steps_per_second")};
+                    wire::number_field(status, "loss"),
+                    wire::number_field(status, "accuracy"),
+                    wire::number_field(status, "steps_per_second")};
   const auto last = curve.last();
   if (!last) return progress;
   const auto step = static_cast<std::int64_t>(last->step);
@@ -148,6 +142,13 @@ void keep_newest(std::vector<JournalLine>& journal) {
   std::ranges::stable_sort(journal, {}, &JournalLine::time);
   if (journal.size() > most_journal_lines)
     journal.erase(journal.begin(), journal.end() - static_cast<long>(most_journal_lines));
+}
+
+// A machine that was up long before brought nobody.
+Instance shown_of(const Life& life) {
+  Instance shown = life.shown;
+  if (shown.booted && begin_of(shown) != *shown.booted) shown.booted.reset();
+  return shown;
 }
 
 class Builder {
@@ -199,10 +200,7 @@ class Builder {
     for (const Life& life : track.lives) {
       if (life.shown.end == Instance::End::Running && life.notice)
         model_.notices.push_back(standing_notice(life));
-      model_.instances.push_back(life.shown);
-      // A machine that was up long before brought nobody.
-      Instance& shown = model_.instances.back();
-      if (shown.booted && begin_of(shown) != *shown.booted) shown.booted.reset();
+      model_.instances.push_back(shown_of(life));
       std::ranges::copy(life.checkpoints, std::back_inserter(model_.checkpoints));
       std::ranges::copy(life.volumes, std::back_inserter(model_.volumes));
       std::ranges::copy(life.journal, std::back_inserter(model_.journal));
@@ -285,5 +283,12 @@ class Builder {
 }  // namespace
 
 Model build(const Told& told) { return Builder(told).build(); }
+
+std::vector<Instance> instances_of(const Told& told) {
+  std::vector<Instance> all;
+  for (const Source& source : told.sources)
+    for (const Life& life : lives_of(source, told.now)) all.push_back(shown_of(life));
+  return all;
+}
 
 }  // namespace spotter::report

@@ -168,6 +168,8 @@ struct Told {
 
 // Always succeeds: what is not told is not in it.
 Model build(const Told& told);
+// The model's alone, in no order.
+std::vector<Instance> instances_of(const Told& told);
 
 // A machine that has told nothing for so long is believed to be gone by whoever counts dollars:
 // the account is told once an hour.

@@ -39,11 +39,7 @@ std::string Moment::text(const char* name) const {
 }
 
 std::optional<double> Moment::number(const char* name) const {
-  if (!fields.is_object()) return std::nullopt;
-  const auto found = fields.find(name);
-  if (found == fields.end() || !found->is_number()) return std::nullopt;
-  const double value = found->get<double>();
-  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  return fields.is_object() ? number_field(fields, name) : std::nullopt;
 }
 
 std::string to_line(const Moment& moment) {

@@ -1,5 +1,7 @@
 #include "agent/wire/json.hpp"
 
+#include <cmath>
+
 namespace spotter::wire {
 
 Result<Json> parse_json(std::string_view text) {
@@ -28,6 +30,13 @@ std::string text_field(const Json& object, const char* name) {
   const auto field = object.find(name);
   if (field == object.end() || !field->is_string()) return {};
   return field->get<std::string>();
+}
+
+std::optional<double> number_field(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  if (field == object.end() || !field->is_number()) return std::nullopt;
+  const auto value = field->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 Result<std::string> required_text(const Json& object, const char* name) {

@@ -1,7 +1,8 @@
-// Reading fields of a JSON object without exceptions. Private to wire/.
+// Reading fields of a JSON object without exceptions.
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,7 @@ Result<Json> parse_json_object(std::string_view text);
 std::string text_field(const Json& object, const char* name);
 // Fails in those cases, and for an empty text.
 Result<std::string> required_text(const Json& object, const char* name);
+// Nothing when the field is absent, no number, or not finite.
+std::optional<double> number_field(const Json& object, const char* name);
 
 }  // namespace spotter::wire

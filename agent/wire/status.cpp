@@ -29,9 +29,7 @@ class Fields {
     return value.is_number() ? value.dump() : std::string();
   }
   std::optional<double> number(const char* name) const {
-    const Json value = object_.is_object() ? object_.value(name, Json()) : Json();
-    if (!value.is_number() || !std::isfinite(value.get<double>())) return std::nullopt;
-    return value.get<double>();
+    return object_.is_object() ? number_field(object_, name) : std::nullopt;
   }
   // Seconds until then.
   std::optional<double> until(const char* name) const {

@@ -3,13 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <optional>
 
+#include "agent/report/published.hpp"
 #include "agent/sweep/claim.hpp"
-#include "agent/wire/curve.hpp"
-#include "agent/wire/history.hpp"
+#include "agent/wire/s3.hpp"
 #include "tests/world/s3/listing.hpp"
 
 namespace spotter::emulator {
@@ -21,12 +20,6 @@ constexpr int most_folders = 400;
 constexpr std::size_t most_files = 4000;
 constexpr std::size_t largest = 64U << 20;
 constexpr std::string_view status_name = "status.json";
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isdigit(static_cast<unsigned char>(c)) != 0;
-  });
-}
 
 // "a/b/" -> "b"
 std::string last_of(std::string_view prefix) {
@@ -103,7 +96,7 @@ void Published::search(const std::string& bucket, const std::string& prefix, int
                                [](const auto& key) { return key.ends_with(".claim"); });
   const bool sweep = !job && std::any_of(found.common_prefixes.begin(), found.common_prefixes.end(),
                                          [&](const auto& below) {
-                                           return is_number(last_of(below)) &&
+                                           return wire::parse_count(last_of(below)) &&
                                                   store_.look(bucket, below + "status.json");
                                          });
   if (!prefix.empty() && (job || sweep)) {
@@ -155,28 +148,14 @@ report::Told Published::told(const Job& job, const Files& files) {
   std::map<std::optional<std::size_t>, report::Source> sources;
   std::map<std::size_t, Summary> experiments;
   for (const auto& [key, identity] : files) {  // segments in the order of their names
-    std::string rest = key.substr(job.prefix.size());
-    std::optional<std::size_t> experiment;
-    if (const auto slash = rest.find('/');
-        slash != std::string::npos && is_number(rest.substr(0, slash))) {
-      experiment = std::stoul(rest.substr(0, slash));
-      rest = rest.substr(slash + 1);
-    }
-    const std::string text = read(job.bucket, key);
-    if (take_experiment(rest, text, experiments)) continue;
-    if (rest == status_name) {
-      if (!experiment) told.status = text;
+    const auto name = report::parse_published_name(std::string_view(key).substr(job.prefix.size()));
+    std::string text = read(job.bucket, key);
+    if (take_experiment(std::string(name.rest), text, experiments)) continue;
+    if (name.kind == report::PublishedName::Kind::Status) {
+      if (!name.experiment) told.status = std::move(text);
       continue;
     }
-    auto& source = sources[experiment];
-    if (rest.starts_with("history/")) {
-      auto more = wire::parse_history(text);
-      std::move(more.moments.begin(), more.moments.end(),
-                std::back_inserter(source.history.moments));
-      source.history.foreign += more.foreign;
-    } else if (rest.starts_with("metrics/")) {
-      source.curve.append(wire::parse_curve(text).curve);
-    }
+    report::add_published(sources[name.experiment], name, text);
   }
   for (auto& [experiment, source] : sources) {
     source.experiment = experiment;
@@ -213,8 +192,7 @@ std::shared_ptr<const nlohmann::json> Published::model(const std::string& key, d
   auto all = told(*job, files);
   all.now = now;
   all.prices = prices;
-  known.model = std::make_shared<const nlohmann::json>(
-      nlohmann::json::parse(report::to_text(report::build(all)), nullptr, false));
+  known.model = std::make_shared<const nlohmann::json>(report::to_json(report::build(all)));
   known.files = std::move(files);
   known.made = now;
   known.patience = std::max(2.0, 20 * (steady() - began));  // a long job takes its time
