@@ -11,6 +11,7 @@
 #include "agent/command/published.hpp"
 #include "agent/command/results_gather.hpp"
 #include "agent/command/sweep.hpp"
+#include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/sweep/claim.hpp"
 
