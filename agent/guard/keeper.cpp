@@ -26,9 +26,12 @@ tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {
 }
 
 // Another account of the same steps may be older than the record (datagrams of the trainer's own).
-std::uint64_t steps_in_ledger(const fs::path& path) {
+Result<std::uint64_t> steps_in_ledger(const fs::path& path) {
   constexpr std::size_t limit = 64U << 10;
   const auto text = io::read_file(path, limit);
+  if (!text && text.error() != std::errc::no_such_file_or_directory) {
+    return failure("cannot read " + path.string() + ": " + text.error().message());
+  }
   const auto object = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
   if (!object.is_object()) return 0;
   const auto at = object.find("newest_step");
@@ -63,11 +66,15 @@ Result<Keeper> Keeper::open(Where where) {
   keeper.absent_ = !text;
   if (text) {
     auto record = decode(*text);
+    if (!record && record.error().newer) {
+      return failure(path.string() + ": " + record.error().message);
+    }
     keeper.damaged_ = !record;
     if (record) keeper.record_ = *std::move(record);
   }
   const auto ledger = steps_in_ledger(keeper.place_.own("ledger.json"));
-  keeper.record_.step = std::max(keeper.record_.step, ledger);
+  if (!ledger) return tl::unexpected(ledger.error());
+  keeper.record_.step = std::max(keeper.record_.step, *ledger);
   return keeper;
 }
 
@@ -166,7 +173,7 @@ void Keeper::forget_old_copies() {
   std::size_t names = 0;
   bool newest = true;
   for (auto at = record_.files.rbegin(); at != record_.files.rend(); ++at) {
-    at->gone = at->gone || !place_.open(at->name, O_PATH | O_NOFOLLOW);
+    at->gone = at->gone || (!place_.open(at->name, O_PATH | O_NOFOLLOW) && is_out_of_place(errno));
     const bool keep = newest || (!at->gone && names < kept_names);
     newest = false;
     if (!at->gone) ++names;
@@ -174,13 +181,15 @@ void Keeper::forget_old_copies() {
   }
 }
 
-bool Keeper::is_whole(const Entry& entry, const Found& file, bool thorough) const {
+Result<bool> Keeper::is_whole(const Entry& entry, const Found& file, bool thorough) const {
   if (entry.bytes != file.bytes) return false;
   if (entry.mtime_ns == file.mtime_ns && !thorough) return true;
   const Descriptor opened = place_.open(entry.name, O_RDONLY);
-  if (!opened) return false;
+  if (!opened && is_out_of_place(errno)) return false;
+  if (!opened) return checkpoint::system_failure("cannot open", place_.shown(entry.name));
   const auto sum = sum_of_file(opened.get(), entry.bytes);
-  return sum && *sum == entry.sum;
+  if (!sum) return failure(place_.shown(entry.name) + ": " + sum.error().message);
+  return *sum == entry.sum;
 }
 
 }  // namespace spotter::guard

@@ -51,7 +51,9 @@ struct Settled {
 
 class Keeper {
  public:
-  // Reads the record. A damaged one is as none: what is there is then taken as it is.
+  // Reads the record. A damaged one is as none: what is there is then taken as it is. Fails where
+  // it cannot be read, or a newer Spotter wrote it: then nothing is known, and nothing may be
+  // moved.
   static Result<Keeper> open(Where where);
 
   const Place& place() const { return place_; }
@@ -69,7 +71,8 @@ class Keeper {
 
   // While no trainer runs: moves aside what is not whole, puts back the last whole content where it
   // was overwritten, takes up what came from elsewhere. Nobody watches any more then. `thorough`:
-  // reads the newest file, too, else size and time of change must do.
+  // reads the newest file, too, else size and time of change must do. Fails where a file that is
+  // recorded cannot be read: it may be whole.
   Result<Settled> settle(bool thorough);
 
   // Removes files set aside that need not stay, as of `now` (seconds since 1970). settle() does.
@@ -85,9 +88,10 @@ class Keeper {
   Result<void> save() const;
   std::string next_number();
   std::string copy(int file, const struct stat& status);
-  bool is_whole(const Entry& entry, const Found& file, bool thorough) const;
+  Result<bool> is_whole(const Entry& entry, const Found& file, bool thorough) const;
   Result<void> set_aside(const std::string& name, const std::string& why, Settled& settled);
-  bool put_back(Entry& entry, Settled& settled);
+  Result<Descriptor> whole_copy(const Entry& entry) const;
+  bool put_back(Entry& entry, const Descriptor& copy, Settled& settled);
   Result<void> settle_recorded(const std::vector<Found>& files, bool thorough,
                                std::vector<Found>& unknown, Settled& settled);
   Result<void> settle_unknown(std::vector<Found> unknown, Settled& settled);

@@ -63,6 +63,8 @@ Descriptor open_by_steps(int mount, const std::string& path, int flags) {
 
 std::string last_component(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+bool is_out_of_place(int code) { return checkpoint::is_absence(code) || code == EXDEV; }
+
 bool matches(const std::string& patterns, const std::string& path) {
   std::istringstream words(patterns);
   const std::string name = last_component(path);
@@ -115,19 +117,22 @@ Result<std::vector<Found>> Place::list(std::vector<std::string>* folders) const 
 Result<void> Place::walk(const std::string& folder, int depth, std::vector<Found>& files,
                          std::vector<std::string>* folders) const {
   Descriptor opened = open(folder, O_RDONLY | O_DIRECTORY);
-  if (!opened && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV))
-    return {};
+  if (!opened && is_out_of_place(errno)) return {};
   if (!opened) return checkpoint::system_failure("cannot open", where_.mount / shown(folder));
   if (folders != nullptr) folders->push_back(folder);
   const std::unique_ptr<DIR, CloseDirectory> listing(::fdopendir(opened.get()));
   if (!listing) return checkpoint::system_failure("cannot list", where_.mount / shown(folder));
   const int fd = opened.release();
-  while (const dirent* entry = ::readdir(listing.get())) {
+  // What is there and cannot be looked at is not gone: an incomplete list is none.
+  for (errno = 0; const dirent* entry = ::readdir(listing.get()); errno = 0) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    struct stat status {};
-    if (::fstatat(fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     const std::string path = folder.empty() ? name : folder + "/" + name;
+    struct stat status {};
+    if (::fstatat(fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;
+      return checkpoint::system_failure("cannot look at", where_.mount / shown(path));
+    }
     if (S_ISREG(status.st_mode) && matches(where_.files, name))
       files.push_back(found(path, status));
     if (files.size() > files_limit) {
@@ -137,6 +142,7 @@ Result<void> Place::walk(const std::string& folder, int depth, std::vector<Found
     if (!S_ISDIR(status.st_mode) || depth >= depth_limit) continue;
     if (auto walked = walk(path, depth + 1, files, folders); !walked) return walked;
   }
+  if (errno != 0) return checkpoint::system_failure("cannot list", where_.mount / shown(folder));
   return {};
 }
 

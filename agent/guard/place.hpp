@@ -61,6 +61,10 @@ class Place {
   Descriptor mount_;
 };
 
+// Whether an open that failed with `code` says that there is no such file in the place: gone, or
+// behind a link or another mount. All other codes say nothing about it.
+bool is_out_of_place(int code);
+
 std::string last_component(const std::string& path);
 
 }  // namespace spotter::guard

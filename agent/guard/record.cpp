@@ -10,6 +10,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::uint64_t known_format = 1;
 constexpr std::size_t gone_limit = 4096;  // remembered names of files that are no more
 constexpr std::string_view sum_member = ",\"xxh3_128\":\"";
 constexpr std::size_t sum_digits = 32;
@@ -70,16 +71,16 @@ Entry& Record::finish(Entry entry) {
 std::string encode(const Record& record) {
   json files = json::array();
   for (const Entry& entry : record.files) files.push_back(to_json(entry));
-  const json object = {
-      {"format", 1},         {"watching", record.watching}, {"run", record.run},
-      {"step", record.step}, {"number", record.number},     {"files", std::move(files)}};
+  const json object = {{"format", known_format},  {"watching", record.watching},
+                       {"run", record.run},       {"step", record.step},
+                       {"number", record.number}, {"files", std::move(files)}};
   // A file's name need not be UTF-8: what cannot be said in JSON is not watched (see Keeper).
   std::string text = object.dump(-1, ' ', false, json::error_handler_t::replace);
   text.pop_back();
   return text + std::string(sum_member) + checkpoint::sum_of(text) + "\"}\n";
 }
 
-Result<Record> decode(std::string_view bytes) {
+wire::Decoded<Record> decode(std::string_view bytes) {
   const std::size_t tail = sum_member.size() + sum_digits + 3;
   const auto damaged = [] { return failure("the record of finished checkpoints is damaged"); };
   if (bytes.size() < tail) return damaged();
@@ -89,9 +90,13 @@ Result<Record> decode(std::string_view bytes) {
   if (rest.substr(sum_member.size(), sum_digits) != checkpoint::sum_of(body)) return damaged();
   const json object = json::parse(std::string(body) + "}", nullptr, false);
   if (!object.is_object()) return damaged();
+  if (auto newer =
+          wire::newer(object, "format", known_format, "the record of finished checkpoints")) {
+    return tl::unexpected(std::move(*newer));
+  }
   Record record;
   try {
-    if (object.at("format") != 1) return damaged();
+    if (object.at("format") != known_format) return damaged();
     record.watching = object.at("watching").get<bool>();
     record.run = object.at("run").get<std::uint64_t>();
     record.step = object.at("step").get<std::uint64_t>();

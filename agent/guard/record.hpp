@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/wire/result.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::guard {
 
@@ -43,7 +43,8 @@ struct Record {
 };
 
 std::string encode(const Record& record);
-// Fails for anything that encode() cannot have written.
-Result<Record> decode(std::string_view bytes);
+// Fails for anything that encode() cannot have written. `newer`: the sum is right, the format a
+// later one; every format keeps `format`, and the sum as its last member.
+wire::Decoded<Record> decode(std::string_view bytes);
 
 }  // namespace spotter::guard

@@ -24,6 +24,8 @@ const Found* find(const std::vector<Found>& files, const std::string& name) {
   return at != files.end() && at->name == name ? &*at : nullptr;
 }
 
+constexpr const char* cannot_be_read = " cannot be read, and is left as it is";
+
 std::vector<std::string> names_in(const fs::path& directory) {
   auto names = checkpoint::list_names(directory);
   return names ? *std::move(names) : std::vector<std::string>();
@@ -49,7 +51,11 @@ Result<Settled> Keeper::settle(bool thorough) {
   if (!done) return tl::unexpected(done.error());
   // Its owner removed it, and then did not live to finish the next.
   Entry* last = record_.files.empty() ? nullptr : &record_.files.back();
-  if (last != nullptr && record_.newest() == nullptr) put_back(*last, settled);
+  if (last != nullptr && record_.newest() == nullptr) {
+    const auto copy = whole_copy(*last);
+    if (!copy) return tl::unexpected(copy.error());
+    put_back(*last, *copy, settled);
+  }
   forget_old_copies();
   record_.watching = false;
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
@@ -72,7 +78,9 @@ Result<void> Keeper::settle_recorded(const std::vector<Found>& files, bool thoro
       entry.gone = true;
       continue;
     }
-    if (is_whole(entry, *file, thorough && &entry == newest)) continue;
+    const auto whole = is_whole(entry, *file, thorough && &entry == newest);
+    if (!whole) return tl::unexpected(whole.error());
+    if (*whole) continue;
     const bool changed = entry.bytes != file->bytes || entry.mtime_ns != file->mtime_ns;
     if (changed && !record_.watching) {  // by a person, while no trainer ran
       unknown.push_back(*file);
@@ -80,14 +88,19 @@ Result<void> Keeper::settle_recorded(const std::vector<Found>& files, bool thoro
     }
     if (changed && record_.watching) {  // overwritten, and it may be whole all the same
       const Descriptor opened = place_.open(entry.name, O_RDONLY);
+      if (!opened && !is_out_of_place(errno)) {
+        return checkpoint::system_failure("cannot open", place_.shown(entry.name));
+      }
       if (opened && is_proven(opened.get(), file->bytes)) {
         unknown.push_back(*file);
         continue;
       }
     }
+    const auto copy = whole_copy(entry);
+    if (!copy) return tl::unexpected(copy.error());
     auto aside = set_aside(entry.name, "it is not what was finished and recorded", settled);
     if (!aside) return aside;
-    if (!put_back(entry, settled)) entry.gone = true;
+    if (!put_back(entry, *copy, settled)) entry.gone = true;
   }
   for (const Found& file : files) {
     const Entry* entry = record_.find(file.name);
@@ -104,6 +117,10 @@ Result<void> Keeper::settle_unknown(std::vector<Found> unknown, Settled& settled
     std::string why;
     if (record_.watching) {
       const Descriptor opened = place_.open(file.name, O_RDONLY);
+      if (!opened && !is_out_of_place(errno)) {
+        settled.said.push_back(place_.shown(file.name) + cannot_be_read);
+        continue;
+      }
       const bool proven = opened && is_proven(opened.get(), file.bytes);
       if (!proven) why = "it was not finished when its trainer ended";
     }
@@ -118,11 +135,16 @@ Result<void> Keeper::settle_unknown(std::vector<Found> unknown, Settled& settled
       using Why = Refusal::Why;
       if (candidate.error().why == Why::Gone || candidate.error().why == Why::Busy) continue;
       why = candidate.error().words;
+      if (candidate.error().why == Why::Failed) {
+        settled.said.push_back(place_.shown(file.name) + cannot_be_read + ": " + why);
+        continue;
+      }
     }
+    Entry* entry = record_.find(file.name);
+    const auto copy = entry != nullptr ? whole_copy(*entry) : Result<Descriptor>();
+    if (!copy) return tl::unexpected(copy.error());
     if (auto aside = set_aside(file.name, why, settled); !aside) return aside;
-    if (Entry* entry = record_.find(file.name); entry != nullptr && !put_back(*entry, settled)) {
-      entry->gone = true;
-    }
+    if (entry != nullptr && !put_back(*entry, *copy, settled)) entry->gone = true;
   }
   return {};
 }
@@ -142,18 +164,30 @@ Result<void> Keeper::set_aside(const std::string& name, const std::string& why, 
   return {};
 }
 
-bool Keeper::put_back(Entry& entry, Settled& settled) {
-  if (entry.kept.empty()) return false;
+// Of its last finished content, if there is one. Fails where it cannot be read, and may be whole:
+// asked before anything is moved.
+Result<Descriptor> Keeper::whole_copy(const Entry& entry) const {
+  if (entry.kept.empty()) return Descriptor();
   const auto kept = place_.own(kept_directory) / entry.kept;
-  const Descriptor from(::open(kept.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  Descriptor from(::open(kept.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!from && is_out_of_place(errno)) return Descriptor();
   struct stat status {};
-  if (!from || ::fstat(from.get(), &status) != 0) return false;
+  if (!from || ::fstat(from.get(), &status) != 0) {
+    return checkpoint::system_failure("cannot open", kept);
+  }
+  if (static_cast<std::uint64_t>(status.st_size) != entry.bytes) return Descriptor();
   const auto sum = sum_of_file(from.get(), entry.bytes);
-  if (!sum || *sum != entry.sum) return false;
+  if (!sum) return failure(kept.string() + ": " + sum.error().message);
+  return *sum == entry.sum ? std::move(from) : Descriptor();
+}
+
+bool Keeper::put_back(Entry& entry, const Descriptor& copy, Settled& settled) {
+  struct stat status {};
+  if (!copy || ::fstat(copy.get(), &status) != 0) return false;
   const auto beside = place_.own("putting-back");
   const Descriptor parent = place_.open_parent(entry.name);
   const bool done =
-      parent && copy_file(from.get(), status, beside) &&
+      parent && copy_file(copy.get(), status, beside) &&
       ::renameat(AT_FDCWD, beside.c_str(), parent.get(), last_component(entry.name).c_str()) == 0 &&
       ::fsync(parent.get()) == 0;
   if (!done) return false;
@@ -194,7 +228,9 @@ Result<Settled> Keeper::prove() const {
     if (file == nullptr) continue;
     settled.name = at->name;
     const bool unchanged = file->bytes == at->bytes && file->mtime_ns == at->mtime_ns;
-    if (!unchanged || is_whole(*at, *file, true)) {
+    const auto whole = unchanged ? is_whole(*at, *file, true) : Result<bool>(true);
+    if (!whole) return tl::unexpected(whole.error());
+    if (*whole) {
       if (!settled.torn.empty()) settled.newest = at->step;
       return settled;
     }

@@ -5,6 +5,9 @@
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "trainer/checkpoint/manifest.hpp"
 
 namespace spotter::guard {
 
@@ -52,6 +55,16 @@ Settled Folder::settle() const {
   auto settled = keeper().settle(true);
   EXPECT_TRUE(settled) << settled.error().message;
   return settled.value_or(Settled{});
+}
+
+std::string newer_record(const std::string& ours) {
+  auto json = nlohmann::json::parse(ours);
+  json.erase("xxh3_128");
+  json.erase("files");
+  json["format"] = 2;
+  std::string body = json.dump();
+  body.pop_back();
+  return body + ",\"xxh3_128\":\"" + checkpoint::sum_of(body) + "\"}\n";
 }
 
 std::string number(std::uint64_t value, int bytes) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/guard/folder.hpp"
+
 namespace spotter::guard {
 namespace {
 
@@ -37,6 +39,15 @@ TEST(TheRecord, IsRefusedForEveryFlippedBitAndEveryCut) {
     EXPECT_FALSE(decode(flipped)) << at;
     EXPECT_FALSE(decode(whole.substr(0, at))) << at;
   }
+}
+
+TEST(TheRecord, OfANewerSpotterIsToldFromADamagedOne) {
+  const auto newer = decode(newer_record(encode({})));
+  ASSERT_FALSE(newer);
+  EXPECT_TRUE(newer.error().newer);
+  EXPECT_NE(newer.error().message.find("written by a newer Spotter (format 2"), std::string::npos)
+      << newer.error().message;
+  EXPECT_FALSE(decode("{}").error().newer);
 }
 
 TEST(TheRecord, CountsANewNameAsProgress) {

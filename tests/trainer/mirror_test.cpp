@@ -6,6 +6,7 @@
 #include <latch>
 
 #include "tests/s3/server.hpp"
+#include "tests/trainer/newer_manifest.hpp"
 #include "tests/trainer/scratch.hpp"
 #include "trainer/checkpoint/names.hpp"
 #include "trainer/checkpoint/s3_mirror.hpp"
@@ -160,6 +161,30 @@ TEST_F(MirrorInS3, WhereAllOfItAreTornNothingBeginsFromScratch) {
   const auto restored = lost->restore();
   ASSERT_FALSE(restored);
   EXPECT_NE(restored.error().message.find("all are torn"), std::string::npos);
+}
+
+// Neither is an older one taken for it, wherever that is.
+TEST_F(MirrorInS3, WhatANewerSpotterWroteIsRefusedAndStays) {
+  run("volume", 1, 1);
+  const auto older = scratch_.path() / "older";
+  std::filesystem::copy(scratch_.path() / "volume", older,
+                        std::filesystem::copy_options::recursive);
+  run("volume", 2, 2);
+  const std::string newer = test::newer_manifest(server_.find(key_of(2, "manifest.json"))->bytes);
+  server_.put(key_of(2, "manifest.json"), newer);
+  for (const char* place : {"elsewhere", "older"}) {
+    const auto session = machine(place);
+    const auto refused = session->restore();
+    ASSERT_FALSE(refused) << place;
+    EXPECT_NE(refused.error().message.find("written by a newer Spotter"), std::string::npos);
+  }
+  test::make_newer(scratch_.path() / "volume" / directory_name(2));
+  EXPECT_FALSE(machine("volume")->restore());
+  const auto session = machine("beside");
+  for (std::uint64_t step = 3; step <= 6; ++step) save(*session, step, "m" + std::to_string(step));
+  ASSERT_TRUE(session->finished());
+  EXPECT_EQ(server_.find(key_of(2, "manifest.json"))->bytes, newer);
+  EXPECT_TRUE(server_.find(key_of(2, "-model")));
 }
 
 TEST_F(MirrorInS3, WithoutAWordFromItNothingBeginsFromScratch) {

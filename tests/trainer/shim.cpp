@@ -90,6 +90,12 @@ int open_through(int directory, const char* path, int flags, mode_t mode) {
   const auto open_it = [&] {
     return real<int(int, const char*, int, ...)>("openat")(directory, path, flags, mode);
   };
+  if (installed && installed->opening && (flags & O_CREAT) == 0) {
+    if (const int code = installed->opening(path); code != 0) {
+      errno = code;
+      return -1;
+    }
+  }
   const auto place = installed && (flags & O_CREAT) ? place_of(directory, path) : std::nullopt;
   struct stat status {};
   if (!place || ::fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0) return open_it();

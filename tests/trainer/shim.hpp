@@ -31,6 +31,8 @@ struct Shim {
   // whatever thread.
   std::function<int(const Call&)> before;
   std::function<void(const Call&)> after;
+  // Before a file or directory that is there is opened: 0, or the errno with which that fails.
+  std::function<int(std::string_view path)> opening;
 
   // From now on, for what lies below `directory` (number 0). One at a time.
   void install(const std::string& directory);

@@ -8,6 +8,7 @@
 
 #include "trainer/checkpoint/files.hpp"
 #include "trainer/checkpoint/names.hpp"
+#include "trainer/checkpoint/refusal.hpp"
 #include "trainer/checkpoint/writer.hpp"
 #include "trainer/checkpoint/writer_lock.hpp"
 
@@ -30,51 +31,27 @@ Torn move_aside(const fs::path& directory, std::uint64_t step, std::string reaso
   return {path, {}, std::move(reason)};
 }
 
-// Failures that tell of the reader's situation and nothing of the checkpoint.
-bool says_nothing(int code) {
-  return code == EACCES || code == EPERM || code == EMFILE || code == ENFILE || code == ENOMEM;
-}
-
-struct Refusal {
-  std::string reason;
-  bool torn = true;  // false: it could not even be looked at
-};
-
-template <class T>
-using Verdict = tl::expected<T, Refusal>;
-
-Verdict<std::string> read_manifest(const fs::path& path) {
-  std::string bytes;
-  int code = 0;
-  const auto read = read_pieces(
-      path / kManifestName,
-      [&](std::string_view piece) {
-        if (bytes.size() <= kManifestLimit) bytes.append(piece);
-      },
-      &code);
-  if (!read) return tl::unexpected(Refusal{read.error().message, !says_nothing(code)});
-  return bytes;
-}
-
 Verdict<void> check_part(const fs::path& path, const PartEntry& part) {
   Sum sum;
   int code = 0;
   const auto read = read_pieces(
       path / part.name, [&](std::string_view piece) { sum.add(piece); }, &code);
-  if (!read) return tl::unexpected(Refusal{read.error().message, !says_nothing(code)});
+  if (!read) return tl::unexpected(refusal(code, read.error().message));
   if (*read != part.bytes) {
-    return tl::unexpected(Refusal{part.name + " has " + std::to_string(*read) + " bytes, not " +
-                                  std::to_string(part.bytes)});
+    return tl::unexpected(refusal(0, part.name + " has " + std::to_string(*read) + " bytes, not " +
+                                         std::to_string(part.bytes)));
   }
-  if (sum.hex() != part.xxh3_128) return tl::unexpected(Refusal{part.name + " has a wrong sum"});
+  if (sum.hex() != part.xxh3_128) return tl::unexpected(refusal(0, part.name + " has a wrong sum"));
   return {};
 }
 
 Verdict<Checkpoint> open_checkpoint(const fs::path& path) {
-  const auto bytes = read_manifest(path);
-  if (!bytes) return tl::unexpected(bytes.error());
-  auto manifest = decode(*bytes);
-  if (!manifest) return tl::unexpected(Refusal{manifest.error().message});
+  auto manifest = read_manifest(path);
+  if (!manifest) {
+    auto why = std::move(manifest.error());
+    if (why.why == Refusal::Why::Newer) why.reason = path.string() + ": " + why.reason;
+    return tl::unexpected(std::move(why));
+  }
   return Checkpoint{manifest->step, path, std::move(manifest->meta), std::move(manifest->parts)};
 }
 
@@ -92,27 +69,45 @@ Verdict<Loaded> load(const fs::path& path) {
   if (!checkpoint) return tl::unexpected(checkpoint.error());
   int code = 0;
   auto parts = read_parts(path, checkpoint->parts, &code);
-  if (!parts) return tl::unexpected(Refusal{parts.error().message, !says_nothing(code)});
+  if (!parts) return tl::unexpected(refusal(code, parts.error().message));
   return Loaded{std::move(*checkpoint), std::move(*parts)};
 }
 
 std::uint64_t step_in(const Checkpoint& checkpoint) { return checkpoint.step; }
 std::uint64_t step_in(const Loaded& loaded) { return loaded.checkpoint.step; }
 
-// What `look` makes of directory/step-..., which has to be of that step. Torn: moved aside, told,
-// nothing returned.
+enum class OfTorn : std::uint8_t { MoveAside, Leave };
+
+// What `look` makes of directory/step-..., which has to be of that step. Torn: told, moved aside or
+// left, nothing returned.
 template <class T>
-Result<std::optional<T>> take(Verdict<T> (*look)(const fs::path&), const fs::path& directory,
-                              std::uint64_t step, std::vector<Torn>& torn) {
+Verdict<std::optional<T>> take(Verdict<T> (*look)(const fs::path&), const fs::path& directory,
+                               std::uint64_t step, OfTorn of_torn, std::vector<Torn>& torn) {
   auto seen = look(directory / directory_name(step));
   if (seen && step_in(*seen) != step) {
     const std::string says = std::to_string(step_in(*seen));
-    seen = tl::unexpected(Refusal{"the manifest says step " + says});
+    seen = tl::unexpected(refusal(0, "the manifest says step " + says));
   }
   if (seen) return std::optional<T>(std::move(*seen));
-  if (!seen.error().torn) return failure(seen.error().reason);
-  torn.push_back(move_aside(directory, step, seen.error().reason));
-  return Result<std::optional<T>>(tl::in_place);
+  if (seen.error().why != Refusal::Why::Torn) return tl::unexpected(std::move(seen.error()));
+  const bool move = of_torn == OfTorn::MoveAside;
+  const fs::path path = directory / directory_name(step);
+  torn.push_back(move ? move_aside(directory, step, seen.error().reason)
+                      : Torn{path, {}, seen.error().reason});
+  return Verdict<std::optional<T>>(tl::in_place);
+}
+
+Result<Latest> first_good(const fs::path& directory, OfTorn of_torn) {
+  const auto steps = steps_in(directory);
+  if (!steps) return tl::unexpected(steps.error());
+  Latest result;
+  for (const auto step : *steps) {
+    auto taken = take<Checkpoint>(examine, directory, step, of_torn, result.torn);
+    if (!taken) return failure(taken.error().reason);
+    result.newest = std::move(*taken);
+    if (result.newest) break;
+  }
+  return result;
 }
 
 // Where none serves and yet there were some: to start from scratch would give a run up unasked.
@@ -159,19 +154,12 @@ Result<Checkpoint> verify(const fs::path& path) {
 
 Result<Latest> latest(const fs::path& directory) {
   remove_leftovers(directory);
-  const auto steps = steps_in(directory);
-  if (!steps) return tl::unexpected(steps.error());
-  Latest result;
-  for (const auto step : *steps) {
-    auto taken = take<Checkpoint>(examine, directory, step, result.torn);
-    if (!taken) return tl::unexpected(taken.error());
-    result.newest = std::move(*taken);
-    if (result.newest) break;
-  }
-  return result;
+  return first_good(directory, OfTorn::MoveAside);
 }
 
-Result<Restored> restore(std::span<const fs::path> directories) {
+Result<Latest> newest_in(const fs::path& directory) { return first_good(directory, OfTorn::Leave); }
+
+wire::Decoded<Restored> restore(std::span<const fs::path> directories) {
   struct Candidate {
     std::uint64_t step;
     const fs::path* directory;
@@ -188,9 +176,10 @@ Result<Restored> restore(std::span<const fs::path> directories) {
   std::stable_sort(candidates.begin(), candidates.end(), newer);
   Restored result;
   for (const auto& one : candidates) {
-    auto taken = take<Loaded>(load, *one.directory, one.step, result.torn);
-    if (!taken && one.directory != &directories.back()) continue;
-    if (!taken) return tl::unexpected(taken.error());
+    auto taken = take<Loaded>(load, *one.directory, one.step, OfTorn::MoveAside, result.torn);
+    const bool refused = !taken && taken.error().why == Refusal::Why::Newer;
+    if (!taken && !refused && one.directory != &directories.back()) continue;
+    if (!taken) return tl::unexpected(wire::Undecoded({taken.error().reason}, refused));
     result.newest = std::move(*taken);
     if (result.newest) return result;
   }

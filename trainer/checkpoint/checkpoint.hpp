@@ -52,10 +52,14 @@ Result<std::filesystem::path> save(const std::filesystem::path& directory, std::
                                    Retention retention = {});
 
 // The newest checkpoint that verifies. Torn ones are renamed to `torn-step-...` and reported;
-// leftovers of dead writers are removed. An error only if the directory or a file cannot be opened
-// for lack of permission or resources: then nothing is known. To decide whether a run starts from
+// leftovers of dead writers are removed. An error if the directory or a file cannot be read (no
+// permission, no resources, no answer): then nothing is known. An error, too, if one that is passed
+// on the way is of a newer Spotter: its progress would be lost. To decide whether a run starts from
 // scratch is restore()'s.
 Result<Latest> latest(const std::filesystem::path& directory);
+
+// The same, and nothing is changed.
+Result<Latest> newest_in(const std::filesystem::path& directory);
 
 struct Loaded {
   Checkpoint checkpoint;
@@ -70,10 +74,11 @@ struct Restored {
 // Where a run goes on: latest() over several places of one history, the fastest first, and its
 // content in the same pass: each byte is read once, by several threads. The newest that verifies
 // wins, wherever it is; of the same step the one in the faster place. A place that does not exist
-// has none; one that cannot be read is an error only if it is the last, which counts. An error also
-// where there is none to go on from, but torn ones are in the last place, set aside now or earlier:
-// a run is not begun anew unless a person wants it.
-Result<Restored> restore(std::span<const std::filesystem::path> directories);
+// has none; one that cannot be read is an error only if it is the last, which counts; a checkpoint
+// of a newer Spotter is one wherever it is. An error also where there is none to go on from, but
+// torn ones are in the last place, set aside now or earlier: a run is not begun anew unless a
+// person wants it.
+wire::Decoded<Restored> restore(std::span<const std::filesystem::path> directories);
 
 // Reads every byte. Fails with the reason when it is torn, incomplete or unreadable.
 Result<Checkpoint> verify(const std::filesystem::path& path);

@@ -121,6 +121,10 @@ Result<std::uint64_t> read_pieces(const fs::path& path,
   }
 }
 
+bool is_absence(int code) {
+  return code == ENOENT || code == ENOTDIR || code == EISDIR || code == ELOOP || code == ENXIO;
+}
+
 Result<void> replace_file(const fs::path& path, std::string_view bytes) {
   auto directory = open_directory(path.parent_path().empty() ? "." : path.parent_path());
   if (!directory) return tl::unexpected(directory.error());

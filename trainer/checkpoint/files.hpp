@@ -61,6 +61,11 @@ Result<std::uint64_t> read_pieces(const std::filesystem::path& path,
                                   const std::function<void(std::string_view)>& sink,
                                   int* code = nullptr);
 
+// Whether a failed call says of what it was about that it is not there, or is something else. All
+// other codes (no permission, no resources, a share that does not answer, a disk that cannot read)
+// say nothing about it: it may be whole.
+bool is_absence(int code);
+
 // Replaces a file as a whole, durably: a reader, and a machine after a power cut, see the old
 // content or the new one. The directory must exist.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes);

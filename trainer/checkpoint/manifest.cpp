@@ -98,7 +98,7 @@ std::string encode(const Manifest& manifest) {
   return bytes;
 }
 
-Result<Manifest> decode(std::string_view bytes) {
+wire::Decoded<Manifest> decode(std::string_view bytes) {
   constexpr std::size_t kTail = kSumMember.size() + kDigits + kEnd.size();
   if (bytes.size() < kTail || bytes.size() > kManifestLimit) return failure("not a manifest");
   const std::string_view body = bytes.substr(0, bytes.size() - kTail);
@@ -109,10 +109,10 @@ Result<Manifest> decode(std::string_view bytes) {
   }
   const auto json = nlohmann::json::parse(bytes, nullptr, false);
   if (!json.is_object()) return failure("the manifest is not a JSON object");
-  if (json.value("format", nlohmann::json()) != kFormat) {
-    return failure("the manifest's format is not " + std::to_string(kFormat) +
-                   ": made by a newer version?");
+  if (auto newer = wire::newer(json, "format", kFormat, "this checkpoint")) {
+    return tl::unexpected(std::move(*newer));
   }
+  if (json.value("format", nlohmann::json()) != kFormat) return failure("no format");
   if (!json.contains("step") || !json["step"].is_number_unsigned()) return failure("no step");
   auto parts = decode_parts(json.value("parts", nlohmann::json()));
   if (!parts) return tl::unexpected(parts.error());

@@ -5,6 +5,7 @@
 // without having to write JSON exactly as this one does, and a flipped bit anywhere in it is found.
 //   {"format":1,"meta":{...},"parts":[{"bytes":N,"name":"model.bin","xxh3_128":"hex"}],
 //    "step":1234,"xxh3_128":"hex"}     and, where the trainer gave one, "metric":0.97
+// Every later format keeps `format`, and the sum as its last member.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/wire/result.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::checkpoint {
 
@@ -57,6 +58,7 @@ bool is_part_name(std::string_view name);
 
 std::string encode(const Manifest& manifest);
 // Fails on anything that encode() cannot have written, except for members it does not know.
-Result<Manifest> decode(std::string_view bytes);
+// `newer`: the sum is right, the format a later one.
+wire::Decoded<Manifest> decode(std::string_view bytes);
 
 }  // namespace spotter::checkpoint

@@ -40,9 +40,9 @@ class Mirror {
 
   // The newest one of a step beyond `after` whose every byte is right; none: there is no such.
   // Those that are not right are told in `torn`. Fails when the place cannot be read: then nothing
-  // is known.
-  virtual Result<std::optional<Loaded>> newest(std::optional<std::uint64_t> after,
-                                               std::vector<Torn>& torn) = 0;
+  // is known. `newer`: one of them is of a newer Spotter.
+  virtual wire::Decoded<std::optional<Loaded>> newest(std::optional<std::uint64_t> after,
+                                                      std::vector<Torn>& torn) = 0;
 };
 
 }  // namespace spotter::checkpoint

@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "trainer/checkpoint/files.hpp"
-#include "trainer/checkpoint/manifest.hpp"
 #include "trainer/checkpoint/names.hpp"
+#include "trainer/checkpoint/refusal.hpp"
 
 namespace spotter::checkpoint {
 
@@ -25,13 +25,13 @@ void remove_checkpoint(const fs::path& directory, std::uint64_t step) {
 }
 
 std::optional<double> metric_of(const fs::path& checkpoint) {
-  std::string bytes;
-  const auto read = read_pieces(checkpoint / kManifestName, [&](std::string_view piece) {
-    if (bytes.size() <= kManifestLimit) bytes.append(piece);
-  });
-  if (!read) return std::nullopt;
-  const auto manifest = decode(bytes);
+  const auto manifest = read_manifest(checkpoint);
   return manifest ? manifest->metric : std::nullopt;
+}
+
+bool may_go(const fs::path& checkpoint) {
+  const auto manifest = read_manifest(checkpoint);
+  return manifest || manifest.error().why == Refusal::Why::Torn;
 }
 
 }  // namespace
@@ -71,7 +71,8 @@ void apply(const Retention& retention, const fs::path& directory, std::uint64_t 
   }
   const auto keep = kept(std::move(all), just_written, retention);
   for (const auto step : *steps) {
-    if (!keep.contains(step)) remove_checkpoint(directory, step);
+    const bool goes = !keep.contains(step) && may_go(directory / directory_name(step));
+    if (goes) remove_checkpoint(directory, step);
   }
 }
 

@@ -1,4 +1,6 @@
-// Which checkpoints are kept. The one just written always is: it is the one known to be good.
+// Which checkpoints are kept. The one just written always is: it is the one known to be good. What
+// cannot be read now, or was written by a newer Spotter, is not removed, and costs no other its
+// place: whichever metric it has, what goes would have gone.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +22,15 @@ struct Retention {
 
 struct Kept {
   std::uint64_t step = 0;
-  std::optional<double> metric;
+  std::optional<double> metric;  // none: no rival of those that have one
 };
 
 // The steps to keep of `all`. Pure.
 std::set<std::uint64_t> kept(std::vector<Kept> all, std::uint64_t just_written,
                              const Retention& retention);
 
-// Removes the others. What cannot be removed stays until the next time.
+// Removes the others that are known to be ours, whole or torn. What cannot be removed stays until
+// the next time.
 void apply(const Retention& retention, const std::filesystem::path& directory,
            std::uint64_t just_written);
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 #include "trainer/checkpoint/files.hpp"
@@ -133,6 +134,14 @@ Result<std::vector<std::uint64_t>> S3Place::steps() {
   return steps;
 }
 
+// What a newer Spotter wrote, or cannot be read, stays: retention.hpp.
+bool S3Place::may_go(std::uint64_t step) {
+  const auto manifest = s3::read(client_, key(step, std::string(kManifestName)));
+  if (!manifest) return manifest.error().kind == s3::Failure::Kind::NoSuchKey;
+  const auto decoded = decode(manifest->bytes);
+  return decoded || !decoded.error().newer;
+}
+
 // What cannot be removed stays until the next time.
 void S3Place::apply_retention(const Retention& retention, std::uint64_t just_written) {
   const auto all = keys();
@@ -143,7 +152,7 @@ void S3Place::apply_retention(const Retention& retention, std::uint64_t just_wri
     judged.push_back({step, std::nullopt});
     if (retention.best == 0) continue;
     const auto manifest = s3::read(client_, key(step, std::string(kManifestName)));
-    const auto decoded = manifest ? decode(manifest->bytes) : Result<Manifest>(Manifest{});
+    const auto decoded = manifest ? decode(manifest->bytes) : wire::Decoded<Manifest>(Manifest{});
     if (decoded) judged.back().metric = decoded->metric;
   }
   const auto keep = kept(std::move(judged), just_written, retention);
@@ -151,23 +160,28 @@ void S3Place::apply_retention(const Retention& retention, std::uint64_t just_wri
     // A newer one without a manifest is being written by somebody, a kept one is kept.
     const bool is_whole = std::ranges::find(*whole, step) != whole->end();
     if (keep.contains(step) || (!is_whole && step > just_written)) continue;
+    if (is_whole && !may_go(step)) continue;
     const auto manifest = key(step, std::string(kManifestName));
     if (is_whole && !s3::remove(client_, manifest)) continue;  // it goes first, as it came last
     for (const auto& name : names) (void)s3::remove(client_, {prefix_.bucket, name});
   }
 }
 
-tl::expected<Loaded, S3Place::Refusal> S3Place::load(std::uint64_t step) {
+Verdict<Loaded> S3Place::load(std::uint64_t step) {
   using Kind = s3::Failure::Kind;
+  using Why = Refusal::Why;
   const auto refused = [&](const s3::Failure& why) {
     const bool torn =
         why.kind == Kind::NoSuchKey || why.kind == Kind::Changed || why.kind == Kind::Corrupt;
-    return tl::unexpected(Refusal{why.text(), torn});
+    return tl::unexpected(Refusal{torn ? Why::Torn : Why::Unread, why.text()});
   };
-  const auto torn = [](std::string why) { return tl::unexpected(Refusal{std::move(why), true}); };
+  const auto torn = [](std::string why) { return tl::unexpected(refusal(0, std::move(why))); };
   const auto bytes = s3::read(client_, key(step, std::string(kManifestName)));
   if (!bytes) return refused(bytes.error());
   auto manifest = decode(bytes->bytes);
+  if (!manifest && manifest.error().newer) {
+    return tl::unexpected(Refusal{Why::Newer, shown(step) + ": " + manifest.error().message});
+  }
   if (!manifest) return torn(manifest.error().message);
   if (manifest->step != step) return torn("the manifest says another step");
   Loaded loaded{{step, shown(step), std::move(manifest->meta), std::move(manifest->parts)}, {}};
@@ -177,7 +191,8 @@ tl::expected<Loaded, S3Place::Refusal> S3Place::load(std::uint64_t step) {
     if (!object) return refused(object.error());
     if (object->size != part.bytes) return torn(part.name + " has another size");
     LoadedPart one{.name = part.name, .bytes = {}, .memory = {}};
-    if (!one.memory.reserve(part.bytes)) return tl::unexpected(Refusal{"not enough memory"});
+    if (!one.memory.reserve(part.bytes))
+      return tl::unexpected(refusal(ENOMEM, "not enough memory"));
     const std::span<char> into(one.memory.data(), part.bytes);
     if (auto read = s3::read_into(client_, *object, into); !read) return refused(read.error());
     one.bytes = {into.data(), into.size()};

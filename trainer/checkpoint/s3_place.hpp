@@ -12,6 +12,7 @@
 #include "agent/s3/client.hpp"
 #include "agent/s3/upload.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/checkpoint/refusal.hpp"
 #include "trainer/checkpoint/retention.hpp"
 
 namespace spotter::checkpoint {
@@ -30,11 +31,7 @@ class S3Place {
   // Newest first; only whole ones.
   Result<std::vector<std::uint64_t>> steps();
 
-  struct Refusal {
-    std::string reason;
-    bool torn = false;  // false: it could not even be looked at
-  };
-  tl::expected<Loaded, Refusal> load(std::uint64_t step);
+  Verdict<Loaded> load(std::uint64_t step);
 
   std::string shown(std::uint64_t step) const;
 
@@ -43,6 +40,7 @@ class S3Place {
   wire::S3Location key(std::uint64_t step, const std::string& name) const;
   Result<Keys> keys();
   Result<bool> is_there(std::uint64_t step, const std::string& manifest);
+  bool may_go(std::uint64_t step);
   void apply_retention(const Retention& retention, std::uint64_t just_written);
 
   wire::S3Location prefix_;

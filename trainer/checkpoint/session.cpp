@@ -71,7 +71,7 @@ class OpenSession final : public Session {
   bool is_safe(std::uint64_t step) const;
   void became_durable(const Durable& durable);
   Result<void> open_mirror(const SessionOptions& options);
-  Result<Restored> or_from_mirror(Result<Restored> local);
+  Result<Restored> or_from_mirror(wire::Decoded<Restored> local);
   void say(const std::string& trouble);
 
   Link link_;
@@ -125,8 +125,8 @@ Result<void> OpenSession::open_mirror(const SessionOptions& options) {
 }
 
 // The mirror's where it is newer, as of a volume that was lost, or left in another zone.
-Result<Restored> OpenSession::or_from_mirror(Result<Restored> local) {
-  if (!mirror_) return local;
+Result<Restored> OpenSession::or_from_mirror(wire::Decoded<Restored> local) {
+  if (!mirror_ || (!local && local.error().newer)) return local;
   Restored result = local ? std::move(*local) : Restored{};
   const auto here = result.newest ? std::optional(result.newest->checkpoint.step) : std::nullopt;
   const auto torn_here = result.torn.size();
@@ -138,7 +138,7 @@ Result<Restored> OpenSession::or_from_mirror(Result<Restored> local) {
   }
   if (!local) return local;
   // Without a word from there, to start from scratch would be wrong.
-  if (!far && !here) return tl::unexpected(far.error());
+  if (!far && (!here || far.error().newer)) return tl::unexpected(far.error());
   if (!here && result.torn.size() > torn_here) {
     const auto& newest = result.torn[torn_here];
     return failure("there are copies of checkpoints, but all are torn: " + newest.path.string() +

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "trainer/checkpoint/names.hpp"
+#include "trainer/checkpoint/refusal.hpp"
 
 namespace spotter::checkpoint {
 
@@ -128,7 +129,15 @@ Result<fs::path> Writer::commit(const nlohmann::json& meta, std::optional<double
   return target;
 }
 
+// One of the same step that stands there goes: it has to be ours, whole or torn.
+Result<void> Writer::may_replace(const fs::path& target) {
+  const auto before = read_manifest(target);
+  if (before || before.error().why == Refusal::Why::Torn) return {};
+  return failure("cannot replace " + target.string() + ": " + before.error().reason);
+}
+
 Result<void> Writer::publish(const fs::path& target) {
+  if (auto may = may_replace(target); !may) return may;
   auto parent = open_directory(directory_);
   if (!parent) return tl::unexpected(parent.error());
   const auto rename = [&](unsigned flags) {

@@ -40,7 +40,8 @@ class Writer {
 
   // Durable when it returns a path; on failure no checkpoint was made and the older ones are
   // untouched (one exception: when only the last fsync, that of `directory`, fails, the new one may
-  // be there). A checkpoint of the same step is replaced in one instant.
+  // be there). A checkpoint of the same step is replaced in one instant; one of a newer Spotter, or
+  // that cannot be read, is not.
   Result<std::filesystem::path> commit(const nlohmann::json& meta,
                                        std::optional<double> metric = std::nullopt);
 
@@ -51,6 +52,7 @@ class Writer {
   Writer(std::filesystem::path directory, std::filesystem::path temporary, std::uint64_t step,
          Descriptor opened);
   Result<void> check_name(const std::string& name) const;
+  static Result<void> may_replace(const std::filesystem::path& target);
   Result<void> publish(const std::filesystem::path& target);
   void abandon();
 

@@ -28,7 +28,8 @@ Outcome<Verified> verify_files(const std::filesystem::path& mount, const std::st
 
 // Reads every byte of the newest checkpoint, and of older ones as long as they are torn. Torn ones
 // are moved aside to `torn-...`, unless `read_only`. A missing directory is one without
-// checkpoints. Kind: "verify-failed" (nothing is known: no permission, or no resources).
+// checkpoints. Kind: "verify-failed" (nothing is known: it cannot be read, or a newer Spotter wrote
+// it).
 Outcome<Verified> verify_checkpoints(const std::filesystem::path& directory, bool read_only);
 
 }  // namespace spotter::act::host
