@@ -188,6 +188,7 @@ std::vector<std::string> Trainer::in_unit() const {
   };
   words.push_back("--grace=" + in_seconds(trainer.stop_grace.value_or(Duration(0))));
   if (std::ranges::any_of(job_.channels.all, views)) words.push_back("--mounts");
+  if (!trainer.imds_allowed) words.push_back("--refuse-metadata");
   return words;
 }
 
@@ -222,6 +223,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.stop_signal = job_.trainer.stop_signal.value_or(0);
   spec.job = job_.name.str();
   spec.lease = paths_.lease;
+  spec.refuse_metadata = units::wanted() && !job_.trainer.imds_allowed;  // the service sees to it
   if (!job_.checkpoints.files.empty()) {
     spec.companion = {paths_.program, "guard",
                       "--mount",      job_.home(),

@@ -236,6 +236,7 @@ int unit(int argc, char** argv) {
   start->add_option("--cpu-quota", place.cpu_quota);
   start->add_option("--cpu-weight", place.cpu_weight);
   start->add_flag("--mounts", place.mounts);
+  start->add_flag("--refuse-metadata", place.refuses_metadata);
   start->add_option("--grace", grace, "seconds");
   auto* host = app.add_subcommand("host");
   host->callback([&] { status = do_verb(verb); });
@@ -246,7 +247,8 @@ int unit(int argc, char** argv) {
     status = print({.name = "job",
                     .run_directory = "/run/spotter",
                     .home = "/mnt/spotter",
-                    .users_home = "/var/lib/spotter"});
+                    .users_home = "/var/lib/spotter",
+                    .refuses_metadata = true});
   });
   try {
     app.parse(argc, argv);

@@ -114,6 +114,7 @@ Result<Launch> prepare(const Spec& spec) {
   auto account = find_account(spec.user);
   if (!account) return tl::unexpected(account.error());
   Launch launch{.account = *std::move(account)};
+  launch.refuse_metadata = spec.refuse_metadata && launch.account.uid != geteuid();
   launch.shell = login_shell(spec, launch.account);
   if (access(launch.shell.c_str(), X_OK) != 0)
     return failure("the login shell " + launch.shell + " of user '" + spec.user +

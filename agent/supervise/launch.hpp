@@ -27,6 +27,7 @@ struct Launch {
   std::vector<std::string> arguments;    // SHELL -l -c COMMAND
   std::vector<std::string> environment;  // NAME=value
   std::string working_directory;
+  bool refuse_metadata = false;  // of the instance, to this account, which is not ours
 };
 
 // Fails: no such user, another user while we are not root, no working directory, no shell, no such

@@ -96,6 +96,10 @@ Result<Spec> parse_spec(std::string_view text) {
       return failure("spec: 'stop_signal' must be a signal's number, or 0");
     spec.stop_signal = signal->get<int>();
   }
+  if (const auto refuse = json.find("refuse_metadata"); refuse != json.end()) {
+    if (!refuse->is_boolean()) return failure("spec: 'refuse_metadata' must be true or false");
+    spec.refuse_metadata = refuse->get<bool>();
+  }
   if (auto good = check(spec); !good) return tl::unexpected(good.error());
   return spec;
 }
@@ -112,6 +116,7 @@ std::string to_json(const Spec& spec) {
                   {"stop_signal", spec.stop_signal},
                   {"job", spec.job},
                   {"lease", spec.lease},
+                  {"refuse_metadata", spec.refuse_metadata},
                   {"companion", spec.companion}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

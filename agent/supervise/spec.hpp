@@ -25,13 +25,15 @@ struct Spec {
   std::string log_file;           // absolute; appended to; made with the user as its owner
   int stop_signal = SIGTERM;      // sent to the trainer when the supervisor gets SIGTERM; 0: none
   std::string job;
-  std::string lease;  // a file that says until when (lease.hpp); empty: no such limit
+  std::string lease;             // a file that says until when (lease.hpp); empty: no such limit
+  bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
   std::vector<std::string> companion;  // a program and its arguments (companion.hpp); empty: none
 };
 
 // {"command", "shell", "user", "environment": {NAME: value}, "secrets": "NAME NAME",
 //  "environment_kind": "conda NAME",
 //  "working_directory", "log_file", "stop_signal": 15, "job", "lease",
+//  "refuse_metadata": true,
 //  "companion": [WORD]}: command, user,
 //  log_file are required.
 // The failure names the key, never a value.

@@ -14,6 +14,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "agent/supervise/metadata.hpp"
+
 namespace spotter::supervise {
 namespace {
 
@@ -29,15 +31,6 @@ namespace {
 void die_with(pid_t supervisor) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) _exit(127);
-}
-
-void take_user(const Account& account, int report) {
-  if (geteuid() != 0) return;
-  if (setgroups(account.groups.size(), account.groups.data()) != 0)
-    give_up(report, "cannot set the groups of user '" + account.name + "'");
-  if (setresgid(account.gid, account.gid, account.gid) != 0 ||
-      setresuid(account.uid, account.uid, account.uid) != 0)
-    give_up(report, "cannot become user '" + account.name + "'");
 }
 
 void take_defaults() {
@@ -66,14 +59,18 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-[[noreturn]] void become_trainer(const Launch& launch, int log, int report, pid_t supervisor) {
+[[noreturn]] void become_trainer(const Launch& launch, BoundSockets bound, int log, int report,
+                                 pid_t supervisor) {
   die_with(supervisor);
   setsid();
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
     give_up(report, "cannot redirect the trainer's output");
   take_defaults();
-  take_user(launch.account, report);
+  if (bound == BoundSockets::Forbidden && !forbid_bound_sockets())
+    give_up(report, "cannot keep sockets from being bound to devices");
+  if (!take_identity(launch.account))
+    give_up(report, "cannot become user '" + launch.account.name + "' with its groups");
   die_with(supervisor);
   if (chdir(launch.working_directory.c_str()) != 0)
     give_up(report, "user '" + launch.account.name + "' cannot enter the working directory " +
@@ -116,7 +113,20 @@ Result<Descriptor> open_log(const std::string& path, const Account& owner) {
   return log;
 }
 
+bool take_identity(const Account& account) {
+  if (geteuid() != 0) return true;
+  return setgroups(account.groups.size(), account.groups.data()) == 0 &&
+         setresgid(account.gid, account.gid, account.gid) == 0 &&
+         setresuid(account.uid, account.uid, account.uid) == 0;
+}
+
 Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log) {
+  BoundSockets bound = BoundSockets::Allowed;
+  if (launch.refuse_metadata) {
+    const auto kept = keep_from_metadata(launch.account);
+    if (!kept) return tl::unexpected(kept.error());
+    bound = *kept;
+  }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
   const Descriptor report_in(ends[0]);
@@ -124,7 +134,7 @@ Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log) {
   const pid_t supervisor = getpid();
   const pid_t trainer = fork();
   if (trainer < 0) return failure("fork: " + std::string(std::strerror(errno)));
-  if (trainer == 0) become_trainer(launch, log.get(), report_out.get(), supervisor);
+  if (trainer == 0) become_trainer(launch, bound, log.get(), report_out.get(), supervisor);
   report_out.reset();
   const std::string message = read_to_end(report_in.get());  // its end comes with exec
   if (message.empty()) return trainer;

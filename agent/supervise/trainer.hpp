@@ -12,8 +12,13 @@ namespace spotter::supervise {
 // hard link is refused: root would write wherever a user made it point.
 Result<Descriptor> open_log(const std::string& path, const Account& owner);
 
+// Becomes the user, where this process is root: its groups, and all three ids. False: errno. For a
+// child after fork.
+bool take_identity(const Account& account);
+
 // Forks and execs. Returns the pid once exec has succeeded, or which step before it failed; then
-// the child is gone. The trainer dies when this process does.
+// the child is gone. The trainer dies when this process does. Where the launch says so, it is kept
+// from the metadata service (metadata.hpp), or not started.
 Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log);
 
 }  // namespace spotter::supervise

@@ -1,6 +1,8 @@
 #include "agent/units/message.hpp"
 
+#include <arpa/inet.h>
 #include <linux/capability.h>
+#include <netinet/in.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -30,6 +32,7 @@ enum class Form {
   Memory,  // "48G", or a share of all: another name
   Quota,   // percents of one CPU
   ExitStatuses,
+  Addresses,  // each of one host
 };
 
 struct Known {
@@ -47,6 +50,7 @@ constexpr Known kKnown[] = {{"After", Form::Words},
                             {"Description", Form::Text},
                             {"DeviceAllow", Form::Device},
                             {"DevicePolicy", Form::Text},
+                            {"IPAddressDeny", Form::Addresses},
                             {"KeyringMode", Form::Text},
                             {"KillMode", Form::Text},
                             {"LimitMEMLOCK", Form::Count},
@@ -139,6 +143,24 @@ int append_statuses(sd_bus_message* message, const std::string& value) {
   return result < 0 ? result : sd_bus_message_close_container(message);
 }
 
+int append_addresses(sd_bus_message* message, const std::string& value) {
+  int result = sd_bus_message_open_container(message, 'a', "(iayu)");
+  for (const auto& word : words_of(value)) {
+    if (result < 0) return result;
+    const int family = word.find(':') == word.npos ? AF_INET : AF_INET6;
+    const std::size_t size = family == AF_INET ? sizeof(in_addr) : sizeof(in6_addr);
+    unsigned char bytes[sizeof(in6_addr)];
+    if (::inet_pton(family, word.c_str(), bytes) != 1) return -EINVAL;
+    result = sd_bus_message_open_container(message, 'r', "iayu");
+    if (result >= 0) result = sd_bus_message_append(message, "i", family);
+    if (result >= 0) result = sd_bus_message_append_array(message, 'y', bytes, size);
+    if (result >= 0)
+      result = sd_bus_message_append(message, "u", static_cast<std::uint32_t>(8 * size));
+    if (result >= 0) result = sd_bus_message_close_container(message);
+  }
+  return result < 0 ? result : sd_bus_message_close_container(message);
+}
+
 std::uint64_t bytes_of(const std::string& value) {
   const auto unit = std::string_view("KMG").find(value.back());
   return number_of(value) << (unit == std::string_view::npos ? 0 : 10 * (unit + 1));
@@ -177,6 +199,8 @@ Carried carried(const Setting& setting, Form form) {
       return {name + "PerSecUSec", "t"};
     case Form::ExitStatuses:
       return {name, "(aiai)"};
+    case Form::Addresses:
+      return {name, "a(iayu)"};
     case Form::Count:
     case Form::Capabilities:
     case Form::Namespaces:
@@ -229,6 +253,8 @@ int append_value(sd_bus_message* message, const std::string& value, Form form) {
       return sd_bus_message_append(message, "t", number_of(value) * second / 100);
     case Form::ExitStatuses:
       return append_statuses(message, value);
+    case Form::Addresses:
+      return append_addresses(message, value);
   }
   return -EINVAL;
 }

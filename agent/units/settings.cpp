@@ -134,6 +134,9 @@ Settings of_trainer(const TrainerPlace& place) {
     settings.push_back(std::move(setting));
   }
   if (place.mounts) settings.push_back({"DeviceAllow", "/dev/fuse rw"});
+  // Also for a socket that is bound to a device, for which the rule of routing does not hold.
+  if (place.refuses_metadata)
+    settings.push_back({"IPAddressDeny", "169.254.169.254 fd00:ec2::254"});
   // Its checkpoint, and the guard's part of that.
   const auto seconds = std::max(place.grace + 60s, 150s);
   settings.push_back({"TimeoutStopSec", std::to_string(seconds.count())});

@@ -22,6 +22,7 @@ struct TrainerPlace {
   std::string users_home;         // the trainer's user's
   std::chrono::seconds grace{0};  // what the trainer may take to checkpoint and end
   bool mounts = false;            // its user mounts views of data (fusermount3 is setuid)
+  bool refuses_metadata = false;  // of the instance, to everybody in it
   std::string memory_max, cpu_quota, cpu_weight;  // as job.yaml has them; empty: none
 };
 

@@ -60,6 +60,7 @@ const TrainerPlace place{.name = "job",
                          .run_directory = "/run/spotter",
                          .home = "/mnt/my data",
                          .users_home = "/home/me",
+                         .refuses_metadata = true,
                          .memory_max = "90%",
                          .cpu_quota = "150%",
                          .cpu_weight = "50"};
@@ -77,6 +78,8 @@ TEST_F(Messages, NameAndTypeAreThoseOfDBus) {
   EXPECT_EQ(carried({"SystemCallFilter", "@system-service"}), "SystemCallFilter (bas)");
   EXPECT_EQ(carried({"ReadWritePaths", "-/mnt/my data"}), "ReadWritePaths as");
   EXPECT_EQ(carried({"DeviceAllow", "char-nvidia* rw"}), "DeviceAllow a(ss)");
+  EXPECT_EQ(carried({"IPAddressDeny", "169.254.169.254 fd00:ec2::254"}), "IPAddressDeny a(iayu)");
+  EXPECT_EQ(carried({"IPAddressDeny", "169.254.169.254/32"}), "refused");
   EXPECT_EQ(carried({"MemoryMax", "48G"}), "MemoryMax t");
   EXPECT_EQ(carried({"MemoryMax", "90%"}), "MemoryMaxScale u");
   EXPECT_EQ(carried({"NoSuchSetting", "yes"}), "refused");
@@ -100,6 +103,15 @@ TEST(Settings, OfATrainerThatMountsViewsOfDataLetASetuidProgramMount) {
   EXPECT_EQ(text.find("NoNewPrivileges"), text.npos);
   EXPECT_NE(text.find("CAP_SYS_ADMIN"), text.npos);
   EXPECT_EQ(to_unit_file(of_trainer(place), "/bin/true").find("CAP_SYS_ADMIN"), text.npos);
+}
+
+TEST(Settings, KeepATrainerFromTheMetadataServiceUnlessItMayAsk) {
+  auto may = place;
+  may.refuses_metadata = false;
+  EXPECT_NE(to_unit_file(of_trainer(place), "/bin/true")
+                .find("IPAddressDeny=169.254.169.254 fd00:ec2::254\n"),
+            std::string::npos);
+  EXPECT_EQ(to_unit_file(of_trainer(may), "/bin/true").find("IPAddressDeny"), std::string::npos);
 }
 
 TEST(Settings, LeaveTheSystemAloneWhoeverTheTrainersUserIs) {

@@ -1,5 +1,10 @@
 #include "agent/act/host/metadata.hpp"
 
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "agent/act/host/tool.hpp"
 
 namespace spotter::act::host {
@@ -16,22 +21,52 @@ Outcome<ToolResult> rule(const char* family, std::vector<std::string> words) {
   return run_tool(ip, "iproute2");
 }
 
-// systemd-networkd may remove rules that it does not know, but for the kernel's: networkd.conf(5),
-// ManageForeignRoutingPolicyRules.
-Outcome<ToolResult> add(const char* family, const char* address, uid_t user) {
-  const std::string number = std::to_string(user);
-  return rule(family, {"add", "pref", preference, "to", address, "uidrange", number + "-" + number,
-                       "protocol", "kernel", "prohibit"});
+std::vector<std::string> selectors(const char* address, const std::string& users) {
+  return {"pref", preference, "to", address, "uidrange", users};
 }
+
+std::string only(uid_t user) { return std::to_string(user) + "-" + std::to_string(user); }
+
+// It is not added twice: the kernel says that it is there (EEXIST). systemd-networkd may remove
+// rules that it does not know, but for the kernel's: networkd.conf(5),
+// ManageForeignRoutingPolicyRules.
+Outcome<void> add(const char* family, const char* address, uid_t user) {
+  auto words = selectors(address, only(user));
+  words.insert(words.begin(), "add");
+  words.insert(words.end(), {"protocol", "kernel", "prohibit"});
+  const auto added = rule(family, std::move(words));
+  if (!added) return tl::unexpected(added.error());
+  if (added->status == 0 || added->errors.find("File exists") != std::string::npos) return {};
+  return fail("host-error", "ip rule: " + last_words(*added));
+}
+
+// Those of other users, as `ip rule show` has them: "169: from all to ... uidrange 7-7 prohibit".
+void remove_but(const char* family, const char* address, uid_t user) {
+  const auto shown = rule(family, {"show", "pref", preference});
+  if (!shown) return;
+  std::istringstream lines(shown->output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(std::min(line.size(), line.find("uidrange"))));
+    std::string users;
+    words >> users >> users;
+    if (users.empty() || users == only(user)) continue;
+    auto del = selectors(address, users);
+    del.insert(del.begin(), "del");
+    (void)rule(family, std::move(del));
+  }
+}
+
+constexpr const char* four = "169.254.169.254/32";
+constexpr const char* six = "fd00:ec2::254/128";
 
 }  // namespace
 
 Outcome<void> refuse_metadata_to(uid_t user) {
-  release_metadata();
-  const auto added = add("-4", "169.254.169.254/32", user);
-  if (!added) return tl::unexpected(added.error());
-  if (added->status != 0) return fail("host-error", "ip rule: " + last_words(*added));
-  (void)add("-6", "fd00:ec2::254/128", user);  // where there is no IPv6, nobody asks by it
+  const auto added = add("-4", four, user);
+  if (!added) return added;
+  (void)add("-6", six, user);  // where there is no IPv6, nobody asks by it
+  remove_but("-4", four, user);
+  remove_but("-6", six, user);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shlex
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -22,6 +23,19 @@ except urllib.error.HTTPError:
 except OSError as error:
     got = str(error)
 print(got, "at once" if time.monotonic() - begin < 5 else "late", sep=", ")
+"""
+# By each device, as `curl --interface` does.
+ASK_BOUND = """
+import socket
+for _, name in socket.if_nameindex():
+    asking = socket.socket()
+    asking.settimeout(5)
+    try:
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
+        asking.connect(("169.254.169.254", 80))
+        print(name, "answer")
+    except OSError as error:
+        print(name, error)
 """
 METADATA = "http://169.254.169.254/latest/meta-data/"
 
@@ -61,14 +75,35 @@ class WholeMetadata(whole_machines.WholeLife):
         self.assertEqual(self.ask(one, jobs.trainer_user()), "answer, at once")
         self.assertEqual(self.rules(one), [])
 
-    def test_where_it_cannot_be_refused_that_is_said_once_and_it_trains(self):
+    def test_a_socket_that_is_bound_to_a_device_is_refused_too(self):
+        command = f"/usr/bin/python3 -c {shlex.quote(ASK_BOUND)} >$JOURNAL/bound; exec ./train.py"
+        one = self.begin(trainer={"command": command})
+        self.wait_training(one, 3)
+        asked = (self.journal / "bound").read_text().splitlines()
+        self.assertGreater(len(asked), 1, "there is a device besides lo")
+        for line in asked:
+            self.assertNotIn("answer", line)
+        denied = self.world.run(one, "systemctl", "show", "-P", "IPAddressDeny",
+                                f"spotter-trainer-{self.job_name}.service").split()
+        self.assertEqual(denied, ["169.254.169.254/32", "fd00:ec2::254/128"])
+
+    def test_where_nothing_refuses_it_that_is_said_and_nothing_trains(self):
         one = self.begin()
         self.wait_training(one, 3)
+        if self.world.run(one, "ls", "/sys/fs/cgroup/cgroup.controllers", check=False).strip():
+            self.skipTest("the control group's filter holds where the rule is missing")
+        self.world.run(one, "ip", "rule", "del", "pref", "169")
         self.world.run(one, "mv", "/usr/bin/ip", "/usr/bin/no-ip")
+        for pid in self.trainers(one):
+            self.world.run(one, "kill", "-9", pid)
+        self.wait_journal(one, "metadata service answers user .*trainer.imds: allow", 120)
+        self.assertEqual(self.trainers(one), [])
         self.world.run(one, "systemctl", "restart", "spotter")
-        self.wait_more_steps(one)
         said = self.wait_journal(one, "metadata service cannot be kept from .*iproute2")
         self.assertEqual(len(re.findall(said[0], self.world.journal(one, "-u", "spotter"))), 1)
+        self.world.run(one, "mv", "/usr/bin/no-ip", "/usr/bin/ip")
+        self.world.run(one, "systemctl", "restart", "spotter")
+        wait("it trains again", lambda: self.trainers(one), 120)
 
 
 if __name__ == "__main__":
