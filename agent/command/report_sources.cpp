@@ -37,6 +37,11 @@ std::string read_or_nothing(const fs::path& path, std::size_t limit, Warnings* w
   return {};
 }
 
+// Of what a newer Spotter wrote, and is left out.
+void warn(Warnings* warnings, const std::string& where, const std::string& newer) {
+  if (warnings != nullptr && !newer.empty()) warnings->push_back(where + ": " + newer);
+}
+
 // A file and the one before it.
 std::string read_both(const fs::path& path, Warnings* warnings) {
   return read_or_nothing(path.string() + ".1", longest_file, warnings) +
@@ -86,11 +91,14 @@ Source source_of(const std::vector<fs::path>& homes, Warnings* warnings,
   Lines lines;
   for (const fs::path& home : homes) {
     lines.add(read_both(home / ".spotter" / "history.jsonl", warnings));
-    source.curve.append(
-        wire::parse_curve(read_or_nothing(home / "metrics.jsonl", longest_file, warnings)).curve);
+    const fs::path curve = home / "metrics.jsonl";
+    const auto read = wire::parse_curve(read_or_nothing(curve, longest_file, warnings));
+    warn(warnings, curve.string(), read.newer);
+    source.curve.append(read.curve);
   }
   lines.add(here);
   source.history = lines.parse();
+  warn(warnings, homes.front().string(), source.history.newer);
   return source;
 }
 
@@ -258,6 +266,7 @@ class Reader {
     if (is_sweep && told_.experiments.empty())
       if (auto known = keep_sets(); !known) return known;
     for (Published& each : *published) {
+      warn(warnings_, wire::to_url(place), each.source.history.newer);
       if (!each.source.experiment) told_.status = std::move(each.status);
       told_.sources.push_back(std::move(each.source));
     }

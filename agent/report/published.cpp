@@ -37,11 +37,13 @@ void add_published(Source& to, const PublishedName& name, std::string_view bytes
     auto more = wire::parse_history(bytes);
     std::ranges::move(more.moments, std::back_inserter(to.history.moments));
     to.history.foreign += more.foreign;
+    if (!more.newer.empty()) to.history.newer = std::move(more.newer);
   } else if (name.kind == PublishedName::Kind::Curve) {
     const auto read = wire::parse_curve(bytes);
     if (const auto last = read.curve.last())
       to.reached[instance_of(name.rest)] = static_cast<std::int64_t>(last->step);
     to.curve.append(read.curve);
+    if (!read.newer.empty()) to.history.newer = read.newer;
   }
 }
 

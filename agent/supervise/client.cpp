@@ -18,12 +18,14 @@ namespace {
 
 // Nothing: no such file.
 template <class T>
-Result<std::optional<T>> read(const std::string& path, Result<T> (*parse)(std::string_view)) {
+Result<std::optional<T>> read(const std::string& path,
+                              wire::Decoded<T> (*parse)(std::string_view)) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   constexpr std::size_t limit = 64U << 10;
   const auto file = config::read_small_file(path, limit);
   if (!file) return failure("cannot read " + path + ": " + file.error().message);
   auto read = parse(file->content);
+  if (!read && read.error().newer) return failure(path + ": " + read.error().message);
   if (!read) return failure(path + " is damaged: " + read.error().message);
   return *std::move(read);
 }

@@ -44,9 +44,12 @@ Time time_of(const Json& json, const char* key) { return Time(Duration(number(js
 
 }  // namespace
 
-Result<Record> parse_record(std::string_view text_of_file) {
+wire::Decoded<Record> parse_record(std::string_view text_of_file) {
   const Json json = Json::parse(text_of_file, nullptr, false);
   if (!json.is_object()) return failure("it is not a JSON object");
+  if (auto newer = wire::newer(json, "version", record_version, "what the supervisor says")) {
+    return tl::unexpected(std::move(*newer));
+  }
   const auto ticks = number(json, "trainer_start_ticks");
   Record record{.supervisor_pid = pid_of(number(json, "pid")),
                 .trainer_pid = pid_of(number(json, "trainer_pid")),
@@ -58,9 +61,12 @@ Result<Record> parse_record(std::string_view text_of_file) {
   return record;
 }
 
-Result<Ended> parse_ended(std::string_view text_of_file) {
+wire::Decoded<Ended> parse_ended(std::string_view text_of_file) {
   const Json json = Json::parse(text_of_file, nullptr, false);
   if (!json.is_object()) return failure("it is not a JSON object");
+  if (auto newer = wire::newer(json, "version", record_version, "how the trainer ended")) {
+    return tl::unexpected(std::move(*newer));
+  }
   const auto exit_code = status(json, "exit_code");
   if (!exit_code) return tl::unexpected(exit_code.error());
   const auto signal = status(json, "signal");

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/decide/names.hpp"
-#include "agent/wire/result.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::supervise {
 
@@ -37,7 +37,10 @@ struct Ended {
 
 // The files are our own, so a damaged one is said, not repaired. A pid that is none is damage: 0
 // and below mean somebody else to kill(2).
-Result<Record> parse_record(std::string_view json);
-Result<Ended> parse_ended(std::string_view json);
+// A package may be rolled back while a trainer runs: `newer`, when `version` (absent: 1) is a later
+// one.
+inline constexpr std::uint64_t record_version = 1;
+wire::Decoded<Record> parse_record(std::string_view json);
+wire::Decoded<Ended> parse_ended(std::string_view json);
 
 }  // namespace spotter::supervise

@@ -2,10 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/wire/version.hpp"
+
 namespace spotter::supervise {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::uint64_t known_version = 1;
 
 // Every key once, typed; no value in a message: it may be a secret.
 Result<std::string> text_of(const Json& json, const char* key) {
@@ -79,6 +83,9 @@ Result<Spec> parse_spec(std::string_view text) {
   if (text.size() > spec_size_limit) return failure("spec: larger than 4 MiB");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return failure("spec: not a JSON object");
+  if (auto newer = wire::newer(json, "version", known_version, "spec: this")) {
+    return tl::unexpected<Error>(std::move(*newer));
+  }
   Spec spec;
   if (auto read = read_texts(json, spec); !read) return tl::unexpected(read.error());
   if (auto read = read_environment(json, spec); !read) return tl::unexpected(read.error());
@@ -105,7 +112,8 @@ Result<Spec> parse_spec(std::string_view text) {
 }
 
 std::string to_json(const Spec& spec) {
-  const Json json{{"command", spec.command},
+  const Json json{{"version", known_version},
+                  {"command", spec.command},
                   {"shell", spec.shell},
                   {"user", spec.user},
                   {"environment", spec.environment},

@@ -23,6 +23,7 @@
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/memory.hpp"
 #include "agent/supervise/processes.hpp"
+#include "agent/supervise/record.hpp"
 #include "agent/supervise/trainer.hpp"
 
 namespace spotter::supervise {
@@ -146,7 +147,8 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
   trainer_ = *trainer;
   const auto process = find_process(trainer_);
   return directory_.write("supervisor.json",
-                          dump({{"pid", getpid()},
+                          dump({{"version", record_version},
+                                {"pid", getpid()},
                                 {"trainer_pid", trainer_},
                                 {"trainer_start_ticks", process ? process->start_ticks : 0},
                                 {"started_boottime_ms", started_},
@@ -297,7 +299,8 @@ std::string Watch::last_words() const {
 }
 
 std::string Watch::ended_json(const std::string& words, const std::vector<pid_t>& left_over) const {
-  Json json{{"trainer_pid", trainer_},
+  Json json{{"version", record_version},
+            {"trainer_pid", trainer_},
             {"job", job_},
             {"core_dumped", WIFSIGNALED(status_) && WCOREDUMP(status_)},
             {"out_of_memory", out_of_memory_},

@@ -6,10 +6,12 @@
 #include "agent/sweep/parameters.hpp"
 #include "agent/wire/json.hpp"
 #include "agent/wire/s3.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::sweep {
 namespace {
 
+constexpr std::uint64_t known_version = 1;
 constexpr std::string_view attempt_prefix = "attempt-";
 constexpr std::array<const char*, 4> states = {"held", "given", "done", "failed"};
 
@@ -22,19 +24,20 @@ std::string name(std::size_t index, const char* kind) {
 }  // namespace
 
 std::string to_json(const Claim& claim) {
-  const nlohmann::json json = {{"state", states[static_cast<std::size_t>(claim.state)]},
-                               {"token", claim.token},
-                               {"holder", claim.holder},
-                               {"nonce", claim.nonce},
-                               {"span_ms", claim.span.count()},
-                               {"failures", claim.failures},
-                               {"parent", claim.parent}};
+  const nlohmann::json json = {
+      {"version", known_version},   {"state", states[static_cast<std::size_t>(claim.state)]},
+      {"token", claim.token},       {"holder", claim.holder},
+      {"nonce", claim.nonce},       {"span_ms", claim.span.count()},
+      {"failures", claim.failures}, {"parent", claim.parent}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 Result<Claim> parse_claim(std::string_view text) {
   const auto json = wire::parse_json_object(text);
   if (!json) return tl::unexpected(json.error());
+  if (auto newer = wire::newer(*json, "version", known_version, "the claim")) {
+    return tl::unexpected<Error>(std::move(*newer));
+  }
   Claim claim;
   const std::string state = wire::text_field(*json, "state");
   std::size_t which = 0;

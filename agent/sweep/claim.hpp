@@ -37,6 +37,7 @@ struct Claim {
 };
 
 std::string to_json(const Claim& claim);
+// Fails on what is no claim, and for a later `version` (absent: 1): nobody may then take it.
 Result<Claim> parse_claim(std::string_view json);
 
 enum class Hint : std::uint8_t { Ended, Given };

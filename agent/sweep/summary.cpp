@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "agent/wire/json.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::sweep {
 namespace {
@@ -12,6 +13,7 @@ using Ordered = nlohmann::ordered_json;
 using wire::CurvePoint;
 
 constexpr std::array<const char*, 5> states = {"waiting", "running", "stopped", "failed", "done"};
+constexpr std::uint64_t known_version = 1;
 constexpr std::size_t most_points_read = 100'000;
 
 template <class T>
@@ -83,7 +85,7 @@ const char* to_text(Summary::State state) { return states[static_cast<std::size_
 std::string to_json(const Summary& summary) {
   const CurvePoint last = summary.curve.last().value_or(CurvePoint{});
   const bool any = !summary.curve.points().empty();
-  const Ordered document = {{"version", 1},
+  const Ordered document = {{"version", known_version},
                             {"index", summary.index},
                             {"state", to_text(summary.state)},
                             {"parameters", Ordered::parse(to_json(summary.parameters))},
@@ -103,8 +105,11 @@ Result<Summary> parse_summary(std::string_view text) {
   const auto known = wire::parse_json_object(text);  // not too deep, and an object
   if (!known) return tl::unexpected(known.error());
   const Ordered object = Ordered::parse(text, nullptr, false);  // with the parameters' own order
-  if (count(object.value("version", Ordered())) != 1)
-    return failure("it is no result of a sweep, or of another version of Spotter");
+  if (auto newer = wire::newer(*known, "version", known_version, "the result")) {
+    return tl::unexpected<Error>(std::move(*newer));
+  }
+  if (count(object.value("version", Ordered())) != known_version)
+    return failure("it is no result of a sweep");
   const auto index = count(object.value("index", Ordered()));
   if (!index || *index >= most_sets) return failure("it says no index");
   Summary summary;

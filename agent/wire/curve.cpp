@@ -4,9 +4,12 @@
 #include <cmath>
 
 #include "agent/wire/json.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::wire {
 namespace {
+
+constexpr std::uint64_t known_version = 1;
 
 // `newer` says it, or else `older` did.
 template <class T>
@@ -32,9 +35,13 @@ std::optional<std::uint64_t> count(const Json& object, const char* name) {
   return found->get<std::uint64_t>();
 }
 
-std::optional<CurvePoint> parse_point(std::string_view line) {
+std::optional<CurvePoint> parse_point(std::string_view line, std::string& newer) {
   const auto object = parse_json_object(line);
   if (!object) return std::nullopt;
+  if (auto later = wire::newer(*object, "version", known_version, "the learning curve")) {
+    newer = std::move(later->message);
+    return std::nullopt;
+  }
   const auto step = count(*object, "step");
   if (!step) return std::nullopt;
   return CurvePoint{*step, count(*object, "epoch"), number(*object, "loss"),
@@ -113,7 +120,7 @@ ReadCurve parse_curve(std::string_view lines) {
     const std::string_view line = lines.substr(0, end);
     lines.remove_prefix(std::min(end + 1, lines.size()));
     if (line.empty()) continue;
-    if (const auto point = parse_point(line))
+    if (const auto point = parse_point(line, read.newer))
       read.curve.add(*point);
     else
       ++read.foreign;

@@ -44,10 +44,11 @@ class Curve {
 std::string to_lines(const Curve& curve);
 
 // Lines that are none of a curve (half-written, foreign, an infinite loss) are left out, and
-// counted.
+// counted; so are those whose `version` (absent: 1) is a later one, which `newer` says.
 struct ReadCurve {
   Curve curve;
   std::size_t foreign = 0;
+  std::string newer;  // a sentence
 };
 ReadCurve parse_curve(std::string_view lines);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/wire/json.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -14,11 +15,16 @@ constexpr std::array<std::string_view, 13> kinds = {
     "began",      "price", "phase",  "notice",  "notice-withdrawn", "rebalance", "resumed",
     "checkpoint", "ended", "volume", "account", "problem",          "left"};
 
+constexpr std::uint64_t known_version = 1;
 constexpr double latest = 1e11;  // whoever computes with a time must not overflow
 
-std::optional<Moment> parse_moment(std::string_view line) {
+std::optional<Moment> parse_moment(std::string_view line, std::string& newer) {
   auto object = parse_json_object(line);
   if (!object) return std::nullopt;
+  if (auto later = wire::newer(*object, "version", known_version, "the history")) {
+    newer = std::move(later->message);
+    return std::nullopt;
+  }
   Moment moment;
   moment.what = text_field(*object, "what");
   moment.instance = text_field(*object, "instance");
@@ -58,7 +64,7 @@ ReadHistory parse_history(std::string_view lines) {
     const std::string_view line = lines.substr(0, end);
     lines.remove_prefix(std::min(end + 1, lines.size()));
     if (line.empty()) continue;
-    if (auto moment = parse_moment(line))
+    if (auto moment = parse_moment(line, read.newer))
       read.moments.push_back(std::move(*moment));
     else
       ++read.foreign;

@@ -24,6 +24,8 @@
 //   problem           event (its stable name), level (warning, error), words
 //   left              why (asked, released, finished, gave-up): the agent left the machine
 //
+// A later version of a kind says `version`; without it a line is of version 1.
+//
 // Phases: looking, waiting, moving, mounting, preparing, training, stopping, releasing, finishing,
 // blocked, released, finished, gave-up.
 #pragma once
@@ -53,10 +55,11 @@ struct Moment {
 std::string to_line(const Moment& moment);
 
 // In the order of the lines. Lines that are half-written, foreign, of another kind or without a
-// time are left out, and counted.
+// time are left out, and counted; so are those of a later version, which `newer` says.
 struct ReadHistory {
   std::vector<Moment> moments;
   std::size_t foreign = 0;
+  std::string newer;  // a sentence
 };
 ReadHistory parse_history(std::string_view lines);
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "agent/wire/json.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -216,6 +217,11 @@ std::string status_trouble(std::string_view bytes) {
   const std::string version = is.text("version"), whose = is.text("spotter");
   if (version == std::to_string(status_version)) return "";
   if (version.empty()) return "no status of Spotter's";
+  if (newer(*document, "version", status_version, "")) {
+    return "written by a newer Spotter (" + (whose.empty() ? "" : "spotter " + whose + ", ") +
+           "format " + version + ", this one reads " + std::to_string(status_version) +
+           "): install that version or a later one";
+  }
   return "written by " + (whose.empty() ? "another version of Spotter" : "spotter " + whose) +
          " in version " + version + " of the format; this one reads " +
          std::to_string(status_version) + ": update the older of the two";

@@ -82,6 +82,7 @@ TEST_F(Verb, KeepsTheLedger) {
   EXPECT_EQ(written.line, (json{{"ok", true}}));
   const auto read = host({"ledger-read", "--mount-point", mount_point});
   EXPECT_EQ(read.line, (json{{"ok", true},
+                             {"version", 1},
                              {"attempts_without_progress", 1},
                              {"newest_step", 234},
                              {"seconds", 61.5},

@@ -97,8 +97,10 @@ class Once(StatusTest):
 
     def test_no_status_and_others(self):
         self.assertIn("no agent has run here", self.show(code=1))
-        for text, words in (('{"version": 2}', "written by another version of Spotter"),
-                            ('{"version": 2, "spotter": "9.9"}', "written by spotter 9.9"),
+        newer = "written by a newer Spotter (%sformat 2, this one reads 1): install that version"
+        for text, words in (('{"version": 2}', newer % ""),
+                            ('{"version": 2, "spotter": "9.9"}', newer % "spotter 9.9, "),
+                            ('{"version": 0, "spotter": "0.1"}', "written by spotter 0.1"),
                             ('{"version": 1', "half-written"), ("", "half-written"),
                             ("[]", "half-written"), ("{}", "no status of Spotter's")):
             (self.folder / "status.json").write_text(text)

@@ -26,6 +26,16 @@ TEST(Claim, OfSomebodyElseIsRefused) {
   EXPECT_FALSE(parse_claim(R"({"state": "held", "token": 1, "failures": 0, "span_ms": 1e12})"));
 }
 
+TEST(Claim, OfANewerSpotterIsRefused) {
+  std::string newer = to_json(some);
+  newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
+  const auto claim = parse_claim(newer);
+  ASSERT_FALSE(claim);
+  EXPECT_NE(claim.error().message.find("the claim was written by a newer Spotter (format 2"),
+            std::string::npos)
+      << claim.error().message;
+}
+
 TEST(Claim, HasANameThatSortsAsItsIndex) {
   EXPECT_EQ(claim_name(42), "00042.claim");
   EXPECT_EQ(hint_name(9999, Hint::Ended), "09999.ended");

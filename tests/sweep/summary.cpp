@@ -39,7 +39,7 @@ TEST(Summary, OfAnotherKindIsRefused) {
   const std::string good = to_json(Summary());
   ASSERT_TRUE(parse_summary(good));
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"\"version\":1", "\"version\":2"},
+           {"\"version\":1", "\"version\":0"},
            {"\"index\":0", "\"index\":10000"},
            {"waiting", "asleep"},
            {"\"parameters\":{}", "\"parameters\":[]"},
@@ -51,6 +51,16 @@ TEST(Summary, OfAnotherKindIsRefused) {
     bad.replace(bad.find(from), from.size(), to);
     EXPECT_FALSE(parse_summary(bad)) << bad;
   }
+}
+
+TEST(Summary, OfANewerSpotterIsRefused) {
+  std::string newer = to_json(Summary());
+  newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
+  const auto summary = parse_summary(newer);
+  ASSERT_FALSE(summary);
+  EXPECT_NE(summary.error().message.find("the result was written by a newer Spotter (format 2"),
+            std::string::npos)
+      << summary.error().message;
 }
 
 class SummaryFolder : public testing::Test {

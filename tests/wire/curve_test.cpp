@@ -92,6 +92,16 @@ TEST(Curve, ThinningKeepsWhatIsSaidRarely) {
   EXPECT_EQ(curve.last()->step, 64U);
 }
 
+TEST(Curve, OfANewerSpotterIsSaidAndNotMisread) {
+  const auto read =
+      parse_curve("{\"step\":1,\"loss\":2.0}\n{\"version\":2,\"step\":2,\"loss\":1.0}\n");
+  EXPECT_EQ(read.curve.last()->step, 1U);
+  EXPECT_NE(read.newer.find("the learning curve was written by a newer Spotter (format 2"),
+            std::string::npos)
+      << read.newer;
+  EXPECT_EQ(parse_curve("{\"step\":1}\n{\"st").newer, "");
+}
+
 TEST(Curve, ThatIsEmptyHasNoLast) {
   Curve curve;
   curve.thin(2);

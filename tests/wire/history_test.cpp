@@ -49,6 +49,19 @@ TEST(History, TheNextLineIsReadAfterAHalfOne) {
   EXPECT_EQ(read.foreign, 1U);
 }
 
+TEST(History, OfANewerSpotterIsSaidAndNotMisread) {
+  const auto read = parse_history(
+      "{\"time\":1,\"what\":\"left\"}\n"
+      "{\"version\":2,\"time\":\"1970-01-01\",\"what\":\"left\"}\n"
+      "{\"version\":1,\"time\":3,\"what\":\"left\"}\n");
+  EXPECT_EQ(read.moments.size(), 2U);
+  EXPECT_EQ(read.foreign, 1U);
+  EXPECT_NE(read.newer.find("the history was written by a newer Spotter (format 2"),
+            std::string::npos)
+      << read.newer;
+  EXPECT_EQ(parse_history("{\"time\":1,\"what\":\"left\"}\n{\"ti").newer, "");
+}
+
 TEST(History, WritesWhatIsNoUtf8AsOneLine) {
   const std::string line = to_line({1, "problem", "i-1", {{"words", "bad \xff\nbyte"}}});
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);

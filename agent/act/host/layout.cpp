@@ -11,6 +11,7 @@
 
 #include "agent/act/host/fd.hpp"
 #include "agent/io/files.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t record_limit = 64U << 10;
+constexpr std::uint64_t known_version = 1;
 constexpr std::uint64_t files_limit =
     20'000'000;                   // minutes on an EBS volume; more is no job's output
 constexpr int depth_limit = 128;  // one descriptor each; paths end at 4096 bytes anyway
@@ -171,12 +173,17 @@ Outcome<void> ensure_link(const MountRequest& request) {
   return {};
 }
 
-VolumeRecord read_volume_record(const fs::path& mount_point) {
+Outcome<VolumeRecord> read_volume_record(const fs::path& mount_point) {
   VolumeRecord record;
-  const auto text = io::read_file(mount_point / own_directory / "volume.json", record_limit);
-  if (!text) return record;
+  const auto path = mount_point / own_directory / "volume.json";
+  const auto text = io::read_file(path, record_limit);
+  if (!text && text.error() == std::errc::no_such_file_or_directory) return record;
+  if (!text) return fail_errno(text.error(), "cannot read " + path.string());
   const json object = json::parse(*text, nullptr, false);
   if (!object.is_object()) return record;
+  if (const auto newer = wire::newer(object, "version", known_version, "the storage")) {
+    return fail("newer-format", path.string() + ": " + newer->message);
+  }
   const auto number = [&object](const char* name) {
     const auto at = object.find(name);
     return at != object.end() && at->is_number_unsigned() ? at->get<std::uint32_t>() : UINT32_MAX;
@@ -207,9 +214,10 @@ Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mount
   const auto& root = request.mount_point;
   if (const auto made = ensure_own_directory(root); !made) return made;
   const auto before = read_volume_record(root);
-  mounted.previous_volume = before.volume;
-  if (before.present && (before.uid != user.uid || before.gid != user.gid)) {
-    const auto given = give_files(root, {before.uid, before.gid}, {user.uid, user.gid});
+  if (!before) return tl::unexpected<Failure>(before.error());
+  mounted.previous_volume = before->volume;
+  if (before->present && (before->uid != user.uid || before->gid != user.gid)) {
+    const auto given = give_files(root, {before->uid, before->gid}, {user.uid, user.gid});
     if (!given) return tl::unexpected<Failure>(given.error());
     mounted.owners_changed = *given;
   }
@@ -222,8 +230,11 @@ Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mount
   if (!request.link.empty()) {
     if (const auto linked = ensure_link(request); !linked) return linked;
   }
-  const json record = {
-      {"volume", request.volume}, {"user", user.name}, {"uid", user.uid}, {"gid", user.gid}};
+  const json record = {{"version", known_version},
+                       {"volume", request.volume},
+                       {"user", user.name},
+                       {"uid", user.uid},
+                       {"gid", user.gid}};
   const auto path = root / own_directory / "volume.json";
   const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
   if (!written) return fail_errno(written.error(), "cannot write " + path.string());

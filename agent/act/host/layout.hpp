@@ -19,11 +19,12 @@ struct VolumeRecord {
   bool present = false;  // false: missing or damaged
 };
 
-VolumeRecord read_volume_record(const std::filesystem::path& mount_point);
+// Kinds: those of fail_errno, "newer-format".
+Outcome<VolumeRecord> read_volume_record(const std::filesystem::path& mount_point);
 
 // `.spotter`, the directories and the record, in this order; files of the recorded uid are given to
 // the user's present one first. Safe to repeat after a kill at any line. Fills in `mounted`. Kinds:
-// those of fail_errno, "layout-unusable", "too-many-files", "bad-request".
+// those of read_volume_record, "layout-unusable", "too-many-files", "bad-request".
 Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mounted& mounted);
 
 // The symbolic link `request.link` to `request.container`. Another link that stands there is

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "agent/io/files.hpp"
 
@@ -14,6 +13,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t ledger_limit = 64U << 10;
+constexpr std::uint64_t known_version = 1;
 
 fs::path ledger_path(const fs::path& mount_point) {
   return mount_point / ".spotter" / "ledger.json";
@@ -55,9 +55,12 @@ Outcome<LedgerRead> set_aside(const fs::path& path) {
 
 }  // namespace
 
-std::optional<Ledger> parse_ledger(std::string_view text) {
+wire::Decoded<Ledger> parse_ledger(std::string_view text) {
   const json object = json::parse(text, nullptr, false);
-  if (!object.is_object()) return std::nullopt;
+  if (!object.is_object()) return failure("it is not a JSON object");
+  if (auto newer = wire::newer(object, "version", known_version, "the job's account")) {
+    return tl::unexpected(std::move(*newer));
+  }
   Ledger ledger;
   if (!read_flag(object, "done", ledger.done) || !read_flag(object, "running", ledger.running) ||
       !read_flag(object, "speaks", ledger.speaks) ||
@@ -73,13 +76,14 @@ std::optional<Ledger> parse_ledger(std::string_view text) {
       !read_amount(object, "stall", ledger.stall) ||
       !read_amount(object, "seconds", ledger.seconds) ||
       !read_amount(object, "dollars", ledger.dollars)) {
-    return std::nullopt;
+    return failure("a number or flag of it is none");
   }
   return ledger;
 }
 
 std::string to_json(const Ledger& ledger) {
-  return json{{"attempts_without_progress", ledger.attempts_without_progress},
+  return json{{"version", known_version},
+              {"attempts_without_progress", ledger.attempts_without_progress},
               {"newest_step", ledger.newest_step},
               {"seconds", ledger.seconds},
               {"dollars", ledger.dollars},
@@ -105,7 +109,10 @@ Outcome<LedgerRead> read_ledger(const fs::path& mount_point) {
     if (text.error() == std::errc::file_too_large) return set_aside(path);
     return fail_errno(text.error(), "cannot read " + path.string());
   }
-  if (const auto ledger = parse_ledger(*text)) return LedgerRead{*ledger, {}};
+  const auto ledger = parse_ledger(*text);
+  if (ledger) return LedgerRead{*ledger, {}};
+  if (ledger.error().newer)
+    return fail("newer-format", path.string() + ": " + ledger.error().message);
   return set_aside(path);
 }
 
@@ -117,7 +124,8 @@ Outcome<void> write_ledger(const fs::path& mount_point, Ledger ledger) {
                 "there is no " + path.parent_path().string() + "; mount the job's volume first");
   }
   const auto before = read_ledger(mount_point);
-  const Ledger old = before ? before->ledger : Ledger();
+  if (!before) return tl::unexpected<Failure>(before.error());
+  const Ledger& old = before->ledger;
   // Of one that was lost while nobody looked no end was ever written.
   const bool started = ledger.running && (!old.running || ledger.losses > old.losses);
   ledger.trainers = old.trainers + (started ? 1 : 0);

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "agent/act/host/failure.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::act::host {
 
@@ -34,19 +34,19 @@ struct LedgerRead {
   std::string warning;  // not empty: the file was damaged, and where it was moved
 };
 
-// The file's bytes. Nothing: damaged. Unknown keys are those of a newer Spotter; a known key of the
-// wrong type is damage.
-std::optional<Ledger> parse_ledger(std::string_view json);
+// The file's bytes. Unknown keys are those of a newer Spotter that changed nothing of ours; a known
+// key of the wrong type is damage. `newer`: its `version` (absent: 1) is a later one.
+wire::Decoded<Ledger> parse_ledger(std::string_view json);
 std::string to_json(const Ledger& ledger);
 
 // `<mount>/.spotter/ledger.json`. Missing reads as zeros; a damaged one is moved aside to
 // `ledger.damaged-<seconds since 1970>` and reads as zeros with a warning. Kinds: those of
-// fail_errno.
+// fail_errno, "newer-format".
 Outcome<LedgerRead> read_ledger(const std::filesystem::path& mount_point);
 
 // Atomic and durable. `trainers` is what the file says, and one more when the ledger says that one
-// was started since it was written. Kinds: those of fail_errno, "not-mounted" (there is no .spotter
-// directory).
+// was started since it was written. What is there and cannot be read is not overwritten. Kinds:
+// those of read_ledger, "not-mounted" (there is no .spotter directory).
 Outcome<void> write_ledger(const std::filesystem::path& mount_point, Ledger ledger);
 
 }  // namespace spotter::act::host

@@ -16,7 +16,9 @@ Outcome<void> keep_metrics(const std::filesystem::path& path, std::string_view l
   if (!text && text.error() != std::errc::no_such_file_or_directory &&
       text.error() != std::errc::file_too_large)
     return fail_errno(text.error(), "cannot read " + path.string());
-  wire::Curve curve = wire::parse_curve(text.value_or(std::string())).curve;
+  auto kept = wire::parse_curve(text.value_or(std::string()));
+  if (!kept.newer.empty()) return fail("newer-format", path.string() + ": " + kept.newer);
+  wire::Curve curve = std::move(kept.curve);
   if (resumed) curve.resume(*resumed);
   curve.append(wire::parse_curve(lines).curve);
   if (curve.points().size() > most_points) curve.thin(most_points / 2);

@@ -10,6 +10,7 @@
 
 #include "agent/act/host/device.hpp"
 #include "agent/act/host/fd.hpp"
+#include "agent/act/host/formats.hpp"
 #include "agent/act/host/inspect.hpp"
 #include "agent/act/host/instance_store.hpp"
 #include "agent/act/host/layout.hpp"
@@ -175,6 +176,13 @@ Outcome<bool> mount_directory(const MountRequest& request) {
   return link_directory(request.device, mount_name(request.mount_point));
 }
 
+// Nothing is left there, where this Spotter cannot read what a newer one wrote: not even a mount.
+Outcome<void> check_kept(const MountRequest& request, bool already) {
+  const auto good = check_formats(request.mount_point, request.directories);
+  if (!good && !already) (void)unmount(request.mount_point, std::chrono::seconds(10));
+  return good;
+}
+
 }  // namespace
 
 Outcome<Mounted> mount(const MountRequest& request) {
@@ -196,8 +204,14 @@ Outcome<Mounted> mount(const MountRequest& request) {
                                         " is mounted read-only; see the kernel's log for why");
   }
   mounted.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  if (!request.as_it_is) {
+    if (const auto good = check_kept(request, *already); !good) {
+      return tl::unexpected<Failure>(good.error());
+    }
+  }
   if (request.read_only) {
-    mounted.previous_volume = read_volume_record(request.mount_point).volume;
+    const auto record = read_volume_record(request.mount_point);
+    if (record) mounted.previous_volume = record->volume;
     return mounted;
   }
   const auto user = find_user(request.user);
@@ -249,7 +263,8 @@ Outcome<Look> look(const fs::path& mount_point, const fs::path& devices) {
   } else {
     return seen;
   }
-  seen.recorded = read_volume_record(mount_point).volume;
+  const auto record = read_volume_record(mount_point);  // for people; a device has its own name
+  if (record) seen.recorded = record->volume;
   seen.volume = volume_of(seen.device, devices);
   if (seen.volume.empty()) seen.volume = seen.recorded;
   struct statvfs space {};

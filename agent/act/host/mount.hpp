@@ -41,7 +41,8 @@ struct Mounted {
 // since a snapshot's copy has its parent's UUID), and makes sure of `.spotter/volume.json` (ours,
 // 0755) and the user's directories. When the user's uid differs from the recorded one (another
 // image), what belonged to the old uid is given to the new one. If a later part fails, the volume
-// stays mounted. Kinds: "not-formatted", "filesystem-mismatch", "foreign-signature",
+// stays mounted; where a newer Spotter has written to it ("newer-format"), nothing is written, and
+// it does not. Kinds: "not-formatted", "filesystem-mismatch", "foreign-signature",
 // "filesystem-damaged", "mount-point-busy", "device-busy", "device-absent", "device-read-only",
 // "storage-full", "input-output", "not-permitted", "tool-missing", "user-missing",
 // "layout-unusable" (also when something is where the link should be), "too-many-files",

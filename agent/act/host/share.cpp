@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "agent/act/host/fd.hpp"
+#include "agent/act/host/formats.hpp"
 #include "agent/act/host/layout.hpp"
 #include "agent/act/host/mounts.hpp"
 #include "agent/act/host/share_use.hpp"
@@ -160,16 +161,17 @@ Outcome<void> make_home(const fs::path& home, const User& user) {
 // Files of the user's number on another image.
 Outcome<void> take_over(const fs::path& home, const User& user) {
   const auto record = read_volume_record(home);
-  if (::geteuid() != 0 || !record.present || record.uid == user.uid) return {};
-  const auto given = give_files(home, {record.uid, record.gid}, {user.uid, user.gid});
+  if (!record) return tl::unexpected<Failure>(record.error());
+  if (::geteuid() != 0 || !record->present || record->uid == user.uid) return {};
+  const auto given = give_files(home, {record->uid, record->gid}, {user.uid, user.gid});
   if (!given) return tl::unexpected<Failure>(given.error());
   struct stat status {};
-  if (::stat(home.c_str(), &status) == 0 && status.st_uid == record.uid &&
+  if (::stat(home.c_str(), &status) == 0 && status.st_uid == record->uid &&
       ::chown(home.c_str(), user.uid, user.gid) != 0) {
     return fail_errno(errno, "cannot give " + home.string() + " to " + user.name);
   }
   const fs::path own = home / ".spotter";
-  (void)give_files(own, {record.uid, record.gid}, {user.uid, user.gid});
+  (void)give_files(own, {record->uid, record->gid}, {user.uid, user.gid});
   if (::chown(own.c_str(), user.uid, user.gid) != 0 && errno != ENOENT) {
     return fail_errno(errno, "cannot give " + own.string() + " to " + user.name);
   }
@@ -189,6 +191,10 @@ Outcome<void> lay_out(const ShareRequest& request, const User& user) {
   for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
     home /= part;
     if (const auto made = make_home(home, user); !made) return made;
+  }
+  {
+    const AsUser as(user);
+    if (const auto good = check_formats(home, request.directories); !good) return good;
   }
   if (request.kind != "sshfs") {
     if (const auto taken = take_over(home, user); !taken) return taken;

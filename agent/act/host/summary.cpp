@@ -19,20 +19,26 @@ constexpr std::size_t ledger_limit = 64U << 10;
 // The account is written each minute; a clock of another machine may be a little off.
 constexpr std::chrono::minutes ledger_is_young{5};
 
-// A damaged one says only that something has begun; it is left for its owner to find.
+// A damaged one says only that something has begun; it is left for its owner to find. One that
+// cannot be read, or was written by a newer Spotter, says nothing: not that nothing is there.
 struct Account {
   Ledger ledger;
   bool young = false;
 };
 
-std::optional<Account> account_of(const fs::path& home) {
+Result<std::optional<Account>> account_of(const fs::path& home) {
   const fs::path path = home / ".spotter" / "ledger.json";
   const auto text = io::read_file(path, ledger_limit);
-  if (!text) return std::nullopt;
+  if (!text && text.error() == std::errc::no_such_file_or_directory) return std::nullopt;
+  if (!text) return failure("cannot read " + path.string() + ": " + text.error().message());
+  const auto ledger = parse_ledger(*text);
+  if (!ledger && ledger.error().newer) {
+    return failure(path.string() + ": " + ledger.error().message);
+  }
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
   const bool young = !error && fs::file_time_type::clock::now() - written < ledger_is_young;
-  return Account{parse_ledger(*text).value_or(Ledger()), young};
+  return Account{ledger.value_or(Ledger()), young};
 }
 
 bool is_there(const fs::path& path) {
@@ -96,7 +102,9 @@ Result<Summary> summary_of(const fs::path& folder, std::size_t index, sweep::Set
   fs::path newest = folder;
   for (const auto& [token, home] : *homes) {
     if (winner && token > *winner) break;
-    account = account_of(home);
+    auto read = account_of(home);
+    if (!read) return tl::unexpected(read.error());
+    account = *read;
     newest = home;
     summary.attempt = token;
     summary.curve.append(read_metrics(home / "metrics.jsonl"));

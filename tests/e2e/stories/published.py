@@ -179,7 +179,7 @@ class Published(life.Life):
         self.assertIn("half-written", done.stderr)
         self.assertIn("stage       waiting for capacity\n", done.stdout)
         (self.folder / "status.json").write_text('{"version": 2, "spotter": "9.9"}')
-        self.assertIn("written by spotter 9.9",
+        self.assertIn("written by a newer Spotter (spotter 9.9, format 2",
                       self.laptop("--publish", PLACE, code=1).stderr)
         self.assertIn("credentials", self.laptop(code=1, AWS_ACCESS_KEY_ID="").stderr)
 
