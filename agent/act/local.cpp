@@ -295,6 +295,8 @@ Local::Answer Local::verify(bool read_only, Duration limit) {
   if (!job_.checkpoints.files.empty()) {
     arguments.push_back("--files");
     arguments.push_back(job_.checkpoints.files);
+  } else if (!job_.storage.share) {
+    arguments.insert(arguments.end(), {"--user", job_.trainer.user});
   }
   if (read_only) arguments.push_back("--read-only");
   auto running = run(std::move(arguments), limit);

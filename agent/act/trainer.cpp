@@ -230,6 +230,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
                       "--directory",  job_.checkpoints.directory,
                       "--files",      job_.checkpoints.files,
                       "--socket",     paths_.run_directory + "/trainer.sock"};
+    if (is_on_share()) spec.companion.insert(spec.companion.end(), {"--as", job_.trainer.user});
   }
 
   io::ProcessRequest request;

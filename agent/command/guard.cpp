@@ -1,7 +1,13 @@
 #include "agent/command/guard.hpp"
 
-#include <CLI/CLI.hpp>
+#include <sys/prctl.h>
 
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+
+#include "agent/act/host/user.hpp"
 #include "agent/guard/guard.hpp"
 
 namespace spotter::command {
@@ -10,11 +16,12 @@ int guard(int argc, char** argv) {
   CLI::App app("Watches over the checkpoint files of a trainer that knows nothing of Spotter",
                "spotter guard");
   guard::Options options;
-  std::string mount;
+  std::string mount, as;
   app.add_option("--mount", mount, "the storage's mount point")->required();
   app.add_option("--directory", options.where.directory, "relative to it")->required();
   app.add_option("--files", options.where.files, "patterns of names")->required();
   app.add_option("--socket", options.socket, "the agent's, for datagrams")->required();
+  app.add_option("--as", as, "the user as whom it is done: on a share the trainer's");
   app.add_flag("--again", options.again, "the trainer runs already");
   try {
     app.parse(argc, argv);
@@ -22,6 +29,18 @@ int guard(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.where.mount = mount;
+  std::optional<act::host::AsUser> rights;
+  if (!as.empty()) {
+    const auto user = act::host::find_user(as);
+    if (!user) {
+      std::printf("%s\n", user.error().error.c_str());
+      return 1;
+    }
+    options.where.as_trainer = true;
+    rights.emplace(*user);
+    // The change of rights has cleared it; the supervisor's death also ends stdin.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  }
   return guard::run(options);
 }
 

@@ -222,10 +222,11 @@ void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
   code->add_option("--user", checkout.user)->required();
   auto* verify = add(app, "verify", "the newest checkpoint that is whole", chosen, [&options] {
     const auto& mount = options.mount.mount_point;
-    if (options.files.empty())
-      return told(work::verify_checkpoints(mount / options.path, options.read_only));
-    return told(work::verify_files(mount, options.path, options.files, options.read_only));
+    const work::VerifyRequest request{mount, options.path, options.read_only, options.mount.user};
+    if (options.files.empty()) return told(work::verify_checkpoints(request));
+    return told(work::verify_files(request, options.files));
   });
+  verify->add_option("--user", options.mount.user, "the trainer's, whose checkpoints they are");
   verify->add_option("--mount-point", options.mount.mount_point)->required();
   verify->add_option("--checkpoints", options.path, "relative to it")->required();
   verify->add_option("--files", options.files, "patterns of a trainer's own files");

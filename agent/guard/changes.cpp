@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 namespace spotter::guard {
 namespace {
@@ -32,7 +33,8 @@ Result<void> Changes::watch_folder(const std::string& folder) {
         "too many folders are watched on this machine; raise the sysctl "
         "fs.inotify.max_user_watches");
   }
-  if (watch < 0) return checkpoint::system_failure("cannot watch", place_.shown(folder));
+  if (watch < 0)
+    return failure("cannot watch " + place_.shown(folder) + ": " + std::strerror(errno));
   folders_[watch] = folder;
   return {};
 }
@@ -40,7 +42,8 @@ Result<void> Changes::watch_folder(const std::string& folder) {
 Result<std::vector<Found>> Changes::watch() {
   // Anew: the watch of a folder that was moved keeps its old name.
   inotify_ = Descriptor(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  if (!inotify_) return checkpoint::system_failure("cannot watch", place_.where().directory);
+  if (!inotify_)
+    return failure("cannot watch " + place_.where().directory + ": " + std::strerror(errno));
   folders_.clear();
   // The outer ones first, each before its files are looked at; until no new folder turns up.
   for (std::size_t before = SIZE_MAX;;) {

@@ -54,22 +54,29 @@ Result<std::string> sum_of_file(int file, std::uint64_t bytes) {
   return sum.hex();
 }
 
-Result<void> copy_file(int from, const struct stat& status, const std::filesystem::path& target) {
-  const std::filesystem::path beside = target.string() + ".new";
-  ::unlink(beside.c_str());
-  const checkpoint::Descriptor to(
-      ::open(beside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!to) return checkpoint::system_failure("cannot make", beside);
+Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
+                       const std::string& name) {
+  const auto failed = [&](const std::string& why) {
+    return failure("cannot copy to " + (folder.path() / name).string() + ": " + why);
+  };
+  const std::string beside = name + ".new";
+  (void)folder.remove(beside);
+  const auto to = folder.file(beside, O_RDWR | O_CREAT | O_EXCL, 0600);
+  if (!to) return failed(to.error().message());
   const timespec times[2] = {status.st_atim, status.st_mtim};
-  const bool owned = ::geteuid() != 0 || ::fchown(to.get(), status.st_uid, status.st_gid) == 0;
-  const bool good = copy_bytes(from, to.get(), static_cast<std::uint64_t>(status.st_size)) &&
-                    owned && ::fchmod(to.get(), status.st_mode & 07777) == 0 &&
-                    ::futimens(to.get(), times) == 0 && ::fsync(to.get()) == 0 &&
-                    ::rename(beside.c_str(), target.c_str()) == 0;
-  if (good) return {};
-  auto failed = checkpoint::system_failure("cannot copy to", target);
-  ::unlink(beside.c_str());
-  return failed;
+  const bool owned = ::geteuid() != 0 || io::give(*to, status.st_uid, status.st_gid);
+  const bool good = owned &&
+                    copy_bytes(from, to->get(), static_cast<std::uint64_t>(status.st_size)) &&
+                    ::fchmod(to->get(), status.st_mode & 0777) == 0 &&
+                    ::futimens(to->get(), times) == 0 && ::fsync(to->get()) == 0;
+  const std::string why = std::generic_category().message(errno);
+  if (!good) {
+    (void)folder.remove(beside);
+    return failed(why);
+  }
+  const auto renamed = folder.rename(beside, folder, name);
+  if (!renamed) return failed(renamed.error().message());
+  return {};
 }
 
 }  // namespace spotter::guard

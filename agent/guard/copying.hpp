@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
+#include "agent/io/beneath.hpp"
 #include "agent/wire/result.hpp"
 
 namespace spotter::guard {
@@ -14,8 +14,10 @@ namespace spotter::guard {
 // Of the first `bytes` bytes. Fails when there are fewer.
 Result<std::string> sum_of_file(int file, std::uint64_t bytes);
 
-// Makes `target` (replacing it), with owner, mode and times of `status`: shares the blocks where
-// the file system can (xfs), else copies, and only where as much room is left again; fsynced.
-Result<void> copy_file(int from, const struct stat& status, const std::filesystem::path& target);
+// Makes `name` in `folder` (replacing it), with owner, permissions and times of `status`, but
+// without its set-user-id and set-group-id bits: shares the blocks where the file system can (xfs),
+// else copies, and only where as much room is left again; fsynced.
+Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
+                       const std::string& name);
 
 }  // namespace spotter::guard

@@ -108,7 +108,7 @@ void Guard::take(const std::string& name, Closing closing) {
   const auto finished = keeper_.finish(*std::move(candidate));
   if (!finished) return complain(finished.error().message);
   const auto& where = keeper_.place().where();
-  say_({{}, (where.mount / keeper_.place().shown(name)).string(), finished->step});
+  say_({{}, (where.mount / keeper_.place().shown(name)).string(), finished->step, finished->bytes});
 }
 
 void Guard::end(bool voluntarily) {
@@ -124,13 +124,13 @@ void Guard::end(bool voluntarily) {
 }
 
 void Guard::say_settled(const Settled& settled) {
-  for (const std::string& words : settled.said) say_({words, {}, 0});
-  for (const std::string& words : settled.torn) say_({words, {}, 0});
+  for (const std::string& words : settled.said) say_({.words = words});
+  for (const std::string& words : settled.torn) say_({.words = words});
 }
 
 // The same once: it may be true at each checkpoint.
 void Guard::complain(const std::string& words) {
-  if (words != last_complaint_) say_({words, {}, 0});
+  if (words != last_complaint_) say_({.words = words});
   last_complaint_ = words;
 }
 

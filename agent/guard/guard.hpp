@@ -26,6 +26,7 @@ struct Saying {
   std::string words;
   std::string path;
   std::uint64_t step = 0;
+  std::uint64_t bytes = 0;
 };
 
 // Has a process of the trainer ended since this was asked last, or does one just now? The kernel

@@ -11,12 +11,10 @@
 
 #include "agent/guard/copying.hpp"
 #include "agent/guard/shape.hpp"
-#include "agent/io/files.hpp"
+#include "trainer/checkpoint/files.hpp"
 
 namespace spotter::guard {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* record_name = "checkpoints.json";
 constexpr std::size_t record_limit = 64U << 20;
@@ -26,11 +24,12 @@ tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {
 }
 
 // Another account of the same steps may be older than the record (datagrams of the trainer's own).
-Result<std::uint64_t> steps_in_ledger(const fs::path& path) {
+Result<std::uint64_t> steps_in_ledger(const Beneath& own) {
   constexpr std::size_t limit = 64U << 10;
-  const auto text = io::read_file(path, limit);
+  const auto text = own.read("ledger.json", limit);
   if (!text && text.error() != std::errc::no_such_file_or_directory) {
-    return failure("cannot read " + path.string() + ": " + text.error().message());
+    return failure("cannot read " + (own.path() / "ledger.json").string() + ": " +
+                   text.error().message());
   }
   const auto object = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
   if (!object.is_object()) return 0;
@@ -58,36 +57,43 @@ Result<Keeper> Keeper::open(Where where) {
   auto place = Place::open(std::move(where));
   if (!place) return tl::unexpected(place.error());
   Keeper keeper(*std::move(place));
-  const auto path = keeper.place_.own(record_name);
-  const auto text = io::read_file(path, record_limit);
-  if (!text && text.error() != std::errc::no_such_file_or_directory) {
-    return failure("cannot read " + path.string() + ": " + text.error().message());
-  }
+  const auto none = std::errc::no_such_file_or_directory;
+  const auto own = keeper.place_.own();
+  if (!own && own.error() == none) return keeper;
+  if (!own) return keeper.wrong("cannot use", "", own.error());
+  const auto text = own->read(record_name, record_limit);
+  if (!text && text.error() != none) return keeper.wrong("cannot read", record_name, text.error());
   keeper.absent_ = !text;
   if (text) {
     auto record = decode(*text);
     if (!record && record.error().newer) {
-      return failure(path.string() + ": " + record.error().message);
+      return failure(keeper.place_.shown_own(record_name).string() + ": " + record.error().message);
     }
     keeper.damaged_ = !record;
     if (record) keeper.record_ = *std::move(record);
   }
-  const auto ledger = steps_in_ledger(keeper.place_.own("ledger.json"));
+  const auto ledger = steps_in_ledger(*own);
   if (!ledger) return tl::unexpected(ledger.error());
   keeper.record_.step = std::max(keeper.record_.step, *ledger);
   return keeper;
 }
 
+tl::unexpected<Error> Keeper::wrong(const std::string& what, const std::string& name,
+                                    const std::error_code& error) const {
+  return failure(what + " " + place_.shown_own(name).string() + ": " + error.message());
+}
+
 Result<void> Keeper::save() const {
-  const auto path = place_.own(record_name);
-  const auto written = io::atomic_write(path, encode(record_), 0644);
-  if (!written) return failure("cannot write " + path.string() + ": " + written.error().message());
+  const auto own = place_.own();
+  if (!own) return wrong("cannot use", "", own.error());
+  const auto written = own->write(record_name, encode(record_), 0644);
+  if (!written) return wrong("cannot write", record_name, written.error());
   return {};
 }
 
 Result<void> Keeper::begin() {
   for (const char* name : {kept_directory, torn_directory}) {
-    if (auto made = place_.make_own(name); !made) return made;
+    if (const auto made = place_.own(name); !made) return wrong("cannot make", name, made.error());
   }
   ++record_.run;
   record_.watching = true;
@@ -102,8 +108,8 @@ std::string Keeper::next_number() {
 // Empty: there is none; that the disk is full is no reason not to record.
 std::string Keeper::copy(int file, const struct stat& status) {
   const std::string name = next_number();
-  const auto target = place_.own(kept_directory) / name;
-  return copy_file(file, status, target) ? name : std::string();
+  const auto kept = place_.own(kept_directory);
+  return kept && copy_file(file, status, *kept, name) ? name : std::string();
 }
 
 tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closing closing) {
@@ -113,6 +119,9 @@ tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closin
   if (!file && errno == EACCES) return refuse(Why::Failed, "we may not read it");
   if (!file || ::fstat(file.get(), &before) != 0 || !S_ISREG(before.st_mode)) {
     return refuse(Why::Gone);
+  }
+  if (!place_.is_trainers(before)) {
+    return refuse(Why::Failed, "it has another name elsewhere, and another owner than its folder");
   }
   const auto bytes = static_cast<std::uint64_t>(before.st_size);
   if (is_being_written(file.get())) return refuse(Why::Busy);
@@ -124,11 +133,10 @@ tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closin
   }
   Candidate candidate{found(name, before), {}, copy(file.get(), before)};
   // The copy is nobody's to change while it is read.
-  const Descriptor kept(
-      candidate.kept.empty()
-          ? ::dup(file.get())
-          : ::open((place_.own(kept_directory) / candidate.kept).c_str(), O_RDONLY | O_CLOEXEC));
-  const auto sum = sum_of_file(kept.get(), bytes);
+  const auto kept = place_.own(kept_directory);
+  const auto copied = kept && !candidate.kept.empty() ? kept->file(candidate.kept, O_RDONLY)
+                                                      : io::Expected<Descriptor>(Descriptor());
+  const auto sum = sum_of_file(copied && *copied ? copied->get() : file.get(), bytes);
   struct stat after {};
   if (sum && ::fstat(file.get(), &after) == 0 && same(before, after)) {
     candidate.sum = *sum;
@@ -139,14 +147,15 @@ tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closin
 }
 
 void Keeper::discard(const Candidate& candidate) const {
-  if (!candidate.kept.empty()) ::unlink((place_.own(kept_directory) / candidate.kept).c_str());
+  const auto kept = place_.own(kept_directory);
+  if (kept && !candidate.kept.empty()) (void)kept->remove(candidate.kept);
 }
 
 Result<Entry> Keeper::finish(Candidate candidate) {
   // Its name, and those of the folders on the way to it.
   for (std::string name = candidate.file.name; !name.empty();) {
-    const Descriptor parent = place_.open_parent(name);
-    if (!parent || ::fsync(parent.get()) != 0) {
+    const auto parent = place_.parent(name);
+    if (!parent || !parent->sync()) {
       return failure("cannot make the folder of " + place_.shown(name) + " durable");
     }
     const auto slash = name.rfind('/');
@@ -187,6 +196,8 @@ Result<bool> Keeper::is_whole(const Entry& entry, const Found& file, bool thorou
   const Descriptor opened = place_.open(entry.name, O_RDONLY);
   if (!opened && is_out_of_place(errno)) return false;
   if (!opened) return checkpoint::system_failure("cannot open", place_.shown(entry.name));
+  struct stat status {};
+  if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   const auto sum = sum_of_file(opened.get(), entry.bytes);
   if (!sum) return failure(place_.shown(entry.name) + ": " + sum.error().message);
   return *sum == entry.sum;

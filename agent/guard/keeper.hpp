@@ -97,6 +97,8 @@ class Keeper {
   Result<void> settle_unknown(std::vector<Found> unknown, Settled& settled);
   void forget_old_copies();
   void clear_kept() const;
+  tl::unexpected<Error> wrong(const std::string& what, const std::string& name,
+                              const std::error_code& error) const;
 
   Place place_;
   Record record_;

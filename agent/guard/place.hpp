@@ -10,18 +10,22 @@
 #include <string>
 #include <vector>
 
+#include "agent/io/beneath.hpp"
 #include "agent/wire/result.hpp"
-#include "trainer/checkpoint/files.hpp"
 
 namespace spotter::guard {
 
-using checkpoint::Descriptor;
+using io::Beneath;
+using io::Descriptor;
+using io::last_component;
 
 // Where the files are, as job.yaml says it.
 struct Where {
   std::filesystem::path mount;  // the storage's mount point
   std::string directory;        // of the checkpoints, relative to it
   std::string files;            // patterns of file names (fnmatch(3)), separated by spaces
+  // All is done with the rights of the trainer's user: nothing of ours is on a share.
+  bool as_trainer = false;
 };
 
 bool matches(const std::string& patterns, const std::string& path);  // by the last component
@@ -43,28 +47,35 @@ class Place {
 
   // `name` is relative to the directory; "": the directory itself. Not open: errno says why.
   Descriptor open(const std::string& name, int flags) const;
-  Descriptor open_parent(const std::string& name) const;
+  io::Expected<Beneath> parent(const std::string& name) const;
 
   // Every matching regular file, in any subfolder, sorted by name; `folders` (if given) gets every
   // folder, "" first. A directory that is not there has none.
   Result<std::vector<Found>> list(std::vector<std::string>* folders = nullptr) const;
 
-  // <mount>/.spotter/NAME, made if it is missing: ours, on the same file system.
-  std::filesystem::path own(const std::string& name) const;
-  Result<void> make_own(const std::string& name) const;
+  // <mount>/.spotter. Fails, where we are root and do not act as the trainer, when it is not
+  // root's: then somebody else put it there. std::errc::no_such_file_or_directory: there is none.
+  io::Expected<Beneath> own() const;
+  // A folder in it, ours as well, made if it is missing.
+  io::Expected<Beneath> own(const std::string& name) const;
+  std::filesystem::path shown_own(const std::string& name) const;  // for words
+
+  // Root does not touch a file that has another name elsewhere, unless whoever owns the directory
+  // owns it: the trainer can give any file on the storage a name here (link(2)).
+  bool is_trainers(const struct stat& status) const;
 
  private:
+  explicit Place(Where where, Beneath mount) : where_(std::move(where)), mount_(std::move(mount)) {}
   Result<void> walk(const std::string& folder, int depth, std::vector<Found>& files,
                     std::vector<std::string>* folders) const;
+  bool is_root() const;
 
   Where where_;
-  Descriptor mount_;
+  Beneath mount_;
 };
 
 // Whether an open that failed with `code` says that there is no such file in the place: gone, or
 // behind a link or another mount. All other codes say nothing about it.
 bool is_out_of_place(int code);
-
-std::string last_component(const std::string& path);
 
 }  // namespace spotter::guard

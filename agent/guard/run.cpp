@@ -8,7 +8,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 
 #include "agent/guard/guard.hpp"
 #include "agent/supervise/processes.hpp"
@@ -49,10 +48,8 @@ std::string datagram(const Saying& saying) {
     text += "X_SPOTTER_NOTE=" + words;
   } else {
     text += "X_SPOTTER_CHECKPOINT_STEP=" + std::to_string(saying.step) +
-            "\nX_SPOTTER_CHECKPOINT=" + saying.path;
-    std::error_code gone;
-    const auto bytes = std::filesystem::file_size(saying.path, gone);
-    if (!gone) text += "\nX_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(bytes);
+            "\nX_SPOTTER_CHECKPOINT=" + saying.path +
+            "\nX_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(saying.bytes);
   }
   return text.substr(0, longest);
 }

@@ -1,5 +1,4 @@
 // What a trainer finds when it starts: only whole files.
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,11 +10,12 @@
 #include "agent/guard/copying.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/guard/shape.hpp"
+#include "trainer/checkpoint/files.hpp"
 
 namespace spotter::guard {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr const char* beside_name = "putting-back";
 
 const Found* find(const std::vector<Found>& files, const std::string& name) {
   const auto at = std::lower_bound(
@@ -26,8 +26,8 @@ const Found* find(const std::vector<Found>& files, const std::string& name) {
 
 constexpr const char* cannot_be_read = " cannot be read, and is left as it is";
 
-std::vector<std::string> names_in(const fs::path& directory) {
-  auto names = checkpoint::list_names(directory);
+std::vector<std::string> names_in(const io::Expected<Beneath>& directory) {
+  auto names = directory ? directory->names() : tl::unexpected(directory.error());
   return names ? *std::move(names) : std::vector<std::string>();
 }
 
@@ -39,7 +39,7 @@ Result<Settled> Keeper::settle(bool thorough) {
   if (!files) return tl::unexpected(files.error());
   if (absent_ && files->empty()) return settled;
   for (const char* name : {kept_directory, torn_directory}) {
-    if (auto made = place_.make_own(name); !made) return tl::unexpected(made.error());
+    if (const auto made = place_.own(name); !made) return wrong("cannot make", name, made.error());
   }
   if (damaged_) {
     settled.said.emplace_back(
@@ -151,16 +151,15 @@ Result<void> Keeper::settle_unknown(std::vector<Found> unknown, Settled& settled
 
 Result<void> Keeper::set_aside(const std::string& name, const std::string& why, Settled& settled) {
   const std::string moved = next_number() + "-" + last_component(name);
-  const Descriptor parent = place_.open_parent(name);
-  const auto directory = place_.own(torn_directory);
-  const Descriptor target(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const bool done =
-      parent && target &&
-      ::renameat(parent.get(), last_component(name).c_str(), target.get(), moved.c_str()) == 0 &&
-      ::fsync(target.get()) == 0 && ::fsync(parent.get()) == 0;
-  if (!done) return checkpoint::system_failure("cannot move aside", place_.shown(name));
+  const auto parent = place_.parent(name);
+  const auto torn = place_.own(torn_directory);
+  const auto done = !parent ? tl::unexpected(parent.error())
+                    : !torn ? tl::unexpected(torn.error())
+                            : parent->rename(last_component(name), *torn, moved);
+  if (!done)
+    return failure("cannot move aside " + place_.shown(name) + ": " + done.error().message());
   settled.torn.push_back(place_.shown(name) + ": " + why + "; moved to " +
-                         (directory / moved).string());
+                         (torn->path() / moved).string());
   return {};
 }
 
@@ -168,28 +167,27 @@ Result<void> Keeper::set_aside(const std::string& name, const std::string& why, 
 // asked before anything is moved.
 Result<Descriptor> Keeper::whole_copy(const Entry& entry) const {
   if (entry.kept.empty()) return Descriptor();
-  const auto kept = place_.own(kept_directory) / entry.kept;
-  Descriptor from(::open(kept.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!from && is_out_of_place(errno)) return Descriptor();
+  const auto kept = place_.own(kept_directory);
+  auto from = kept ? kept->file(entry.kept, O_RDONLY) : tl::unexpected(kept.error());
+  const std::string shown = place_.shown_own(kept_directory) / entry.kept;
+  const auto none = std::errc::invalid_argument;  // no regular file
+  if (!from && (is_out_of_place(from.error().value()) || from.error() == none)) return Descriptor();
+  if (!from) return failure("cannot open " + shown + ": " + from.error().message());
   struct stat status {};
-  if (!from || ::fstat(from.get(), &status) != 0) {
-    return checkpoint::system_failure("cannot open", kept);
-  }
+  if (::fstat(from->get(), &status) != 0) return checkpoint::system_failure("cannot open", shown);
   if (static_cast<std::uint64_t>(status.st_size) != entry.bytes) return Descriptor();
-  const auto sum = sum_of_file(from.get(), entry.bytes);
-  if (!sum) return failure(kept.string() + ": " + sum.error().message);
-  return *sum == entry.sum ? std::move(from) : Descriptor();
+  const auto sum = sum_of_file(from->get(), entry.bytes);
+  if (!sum) return failure(shown + ": " + sum.error().message);
+  return *sum == entry.sum ? *std::move(from) : Descriptor();
 }
 
 bool Keeper::put_back(Entry& entry, const Descriptor& copy, Settled& settled) {
+  const auto own = place_.own();
+  const auto parent = place_.parent(entry.name);
   struct stat status {};
-  if (!copy || ::fstat(copy.get(), &status) != 0) return false;
-  const auto beside = place_.own("putting-back");
-  const Descriptor parent = place_.open_parent(entry.name);
-  const bool done =
-      parent && copy_file(copy.get(), status, beside) &&
-      ::renameat(AT_FDCWD, beside.c_str(), parent.get(), last_component(entry.name).c_str()) == 0 &&
-      ::fsync(parent.get()) == 0;
+  if (!own || !parent || !copy || ::fstat(copy.get(), &status) != 0) return false;
+  const bool done = copy_file(copy.get(), status, *own, beside_name) &&
+                    own->rename(beside_name, *parent, last_component(entry.name));
   if (!done) return false;
   entry.gone = false;
   settled.said.push_back(place_.shown(entry.name) + ": its last finished content is put back");
@@ -198,21 +196,21 @@ bool Keeper::put_back(Entry& entry, const Descriptor& copy, Settled& settled) {
 
 // Copies that no entry names.
 void Keeper::clear_kept() const {
-  for (const std::string& name : names_in(place_.own(kept_directory))) {
+  const auto kept = place_.own(kept_directory);
+  for (const std::string& name : names_in(kept)) {
     const bool used = std::any_of(record_.files.begin(), record_.files.end(),
                                   [&](const Entry& entry) { return entry.kept == name; });
-    if (!used) ::unlink((place_.own(kept_directory) / name).c_str());
+    if (!used) (void)kept->remove(name);
   }
 }
 
 // The time of its last change of state is that of its move.
 void Keeper::forget_torn(std::int64_t now) const {
-  const auto torn = names_in(place_.own(torn_directory));  // the oldest first
-  for (std::size_t i = 0; i + torn_limit < torn.size(); ++i) {
-    const auto path = place_.own(torn_directory) / torn[i];
-    struct stat status {};
-    const bool old = ::lstat(path.c_str(), &status) == 0 && now - status.st_ctime >= torn_seconds;
-    if (old) ::unlink(path.c_str());
+  const auto torn = place_.own(torn_directory);
+  const auto names = names_in(torn);  // the oldest first
+  for (std::size_t i = 0; i + torn_limit < names.size(); ++i) {
+    const auto status = torn->look(names[i]);
+    if (status && now - status->st_ctime >= torn_seconds) (void)torn->remove(names[i]);
   }
 }
 

@@ -3,38 +3,19 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
+
+#include "tests/io/no_openat2.hpp"
 
 namespace spotter::guard {
 namespace {
 
 namespace fs = std::filesystem;
-
-// As RestrictSUIDSGID= of systemd.exec(5).
-bool take_openat2_away() {
-  sock_filter steps[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{std::size(steps), steps};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 &&
-         ::syscall(SYS_openat2, -1, "", nullptr, 0) == -1 && errno == ENOSYS;
-}
 
 // What was wrong; empty: nothing.
 std::string wrong_in(const fs::path& root) {
@@ -76,15 +57,7 @@ class Places : public testing::Test {
 TEST_F(Places, FollowsNoLinkAndStaysBelowTheMount) { EXPECT_EQ(wrong_in(root_), ""); }
 
 TEST_F(Places, DoesSoWithoutOpenat2) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const std::string wrong = take_openat2_away() ? wrong_in(root_) : "it is still there";
-    std::cerr << wrong << std::endl;
-    ::_exit(wrong.empty() ? 0 : 1);
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(io::is_good_without_openat2([this] { return wrong_in(root_); }));
 }
 
 }  // namespace

@@ -107,20 +107,23 @@ TEST_F(DirectoryDevice, IsNotUnmountedWhenItIsJustSomeSymlink) {
 
 TEST_F(DirectoryDevice, VerifyFindsTheNewestWholeCheckpoint) {
   const auto checkpoints = directory_ / "checkpoints";
-  EXPECT_FALSE(verify_checkpoints(checkpoints, false)->newest.has_value()) << "no directory yet";
+  const auto verify = [&](bool read_only) {
+    return verify_checkpoints({directory_, "checkpoints", read_only});
+  };
+  EXPECT_FALSE(verify(false)->newest.has_value()) << "no directory yet";
   write("checkpoints/model.pt", "a trainer that knows nothing of us");
-  EXPECT_FALSE(verify_checkpoints(checkpoints, false)->newest.has_value());
+  EXPECT_FALSE(verify(false)->newest.has_value());
   for (const std::uint64_t step : {100U, 200U}) {
     const checkpoint::Part part{"model.bin", "weights"};
     ASSERT_TRUE(checkpoint::save(checkpoints, step, {&part, 1}, {}));
   }
-  EXPECT_EQ(verify_checkpoints(checkpoints, false)->newest, 200U);
+  EXPECT_EQ(verify(false)->newest, 200U);
   write("checkpoints/step-000000000200/model.bin", "weighty");
-  const auto looked = verify_checkpoints(checkpoints, true);
+  const auto looked = verify(true);
   EXPECT_EQ(looked->newest, 100U);
   EXPECT_EQ(looked->torn.size(), 1U);
   EXPECT_TRUE(fs::exists(checkpoints / "step-000000000200")) << "read-only moves nothing";
-  const auto moved = verify_checkpoints(checkpoints, false);
+  const auto moved = verify(false);
   EXPECT_EQ(moved->newest, 100U);
   EXPECT_EQ(moved->path, checkpoints / "step-000000000100");
   EXPECT_EQ(moved->torn.size(), 1U);

@@ -120,7 +120,7 @@ TEST_F(NewerStorage, IsRefusedByEachWhoReadsAndWrites) {
   EXPECT_EQ(kind_of(read_volume_record(volume())), "newer-format");
   EXPECT_EQ(kind_of(keep_metrics(curve, "{\"step\":9,\"loss\":2}\n", {})), "newer-format");
   for (const bool read_only : {false, true}) {
-    const auto verified = verify_checkpoints(volume() / "checkpoints", read_only);
+    const auto verified = verify_checkpoints({volume(), "checkpoints", read_only});
     EXPECT_EQ(kind_of(verified), "verify-failed") << "the older one is not taken for it";
     EXPECT_NE(words_of(verified).find(sentence), std::string::npos) << words_of(verified);
   }

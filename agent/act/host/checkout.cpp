@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "agent/act/host/git.hpp"
+#include "agent/act/host/layout.hpp"
 #include "agent/act/host/private_folder.hpp"
 #include "agent/act/host/tool.hpp"
 #include "agent/act/host/user.hpp"
@@ -101,19 +102,10 @@ Outcome<void> check(const CheckoutRequest& request) {
 
 // The user's directory; made by us only where the user could not, in a parent that is not theirs.
 Outcome<void> ensure_directory(const fs::path& directory, const User& user) {
-  {
-    const AsUser as_user(user);
-    if (::mkdir(directory.c_str(), 0755) == 0 || errno == EEXIST) return {};
-    if (errno != EACCES || ::geteuid() == ::getuid())
-      return fail_errno(errno, "cannot make " + directory.string());
-  }
-  if (::mkdir(directory.c_str(), 0755) != 0) {
-    if (errno == EEXIST) return {};
-    return fail_errno(errno, "cannot make " + directory.string());
-  }
-  const Fd made(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!made || ::fchown(made.get(), user.uid, user.gid) != 0)
-    return fail_errno(errno, "cannot give " + directory.string() + " to " + user.name);
+  const auto above = io::Beneath::open(directory.parent_path());
+  const auto made = above ? make_for(*above, directory.filename(), user)
+                          : tl::unexpected<std::error_code>(above.error());
+  if (!made) return fail_errno(made.error(), "cannot make " + directory.string());
   return {};
 }
 

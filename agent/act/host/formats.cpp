@@ -1,11 +1,16 @@
 #include "agent/act/host/formats.hpp"
 
-#include <fstream>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 
 #include "agent/act/host/layout.hpp"
 #include "agent/act/host/ledger.hpp"
 #include "agent/guard/record.hpp"
-#include "agent/io/files.hpp"
+#include "agent/io/beneath.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/history.hpp"
 #include "trainer/checkpoint/names.hpp"
@@ -17,24 +22,31 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_document = 64U << 20;
-constexpr std::streamoff looked_back = 64 << 10;
+constexpr std::uint64_t looked_back = 64U << 10;
 
 // The last lines of a file that grows: whoever wrote there last says which version it is of.
-std::string last_lines(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return {};
-  const std::streamoff size = file.tellg();
-  const std::streamoff from = std::max<std::streamoff>(0, size - looked_back);
-  file.seekg(from);
-  std::string bytes(static_cast<std::size_t>(size - from), '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+std::string last_lines(const io::Beneath& folder, const std::string& name) {
+  const auto file = folder.file(name, O_RDONLY);
+  struct stat status {};
+  if (!file || ::fstat(file->get(), &status) != 0) return {};
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  std::string bytes(std::min(size, looked_back), '\0');
+  std::size_t have = 0;
+  while (have < bytes.size()) {
+    const auto got = ::pread(file->get(), bytes.data() + have, bytes.size() - have,
+                             static_cast<off_t>(size - bytes.size() + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  bytes.resize(have);
   return bytes;
 }
 
 template <class T>
-std::string newer_in(const fs::path& path, wire::Decoded<T> (*decode)(std::string_view)) {
-  const auto text = io::read_file(path, longest_document);
+std::string newer_in(const io::Beneath& folder, const std::string& name,
+                     wire::Decoded<T> (*decode)(std::string_view)) {
+  const auto text = folder.read(name, longest_document);
   if (!text) return {};
   const auto document = decode(*text);
   return document || !document.error().newer ? std::string() : document.error().message;
@@ -54,25 +66,32 @@ Outcome<void> refuse(const fs::path& path, const std::string& why) {
   return fail("newer-format", path.string() + ": " + why);
 }
 
+// A .spotter that is not ours is its reader's to say, too.
+Outcome<void> check_own(const io::Beneath& own) {
+  const auto file = [&own](const char* name) { return own.path() / name; };
+  if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", parse_ledger)); !good)
+    return good;
+  const char* record = "checkpoints.json";
+  if (auto good = refuse(file(record), newer_in(own, record, guard::decode)); !good) return good;
+  return refuse(file("history.jsonl"), wire::parse_history(last_lines(own, "history.jsonl")).newer);
+}
+
 }  // namespace
 
 Outcome<void> check_formats(const fs::path& home, const std::vector<std::string>& directories) {
-  const fs::path own = home / ".spotter";
   const auto storage = read_volume_record(home);
   if (!storage && storage.error().kind == "newer-format") {
     return tl::unexpected<Failure>(storage.error());
   }
-  const fs::path account = own / "ledger.json";
-  if (auto good = refuse(account, newer_in(account, parse_ledger)); !good) return good;
-  const fs::path record = own / "checkpoints.json";
-  if (auto good = refuse(record, newer_in(record, guard::decode)); !good) return good;
-  const fs::path history = own / "history.jsonl";
-  if (auto good = refuse(history, wire::parse_history(last_lines(history)).newer); !good) {
-    return good;
+  const auto opened = io::Beneath::open(home);
+  if (!opened) return {};
+  if (const auto own = open_own(*opened)) {
+    if (auto good = check_own(*own); !good) return good;
   }
-  const fs::path curve = home / "metrics.jsonl";
-  if (auto good = refuse(curve, wire::parse_curve(last_lines(curve)).newer); !good) return good;
+  const auto curve = wire::parse_curve(last_lines(*opened, "metrics.jsonl")).newer;
+  if (auto good = refuse(home / "metrics.jsonl", curve); !good) return good;
   for (const std::string& directory : directories) {
+    // By a path, and only read: a link in it leads to what is no newer checkpoint.
     const fs::path path = home / directory;
     if (auto good = refuse(path, newest_checkpoint(path)); !good) return good;
   }

@@ -13,6 +13,7 @@
 #include "agent/act/host/inspect.hpp"
 #include "agent/act/host/mounts.hpp"
 #include "agent/act/host/tool.hpp"
+#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -57,13 +58,15 @@ Outcome<std::string> claim(const fs::path& disk) {
   return fail("cache-absent", disk.string() + " holds " + found->detail + ": it is left alone");
 }
 
+// Each boot the user may have another number: what is there is the user's as well.
 Outcome<void> make_folder(const fs::path& folder, const User& user) {
-  if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
-    return fail_errno(errno, "cannot make " + folder.string());
-  const Fd made(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!made) return fail_errno(errno, "cannot open " + folder.string());
-  if (::geteuid() == 0 && ::fchown(made.get(), user.uid, user.gid) != 0)
-    return fail_errno(errno, "cannot give " + folder.string() + " to " + user.name);
+  const auto above = io::Beneath::open(folder.parent_path());
+  const auto made = above ? above->make_folder(folder.filename(), 0755)
+                          : tl::unexpected<std::error_code>(above.error());
+  if (!made) return fail_errno(made.error(), "cannot make " + folder.string());
+  const auto given = ::geteuid() == 0 ? made->give(user.uid, user.gid) : io::Expected<void>();
+  if (!given)
+    return fail_errno(given.error(), "cannot give " + folder.string() + " to " + user.name);
   return {};
 }
 

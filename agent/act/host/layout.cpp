@@ -1,15 +1,13 @@
 #include "agent/act/host/layout.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <memory>
+#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "agent/act/host/fd.hpp"
+#include "agent/act/host/give.hpp"
 #include "agent/io/files.hpp"
 #include "agent/wire/version.hpp"
 
@@ -21,87 +19,7 @@ using nlohmann::json;
 
 constexpr std::size_t record_limit = 64U << 10;
 constexpr std::uint64_t known_version = 1;
-constexpr std::uint64_t files_limit =
-    20'000'000;                   // minutes on an EBS volume; more is no job's output
-constexpr int depth_limit = 128;  // one descriptor each; paths end at 4096 bytes anyway
-constexpr const char* own_directory = ".spotter";
-
-Fd open_directory(int parent, const char* name) {
-  return Fd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-}
-
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using Listing = std::unique_ptr<DIR, CloseDirectory>;
-
-// The walk. A directory's names are listed through a second descriptor, since fdopendir keeps its
-// own.
-class Walk {
- public:
-  Walk(Owner from, Owner to, dev_t device) : from_(from), to_(to), device_(device) {}
-
-  Outcome<void> directory(int fd, int depth) {
-    if (depth > depth_limit) {
-      return fail("too-many-files", "directories on the volume are nested too deeply");
-    }
-    const int duplicate = ::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (duplicate < 0) return fail_errno(errno, "cannot list a directory of the volume");
-    const Listing listing(::fdopendir(duplicate));
-    if (!listing) return fail_errno(errno, "cannot list a directory of the volume");
-    for (;;) {
-      errno = 0;
-      const dirent* entry = ::readdir(listing.get());
-      if (entry == nullptr) break;
-      const std::string name = entry->d_name;
-      if (name == "." || name == ".." || (depth == 0 && name == own_directory)) continue;
-      if (const auto done = one(fd, name, depth); !done) return done;
-    }
-    if (errno != 0) return fail_errno(errno, "cannot list a directory of the volume");
-    return {};
-  }
-
-  Outcome<void> one(int parent, const std::string& name, int depth) {
-    struct stat status {};
-    if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      if (errno == ENOENT) return {};
-      return fail_errno(errno, "cannot look at " + name);
-    }
-    if (status.st_dev != device_) return {};
-    if (++seen_ > files_limit) {
-      return fail("too-many-files",
-                  "more than " + std::to_string(files_limit) +
-                      " files would change their owner; do it by hand (chown -R)");
-    }
-    if (S_ISDIR(status.st_mode)) {
-      const Fd below = open_directory(parent, name.c_str());
-      if (!below) return fail_errno(errno, "cannot open " + name);
-      if (const auto done = directory(below.get(), depth + 1); !done) return done;
-    }
-    return give(parent, name.c_str(), status);
-  }
-
-  std::uint64_t given() const { return given_; }
-
- private:
-  // Each id by itself, so that a walk that was cut short can simply be repeated.
-  Outcome<void> give(int parent, const char* name, const struct stat& status) {
-    const uid_t uid = status.st_uid == from_.uid ? to_.uid : status.st_uid;
-    const gid_t gid = status.st_gid == from_.gid ? to_.gid : status.st_gid;
-    if (uid == status.st_uid && gid == status.st_gid) return {};
-    if (::fchownat(parent, name, uid, gid, AT_SYMLINK_NOFOLLOW) != 0) {
-      return fail_errno(errno, std::string("cannot give ") + name + " to its user");
-    }
-    ++given_;
-    return {};
-  }
-
-  Owner from_;
-  Owner to_;
-  dev_t device_;
-  std::uint64_t seen_ = 0;
-  std::uint64_t given_ = 0;
-};
+constexpr const char* record_name = "volume.json";
 
 bool safe_relative(const fs::path& path) {
   if (path.empty() || path.is_absolute()) return false;
@@ -111,47 +29,89 @@ bool safe_relative(const fs::path& path) {
   return true;
 }
 
-// Ours, and no symlink that somebody put there: what we write into it is believed later.
-Outcome<void> ensure_own_directory(const fs::path& mount_point) {
-  const auto path = mount_point / own_directory;
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
-    return fail_errno(errno, "cannot make " + path.string());
-  }
-  const Fd directory = open_directory(AT_FDCWD, path.c_str());
-  if (!directory) {
-    return fail("layout-unusable", path.string() + " is not a directory; move it away");
-  }
-  if (::geteuid() == 0 &&
-      (::fchown(directory.get(), 0, 0) != 0 || ::fchmod(directory.get(), 0755) != 0)) {
-    return fail_errno(errno, "cannot own " + path.string());
-  }
+bool is_in_the_way(const std::error_code& error) {
+  return error == std::errc::not_a_directory || error.value() == ELOOP || error.value() == EXDEV;
+}
+
+// Who owns the root directory, or may write there without its sticky bit, can move `.spotter` away
+// and put another in its place. A user who had it can go on writing there, by the group.
+Outcome<void> keep_root(const io::Beneath& root, const User& user) {
+  const auto status = root.status();
+  if (!status) return fail_errno(status.error(), "cannot look at " + root.path().string());
+  const bool others = status->st_uid != 0;
+  mode_t mode = (status->st_mode & 0777) | S_ISVTX;
+  if (others) mode |= 0070;
+  if (!others && mode == (status->st_mode & 07777)) return {};
+  auto kept = others ? root.give(0, user.gid) : io::Expected<void>();
+  if (kept) kept = root.change_mode(mode);
+  if (!kept) return fail_errno(kept.error(), "cannot own " + root.path().string());
   return {};
 }
 
-// One component after the other below the root, never through a symlink. An existing last one is
-// left to its owner: the user may have made it.
-Outcome<void> ensure_user_directory(const fs::path& mount_point, const fs::path& relative,
+// Ours, and no symlink that somebody put there: what we write into it is believed later.
+Outcome<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& user) {
+  const bool as_root = ::geteuid() == 0 && !AsUser::active();
+  if (as_root) {
+    if (const auto kept = keep_root(root, user); !kept) return tl::unexpected(kept.error());
+  }
+  const auto made = root.make(own_directory, 0755);
+  const auto path = (root.path() / own_directory).string();
+  if (!made && is_in_the_way(made.error()))
+    return fail("layout-unusable", path + " is not a directory; move it away");
+  if (!made) return fail_errno(made.error(), "cannot make " + path);
+  auto own = open_own(root);
+  if (!own || !as_root) return own;
+  auto owned = own->give(0, 0);
+  if (owned) owned = own->change_mode(0755);
+  if (!owned) return fail_errno(owned.error(), "cannot own " + path);
+  return own;
+}
+
+// One component after the other below the root. An existing one is left to its owner: the user may
+// have made it.
+Outcome<void> ensure_user_directory(const io::Beneath& root, const fs::path& relative,
                                     const User& user) {
-  Fd at = Fd(::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!at) return fail_errno(errno, "cannot open " + mount_point.string());
+  auto at = root.folder("");
   for (const auto& part : relative) {
     if (part.empty() || part == ".") continue;
-    const bool made = ::mkdirat(at.get(), part.c_str(), 0755) == 0;
-    if (!made && errno != EEXIST) {
-      return fail_errno(errno, "cannot make " + (mount_point / relative).string());
-    }
-    Fd below = open_directory(at.get(), part.c_str());
-    if (!below) {
-      return fail("layout-unusable", (mount_point / relative).string() +
-                                         " is not a directory of the volume itself; move it away");
-    }
-    if (made && ::geteuid() == 0 && ::fchown(below.get(), user.uid, user.gid) != 0) {
-      return fail_errno(errno,
-                        "cannot give " + (mount_point / relative).string() + " to " + user.name);
-    }
-    at = std::move(below);
+    if (at) at = make_for(*at, part, user);
   }
-  return {};
+  if (at) return {};
+  const auto path = (root.path() / relative).string();
+  if (is_in_the_way(at.error()))
+    return fail("layout-unusable", path + " is not a directory of the volume itself; move it away");
+  return fail_errno(at.error(), "cannot make " + path);
+}
+
+Outcome<VolumeRecord> parse_record(const std::string& text, const std::string& shown) {
+  VolumeRecord record;
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) return record;
+  if (const auto newer = wire::newer(object, "version", known_version, "the storage"))
+    return fail("newer-format", shown + ": " + newer->message);
+  const auto number = [&object](const char* name) {
+    const auto at = object.find(name);
+    return at != object.end() && at->is_number_unsigned() ? at->get<std::uint32_t>() : UINT32_MAX;
+  };
+  const auto text_of = [&object](const char* name) {
+    const auto at = object.find(name);
+    return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+  };
+  record = {text_of("volume"), text_of("user"), number("uid"), number("gid"), true};
+  record.present = record.uid != UINT32_MAX && record.gid != UINT32_MAX;
+  return record;
+}
+
+// None where it is not of a file that `may_be` accepts.
+Outcome<VolumeRecord> read_record(const io::Beneath& own,
+                                  const std::function<bool(const struct stat&)>& may_be) {
+  const auto shown = (own.path() / record_name).string();
+  const auto seen = own.look(record_name);
+  if (seen && !may_be(*seen)) return VolumeRecord();
+  const auto text = own.read(record_name, record_limit);
+  if (text) return parse_record(*text, shown);
+  if (text.error() == std::errc::no_such_file_or_directory) return VolumeRecord();
+  return fail_errno(text.error(), "cannot read " + shown);
 }
 
 }  // namespace
@@ -174,50 +134,67 @@ Outcome<void> ensure_link(const MountRequest& request) {
 }
 
 Outcome<VolumeRecord> read_volume_record(const fs::path& mount_point) {
-  VolumeRecord record;
-  const auto path = mount_point / own_directory / "volume.json";
-  const auto text = io::read_file(path, record_limit);
-  if (!text && text.error() == std::errc::no_such_file_or_directory) return record;
-  if (!text) return fail_errno(text.error(), "cannot read " + path.string());
-  const json object = json::parse(*text, nullptr, false);
-  if (!object.is_object()) return record;
-  if (const auto newer = wire::newer(object, "version", known_version, "the storage")) {
-    return fail("newer-format", path.string() + ": " + newer->message);
-  }
-  const auto number = [&object](const char* name) {
-    const auto at = object.find(name);
-    return at != object.end() && at->is_number_unsigned() ? at->get<std::uint32_t>() : UINT32_MAX;
-  };
-  const auto text_of = [&object](const char* name) {
-    const auto at = object.find(name);
-    return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-  };
-  record = {text_of("volume"), text_of("user"), number("uid"), number("gid"), true};
-  record.present = record.uid != UINT32_MAX && record.gid != UINT32_MAX;
-  return record;
+  const auto own = open_own(mount_point);
+  if (own) return read_record(*own, is_ours);
+  const bool absent = own.error().kind == "not-mounted" || own.error().kind == "layout-unusable";
+  if (absent) return VolumeRecord();
+  return tl::unexpected<Failure>(own.error());
 }
 
-Outcome<std::uint64_t> give_files(const fs::path& directory, Owner from, Owner to) {
-  const Fd root(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat status {};
-  if (!root || ::fstat(root.get(), &status) != 0) {
-    return fail_errno(errno, "cannot open " + directory.string());
+io::Expected<io::Beneath> make_for(const io::Beneath& at, const std::string& name,
+                                   const User& user) {
+  {
+    const AsUser as(user);
+    auto made = at.make_folder(name, 0755);
+    const bool refused = !made && (made.error() == std::errc::permission_denied ||
+                                   made.error() == std::errc::operation_not_permitted);
+    if (!refused) return made;
   }
-  Walk walk(from, to, status.st_dev);
-  if (const auto walked = walk.directory(root.get(), 0); !walked) {
-    return tl::unexpected<Failure>(walked.error());
+  auto made = at.make(name, 0755);
+  if (!made) return tl::unexpected(made.error());
+  if (made->fresh && ::geteuid() == 0 && !AsUser::active()) {
+    if (const auto given = made->folder.give(user.uid, user.gid); !given)
+      return tl::unexpected(given.error());
   }
-  return walk.given();
+  return std::move(made->folder);
 }
 
-Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mounted& mounted) {
-  const auto& root = request.mount_point;
-  if (const auto made = ensure_own_directory(root); !made) return made;
-  const auto before = read_volume_record(root);
+Outcome<void> take_over(const io::Beneath& home, const User& user) {
+  if (::geteuid() != 0) return {};
+  const auto own = home.folder(own_directory);
+  const auto its = own ? own->status() : tl::unexpected(own.error());
+  const auto status = home.status();
+  if (!its || !status || its->st_uid == 0 || its->st_uid == user.uid) return {};
+  const auto record =
+      read_record(*own, [&](const struct stat& seen) { return seen.st_uid == its->st_uid; });
+  if (!record) return tl::unexpected<Failure>(record.error());
+  const bool says_so = record->present && record->uid == its->st_uid && record->user == user.name;
+  const bool theirs = status->st_uid == its->st_uid || status->st_uid == user.uid;
+  if (!says_so || !theirs) return {};
+  Giving giving{{its->st_uid, its->st_gid}, {user.uid, user.gid}, own_directory, true};
+  if (const auto given = give_files(home, giving); !given)
+    return tl::unexpected<Failure>(given.error());
+  // By `.spotter` and its record we know, so it comes last; the record is written anew.
+  giving.skipped = record_name;
+  if (const auto given = give_files(*own, giving); !given)
+    return tl::unexpected<Failure>(given.error());
+  auto given = status->st_uid == user.uid ? io::Expected<void>() : home.give(user.uid, user.gid);
+  if (given) given = own->give(user.uid, user.gid);
+  if (given) return {};
+  return fail_errno(given.error(), "cannot give " + home.path().string() + " to " + user.name);
+}
+
+Outcome<void> ensure_layout(const io::Beneath& root, const MountRequest& request, const User& user,
+                            Mounted& mounted) {
+  const auto own = ensure_own_directory(root, user);
+  if (!own) return tl::unexpected<Failure>(own.error());
+  const auto before = read_record(*own, is_ours);
   if (!before) return tl::unexpected<Failure>(before.error());
   mounted.previous_volume = before->volume;
-  if (before->present && (before->uid != user.uid || before->gid != user.gid)) {
-    const auto given = give_files(root, {before->uid, before->gid}, {user.uid, user.gid});
+  const bool given_before = ::geteuid() != 0 || AsUser::active();  // take_over()
+  if (!given_before && before->present && (before->uid != user.uid || before->gid != user.gid)) {
+    const Giving giving{{before->uid, before->gid}, {user.uid, user.gid}, own_directory};
+    const auto given = give_files(root, giving);
     if (!given) return tl::unexpected<Failure>(given.error());
     mounted.owners_changed = *given;
   }
@@ -235,12 +212,11 @@ Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mount
                        {"user", user.name},
                        {"uid", user.uid},
                        {"gid", user.gid}};
-  const auto path = root / own_directory / "volume.json";
-  const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
-  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
-  if (const auto synced = io::fsync_directory(root); !synced) {
-    return fail_errno(synced.error(), "cannot sync " + root.string());
-  }
+  const auto written = own->write(record_name, record.dump() + "\n", 0644);
+  if (!written)
+    return fail_errno(written.error(), "cannot write " + (own->path() / record_name).string());
+  if (const auto synced = root.sync(); !synced)
+    return fail_errno(synced.error(), "cannot sync " + root.path().string());
   return {};
 }
 

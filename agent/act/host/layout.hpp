@@ -7,6 +7,7 @@
 
 #include "agent/act/host/failure.hpp"
 #include "agent/act/host/mount.hpp"
+#include "agent/act/host/own.hpp"
 #include "agent/act/host/user.hpp"
 
 namespace spotter::act::host {
@@ -19,24 +20,33 @@ struct VolumeRecord {
   bool present = false;  // false: missing or damaged
 };
 
-// Kinds: those of fail_errno, "newer-format".
+// Of a volume: what others than root wrote there is not believed. Kinds: those of fail_errno,
+// "newer-format".
 Outcome<VolumeRecord> read_volume_record(const std::filesystem::path& mount_point);
 
 // `.spotter`, the directories and the record, in this order; files of the recorded uid are given to
-// the user's present one first. Safe to repeat after a kill at any line. Fills in `mounted`. Kinds:
-// those of read_volume_record, "layout-unusable", "too-many-files", "bad-request".
-Outcome<void> ensure_layout(const MountRequest& request, const User& user, Mounted& mounted);
+// the user's present one first. On a volume the root directory and `.spotter` are root's
+// afterwards, and nobody else can move `.spotter` away. Safe to repeat after a kill at any line.
+// Fills in `mounted`. Kinds: those of read_volume_record, "layout-unusable", "too-many-files",
+// "bad-request".
+Outcome<void> ensure_layout(const io::Beneath& root, const MountRequest& request, const User& user,
+                            Mounted& mounted);
 
 // The symbolic link `request.link` to `request.container`. Another link that stands there is
 // replaced; anything else is somebody's. Kinds: "layout-unusable", those of fail_errno.
 Outcome<void> ensure_link(const MountRequest& request);
 
-// Gives what belongs to `from` below `directory` to `to`: never follows a symlink, never leaves the
-// file system, skips `.spotter` at the top. Answers how many.
-struct Owner {
-  uid_t uid;
-  gid_t gid;
-};
-Outcome<std::uint64_t> give_files(const std::filesystem::path& directory, Owner from, Owner to);
+// The user's own folder in `at`, opened; one that exists is left to its owner. Made as the user; as
+// root, and given to the user, only where the user may not. Fails with the errno.
+io::Expected<io::Beneath> make_for(const io::Beneath& at, const std::string& name,
+                                   const User& user);
+
+// Of a job on a share, `home`, that another image wrote, whose trainer's user had another number:
+// is given to the user's present one. The record there is the trainer's own, and proves nothing but
+// that its owner wrote it: it has to name this user and the number that owns it, the folder has to
+// be that owner's, too, and never root's; of what lies below only that owner's files are given
+// away, and none that has another name elsewhere. Else nothing is done. Kinds: those of fail_errno,
+// "too-many-files".
+Outcome<void> take_over(const io::Beneath& home, const User& user);
 
 }  // namespace spotter::act::host

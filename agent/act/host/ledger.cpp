@@ -4,7 +4,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "agent/io/files.hpp"
+#include "agent/act/host/own.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -14,10 +14,7 @@ using nlohmann::json;
 
 constexpr std::size_t ledger_limit = 64U << 10;
 constexpr std::uint64_t known_version = 1;
-
-fs::path ledger_path(const fs::path& mount_point) {
-  return mount_point / ".spotter" / "ledger.json";
-}
+constexpr const char* ledger_name = "ledger.json";
 
 bool read_count(const json& object, const char* name, std::uint64_t& count) {
   const auto at = object.find(name);
@@ -43,14 +40,29 @@ bool read_flag(const json& object, const char* name, bool& flag) {
   return true;
 }
 
-Outcome<LedgerRead> set_aside(const fs::path& path) {
-  const auto aside = path.parent_path() / ("ledger.damaged-" + std::to_string(std::time(nullptr)));
-  std::error_code error;
-  fs::rename(path, aside, error);
-  if (error) return fail_errno(error, "cannot move the damaged " + path.string() + " aside");
+Outcome<LedgerRead> set_aside(const io::Beneath& own) {
+  const std::string aside = "ledger.damaged-" + std::to_string(std::time(nullptr));
+  const auto path = (own.path() / ledger_name).string();
+  const auto moved = own.rename(ledger_name, own, aside);
+  if (!moved) return fail_errno(moved.error(), "cannot move the damaged " + path + " aside");
   return LedgerRead{{},
-                    path.string() + " was damaged; it was moved to " + aside.string() +
+                    path + " was damaged; it was moved to " + (own.path() / aside).string() +
                         " and counting starts again from zero"};
+}
+
+Outcome<LedgerRead> read_in(const io::Beneath& own) {
+  const auto text = own.read(ledger_name, ledger_limit);
+  if (!text) {
+    if (text.error() == std::errc::no_such_file_or_directory) return LedgerRead{};
+    if (text.error() == std::errc::file_too_large) return set_aside(own);
+    return fail_errno(text.error(), "cannot read " + (own.path() / ledger_name).string());
+  }
+  const auto ledger = parse_ledger(*text);
+  if (ledger) return LedgerRead{*ledger, {}};
+  if (ledger.error().newer)
+    return fail("newer-format",
+                (own.path() / ledger_name).string() + ": " + ledger.error().message);
+  return set_aside(own);
 }
 
 }  // namespace
@@ -102,35 +114,24 @@ std::string to_json(const Ledger& ledger) {
 }
 
 Outcome<LedgerRead> read_ledger(const fs::path& mount_point) {
-  const auto path = ledger_path(mount_point);
-  const auto text = io::read_file(path, ledger_limit);
-  if (!text) {
-    if (text.error() == std::errc::no_such_file_or_directory) return LedgerRead{};
-    if (text.error() == std::errc::file_too_large) return set_aside(path);
-    return fail_errno(text.error(), "cannot read " + path.string());
-  }
-  const auto ledger = parse_ledger(*text);
-  if (ledger) return LedgerRead{*ledger, {}};
-  if (ledger.error().newer)
-    return fail("newer-format", path.string() + ": " + ledger.error().message);
-  return set_aside(path);
+  const auto own = open_own(mount_point);
+  if (own) return read_in(*own);
+  if (own.error().kind == "not-mounted") return LedgerRead{};
+  return tl::unexpected<Failure>(own.error());
 }
 
 Outcome<void> write_ledger(const fs::path& mount_point, Ledger ledger) {
-  const auto path = ledger_path(mount_point);
-  std::error_code error;
-  if (!fs::is_directory(path.parent_path(), error)) {
-    return fail("not-mounted",
-                "there is no " + path.parent_path().string() + "; mount the job's volume first");
-  }
-  const auto before = read_ledger(mount_point);
+  const auto own = open_own(mount_point);
+  if (!own) return tl::unexpected<Failure>(own.error());
+  const auto before = read_in(*own);
   if (!before) return tl::unexpected<Failure>(before.error());
   const Ledger& old = before->ledger;
   // Of one that was lost while nobody looked no end was ever written.
   const bool started = ledger.running && (!old.running || ledger.losses > old.losses);
   ledger.trainers = old.trainers + (started ? 1 : 0);
-  const auto written = io::atomic_write(path, to_json(ledger) + "\n", 0644);
-  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  const auto written = own->write(ledger_name, to_json(ledger) + "\n", 0644);
+  if (!written)
+    return fail_errno(written.error(), "cannot write " + (own->path() / ledger_name).string());
   return {};
 }
 

@@ -1,6 +1,6 @@
 #include "agent/act/host/metrics.hpp"
 
-#include "agent/io/files.hpp"
+#include "agent/io/beneath.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -12,7 +12,10 @@ constexpr std::size_t file_limit = 4U << 20;
 
 Outcome<void> keep_metrics(const std::filesystem::path& path, std::string_view lines,
                            std::optional<std::uint64_t> resumed) {
-  const auto text = io::read_file(path, file_limit);
+  const auto home = io::Beneath::open(path.parent_path());
+  if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
+  const std::string name = path.filename();
+  const auto text = home->read(name, file_limit);
   if (!text && text.error() != std::errc::no_such_file_or_directory &&
       text.error() != std::errc::file_too_large)
     return fail_errno(text.error(), "cannot read " + path.string());
@@ -22,13 +25,14 @@ Outcome<void> keep_metrics(const std::filesystem::path& path, std::string_view l
   if (resumed) curve.resume(*resumed);
   curve.append(wire::parse_curve(lines).curve);
   if (curve.points().size() > most_points) curve.thin(most_points / 2);
-  const auto written = io::atomic_write(path, to_lines(curve), 0644);
+  const auto written = home->write(name, to_lines(curve), 0644);
   if (!written) return fail_errno(written.error(), "cannot write " + path.string());
   return {};
 }
 
 wire::Curve read_metrics(const std::filesystem::path& path) {
-  const auto text = io::read_file(path, file_limit);
+  const auto home = io::Beneath::open(path.parent_path());
+  const auto text = home ? home->read(path.filename(), file_limit) : tl::unexpected(home.error());
   return text ? wire::parse_curve(*text).curve : wire::Curve();
 }
 

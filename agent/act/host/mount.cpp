@@ -216,7 +216,9 @@ Outcome<Mounted> mount(const MountRequest& request) {
   }
   const auto user = find_user(request.user);
   if (!user) return tl::unexpected<Failure>(user.error());
-  if (const auto laid = ensure_layout(request, *user, mounted); !laid) {
+  const auto root = io::Beneath::open(request.mount_point);
+  if (!root) return fail_errno(root.error(), "cannot open " + request.mount_point.string());
+  if (const auto laid = ensure_layout(*root, request, *user, mounted); !laid) {
     return tl::unexpected<Failure>(laid.error());
   }
   if (!request.cache.empty()) {

@@ -137,70 +137,53 @@ Outcome<bool> bring(const ShareRequest& request, const User& user) {
   return mount_unless_there(request, user, use);
 }
 
-// As the trainer's user: a server knows no other, and its root may be nobody there (root_squash).
-// Where that user may not make it and we are root of the folder, it is given to the user.
-Outcome<void> make_home(const fs::path& home, const User& user) {
-  int error = 0;
-  {
-    const AsUser as(user);
-    error = ::mkdir(home.c_str(), 0755) == 0 ? 0 : errno;
-  }
-  const bool refused = error == EACCES || error == EPERM;
-  if (refused && ::geteuid() == 0) {
-    error = ::mkdir(home.c_str(), 0755) == 0 ? 0 : errno;
-    if (error == 0 && ::chown(home.c_str(), user.uid, user.gid) != 0) error = errno;
-  }
-  if (error == 0 || error == EEXIST) return {};
-  if (error == EACCES || error == EPERM) {
+// One folder of the job's on the way to its home. A server knows no other than the trainer's user,
+// and its root may be nobody there (root_squash).
+Outcome<io::Beneath> make_home(const io::Beneath& at, const std::string& name, const User& user) {
+  auto made = make_for(at, name, user);
+  if (made) return *std::move(made);
+  const auto home = at.path() / name;
+  const auto& error = made.error();
+  if (error.value() == EACCES || error.value() == EPERM) {
     return fail("not-permitted", user.name + " may not make " + home.string() +
                                      ": give the folder above it to that user, on the server");
   }
+  if (error.value() == ENOTDIR || error.value() == ELOOP)
+    return fail("layout-unusable", home.string() + " is not a directory; move it away");
   return fail_errno(error, "cannot make " + home.string());
 }
 
-// Files of the user's number on another image.
-Outcome<void> take_over(const fs::path& home, const User& user) {
-  const auto record = read_volume_record(home);
-  if (!record) return tl::unexpected<Failure>(record.error());
-  if (::geteuid() != 0 || !record->present || record->uid == user.uid) return {};
-  const auto given = give_files(home, {record->uid, record->gid}, {user.uid, user.gid});
-  if (!given) return tl::unexpected<Failure>(given.error());
-  struct stat status {};
-  if (::stat(home.c_str(), &status) == 0 && status.st_uid == record->uid &&
-      ::chown(home.c_str(), user.uid, user.gid) != 0) {
-    return fail_errno(errno, "cannot give " + home.string() + " to " + user.name);
-  }
-  const fs::path own = home / ".spotter";
-  (void)give_files(own, {record->uid, record->gid}, {user.uid, user.gid});
-  if (::chown(own.c_str(), user.uid, user.gid) != 0 && errno != ENOENT) {
-    return fail_errno(errno, "cannot give " + own.string() + " to " + user.name);
-  }
-  return {};
-}
-
-Outcome<void> lay_out(const ShareRequest& request, const User& user) {
-  struct stat status {};
-  const fs::path before = request.mount_point / request.job;
-  if (request.again && ::stat(before.c_str(), &status) != 0 && errno == ENOENT) {
+Outcome<io::Beneath> open_home(const ShareRequest& request, const User& user) {
+  auto at = io::Beneath::open(request.mount_point);
+  if (!at) return fail_errno(at.error(), "cannot open " + request.mount_point.string());
+  const auto before = at->look(request.job);
+  if (request.again && !before && before.error() == std::errc::no_such_file_or_directory) {
     return fail("folder-missing",
-                before.string() +
+                (request.mount_point / request.job).string() +
                     " was there, and is gone: is another disk, or none, in its place "
                     "on the server? To begin anew, start the agent again");
   }
-  fs::path home = request.mount_point;
+  auto home = *std::move(at);
   for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
-    home /= part;
-    if (const auto made = make_home(home, user); !made) return made;
+    auto below = make_home(home, part, user);
+    if (!below) return below;
+    home = *std::move(below);
   }
+  return home;
+}
+
+Outcome<void> lay_out(const ShareRequest& request, const User& user) {
+  const auto home = open_home(request, user);
+  if (!home) return tl::unexpected<Failure>(home.error());
   {
     const AsUser as(user);
-    if (const auto good = check_formats(home, request.directories); !good) return good;
+    if (const auto good = check_formats(home->path(), request.directories); !good) return good;
   }
   if (request.kind != "sshfs") {
-    if (const auto taken = take_over(home, user); !taken) return taken;
+    if (const auto taken = take_over(*home, user); !taken) return taken;
   }
   MountRequest layout;
-  layout.mount_point = home;
+  layout.mount_point = home->path();
   layout.container = request.container;
   layout.link = request.link;
   if (!request.link.empty()) {
@@ -211,9 +194,9 @@ Outcome<void> lay_out(const ShareRequest& request, const User& user) {
   layout.user = user.name;
   layout.directories = request.directories;
   Mounted ignored;
-  const auto laid = ensure_layout(layout, user, ignored);
+  const auto laid = ensure_layout(*home, layout, user, ignored);
   if (laid || laid.error().kind != "input-output") return laid;
-  if (const auto room = probe_share(home); !room) return room;
+  if (const auto room = probe_share(home->path()); !room) return room;
   return fail("share-silent", "the server did not carry it out: " + laid.error().error);
 }
 

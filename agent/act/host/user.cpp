@@ -15,6 +15,8 @@ void must(int result) {
   if (result != 0) std::abort();
 }
 
+int living = 0;
+
 }  // namespace
 
 Outcome<User> find_user(const std::string& name) {
@@ -46,6 +48,7 @@ Outcome<User> find_user(const std::string& name) {
 }
 
 AsUser::AsUser(const User& user) {
+  ++living;
   if (::geteuid() != 0 || user.uid == 0) return;
   const int count = ::getgroups(0, nullptr);
   groups_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
@@ -56,7 +59,10 @@ AsUser::AsUser(const User& user) {
   changed_ = true;
 }
 
+bool AsUser::active() { return living > 0; }
+
 AsUser::~AsUser() {
+  --living;
   if (!changed_) return;
   must(::seteuid(0));
   must(::setegid(0));

@@ -30,6 +30,9 @@ class AsUser {
   AsUser& operator=(const AsUser&) = delete;
   ~AsUser();
 
+  // One lives: what is done is done with its user's rights alone (where that is root, with root's).
+  static bool active();
+
  private:
   bool changed_ = false;
   std::vector<gid_t> groups_;

@@ -1,16 +1,41 @@
 #include "agent/act/host/verify.hpp"
 
+#include "agent/act/host/user.hpp"
 #include "agent/guard/keeper.hpp"
+#include "agent/io/beneath.hpp"
 #include "trainer/checkpoint/checkpoint.hpp"
 
 namespace spotter::act::host {
 
 namespace fs = std::filesystem;
 
-Outcome<Verified> verify_checkpoints(const fs::path& directory, bool read_only) {
+namespace {
+
+// None: as who we are. Only a copy, which cannot be changed, is read with its owner's rights.
+Outcome<std::optional<User>> reader_of(const VerifyRequest& request) {
+  if (request.user.empty()) return std::optional<User>();
+  auto user = find_user(request.user);
+  if (!user) return tl::unexpected<Failure>(user.error());
+  const auto mount = io::Beneath::open(request.mount);
+  const auto seen =
+      mount ? mount->look(request.directory) : tl::unexpected<std::error_code>(mount.error());
+  const bool others = seen && S_ISDIR(seen->st_mode) && seen->st_uid != 0;
+  if (!request.read_only || !others || seen->st_uid == user->uid) return std::optional(*user);
+  return std::optional(User{"", seen->st_uid, seen->st_gid, "", {seen->st_gid}});
+}
+
+}  // namespace
+
+Outcome<Verified> verify_checkpoints(const VerifyRequest& request) {
+  const auto reader = reader_of(request);
+  if (!reader) return tl::unexpected<Failure>(reader.error());
+  std::optional<AsUser> as;
+  if (*reader) as.emplace(**reader);
+  const fs::path directory = request.mount / request.directory;
   std::error_code error;
   if (!fs::exists(directory, error) && !error) return Verified{};
-  const auto latest = read_only ? checkpoint::newest_in(directory) : checkpoint::latest(directory);
+  const auto latest =
+      request.read_only ? checkpoint::newest_in(directory) : checkpoint::latest(directory);
   if (!latest) return fail("verify-failed", latest.error().message);
   Verified verified;
   if (latest->newest) {
@@ -24,13 +49,13 @@ Outcome<Verified> verify_checkpoints(const fs::path& directory, bool read_only) 
   return verified;
 }
 
-Outcome<Verified> verify_files(const fs::path& mount, const std::string& directory,
-                               const std::string& files, bool read_only) {
-  auto keeper = guard::Keeper::open({mount, directory, files});
+Outcome<Verified> verify_files(const VerifyRequest& request, const std::string& files) {
+  auto keeper = guard::Keeper::open({request.mount, request.directory, files, AsUser::active()});
   if (!keeper) return fail("verify-failed", keeper.error().message);
-  auto settled = read_only ? keeper->prove() : keeper->settle(true);
+  auto settled = request.read_only ? keeper->prove() : keeper->settle(true);
   if (!settled) return fail("verify-failed", settled.error().message);
-  const fs::path path = settled->name.empty() ? fs::path() : mount / directory / settled->name;
+  const fs::path path =
+      settled->name.empty() ? fs::path() : request.mount / request.directory / settled->name;
   return Verified{settled->newest, path, std::move(settled->torn), std::move(settled->said)};
 }
 

@@ -1,0 +1,92 @@
+// What lies below a directory, reached by a handle that is opened once: for work with privileges in
+// a place that somebody without them can change. No step follows a symbolic link, leaves the
+// directory or enters another mount (openat2(2): RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS,
+// RESOLVE_NO_XDEV; where a sandbox forbids that, RestrictSUIDSGID= of systemd.exec(5), each
+// component is opened by itself), nothing is opened that could block, and what is given away or
+// changed was opened and looked at first. A path that is replaced meanwhile changes nothing: the
+// handle stays with the directory that was opened.
+//
+// `name` is a path relative to the directory; each failure is the errno of the call that failed:
+// ELOOP or ENOTDIR where a link is in the way, EXDEV where the path leads out, EINVAL where a file
+// is not a regular one.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/io/descriptor.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::io {
+
+class Beneath {
+ public:
+  // The directory that `path` leads to, links included.
+  // REQUIRES: only those with our privileges can change that path (a mount point, our own folder).
+  static Expected<Beneath> open(const std::filesystem::path& path);
+
+  // As it was named, for words to a person; no call takes it.
+  const std::filesystem::path& path() const { return path_; }
+  int descriptor() const { return directory_.get(); }  // O_PATH
+  Expected<struct stat> status() const;
+
+  // O_NONBLOCK, O_CLOEXEC and O_NOCTTY are added to `flags`; "" is the directory itself.
+  Expected<Descriptor> open(const std::string& name, int flags, mode_t mode = 0) const;
+  Expected<Beneath> folder(const std::string& name) const;
+  // Of the folder that `name` lies in.
+  Expected<Beneath> parent(const std::string& name) const;
+  // A regular file, and no other.
+  Expected<Descriptor> file(const std::string& name, int flags, mode_t mode = 0) const;
+  // Of the name itself, be it a link.
+  Expected<struct stat> look(const std::string& name) const;
+
+  // The whole content. std::errc::file_too_large, before a byte is read, where it has more than
+  // `limit` bytes.
+  Expected<std::string> read(const std::string& name, std::size_t limit) const;
+  // As atomic_write() of files.hpp.
+  Expected<void> write(const std::string& name, std::string_view bytes, mode_t mode) const;
+
+  // One folder, whose parent is there; one that exists is opened as it is.
+  struct Made;
+  Expected<Made> make(const std::string& name, mode_t mode) const;
+  Expected<Beneath> make_folder(const std::string& name, mode_t mode) const;
+
+  // Replaces what `to_name` is; both directories are durable afterwards.
+  Expected<void> rename(const std::string& name, const Beneath& to,
+                        const std::string& to_name) const;
+  Expected<void> remove(const std::string& name) const;         // no folder
+  Expected<void> remove_folder(const std::string& name) const;  // an empty one
+
+  // Without "." and ".."; as long as `take` answers true.
+  Expected<void> each_name(const std::function<bool(const std::string&)>& take) const;
+  Expected<std::vector<std::string>> names() const;  // sorted
+
+  Expected<void> sync() const;
+  // Of the directory itself.
+  Expected<void> give(uid_t uid, gid_t gid) const;
+  Expected<void> change_mode(mode_t mode) const;
+
+ private:
+  Beneath(Descriptor directory, std::filesystem::path path)
+      : directory_(std::move(directory)), path_(std::move(path)) {}
+
+  Descriptor directory_;
+  std::filesystem::path path_;
+};
+
+struct Beneath::Made {
+  bool fresh = false;  // made by this call: it is ours, and empty
+  Beneath folder;
+};
+
+// Gives what was opened, and nothing that has its name by now, to that owner.
+Expected<void> give(const Descriptor& opened, uid_t uid, gid_t gid);
+
+std::string last_component(const std::string& name);
+
+}  // namespace spotter::io

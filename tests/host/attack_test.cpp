@@ -1,0 +1,250 @@
+// What a trainer, or another user of a share, can do to verbs that are root: nothing. Directories
+// change places with links while they are laid out, records lie, files have names elsewhere.
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "agent/act/host/journal.hpp"
+#include "agent/act/host/layout.hpp"
+#include "agent/act/host/ledger.hpp"
+#include "agent/act/host/metrics.hpp"
+#include "agent/act/host/share.hpp"
+#include "agent/act/host/verify.hpp"
+#include "disk.hpp"
+#include "trainer/checkpoint/checkpoint.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uid_t before = 4242;  // the trainer's number on another image
+constexpr uid_t stranger = 4243;
+
+class Attack : public Directory {
+ protected:
+  void SetUp() override {
+    Directory::SetUp();
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can be misled like that";
+    ASSERT_EQ(::chmod(directory_.c_str(), 0755), 0);
+    const auto user = find_user("nobody");
+    ASSERT_TRUE(user);
+    trainer_ = *user;
+    fs::create_directories(directory_ / "system/conf");
+    write("system/conf/passwd", "root's");
+    write("system/secret", "root's");
+    fs::create_directories(share());
+    ::setenv("SPOTTER_MOUNTS", (directory_ / "mounts").c_str(), 1);
+    request_.kind = "folder";
+    request_.mount_point = share();
+    request_.job = "mnist";
+    request_.user = "nobody";
+    request_.holder = directory_ / "run";
+    request_.directories = {"checkpoints", "log"};
+  }
+  void TearDown() override {
+    ::unsetenv("SPOTTER_MOUNTS");
+    for (const char* name : {"system", "system/conf", "system/conf/passwd", "system/secret"}) {
+      if (trainer_.uid == 0) continue;
+      EXPECT_EQ(status_of(directory_ / name).st_uid, 0U) << name << " of the system's";
+    }
+    Directory::TearDown();
+  }
+  fs::path share() const { return directory_ / "share"; }
+  fs::path home() const { return share() / "mnist"; }
+  fs::path volume() const { return directory_ / "volume"; }
+  static struct stat status_of(const fs::path& path) {
+    struct stat status {};
+    EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
+    return status;
+  }
+  static void give(const fs::path& path, uid_t uid) {
+    ASSERT_EQ(::lchown(path.c_str(), uid, uid), 0) << path;
+  }
+  // As the job was left by another image: the home of `before`, with what is said there.
+  void leave_home(const std::string& record, uid_t owner = before) const {
+    for (const char* name : {"mnist", "mnist/.spotter", "mnist/checkpoints"}) {
+      fs::create_directory(share() / name);
+      give(share() / name, owner);
+    }
+    write("share/mnist/.spotter/volume.json", record);
+    write("share/mnist/checkpoints/a", "x");
+    give(home() / ".spotter/volume.json", owner);
+    give(home() / "checkpoints/a", owner);
+  }
+  Outcome<void> lay_out_volume() const {
+    fs::create_directory(volume());
+    const auto root = io::Beneath::open(volume());
+    MountRequest request;
+    request.mount_point = volume();
+    request.volume = "vol-0";
+    Mounted mounted;
+    return ensure_layout(*root, request, trainer_, mounted);
+  }
+
+  User trainer_;
+  ShareRequest request_;
+};
+
+TEST_F(Attack, AJobOfTheSameUserOnAnotherImageIsTakenOver) {
+  leave_home(R"({"user":"nobody","uid":4242,"gid":4242})");
+  const auto prepared = prepare_share(request_);
+  ASSERT_TRUE(prepared) << words_of(prepared);
+  for (const char* name : {"", "checkpoints/a", ".spotter", ".spotter/volume.json"})
+    EXPECT_EQ(status_of(home() / name).st_uid, trainer_.uid) << name;
+}
+
+TEST_F(Attack, ARecordThatLiesGivesNothingAway) {
+  leave_home(R"({"user":"nobody","uid":0,"gid":0})", trainer_.uid);
+  write("share/mnist/checkpoints/roots", "x");
+  fs::create_hard_link(directory_ / "system/secret", home() / "checkpoints/secret");
+  ASSERT_TRUE(prepare_share(request_));
+  EXPECT_EQ(status_of(home() / "checkpoints/roots").st_uid, 0U);
+  write("share/mnist/checkpoints/others", "x");
+  give(home() / "checkpoints/others", stranger);
+  write("share/mnist/.spotter/volume.json", R"({"user":"nobody","uid":4243,"gid":4243})");
+  give(home() / ".spotter/volume.json", trainer_.uid);
+  ASSERT_TRUE(prepare_share(request_));
+  EXPECT_EQ(status_of(home() / "checkpoints/others").st_uid, stranger);
+}
+
+TEST_F(Attack, AJobOfAnotherUserIsNotTakenOver) {
+  leave_home(R"({"user":"alice","uid":4242,"gid":4242})");
+  EXPECT_FALSE(prepare_share(request_));
+  EXPECT_EQ(status_of(home() / "checkpoints/a").st_uid, before);
+  // Her folder is open to all, and the record was put there by the trainer.
+  fs::remove_all(home() / ".spotter");
+  ASSERT_EQ(::chmod(home().c_str(), 01777), 0);
+  fs::create_directory(home() / ".spotter");
+  give(home() / ".spotter", trainer_.uid);
+  write("share/mnist/.spotter/volume.json", R"({"user":"nobody","uid":4242,"gid":4242})");
+  give(home() / ".spotter/volume.json", trainer_.uid);
+  (void)prepare_share(request_);
+  EXPECT_EQ(status_of(home() / "checkpoints/a").st_uid, before);
+}
+
+TEST_F(Attack, ATakenOverJobGivesNoFilesOfOthersAway) {
+  leave_home(R"({"user":"nobody","uid":4242,"gid":4242})");
+  write("share/other-job", "another job's of the same number");
+  give(share() / "other-job", before);
+  fs::create_hard_link(share() / "other-job", home() / "checkpoints/b");
+  fs::create_symlink(directory_ / "system/secret", home() / "checkpoints/c");
+  give(home() / "checkpoints/c", before);
+  ASSERT_TRUE(prepare_share(request_));
+  EXPECT_EQ(status_of(share() / "other-job").st_uid, before);
+  EXPECT_EQ(status_of(home() / "checkpoints/a").st_uid, trainer_.uid);
+}
+
+TEST_F(Attack, ALinkInThePlaceOfTheJobsFolderIsRefused) {
+  fs::create_directory_symlink(directory_ / "system", home());
+  EXPECT_EQ(kind_of(prepare_share(request_)), "layout-unusable");
+  EXPECT_FALSE(fs::exists(directory_ / "system/.spotter"));
+}
+
+// The job's folder changes places with a link to a folder of the system's.
+TEST_F(Attack, NoRaceHandsAFolderOfTheSystemOver) {
+  ASSERT_EQ(::chmod(share().c_str(), 0755), 0);  // the trainer may not: root makes the folder
+  fs::create_directory_symlink(directory_ / "system", directory_ / "link");
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    while (!over) {
+      for (int i = 0; i < 2; ++i)
+        ::renameat2(AT_FDCWD, (directory_ / "link").c_str(), AT_FDCWD, home().c_str(),
+                    RENAME_EXCHANGE);
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    (void)prepare_share(request_);
+    std::error_code ignored;
+    for (const char* name : {"share/mnist", "link"}) {
+      const fs::path path = directory_ / name;
+      if (!fs::is_symlink(path, ignored)) fs::remove_all(path, ignored);
+    }
+    if (!fs::is_symlink(directory_ / "link", ignored)) {
+      fs::remove(home(), ignored);
+      fs::create_directory_symlink(directory_ / "system", directory_ / "link", ignored);
+    }
+  }
+  over = true;
+  other.join();
+}
+
+TEST_F(Attack, OnAVolumeNobodyElseCanMoveOurFolderAway) {
+  fs::create_directory(volume());
+  give(volume(), trainer_.uid);
+  ASSERT_TRUE(lay_out_volume());
+  const auto root = status_of(volume());
+  EXPECT_EQ(root.st_uid, 0U);
+  EXPECT_EQ(root.st_gid, trainer_.gid);
+  EXPECT_EQ(root.st_mode & 07777, 01775U);
+  const AsUser as(trainer_);
+  EXPECT_NE(::rename((volume() / ".spotter").c_str(), (volume() / "mine").c_str()), 0);
+  EXPECT_EQ(::mkdir((volume() / "still").c_str(), 0755), 0) << "who could write there still can";
+}
+
+TEST_F(Attack, OnAVolumeAFolderThatSomebodyElseMadeIsNotBelieved) {
+  fs::create_directories(volume() / ".spotter");
+  give(volume() / ".spotter", trainer_.uid);
+  write("volume/.spotter/ledger.json", R"({"done":true})");
+  write("volume/.spotter/volume.json", R"({"user":"nobody","uid":0,"gid":0})");
+  write("volume/roots", "x");
+  EXPECT_EQ(kind_of(lay_out_volume()), "layout-unusable");
+  EXPECT_EQ(kind_of(read_ledger(volume())), "layout-unusable");
+  EXPECT_EQ(kind_of(write_ledger(volume(), {})), "layout-unusable");
+  EXPECT_EQ(kind_of(keep_lines(volume(), history_name, "x\n")), "layout-unusable");
+  EXPECT_FALSE(read_volume_record(volume())->present);
+  give(volume() / ".spotter", 0);
+  give(volume() / ".spotter/volume.json", trainer_.uid);
+  EXPECT_FALSE(read_volume_record(volume())->present) << "nor a record that is another's";
+  ASSERT_TRUE(lay_out_volume());
+  EXPECT_EQ(status_of(volume() / "roots").st_uid, 0U);
+}
+
+TEST_F(Attack, OnAVolumeALinkInThePlaceOfOurFilesIsNotFollowed) {
+  ASSERT_TRUE(lay_out_volume());
+  for (const char* name : {"ledger.json", "history.jsonl"})
+    fs::create_symlink(directory_ / "system/secret", volume() / ".spotter" / name);
+  fs::create_symlink(directory_ / "system/secret", volume() / "metrics.jsonl");
+  EXPECT_FALSE(read_ledger(volume()));
+  EXPECT_FALSE(keep_lines(volume(), history_name, "x\n"));
+  EXPECT_FALSE(keep_metrics(volume() / "metrics.jsonl", "", std::nullopt));
+  fs::remove(volume() / "code");
+  fs::create_directory_symlink(directory_ / "system", volume() / "code");
+  MountRequest request;
+  request.mount_point = volume();
+  Mounted mounted;
+  EXPECT_EQ(kind_of(ensure_layout(*io::Beneath::open(volume()), request, trainer_, mounted)),
+            "layout-unusable");
+}
+
+// What a dead writer left behind is removed, and what is torn is moved: as the trainer's user.
+TEST_F(Attack, VerifyDoesNothingThatTheTrainerMayNot) {
+  ASSERT_TRUE(lay_out_volume());
+  fs::create_directories(directory_ / "system/.tmp-a");
+  fs::create_directories(directory_ / "system/step-000000000007");
+  fs::remove(volume() / "checkpoints");
+  fs::create_directory_symlink(directory_ / "system", volume() / "checkpoints");
+  (void)verify_checkpoints({volume(), "checkpoints", false, "nobody"});
+  EXPECT_TRUE(fs::exists(directory_ / "system/.tmp-a"));
+  EXPECT_TRUE(fs::exists(directory_ / "system/step-000000000007"));
+}
+
+TEST_F(Attack, ACopyOfAnotherImageIsReadWithItsOwnersRights) {
+  fs::create_directories(volume() / "checkpoints");
+  const checkpoint::Part part{"model.bin", "weights"};
+  ASSERT_TRUE(checkpoint::save(volume() / "checkpoints", 7, {&part, 1}, {}));
+  for (const auto& entry : fs::recursive_directory_iterator(volume())) {
+    give(entry.path(), before);
+    ASSERT_EQ(::chmod(entry.path().c_str(), entry.is_directory() ? 0700 : 0600), 0);
+  }
+  EXPECT_EQ(verify_checkpoints({volume(), "checkpoints", true, "nobody"})->newest, 7U);
+  EXPECT_FALSE(verify_checkpoints({volume(), "checkpoints", false, "nobody"}));
+}
+
+}  // namespace
+}  // namespace spotter::act::host

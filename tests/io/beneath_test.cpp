@@ -1,0 +1,143 @@
+// What root does where somebody else may write: also without openat2(2), as in a sandbox.
+#include "agent/io/beneath.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "tests/io/no_openat2.hpp"
+
+namespace spotter::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class BeneathIt : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/spotter-beneath-XXXXXX";
+    top_ = ::mkdtemp(name);
+    root_ = top_ / "root";
+    outside_ = top_ / "outside";
+    fs::create_directories(root_ / "deep/er");
+    fs::create_directories(outside_);
+    std::ofstream(root_ / "deep/file") << "inside";
+    std::ofstream(outside_ / "file") << "outside";
+    fs::create_directory_symlink(outside_, root_ / "away");
+    fs::create_symlink(outside_ / "file", root_ / "link");
+    ASSERT_EQ(::mkfifo((root_ / "fifo").c_str(), 0600), 0);
+  }
+  void TearDown() override { fs::remove_all(top_); }
+
+  // The first thing that is wrong; empty: nothing.
+  std::string wrong_in_reading() const {
+    const auto at = Beneath::open(root_);
+    if (!at) return "the directory is not opened";
+    if (at->read("deep/file", 6).value_or("") != "inside") return "a file is not read";
+    if (at->read("deep/file", 5).error() != std::errc::file_too_large) return "it has a limit";
+    if (at->read("fifo", 9).error() != std::errc::invalid_argument) return "a FIFO is read";
+    for (const char* name : {"away/file", "link", "deep/../../outside/file", "../outside/file"})
+      if (at->read(name, 99)) return std::string("is read: ") + name;
+    if (at->read((outside_ / "file").string(), 99)) return "an absolute path is followed";
+    if (at->read("deep/../deep/file", 99)) return "a path goes up";
+    if (at->read("none", 9).error() != std::errc::no_such_file_or_directory) return "none";
+    if (!S_ISLNK(at->look("link")->st_mode)) return "a link is not seen";
+    if (at->names().value_or(std::vector<std::string>()).size() != 4) return "names";
+    return at->folder("away") ? "a folder's link is followed" : "";
+  }
+  std::string wrong_in_writing() const {
+    const auto at = Beneath::open(root_);
+    if (!at) return "the directory is not opened";
+    if (at->write("away/new", "x", 0644)) return "is written through a folder's link";
+    if (at->make("away/folder", 0755)) return "a folder is made through a link";
+    if (at->remove("away/file")) return "is removed through a link";
+    if (at->remove_folder("away")) return "a link is no folder";
+    if (at->rename("away/file", *at, "mine")) return "is taken through a link";
+    if (at->rename("deep/file", *at, "away/file")) return "is moved through a link";
+    if (!at->write("link", "x", 0640)) return "a name that is a link cannot be replaced";
+    if (content(root_ / "link") != "x" || fs::is_symlink(root_ / "link")) return "not replaced";
+    if (!at->make("deep/made", 0755)->fresh || at->make("deep/made", 0755)->fresh) return "fresh";
+    if (at->make("away", 0755)) return "a link stands for a folder";
+    if (!at->rename("deep/file", *at, "moved") || content(root_ / "moved") != "inside")
+      return "not moved";
+    for (const char* name : {"", ".", "..", "deep/..", "deep/"})
+      if (at->remove(name) || at->write(name, "x", 0644)) return "a name that is none";
+    if (!at->remove("moved") || !at->remove_folder("deep/made")) return "not removed";
+    if (at->names()->size() != 4) return "a temporary file is left";
+    return content(outside_ / "file") == "outside" && !fs::exists(outside_ / "new") ? ""
+                                                                                    : "outside";
+  }
+
+  fs::path top_, root_, outside_;
+};
+
+TEST_F(BeneathIt, ReadsWhatIsThereAndFollowsNothingOut) { EXPECT_EQ(wrong_in_reading(), ""); }
+TEST_F(BeneathIt, WritesNothingThatLiesElsewhere) { EXPECT_EQ(wrong_in_writing(), ""); }
+
+TEST_F(BeneathIt, DoesBothWithoutOpenat2) {
+  EXPECT_TRUE(is_good_without_openat2([this] {
+    const std::string wrong = wrong_in_reading();
+    return wrong.empty() ? wrong_in_writing() : wrong;
+  }));
+}
+
+TEST_F(BeneathIt, StaysWithTheDirectoryThatWasOpened) {
+  const auto at = Beneath::open(root_);
+  ASSERT_TRUE(at);
+  fs::rename(root_, top_ / "elsewhere");
+  fs::create_directory_symlink(outside_, root_);
+  ASSERT_TRUE(at->write("mine", "x", 0600));
+  EXPECT_EQ(content(top_ / "elsewhere/mine"), "x");
+  EXPECT_FALSE(fs::exists(outside_ / "mine"));
+}
+
+// A folder that holds something, or that is another's, is none that was just made.
+TEST_F(BeneathIt, SaysFreshOnlyOfAFolderThatItMade) {
+  const auto at = Beneath::open(root_);
+  ASSERT_TRUE(at);
+  std::atomic<bool> over = false;
+  fs::create_directory(root_ / "precious");
+  std::ofstream(root_ / "precious/file") << "x";
+  // Somebody puts a folder with something in it where ours was made.
+  std::thread other([&] {
+    while (!over) {
+      if (::renameat2(AT_FDCWD, (root_ / "precious").c_str(), AT_FDCWD, (root_ / "new").c_str(),
+                      RENAME_EXCHANGE) != 0)
+        continue;
+      ::rename((root_ / (fs::exists(root_ / "new/file") ? "new" : "precious")).c_str(),
+               (root_ / "aside").c_str());
+      ::rmdir((root_ / "precious").c_str());
+      ::rmdir((root_ / "new").c_str());
+      ::rename((root_ / "aside").c_str(), (root_ / "precious").c_str());
+    }
+  });
+  int wrong = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto made = at->make("new", 0755);
+    if (!made || !made->fresh) continue;
+    struct stat given {};
+    struct stat theirs {};
+    ::fstat(made->folder.descriptor(), &given);
+    if (::stat((root_ / "precious").c_str(), &theirs) == 0 && given.st_ino == theirs.st_ino &&
+        fs::exists(root_ / "precious/file"))
+      ++wrong;
+    ::rmdir((root_ / "new").c_str());
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace spotter::io
