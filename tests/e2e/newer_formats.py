@@ -24,7 +24,7 @@ def _lines(text):
     return "".join(_document(line) for line in text.splitlines())
 
 
-def _sealed(text):
+def sealed(text):
     """Of a manifest, or of the record of finished files: its sum is the last member."""
     body = json.loads(text[:text.rindex(SUM)] + "}")
     new = json.dumps({**body, "format": 2, "of_the_future": [1]}, separators=(",", ":"))[:-1]
@@ -32,8 +32,8 @@ def _sealed(text):
 
 
 WAYS = {".spotter/volume.json": _document, ".spotter/ledger.json": _document,
-        ".spotter/history.jsonl": _lines, ".spotter/checkpoints.json": _sealed,
-        "metrics.jsonl": _lines, "checkpoints/step-*/manifest.json": _sealed}
+        ".spotter/history.jsonl": _lines, ".spotter/checkpoints.json": sealed,
+        "metrics.jsonl": _lines, "checkpoints/step-*/manifest.json": sealed}
 
 
 def raise_all(folder):

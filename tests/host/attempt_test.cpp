@@ -55,6 +55,37 @@ TEST_F(Attempts, TheNewestBeforeOnesOwnIsTheParent) {
   EXPECT_EQ(find_parent(home(), 12), "attempt-10");
 }
 
+// A link that leads to itself stands for a server that cannot say what is there.
+TEST_F(Attempts, BeginsNothingAnewWhereTheAccountCannotBeLookedAt) {
+  fs::create_directories(home());
+  fs::create_symlink(".spotter", in(".spotter"));
+  EXPECT_FALSE(begin_attempt(home(), "attempt-1", ""));
+  EXPECT_EQ(names(), std::vector<std::string>{".spotter"});
+  fs::remove(in(".spotter"));
+  fs::create_symlink("attempt-1", in("attempt-1"));
+  EXPECT_FALSE(begin_attempt(home(), "attempt-1", ""));
+}
+
+// As a user who can be refused something: the names are read, the files cannot be looked at.
+TEST_F(Attempts, TakesNothingOverInPart) {
+  ASSERT_TRUE(begin_attempt(home(), "attempt-1", ""));
+  work("attempt-1", "5");
+  constexpr uid_t nobody = 65534;
+  const bool root = ::geteuid() == 0;
+  if (root) must_run({"chown", "-R", std::to_string(nobody), directory_.string()});
+  fs::permissions(in("attempt-1") / "checkpoints", fs::perms::owner_read);
+  if (root) {
+    ASSERT_EQ(::seteuid(nobody), 0);
+  }
+  const auto begun = begin_attempt(home(), "attempt-2", "attempt-1");
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  fs::permissions(in("attempt-1") / "checkpoints", fs::perms::owner_all);
+  EXPECT_FALSE(begun);
+  EXPECT_EQ(names(), std::vector<std::string>{"attempt-1"});
+}
+
 TEST_F(Attempts, BeginsWithWhatItsParentHadAndLeavesItAlone) {
   ASSERT_TRUE(begin_attempt(home(), "attempt-1", ""));
   work("attempt-1", "5");

@@ -20,7 +20,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "trainer/checkpoint/python"
-sys.path.insert(0, str(PYTHON))
+sys.path[:0] = [str(PYTHON), str(ROOT / "tests/e2e")]
+import newer_formats  # noqa: E402
 import spotter  # noqa: E402
 
 try:
@@ -96,6 +97,23 @@ class Plain(Face):
             old = run.restore()
         self.assertEqual((old.step, old["value"]), (1, b"1" * 100_000))
         self.assertTrue((self.checkpoints / "torn-step-000000000002").is_dir())
+
+    def test_what_a_newer_spotter_wrote_is_refused_and_stays(self):
+        with spotter.open(self.checkpoints) as run:
+            run.save(1, value=1)
+            run.save(2, value=2)
+        path = self.checkpoints / "step-000000000002/manifest.json"
+        path.write_text(newer_formats.sealed(path.read_text()))
+        before = newer_formats.seen(self.checkpoints)
+        with spotter.open(self.checkpoints) as run:
+            with self.assertRaisesRegex(spotter.SpotterError, r"a newer Spotter \(format 2"):
+                run.restore()
+        self.assertEqual(newer_formats.seen(self.checkpoints), before)
+        with spotter.open(self.checkpoints) as run:  # a trainer that does not ask what is there
+            for step in range(3, 7):
+                run.save(step, value=step)
+        self.assertTrue(path.exists())
+        self.assertFalse(path.parents[1].joinpath("step-000000000001").exists())
 
     def test_errors_are_exceptions_with_a_reason(self):
         with spotter.open(self.checkpoints) as run:

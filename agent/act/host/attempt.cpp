@@ -85,8 +85,9 @@ Outcome<void> copy_one(const fs::directory_entry& entry, const fs::path& to) {
   } else if (!error && fs::is_regular_file(kind)) {
     copy_with_time(entry.path(), to, error);
   }
-  std::error_code ignored;
-  const bool vanished = !fs::exists(fs::symlink_status(entry.path(), ignored));
+  std::error_code ignored;  // one that cannot be looked at has not vanished
+  const bool vanished =
+      fs::symlink_status(entry.path(), ignored).type() == fs::file_type::not_found;
   if (!error || vanished) return {};
   return fail_errno(error, "cannot copy " + entry.path().string() + " to " + to.string());
 }
@@ -123,7 +124,10 @@ Outcome<void> forgive(const fs::path& attempt) {
 Outcome<void> make_copy(const fs::path& home, const std::string& parent, const fs::path& copy) {
   if (::mkdir(copy.c_str(), 0755) != 0) return fail_errno(errno, "cannot make " + copy.string());
   std::error_code error;
-  const bool without_claims = fs::exists(home / ".spotter" / "ledger.json", error);
+  const fs::path account = home / ".spotter" / "ledger.json";
+  const bool without_claims = fs::exists(account, error);
+  // Else what may be there would be begun anew.
+  if (error) return fail_errno(error, "cannot look at " + account.string());
   if (parent.empty() && !without_claims) return {};
   if (!fs::is_directory(home / parent, error)) {
     return fail("attempt-gone", (home / parent).string() +
@@ -171,7 +175,9 @@ Outcome<void> begin_attempt(const fs::path& home, const std::string& attempt,
   std::error_code error;
   fs::create_directories(home, error);
   if (error) return fail_errno(error, "cannot make " + home.string());
-  if (!fs::exists(home / attempt, error)) {
+  const bool begun = fs::exists(home / attempt, error);
+  if (error) return fail_errno(error, "cannot look at " + (home / attempt).string());
+  if (!begun) {
     const fs::path copy = home / copy_name(attempt);
     remove_quietly(copy);
     if (const auto made = make_copy(home, parent, copy); !made) {
