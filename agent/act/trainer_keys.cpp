@@ -1,5 +1,8 @@
 #include "agent/act/trainer_keys.hpp"
 
+#include <spdlog/spdlog.h>
+
+#include "agent/config/trainer_role.hpp"
 #include "agent/wire/ec2_places.hpp"
 #include "agent/wire/sts.hpp"
 
@@ -24,7 +27,7 @@ TrainerKeys::TrainerKeys(Parts parts)
                 [this] { return arn_; }) {}
 
 asio::awaitable<KeysResult> TrainerKeys::load() {
-  return parts_.job.trainer.role.empty() ? load_own() : assume();
+  return config::has_instances_role(parts_.job.trainer) ? load_own() : assume();
 }
 
 asio::awaitable<KeysResult> TrainerKeys::load_own() {
@@ -36,16 +39,17 @@ asio::awaitable<KeysResult> TrainerKeys::load_own() {
   co_return std::move(*keys);
 }
 
-// "arn:aws:sts::123456789012:assumed-role/spotter/i-..." has partition and account of ours.
 asio::awaitable<CallResult<std::string>> TrainerKeys::role_arn() {
-  const std::string& role = parts_.job.trainer.role;
-  if (role.starts_with("arn:")) co_return role;
+  const config::Trainer& trainer = parts_.job.trainer;
+  if (trainer.role.starts_with("arn:")) co_return trainer.role;
   auto asking = parts_.aws.call(wire::GetCallerIdentity{}, patience);
   const auto who = co_await std::move(asking);
   if (!who) co_return tl::unexpected(who.error());
-  const std::string arn = who->arn;
-  const auto end = arn.find(':', arn.find(':') + 1);
-  co_return arn.substr(0, end) + ":iam::" + who->account + ":role/" + role;
+  std::string arn = trainers_role_arn(trainer, *who);
+  if (arn.empty())
+    co_return trouble(CallError::Kind::Permission,
+                      who->arn + " is no role, and has none beside it");
+  co_return arn;
 }
 
 asio::awaitable<KeysResult> TrainerKeys::assume() {
@@ -67,13 +71,41 @@ bool TrainerKeys::is_led_elsewhere() const {
   return false;
 }
 
+// It asks only when the trainer does, who may have no use for AWS, in a network without STS.
+asio::awaitable<CallResult<TrainerKeys::Variables>> TrainerKeys::offer_usual() {
+  auto getting = parts_.own.get();
+  const auto own = co_await std::move(getting);
+  // An instance's metadata may be silent for a while: then the trainer asks later.
+  const bool role = own ? own->expiration.has_value() : parts_.on_instance();
+  if (!role) co_return Variables{};
+  auto variables = endpoint_.open();
+  if (!variables) co_return trouble(CallError::Kind::Transient, variables.error().message);
+  asio::co_spawn(parts_.context, try_usual(), asio::detached);
+  co_return std::move(*variables);
+}
+
+asio::awaitable<void> TrainerKeys::try_usual() {
+  auto getting = keys_.get();
+  const KeysResult keys = co_await std::move(getting);
+  if (keys) co_return;
+  spdlog::warn(
+      "the trainer has no credentials at AWS while its role cannot be taken: {}. `spotter iam "
+      "roles` makes it; trainer.role of job.yaml names another, or `{}` for the instance's own",
+      keys.error().message, config::instances_role);
+}
+
 asio::awaitable<CallResult<TrainerKeys::Variables>> TrainerKeys::offer() {
-  const bool own = parts_.job.trainer.role.empty();
-  if (is_led_elsewhere() || (own && parts_.job.trainer.inherits)) co_return Variables{};
+  const config::Trainer& trainer = parts_.job.trainer;
+  const bool own = config::has_instances_role(trainer);
+  const bool usual = trainer.role.empty();
+  if (is_led_elsewhere() || ((own || usual) && trainer.inherits)) co_return Variables{};
+  if (usual) {
+    auto offering = offer_usual();
+    co_return co_await std::move(offering);
+  }
   // Asked for here, although only the trainer needs them: what is wrong is said before it starts.
   auto getting = keys_.get();
   const KeysResult keys = co_await std::move(getting);
-  // An instance's metadata may be silent for a while: then the trainer asks later.
   const bool passing =
       own && !keys && keys.error().kind == CallError::Kind::NoCredentials && parts_.on_instance();
   if (!keys && own && !passing) co_return Variables{};
@@ -81,6 +113,21 @@ asio::awaitable<CallResult<TrainerKeys::Variables>> TrainerKeys::offer() {
   auto variables = endpoint_.open();
   if (!variables) co_return trouble(CallError::Kind::Transient, variables.error().message);
   co_return std::move(*variables);
+}
+
+// "arn:aws:sts::123456789012:assumed-role/spotter/i-..." has partition, account and name of ours.
+std::string trainers_role_arn(const config::Trainer& trainer, const wire::CallerIdentity& who) {
+  if (trainer.role.starts_with("arn:")) return trainer.role;
+  constexpr std::string_view assumed = ":assumed-role/";
+  std::string ours;
+  if (const auto at = who.arn.find(assumed); at != who.arn.npos) {
+    ours = who.arn.substr(at + assumed.size());
+    ours = ours.substr(0, ours.find('/'));
+  }
+  if (trainer.role.empty() && ours.empty()) return {};
+  const auto partition = who.arn.find(':', who.arn.find(':') + 1);
+  return who.arn.substr(0, partition) + ":iam::" + who.account + ":role/" +
+         config::trainers_role(trainer, ours);
 }
 
 }  // namespace spotter::act

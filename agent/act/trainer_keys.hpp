@@ -1,4 +1,5 @@
-// The trainer's identity at AWS: the role that job.yaml names for it, else the instance's own.
+// The trainer's identity at AWS: the role that job.yaml names for it, else the one that is made for
+// trainers (config/trainer_role.hpp); the instance's own only when job.yaml says so.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 
 #include "agent/act/key_endpoint.hpp"
 #include "agent/config/job.hpp"
+#include "agent/wire/ec2_places.hpp"
 
 namespace spotter::act {
 
@@ -29,9 +31,9 @@ class TrainerKeys {
   void resume() { endpoint_.resume(); }
 
   // What leads the trainer's SDKs to its credentials. Empty: they find what they find. That is so
-  // without a role of its own where it has our environment anyway (`spotter run`), where job.yaml
-  // leads them elsewhere, and where we have only long-term keys or none. Fails when the role cannot
-  // be had.
+  // without a named role where it has our environment anyway (`spotter run`), where job.yaml leads
+  // them elsewhere, and where we have only long-term keys or none. Fails when a role that is named
+  // cannot be had; where it is the usual one, the trainer has none until it can, and that is said.
   asio::awaitable<CallResult<Variables>> offer();
 
  private:
@@ -39,6 +41,8 @@ class TrainerKeys {
   asio::awaitable<KeysResult> load_own();
   asio::awaitable<KeysResult> assume();
   asio::awaitable<CallResult<std::string>> role_arn();
+  asio::awaitable<CallResult<Variables>> offer_usual();
+  asio::awaitable<void> try_usual();
   bool is_led_elsewhere() const;
 
   Parts parts_;
@@ -46,6 +50,10 @@ class TrainerKeys {
   FreshKeys keys_;
   KeyEndpoint endpoint_;
 };
+
+// The ARN of the trainer's role, of the account and the role that we are: "who" has both. Empty: we
+// are no role, and job.yaml names no ARN or name. REQUIRES: it has not the instance's own.
+std::string trainers_role_arn(const config::Trainer& trainer, const wire::CallerIdentity& who);
 
 // Of an environment that is handed on: who its owner is at AWS.
 inline constexpr const char* identity_variables[] = {

@@ -57,6 +57,7 @@ Findings examine_as(const AwsResult<wire::CallerIdentity>& who, AwsCalls& calls,
     append(findings, examine_buckets(job));
   }
   append(findings, examine_code(calls, job, here));
+  if (here) append(findings, examine_trainers_role(calls, job));
   if (here) append(findings, examine_machine(job));
   return findings;
 }

@@ -43,6 +43,8 @@ Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorSc
 Findings examine_places(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
 // Of the role that asks: EC2 is asked whether it would allow each call of a move (DryRun).
 Findings examine_permissions(AwsCalls& calls, const config::Job& job);
+// STS is asked for the credentials that the trainer will have.
+Findings examine_trainers_role(AwsCalls& calls, const config::Job& job);
 // EC2 is asked whether it would carry these out (DryRun). `advice`: to whom it refuses one.
 Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
                        const std::string& advice);

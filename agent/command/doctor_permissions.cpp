@@ -1,8 +1,11 @@
 // Would EC2 let this role do what a move between zones takes? Nothing of it is done: DryRun.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
 #include "agent/act/cloud.hpp"
+#include "agent/act/trainer_keys.hpp"
 #include "agent/command/doctor.hpp"
+#include "agent/config/trainer_role.hpp"
 #include "agent/wire/ec2_places.hpp"
+#include "agent/wire/sts.hpp"
 
 namespace spotter::command {
 namespace {
@@ -63,6 +66,23 @@ Findings examine_permissions(AwsCalls& calls, const config::Job& job) {
                         encode(wire::CreateSnapshot{volume.id, "Spotter", owned}), encode(copy),
                         encode(wire::DeleteVolume{volume.id})},
                        of_the_role);
+}
+
+Findings examine_trainers_role(AwsCalls& calls, const config::Job& job) {
+  const char* const check = "trainer's role";
+  if (config::has_instances_role(job.trainer))
+    return {{check, Verdict::Warn, "the trainer has the instance's own, which may delete volumes",
+             "leave trainer.role out, and make what `spotter iam roles` prints"}};
+  const auto who = calls.ask(wire::GetCallerIdentity{});
+  if (!who) return {};
+  const std::string arn = act::trainers_role_arn(job.trainer, *who);
+  const auto taken = calls.ask(wire::AssumeRole{arn, "spotter-doctor"});
+  if (taken) return {{check, Verdict::Ok, arn + " can be taken", ""}};
+  const bool usual = job.trainer.role.empty();
+  return {{check, usual ? Verdict::Warn : Verdict::Fail, arn + ": " + taken.error().message,
+           std::string("make it and let it be taken, as `spotter iam roles` prints it; ") +
+               (usual ? "the trainer has no credentials at AWS without"
+                      : "the trainer does not start without")}};
 }
 
 }  // namespace spotter::command

@@ -7,6 +7,7 @@
 
 #include "agent/act/aws/endpoints.hpp"
 #include "agent/act/aws/environment.hpp"
+#include "agent/config/trainer_role.hpp"
 #include "agent/launch/requests.hpp"
 
 namespace spotter::command {
@@ -106,8 +107,9 @@ void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues
 
 void add_trainer_role(const config::Job& job, wire::IamValues& values) {
   auto& roles = values.many["trainer-roles"];
-  const std::string& role = job.trainer.role;
-  if (role.empty()) return;
+  roles = {};
+  if (config::has_instances_role(job.trainer)) return;
+  const std::string role = config::trainers_role(job.trainer, values.one["role"]);
   const std::string iam =
       "arn:" + values.one["partition"] + ":iam::" + values.one["account"] + ":role/";
   roles = {role.starts_with("arn:") ? role : iam + role};

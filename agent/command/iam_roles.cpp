@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/command/iam.hpp"
+#include "agent/config/trainer_role.hpp"
 #include "agent/wire/aws_command.hpp"
 
 namespace spotter::command {
@@ -60,9 +61,10 @@ std::string role_commands(const config::Job& job, const IamScope& scope) {
   commands.iam("CreateInstanceProfile", {{"InstanceProfileName", scope.role}});
   commands.iam("AddRoleToInstanceProfile",
                {{"InstanceProfileName", scope.role}, {"RoleName", scope.role}});
-  if (!job.trainer.role.empty()) {
+  if (!config::has_instances_role(job.trainer)) {
     commands.remark("The trainer's role");
-    commands.role(name_of(job.trainer.role), "trust-trainer", "trainer");
+    const std::string role = config::trainers_role(job.trainer, scope.role);
+    commands.role(name_of(role), "trust-trainer", "trainer");
   }
   if (!job.launch) return std::move(commands).text();
   if (!job.launch->fleet_role.empty()) {

@@ -18,6 +18,7 @@ import xml.etree.ElementTree
 REGION = "us-west-2"
 USER = ("AKIAEMULATOR00000000", "emulator-secret")  # the emulator's key for people
 ACCOUNT, ROLE = "123456789012", "spotter-role"
+TRAINERS_ROLE = f"{ROLE}-trainer"
 VERSIONS = {"ec2": "2016-11-15", "autoscaling": "2011-01-01"}
 PATIENCE_SECONDS = 60
 

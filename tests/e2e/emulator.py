@@ -78,6 +78,7 @@ class Emulator:
         self.directory = self.workplace / "world"
         self.zones, self.process, self.mode = list(zones), None, mode
         self.policies = 0
+        self.trainers_role = ec2.TRAINERS_ROLE  # the one that is made
         self.more_policies = []  # of the instances, beside those of scripts/iam
         try:
             self.bin = self._install(pathlib.Path(binaries))
@@ -144,25 +145,30 @@ class Emulator:
         return json.loads(self.control("state", "--json"))
 
     def allow_only(self, job_text):
-        """From now on instances may do what scripts/iam allows them for this job, nothing else.
+        """From now on instances and their trainers may do what scripts/iam allows them for this
+        job, nothing else: each as its own role, as `spotter iam roles` makes them.
 
         A job that is wrong has no policies, and its agent ends before it asks for anything."""
         self.policies += 1
         folder = self.workplace / f"policies-{self.policies}"
         folder.mkdir()
         (folder / "job.yaml").write_text(job_text)
-        documents = []
-        for name in ("agent", "trainer"):
+        nothing = folder / "nothing.json"
+        nothing.write_text(json.dumps({"Version": "2012-10-17", "Statement": [
+            {"Effect": "Deny", "Action": "*", "Resource": "*"}]}))
+        for name, who, more in (("agent", "instance", self.more_policies),
+                                ("trainer", f"role/{self.trainers_role}", ())):
             done = subprocess.run(
                 [self.bin / "spotter", "iam", name, folder / "job.yaml", "--account", ec2.ACCOUNT,
                  "--region", ec2.REGION, "--role", ec2.ROLE],
                 env={**os.environ, "SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
                 capture_output=True, text=True, timeout=30, check=False)
+            document = folder / f"{name}.json"
+            document.write_text(done.stdout)
             if done.returncode == 0:
-                documents.append(folder / f"{name}.json")
-                documents[-1].write_text(done.stdout)
-        if documents:
-            self.control("policy", "instance", *documents, *self.more_policies)
+                self.control("policy", who, document, *more)
+            elif done.returncode == 1:  # no statement is left of it: a role without a policy
+                self.control("policy", who, nothing)
 
     def interrupt(self, instance, seconds, action="terminate"):
         self.control("interrupt", instance, "--in", f"{seconds}s", "--action", action)

@@ -23,9 +23,10 @@ class DoctorTest(ServedTest):
                    "AWS_SECRET_ACCESS_KEY": "emulator-secret"}
 
     def spotter(self, *words, environment=None):
-        environment = {**os.environ, **(environment or self.environment), "AWS_REGION": REGION,
+        environment = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true",
+                       **(environment or self.environment), "AWS_REGION": REGION,
                        "AWS_ENDPOINT_URL": self.served.api, "HOME": str(self.folder),
-                       "AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "1"}
+                       "AWS_MAX_ATTEMPTS": "1"}
         return subprocess.run([SPOTTER, *map(str, words)], env=environment, text=True,
                               capture_output=True, check=False, timeout=100,
                               stdin=subprocess.DEVNULL)
@@ -60,6 +61,34 @@ class Doctor(DoctorTest):
         found = self.findings(self.job(), environment={"AWS_ACCESS_KEY_ID": ""})
         self.expect(found, "credentials", "fail", "aws configure")
         self.assertNotIn("zones", found)
+
+    def test_the_trainers_role_is_taken_for_a_try(self):
+        """By the role of an instance; what the policies are not asked for here is not its."""
+        done = self.served.command("instance", "add", "--zone", "us-west-2a")
+        instance = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": done.stdout.split()[1],
+                    "AWS_EC2_METADATA_DISABLED": "false", "AWS_ACCESS_KEY_ID": ""}
+
+        def found(trainer):
+            file = self.job()
+            file.write_text(file.read_text().replace("./t.sh", f"./t.sh{trainer}"))
+            return json.loads(self.spotter("doctor", file, "--json", environment=instance).stdout)
+
+        def verdict(trainer=""):
+            one, = (each for each in found(trainer) if each["check"] == "trainer's role")
+            return one["verdict"], one["what"], one["advice"]
+        who = next(each["what"] for each in found("") if each["check"] == "credentials")
+        role = f"arn:aws:iam::{ACCOUNT}:role/{who.split('/')[1]}-trainer"
+        said = verdict()
+        self.assertEqual(said[0], "warn")
+        self.assertIn(role, said[1])
+        self.assertIn("spotter iam roles", said[2])
+        self.assertEqual(verdict(", role: narrow")[0], "fail")
+        self.assertEqual(verdict(", role: instance")[0], "warn")
+        policy = self.folder / "policy.json"
+        policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": [
+            {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}))
+        self.served.command("policy", f"role/{role.rpartition('/')[2]}", policy)
+        self.assertEqual(verdict(), ("ok", f"{role} can be taken", ""))
 
     def test_places(self):
         found = self.findings(self.job(), "--types", "g5.xlarge,p3.2xlarge")

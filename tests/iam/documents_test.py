@@ -99,7 +99,11 @@ class Documents(unittest.TestCase):
         self.assertIsNotNone(self.statement(document, "LeaveTheFleet"))
 
     def test_the_trainers_role(self):
-        self.assertIsNone(self.statement(self.document("agent", VOLUME), "TakeTheTrainersRole"))
+        usual = self.statement(self.document("agent", VOLUME, options=["--role", "mine"]),
+                               "TakeTheTrainersRole")
+        self.assertEqual(usual["Resource"], [f"arn:aws:iam::{ACCOUNT}:role/mine-trainer"])
+        own = self.document("agent", VOLUME, trainer="{command: ./train, role: instance}")
+        self.assertIsNone(self.statement(own, "TakeTheTrainersRole"))
         arn = "arn:aws:iam::210987654321:role/of/trainers"
         for role, resource in (("trainer", f"arn:aws:iam::{ACCOUNT}:role/trainer"), (arn, arn)):
             document = self.document("agent", VOLUME,
@@ -167,7 +171,13 @@ class Documents(unittest.TestCase):
         made = self.roles(VOLUME)
         self.assertEqual([it[0] for it in made], ["CreateRole", "PutRolePolicy",
                                                   "CreateInstanceProfile",
-                                                  "AddRoleToInstanceProfile"])
+                                                  "AddRoleToInstanceProfile", "CreateRole"])
+        self.assertEqual([it["RoleName"] for action, it in made if action == "CreateRole"],
+                         ["spotter", "spotter-trainer"])
+        self.assertEqual(json.loads(made[4][1]["AssumeRolePolicyDocument"]),
+                         self.document("trust-trainer", VOLUME))
+        own = self.roles(VOLUME, trainer="{command: ./train, role: instance}")
+        self.assertEqual(len(own), 4)
         self.assertEqual(json.loads(made[1][1]["PolicyDocument"]), self.document("agent", VOLUME))
         self.assertEqual(json.loads(made[0][1]["AssumeRolePolicyDocument"]),
                          self.document("trust-instance", VOLUME))

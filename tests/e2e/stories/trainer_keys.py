@@ -1,4 +1,4 @@
-"""The trainer's credentials come from the agent: those of a role of its own, or the instance's."""
+"""The trainer's credentials come from the agent: of a role of its own, or of the instance's."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
 import job as jobs
-from ec2 import ACCOUNT, ROLE
+from ec2 import ACCOUNT, ROLE, TRAINERS_ROLE
 from emulator import wait
 
 HAS_BOTO3 = not subprocess.run(["/usr/bin/python3", "-c", "import boto3"], check=False,
@@ -27,7 +27,7 @@ def may_read(*objects):
 class TrainerKeys(harness.Story):
     trainer = harness.TRAINERS / "asks_aws.py"
 
-    def given(self, trainer=None, env=None):
+    def given(self, trainer=None, env=None, roles=TRAINERS_ROLE, **more):
         """A bucket of two objects, and an instance whose role may read the first of them."""
         bucket = self.world.directory / "s3" / "data"
         bucket.mkdir(parents=True)
@@ -43,7 +43,8 @@ class TrainerKeys(harness.Story):
         self.world.more_policies = [own]
         env = {"STEPS": "500", "WANTS": "data/one data/two", "LINES": str(self.lines),
                **(env or {})}
-        return self.launch(self.job(env=env, trainer=trainer))
+        self.world.trainers_role = roles
+        return self.launch(self.job(env=env, trainer=trainer, **more))
 
     def seen(self):
         text = self.lines.read_text() if self.lines.exists() else ""
@@ -56,8 +57,35 @@ class TrainerKeys(harness.Story):
         text = self.environment(self.trainers(instance)[0]).decode()
         return dict(each.split("=", 1) for each in text.split("\0") if "=" in each)
 
+    def test_the_default_is_a_role_that_may_nothing_of_the_instances(self):
+        self.given()
+        line = self.wait_seen()[-1]
+        self.assertEqual(line["method"], "container-role")
+        self.assertEqual(line["kept"], ["AccessDenied", "AccessDenied"])
+        self.assertEqual(
+            line["who"],
+            f"arn:aws:sts::{ACCOUNT}:assumed-role/{TRAINERS_ROLE}/spotter-{self.job_name}")
+
+    def test_the_default_reads_the_jobs_channels(self):
+        """With what `spotter iam trainer` prints."""
+        self.given(channels={"all": "s3://data/two"})
+        self.assertEqual(self.wait_seen()[-1]["kept"], ["AccessDenied", "this is two"])
+
+    def test_a_default_role_that_is_not_there_is_said_and_the_instances_is_not_given(self):
+        one = self.given(roles=f"{ROLE}-elsewhere")
+        line = self.wait_seen()[-1]
+        self.assertNotIn("this is one", [*line["kept"], line["fresh"]])
+        self.assertNotIn(f"assumed-role/{ROLE}/", line["who"])
+        self.wait_console(one, f"no credentials at AWS while.*role/{TRAINERS_ROLE}"
+                               ".*spotter iam roles.*trainer.role", 10)
+        document = self.world.workplace / "role.json"
+        document.write_text(may_read("data/two"))
+        self.world.control("policy", f"role/{TRAINERS_ROLE}", document)
+        wait("credentials of the role that is there now",
+             lambda: self.seen()[-1]["fresh"] == "AccessDenied", 60)
+
     def test_boto3_reads_with_the_instances_own(self):
-        one = self.given()
+        one = self.given({"role": "instance"})
         line = self.wait_seen()[-1]
         self.assertEqual(line["method"], "container-role")
         self.assertEqual(line["kept"], ["this is one", "AccessDenied"])
@@ -98,7 +126,7 @@ class TrainerKeys(harness.Story):
         self.assertEqual(self.wait_seen()[-1]["kept"], ["AccessDenied", "this is two"])
 
     def test_a_killed_agent_is_not_missed(self):
-        one = self.given()
+        one = self.given({"role": "instance"})
         before = self.wait_seen()[-1]
         agents = self.agents(one)
         self.kill_agent(one)

@@ -37,6 +37,13 @@ def who(session):
         return type(error).__name__
 
 
+def method_of(session):
+    try:
+        return getattr(session.get_credentials(), "method", None)
+    except botocore.exceptions.BotoCoreError as error:
+        return type(error).__name__
+
+
 def status_of(token):
     """What the endpoint says to a stranger, and all that it says."""
     uri = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -61,7 +68,7 @@ def tell(**fields):
 def main():
     kept = boto3.Session()
     wanted = os.environ["WANTS"].split()
-    method = getattr(kept.get_credentials(), "method", None)
+    method = method_of(kept)
     strangers = [status_of(None), status_of("wrong")]
     with open(os.environ["LINES"], "w", encoding="utf-8", buffering=1) as lines:
         for step in range(1, int(os.environ["STEPS"]) + 1):
