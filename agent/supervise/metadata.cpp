@@ -83,6 +83,7 @@ std::vector<Attempt> begin_all() {
 Seen look() {
   const auto attempts = begin_all();
   std::vector<pollfd> waited;
+  waited.reserve(attempts.size());
   for (const Attempt& each : attempts) waited.push_back({each.socket.get(), POLLOUT, 0});
   const auto until = steady_clock::now() + patience;
   Seen worst = Nothing;

@@ -62,7 +62,7 @@ constexpr const char* six = "fd00:ec2::254/128";
 }  // namespace
 
 Outcome<void> refuse_metadata_to(uid_t user) {
-  const auto added = add("-4", four, user);
+  auto added = add("-4", four, user);
   if (!added) return added;
   (void)add("-6", six, user);  // where there is no IPv6, nobody asks by it
   remove_but("-4", four, user);
