@@ -49,6 +49,11 @@ bool is_same(std::string_view one, std::string_view other) {
   return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
+std::vector<uid_t> known(const std::string& user) {
+  const passwd* entry = ::getpwnam(user.c_str());
+  return entry ? std::vector<uid_t>{entry->pw_uid} : std::vector<uid_t>{};
+}
+
 io::LocalResponse refuse(int status, std::string_view code, std::string_view message) {
   return {status, wire::container_error(code, message)};
 }
@@ -68,7 +73,9 @@ KeyEndpoint::KeyEndpoint(asio::io_context& context, Place place, FreshKeys& keys
       place_(std::move(place)),
       keys_(keys),
       role_(std::move(role)),
-      server_(context, [this](io::LocalRequest request) { return answer(std::move(request)); }) {}
+      server_(
+          context, [this](io::LocalRequest request) { return answer(std::move(request)); },
+          known(place_.user)) {}
 
 bool KeyEndpoint::remembered() {
   const auto text = io::read_file(token_file(), 256);

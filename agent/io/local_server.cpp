@@ -1,11 +1,17 @@
 #include "agent/io/local_server.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <map>
+
+#include "agent/io/peer.hpp"
 
 namespace spotter::io {
 
@@ -14,32 +20,53 @@ namespace http = boost::beast::http;
 
 namespace {
 
-// Who is slower than that to ask or to listen has gone.
+// A program of this machine that has connected asks at once; who does not listen has gone.
+constexpr std::chrono::seconds patience_to_ask{2};
 constexpr std::chrono::seconds patience{10};
 // A question is a few hundred bytes; what a machine's own programs may cost us has an end.
 constexpr std::uint32_t longest_header = 8192;
-constexpr int most_at_once = 64;
+// Connections at once. Each process of a trainer may ask for credentials in the same second. Those
+// that are none of our business have some, too: a scraper, a container with users of its own.
+constexpr int most_of_a_known_user = 256;
+constexpr int most_of_a_stranger = 8;
+constexpr int most_of_strangers = 32;
+constexpr uid_t nobody_known = static_cast<uid_t>(-1);  // the kernel does not say who it is
 
 }  // namespace
 
 struct LocalServer::Shared {
-  Shared(asio::io_context& context, Handler answer)
-      : acceptor(context), handler(std::move(answer)) {}
+  Shared(asio::io_context& context, Handler answer, std::vector<uid_t> users)
+      : acceptor(context), handler(std::move(answer)), known(std::move(users)) {}
+
+  bool is_known(uid_t user) const {
+    return user == 0 || user == ::geteuid() || std::ranges::find(known, user) != known.end();
+  }
+  // What one user keeps open is at nobody else's cost.
+  bool admits(uid_t user) const {
+    const auto found = open.find(user);
+    const int its = found == open.end() ? 0 : found->second;
+    if (is_known(user)) return its < most_of_a_known_user;
+    return its < most_of_a_stranger && strangers < most_of_strangers;
+  }
+  void count(uid_t user, int by) {
+    if (!is_known(user)) strangers += by;
+    if ((open[user] += by) == 0) open.erase(user);
+  }
 
   tcp::acceptor acceptor;
   Handler handler;
-  int open = 0;
-  bool accepting = false;
+  const std::vector<uid_t> known;
+  std::map<uid_t, int> open;  // connections of each user
+  int strangers = 0;          // those of all that are not known
 
   static asio::awaitable<void> listen(std::shared_ptr<Shared> self);
-  static asio::awaitable<void> serve(std::shared_ptr<Shared> self, tcp::socket socket);
+  static asio::awaitable<void> serve(std::shared_ptr<Shared> self, tcp::socket socket, uid_t user);
   static asio::awaitable<void> exchange(std::shared_ptr<Shared> self,
                                         boost::beast::tcp_stream& stream);
-  static void go_on(const std::shared_ptr<Shared>& self);
 };
 
-LocalServer::LocalServer(asio::io_context& context, Handler handler)
-    : shared_(std::make_shared<Shared>(context, std::move(handler))) {}
+LocalServer::LocalServer(asio::io_context& context, Handler handler, std::vector<uid_t> known)
+    : shared_(std::make_shared<Shared>(context, std::move(handler), std::move(known))) {}
 
 LocalServer::~LocalServer() {
   boost::system::error_code ignored;
@@ -65,20 +92,14 @@ std::error_code LocalServer::open(std::uint16_t port) {
     acceptor.close(ignored);
     return failed;
   }
-  Shared::go_on(shared_);
+  asio::co_spawn(acceptor.get_executor(), Shared::listen(shared_), asio::detached);
   return {};
 }
 
-void LocalServer::Shared::go_on(const std::shared_ptr<Shared>& self) {
-  if (self->accepting || self->open >= most_at_once) return;
-  self->accepting = true;
-  asio::co_spawn(self->acceptor.get_executor(), listen(self), asio::detached);
-}
-
-// Those beyond the most wait in the kernel's queue.
+// Those beyond the most are closed at once: in the kernel's queue they would stand before others.
 asio::awaitable<void> LocalServer::Shared::listen(std::shared_ptr<Shared> self) {
   boost::system::error_code failed;
-  while (!failed && self->open < most_at_once) {
+  while (!failed) {
     tcp::socket socket(self->acceptor.get_executor());
     auto accepting =
         self->acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, failed));
@@ -91,21 +112,23 @@ asio::awaitable<void> LocalServer::Shared::listen(std::shared_ptr<Shared> self) 
       continue;
     }
     if (failed) break;
-    ++self->open;
-    asio::co_spawn(self->acceptor.get_executor(), serve(self, std::move(socket)), asio::detached);
+    const uid_t user = user_of_peer(socket).value_or(nobody_known);
+    if (!self->admits(user)) continue;
+    self->count(user, +1);
+    asio::co_spawn(self->acceptor.get_executor(), serve(self, std::move(socket), user),
+                   asio::detached);
   }
-  self->accepting = false;
 }
 
-asio::awaitable<void> LocalServer::Shared::serve(std::shared_ptr<Shared> self, tcp::socket socket) {
+asio::awaitable<void> LocalServer::Shared::serve(std::shared_ptr<Shared> self, tcp::socket socket,
+                                                 uid_t user) {
   boost::beast::tcp_stream stream(std::move(socket));
   auto exchanging = exchange(self, stream);
   co_await std::move(exchanging);
   boost::system::error_code ignored;
   stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
   stream.close();
-  --self->open;
-  if (self->acceptor.is_open()) go_on(self);
+  self->count(user, -1);
 }
 
 asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self,
@@ -114,7 +137,7 @@ asio::awaitable<void> LocalServer::Shared::exchange(std::shared_ptr<Shared> self
   boost::beast::flat_buffer buffer(longest_header);
   http::request_parser<http::empty_body> parser;
   parser.header_limit(longest_header);
-  stream.expires_after(patience);
+  stream.expires_after(patience_to_ask);
   auto reading = http::async_read_header(stream, buffer, parser,
                                          asio::redirect_error(asio::use_awaitable, failed));
   co_await std::move(reading);

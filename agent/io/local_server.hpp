@@ -3,11 +3,14 @@
 // connection of its own.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "agent/io/asio.hpp"
 
@@ -35,8 +38,11 @@ class LocalServer {
  public:
   using Handler = std::function<asio::awaitable<LocalResponse>(LocalRequest)>;
 
-  // The handler must outlive the io_context's last run, not only this.
-  LocalServer(asio::io_context& context, Handler handler);
+  // The handler must outlive the io_context's last run, not only this. Whoever connects is counted
+  // by user, and cannot keep others out: root, our own user and those of `known` have many
+  // connections each; strangers a few, which they share. More of them are closed at once, and so is
+  // a connection on which nothing was asked for two seconds.
+  LocalServer(asio::io_context& context, Handler handler, std::vector<uid_t> known = {});
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;

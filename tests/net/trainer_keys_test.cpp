@@ -118,7 +118,15 @@ TEST_F(Endpoint, GivesTheKeysToWhoHasTheTokenAndNothingToOthers) {
             R"("RoleArn":"arn:aws:iam::1:role/r","SecretAccessKey":"S","Token":"T"})");
   const std::string nothing =
       R"({"code":"NotAuthorized","message":"the Authorization header is not the job's token"})";
-  for (const std::string& wrong : {std::string(), token + "0", token.substr(1), "x" + token}) {
+  std::vector<std::string> all_wrong = {"", token + "0", token.substr(1), "x" + token};
+  const std::size_t hyphen = token.find('-');
+  for (const std::size_t at :
+       {std::size_t{0}, hyphen, hyphen + 1, token.size() / 2, token.size() - 1}) {
+    all_wrong.push_back(token);  // of the right length
+    all_wrong.back()[at] = token[at] == '1' ? '2' : '1';
+  }
+  all_wrong.emplace_back(token.size(), 'a');
+  for (const std::string& wrong : all_wrong) {
     for (const char* more : {"", "/below"}) {
       const auto refused = ask(url + more, wrong);
       EXPECT_EQ(refused.status, wrong.empty() ? 401 : 403);
