@@ -127,6 +127,7 @@ tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closin
   if (is_being_written(file.get())) return refuse(Why::Busy);
   const Look look = look_at(file.get(), bytes, name);
   if (look.shape == Shape::Torn) return refuse(Why::Torn, look.why);
+  if (checkpoint::is_hollow(file.get())) return refuse(Why::Torn, "most of it was never written");
   if (closing == Closing::Unsure && look.shape != Shape::Sealed) return refuse(Why::Unsure);
   if (::fsync(file.get()) != 0) {
     return refuse(Why::Failed, "cannot make it durable: " + std::string(std::strerror(errno)));
@@ -198,6 +199,7 @@ Result<bool> Keeper::is_whole(const Entry& entry, const Found& file, bool thorou
   if (!opened) return checkpoint::system_failure("cannot open", place_.shown(entry.name));
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  if (checkpoint::is_hollow(opened.get())) return false;
   const auto sum = sum_of_file(opened.get(), entry.bytes);
   if (!sum) return failure(place_.shown(entry.name) + ": " + sum.error().message);
   return *sum == entry.sum;

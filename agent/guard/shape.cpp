@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "agent/guard/zip.hpp"
+#include "trainer/checkpoint/files.hpp"
 
 namespace spotter::guard {
 namespace {
 
 constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
 constexpr std::uint64_t header_limit = 100U << 20;  // safetensors' own
+constexpr std::uint64_t header_read = 16U << 20;    // of 100,000 tensors; more tells us nothing
 
 bool ends_with(std::string_view name, std::initializer_list<std::string_view> endings) {
   return std::any_of(endings.begin(), endings.end(),
@@ -49,22 +52,71 @@ Look look_at_hdf5(int file, std::uint64_t bytes, std::uint64_t superblock) {
   return {};
 }
 
+// The end of the last tensor, {"NAME": {"data_offsets": [BEGIN, END], ...}, ...}, found while the
+// header is read: as a tree of values it would need twenty times its size.
+class LastOffset : public nlohmann::json::json_sax_t {
+ public:
+  std::uint64_t end() const { return end_; }
+  bool null() override { return value(0); }
+  bool boolean(bool) override { return value(0); }
+  bool number_integer(number_integer_t) override { return value(0); }
+  bool number_unsigned(number_unsigned_t number) override { return value(number); }
+  bool number_float(number_float_t, const string_t&) override { return value(0); }
+  bool string(string_t&) override { return value(0); }
+  bool binary(binary_t&) override { return value(0); }
+  bool start_object(std::size_t) override { return begin(); }
+  bool key(string_t& name) override {
+    offsets_ = depth_ == 2 && name == "data_offsets";
+    return true;
+  }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override {
+    if (depth_ == 0) return false;  // the header is an object
+    count_ = 0;
+    return begin();
+  }
+  bool end_array() override {
+    if (offsets_ && depth_ == 3 && count_ == 2) end_ = std::max(end_, last_);
+    return close();
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  bool value(std::uint64_t number) {
+    ++count_;
+    last_ = number;
+    return depth_ > 0;
+  }
+  bool begin() {
+    ++depth_;
+    return true;
+  }
+  bool close() {
+    --depth_;
+    ++count_;
+    last_ = 0;
+    return true;
+  }
+
+  int depth_ = 0;
+  int count_ = 0;
+  bool offsets_ = false;
+  std::uint64_t last_ = 0;
+  std::uint64_t end_ = 0;
+};
+
 Look look_at_safetensors(int file, std::uint64_t bytes) {
   const auto length = bytes >= 8 ? read_at(file, 0, 8) : std::nullopt;
   const std::uint64_t header = length ? little_endian(*length, 0, 8) : header_limit + 1;
   if (header > header_limit || header > bytes - 8) return torn("its safetensors header is cut off");
+  if (header > header_read) return {};
   const auto text = read_at(file, 8, header);
-  const auto object = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
-  if (!object.is_object()) return torn("its safetensors header is no JSON");
-  std::uint64_t end = 0;
-  for (const auto& [name, tensor] : object.items()) {
-    const auto offsets = tensor.find("data_offsets");
-    if (offsets == tensor.end() || !offsets->is_array() || offsets->size() != 2) continue;
-    if ((*offsets)[1].is_number_unsigned()) {
-      end = std::max(end, (*offsets)[1].get<std::uint64_t>());
-    }
-  }
-  if (end != bytes - 8 - header) return torn("its safetensors header names another length");
+  LastOffset last;
+  if (!text || !nlohmann::json::sax_parse(*text, &last))
+    return torn("its safetensors header is no JSON");
+  if (last.end() != bytes - 8 - header) return torn("its safetensors header names another length");
   return {Shape::Sealed, {}};
 }
 
@@ -102,6 +154,7 @@ bool has_its_sum(int file, const ZipEntry& entry) {
       const int state = ::inflate(&stream, Z_NO_FLUSH);
       good = state == Z_OK || state == Z_STREAM_END || state == Z_BUF_ERROR;
       crc = ::crc32(crc, unpacked.data(), piece_size - stream.avail_out);
+      good = good && stream.total_out <= entry.unpacked;  // a few bytes may say terabytes
     } while (good && stream.avail_out == 0);
   }
   ::inflateEnd(&stream);
@@ -124,6 +177,7 @@ Look look_at(int file, std::uint64_t bytes, std::string_view name) {
 }
 
 bool is_proven(int file, std::uint64_t bytes) {
+  if (checkpoint::is_hollow(file)) return false;
   const auto entries = read_zip_directory(file, bytes);
   return entries && !entries->empty() &&
          std::all_of(entries->begin(), entries->end(),

@@ -2,6 +2,11 @@
 #include "agent/guard/shape.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "tests/guard/folder.hpp"
 
@@ -64,6 +69,56 @@ TEST_F(TheShape, OfAnythingElseIsNotKnown) {
   EXPECT_EQ(look("a.bin", "weights").shape, Shape::Open);
   EXPECT_EQ(look("a.bin", "").shape, Shape::Torn);
   EXPECT_FALSE(proven("weights"));
+}
+
+// In no more memory than a few times what is read, or the child is ended.
+TEST_F(TheShape, OfALargeHeaderCostsLittleMemory) {
+  for (const std::size_t size : {15U << 20, 24U << 20}) {
+    std::string header = "{\"a\":[";
+    while (header.size() + 8 < size) header += "[],";
+    header += "1]}";
+    const std::string bytes = number(header.size(), 8) + header;
+    write("a.safetensors", bytes);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::ifstream statm("/proc/self/statm");
+      std::uint64_t pages = 0;
+      statm >> pages;
+      const rlim_t most = pages * 4096 + (96U << 20);
+      const rlimit limit{most, most};
+      ::setrlimit(RLIMIT_AS, &limit);
+      const Descriptor file(::open(path("a.safetensors").c_str(), O_RDONLY | O_CLOEXEC));
+      const Shape shape = look_at(file.get(), bytes.size(), "a.safetensors").shape;
+      ::_exit(shape == (size > 16U << 20 ? Shape::Open : Shape::Sealed) ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << size;
+  }
+}
+
+// Of four terabytes nothing is on the disk: to read them would take an hour.
+TEST_F(TheShape, OfAHollowFileIsNotRead) {
+  write("a.bin", "");
+  std::filesystem::resize_file(path("a.bin"), 4ULL << 40);
+  Keeper watched = keeper();
+  ASSERT_TRUE(watched.begin());
+  const auto refused = watched.examine("a.bin", Closing::Voluntary);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().why, Refusal::Why::Torn);
+}
+
+TEST_F(TheShape, OfAZipWhoseEntriesShareTheirContentProvesNothing) {
+  const std::string content(3000, 'w');
+  const std::string one = zip(content);
+  const auto entry_at = one.find("PK\x01\x02");
+  const auto end_at = one.find("PK\x05\x06");
+  const std::string entry = one.substr(entry_at, end_at - entry_at);
+  const std::string twice = one.substr(0, entry_at) + entry + entry + "PK\x05\x06" + number(0, 4) +
+                            number(2, 2) + number(2, 2) + number(2 * entry.size(), 4) +
+                            number(entry_at, 4) + number(0, 2);
+  EXPECT_TRUE(proven(one));
+  EXPECT_FALSE(proven(twice));
 }
 
 }  // namespace

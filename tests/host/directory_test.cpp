@@ -130,5 +130,22 @@ TEST_F(DirectoryDevice, VerifyFindsTheNewestWholeCheckpoint) {
   EXPECT_FALSE(fs::exists(checkpoints / "step-000000000200"));
 }
 
+// Four terabytes of which nothing is on the disk.
+TEST_F(DirectoryDevice, VerifyReadsNoFileThatNobodyWrote) {
+  const checkpoint::Part part{"model.bin", "weights"};
+  for (const std::uint64_t step : {100U, 200U, 300U})
+    ASSERT_TRUE(checkpoint::save(directory_ / "checkpoints", step, {&part, 1}, {}, {.last = 3}));
+  const auto at = [&](const char* name) { return directory_ / "checkpoints" / name; };
+  fs::resize_file(at("step-000000000300/manifest.json"), 4ULL << 40);
+  const checkpoint::Manifest large{
+      200, {{"model.bin", 4ULL << 40, checkpoint::sum_of("x")}}, {}, {}};
+  write("checkpoints/step-000000000200/manifest.json", encode(large));
+  fs::resize_file(at("step-000000000200/model.bin"), 4ULL << 40);
+  const auto seen = verify_checkpoints({directory_, "checkpoints", true});
+  ASSERT_TRUE(seen) << words_of(seen);
+  EXPECT_EQ(seen->newest, 100U);
+  EXPECT_EQ(seen->torn.size(), 2U);
+}
+
 }  // namespace
 }  // namespace spotter::act::host

@@ -35,7 +35,7 @@ Verdict<void> check_part(const fs::path& path, const PartEntry& part) {
   Sum sum;
   int code = 0;
   const auto read = read_pieces(
-      path / part.name, [&](std::string_view piece) { sum.add(piece); }, &code);
+      path / part.name, [&](std::string_view piece) { sum.add(piece); }, &code, part.bytes);
   if (!read) return tl::unexpected(refusal(code, read.error().message));
   if (*read != part.bytes) {
     return tl::unexpected(refusal(0, part.name + " has " + std::to_string(*read) + " bytes, not " +

@@ -100,15 +100,38 @@ Result<void> make_directories(const fs::path& path) {
   return sync_directory(parent->get(), clean.parent_path());
 }
 
+bool is_hollow(int file) {
+  constexpr std::uint64_t kSmall = std::uint64_t{1} << 30;  // read in a second, whatever it is
+  constexpr std::uint64_t kPart = 64;  // what compresses that well has nothing that was learned
+  struct stat status {};
+  struct statvfs space {};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (bytes <= kSmall) return false;
+  if (static_cast<std::uint64_t>(status.st_blocks) * 512 < bytes / kPart) return true;
+  return ::fstatvfs(file, &space) == 0 && space.f_blocks > 0 &&
+         bytes / space.f_frsize > space.f_blocks;
+}
+
 Result<std::uint64_t> read_pieces(const fs::path& path,
-                                  const std::function<void(std::string_view)>& sink, int* code) {
+                                  const std::function<void(std::string_view)>& sink, int* code,
+                                  std::uint64_t most) {
   const auto failed = [&](std::string_view what) {
     if (code != nullptr) *code = errno;
     return system_failure(what, path);
   };
+  const auto wrong = [&](const std::string& what) {
+    if (code != nullptr) *code = 0;
+    return failure(path.string() + " " + what);
+  };
   // Non-blocking, so that a FIFO put in a part's place cannot hang a start.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file) return failed("cannot open");
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return failed("cannot look at");
+  const std::string too_many = "has more than " + std::to_string(most) + " bytes";
+  if (static_cast<std::uint64_t>(status.st_size) > most) return wrong(too_many);
+  if (is_hollow(file.get())) return wrong("is hollow: nobody wrote most of its bytes");
   const auto buffer = std::make_unique<char[]>(kPiece);
   std::uint64_t total = 0;
   while (true) {
@@ -117,6 +140,7 @@ Result<std::uint64_t> read_pieces(const fs::path& path,
     if (got < 0) return failed("cannot read");
     if (got == 0) return total;
     total += static_cast<std::uint64_t>(got);
+    if (total > most) return wrong(too_many);  // it grows
     sink({buffer.get(), static_cast<std::size_t>(got)});
   }
 }

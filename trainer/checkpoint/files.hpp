@@ -55,11 +55,16 @@ Result<void> sync_directory(int directory, const std::filesystem::path& shown);
 // Creates the directory and its missing parents, each made durable in its own parent.
 Result<void> make_directories(const std::filesystem::path& path);
 
+// Whether nobody can have written an opened file of some size: it is larger than its file system,
+// or all but a small part of it is a hole. It costs its owner nothing, and who reads it hours.
+bool is_hollow(int file);
+
 // Passes the content of a regular file (links are not followed) to `sink`, piece by piece. Returns
-// the bytes read. On failure `code`, when given, receives errno.
+// the bytes read. On failure `code`, when given, receives errno, or 0: the file has more than
+// `most` bytes, of which none was read, or is hollow.
 Result<std::uint64_t> read_pieces(const std::filesystem::path& path,
                                   const std::function<void(std::string_view)>& sink,
-                                  int* code = nullptr);
+                                  int* code = nullptr, std::uint64_t most = UINT64_MAX);
 
 // Whether a failed call says of what it was about that it is not there, or is something else. All
 // other codes (no permission, no resources, a share that does not answer, a disk that cannot read)

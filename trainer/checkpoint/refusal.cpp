@@ -13,11 +13,8 @@ Verdict<Manifest> read_manifest(const std::filesystem::path& checkpoint) {
   std::string bytes;
   int code = 0;
   const auto read = read_pieces(
-      checkpoint / kManifestName,
-      [&](std::string_view piece) {
-        if (bytes.size() <= kManifestLimit) bytes.append(piece);
-      },
-      &code);
+      checkpoint / kManifestName, [&](std::string_view piece) { bytes.append(piece); }, &code,
+      kManifestLimit);
   if (!read) return tl::unexpected(refusal(code, read.error().message));
   auto manifest = decode(bytes);
   if (manifest) return std::move(*manifest);
