@@ -10,6 +10,7 @@
 #include "agent/service.hpp"
 #include "agent/supervise/client.hpp"
 #include "agent/supervise/lease.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/sweep/claim.hpp"
 
 namespace spotter {
@@ -78,7 +79,7 @@ Experiments::Turn Experiments::begin(std::size_t index, std::uint64_t token, Tim
   token_ = token;
   run_directory_ =
       directory_ + "/" + std::string(kPrefix) + std::to_string(index) + "-" + std::to_string(token);
-  (void)io::make_directories(run_directory_, 0755);
+  (void)io::make_directories(run_directory_, supervise::directory_mode);
   extend(usable_until);
   return ++turn_;
 }

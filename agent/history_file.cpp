@@ -1,17 +1,21 @@
 #include "agent/history_file.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
-#include "agent/io/files.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view lines_name = "history.jsonl", kept_name = "history.kept";
 
 constexpr std::size_t most_bytes = 1U << 20;
 constexpr std::size_t looked_back = 64U << 10;  // more than a day, as a rule
@@ -46,9 +50,10 @@ std::string plain(std::string name) {
 }  // namespace
 
 HistoryFile::HistoryFile(const std::string& run_directory)
-    : path_(run_directory + "/history.jsonl"),
-      kept_path_(run_directory + "/history.kept"),
-      curve_path_(run_directory + "/curve.jsonl") {}
+    : directory_(run_directory),
+      path_(directory_.file(lines_name)),
+      kept_path_(directory_.file(kept_name)),
+      curve_path_(directory_.file("curve.jsonl")) {}
 
 bool HistoryFile::goes_on(const wire::Moment& began) {
   const auto first = wire::parse_history(first_line(path_)).moments;
@@ -79,6 +84,7 @@ std::vector<wire::Moment> HistoryFile::open(const wire::Moment& began) {
 
 void HistoryFile::append(const wire::Moment& moment) {
   const std::string line = to_line(moment);
+  (void)directory_.open_file(lines_name, O_WRONLY | O_CREAT);  // its owner's alone from the first
   std::ofstream file(path_, std::ios::binary | std::ios::app);
   if (!file.write(line.data(), static_cast<std::streamsize>(line.size())).flush()) {
     file.close();
@@ -97,7 +103,7 @@ void HistoryFile::drop_oldest() {
   std::string rest = part_of(path_, size_ - most_bytes / 2, most_bytes / 2);
   rest.erase(0, rest.find('\n') + 1);
   const std::size_t dropped = size_ - rest.size();
-  if (!io::replace_file(path_, began + rest)) return;
+  if (!directory_.replace(lines_name, began + rest)) return;
   kept_ = kept_ > dropped ? kept_ - dropped + began.size() : began.size();
   size_ = began.size() + rest.size();
   remember_kept();
@@ -116,7 +122,7 @@ void HistoryFile::kept(std::size_t bytes) {
 }
 
 void HistoryFile::remember_kept() const {
-  (void)io::replace_file(kept_path_, std::to_string(kept_) + "\n");
+  (void)directory_.replace(kept_name, std::to_string(kept_) + "\n");
 }
 
 }  // namespace spotter

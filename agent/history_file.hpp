@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/history.hpp"
 
 namespace spotter {
@@ -35,6 +36,7 @@ class HistoryFile {
   void remember_kept() const;
   void drop_oldest();
 
+  supervise::RunDirectory directory_;
   std::string path_, kept_path_, curve_path_;  // the learning curve: publisher.hpp
   std::string segment_;
   std::size_t size_ = 0, kept_ = 0;

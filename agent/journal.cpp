@@ -9,6 +9,7 @@
 
 #include "agent/decide/describe.hpp"
 #include "agent/io/log.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {
@@ -165,7 +166,7 @@ void Journal::remember_boot(const fs::path& printed, const fs::path& run_directo
   if (size > most) std::getline(file, line);  // the rest of one
   while (std::getline(file, line)) lines += "boot: " + line + "\n";
   io::put_log_back(std::move(lines));
-  const std::ofstream mark(remembered);
+  (void)supervise::RunDirectory(run_directory).replace("boot-remembered", "");
 }
 
 void Journal::tell(const decide::Event& event, const decide::State& state,

@@ -1,40 +1,41 @@
 #include "agent/service.hpp"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/file.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "agent/io/files.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter {
-namespace {
-
-std::string lock_of(const std::string& run_directory) { return run_directory + "/agent.lock"; }
-
-}  // namespace
 
 bool Service::take(const std::string& run_directory) {
-  if (const auto made = io::make_directories(run_directory, 0755); !made) {
+  const supervise::RunDirectory directory(run_directory);
+  if (const auto made = io::make_directories(run_directory, supervise::directory_mode); !made) {
     spdlog::error("cannot make {}: {}. Run as root, or set SPOTTER_RUN", run_directory,
                   made.error().message());
     return false;
   }
+  if (const auto ours = directory.make_ours(); !ours) {
+    spdlog::error("{}", ours.error().message);
+    return false;
+  }
   // A second agent would take the trainer's datagrams and unmount under the first.
-  const int lock = ::open(lock_of(run_directory).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0) return true;
-  if (lock >= 0) ::close(lock);
+  auto lock = directory.take_agents_lock();
+  if (!lock) {
+    spdlog::error("{}", lock.error().message);
+    return false;
+  }
+  if (lock->release() >= 0) return true;
   spdlog::error("another agent is at work in {}: one instance runs one agent", run_directory);
   return false;
 }
 
 bool Service::is_taken(const std::string& run_directory) {
-  const int lock = ::open(lock_of(run_directory).c_str(), O_RDWR | O_CLOEXEC);
-  if (lock < 0) return false;
-  const bool taken = ::flock(lock, LOCK_EX | LOCK_NB) != 0;
-  ::close(lock);
-  return taken;
+  const supervise::RunDirectory directory(run_directory);
+  if (::access(directory.file("agent.lock").c_str(), F_OK) != 0) return false;
+  const auto lock = directory.take_agents_lock();
+  return lock && !*lock;
 }
 
 void Service::ready() {

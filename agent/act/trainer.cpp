@@ -14,6 +14,7 @@
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
 #include "agent/supervise/client.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/spec.hpp"
 #include "agent/units/settings.hpp"
 #include "agent/wire/shell.hpp"
@@ -206,7 +207,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   if (job_.experiment) {
     const std::string file = paths_.run_directory + "/parameters.json";
     const std::string set = sweep::to_json(job_.experiment->set) + "\n";
-    if (const auto written = io::atomic_write(file, set, 0644); !written)
+    if (const auto written = io::atomic_write(file, set, supervise::shown_mode); !written)
       co_return unstartable("cannot write " + file + ": " + written.error().message());
   }
   spec.command = command_line(job_, paths_.program);
@@ -260,7 +261,8 @@ decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
     notice["stop_by_boottime_ms"] = effect.usable_until.time_since_epoch().count();
   }
   const std::string path = paths_.run_directory + "/notice";
-  if (const auto written = io::atomic_write(path, notice.dump() + "\n", 0644); !written) {
+  if (const auto written = io::atomic_write(path, notice.dump() + "\n", supervise::shown_mode);
+      !written) {
     spdlog::warn("cannot write {}: {}", path, written.error().message());
   }
   if (!job_.trainer.stop_signal || effect.signalled) return decide::CallAccepted{};
@@ -281,7 +283,8 @@ decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
     advice["asked_boottime_ms"] = effect.asked.time_since_epoch().count();
   }
   const std::string path = paths_.run_directory + "/pace";
-  if (const auto written = io::atomic_write(path, advice.dump() + "\n", 0644); !written) {
+  if (const auto written = io::atomic_write(path, advice.dump() + "\n", supervise::shown_mode);
+      !written) {
     spdlog::warn("cannot write {}: {}", path, written.error().message());
   }
   return decide::CallAccepted{};

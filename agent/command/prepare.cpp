@@ -1,7 +1,5 @@
 #include "agent/command/prepare.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +18,7 @@
 #include "agent/command/prepare_afar.hpp"
 #include "agent/command/sweep.hpp"
 #include "agent/io/files.hpp"
+#include "agent/supervise/run_directory.hpp"
 #include "agent/wire/batch_values.hpp"
 #include "agent/wire/ec2_words.hpp"
 
@@ -69,9 +68,11 @@ class Undisturbed {
 // The agent of this machine would find the volume attached, and train.
 bool keep_the_agent_out() {
   const std::string folder = run_directory_of(act::Environment::of_this_process());
-  if (!io::make_directories(folder, 0755)) return true;  // then no agent can begin, either
-  const int lock = ::open((folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  return lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) == 0;  // until we end
+  const supervise::RunDirectory directory(folder);
+  // Where there can be none, no agent can begin, either.
+  if (!io::make_directories(folder, supervise::directory_mode)) return true;
+  auto lock = directory.make_ours().and_then([&] { return directory.take_agents_lock(); });
+  return lock && lock->release() >= 0;  // until we end
 }
 
 // One volume, from beginning to end.

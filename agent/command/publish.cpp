@@ -13,6 +13,7 @@
 #include "agent/act/host/metrics.hpp"
 #include "agent/io/files.hpp"
 #include "agent/s3/objects.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter::command {
 namespace {
@@ -59,7 +60,8 @@ int write(const Options& options) {
   const std::string curve = options.from + "/curve.jsonl";
   const std::string news{std::istreambuf_iterator<char>(std::cin), {}};
   if (!news.empty() || options.resumed) {
-    const auto kept = act::host::keep_metrics(curve, news, options.resumed);
+    const auto kept =
+        act::host::keep_metrics(curve, news, options.resumed, supervise::private_mode);
     if (!kept) return complain(kept.error().error);
     const auto wrong = put(client, curve, below("metrics/" + options.name + ".jsonl"));
     if (wrong) return complain(*wrong);

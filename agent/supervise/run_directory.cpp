@@ -1,9 +1,13 @@
 #include "agent/supervise/run_directory.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -24,6 +28,28 @@ bool write_all(int file, std::string_view content) {
     content.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+constexpr mode_t others = 077;
+constexpr mode_t others_writing = 022;
+
+bool is_for_others(std::string_view name) {
+  constexpr std::string_view names[] = {"status.json", "notice", "pace", "parameters.json"};
+  return std::ranges::find(names, name) != std::end(names);
+}
+
+// Nobody but us changes the directory, so a name stays what it was a moment ago.
+void take_from_others(int directory) {
+  DIR* entries = fdopendir(dup(directory));
+  if (entries == nullptr) return;
+  while (const dirent* entry = readdir(entries)) {
+    struct stat status {};
+    const bool plain = fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       S_ISREG(status.st_mode) && status.st_uid == geteuid();
+    if (plain && (status.st_mode & others) != 0 && !is_for_others(entry->d_name))
+      fchmodat(directory, entry->d_name, status.st_mode & 07777 & ~others, 0);
+  }
+  closedir(entries);
 }
 
 struct flock whole_file(int type) {
@@ -48,16 +74,40 @@ void Descriptor::reset() {
   number_ = -1;
 }
 
+Result<void> RunDirectory::make_ours() const {
+  const Descriptor here(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!here || fstat(here.get(), &status) != 0) return system_failure("cannot open " + path_);
+  if (status.st_uid != geteuid() && status.st_uid != 0)
+    return failure(path_ + " belongs to another user (uid " + std::to_string(status.st_uid) +
+                   "), who could replace every file in it; set SPOTTER_RUN");
+  if ((status.st_mode & others_writing) != 0 &&
+      fchmod(here.get(), status.st_mode & 07777 & ~others_writing) != 0)
+    return system_failure(path_ + " may be written to by others, which cannot be changed");
+  take_from_others(here.get());
+  return {};
+}
+
 Result<void> RunDirectory::write(std::string_view name, std::string_view content) const {
+  return put(name, content, true);
+}
+
+Result<void> RunDirectory::replace(std::string_view name, std::string_view content) const {
+  return put(name, content, false);
+}
+
+Result<void> RunDirectory::put(std::string_view name, std::string_view content,
+                               bool durable) const {
   const std::string target = file(name);
   const std::string beside = target + ".new";
   unlink(beside.c_str());
   const Descriptor written(
-      open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+      open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, private_mode));
   if (!written) return system_failure("cannot make " + beside);
-  if (!write_all(written.get(), content) || fsync(written.get()) != 0)
+  if (!write_all(written.get(), content) || (durable && fsync(written.get()) != 0))
     return system_failure("cannot write " + beside);
   if (rename(beside.c_str(), target.c_str()) != 0) return system_failure("cannot make " + target);
+  if (!durable) return {};
   const Descriptor directory(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory || fsync(directory.get()) != 0) return system_failure("cannot sync " + path_);
   return {};
@@ -68,11 +118,29 @@ Result<void> RunDirectory::remove(std::string_view name) const {
   return system_failure("cannot remove " + file(name));
 }
 
-Result<Descriptor> RunDirectory::open_lock() const {
-  const std::string name = file("supervisor.lock");
-  Descriptor lock(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) return failure("cannot open " + name + ": " + std::strerror(errno));
+Result<Descriptor> RunDirectory::open_file(std::string_view name, int flags) const {
+  const std::string path = file(name);
+  const int number =
+      open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, private_mode);
+  Descriptor opened(number);
+  struct stat status {};
+  if (!opened || fstat(opened.get(), &status) != 0)
+    return failure("cannot open " + path + ": " + std::strerror(errno));
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || status.st_uid != geteuid())
+    return failure(path + " is not a plain file of our own; remove it");
+  if ((status.st_mode & others) != 0 && fchmod(opened.get(), status.st_mode & 07777 & ~others) != 0)
+    return failure("cannot keep others from " + path + ": " + std::strerror(errno));
+  return opened;
+}
+
+Result<Descriptor> RunDirectory::take_agents_lock() const {
+  auto lock = open_file("agent.lock", O_RDWR | O_CREAT);
+  if (lock && flock(lock->get(), LOCK_EX | LOCK_NB) != 0) lock->reset();
   return lock;
+}
+
+Result<Descriptor> RunDirectory::open_lock() const {
+  return open_file("supervisor.lock", O_RDWR | O_CREAT);
 }
 
 bool try_lock(const Descriptor& lock) {

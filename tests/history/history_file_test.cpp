@@ -98,5 +98,18 @@ TEST_F(Kept, ItStaysSmallHoweverLongTheMachineLives) {
   EXPECT_EQ(news.back(), moment(39'999));
 }
 
+TEST_F(Kept, OthersDoNotReadIt) {
+  HistoryFile file(folder_);
+  file.open(began(1000));
+  file.kept(file.news().size());
+  for (int line = 0; line < 30'000; ++line) file.append(moment(line));  // the oldest go
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    ++files;
+    EXPECT_EQ(entry.status().permissions(), fs::perms(0600)) << entry.path();
+  }
+  EXPECT_EQ(files, 2);
+}
+
 }  // namespace
 }  // namespace spotter

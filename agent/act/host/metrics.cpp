@@ -11,7 +11,7 @@ constexpr std::size_t file_limit = 4U << 20;
 }  // namespace
 
 Outcome<void> keep_metrics(const std::filesystem::path& path, std::string_view lines,
-                           std::optional<std::uint64_t> resumed) {
+                           std::optional<std::uint64_t> resumed, mode_t mode) {
   const auto home = io::Beneath::open(path.parent_path());
   if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
   const std::string name = path.filename();
@@ -25,7 +25,7 @@ Outcome<void> keep_metrics(const std::filesystem::path& path, std::string_view l
   if (resumed) curve.resume(*resumed);
   curve.append(wire::parse_curve(lines).curve);
   if (curve.points().size() > most_points) curve.thin(most_points / 2);
-  const auto written = home->write(name, to_lines(curve), 0644);
+  const auto written = home->write(name, to_lines(curve), mode);
   if (!written) return fail_errno(written.error(), "cannot write " + path.string());
   return {};
 }

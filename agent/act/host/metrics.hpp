@@ -1,7 +1,9 @@
 // The learning curve beside the result: `metrics.jsonl` in the job's or the experiment's home.
 #pragma once
 
+#include <sys/types.h>
 #include <cstdint>
+
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -14,9 +16,9 @@ namespace spotter::act::host {
 // New lines (wire/curve.hpp) join those of `path`, a few thousand at most: a long job's are thinned
 // evenly. What the file has of steps after `resumed`, or after the first new one, is left out: it
 // was trained in vain. The file is replaced as a whole and durable. One that is no curve is written
-// anew. Kinds: those of fail_errno.
+// anew, with this mode. Kinds: those of fail_errno.
 Outcome<void> keep_metrics(const std::filesystem::path& path, std::string_view lines,
-                           std::optional<std::uint64_t> resumed);
+                           std::optional<std::uint64_t> resumed, mode_t mode = 0644);
 
 // Empty where there is none, or it cannot be read.
 wire::Curve read_metrics(const std::filesystem::path& path);
