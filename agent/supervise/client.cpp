@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "agent/config/file.hpp"
+#include "agent/supervise/control_group.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/run_directory.hpp"
 
@@ -80,6 +81,7 @@ Result<void> end_vanished(const std::string& run_directory) {
   const auto record = read_record(run_directory);
   if (!record) return tl::unexpected(record.error());
   if (!*record) return {};
+  remove_control_group((*record)->control_group);
   kill_session((*record)->trainer_pid, (*record)->trainer_start_ticks);
   return RunDirectory(run_directory).remove("supervisor.json");
 }

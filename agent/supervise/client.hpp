@@ -41,9 +41,9 @@ Result<void> kill(const std::string& run_directory);  // SIGKILL to the whole tr
 // start. Of a vanished one, it SIGKILLs what is left of the trainer's session first.
 Result<void> collect(const std::string& run_directory);
 
-// Of a supervisor that was killed: SIGKILLs what is left of its trainer's session (at most 5 s),
-// removes supervisor.json. collect() and a new supervisor call it. REQUIRES: the lock is free, or
-// ours.
+// Of a supervisor that was killed: SIGKILLs what is left of its trainer's control group, where it
+// had one, and of its session (at most 5 s each), removes supervisor.json. collect() and a new
+// supervisor call it. REQUIRES: the lock is free, or ours.
 Result<void> end_vanished(const std::string& run_directory);
 
 // A close-on-exec pidfd, readable when the process has ended. The caller closes it.

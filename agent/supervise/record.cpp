@@ -55,7 +55,8 @@ wire::Decoded<Record> parse_record(std::string_view text_of_file) {
                 .trainer_pid = pid_of(number(json, "trainer_pid")),
                 .trainer_start_ticks = ticks > 0 ? static_cast<std::uint64_t>(ticks) : 0,
                 .started = time_of(json, "started_boottime_ms"),
-                .job = text(json, "job")};
+                .job = text(json, "job"),
+                .control_group = text(json, "control_group")};
   if (record.supervisor_pid == 0 || record.trainer_pid == 0)
     return failure("it must have a pid and a trainer_pid");
   return record;

@@ -19,6 +19,7 @@ struct Record {
   std::uint64_t trainer_start_ticks = 0;
   Time started;
   std::string job;
+  std::string control_group;  // the trainer's own; empty: it has none
 };
 
 // ended.json

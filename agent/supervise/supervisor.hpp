@@ -3,7 +3,8 @@
 //
 // In the run directory:
 //   supervisor.lock   held (open file description lock) for the supervisor's whole life
-//   supervisor.json   {"pid", "trainer_pid", "started_boottime_ms", "job"}
+//   supervisor.json   {"pid", "trainer_pid", "started_boottime_ms", "control_group", "job"}
+//   companion.pid     "PID TICKS": which process the companion is (companion.hpp)
 //   supervisor.sock   datagrams from the agent: `signal N`, `signal-group N`, `kill`
 //   ended.json        {"exit_code" | "signal", "core_dumped", "out_of_memory", "last_words",
 //                      "ended_boottime_ms", "ran_ms", "trainer_pid", "job", "left_over": [pid]}:
@@ -36,7 +37,9 @@ struct Started {
 // The trainer: own session and process group, Spec's user with that user's groups and clean
 // environment, default signals, no inherited files, stdin /dev/null, output appended to the log,
 // umask 022, no core files; SIGKILLed when the supervisor dies, however that dies. When the trainer
-// ends, all its descendants are ended, too (SIGTERM, 2 s, SIGKILL): nothing keeps the mount busy.
+// ends, all its descendants are ended, too (SIGTERM, 2 s, SIGKILL), however they fork, and only
+// then is its end recorded: nothing writes any more. Another user's trainer has a bound of
+// processes.
 tl::expected<Started, StartFailure> start(const std::string& run_directory, const Spec& spec);
 
 // The same as a service of systemd's: this process becomes the supervisor. What start() would give

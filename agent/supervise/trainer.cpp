@@ -9,12 +9,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
+#include "agent/supervise/control_group.hpp"
 #include "agent/supervise/metadata.hpp"
+#include "agent/units/settings.hpp"
 
 namespace spotter::supervise {
 namespace {
@@ -52,6 +55,17 @@ void take_defaults() {
   if (score >= 0) close(score);
 }
 
+// Of all that is this user's, which the trainer shares with nobody as a rule: what forks without
+// end must not take the machine from the agent. Where user and agent are the same it is no
+// boundary.
+void bound_tasks(const Account& account) {
+  rlimit tasks{};
+  if (geteuid() != 0 || account.uid == 0 || getrlimit(RLIMIT_NPROC, &tasks) != 0) return;
+  const rlim_t most = units::most_tasks();
+  tasks = {std::min(tasks.rlim_cur, most), std::min(tasks.rlim_max, most)};
+  setrlimit(RLIMIT_NPROC, &tasks);
+}
+
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
@@ -69,6 +83,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   take_defaults();
   if (bound == BoundSockets::Forbidden && !forbid_bound_sockets())
     give_up(report, "cannot keep sockets from being bound to devices");
+  bound_tasks(launch.account);
   if (!take_identity(launch.account))
     give_up(report, "cannot become user '" + launch.account.name + "' with its groups");
   die_with(supervisor);
@@ -94,12 +109,12 @@ std::string read_to_end(int file) {
 
 }  // namespace
 
-Result<Descriptor> open_log(const std::string& path, const Account& owner) {
+Result<Descriptor> open_log(const std::string& path, const Account& owner, mode_t mode) {
   constexpr int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const auto wrong = [&](const std::string& why) {
     return failure("cannot open the log file " + path + ": " + why);
   };
-  Descriptor log(open(path.c_str(), flags | O_CREAT | O_EXCL, 0644));
+  Descriptor log(open(path.c_str(), flags | O_CREAT | O_EXCL, mode));
   if (log) {
     if (geteuid() == 0 && fchown(log.get(), owner.uid, owner.gid) != 0)
       return wrong(std::strerror(errno));
@@ -120,7 +135,8 @@ bool take_identity(const Account& account) {
          setresuid(account.uid, account.uid, account.uid) == 0;
 }
 
-Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log) {
+Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log,
+                            const std::string& control_group) {
   BoundSockets bound = BoundSockets::Allowed;
   if (launch.refuse_metadata) {
     const auto kept = keep_from_metadata(launch.account);
@@ -134,7 +150,10 @@ Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log) {
   const pid_t supervisor = getpid();
   const pid_t trainer = fork();
   if (trainer < 0) return failure("fork: " + std::string(std::strerror(errno)));
-  if (trainer == 0) become_trainer(launch, bound, log.get(), report_out.get(), supervisor);
+  if (trainer == 0) {
+    if (!control_group.empty()) (void)enter_control_group(control_group);  // else without it
+    become_trainer(launch, bound, log.get(), report_out.get(), supervisor);
+  }
   report_out.reset();
   const std::string message = read_to_end(report_in.get());  // its end comes with exec
   if (message.empty()) return trainer;

@@ -20,7 +20,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "agent/supervise/children.hpp"
 #include "agent/supervise/client.hpp"
+#include "agent/supervise/control_group.hpp"
 #include "agent/supervise/memory.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/record.hpp"
@@ -33,7 +35,8 @@ using Json = nlohmann::json;
 
 constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
 constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
-constexpr int milliseconds_to_settle = 60'000;  // what the companion gets to make all durable
+constexpr int milliseconds_to_die_at_most = 60'000;  // of those that fork faster than they die
+constexpr int milliseconds_to_settle = 60'000;       // what the companion gets to make all durable
 constexpr std::chrono::seconds time_to_get_ready(20);  // of the agent's 30 to start a trainer
 constexpr int milliseconds_to_try_again = 1000;
 constexpr off_t last_words_bytes = 4096;
@@ -69,7 +72,7 @@ Watch::Watch(const std::string& directory, const Spec& spec)
     : directory_(directory),
       stop_signal_(spec.stop_signal),
       job_(spec.job),
-      companion_(spec.companion),
+      companion_(spec.companion, directory),
       lease_(spec.lease) {
   std::istringstream names(spec.secrets);
   for (std::string name; names >> name;) {
@@ -86,9 +89,10 @@ tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, con
   const auto failed = [](const std::string& why) {
     return tl::unexpected(StartFailure{Kind::Failed, why});
   };
-  if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
+  if (mkdir(directory.c_str(), directory_mode) != 0 && errno != EEXIST)
     return failed("cannot make the run directory " + directory + ": " + std::strerror(errno));
   Watch watch(directory, spec);
+  if (const auto ours = watch.directory_.make_ours(); !ours) return failed(ours.error().message);
   auto lock = watch.directory_.open_lock();
   if (!lock) return failed(lock.error().message);
   watch.lock_ = *std::move(lock);
@@ -136,13 +140,15 @@ Result<void> Watch::listen() {
 }
 
 Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
-  auto log = open_log(spec.log_file, launch.account);
+  const bool stays_here = spec.log_file.starts_with(directory_.path() + "/");
+  auto log = open_log(spec.log_file, launch.account, stays_here ? private_mode : shown_mode);
   if (!log) return tl::unexpected(log.error());
   log_ = *std::move(log);
   log_start_ = lseek(log_.get(), 0, SEEK_END);
   started_ = boottime_milliseconds();
   memory_kills_ = kills_for_want_of_memory();
-  const auto trainer = spawn_trainer(launch, log_);
+  control_group_ = make_control_group();
+  const auto trainer = spawn_trainer(launch, log_, control_group_);
   if (!trainer) return tl::unexpected(trainer.error());
   trainer_ = *trainer;
   const auto process = find_process(trainer_);
@@ -152,13 +158,14 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
                                 {"trainer_pid", trainer_},
                                 {"trainer_start_ticks", process ? process->start_ticks : 0},
                                 {"started_boottime_ms", started_},
+                                {"control_group", control_group_},
                                 {"job", job_}}));
 }
 
 void Watch::undo() {
   companion_.kill();
-  kill_tree();
-  wait_for_descendants(milliseconds_to_die, SIGKILL);
+  kill_everybody();
+  remove_control_group(control_group_);
   for (const char* name : {"supervisor.sock", "supervisor.json", "supervisor.json.new"})
     std::ignore = directory_.remove(name);
 }
@@ -177,8 +184,10 @@ void Watch::until_the_end() {
   }
   ended_ = boottime_milliseconds();
   out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
-  const auto left_over = end_descendants();
+  auto left_over = end_descendants();
   end_companion();
+  if (left_over.empty()) left_over = kill_everybody();  // what the companion left
+  if (left_over.empty()) remove_control_group(control_group_);
   record_end(left_over);
 }
 
@@ -188,16 +197,26 @@ void Watch::reap_all() {
   }
 }
 
-// True once nobody but the companion descends from us any more.
-bool Watch::wait_for_descendants(int milliseconds, int repeated_signal) {
-  constexpr int step = 10;
-  for (int waited = 0;; waited += step) {
+// Until nobody but the companion is left, or only what the kernel holds on to: these are returned.
+std::vector<pid_t> Watch::kill_everybody() {
+  kill_control_group(control_group_);
+  kill_tree();
+  Children children(companion_.pid());
+  const std::int64_t began = boottime_milliseconds();
+  std::int64_t now = began, last_found = began;
+  while (now - last_found < milliseconds_to_die && now - began < milliseconds_to_die_at_most) {
+    const bool found = children.kill() > 0;
     reap_all();
-    if (descendants_of(getpid(), companion_.pid()).empty()) return true;
-    if (waited >= milliseconds) return false;
-    if (repeated_signal != 0) signal_descendants(getpid(), repeated_signal, companion_.pid());
-    usleep(step * 1000);
+    now = boottime_milliseconds();
+    if (found) last_found = now;
+    if (found) continue;
+    if (nobody_descends(companion_.pid())) return {};
+    kill_tree();  // below one that is stuck in the kernel, too
+    usleep(1000);
   }
+  std::vector<pid_t> left_over;
+  for (const auto& each : descendants_of(getpid(), companion_.pid())) left_over.push_back(each.pid);
+  return left_over;
 }
 
 // Nothing writes any more. It may take its time, unless the agent says `kill` once more: then what
@@ -276,14 +295,13 @@ void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL, companion_.pid()
 
 std::vector<pid_t> Watch::end_descendants() {
   signal_descendants(getpid(), SIGTERM, companion_.pid());
-  if (wait_for_descendants(milliseconds_to_end, 0)) return {};
-  kill_tree();
-  if (wait_for_descendants(milliseconds_to_die, SIGKILL)) return {};
-  std::vector<pid_t> left_over;
-  for (const auto& each : descendants_of(getpid(), companion_.pid())) {
-    left_over.push_back(each.pid);
+  constexpr int step = 10;
+  for (int waited = 0; waited < milliseconds_to_end; waited += step) {
+    reap_all();
+    if (nobody_descends(companion_.pid())) return {};
+    usleep(step * 1000);
   }
-  return left_over;
+  return kill_everybody();
 }
 
 std::string Watch::last_words() const {

@@ -40,7 +40,7 @@ class Watch {
   void obey_datagram();
   void obey_lease();
   void kill_tree();
-  bool wait_for_descendants(int milliseconds, int repeated_signal);
+  std::vector<pid_t> kill_everybody();
   void reap_all();
   void end_companion();
   std::vector<pid_t> end_descendants();
@@ -58,6 +58,7 @@ class Watch {
   Descriptor socket_;
   Descriptor signals_;
   Descriptor log_;
+  std::string control_group_;  // the trainer's own; empty: it has none
   off_t log_start_ = 0;
   pid_t trainer_ = 0;
   int status_ = 0;  // as of waitpid, once the trainer has ended

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 
@@ -25,8 +26,7 @@ const Setting kTrainer[] = {
     // How a trainer ended that ran out of memory the supervisor has to tell: it is killed last.
     {"OOMPolicy", "continue"},
     {"OOMScoreAdjust", "-500"},
-    // Data loaders' processes, files and pinned memory.
-    {"TasksMax", "infinity"},
+    // Data loaders' files and pinned memory.
     {"LimitNOFILE", "1048576"},
     {"LimitMEMLOCK", "infinity"},
     // The supervisor becomes the trainer's user, signals its processes, and makes its log file;
@@ -118,6 +118,16 @@ bool is_of_unit_section(const std::string& name) {
 
 }  // namespace
 
+std::uint64_t most_tasks() {
+  std::uint64_t most = 65'536;
+  for (const char* limit : {"pid_max", "threads-max"}) {
+    std::uint64_t of_kernel = 0;
+    if (std::ifstream(std::string("/proc/sys/kernel/") + limit) >> of_kernel)
+      most = std::min(most, of_kernel);
+  }
+  return most / 2;
+}
+
 std::string trainer_unit(const std::string& name) { return "spotter-trainer-" + name + ".service"; }
 
 Settings of_trainer(const TrainerPlace& place) {
@@ -137,6 +147,7 @@ Settings of_trainer(const TrainerPlace& place) {
   // Also for a socket that is bound to a device, for which the rule of routing does not hold.
   if (place.refuses_metadata)
     settings.push_back({"IPAddressDeny", "169.254.169.254 fd00:ec2::254"});
+  settings.push_back({"TasksMax", std::to_string(most_tasks())});
   // Its checkpoint, and the guard's part of that.
   const auto seconds = std::max(place.grace + 60s, 150s);
   settings.push_back({"TimeoutStopSec", std::to_string(seconds.count())});

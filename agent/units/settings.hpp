@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct TrainerPlace {
   bool refuses_metadata = false;  // of the instance, to everybody in it
   std::string memory_max, cpu_quota, cpu_weight;  // as job.yaml has them; empty: none
 };
+
+// How many processes and threads a trainer may have: hundreds of data loaders with the threads of
+// their libraries (those of NumPy start one a CPU) have room, and half of what the kernel has is
+// left for the agent and the system. Below systemd it is TasksMax= of the unit, else RLIMIT_NPROC.
+std::uint64_t most_tasks();
 
 std::string trainer_unit(const std::string& name);  // "spotter-trainer-NAME.service"
 

@@ -10,6 +10,7 @@
 
 #include "agent/command/supervise.hpp"
 #include "agent/supervise/processes.hpp"
+#include "tests/supervise/hop.hpp"
 
 namespace {
 
@@ -35,6 +36,7 @@ int guard(pid_t tests) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "supervise")
     return spotter::command::supervise(argc - 1, argv + 1);
+  if (argc > 2 && std::string_view(argv[1]) == "hop") return spotter::supervise::hop(8, argv[2]);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t tests = fork();
   if (tests != 0) return guard(tests);

@@ -135,11 +135,11 @@ TEST_F(Metadata, DecidesWhetherATrainerStartsAndWithWhat) {
                         .working_directory = "/",
                         .refuse_metadata = true};
     const Descriptor log(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    const auto answered = spawn_trainer(launch, log);
+    const auto answered = spawn_trainer(launch, log, "");
     ASSERT_FALSE(answered) << "it started";
     EXPECT_NE(answered.error().message.find("imds: allow"), std::string::npos);
     ASSERT_TRUE(act::host::refuse_metadata_to(trainer));
-    const auto started = spawn_trainer(launch, log);
+    const auto started = spawn_trainer(launch, log, "");
     ASSERT_TRUE(started) << started.error().message;
     int status = 0;
     ::waitpid(*started, &status, 0);

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "agent/command/verb_request.hpp"
 
 namespace spotter::units {
@@ -112,6 +114,17 @@ TEST(Settings, KeepATrainerFromTheMetadataServiceUnlessItMayAsk) {
                 .find("IPAddressDeny=169.254.169.254 fd00:ec2::254\n"),
             std::string::npos);
   EXPECT_EQ(to_unit_file(of_trainer(may), "/bin/true").find("IPAddressDeny"), std::string::npos);
+}
+
+TEST(Settings, LeaveTasksToTheAgentAndTheSystem) {
+  std::uint64_t most = 0;
+  for (const Setting& each : of_trainer(place))
+    if (each.name == "TasksMax") most = std::stoull(each.value);
+  std::uint64_t of_kernel = 0;
+  ASSERT_TRUE(std::ifstream("/proc/sys/kernel/threads-max") >> of_kernel);
+  EXPECT_GT(most, 0U);
+  EXPECT_LE(most, of_kernel / 2);
+  EXPECT_LE(most, 32'768U);
 }
 
 TEST(Settings, LeaveTheSystemAloneWhoeverTheTrainersUserIs) {

@@ -1,0 +1,112 @@
+// Once the supervisor says that the trainer has ended, nobody is left of it, however hard it tries.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "agent/supervise/children.hpp"
+#include "agent/supervise/control_group.hpp"
+#include "agent/units/settings.hpp"
+#include "tests/supervise/stage.hpp"
+
+namespace spotter::supervise {
+namespace {
+
+namespace fs = std::filesystem;
+
+class NobodyLeft : public Stage {
+ protected:
+  // The first words of a trainer whose chains of processes write to this file.
+  std::string hopping() const {
+    return fs::read_symlink("/proc/self/exe").string() + " hop " + path("written");
+  }
+  std::uintmax_t written() const { return fs::file_size(path("written")); }
+  // We are the sub-reaper above the supervisor: who outlives it is ours.
+  void expect_nobody(const Started& trainer, std::uintmax_t at_end) {
+    EXPECT_EQ(waitpid(trainer.supervisor_pid, nullptr, 0), trainer.supervisor_pid);
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    EXPECT_TRUE(nobody_descends());
+    EXPECT_EQ(written(), at_end) << "something was written after the end";
+  }
+};
+
+TEST_F(NobodyLeft, OfChainsThatForkAndEnd) {
+  const Started trainer = started(spec(hopping() + "; exit 0"));
+  const Ended end = wait_for_end();
+  const auto at_end = written();
+  EXPECT_GT(at_end, 0u);
+  EXPECT_EQ(end.left_over, std::vector<int>());
+  expect_nobody(trainer, at_end);
+}
+
+TEST_F(NobodyLeft, OfChainsThatAreKilled) {
+  const Started trainer = started(spec(hopping() + "; echo up; sleep 1000"));
+  ASSERT_TRUE(says("up"));
+  ASSERT_TRUE(kill(directory()));
+  const Ended end = wait_for_end();
+  EXPECT_EQ(end.left_over, std::vector<int>());
+  expect_nobody(trainer, written());
+}
+
+TEST_F(NobodyLeft, OfSubReapersBelowSubReapersThatAreStopped) {
+  const Started trainer = started(
+      spec("for i in 1 2 3 4; do (trap '' TERM; setsid sh -c 'sleep 1000 & kill -STOP $$; wait' & "
+           "sleep 1000) & done; " +
+           hopping()));
+  const Ended end = wait_for_end();
+  EXPECT_EQ(end.left_over, std::vector<int>());
+  expect_nobody(trainer, written());
+}
+
+TEST_F(NobodyLeft, OfASupervisorThatIsKilledWhereTheTrainerHasAControlGroup) {
+  const std::string probe = make_control_group();
+  if (probe.empty()) GTEST_SKIP() << "no control group can be made here";
+  remove_control_group(probe);
+  const Started trainer = started(spec(hopping() + "; echo up; sleep 1000"));
+  ASSERT_TRUE(says("up"));
+  const auto group = parse_record(read_file(path("supervisor.json"))).value().control_group;
+  ASSERT_TRUE(fs::exists(group));
+  ::kill(trainer.supervisor_pid, SIGKILL);
+  ASSERT_TRUE(
+      eventually([&] { return std::holds_alternative<Vanished>(look(directory()).value()); }));
+  ASSERT_TRUE(collect(directory()));
+  EXPECT_FALSE(fs::exists(group));
+  expect_nobody(trainer, written());
+}
+
+TEST_F(NobodyLeft, NorAControlGroup) {
+  started(spec("sleep 1000"));
+  const auto group = parse_record(read_file(path("supervisor.json"))).value().control_group;
+  ASSERT_TRUE(kill(directory()));
+  wait_for_end();
+  EXPECT_TRUE(group.empty() || !fs::exists(group)) << group;
+}
+
+TEST_F(NobodyLeft, IsProvedByTheChildrenAlone) {
+  EXPECT_TRUE(nobody_descends());
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  EXPECT_FALSE(nobody_descends()) << "an ended one may have left others";
+  EXPECT_TRUE(nobody_descends(child));
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(nobody_descends());
+}
+
+TEST_F(NobodyLeft, AnotherUsersTrainerHasABoundOfProcesses) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start a trainer as another user";
+  auto bomb = spec("ulimit -u; ulimit -H -u");
+  bomb.user = "nobody";
+  bomb.shell = "/bin/bash";
+  started(bomb);
+  EXPECT_EQ(wait_for_end().exit_code, 0);
+  const auto soft = std::stoull(log());
+  const auto hard = std::stoull(log().substr(log().find('\n')));
+  EXPECT_LE(soft, units::most_tasks());
+  EXPECT_LE(hard, units::most_tasks());
+}
+
+}  // namespace
+}  // namespace spotter::supervise
