@@ -28,6 +28,7 @@
 #include "agent/settings.hpp"
 #include "agent/share_watch.hpp"
 #include "agent/supervise/client.hpp"
+#include "agent/supervise/companion.hpp"
 #include "agent/wire/batch_values.hpp"
 #include "agent/wire/events.hpp"
 
@@ -50,9 +51,11 @@ class Agent {
         http_(context),
         imds_(http_, command::imds_settings(environment_)),
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
-        link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
-                        [this](const wire::TrainerMessage& message) { heard(message); },
-                        !job_.checkpoints.files.empty()}),
+        link_(context,
+              {[this](decide::Happening what) { sensed(std::move(what)); },
+               [this](const wire::TrainerMessage& message) { heard(message); },
+               !job_.checkpoints.files.empty(),
+               [this](pid_t pid) { return supervise::is_companion(run_directory_, pid); }}),
         trainer_end_(
             context, run_directory_, [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),

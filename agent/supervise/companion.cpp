@@ -11,13 +11,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+
+#include "agent/supervise/processes.hpp"
 
 namespace spotter::supervise {
 namespace {
 
 constexpr const char* ready = "ready";
+constexpr std::string_view name_of_file = "companion.pid";  // "PID TICKS\n"
 
-[[noreturn]] void become(const std::vector<std::string>& arguments, int input, int output,
+Result<void> name_this_process(const std::string& run_directory) {
+  const auto self = find_process(getpid());
+  const auto ticks = self ? self->start_ticks : 0;
+  return RunDirectory(run_directory)
+      .replace(name_of_file, std::to_string(getpid()) + " " + std::to_string(ticks) + "\n");
+}
+
+[[noreturn]] void become(const std::vector<std::string>& arguments,
+                         const std::string& run_directory, int input, int output,
                          pid_t supervisor) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) _exit(1);
@@ -27,6 +39,11 @@ constexpr const char* ready = "ready";
   sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(input, 0);
   dup2(output, 1);
+  const auto named = run_directory.empty() ? Result<void>() : name_this_process(run_directory);
+  if (!named) {
+    dprintf(1, "%s\n", named.error().message.c_str());
+    _exit(1);
+  }
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   std::vector<char*> words;
   for (const auto& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
@@ -37,6 +54,15 @@ constexpr const char* ready = "ready";
 }
 
 }  // namespace
+
+bool is_companion(const std::string& run_directory, pid_t pid) {
+  std::ifstream file(RunDirectory(run_directory).file(name_of_file));
+  pid_t number = 0;
+  std::uint64_t ticks = 0;
+  if (!(file >> number >> ticks) || number != pid) return false;
+  const auto process = find_process(pid);
+  return !process || process->start_ticks == ticks;  // its last words may outlive it
+}
 
 // A line of its stdout, without the end; what there is of it after `limit`.
 std::string Companion::read_word(std::chrono::milliseconds limit) const {
@@ -100,7 +126,7 @@ Result<void> Companion::spawn(const std::vector<std::string>& arguments) {
     pid_ = 0;
     return failure("fork: " + std::string(std::strerror(errno)));
   }
-  if (pid_ == 0) become(arguments, its_input.get(), its_output.get(), supervisor);
+  if (pid_ == 0) become(arguments, run_directory_, its_input.get(), its_output.get(), supervisor);
   return {};
 }
 

@@ -13,10 +13,15 @@
 
 namespace spotter::supervise {
 
+// Is that process the companion that was started last? Its number, given away again, is not.
+bool is_companion(const std::string& run_directory, pid_t pid);
+
 class Companion {
  public:
-  // Empty: there is none, and nothing below does anything.
-  explicit Companion(std::vector<std::string> arguments = {}) : arguments_(std::move(arguments)) {}
+  // No arguments: there is none, and nothing below does anything. Before the program begins, its
+  // process is named in the run directory, for is_companion(); an empty one: nowhere.
+  explicit Companion(std::vector<std::string> arguments = {}, std::string run_directory = {})
+      : arguments_(std::move(arguments)), run_directory_(std::move(run_directory)) {}
 
   // Returns once it has said `ready` on its stdout; fails with what else it said, or when it says
   // nothing for `limit`.
@@ -45,6 +50,7 @@ class Companion {
   std::string read_word(std::chrono::milliseconds limit) const;
 
   std::vector<std::string> arguments_;
+  std::string run_directory_;
   pid_t pid_ = 0;
   Descriptor stdin_;
   Descriptor words_;

@@ -31,6 +31,8 @@ inline constexpr EventKind event_kinds[] = {
     {"trainer-stopped", "d5d50a298bc64953ac4d7ae604b8a895"},
     {"trainer-failed", "1520bc564c6047ff8edd8e6930f477b7"},
     {"trainer-lost", "d6c401c5a6bb475996ddf57573e0672f"},
+    {"words-refused", "e1b9c0d74a5f4c0c8f36b2a97d15e408"},
+    {"words-limited", "5f0c7a1e93d84b6ab2e4d8173c96fa20"},
     {"trainer-killed", "446d8cf3caaa4493a4471662e3819e5b"},
     {"call-failed", "6859c542b4b846cda2e5643521f3a13b"},
     {"volume-moving", "9bb544d867c941158c4350050ce9061f"},

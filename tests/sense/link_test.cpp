@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -26,7 +27,8 @@ class TheLink : public testing::Test {
 
   Link::Receiver receiver() {
     return {[this](decide::Happening what) { happenings_.push_back(std::move(what)); },
-            [this](const wire::TrainerMessage& message) { messages_.push_back(message); }};
+            [this](const wire::TrainerMessage& message) { messages_.push_back(message); }, false,
+            [this](pid_t sender) { return sender == guard_; }};
   }
   void send(const std::string& text) {
     const int sender = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -39,7 +41,32 @@ class TheLink : public testing::Test {
     ::close(sender);
   }
 
+  // The same as another process of another user. False: it may not.
+  bool send_as(uid_t user, const std::string& text) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool is = ::setgid(user) == 0 && ::setuid(user) == 0;
+      const int sender = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      std::strncpy(address.sun_path, path_.c_str(), sizeof address.sun_path - 1);
+      const auto* to = reinterpret_cast<const sockaddr*>(&address);
+      ::_exit(is && ::sendto(sender, text.data(), text.size(), 0, to, sizeof address) >= 0 ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status == 0;
+  }
+  // How often the journal has it, of what was printed since CaptureStdout().
+  static int said(const std::string& words) {
+    const std::string all = testing::internal::GetCapturedStdout();
+    int times = 0;
+    for (auto at = all.find(words); at != all.npos; at = all.find(words, at + 1)) ++times;
+    return times;
+  }
+
   asio::io_context context_;
+  pid_t guard_ = ::getpid();
   std::string directory_, path_;
   std::vector<decide::Happening> happenings_;
   std::vector<wire::TrainerMessage> messages_;
@@ -96,6 +123,78 @@ TEST_F(TheLink, TakesCheckpointsFromTheGuardAloneWhereThereIsOne) {
     EXPECT_EQ(std::get<decide::CheckpointMade>(happenings_[0]).step, guarded ? 7 : 1000);
     EXPECT_EQ(messages_.back().note, "a.h5 was torn");
   }
+}
+
+TEST_F(TheLink, BelievesNobodyButTheGuardInItsName) {
+  guard_ = 1;
+  Link::Receiver taker = receiver();
+  taker.guarded = true;
+  Link link(context_, taker);
+  ASSERT_FALSE(link.open(path_, "root"));
+  testing::internal::CaptureStdout();
+  for (int time = 0; time < 3; ++time) {
+    send("X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=all is well");
+    send("X_SPOTTER_GUARD=1\nX_SPOTTER_CHECKPOINT=/m/a.h5\nX_SPOTTER_CHECKPOINT_STEP=7");
+    link.drain();
+  }
+  EXPECT_TRUE(happenings_.empty());
+  EXPECT_TRUE(messages_.empty());
+  EXPECT_EQ(said("is dropped: it says to be of the guard"), 1) << "once";
+  guard_ = ::getpid();
+  send("X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=all is well");
+  link.drain();
+  ASSERT_EQ(messages_.size(), 1U);
+}
+
+TEST_F(TheLink, HearsTheTrainersUserAndRootAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
+  constexpr uid_t nobody = 65534, somebody = 65533;
+  std::filesystem::permissions(directory_, std::filesystem::perms(0755));
+  Link link(context_, receiver());
+  ASSERT_FALSE(link.open(path_, "nobody"));
+  EXPECT_FALSE(send_as(somebody, "X_SPOTTER_FINISHED=1")) << "the file system keeps it out";
+  std::filesystem::permissions(path_, std::filesystem::perms(0666));
+  EXPECT_TRUE(send_as(somebody, "X_SPOTTER_FINISHED=1"));
+  link.drain();
+  EXPECT_TRUE(messages_.empty()) << "and so do we";
+  EXPECT_TRUE(send_as(nobody, "X_SPOTTER_STEP=1"));
+  EXPECT_TRUE(send_as(0, "X_SPOTTER_STEP=2"));
+  link.drain();
+  EXPECT_EQ(messages_.size(), 2U);
+}
+
+TEST_F(TheLink, TakesSoManyLinesAMinuteAndEachStep) {
+  Link link(context_, receiver());
+  ASSERT_FALSE(link.open(path_, "root"));
+  testing::internal::CaptureStdout();
+  constexpr std::size_t most = 600, sent = 3000;
+  for (std::size_t step = 0; step < sent; ++step) {
+    send("X_SPOTTER_STEP=5\nX_SPOTTER_CHECKPOINT=/m/a\nX_SPOTTER_CHECKPOINT_STEP=5");
+    link.drain();
+  }
+  std::size_t steps = 0;
+  for (const auto& each : happenings_)
+    steps += std::holds_alternative<decide::TrainerProgressed>(each) ? 1 : 0;
+  EXPECT_EQ(steps, sent);
+  EXPECT_GE(happenings_.size() - steps, most);
+  EXPECT_LT(happenings_.size() - steps, 2 * most);
+  EXPECT_EQ(said("600 things a minute"), 1) << "once";
+  send("X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=a.h5 was torn");
+  link.drain();
+  EXPECT_EQ(messages_.back().note, "a.h5 was torn") << "the guard has an allowance of its own";
+}
+
+TEST(AnAllowance, GrowsWithTimeUpToAMinutes) {
+  Allowance allowance;
+  const auto take = [&allowance](std::chrono::steady_clock::time_point at) {
+    int taken = 0;
+    while (allowance.take(at)) ++taken;
+    return taken;
+  };
+  const std::chrono::steady_clock::time_point begin{};
+  EXPECT_EQ(take(begin), 600);
+  EXPECT_EQ(take(begin + std::chrono::seconds(1)), 10);
+  EXPECT_EQ(take(begin + std::chrono::hours(1)), 600);
 }
 
 TEST_F(TheLink, IsForItsUserAloneAndLeavesNoSocket) {

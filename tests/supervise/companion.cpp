@@ -35,6 +35,26 @@ TEST_F(Beside, IsReadyBeforeTheTrainerStartsAndIsToldOfItsEnd) {
   EXPECT_EQ(told(), "ended\n");
 }
 
+TEST_F(Beside, ItsProcessIsKnownFromItsFirstWordToItsLast) {
+  const auto trainer =
+      started(with_companion("echo up; while [ ! -e enough ]; do sleep 0.01; done", listens));
+  ASSERT_TRUE(says("up"));
+  const int first = std::stoi(read_file(path("pid")));
+  EXPECT_TRUE(is_companion(directory(), first));
+  EXPECT_FALSE(is_companion(directory(), trainer.trainer_pid));
+  EXPECT_FALSE(is_companion(directory(), trainer.supervisor_pid));
+  ::kill(first, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return read_file(path("arguments")) == "word\nword --again\n"; }));
+  const int second = std::stoi(read_file(path("pid")));
+  EXPECT_TRUE(is_companion(directory(), second));
+  EXPECT_FALSE(is_companion(directory(), first));
+  std::ofstream(path("enough")) << "x";
+  wait_for_end();
+  EXPECT_TRUE(is_companion(directory(), second)) << "what it said last may not have been read yet";
+  std::ofstream(path("companion.pid")) << getpid() << " 1\n";
+  EXPECT_FALSE(is_companion(directory(), getpid())) << "its number was given away again";
+}
+
 TEST_F(Beside, ATrainerThatStoppedAsAskedHasEnded) {
   started(with_companion("exit 75", listens));
   wait_for_end();
