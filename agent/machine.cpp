@@ -42,8 +42,7 @@ void Machine::notice(const decide::NoticeSeen& seen) {
   held_ = seen.held;
   let_end();
   const Time now(io::boot_time());
-  asio::co_spawn(context_, tell("notice", notice_words(name(), seen.deadline, now)),
-                 io::rethrow);
+  asio::co_spawn(context_, tell("notice", notice_words(name(), seen.deadline, now)), io::rethrow);
 }
 
 // Waits for it a few seconds: what follows may end this machine.

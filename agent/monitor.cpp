@@ -25,9 +25,7 @@ asio::awaitable<io::LocalResponse> not_here() {
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // Of the wall clock, as Prometheus wants its times.
-double wall(Time at, Time now) {
-  return io::wall_clock() - seconds(now - at);
-}
+double wall(Time at, Time now) { return io::wall_clock() - seconds(now - at); }
 
 std::string file_of(const config::Job& job) {
   return job.prometheus.folder.empty()

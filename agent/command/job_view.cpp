@@ -74,7 +74,9 @@ class View {
     }
     return found;
   }
-  bool spoke(const wire::Instance& it) const { return it.id.view() == text_field(view_, "instance"); }
+  bool spoke(const wire::Instance& it) const {
+    return it.id.view() == text_field(view_, "instance");
+  }
   bool is_fresh() const { return heard_ > 0 && seen_.now - heard_ < lively; }
   // A machine that EC2 does not know (a share, a laptop) is there while it speaks.
   bool is_elsewhere() const {
