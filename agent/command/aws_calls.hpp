@@ -13,6 +13,7 @@
 #include "agent/wire/batch.hpp"
 #include "agent/wire/ec2_query.hpp"
 #include "agent/wire/imds.hpp"
+#include "agent/wire/pages.hpp"
 
 namespace spotter::command {
 
@@ -75,9 +76,13 @@ class AwsCalls {
   template <class Request>
   AwsResult<decltype(Request::Answer::items)> ask_all(Request request) {
     decltype(Request::Answer::items) all;
+    wire::Pages pages;
     do {
       auto page = ask(request);
       if (!page) return tl::unexpected(page.error());
+      if (const auto more = pages.add(page->items.size(), page->next_token); !more)
+        return tl::unexpected(
+            AwsFailure{"", encode(request).action + ": " + more.error().message, false});
       for (auto& item : page->items) all.push_back(std::move(item));
       request.next_token = std::move(page->next_token);
     } while (!request.next_token.empty());

@@ -5,13 +5,13 @@
 #include <thread>
 
 #include "agent/command/sweep.hpp"
+#include "agent/wire/pages.hpp"
 #include "agent/wire/sigv4.hpp"
 
 namespace spotter::command {
 namespace {
 
-constexpr std::size_t described_at_once = 100;  // DescribeJobs
-constexpr int most_pages = 1'000;
+constexpr std::size_t described_at_once = 100;    // DescribeJobs
 constexpr std::size_t payload_limit = 30 * 1024;  // of SubmitJob
 // https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
 constexpr std::chrono::seconds settling{3};  // until a submitted job is listed
@@ -21,14 +21,16 @@ template <class MakeRequest>
 AwsResult<std::vector<wire::BatchJob>> all_pages(AwsCalls& calls, MakeRequest request) {
   std::vector<wire::BatchJob> jobs;
   std::string token;
-  for (int page = 0; page < most_pages; ++page) {
+  wire::Pages pages;
+  for (;;) {
     auto answer = calls.ask(request(token), wire::decode_job_list);
     if (!answer) return tl::unexpected(answer.error());
-    for (auto& job : answer->items) jobs.push_back(std::move(job));
     token = answer->next_token;
+    if (const auto more = pages.add(answer->items.size(), token); !more)
+      return failed("ListJobs: " + more.error().message);
+    for (auto& job : answer->items) jobs.push_back(std::move(job));
     if (token.empty()) return jobs;
   }
-  return failed("ListJobs: page after page without an end");
 }
 
 Result<sweep::IndexList> list_of(const wire::BatchJob& job, const BatchSweep& sweep) {

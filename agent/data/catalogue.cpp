@@ -2,120 +2,21 @@
 
 #include <algorithm>
 #include <cassert>
-#include <nlohmann/json.hpp>
 
-#include "agent/io/files.hpp"
 #include "agent/s3/objects.hpp"
 #include "agent/wire/clock_text.hpp"
 
 namespace spotter::data {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr std::size_t longest_listing = 1U << 30;
-
 constexpr std::uint64_t longest_manifest = 1U << 30;
-
-Json header_of(const wire::Channel& channel) {
-  Json header = {{"format", 1},
-                 {"source", wire::to_url(channel.source)},
-                 {"type", static_cast<int>(channel.type)}};
-  if (!channel.attributes.empty()) header["attributes"] = channel.attributes;
-  if (channel.mode != wire::InputMode::Pipe) return header;
-  // A position in the stream means the same bytes only while these are the same.
-  if (channel.shuffle_seed) header["seed"] = *channel.shuffle_seed;
-  if (channel.gzip) header["gzip"] = true;
-  if (channel.recordio) header["recordio"] = true;
-  return header;
-}
 
 // What consoles make of a "folder": an object without content, not one of the data.
 bool is_folder(const wire::ListedObject& object) {
   return object.size == 0 && object.key.ends_with('/');
 }
 
-std::optional<Entry> entry_of(const Json& line) {
-  if (line.is_array() && line.size() == 1 && line[0].is_string()) {
-    Entry entry{.value = line[0].get<std::string>()};
-    entry.size = entry.value->size();
-    return entry;
-  }
-  const auto is_object = [&line] {
-    if (!line.is_array() || line.size() < 4 || line.size() > 6) return false;
-    const bool fits = line[0].is_string() && line[1].is_number_unsigned() && line[2].is_string() &&
-                      line[3].is_boolean();
-    if (line.size() == 5) return fits && (line[4].is_string() || line[4].is_number_integer());
-    return fits && (line.size() == 4 || (line[4].is_string() && line[5].is_number_integer()));
-  };
-  if (!is_object() || line[2].get_ref<const std::string&>().empty()) return std::nullopt;
-  Entry entry{.key = line[0].get<std::string>(),
-              .size = line[1].get<std::uint64_t>(),
-              .etag = line[2].get<std::string>(),
-              .checksum = line[3].get<bool>()};
-  if (line.size() > 4 && line[4].is_string()) entry.bucket = line[4].get<std::string>();
-  if (line.back().is_number()) entry.modified = line.back().get<std::int64_t>();
-  return entry;
-}
-
-Json line_of(const Entry& entry) {
-  if (entry.value) return Json::array({*entry.value});
-  Json line = {entry.key, entry.size, entry.etag, entry.checksum};
-  if (!entry.bucket.empty()) line.push_back(entry.bucket);
-  if (entry.modified != 0) line.push_back(entry.modified);
-  return line;
-}
-
-// The listing's prefix, from a first line that fits the channel.
-std::optional<std::string> prefix_of(const wire::Channel& channel, Json header) {
-  if (!header.is_object()) return std::nullopt;
-  std::string prefix = channel.source.key;
-  if (header.contains("prefix")) {
-    if (!header["prefix"].is_string()) return std::nullopt;
-    prefix = header["prefix"].get<std::string>();
-    header.erase("prefix");
-  }
-  if (header != header_of(channel)) return std::nullopt;
-  return prefix;
-}
-
 }  // namespace
-
-std::string encode_listing(const wire::Channel& channel, const Listing& listing) {
-  constexpr auto replace = Json::error_handler_t::replace;
-  Json header = header_of(channel);
-  if (listing.prefix != channel.source.key) header["prefix"] = listing.prefix;
-  std::string text = header.dump(-1, ' ', false, replace) + "\n";
-  for (const auto& entry : listing.entries) {
-    text += line_of(entry).dump(-1, ' ', false, replace) + "\n";
-  }
-  return text;
-}
-
-Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text) {
-  Listing listing;
-  bool first = true;
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    if (end == text.npos) return failure("its last line is cut off");
-    const Json line = Json::parse(text.substr(0, end), nullptr, false);
-    text.remove_prefix(end + 1);
-    if (first) {
-      auto prefix = prefix_of(channel, line);
-      if (!prefix) return failure("it is of another source");
-      listing.prefix = std::move(*prefix);
-      first = false;
-      continue;
-    }
-    auto entry = entry_of(line);
-    if (!entry) {
-      return failure("line " + std::to_string(listing.entries.size() + 2) + " is no object");
-    }
-    listing.entries.push_back(std::move(*entry));
-  }
-  if (first) return failure("it is empty");
-  return listing;
-}
 
 void Catalogue::fail(const std::string& what) {
   if (!failed_) failed_ = "channel " + channel_.name + ": " + what;
@@ -123,15 +24,10 @@ void Catalogue::fail(const std::string& what) {
 
 Result<void> Catalogue::thaw() {
   if (frozen_.empty()) return {};
-  const auto text = io::read_file(frozen_, longest_listing);
-  if (!text && text.error() == std::errc::no_such_file_or_directory) return {};
-  if (!text) return failure(frozen_.string() + ": " + text.error().message());
-  auto listing = decode_listing(channel_, *text);
-  if (!listing) {
-    return failure("the frozen listing " + frozen_.string() + ": " + listing.error().message +
-                   "; remove it to begin anew");
-  }
-  first_ = std::move(*listing);
+  auto listing = read_listing(frozen_, channel_);
+  if (!listing) return tl::unexpected(listing.error());
+  if (!*listing) return {};
+  first_ = std::move(**listing);
   thawed_ = complete_ = true;
   return {};
 }
@@ -168,17 +64,42 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
       fail(wire::to_url({channel_.source.bucket, object.key}) +
            " is archived: restore it, or leave it out");
     }
-    listed().entries.push_back({.key = object.key,
-                                .size = object.size,
-                                .etag = object.etag,
-                                .checksum = object.has_checksum,
-                                .modified = object.modified.time_since_epoch().count()});
+    add({.key = object.key,
+         .size = object.size,
+         .etag = object.etag,
+         .checksum = object.has_checksum,
+         .modified = object.modified.time_since_epoch().count()});
   }
+  if (const auto more = pages_.add(page->objects.size(), page->next); !more)
+    return fail(wire::to_url(channel_.source) + ": " + more.error().message);
+  if (failed_) return;
   if (page->next.empty()) {
     all_listed();
   } else {
     ask(client, page->next);
   }
+}
+
+// What S3 lists a second time is compared as it comes: ten million objects are in memory once.
+void Catalogue::add(Entry entry) {
+  if (thawed_) return compare(&entry);
+  first_.entries.push_back(std::move(entry));
+}
+
+// With the next one that was frozen; nullptr: S3 lists no more.
+void Catalogue::compare(const Entry* now) {
+  if (failed_) return;
+  const auto& before = first_.entries;
+  const Entry* old = compared_ < before.size() ? &before[compared_] : nullptr;
+  if (old == nullptr && now == nullptr) return;
+  if (old != nullptr && now != nullptr && *old == *now) {
+    ++compared_;
+    return;
+  }
+  const bool newer = old == nullptr || (now != nullptr && now->key < old->key);
+  fail(url(newer ? *now : *old) +
+       " is not what it was when the job began: the data has changed (remove " + frozen_.string() +
+       " to begin anew with it)");
 }
 
 std::string Catalogue::url(const Entry& entry) const {
@@ -315,21 +236,17 @@ void Catalogue::look_at(s3::Client& client, std::size_t index) {
 
 void Catalogue::all_listed() {
   if (failed_) return;
-  if (listed().entries.empty()) return fail("there is nothing at " + wire::to_url(channel_.source));
+  const bool nothing = thawed_ ? compared_ == 0 && again_.entries.empty() : first_.entries.empty();
+  if (nothing) return fail("there is nothing at " + wire::to_url(channel_.source));
   if (thawed_) {
-    const auto& before = first_.entries;
-    const auto& after = again_.entries;
-    const auto [old, now] = std::ranges::mismatch(before, after);
-    confirmed_ = old == before.end() && now == after.end();
-    if (confirmed_) return;
-    const bool newer = old == before.end() || (now != after.end() && now->key < old->key);
-    return fail(url(newer ? *now : *old) +
-                " is not what it was when the job began: the data has changed (remove " +
-                frozen_.string() + " to begin anew with it)");
+    for (const auto& entry : again_.entries) compare(&entry);
+    compare(nullptr);
+    confirmed_ = !failed_;
+    return;
   }
   if (!frozen_.empty()) {
-    const auto written = io::atomic_write(frozen_, encode_listing(channel_, first_), 0644);
-    if (!written) return fail(frozen_.string() + ": " + written.error().message());
+    const auto frozen = write_listing(frozen_, channel_, first_);
+    if (!frozen) return fail(frozen.error().message);
   }
   complete_ = confirmed_ = true;
 }

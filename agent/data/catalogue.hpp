@@ -1,12 +1,6 @@
 // The objects of a channel, frozen when they are listed for the first time: key, size and ETag. A
 // restart reads the same ones in the same order, and a prefix that has changed meanwhile is an
 // error and not a shift.
-//
-// The file (atomic, durable): a JSON object that says what was listed, then one array a line:
-//   {"format":1,"prefix":"prefix","source":"s3://bucket/prefix","type":0}
-//   ["key",1234,"\"etag\"",true,1700000000]   an object, and when it was written; between them
-//                                    its bucket, when it is another
-//   ["value"]                        bytes that an augmented manifest has itself
 #pragma once
 
 #include <cstdint>
@@ -14,46 +8,15 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "agent/data/listing.hpp"
 #include "agent/s3/checksum.hpp"
 #include "agent/s3/client.hpp"
 #include "agent/wire/channels.hpp"
+#include "agent/wire/pages.hpp"
 
 namespace spotter::data {
-
-struct Entry {
-  std::string key;
-  std::uint64_t size = 0;
-  std::string etag;
-  bool checksum = false;             // S3 has one of it
-  std::string bucket;                // empty: the channel's
-  std::optional<std::string> value;  // it is no object, but these bytes
-  // What a manifest names is known some time after its name.
-  bool known() const { return value || !etag.empty(); }
-  std::int64_t modified = 0;  // seconds since 1970; 0: not known
-  // Is the same data: also when it was written again, later.
-  friend bool operator==(const Entry& one, const Entry& other) {
-    return one.key == other.key && one.size == other.size && one.etag == other.etag &&
-           one.checksum == other.checksum && one.bucket == other.bucket && one.value == other.value;
-  }
-};
-
-// Its own, or the channel's.
-inline const std::string& bucket_of(const Entry& entry, const wire::Channel& channel) {
-  return entry.bucket.empty() ? channel.source.bucket : entry.bucket;
-}
-
-struct Listing {
-  std::string prefix;  // of the keys: the channel's, or its manifest's
-  std::vector<Entry> entries;
-  friend bool operator==(const Listing&, const Listing&) = default;
-};
-
-std::string encode_listing(const wire::Channel& channel, const Listing& listing);
-// Fails on one of another source, and on what encode_listing() has not written.
-Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text);
 
 class Catalogue {
  public:
@@ -87,6 +50,8 @@ class Catalogue {
   Result<void> thaw();
   void ask(s3::Client& client, const std::string& token);
   void take(s3::Client& client, const s3::Answer& answer);
+  void add(Entry entry);
+  void compare(const Entry* now);
   void read_manifest(s3::Client& client);
   void fetch_manifest(s3::Client& client, std::uint64_t size, const std::string& etag);
   void take_manifest(s3::Client& client);
@@ -102,7 +67,10 @@ class Catalogue {
   wire::Channel channel_;
   std::filesystem::path frozen_;
   Listing first_;
-  Listing again_;  // what S3 lists now, where first_ was frozen
+  Listing again_;  // what a manifest names now, where first_ was frozen
+  // Of a prefix's objects, which come in order: how many are as they were.
+  std::size_t compared_ = 0;
+  wire::Pages pages_{wire::object_pages};
   bool thawed_ = false;
   bool counted_ = false;
   bool complete_ = false;

@@ -1,4 +1,5 @@
 #include "agent/io/files.hpp"
+#include "agent/io/pieces.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -59,6 +60,32 @@ class Temporary {
   std::string path_;
 };
 
+tl::unexpected<std::error_code> too_large() {
+  return tl::unexpected<std::error_code>(std::make_error_code(std::errc::file_too_large));
+}
+
+constexpr std::size_t piece_size = 65536;
+
+// Of a regular file, until `take` says false.
+Expected<void> read_pieces(const std::filesystem::path& path,
+                           const std::function<bool(std::string_view)>& take) {
+  // O_NONBLOCK: a FIFO of that name must not hang us.
+  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return last_error();
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return last_error();
+  if (!S_ISREG(status.st_mode)) {
+    return tl::unexpected<std::error_code>(std::make_error_code(std::errc::invalid_argument));
+  }
+  std::vector<char> buffer(piece_size);
+  for (;;) {
+    const auto n = ::read(file.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return last_error();
+    if (n == 0 || !take({buffer.data(), static_cast<std::size_t>(n)})) return {};
+  }
+}
+
 std::filesystem::path directory_of(const std::filesystem::path& path) {
   const auto parent = path.parent_path();
   return parent.empty() ? std::filesystem::path(".") : parent;
@@ -68,12 +95,22 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 
 Expected<void> atomic_write(const std::filesystem::path& path, std::string_view bytes,
                             mode_t mode) {
+  return atomic_write_pieces(path, mode, [&bytes](std::string& piece) {
+    piece.assign(bytes.substr(0, piece_size));
+    bytes.remove_prefix(piece.size());
+  });
+}
+
+Expected<void> atomic_write_pieces(const std::filesystem::path& path, mode_t mode,
+                                   const NextPiece& next) {
   const auto directory = directory_of(path);
   std::string name = (directory / (".tmp-" + path.filename().string() + "-XXXXXX")).string();
   File file(::mkostemp(name.data(), O_CLOEXEC));
   if (file.get() < 0) return last_error();
   Temporary temporary(name);
-  if (!write_all(file.get(), bytes)) return last_error();
+  std::string piece;
+  for (next(piece); !piece.empty(); piece.clear(), next(piece))
+    if (!write_all(file.get(), piece)) return last_error();
   if (::fchmod(file.get(), mode) != 0) return last_error();
   if (::fsync(file.get()) != 0) return last_error();
   if (file.close() != 0) return last_error();
@@ -94,26 +131,39 @@ Expected<void> replace_file(const std::string& path, std::string_view bytes) {
 }
 
 Expected<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-  // O_NONBLOCK: a FIFO of that name must not hang us.
-  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return last_error();
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return last_error();
-  if (!S_ISREG(status.st_mode)) {
-    return tl::unexpected<std::error_code>(std::make_error_code(std::errc::invalid_argument));
-  }
   std::string bytes;
-  std::vector<char> buffer(65536);
-  for (;;) {
-    const auto n = ::read(file.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return last_error();
-    if (n == 0) return bytes;
-    if (bytes.size() + static_cast<std::size_t>(n) > limit) {
-      return tl::unexpected<std::error_code>(std::make_error_code(std::errc::file_too_large));
+  bool fits = true;
+  const auto read = read_pieces(path, [&](std::string_view piece) {
+    fits = bytes.size() + piece.size() <= limit;
+    if (fits) bytes.append(piece);
+    return fits;
+  });
+  if (!read) return tl::unexpected(read.error());
+  if (!fits) return too_large();
+  return bytes;
+}
+
+Expected<void> read_lines(const std::filesystem::path& path, std::size_t longest,
+                          const EachLine& each) {
+  std::string begun;  // a line whose end has not come yet
+  bool fits = true;
+  bool more = true;
+  const auto read = read_pieces(path, [&](std::string_view piece) {
+    for (auto end = piece.find('\n'); more && end != piece.npos; end = piece.find('\n')) {
+      begun.append(piece.substr(0, end));
+      piece.remove_prefix(end + 1);
+      fits = begun.size() <= longest;
+      more = fits && each(begun, true);
+      begun.clear();
     }
-    bytes.append(buffer.data(), static_cast<std::size_t>(n));
-  }
+    if (more) begun.append(piece);
+    fits = fits && begun.size() <= longest;
+    return more && fits;
+  });
+  if (!read) return read;
+  if (!fits) return too_large();
+  if (more && !begun.empty()) each(begun, false);
+  return {};
 }
 
 Expected<void> fsync_directory(const std::filesystem::path& path) {

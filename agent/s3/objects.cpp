@@ -5,6 +5,7 @@
 #include <random>
 
 #include "agent/s3/crc32c.hpp"
+#include "agent/wire/pages.hpp"
 
 namespace spotter::s3 {
 namespace {
@@ -44,6 +45,7 @@ Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Loca
                                               const Listing& options) {
   std::vector<wire::ListedObject> all;
   std::string token;
+  wire::Pages pages(wire::object_pages);
   do {
     Request request{.bucket = prefix.bucket};
     request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix.key}};
@@ -61,6 +63,9 @@ Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Loca
       return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));
     }
     token = page->next;
+    const auto items = page->objects.size() + page->prefixes.size();
+    if (const auto more = pages.add(items, token); !more)
+      return tl::unexpected(about(prefix, Failure::Kind::Refused, more.error().message));
     if (options.folders != nullptr)
       std::ranges::move(page->prefixes, std::back_inserter(*options.folders));
     if (!options.page) {

@@ -25,7 +25,8 @@ struct Object {
 
 Outcome<Object> head(Client& client, const wire::S3Location& location);
 
-// All objects whose key begins so, in S3's order (of the keys' bytes), however many. With a
+// All objects whose key begins so, in S3's order (of the keys' bytes): up to wire::most_objects. A
+// listing that does not end (wire/pages.hpp) is Failure::Kind::Refused. With a
 // delimiter only those of this "folder"; `folders` then receives the others' common beginnings.
 // `page`, when given, sees each page's objects instead: false ends the listing.
 struct Listing {

@@ -6,7 +6,6 @@
 #include <deque>
 #include <random>
 
-#include "agent/data/catalogue.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/file_name.hpp"
 #include "agent/data/gunzip.hpp"
@@ -123,31 +122,6 @@ TEST(Gunzip, SaysWhatIsNone) {
   bad[good.size() - 5] ^= 1;  // of the checksum
   EXPECT_FALSE(unpacked(bad, 1000, 1000));
   EXPECT_TRUE(unpacked("", 1000, 1000));
-}
-
-TEST(Listing, IsReadAsItWasWrittenAndNotOtherwise) {
-  const auto channel = *wire::parse_channel("train=s3://bucket/p");
-  const Listing listing{"p",
-                        {{"a \"b\"\n\xC3\xBC", 5, "\"e\"", true, "", std::nullopt},
-                         {"c", 0, "\"f\"", false, "other-bucket", std::nullopt},
-                         {"", 3, "", false, "", "v\"1"}}};
-  const std::string text = encode_listing(channel, listing);
-  EXPECT_EQ(*decode_listing(channel, text), listing);
-  EXPECT_FALSE(decode_listing(*wire::parse_channel("train=s3://bucket/q"), text));
-  for (std::size_t cut = 0; cut < text.size(); ++cut) {
-    const auto part = decode_listing(channel, text.substr(0, cut));
-    EXPECT_TRUE(!part || part->entries.size() < listing.entries.size()) << cut;
-  }
-  EXPECT_FALSE(decode_listing(channel, text + "[1]\n"));
-  const auto timed =
-      decode_listing(channel, text + "[\"k\",1,\"e\",true,\"b\",7]\n" + "[\"k\",1,\"e\",true,8]\n");
-  ASSERT_TRUE(timed);
-  EXPECT_EQ(timed->entries[3].modified, 7);
-  EXPECT_EQ(timed->entries[4].modified, 8);
-  EXPECT_EQ(decode_listing(channel, encode_listing(channel, *timed))->entries[4].modified, 8);
-  Listing elsewhere = listing;
-  elsewhere.prefix = "of/a/manifest/";
-  EXPECT_EQ(*decode_listing(channel, encode_listing(channel, elsewhere)), elsewhere);
 }
 
 TEST(FileName, IsTheKeyBelowThePrefix) {

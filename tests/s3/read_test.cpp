@@ -215,6 +215,28 @@ TEST_F(Read, ListsBeyondAPageWhateverTheKeysAre) {
   EXPECT_EQ((*all)[94].etag, server_.find("p/194 +\xC3\xBC")->etag);
 }
 
+// As a proxy or another S3 may answer: the client would ask, and remember, for ever.
+TEST_F(Read, AListingWhoseTokenComesAgainIsAnError) {
+  server_.page_size(2);
+  for (const char* key : {"p/a", "p/b", "p/c", "p/d", "p/e"}) server_.put(key, "");
+  std::string first;  // page's token
+  server_.trouble([&first](const Request& request, Reply& reply) {
+    if (!request.query.contains("list-type")) return;
+    const std::string mark = "<NextContinuationToken>";
+    const auto begin = reply.body.find(mark);
+    if (begin == std::string::npos) return;
+    const auto from = begin + mark.size();
+    const auto token = reply.body.substr(from, reply.body.find('<', from) - from);
+    if (first.empty()) first = token;
+    reply.body.replace(from, token.size(), first);
+  });
+  const auto all = s3::list(client_, at("p/"));
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.error().kind, Kind::Refused);
+  EXPECT_NE(all.error().text().find("came a second time"), std::string::npos) << all.error().text();
+  EXPECT_LE(server_.requests().size(), 4U);
+}
+
 TEST_F(Read, DropsACallForGood) {
   server_.put("a", noise(1U << 20));
   std::string into(1U << 20, '\0');
