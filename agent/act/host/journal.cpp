@@ -12,6 +12,24 @@ namespace {
 
 constexpr off_t file_limit = 8 << 20;
 
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto put = ::write(file, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put == 0) errno = EIO;
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return true;
+}
+
+// What cannot be read does not: then there is an empty line.
+bool ends_a_line(const io::Beneath& own, const std::string& name, off_t size) {
+  const auto file = own.file(name, O_RDONLY);
+  char last = 0;
+  return file && ::pread(file->get(), &last, 1, size - 1) == 1 && last == '\n';
+}
+
 }  // namespace
 
 Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view name,
@@ -29,13 +47,16 @@ Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view nam
   const mode_t mode = name == log_name ? 0600 : 0644;
   const auto file = own->file(file_name, O_WRONLY | O_APPEND | O_CREAT, mode);
   if (!file) return fail_errno(file.error(), "cannot open " + path.string());
-  while (!lines.empty()) {
-    const auto put = ::write(file->get(), lines.data(), lines.size());
-    if (put < 0 && errno != EINTR) return fail_errno(errno, "cannot write " + path.string());
-    if (put > 0) lines.remove_prefix(static_cast<std::size_t>(put));
-  }
-  if (::fsync(file->get()) != 0) return fail_errno(errno, "cannot sync " + path.string());
-  return {};
+  const off_t before = ::lseek(file->get(), 0, SEEK_END);
+  // A power cut may have left a part of a line there, or zeros.
+  const bool begins = before == 0 || ends_a_line(*own, file_name, before);
+  const bool good = before >= 0 && (begins || write_all(file->get(), "\n")) &&
+                    write_all(file->get(), lines) && ::fsync(file->get()) == 0;
+  if (good) return {};
+  const int why = errno;
+  // Who tries again says all of them again.
+  if (before >= 0) (void)!::ftruncate(file->get(), before);
+  return fail_errno(why, "cannot write " + path.string());
 }
 
 }  // namespace spotter::act::host
