@@ -57,7 +57,9 @@ void write_tree(const Nodes& nodes, std::uint64_t number, const fs::path& path) 
   for (const auto& [name, node] : found->second.names) write_tree(nodes, node, path / name);
 }
 
-bool is_data(Kind kind) { return kind == Kind::Write || kind == Kind::Resize; }
+bool is_data(Kind kind) {
+  return kind == Kind::Write || kind == Kind::Resize || kind == Kind::Truncate;
+}
 
 }  // namespace
 
@@ -99,6 +101,10 @@ void Recording::materialise(std::size_t cut, const Choice& choice, std::mt19937_
       const bool safe = i < synced[call.node];
       if (!safe && !is_there(random)) continue;
       auto& content = nodes[call.node].bytes;
+      if (call.kind == Kind::Truncate) {
+        content.resize(call.offset);
+        continue;
+      }
       std::string_view written = bytes;
       // In part: the size is there, the last blocks are not.
       const auto end = call.offset + written.size();

@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -111,6 +114,14 @@ int open_through(int directory, const char* path, int flags, mode_t mode) {
   return file;
 }
 
+// Of a file that is only appended to, the offset says nothing.
+std::uint64_t offset_of(int file) {
+  const bool appends = (::fcntl(file, F_GETFL) & O_APPEND) != 0;
+  struct stat status {};
+  if (appends && ::fstat(file, &status) == 0) return static_cast<std::uint64_t>(status.st_size);
+  return static_cast<std::uint64_t>(::lseek(file, 0, SEEK_CUR));
+}
+
 std::optional<Call> about(Call::Kind kind, int file) {
   const auto node = installed ? number_of(file) : std::nullopt;
   return node ? std::optional(Call{kind, *node, 0, {}}) : std::nullopt;
@@ -142,6 +153,12 @@ void Shim::install(const std::string& directory) {
   if (::stat(directory.c_str(), &status) != 0) std::abort();
   numbers[{status.st_dev, status.st_ino}] = 0;
   installed = this;
+}
+
+void Shim::follow(const std::string& directory) {
+  const std::scoped_lock lock(mutex);
+  for (const auto& each : std::filesystem::recursive_directory_iterator(directory))
+    number_anew(AT_FDCWD, each.path().c_str());
 }
 
 void Shim::remove() {
@@ -187,8 +204,9 @@ ssize_t write(int file, const void* data, size_t size) {
   const std::scoped_lock lock(mutex);
   auto call = about(Call::Kind::Write, file);
   if (call) {
-    call->offset = static_cast<std::uint64_t>(::lseek(file, 0, SEEK_CUR));
+    call->offset = offset_of(file);
     call->bytes = {static_cast<const char*>(data), size};
+    if (installed->shorten) size = std::min(size, installed->shorten(*call));
   }
   return through(
       call, [&] { return real<ssize_t(int, const void*, size_t)>("write")(file, data, size); });
@@ -207,6 +225,67 @@ int fsync(int file) {
   const std::scoped_lock lock(mutex);
   auto call = about(Call::Kind::Sync, file);
   return through(call, [&] { return real<int(int)>("fsync")(file); });
+}
+
+int fdatasync(int file) {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Sync, file);
+  return through(call, [&] { return real<int(int)>("fdatasync")(file); });
+}
+
+int ftruncate(int file, off_t size) noexcept {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Truncate, file);
+  if (call) call->offset = static_cast<std::uint64_t>(size);
+  return through(call, [&] { return real<int(int, off_t)>("ftruncate")(file, size); });
+}
+
+int fchmod(int file, mode_t mode) noexcept {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Mode, file);
+  return through(call, [&] { return real<int(int, mode_t)>("fchmod")(file, mode); });
+}
+
+// glibc's own opens the file without open().
+int mkostemp(char* path, int flags) {
+  const std::scoped_lock lock(mutex);
+  std::string name(path);
+  for (;;) {
+    static unsigned next = 0;
+    std::string number = std::to_string(++next);
+    number.insert(0, 6 - std::min<std::size_t>(6, number.size()), '0');
+    name.replace(name.size() - 6, 6, number);
+    const int file = open_through(AT_FDCWD, name.c_str(), flags | O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (file < 0 && errno == EEXIST) continue;
+    name.copy(path, name.size());
+    return file;
+  }
+}
+
+// A new file is seen in openat(): openat2(2), which libc does not have, is not there.
+long syscall(long number, ...) noexcept {
+  va_list more;
+  va_start(more, number);
+  long words[6];
+  for (long& each : words) each = va_arg(more, long);
+  va_end(more);
+  const std::scoped_lock lock(mutex);
+  if (installed && number == SYS_openat2) {
+    errno = ENOSYS;
+    return -1;
+  }
+  return real<long(long, ...)>("syscall")(number, words[0], words[1], words[2], words[3], words[4],
+                                          words[5]);
+}
+
+int mkdirat(int directory, const char* path, mode_t mode) noexcept {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::MakeDirectory, directory, path);
+  return through(call, [&] {
+    const int done = real<int(int, const char*, mode_t)>("mkdirat")(directory, path, mode);
+    if (done == 0 && call) call->node = number_anew(directory, path);
+    return done;
+  });
 }
 
 int mkdir(const char* path, mode_t mode) {
@@ -236,6 +315,16 @@ int unlinkat(int directory, const char* path, int flags) {
   auto call = about(Call::Kind::Unlink, directory, path);
   return through(
       call, [&] { return real<int(int, const char*, int)>("unlinkat")(directory, path, flags); });
+}
+
+int unlink(const char* path) noexcept {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Unlink, AT_FDCWD, path);
+  return through(call, [&] { return real<int(const char*)>("unlink")(path); });
+}
+
+int renameat(int from, const char* old, int to, const char* path) noexcept {
+  return rename_through(from, old, to, path, 0);
 }
 
 int rename(const char* old, const char* path) noexcept {

@@ -13,14 +13,26 @@
 namespace spotter::test {
 
 struct Call {
-  enum class Kind { Create, MakeDirectory, Write, Resize, Sync, Link, Unlink, Rename, Exchange };
+  enum class Kind {
+    Create,
+    MakeDirectory,
+    Write,
+    Resize,    // to at least this size
+    Truncate,  // to exactly this size
+    Mode,      // permissions
+    Sync,
+    Link,
+    Unlink,
+    Rename,
+    Exchange
+  };
   Kind kind;
   // What it is about: a file or directory by its number, or a name in a directory.
   std::uint64_t node = 0;
   std::uint64_t directory = 0;
   std::string name;
   std::string other_name = {};  // of Rename, Exchange: in the same directory
-  std::uint64_t offset = 0;     // of Write; of Resize: the size
+  std::uint64_t offset = 0;     // of Write; of Resize, Truncate: the size
   std::string_view bytes = {};
 };
 
@@ -31,11 +43,15 @@ struct Shim {
   // whatever thread.
   std::function<int(const Call&)> before;
   std::function<void(const Call&)> after;
+  // Before a Write: how many of its bytes are written; empty: all.
+  std::function<std::size_t(const Call&)> shorten;
   // Before a file or directory that is there is opened: 0, or the errno with which that fails.
   std::function<int(std::string_view path)> opening;
 
   // From now on, for what lies below `directory` (number 0). One at a time.
   void install(const std::string& directory);
+  // What is there by now has numbers, too. REQUIRES: it is installed.
+  void follow(const std::string& directory);
   void remove();
 };
 

@@ -1,0 +1,145 @@
+#include "tests/faults/writers.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "agent/act/host/journal.hpp"
+#include "agent/act/host/ledger.hpp"
+#include "agent/act/host/metrics.hpp"
+#include "agent/data/listing.hpp"
+#include "agent/guard/record.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::test {
+namespace {
+
+namespace fs = std::filesystem;
+namespace host = act::host;
+
+constexpr int lines_each = 50;  // of a generation
+
+// "g LINE" of generations one after the other, each whole and none twice.
+std::string lines_of(int generation) {
+  std::string text;
+  for (int i = 0; i < lines_each; ++i)
+    text += std::to_string(generation) + " " + std::to_string(i) + "\n";
+  return text;
+}
+
+std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// Of a file that is appended to: whole lines in their order. What a cut has torn is not ended.
+int newest_lines(const fs::path& path) {
+  std::istringstream all(content(path));
+  int next = 0;
+  for (std::string line; std::getline(all, line);) {
+    const std::string wanted =
+        std::to_string(next / lines_each + 1) + " " + std::to_string(next % lines_each);
+    if (line == wanted) ++next;
+  }
+  return next / lines_each;
+}
+
+Writer account() {
+  return {"account",
+          [](const fs::path& folder, int generation) {
+            return host::write_ledger(folder, {.starts = static_cast<std::uint64_t>(generation)})
+                .has_value();
+          },
+          [](const fs::path& folder) {
+            const auto read = host::read_ledger(folder);
+            return read && read->warning.empty() ? static_cast<int>(read->ledger.starts) : -1;
+          }};
+}
+
+Writer curve() {
+  return {
+      "curve",
+      [](const fs::path& folder, int generation) {
+        wire::Curve curve;
+        for (int step = 1; step <= generation; ++step)
+          curve.add({.step = static_cast<std::uint64_t>(step), .loss = 1.0, .time = 1.0 * step});
+        return host::keep_metrics(folder / "metrics.jsonl", to_lines(curve), 0).has_value();
+      },
+      [](const fs::path& folder) {
+        const auto last = host::read_metrics(folder / "metrics.jsonl").last();
+        return last ? static_cast<int>(last->step) : 0;
+      }};
+}
+
+Writer history() {
+  return {"history",
+          [](const fs::path& folder, int generation) {
+            return host::keep_lines(folder, host::history_name, lines_of(generation)).has_value();
+          },
+          [](const fs::path& folder) {
+            return newest_lines(folder / ".spotter" / host::history_name);
+          }};
+}
+
+Writer record() {
+  return {"guard record",
+          [](const fs::path& folder, int generation) {
+            guard::Record record;
+            record.number = static_cast<std::uint64_t>(generation);
+            return io::atomic_write(folder / "guard.json", guard::encode(record), 0644).has_value();
+          },
+          [](const fs::path& folder) {
+            const std::string text = content(folder / "guard.json");
+            if (text.empty()) return fs::exists(folder / "guard.json") ? -1 : 0;
+            const auto record = guard::decode(text);
+            return record ? static_cast<int>(record->number) : -1;
+          }};
+}
+
+Writer listing() {
+  static const auto channel = *wire::parse_channel("train=s3://bucket/p");
+  return {"frozen listing",
+          [](const fs::path& folder, int generation) {
+            data::Listing all{"p", {}};
+            for (int i = 0; i < 3000; ++i)
+              all.entries.push_back({.key = "p/" + std::to_string(i),
+                                     .size = static_cast<std::uint64_t>(generation),
+                                     .etag = "e"});
+            return data::write_listing(folder / "train.listing", channel, all).has_value();
+          },
+          [](const fs::path& folder) {
+            const auto read = data::read_listing(folder / "train.listing", channel);
+            if (!read) return -1;
+            if (!*read) return 0;
+            return (*read)->entries.size() == 3000 ? static_cast<int>((*read)->entries[0].size)
+                                                   : -1;
+          }};
+}
+
+// Of the run directory: it need not survive a power cut.
+Writer status() {
+  return {"status",
+          [](const fs::path& folder, int generation) {
+            const std::string text = std::to_string(generation) + std::string(5000, ' ') + "\n";
+            return io::replace_file((folder / "status.json").string(), text).has_value();
+          },
+          [](const fs::path& folder) {
+            const std::string text = content(folder / "status.json");
+            if (text.empty()) return fs::exists(folder / "status.json") ? -1 : 0;
+            return text.ends_with(" \n") && text.size() > 5000 ? std::stoi(text) : -1;
+          },
+          false};
+}
+
+}  // namespace
+
+std::vector<Writer> writers() {
+  return {account(), curve(), history(), record(), listing(), status()};
+}
+
+void prepare(const fs::path& folder) { fs::create_directories(folder / ".spotter"); }
+
+}  // namespace spotter::test
