@@ -38,8 +38,9 @@ class Piped(pipe_test.Pipe):
                 "--hidden", "32,16", "--checkpoint-every", "3", *more]
 
     def from_files(self, name, *more, status=0):
-        done = subprocess.run(self.arguments(name, self.files, *more), capture_output=True,
-                              text=True, timeout=120, check=False)
+        # In the environment of the piped ones: OPENBLAS_CORETYPE, say, changes the last bits.
+        done = subprocess.run(self.arguments(name, self.files, *more), env=self.environment(),
+                              capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout + done.stderr
 
