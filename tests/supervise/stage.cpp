@@ -29,6 +29,7 @@ void Stage::TearDown() {
     return descendants_of(getpid()).empty();
   };
   EXPECT_TRUE(eventually(gone));
+  EXPECT_TRUE(end_vanished(directory_));  // of a supervisor that was killed: its control group
   std::filesystem::remove_all(directory_);
 }
 
