@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -40,7 +41,9 @@ bool print_new(const std::string& path, off_t& at) {
   bool read_on = true;
   while (read_on && (got = ::pread(file, buffer.data(), buffer.size(), at)) > 0) {
     at += got;
-    read_on = print(buffer.data(), got);
+    // What was kept on the storage meanwhile is zeros here (act/host/share.hpp).
+    const auto* end = std::remove(buffer.data(), buffer.data() + got, '\0');
+    read_on = print(buffer.data(), end - buffer.data());
   }
   ::close(file);
   return read_on;

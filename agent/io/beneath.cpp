@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "agent/io/write_all.hpp"
+
 namespace spotter::io {
 namespace {
 
@@ -112,16 +114,6 @@ Expected<void> each_in(int directory, const std::function<bool(const std::string
     const std::string name = entry->d_name;
     if (name != "." && name != ".." && !take(name)) return {};
   }
-}
-
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto n = ::write(file, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 // Nobody can put something in the way of a name that nobody can foresee.

@@ -1,5 +1,4 @@
 #include "agent/io/files.hpp"
-#include "agent/io/pieces.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,6 +8,9 @@
 #include <cstdlib>
 #include <utility>
 #include <vector>
+
+#include "agent/io/pieces.hpp"
+#include "agent/io/write_all.hpp"
 
 namespace spotter::io {
 namespace {
@@ -32,16 +34,6 @@ class File {
  private:
   int fd_;
 };
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
 
 // Removes the temporary file unless it has become the real one; keeps errno.
 class Temporary {

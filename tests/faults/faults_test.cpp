@@ -5,9 +5,13 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 
+#include "agent/act/host/share.hpp"
 #include "tests/faults/writers.hpp"
 #include "tests/trainer/shim.hpp"
 
@@ -15,6 +19,14 @@ namespace spotter::test {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What the disk does from a call on.
+enum class Fault {
+  Once,     // this one fails
+  Lasting,  // and all after it
+  Short,    // this write writes a part
+  Full,     // and all after it fail
+};
 
 class Faults : public testing::TestWithParam<Writer> {
  protected:
@@ -28,7 +40,10 @@ class Faults : public testing::TestWithParam<Writer> {
   void remove() const {
     if (folder_.empty()) return;
     fs::remove_all(folder_);
+    fs::remove_all(beside(folder_));
   }
+
+  void try_all(Fault fault, int error);
 
   std::set<std::string> names() const {
     std::set<std::string> all;
@@ -40,28 +55,29 @@ class Faults : public testing::TestWithParam<Writer> {
   fs::path folder_;
 };
 
-// Generation 1 is there; of 2 the call number `at` fails. False: there were not so many calls.
+// Generation 1 is there, and 2 is written.
 struct Outcome {
-  bool reached = false;
-  bool said = false;  // that it was written
+  bool reached = false;  // there were so many calls
+  bool said = false;     // that it was written
 };
 
-Outcome write_with(const Writer& writer, const fs::path& folder, int at, int error, bool shortly) {
+Outcome write_with(const Writer& writer, const fs::path& folder, Fault fault, int at, int error) {
   Outcome outcome;
   int calls = 0;
   Shim shim;
-  const auto is_it = [&](const Call& call) {
-    if (shortly && call.kind != Call::Kind::Write) return false;
-    outcome.reached = outcome.reached || calls == at;
-    return calls++ == at;
+  const bool of_writes = fault == Fault::Short || fault == Fault::Full;
+  shim.shorten = [&](const Call& call) {
+    const bool part = of_writes && call.bytes.size() > 1 && calls++ == at;
+    outcome.reached = outcome.reached || part;
+    return part ? call.bytes.size() / 2 : call.bytes.size();
   };
-  if (shortly) {
-    shim.shorten = [&](const Call& call) {
-      return is_it(call) ? call.bytes.size() / 2 : call.bytes.size();
-    };
-  } else {
-    shim.before = [&](const Call& call) { return is_it(call) ? error : 0; };
-  }
+  shim.before = [&](const Call& call) {
+    if (of_writes)
+      return fault == Fault::Full && call.kind == Call::Kind::Write && calls > at + 1 ? error : 0;
+    const int number = calls++;
+    outcome.reached = outcome.reached || number == at;
+    return number == at || (fault == Fault::Lasting && number > at) ? error : 0;
+  };
   shim.install(folder.string());
   shim.follow(folder.string());
   outcome.said = writer.write(folder, 2);
@@ -69,45 +85,77 @@ Outcome write_with(const Writer& writer, const fs::path& folder, int at, int err
   return outcome;
 }
 
-TEST_P(Faults, LeaveTheOldOrTheNewWholeAndAreSaidAndTheNextAttemptSucceeds) {
-  const Writer& writer = GetParam();
-  for (const int error : {EIO, ENOSPC, EDQUOT}) {
-    int calls = 0;
-    for (int at = 0;; ++at) {
-      const fs::path folder = fresh();
-      prepare(folder);
-      ASSERT_TRUE(writer.write(folder, 1));
-      const auto before = names();
-      const auto [reached, said] = write_with(writer, folder, at, error, false);
-      if (!reached) break;
-      ++calls;
-      const int seen = writer.read(folder);
-      EXPECT_TRUE(seen == 1 || seen == 2) << "call " << at << ": " << seen;
-      EXPECT_FALSE(said) << "call " << at << " failed with " << error << " and nobody said so";
-      if (!said) {
-        EXPECT_EQ(names(), before) << "call " << at;
-      }
-      EXPECT_TRUE(writer.write(folder, 2)) << "after call " << at;
-      EXPECT_EQ(writer.read(folder), 2) << "after call " << at;
-    }
-    EXPECT_GE(calls, 2) << "no call was seen";
-  }
-}
-
-TEST_P(Faults, AShortWriteIsGoneOnWith) {
+// After a failure the old or the new is there whole, and the next attempt succeeds.
+void Faults::try_all(Fault fault, int error) {
   const Writer& writer = GetParam();
   int calls = 0;
-  for (int at = 0;; ++at) {
+  for (int at = 0;; ++at, ++calls) {
+    SCOPED_TRACE("call " + std::to_string(at) + ", " + std::strerror(error));
     const fs::path folder = fresh();
     prepare(folder);
     ASSERT_TRUE(writer.write(folder, 1));
-    const auto [reached, said] = write_with(writer, folder, at, 0, true);
+    const auto before = names();
+    const auto [reached, said] = write_with(writer, folder, fault, at, error);
     if (!reached) break;
-    ++calls;
-    EXPECT_TRUE(said);
-    EXPECT_EQ(writer.read(folder), 2) << "write " << at;
+    EXPECT_EQ(said, fault == Fault::Short);
+    const int seen = writer.read(folder);
+    EXPECT_TRUE(seen == 2 || (seen == 1 && !said)) << seen;
+    if (!said && fault != Fault::Lasting) {
+      EXPECT_EQ(names(), before);
+    }
+    if (!said) {
+      EXPECT_TRUE(writer.write(folder, 2));
+    }
+    EXPECT_EQ(writer.read(folder), 2);
+    if (writer.is_exact && fault != Fault::Lasting) {
+      EXPECT_TRUE(writer.is_exact(folder, 2));
+    }
   }
-  EXPECT_GE(calls, 1) << "no write was seen";
+  EXPECT_GE(calls, fault == Fault::Once || fault == Fault::Lasting ? 2 : 1) << "too few were seen";
+}
+
+TEST_P(Faults, OfOneCallAreSaidAndLeaveTheOldOrTheNewWhole) {
+  for (const int error : {EIO, ENOSPC, EDQUOT}) try_all(Fault::Once, error);
+}
+
+TEST_P(Faults, OfADiskThatStaysSoAreSaidAndLeaveTheOldOrTheNewWhole) {
+  for (const int error : {EIO, ENOSPC, EDQUOT, EROFS}) try_all(Fault::Lasting, error);
+}
+
+TEST_P(Faults, OfADiskThatIsFullAfterAPartOfAWriteAreSaidToo) {
+  for (const int error : {EIO, ENOSPC, EDQUOT}) try_all(Fault::Full, error);
+}
+
+TEST_P(Faults, AShortWriteIsGoneOnWith) { try_all(Fault::Short, 0); }
+
+// Where the machine's own file system knows no holes (FAT, some FUSE), or says that it has none.
+TEST(KeptLog, IsTheSameWhereNoHoleCanBeMade) {
+  std::string name = (fs::temp_directory_path() / "holes-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(name.data());
+  int punched = 0;
+  Shim shim;
+  shim.before = [&](const Call& call) {
+    const bool punches = call.kind == Call::Kind::Punch;
+    punched += punches ? 1 : 0;
+    return punches ? EOPNOTSUPP : 0;
+  };
+  std::ofstream(folder / "local.log") << "";
+  shim.install(folder.string());
+  shim.follow(folder.string());
+  std::string said;
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t before = said.size();
+    for (int line = 0; line < 100'000; ++line)
+      said += std::to_string(i) + " " + std::to_string(line) + "\n";
+    std::ofstream(folder / "local.log", std::ios::app) << said.substr(before);
+    EXPECT_TRUE(act::host::keep_log(folder / "local.log", folder / "kept.log"));
+  }
+  shim.remove();
+  std::ostringstream kept;
+  kept << std::ifstream(folder / "kept.log").rdbuf();
+  EXPECT_GE(punched, 3);
+  EXPECT_TRUE(kept.str() == said) << kept.str().size() << " bytes, not " << said.size();
+  fs::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEach, Faults, testing::ValuesIn(writers()), [](const auto& each) {

@@ -9,6 +9,7 @@
 #include "agent/act/host/journal.hpp"
 #include "agent/act/host/ledger.hpp"
 #include "agent/act/host/metrics.hpp"
+#include "agent/act/host/share.hpp"
 #include "agent/data/listing.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/files.hpp"
@@ -35,6 +36,15 @@ std::string content(const fs::path& path) {
   return text.str();
 }
 
+// What a cut leaves of lines: each a part of one, never parts of two.
+bool is_of_one_line(const std::string& line) {
+  static const std::string all = "\n" + lines_of(1) + lines_of(2) + lines_of(3) + lines_of(4);
+  std::istringstream parts(line);
+  for (std::string part; std::getline(parts, part, '\0');)
+    if (all.find(part) == std::string::npos) return false;
+  return true;
+}
+
 // Of a file that is appended to: whole lines in their order. What a cut has torn is not ended.
 int newest_lines(const fs::path& path) {
   std::istringstream all(content(path));
@@ -43,8 +53,15 @@ int newest_lines(const fs::path& path) {
     const std::string wanted =
         std::to_string(next / lines_each + 1) + " " + std::to_string(next % lines_each);
     if (line == wanted) ++next;
+    if (!is_of_one_line(line)) return -1;
   }
   return next / lines_each;
+}
+
+bool has_each_line_once(const fs::path& path, int generation) {
+  std::string all;
+  for (int each = 1; each <= generation; ++each) all += lines_of(each);
+  return content(path) == all;
 }
 
 Writer account() {
@@ -75,12 +92,33 @@ Writer curve() {
 }
 
 Writer history() {
-  return {"history",
+  return {
+      "history",
+      [](const fs::path& folder, int generation) {
+        return host::keep_lines(folder, host::history_name, lines_of(generation)).has_value();
+      },
+      [](const fs::path& folder) { return newest_lines(folder / ".spotter" / host::history_name); },
+      true,
+      [](const fs::path& folder, int generation) {
+        return has_each_line_once(folder / ".spotter" / host::history_name, generation);
+      }};
+}
+
+// The trainer appends a generation and it is kept; again where that failed before.
+Writer log() {
+  return {"log",
           [](const fs::path& folder, int generation) {
-            return host::keep_lines(folder, host::history_name, lines_of(generation)).has_value();
+            const fs::path local = beside(folder) / "local.log";
+            const fs::path said = beside(folder) / "said";  // which generation it printed last
+            if (content(said) != std::to_string(generation)) {
+              std::ofstream(said) << generation;
+              std::ofstream(local, std::ios::app) << lines_of(generation);
+            }
+            return host::keep_log(local, folder / "kept.log").has_value();
           },
-          [](const fs::path& folder) {
-            return newest_lines(folder / ".spotter" / host::history_name);
+          [](const fs::path& folder) { return newest_lines(folder / "kept.log"); }, true,
+          [](const fs::path& folder, int generation) {
+            return has_each_line_once(folder / "kept.log", generation);
           }};
 }
 
@@ -137,9 +175,15 @@ Writer status() {
 }  // namespace
 
 std::vector<Writer> writers() {
-  return {account(), curve(), history(), record(), listing(), status()};
+  return {account(), curve(), history(), log(), record(), listing(), status()};
 }
 
-void prepare(const fs::path& folder) { fs::create_directories(folder / ".spotter"); }
+fs::path beside(const fs::path& folder) { return folder.string() + ".local"; }
+
+void prepare(const fs::path& folder) {
+  fs::create_directories(folder / ".spotter");
+  fs::remove_all(beside(folder));
+  fs::create_directories(beside(folder));
+}
 
 }  // namespace spotter::test

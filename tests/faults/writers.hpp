@@ -16,10 +16,14 @@ struct Writer {
   // The newest generation that a reader finds whole; 0: none; -1: something that nobody wrote.
   std::function<int(const std::filesystem::path&)> read;
   bool durable = true;  // a generation that was written is there after a power cut
+  // After faults, not cuts: generations up to this one are there, none in part and none twice.
+  std::function<bool(const std::filesystem::path&, int)> is_exact = {};
 };
 std::vector<Writer> writers();
 inline std::ostream& operator<<(std::ostream& out, const Writer& it) { return out << it.name; }
 
+// Where the machine's own files are: not on the disk that fails.
+std::filesystem::path beside(const std::filesystem::path& folder);
 // What lies there beforehand.
 void prepare(const std::filesystem::path& folder);
 

@@ -1,4 +1,5 @@
 // Shares: what mounts them, what its words mean, and what is done in a folder that is one.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -6,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "agent/act/host/layout.hpp"
 #include "agent/act/host/share.hpp"
@@ -211,9 +214,76 @@ TEST_F(FolderShare, KeepsTheTrainersLogAndEmptiesIt) {
   for (const char* words : {"one\n", "two\n"}) {
     std::ofstream(local, std::ios::app) << words;
     ASSERT_TRUE(keep_log(local, kept));
-    EXPECT_EQ(fs::file_size(local), 0U);
   }
   EXPECT_EQ(content(kept), "one\ntwo\n");
+  ASSERT_TRUE(keep_log(local, kept)) << "nothing is new";
+  EXPECT_EQ(content(kept), "one\ntwo\n");
+}
+
+// Of a machine that lost its power. What this one goes on with is another matter.
+TEST_F(FolderShare, GoesOnWithALineOfItsOwnAndWithNoOtherMachines) {
+  const fs::path local = place_ / "trainer.log";
+  const fs::path kept = place_ / "kept.log";
+  std::ofstream(kept) << "step 1";
+  for (const char* words : {"step 2\nst", "ep 3\n"}) {
+    std::ofstream(local, std::ios::app) << words;
+    ASSERT_TRUE(keep_log(local, kept));
+  }
+  EXPECT_EQ(content(kept), "step 1\nstep 2\nstep 3\n");
+}
+
+// Somebody put it there: no call may wait for a reader, or write elsewhere.
+TEST_F(FolderShare, KeepsTheLogInAPlainFileOnly) {
+  const fs::path local = place_ / "trainer.log";
+  std::ofstream(local) << "one\n";
+  ASSERT_EQ(::mkfifo((place_ / "fifo").c_str(), 0600), 0);
+  EXPECT_FALSE(keep_log(local, place_ / "fifo"));
+  fs::create_symlink("elsewhere", place_ / "link");
+  EXPECT_FALSE(keep_log(local, place_ / "link"));
+  EXPECT_FALSE(fs::exists(place_ / "elsewhere"));
+  EXPECT_EQ(content(local), "one\n");
+}
+
+// The room is on a file system in memory.
+TEST_F(FolderShare, GivesBackTheRoomOfALogThatWasKept) {
+  const fs::path local = place_ / "trainer.log";
+  std::string words;
+  for (int i = 0; i < 1'000'000; ++i) words += "step " + std::to_string(i) + "\n";
+  std::ofstream(local) << words;
+  ASSERT_TRUE(keep_log(local, place_ / "kept.log"));
+  EXPECT_EQ(content(place_ / "kept.log"), words);
+  struct stat status {};
+  ASSERT_EQ(::stat(local.c_str(), &status), 0);
+  EXPECT_LE(status.st_blocks * 512, 65536);
+}
+
+// A trainer's child outlives it, or the trainer is not over yet: between the last read and the
+// emptying there must be no moment at which a line is lost.
+TEST_F(FolderShare, LosesNoLineOfALogThatIsWrittenMeanwhile) {
+  const fs::path local = place_ / "trainer.log";
+  const fs::path kept = place_ / "kept.log";
+  constexpr int lines = 200'000;
+  std::thread writer([&local] {
+    const int file = ::open(local.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    for (int i = 0; i < lines; ++i) {
+      const std::string line = std::to_string(i) + "\n";
+      EXPECT_EQ(::write(file, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+    }
+    ::close(file);
+  });
+  std::atomic<bool> over = false;
+  std::thread keeper([&] {
+    while (!over) EXPECT_TRUE(keep_log(local, kept));
+  });
+  writer.join();
+  over = true;
+  keeper.join();
+  ASSERT_TRUE(keep_log(local, kept));
+  std::istringstream all(content(kept));
+  int expected = 0;
+  for (std::string each; std::getline(all, each); ++expected)
+    ASSERT_EQ(each, std::to_string(expected));
+  EXPECT_EQ(expected, lines);
 }
 
 TEST_F(FolderShare, TheLastOneLetsGoOfAMountAndOnlyOfOurs) {

@@ -214,7 +214,8 @@ ssize_t write(int file, const void* data, size_t size) {
 
 int fallocate(int file, int mode, off_t offset, off_t length) {
   const std::scoped_lock lock(mutex);
-  auto call = about(Call::Kind::Resize, file);
+  const bool punches = (mode & FALLOC_FL_PUNCH_HOLE) != 0;
+  auto call = about(punches ? Call::Kind::Punch : Call::Kind::Resize, file);
   if (call) call->offset = static_cast<std::uint64_t>(offset + length);
   return through(call, [&] {
     return real<int(int, int, off_t, off_t)>("fallocate")(file, mode, offset, length);

@@ -19,6 +19,7 @@ struct Call {
     Write,
     Resize,    // to at least this size
     Truncate,  // to exactly this size
+    Punch,     // a hole
     Mode,      // permissions
     Sync,
     Link,

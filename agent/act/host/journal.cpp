@@ -6,22 +6,12 @@
 #include <cerrno>
 
 #include "agent/act/host/own.hpp"
+#include "agent/io/write_all.hpp"
 
 namespace spotter::act::host {
 namespace {
 
 constexpr off_t file_limit = 8 << 20;
-
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto put = ::write(file, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put == 0) errno = EIO;
-    if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(put));
-  }
-  return true;
-}
 
 // What cannot be read does not: then there is an empty line.
 bool ends_a_line(const io::Beneath& own, const std::string& name, off_t size) {
@@ -50,8 +40,8 @@ Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view nam
   const off_t before = ::lseek(file->get(), 0, SEEK_END);
   // A power cut may have left a part of a line there, or zeros.
   const bool begins = before == 0 || ends_a_line(*own, file_name, before);
-  const bool good = before >= 0 && (begins || write_all(file->get(), "\n")) &&
-                    write_all(file->get(), lines) && ::fsync(file->get()) == 0;
+  const bool good = before >= 0 && (begins || io::write_all(file->get(), "\n")) &&
+                    io::write_all(file->get(), lines) && ::fsync(file->get()) == 0;
   if (good) return {};
   const int why = errno;
   // Who tries again says all of them again.

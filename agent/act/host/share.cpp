@@ -7,7 +7,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
@@ -302,27 +301,6 @@ Outcome<void> sync_tree(const fs::path& tree) {
   }
   if (error) return fail_errno(error, "cannot list " + tree.string(), "sync-failed");
   return sync_one(tree);
-}
-
-Outcome<void> keep_log(const fs::path& local, const fs::path& kept) {
-  const Fd from(::open(local.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!from && errno == ENOENT) return {};
-  if (!from) return fail_errno(errno, "cannot open " + local.string());
-  const Fd to(::open(kept.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!to) return fail_errno(errno, "cannot open " + kept.string());
-  std::array<char, 65536> buffer;
-  ssize_t got = 0;
-  while ((got = ::read(from.get(), buffer.data(), buffer.size())) > 0) {
-    for (ssize_t done = 0; done < got;) {
-      const auto put =
-          ::write(to.get(), buffer.data() + done, static_cast<std::size_t>(got - done));
-      if (put < 0) return fail_errno(errno, "cannot write " + kept.string());
-      done += put;
-    }
-  }
-  if (got < 0 || ::fsync(to.get()) != 0) return fail_errno(errno, "cannot keep " + kept.string());
-  if (::ftruncate(from.get(), 0) != 0) return fail_errno(errno, "cannot empty " + local.string());
-  return {};
 }
 
 }  // namespace spotter::act::host

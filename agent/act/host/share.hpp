@@ -81,8 +81,14 @@ Outcome<void> mark_done(const std::filesystem::path& home, const std::string& jo
 // those of fail_errno.
 Outcome<void> sync_tree(const std::filesystem::path& tree);
 
-// Appends the trainer's log, which is written on this machine, to `kept` and empties it. Kinds:
-// those of fail_errno.
+// Appends what is new of the trainer's log, which is written on this machine, to `kept`, durably,
+// and gives its room back: kept bytes become a hole before the others (zeros, where the file system
+// knows no holes; then they go on taking room until the machine's end). The file is never made
+// shorter, so a process that appends to it meanwhile loses nothing; what it wrote after this call
+// began is the next call's. After a failure the next call goes on where this one did. A line is
+// there twice only if this process or the machine ended between its copy and its hole, or if the
+// hole could not be made. NUL bytes at the begin of the rest count as the hole's. Kinds: those of
+// fail_errno.
 Outcome<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept);
 
 }  // namespace spotter::act::host
