@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/close_range.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,7 +14,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "agent/supervise/control_group.hpp"
 #include "agent/supervise/metadata.hpp"
@@ -107,24 +110,58 @@ std::string read_to_end(int file) {
   }
 }
 
+// For its lifetime, and for nothing but files, this process has the rights of that user alone
+// (setfsuid(2)); it has one thread. Restores them, or ends: going on without would be worse.
+class FilesAs {
+ public:
+  explicit FilesAs(const Account& account)
+      : groups_(static_cast<std::size_t>(getgroups(0, nullptr))) {
+    if (getgroups(static_cast<int>(groups_.size()), groups_.data()) < 0 ||
+        setgroups(account.groups.size(), account.groups.data()) != 0)
+      return;
+    changed_ = true;
+    setfsgid(account.gid);
+    setfsuid(account.uid);
+    constexpr auto none = static_cast<uid_t>(-1);  // changes nothing, answers what is
+    holds_ = static_cast<uid_t>(setfsuid(none)) == account.uid &&
+             static_cast<gid_t>(setfsgid(none)) == account.gid;
+  }
+  FilesAs(const FilesAs&) = delete;
+  FilesAs& operator=(const FilesAs&) = delete;
+  ~FilesAs() {
+    if (!changed_) return;
+    setfsuid(geteuid());
+    setfsgid(getegid());
+    if (setgroups(groups_.size(), groups_.data()) != 0) std::abort();
+  }
+
+  bool holds() const { return holds_; }
+
+ private:
+  std::vector<gid_t> groups_;
+  bool changed_ = false;
+  bool holds_ = false;
+};
+
 }  // namespace
 
-Result<Descriptor> open_log(const std::string& path, const Account& owner, mode_t mode) {
-  constexpr int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPlace place) {
+  constexpr int flags =
+      O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const auto wrong = [&](const std::string& why) {
     return failure("cannot open the log file " + path + ": " + why);
   };
-  Descriptor log(open(path.c_str(), flags | O_CREAT | O_EXCL, mode));
-  if (log) {
-    if (geteuid() == 0 && fchown(log.get(), owner.uid, owner.gid) != 0)
-      return wrong(std::strerror(errno));
-    return log;
-  }
-  log = Descriptor(open(path.c_str(), flags));
+  const bool ours = place == LogPlace::RunDirectory;
+  std::optional<FilesAs> as_owner;
+  if (!ours && geteuid() == 0 && owner.uid != 0) as_owner.emplace(owner);
+  if (as_owner && !as_owner->holds()) return wrong("cannot take the rights of " + owner.name);
+  Descriptor log(open(path.c_str(), flags, ours ? private_mode : shown_mode));
   if (!log) return wrong(std::strerror(errno));
   struct stat status {};
   if (fstat(log.get(), &status) != 0) return wrong(std::strerror(errno));
   if (!S_ISREG(status.st_mode) || status.st_nlink != 1) return wrong("not a plain file of its own");
+  if (ours && geteuid() == 0 && fchown(log.get(), owner.uid, owner.gid) != 0)
+    return wrong(std::strerror(errno));
   return log;
 }
 

@@ -8,10 +8,15 @@
 
 namespace spotter::supervise {
 
-// The log, opened for appending and reading; a new one belongs to the user, with
-// this mode. A symbolic link or a
-// hard link is refused: root would write wherever a user made it point.
-Result<Descriptor> open_log(const std::string& path, const Account& owner, mode_t mode);
+// Where the log lies: in the run directory, whose path is ours alone, or where the user can change
+// the path to it.
+enum class LogPlace { RunDirectory, UsersFolder };
+
+// The log, opened for appending and reading. In the run directory it is given to the user, and
+// others may not read it. In a folder of the user's it is opened with the user's rights alone:
+// whatever a link on the way points to, root opens nothing there that the user could not. A
+// symbolic link in the last place, a hard link and what is no regular file are refused.
+Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPlace place);
 
 // Becomes the user, where this process is root: its groups, and all three ids. False: errno. For a
 // child after fork.

@@ -17,6 +17,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -140,8 +141,9 @@ Result<void> Watch::listen() {
 }
 
 Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
-  const bool stays_here = spec.log_file.starts_with(directory_.path() + "/");
-  auto log = open_log(spec.log_file, launch.account, stays_here ? private_mode : shown_mode);
+  const bool here = std::filesystem::path(spec.log_file).parent_path() == directory_.path();
+  auto log = open_log(spec.log_file, launch.account,
+                      here ? LogPlace::RunDirectory : LogPlace::UsersFolder);
   if (!log) return tl::unexpected(log.error());
   log_ = *std::move(log);
   log_start_ = lseek(log_.get(), 0, SEEK_END);

@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,36 @@ TEST_F(Surroundings, AreThoseOfTheUser) {
   const auto uid = std::to_string(nobody->pw_uid);
   const auto gid = std::to_string(nobody->pw_gid);
   EXPECT_EQ(log(), uid + "\n" + gid + "\n" + gid + "\n" + nobody->pw_dir + " nobody nobody\n");
+}
+
+// The trainer owns the folder that its log lies in, so it can put any link on the way there.
+TEST_F(Surroundings, TheLogInAUsersFolderIsOpenedWithThatUsersRights) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start a trainer as another user";
+  const passwd* nobody = getpwnam("nobody");
+  ASSERT_NE(nobody, nullptr);
+  namespace fs = std::filesystem;
+  fs::create_directories(path("users/log"));
+  fs::create_directory(path("roots"));
+  for (const char* name : {"users", "users/log"})
+    ASSERT_EQ(chown(path(name).c_str(), nobody->pw_uid, nobody->pw_gid), 0);
+  auto as_nobody = spec("echo said");
+  as_nobody.user = "nobody";
+  as_nobody.log_file = path("users/log/trainer.log");
+  started(as_nobody);
+  EXPECT_EQ(wait_for_end().exit_code, 0);
+  ASSERT_TRUE(collect(directory()));
+  EXPECT_EQ(read_file(as_nobody.log_file), "said\n");
+  struct stat log {};
+  ASSERT_EQ(stat(as_nobody.log_file.c_str(), &log), 0);
+  EXPECT_EQ(log.st_uid, nobody->pw_uid);
+  EXPECT_EQ(log.st_gid, nobody->pw_gid);
+
+  fs::remove_all(path("users/log"));
+  fs::create_directory_symlink(path("roots"), path("users/log"));
+  const auto refused = start(directory(), as_nobody);
+  ASSERT_FALSE(refused) << "a log in a folder of root's";
+  EXPECT_NE(refused.error().message.find("cannot open the log file"), std::string::npos);
+  EXPECT_TRUE(fs::is_empty(path("roots")));
 }
 
 TEST_F(Surroundings, AnotherUsersTrainerDiesWithTheSupervisor) {
