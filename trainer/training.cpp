@@ -370,8 +370,10 @@ Result<void> Run::log_step() {
 }
 
 void Run::slow_down() const {
+  // Only a request that comes now ends the wait: what is trained after it keeps the pace.
+  const auto before = stop_requested();
   auto left = std::chrono::milliseconds(options_.slow_down);
-  while (left.count() > 0 && !stop_requested()) {
+  while (left.count() > 0 && stop_requested() == before) {
     const auto nap = std::min(left, kNap);
     std::this_thread::sleep_for(nap);
     left -= nap;
