@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/net/server.hpp"
 
 namespace spotter::act {
@@ -173,6 +175,25 @@ TEST_F(Aws, FollowsThePages) {
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->items.size(), 2u);
   EXPECT_NE(server_.requests().at(1).body().find("NextToken=two"), std::string::npos);
+}
+
+// One after the other, or in a circle: a handful of questions show it, not a thousand.
+TEST_F(Aws, EndsAListingWhoseTokensRepeat) {
+  const auto page = [](const char* next) {
+    return Reply{.body = "<DescribeTagsResponse><tagSet/><nextToken>" + std::string(next) +
+                         "</nextToken></DescribeTagsResponse>"};
+  };
+  for (const std::size_t circle : {1U, 3U}) {
+    for (int i = 0; i < 1000; ++i)
+      script_.push_back(page(std::array{"a", "b", "c"}[static_cast<std::size_t>(i) % circle]));
+    const auto before = server_.requests().size();
+    const auto all = run(context_, client_.call_all(wire::DescribeTags{}, 5s));
+    ASSERT_FALSE(all);
+    EXPECT_NE(all.error().message.find("goes round in a circle"), std::string::npos)
+        << all.error().message;
+    EXPECT_LE(server_.requests().size() - before, 3 * circle + 1);
+    script_.clear();
+  }
 }
 
 TEST_F(Aws, SaysWhenThereAreNoCredentials) {

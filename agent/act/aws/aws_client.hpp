@@ -18,6 +18,7 @@
 #include "agent/wire/aws_error.hpp"
 #include "agent/wire/batch.hpp"
 #include "agent/wire/ec2_query.hpp"
+#include "agent/wire/pages.hpp"
 
 namespace spotter::act {
 
@@ -84,7 +85,8 @@ class AwsClient {
   template <class Request>
   asio::awaitable<CallResult<typename Request::Answer>> call(Request request, Duration deadline);
 
-  // All pages as one; `deadline` bounds each page's call. At most 1000 pages.
+  // All pages as one; `deadline` bounds each page's call. Fails where a listing has no end
+  // (wire/pages.hpp).
   template <class Request>
   asio::awaitable<CallResult<typename Request::Answer>> call_all(Request request,
                                                                  Duration deadline);
@@ -146,16 +148,17 @@ template <class Request>
 asio::awaitable<CallResult<typename Request::Answer>> AwsClient::call_all(Request request,
                                                                           Duration deadline) {
   typename Request::Answer all;
-  for (int page = 0; page < 1000; ++page) {
+  wire::Pages pages;
+  do {
     auto pending = call(request, deadline);
     auto answer = co_await std::move(pending);
     if (!answer) co_return tl::unexpected(std::move(answer.error()));
+    if (const auto more = pages.add(answer->items.size(), answer->next_token); !more)
+      co_return tl::unexpected(unreadable(more.error(), wire::Repeatable::Read));
     for (auto& item : answer->items) all.items.push_back(std::move(item));
-    if (answer->next_token.empty()) co_return all;
     request.next_token = std::move(answer->next_token);
-  }
-  const Error endless{"AWS answers page after page without an end"};
-  co_return tl::unexpected(unreadable(endless, wire::Repeatable::Read));
+  } while (!request.next_token.empty());
+  co_return all;
 }
 
 }  // namespace spotter::act

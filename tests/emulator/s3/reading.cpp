@@ -192,6 +192,9 @@ Answer Exchange::list_objects() {
     what.after = *after;
   }
   auto listing = api::list(what, *store().keys(request().bucket));
+  if (treatment().lists_again && !listing.keys.empty())
+    listing.next = what.after.empty() ? listing.keys.front() : what.after;
+  if (treatment().lists_nothing) listing = {{}, {}, what.after + "x"};
   std::vector<api::Summary> rows;
   for (const std::string& key : listing.keys) {
     const auto object = store().look(request().bucket, key);

@@ -21,6 +21,8 @@ constexpr std::array own = {
     Named{"s3-spoiled", "count=1 key=BUCKET/KEY|* (one byte of the object is wrong)"},
     Named{"s3-replaced", "count=1 key=BUCKET/KEY|* (a GET finds another ETag)"},
     Named{"s3-conflict", "count=1 (409 ConditionalRequestConflict at a conditional write)"},
+    Named{"s3-endless",
+          "pages=again|empty (a listing says one token again and again, or has no entries)"},
 };
 constexpr std::array shared = {std::string_view("throttle"), std::string_view("latency"),
                                std::string_view("fail-next"), std::string_view("deny"),
@@ -88,6 +90,8 @@ Treatment Faults::treat(const Request& request, Time now) {
     --conflicts_;
     treatment.conflict = true;
   }
+  treatment.lists_again = endless_ == "again";
+  treatment.lists_nothing = endless_ == "empty";
   return treatment;
 }
 
@@ -117,6 +121,7 @@ void Faults::apply(const std::string& name, Arguments& given, Time now) {
   if (name == "s3-spoiled") spoiled_ = some(0);
   if (name == "s3-replaced") replaced_ = some(0);
   if (name == "s3-conflict") conflicts_ = given.count("count", 1);
+  if (name == "s3-endless") endless_ = given.text("pages", "again");
   if (name == "clear") {
     const Random kept = random_;
     *this = Faults();

@@ -26,6 +26,9 @@ struct Treatment {
   bool spoiled = false;                      // one byte of the body is wrong
   bool replaced = false;                     // the object has another ETag than it was listed with
   bool conflict = false;                     // a conditional write answers 409
+  // A listing does not end: each page says the same token; each is empty and says a new one.
+  bool lists_again = false;
+  bool lists_nothing = false;
 };
 
 class Faults {
@@ -67,6 +70,7 @@ class Faults {
   Some spoiled_;
   Some replaced_;
   int conflicts_ = 0;
+  std::string endless_;  // how a listing does not end: again, empty; or empty: it does
 };
 
 }  // namespace spotter::world::s3
