@@ -8,7 +8,7 @@
 #include "agent/command/prepare.hpp"
 #include "agent/data/download.hpp"
 #include "agent/data/web_file.hpp"
-#include "agent/io/files.hpp"
+#include "agent/io/beneath.hpp"
 #include "agent/wire/sigv4.hpp"
 
 namespace spotter::command {
@@ -43,10 +43,14 @@ fs::path state_of(const config::Job& job, const config::Source& source) {
   return fs::path(job.storage.ebs.mount) / ".spotter/prepare" / id;
 }
 
-Result<void> make_state(const fs::path& state, const User& user) {
-  if (auto made = io::make_directories(state, 0755); !made)
-    return failure(state.string() + ": " + made.error().message());
-  if (::geteuid() != 0 || ::lchown(state.c_str(), user.uid, user.gid) == 0) return {};
+// A trainer that had the volume may have left anything below it: no link is followed.
+Result<void> make_state(const config::Job& job, const config::Source& source, const User& user) {
+  const fs::path state = state_of(job, source);
+  auto at = io::Beneath::open(job.storage.ebs.mount);
+  for (const auto& part : state.lexically_relative(job.storage.ebs.mount))
+    if (at) at = at->make_folder(part, 0755);
+  if (!at) return failure(state.string() + ": " + at.error().message());
+  if (::geteuid() != 0 || at->give(user.uid, user.gid)) return {};
   return failure("cannot give " + state.string() + " to " + user.name);
 }
 
@@ -87,7 +91,7 @@ Result<Filled> from_web(const config::Job& job, const config::Source& source, co
 Result<Filled> bring(const config::Job& job, const config::Source& source, const User& user,
                      const Stopping& stop) {
   const fs::path state = state_of(job, source);
-  if (auto made = make_state(state, user); !made) return tl::unexpected(made.error());
+  if (auto made = make_state(job, source, user); !made) return tl::unexpected(made.error());
   if (!is_s3(source) && !is_web(source)) {
     auto copied = copy_in(
         {source.from, job.storage.ebs.mount + "/" + source.to, state / "files", user.name}, stop);
@@ -98,13 +102,20 @@ Result<Filled> bring(const config::Job& job, const config::Source& source, const
   return is_s3(source) ? from_s3(job, source, state, stop) : from_web(job, source, state, stop);
 }
 
+// What is left of it holds something still, and is gone on with the next time.
+void remove_partials(const config::Job& job, const config::Source& source) {
+  const auto root = io::Beneath::open(job.storage.ebs.mount);
+  if (root) (void)root->remove_folder(partials_of(source));
+}
+
 Result<void> write_manifest(const config::Job& job, const VolumeId& volume,
                             const std::vector<Filled>& filled) {
+  static constexpr const char* name = "prepared.json";
   Json sources = Json::array();
   for (const Filled& it : filled) {
     Json one = {{"from", it.source.from}, {"to", it.source.to}, {"files", it.files}};
     if (!it.source.sha256.empty()) one["sha256"] = it.source.sha256;
-    one["ledger"] = fs::relative(state_of(job, it.source), job.storage.ebs.mount).string();
+    one["ledger"] = state_of(job, it.source).lexically_relative(job.storage.ebs.mount).string();
     sources.push_back(std::move(one));
   }
   const Json manifest = {{"format", 1},
@@ -112,11 +123,13 @@ Result<void> write_manifest(const config::Job& job, const VolumeId& volume,
                          {"volume", volume.str()},
                          {"digest", digest_of(job.prepare)},
                          {"sources", std::move(sources)}};
-  const fs::path path = fs::path(job.storage.ebs.mount) / ".spotter/prepared.json";
   const std::string text = manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  const auto written = io::atomic_write(path, text, 0644);
+  const auto written =
+      io::Beneath::open(job.storage.ebs.mount)
+          .and_then([](const io::Beneath& root) { return root.folder(".spotter"); })
+          .and_then([&text](const io::Beneath& own) { return own.write(name, text, 0644); });
   if (written) return {};
-  return failure(path.string() + ": " + written.error().message());
+  return failure(job.storage.ebs.mount + "/.spotter/" + name + ": " + written.error().message());
 }
 
 }  // namespace
@@ -149,7 +162,7 @@ Result<std::vector<Filled>> fill(const config::Job& job, const VolumeId& volume,
     std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one->bytes) / 1e9);
     said(source.to + " has " + std::to_string(one->files) + " files of " + source.from + ", " +
          std::to_string(one->fetched) + " of them fetched now, " + size);
-    if (is_s3(source)) ::rmdir((fs::path(job.storage.ebs.mount) / partials_of(source)).c_str());
+    if (is_s3(source)) remove_partials(job, source);
     filled.push_back(*one);
   }
   if (auto written = write_manifest(job, volume, filled); !written)

@@ -1,0 +1,65 @@
+// What `spotter prepare` writes as root, on a volume that a trainer may have had before.
+#include <gtest/gtest.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "agent/command/prepare.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Prepared : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/spotter-prepare-XXXXXX";
+    top_ = ::mkdtemp(name);
+    fs::permissions(top_, fs::perms(0755));
+    for (const char* folder : {"mount/.spotter", "mount/data", "source", "roots"})
+      fs::create_directories(top_ / folder);
+    std::ofstream(top_ / "source/file") << "content";
+    job_.storage.ebs.mount = top_ / "mount";
+    job_.trainer.user = ::getpwuid(::geteuid())->pw_name;
+    job_.prepare = {{.from = top_ / "source", .to = "data", .sha256 = {}, .via = {}}};
+  }
+  void TearDown() override { fs::remove_all(top_); }
+
+  Result<std::vector<Filled>> fill_it() const {
+    return fill(
+        job_, VolumeId("vol-1"), [] { return false; }, [](const std::string&) {});
+  }
+
+  fs::path top_;
+  config::Job job_;
+};
+
+TEST_F(Prepared, ItsFilesAndWhatItKnowsOfThemAreThere) {
+  const auto filled = fill_it();
+  ASSERT_TRUE(filled) << filled.error().message;
+  EXPECT_EQ(filled->front().fetched, 1u);
+  EXPECT_TRUE(fs::exists(top_ / "mount/data/file"));
+  EXPECT_TRUE(fs::exists(top_ / "mount/.spotter/prepared.json"));
+  const auto again = fill_it();
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->front().fetched, 0u);
+}
+
+TEST_F(Prepared, NothingIsMadeWhereAPlantedLinkLeads) {
+  fs::create_directory_symlink(top_ / "roots", top_ / "mount/.spotter/prepare");
+  EXPECT_FALSE(fill_it());
+  EXPECT_TRUE(fs::is_empty(top_ / "roots"));
+
+  fs::remove_all(top_ / "mount/.spotter");
+  fs::create_directory_symlink(top_ / "roots", top_ / "mount/.spotter");
+  fs::create_directory(top_ / "roots/prepare");
+  EXPECT_FALSE(fill_it());
+  EXPECT_TRUE(fs::is_empty(top_ / "roots/prepare"));
+  EXPECT_FALSE(fs::exists(top_ / "roots/prepared.json"));
+}
+
+}  // namespace
+}  // namespace spotter::command
