@@ -28,7 +28,11 @@ class Story(unittest.TestCase):
         self.addCleanup(self._end)
         self.zone = self.world.zones[0]
         self.repository = self.world.shared / "repository"
-        self.revision = jobs.repository(self.repository, {"train.py": self.trainer.read_text()})
+        self.revision = jobs.repository(self.repository, self.code())
+
+    def code(self):
+        """The files of the repository that the job fetches."""
+        return {"train.py": self.trainer.read_text()}
 
     def make_world(self):
         return Emulator(BINARIES, name="story", mode=MODE, options=self.emulator_options)

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""A trainer that attacks, where the agent was started without systemd: on a share, on a volume."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import judge  # adds tests/e2e to the path
+import harness
+import job as jobs
+import life
+import volumes
+from emulator import processes, wait
+
+# Who refuses the metadata service is spotter.service: an agent that is started by hand does not.
+LEFT_OUT = ("the_metadata_service",)
+
+
+class WithoutUnits(judge.Judged, life.Life):
+    def setUp(self):
+        super().setUp()
+        self.root_only("the trainer's user is another than the agent's")
+        self.add_storage()
+
+    def words_of_root(self, _):
+        return []
+
+    def begin_attack(self, env, **more):
+        env["LEFT_OUT"] = " ".join(LEFT_OUT)
+        text = jobs.document(self.job_name, self.repository, self.revision, "./train.py",
+                             trainer={"env": env}, on_failure={
+                                 "attempts_without_progress": 4, "then": "hold"},
+                             **self.storage(), **more)
+        return self.launch(text, zones=[self.zone])
+
+    def judge_all(self, one):
+        self.assert_nothing_changed(one)
+        self.assert_nothing_stolen()
+        self.assert_journal_is_ours(self.world.console(one))
+
+    def leave(self, plan):
+        """Until root's work with all that was planted has ended: the trainer was to be started a
+        third time, or never will be."""
+        one = self.attack(plan)
+        def over(status):
+            return status["stage"] == "blocked" or len(list(self.loot.glob("start-*"))) > 2
+        self.wait_status(one, "the end of root's work", over, 150)
+        self.assert_none_broken(self.lines())
+        self.judge_all(one)
+        return one
+
+    def agent_goes_on(self, one):
+        """It is killed, started again, and follows its trainer as before."""
+        before = self.agents(one)
+        self.kill_agent(one)
+        wait("another agent", lambda: self.agents(one) and self.agents(one) != before, 30)
+        self.wait_console(one, "it is taken over", 60)
+        self.wait_more_steps(one)
+
+
+class OnAShare(WithoutUnits):
+    def add_storage(self):
+        self.share = self.world.workplace / "shared"
+        self.share.mkdir()
+        self.share.chmod(0o1777)
+        other = self.share / "other"
+        other.mkdir()
+        (other / "weights").write_text("another job's\n")
+        for path in (other, other / "weights"):
+            os.chown(path, judge.STRANGER, judge.STRANGER)
+
+    def storage(self):
+        return {"storage": {"folder": {"path": str(self.share)}}}
+
+    def others(self):
+        return [*super().others(), self.share / "other"]
+
+    def home(self):
+        return self.share / self.job_name
+
+    def leave(self, plan):
+        super().leave(plan)
+        self.assert_no_way_in(self.home())
+
+    def test_links_on_a_share_lead_root_nowhere(self):
+        self.leave("links")
+
+    def test_files_on_a_share_give_nobody_rights(self):
+        self.leave("files")
+
+    def test_pipes_and_huge_files_on_a_share_stop_nobody(self):
+        self.leave("pipes")
+
+    def test_folders_of_a_share_that_change_places_lead_root_nowhere(self):
+        self.leave("races")
+
+    def test_what_it_reaches_on_the_machine_is_its_own(self):
+        one = self.attack("reached")
+        attacks = self.attacks("chains_that_outlive_it")
+        self.assert_nothing_got(attacks)
+        self.agent_goes_on(one)
+        self.judge_all(one)
+        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        self.assert_silent_after(self.home(), (self.home() / "DONE").stat().st_mtime_ns)
+        self.assertEqual([words for _, words in processes(self.home())
+                          if "train.py" in words], [])
+
+
+class OnAVolume(WithoutUnits):
+    def add_storage(self):
+        """Its root folder belongs to the trainer, as `chown` of a mount point leaves it."""
+        self.volume_id = self.volume()
+        backing = next((self.world.directory / "volumes").glob(f"{self.volume_id}*"))
+        subprocess.run(["mkfs.xfs", "-q", backing], check=True, capture_output=True)
+        volumes.change(self.world, self.volume_id, f"chown {jobs.trainer_user()} .")
+
+    def storage(self):
+        return {"ebs": {"consistency_bound": "1s"}}
+
+    def leave(self, plan):
+        super().leave(plan)
+        self.ec2.call("CancelSpotFleetRequests", SpotFleetRequestId=[self.fleet],
+                      TerminateInstances=True)
+        self.wait_volume(self.volume_id, "available", 60)
+        self.world.stop()
+        own = self.copy_of(self.volume_id, ".spotter")
+        self.assertEqual(own.stat().st_uid, 0, "what root believes is root's")
+        self.assert_no_way_in(own)
+
+    def test_links_on_a_volume_lead_root_nowhere(self):
+        self.leave("links")
+
+    def test_files_on_a_volume_give_nobody_rights(self):
+        self.leave("files")
+
+    def test_pipes_and_huge_files_on_a_volume_stop_nobody(self):
+        self.leave("pipes")
+
+    def test_folders_of_a_volume_that_change_places_lead_root_nowhere(self):
+        self.leave("races")
+
+
+if __name__ == "__main__":
+    harness.main()
