@@ -15,10 +15,18 @@ void Checkout::SetUp() {
     if (entry == nullptr) GTEST_SKIP() << "our own user has no name";
     user_ = entry->pw_name;
   }
+  make_code();
   repository_ = directory_ / "repository";
   git({"init", "-q", "--initial-branch=main", repository_.string()}, false);
   first_ = commit("train.sh", "echo one\n");
   second_ = commit("train.sh", "echo two\n");
+}
+
+void Checkout::make_code() const {
+  const auto folder = directory_ / "code";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  must_run({"chown", user_, folder.string()});
 }
 
 std::string Checkout::git(std::vector<std::string> arguments, bool inside) const {

@@ -16,6 +16,7 @@ namespace spotter::act::host {
 class Checkout : public Directory {
  protected:
   void SetUp() override;
+  void make_code() const;  // the user's empty folder, as whoever mounts the storage makes it
   std::string git(std::vector<std::string> arguments, bool inside = true) const;
   std::string commit(const std::string& name, const std::string& text) const;
   CheckoutRequest request(const std::string& revision) const;

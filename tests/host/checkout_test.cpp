@@ -19,6 +19,17 @@ TEST_F(Checkout, PutsThePinnedCommitInPlaceAsTheUser) {
   EXPECT_EQ(status.st_uid, 65534U);
 }
 
+// A home on a share is the trainer's to replace by a link, between its preparation and this.
+TEST_F(Checkout, MakesNothingWhereALinkOfTheUsersLeads) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  fs::create_directory(directory_ / "roots");
+  fs::create_directory_symlink(directory_ / "roots", directory_ / "home");
+  auto asked = request(first_);
+  asked.directory = directory_ / "home/code";
+  EXPECT_FALSE(checkout(asked));
+  EXPECT_TRUE(fs::is_empty(directory_ / "roots"));
+}
+
 TEST_F(Checkout, AgainKeepsCachesAndMendsTrackedFiles) {
   ASSERT_TRUE(checkout(request(first_)));
   write("code/cache.bin", "expensive");
@@ -88,7 +99,7 @@ TEST_F(Checkout, LeavesSubmodulesAlone) {
 
 TEST_F(Checkout, TellsFailuresApart) {
   EXPECT_EQ(kind_of(checkout(request(std::string(40, 'a')))), "revision-missing");
-  fs::remove_all(directory_ / "code");  // what was fetched needs no repository any more
+  make_code();  // what was fetched needs no repository any more
   auto nowhere = request(first_);
   nowhere.repository = (directory_ / "nowhere").string();
   EXPECT_EQ(kind_of(checkout(nowhere)), "code-unreachable");

@@ -170,7 +170,7 @@ TEST_F(Token, IsOutOfReachOfWhatTheTrainerLeft) {
       {"refs are a link", [&] { link(evil / "refs", own / "refs"); }}};
   for (const auto& [name, attack] : attacks) {
     SCOPED_TRACE(name);
-    fs::remove_all(directory_ / "code");
+    make_code();
     ASSERT_TRUE(checkout(asked(server, first_)));
     attack();
     const auto done = checkout(asked(server, second_));

@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "agent/act/host/git.hpp"
-#include "agent/act/host/layout.hpp"
 #include "agent/act/host/private_folder.hpp"
 #include "agent/act/host/tool.hpp"
 #include "agent/act/host/user.hpp"
+#include "agent/io/beneath.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -100,10 +100,12 @@ Outcome<void> check(const CheckoutRequest& request) {
   return {};
 }
 
-// The user's directory; made by us only where the user could not, in a parent that is not theirs.
+// As the user alone, who may have put a link in the place of what is above it: where the user could
+// not make it, whoever mounted the storage has.
 Outcome<void> ensure_directory(const fs::path& directory, const User& user) {
+  const AsUser as_user(user);
   const auto above = io::Beneath::open(directory.parent_path());
-  const auto made = above ? make_for(*above, directory.filename(), user)
+  const auto made = above ? above->make_folder(directory.filename(), 0755)
                           : tl::unexpected<std::error_code>(above.error());
   if (!made) return fail_errno(made.error(), "cannot make " + directory.string());
   return {};
