@@ -25,9 +25,13 @@ Stage release_data(Context& c, After then, std::uint32_t failures) {
   return ReleasingData{then, failures};
 }
 
-// At the end of the job: what nobody has goes, one at a time.
-std::optional<Command> data_left_over(const Survey& survey) {
+// At the end of the job: what nobody has goes, one at a time. So does what this instance was
+// thought to have let go of: EC2 may show an attachment only after the release looked for one.
+std::optional<Command> data_left_over(const Survey& survey, const Facts& facts) {
   for (const SeenVolume& volume : survey.data) {
+    const bool forgotten = volume.holder && volume.holder == facts.instance && !facts.data &&
+                           volume.attachment != AttachmentState::Detaching;
+    if (forgotten) return DetachVolume{volume.id, volume.holder};
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;
     if (free && !volume.holder) return DeleteVolume{volume.id};
     if (held_by_stopped(volume)) return DetachVolume{volume.id, volume.holder};

@@ -127,7 +127,7 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (!current || !heirs_settle(*current, seen.survey, c)) {
     command = leftover(seen.survey, c.facts.instance, false);
   }
-  if (!command) command = data_left_over(seen.survey);
+  if (!command) command = data_left_over(seen.survey, c.facts);
   const SeenVolume* unmarked = to_mark(seen.survey, c.facts);
   if (unmarked) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still

@@ -67,16 +67,16 @@ bool job_is_over(After);                            // release.cpp
 // `lost`: the parent is gone for good, and any snapshot of it is better than none.
 Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
                       Context&);
-Stage prepare_training(Context&);                                 // code.cpp
-Stage prepare_data(Context&);                                     // data.cpp; then the code
-Stage release_data(Context&, After, std::uint32_t failures = 0);  // data.cpp
-std::optional<Command> data_left_over(const Survey&);             // data.cpp: to be removed
-Detail data_in_use(const Survey&);                                // data.cpp: in other hands
-Stage give_back(Context&, std::uint32_t failures);                // gpus.cpp
-Stage fetch_code(Context&);                                       // code.cpp
-Stage count_attempt(Context&);                                    // code.cpp
-std::optional<Surrender> overspent(const Context&);               // code.cpp: hours, dollars
-Stage train(Context&);                                            // training.cpp
+Stage prepare_training(Context&);                                    // code.cpp
+Stage prepare_data(Context&);                                        // data.cpp; then the code
+Stage release_data(Context&, After, std::uint32_t failures = 0);     // data.cpp
+std::optional<Command> data_left_over(const Survey&, const Facts&);  // data.cpp: to be removed
+Detail data_in_use(const Survey&);                                   // data.cpp: in other hands
+Stage give_back(Context&, std::uint32_t failures);                   // gpus.cpp
+Stage fetch_code(Context&);                                          // code.cpp
+Stage count_attempt(Context&);                                       // code.cpp
+std::optional<Surrender> overspent(const Context&);                  // code.cpp: hours, dollars
+Stage train(Context&);                                               // training.cpp
 void account(Context&);          // training.cpp: time and money so far
 void forget_failures(Context&);  // training.cpp: there is progress
 void trainer_gone(Context&, const TrainerEnded&, bool announced);  // training.cpp: for the pace

@@ -126,6 +126,27 @@ TEST(Data, ThatLiesFreeGoesBeforeTheFleetDoes) {
   EXPECT_NE(describe(story.state, story.policy).find("vol-8 (i-other)"), std::string::npos);
 }
 
+// EC2 showed the attachment only after the release had looked for one.
+TEST(Data, ThatWasAttachedUnseenIsLetGoOfWhenTidying) {
+  Reader story;
+  story.train();
+  story.finish();
+  story.answer(Unmounted{});
+  SeenVolume done = the_volume();
+  done.done = true;
+  const SeenVolume mine = held(of_data("vol-8"), kMe);
+  story.answer(StorageSurveyed{{{done}, {}, {mine}}});
+  ASSERT_NE(story.did<DetachVolume>(), nullptr);
+  EXPECT_EQ(story.did<DetachVolume>()->volume, "vol-8");
+  SeenVolume going = mine;
+  going.attachment = AttachmentState::Detaching;
+  story.answer(CallAccepted{});
+  story.wake();
+  story.answer(StorageSurveyed{{{done}, {}, {going}}});
+  EXPECT_EQ(story.stage(), "tidying");
+  EXPECT_EQ(story.asked(), "");
+}
+
 TEST(Data, IsGivenUpForANotice) {
   Reader story;
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + minutes(2)});
