@@ -39,7 +39,10 @@ void Simulation::tick(const InstanceId& id, std::uint64_t run) {
   const auto go_on = [this, id, run] { at(work_.step_takes, [this, id, run] { tick(id, run); }); };
   if (step % work_.checkpoint_every == 0 || host->trainer.wanted) {
     host->trainer.wanted = false;
-    return write_checkpoint(*host, [go_on](Host&) { go_on(); });
+    return write_checkpoint(*host, [this, go_on](Host& its) {
+      // Asked to stop while the kernel held it: the checkpoint that it was writing is its last.
+      its.trainer.stopping ? end_trainer(its, false, true) : go_on();
+    });
   }
   go_on();
 }
