@@ -17,6 +17,7 @@
 #include "agent/command/here.hpp"
 #include "agent/command/run.hpp"
 #include "agent/config/job.hpp"
+#include "agent/ending.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/log.hpp"
 #include "agent/io/memory.hpp"
@@ -37,15 +38,18 @@ namespace {
 
 Time now() { return Time(io::boot_time()); }
 
+// `spotter run`, and a worker's experiment.
+bool runs_a_program(const decide::Policy& policy) { return policy.once && !policy.fills; }
+
 class Agent {
  public:
-  // `once`: `spotter run`.
-  Agent(asio::io_context& context, config::Job job, act::Environment environment, bool once)
+  Agent(asio::io_context& context, config::Job job, act::Environment environment,
+        const decide::Policy& policy)
       : context_(context),
         job_(std::move(job)),
-        policy_(policy_of(job_, once)),
+        policy_(policy),
         environment_(std::move(environment)),
-        run_directory_(once && environment_.get("SPOTTER_RUN").empty()
+        run_directory_(runs_a_program(policy) && environment_.get("SPOTTER_RUN").empty()
                            ? command::run_directory_of(job_)
                            : command::run_directory_of(environment_)),
         http_(context),
@@ -64,11 +68,17 @@ class Agent {
                    [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
         signals_(context, SIGTERM, SIGINT),
         service_(context),
-        machines_end_(context) {}
+        machines_end_(context) {
+    if (policy_.fills) signals_.add(SIGHUP);  // of the terminal of who prepares
+  }
 
   int run();
 
  private:
+  // Before the loop is there, nothing but a stop ends the agent.
+  decide::Facts facts() const {
+    return loop_ ? loop_->state().facts : decide::Facts{.leave = true};
+  }
   std::string result_path() const {
     if (job_.trainer.result.empty()) return {};
     return job_.home() + "/" + job_.trainer.result;
@@ -81,7 +91,6 @@ class Agent {
   }
   void trainer_ended(decide::TrainerEnded ended);
   asio::awaitable<void> confirm_result();
-  int exit_status() const;
   void sensed(decide::Happening what) {
     if (waits_for_machines_end_ && std::holds_alternative<decide::NoticeWithdrawn>(what))
       return context_.stop();
@@ -101,7 +110,6 @@ class Agent {
   void await_signal();
   void leave_with_the_machine(Time until);
   void leave();
-  Duration for_last_words() const;
   void end();
 
   asio::io_context& context_;
@@ -217,12 +225,8 @@ void Agent::watch_share() {
   hands.say = [this](std::string words) {
     audience_.storage_says(std::move(words), loop_->state(), now());
   };
-  const config::Share& share = *job_.storage.share;
-  const bool folder = share.kind == config::Share::Kind::Folder;
-  share_watch_ = std::make_unique<ShareWatch>(
-      context_, command::own_program(),
-      ShareWatch::Share{job_.home(), folder ? "" : share.mount, policy_.place.str()},
-      std::move(hands));
+  share_watch_ = std::make_unique<ShareWatch>(context_, command::own_program(),
+                                              ShareWatch::share_of(job_), std::move(hands));
 }
 
 // The exit status and the result are looked at before anybody is told of the end.
@@ -241,17 +245,6 @@ asio::awaitable<void> Agent::confirm_result() {
   const bool there = co_await std::move(asking);
   if (!there) spdlog::error("the trainer ended well, but there is no {}", result_path());
   sensed(decide::TrainerEnded{there, false});
-}
-
-int Agent::exit_status() const {
-  if (!policy_.once || !loop_) return policy_.once ? wire::interrupted_exit_code : 0;
-  const decide::Facts& facts = loop_->state().facts;
-  if (facts.done) return 0;
-  if (facts.unfit && !job_.attempt.empty()) return EX_UNAVAILABLE;
-  if (facts.surrender == decide::Surrender::None) return wire::interrupted_exit_code;
-  // Exit status 0 without the result is a failure all the same. A worker takes 2 and 75 for ours.
-  const bool failed = facts.surrender == decide::Surrender::NoProgress && job_.attempt.empty();
-  return failed && trainer_status_ != 0 ? trainer_status_ : 1;
 }
 
 // AWS calls need the region before anything else; only the metadata service knows it for sure. A
@@ -326,16 +319,10 @@ void Agent::leave_with_the_machine(Time until) {
   });
 }
 
-// What others are still to be told may take some seconds, unless the machine ends before.
-Duration Agent::for_last_words() const {
-  constexpr Duration most{5'000}, least{1'000};
-  if (!loop_ || !loop_->state().facts.notice) return most;
-  return std::clamp(loop_->state().facts.notice->deadline - now() - least, least, most);
-}
-
 // When everybody has heard the last news.
 void Agent::end() {
-  asio::co_spawn(context_, audience_.finish(for_last_words()), [this](std::exception_ptr error) {
+  const Duration rest = for_last_words(facts(), now());
+  asio::co_spawn(context_, audience_.finish(rest), [this](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
     context_.stop();
   });
@@ -347,8 +334,7 @@ void Agent::end() {
 void Agent::leave() {
   const decide::Facts& facts = loop_->state().facts;
   const bool of_batch = policy_.once && !environment_.get("AWS_BATCH_JOB_ID").empty();
-  const bool began = facts.started_at != decide::kNever;
-  if (!of_batch || began || facts.leave || !facts.notice || facts.done) return end();
+  if (!of_batch || !was_interrupted_idle(facts)) return end();
   spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
   waits_for_machines_end_ = true;
   machines_end_.expires_after(std::max(Duration(0), facts.notice->deadline - now()));
@@ -359,20 +345,22 @@ int Agent::run() {
   if (!prepare()) return job_.attempt.empty() ? 1 : EX_UNAVAILABLE;
   // Beside the agent's own words, what the trainer prints is the program's output.
   std::optional<command::Follower> follower;
-  if (policy_.once && job_.attempt.empty()) follower.emplace(run_directory_ + "/trainer.log");
+  if (runs_a_program(policy_) && job_.attempt.empty())
+    follower.emplace(run_directory_ + "/trainer.log");
   await_signal();
   service_.ready();
   asio::co_spawn(context_, live(), io::rethrow);
   context_.run();
   sd_notify(0, "STOPPING=1");
-  if (loop_) audience_.leave(loop_->state(), for_last_words());
-  return exit_status();
+  if (loop_) audience_.leave(loop_->state(), for_last_words(facts(), now()));
+  return exit_status(policy_, facts(), !job_.attempt.empty(), trainer_status_);
 }
 
-std::string of_sweep(const config::Job& job) {
-  if (!job.experiment) return {};
-  return ", experiment " + std::to_string(job.experiment->index) + ": " +
-         sweep::to_json(job.experiment->set);
+int run_agent(config::Job job, const decide::Policy& policy) {
+  asio::io_context context(1);
+  auto agent =
+      std::make_unique<Agent>(context, std::move(job), act::Environment::of_this_process(), policy);
+  return agent->run();
 }
 
 }  // namespace
@@ -390,10 +378,19 @@ int live(config::Checked<config::Job> job, const std::string& source, bool once)
     io::set_log_field("SPOTTER_EXPERIMENT", std::to_string(job->experiment->index));
   io::note(wire::event("agent-started"), spdlog::level::info, "spotter {} for the job {}{}",
            by_person ? "run" : "agent", job->name.view(), of_sweep(*job));
-  asio::io_context context(1);
-  auto agent =
-      std::make_unique<Agent>(context, std::move(*job), act::Environment::of_this_process(), once);
-  return agent->run();
+  const decide::Policy policy = policy_of(*job, once);
+  return run_agent(std::move(*job), policy);
+}
+
+int fill(config::Job job) {
+  io::set_up_log();
+  io::set_log_field("SPOTTER_JOB", job.name.view());
+  const decide::Policy policy = policy_to_fill(job);
+  // Nobody is told of it but who asked for it.
+  job.publish.reset();
+  job.notify = {};
+  job.prometheus = {};
+  return run_agent(std::move(job), policy);
 }
 
 }  // namespace spotter

@@ -16,6 +16,10 @@ namespace spotter {
 // job was read from. `once`: `spotter run`.
 int live(config::Checked<config::Job> job, const std::string& source, bool once);
 
+// `spotter prepare`: fills the job's volume and lets go of it. 0: it is filled, marked and free. 75
+// (EX_TEMPFAIL): asked to stop, or the instance ends. 1: the log says what is in the way.
+int fill(config::Job job);
+
 // Adds the subcommand; `status` gets the exit status: 0 asked to stop, 2 a wrong job.yaml, 75
 // (EX_TEMPFAIL) S3 does not give the list of its sweep now.
 void add_agent(CLI::App& app, int& status);

@@ -84,6 +84,8 @@ struct Phase {
   std::string_view operator()(const decide::CountingAttempt&) const { return "preparing"; }
   std::string_view operator()(const decide::FetchingCode&) const { return "preparing"; }
   std::string_view operator()(const decide::StartingTrainer&) const { return "preparing"; }
+  std::string_view operator()(const decide::Filling&) const { return "preparing"; }
+  std::string_view operator()(const decide::MarkingPrepared&) const { return "preparing"; }
   std::string_view operator()(const decide::Training&) const { return "training"; }
   std::string_view operator()(const decide::Stopping&) const { return "stopping"; }
   std::string_view operator()(const decide::Securing&) const { return "finishing"; }

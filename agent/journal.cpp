@@ -70,6 +70,10 @@ EventKind kind_of(Block why) {
       return event("copy-vanished");
     case Block::GpusAbsent:
       return event("gpus-absent");
+    case Block::NotFree:
+      return event("volume-not-free");
+    case Block::NotFilled:
+      return event("volume-not-filled");
   }
   return event("call-rejected");
 }

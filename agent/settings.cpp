@@ -1,5 +1,6 @@
 #include "agent/settings.hpp"
 
+#include "agent/sweep/parameters.hpp"
 #include "agent/units/manager.hpp"
 
 namespace spotter {
@@ -43,6 +44,20 @@ decide::Policy policy_of(const config::Job& job, bool once) {
     policy.consistency_bound = *job.storage.ebs.consistency_bound;
   }
   return policy;
+}
+
+decide::Policy policy_to_fill(const config::Job& job) {
+  decide::Policy policy = policy_of(job, true);
+  policy.fills = true;
+  policy.data = policy.gpus = 0;
+  policy.blocked_retry = Duration(0);  // nobody is waited for
+  return policy;
+}
+
+std::string of_sweep(const config::Job& job) {
+  if (!job.experiment) return {};
+  return ", experiment " + std::to_string(job.experiment->index) + ": " +
+         sweep::to_json(job.experiment->set);
 }
 
 bool machine_is_stopping() {

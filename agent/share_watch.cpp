@@ -11,6 +11,12 @@
 
 namespace spotter {
 
+ShareWatch::Share ShareWatch::share_of(const config::Job& job) {
+  const config::Share& share = *job.storage.share;
+  const bool folder = share.kind == config::Share::Kind::Folder;
+  return {job.home(), folder ? "" : share.mount, config::describe(share)};
+}
+
 ShareWatch::ShareWatch(asio::io_context& context, std::string program, Share share, Hands hands)
     : program_(std::move(program)),
       share_(std::move(share)),

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "agent/decide/names.hpp"
+#include "agent/config/job.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter {
@@ -22,6 +22,8 @@ class ShareWatch {
     std::string mount;  // where nothing is asked while nothing is mounted; empty: always
     std::string place;  // for a person
   };
+  // Of a job that has its storage on a share.
+  static Share share_of(const config::Job& job);
   // `program`: the spotter binary.
   ShareWatch(asio::io_context& context, std::string program, Share share, Hands hands);
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+
+#include "agent/config/prepare.hpp"
 
 namespace spotter::act {
 namespace {
@@ -105,6 +108,13 @@ Cloud::Answer Cloud::promote(VolumeId volume, Duration limit) {
 
 Cloud::Answer Cloud::mark_done(VolumeId volume, Duration limit) {
   return set_tags(volume.str(), {{tag::done, "true"}}, limit);
+}
+
+Cloud::Answer Cloud::mark_prepared(VolumeId volume, Duration limit) {
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const std::string mark =
+      config::digest_of(job_.prepare) + " " + std::to_string(now.time_since_epoch().count());
+  return set_tags(volume.str(), {{config::prepared_tag, mark}}, limit);
 }
 
 Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration limit) {

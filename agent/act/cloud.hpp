@@ -61,6 +61,7 @@ class Cloud {
   Answer mark_verified(VolumeId volume, Duration limit);
   Answer promote(VolumeId volume, Duration limit);
   Answer mark_done(VolumeId volume, Duration limit);
+  Answer mark_prepared(VolumeId volume, Duration limit);
   Answer delete_volume(VolumeId volume, Duration limit);
   Answer delete_snapshot(SnapshotId snapshot, Duration limit);
 

@@ -5,6 +5,7 @@
 
 #include "agent/act/cache.hpp"
 #include "agent/act/local_work.hpp"
+#include "agent/config/prepare.hpp"
 #include "agent/io/log.hpp"
 #include "agent/units/settings.hpp"
 #include "agent/wire/events.hpp"
@@ -338,6 +339,17 @@ Local::Answer Local::fetch_code(std::string token, Duration limit) {
       job_.code->revision, "--directory",  job_.home() + "/code", "--user",
       job_.trainer.user};
   return carry_out(std::move(arguments), limit, decide::CodeFetched{}, std::move(token));
+}
+
+Local::Answer Local::fill(VolumeId volume, Duration limit) {
+  const config::FillRequest request{job_.name.str(), volume.str(), job_.storage.ebs.mount,
+                                    job_.trainer.user, job_.prepare};
+  auto running = run({"fill"}, limit, {}, config::to_json(request));
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return *work.failed;
+  for (const json& each : work.answer.value("said", json::array()))
+    spdlog::info("{}", each.get<std::string>());
+  co_return decide::VolumeFilled{};
 }
 
 asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(Duration limit) {

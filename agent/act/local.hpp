@@ -50,6 +50,7 @@ class Local {
   // device nodes (nvidia-modprobe is setuid) nor use those of a driver that is loaded later.
   asio::awaitable<void> make_gpu_nodes(Duration limit);
   Answer fetch_code(std::string token, Duration limit);
+  Answer fill(VolumeId volume, Duration limit);
 
   // What of the job's storage is mounted here; no more is filled in.
   asio::awaitable<tl::expected<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);

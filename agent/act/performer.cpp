@@ -24,7 +24,7 @@ bool is_local(const Command& command) {
   if (done && done->volume.empty()) return true;  // a file on the share
   return is<LookAtHost, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount, PrepareShare,
             ReleaseShare, PrepareData, ReleaseData, ReadLedger, WriteLedger, SyncStorage,
-            VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer>(command);
+            VerifyCheckpoints, AwaitGpus, FetchCode, FillVolume, StartTrainer>(command);
 }
 
 EffectFailed given_up() {
@@ -145,6 +145,9 @@ Performer::Answer Performer::cloud_work(const Command& command, Duration limit) 
   }
   if (const auto* c = std::get_if<PromoteVolume>(&command)) return cloud_.promote(c->volume, limit);
   if (const auto* c = std::get_if<MarkDone>(&command)) return cloud_.mark_done(c->volume, limit);
+  if (const auto* c = std::get_if<MarkPrepared>(&command)) {
+    return cloud_.mark_prepared(c->volume, limit);
+  }
   if (const auto* c = std::get_if<DeleteVolume>(&command)) {
     return cloud_.delete_volume(c->volume, limit);
   }
@@ -192,6 +195,7 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
   }
   if (is<AwaitGpus>(command)) return local_.await_gpus(limit);
   if (is<FetchCode>(command)) return fetch_code(limit);
+  if (const auto* c = std::get_if<FillVolume>(&command)) return local_.fill(c->volume, limit);
   if (const auto* c = std::get_if<StartTrainer>(&command)) return start_trainer(*c, limit);
   return look_at_host(limit);
 }

@@ -27,6 +27,7 @@
 #include "agent/act/host/summary.hpp"
 #include "agent/act/host/user.hpp"
 #include "agent/act/host/verify.hpp"
+#include "agent/command/prepare_fill.hpp"
 
 namespace spotter::command {
 namespace {
@@ -206,7 +207,19 @@ void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
     command->add_option("--mount-point", path)->required();
 }
 
+json fill_volume() {
+  const auto request = config::parse_fill_request(input());
+  if (!request) return failed({"bad-request", request.error().message});
+  std::vector<std::string> said;
+  const auto filled = fill(
+      *request, [] { return false; }, [&said](const std::string& line) { said.push_back(line); });
+  if (!filled) return failed({"fill-failed", filled.error().message});
+  return {{"ok", true}, {"said", said}};
+}
+
 void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
+  add(app, "fill", "bring what `prepare:` names onto the volume, JSON on stdin", chosen,
+      fill_volume);
   auto& checkout = options.checkout;
   auto* code = add(app, "checkout", "fetch the pinned commit as the user", chosen, [&checkout] {
     if (const char* token = std::getenv("SPOTTER_GIT_TOKEN")) checkout.token = token;

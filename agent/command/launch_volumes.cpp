@@ -49,8 +49,8 @@ AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::stri
       return failed("the job is done already: " + volume.id.str() +
                     " has the tag spotter:done; remove that to run it again");
   for (const wire::Volume& volume : *there)
-    if (!job.prepare.empty() &&
-        !wire::value_of(volume.tags, prepared_tag).starts_with(digest_of(job.prepare)))
+    if (!job.prepare.empty() && !wire::value_of(volume.tags, config::prepared_tag)
+                                     .starts_with(config::digest_of(job.prepare)))
       std::fprintf(stderr, "spotter: %s has not got what `prepare:` names: `spotter prepare`\n",
                    volume.id.str().c_str());
   if (!there->empty()) return {};

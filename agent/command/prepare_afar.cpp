@@ -26,7 +26,7 @@ constexpr std::chrono::seconds between_looks{3};
 void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
 
 std::string mark_of(const wire::Volume& volume) {
-  return wire::value_of(volume.tags, prepared_tag);
+  return wire::value_of(volume.tags, config::prepared_tag);
 }
 
 // A subnet of the job in this zone; none are named: the zone's default one.
@@ -118,7 +118,7 @@ AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
   const auto volume = free_volume(calls_, job_, {});
   if (!volume) return tl::unexpected(volume.error());
   const std::string mark = *volume ? mark_of(**volume) : "";
-  if (mark != before && mark.starts_with(digest_of(job_.prepare))) {
+  if (mark != before && mark.starts_with(config::digest_of(job_.prepare))) {
     say((**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
     return {};
   }

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "agent/act/host/user.hpp"
-#include "agent/command/prepare.hpp"
+#include "agent/command/prepare_fill.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"

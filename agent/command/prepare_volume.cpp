@@ -1,5 +1,5 @@
-// The volume that is prepared, as EC2 has it: free, attached, claimed, free again.
-#include <charconv>
+// Whether there is a volume to prepare, and nobody uses it: else what a person is to do.
+
 #include <chrono>
 #include <thread>
 
@@ -12,28 +12,16 @@
 namespace spotter::command {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds between_looks{1};
+constexpr std::chrono::seconds patience{120};  // a detach takes some seconds, as a rule
+
 using wire::AttachmentState;
 using wire::value_of;
-using wire::VolumeState;
-
-constexpr std::chrono::seconds between_looks{1};
-// Mostly some seconds; where it hangs, another device's name helps, or another try.
-constexpr std::chrono::seconds patience{120};
-constexpr int device_names = 11;  // /dev/sd[f-p]
 
 const wire::Attachment* holder(const wire::Volume& volume) {
   for (const wire::Attachment& it : volume.attachments)
     if (it.state != AttachmentState::Detached) return &it;
   return nullptr;
-}
-
-AwsResult<std::optional<wire::Volume>> look(AwsCalls& calls, const VolumeId& id) {
-  const auto seen =
-      calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
-  if (!seen) return tl::unexpected(seen.error());
-  if (seen->empty()) return std::optional<wire::Volume>();
-  return std::optional(seen->front());
 }
 
 // Nobody is about to use it, or does.
@@ -51,13 +39,6 @@ AwsResult<void> nobody_else(AwsCalls& calls, const config::Job& job, const Insta
       return failed("the job's instance " + it.id.str() + " is " + std::string(to_text(it.state)) +
                     ": " + stop);
   return {};
-}
-
-std::uint32_t generation_of(const wire::Tags& tags) {
-  const std::string text = value_of(tags, "spotter:generation");
-  std::uint32_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
 }
 
 }  // namespace
@@ -94,69 +75,17 @@ AwsResult<std::optional<wire::Volume>> free_volume(AwsCalls& calls, const config
   return std::optional(volume);
 }
 
-AwsResult<std::string> attach(AwsCalls& calls, const wire::Volume& volume, const InstanceId& self,
-                              const Stopping& stop) {
-  const auto until = Clock::now() + patience;
-  bool asked = holder(volume) != nullptr;
-  for (int name = 0; Clock::now() < until && !stop();) {
-    if (!asked) {
-      const std::string device = std::string("/dev/sd") + static_cast<char>('f' + name);
-      const auto attached = calls.ask(wire::AttachVolume{volume.id, self, device});
-      asked = attached.has_value() || attached.error().unsettled;
-      const bool taken =
-          !asked && attached.error().message.find("already in use") != std::string::npos;
-      if (taken && ++name < device_names) continue;
-      // A volume that is just made may not be known everywhere.
-      const bool passing = !asked && attached.error().code == "InvalidVolume.NotFound";
-      if (!asked && !passing) return tl::unexpected(attached.error());
-    }
-    const auto seen = look(calls, volume.id);
-    if (!seen) return tl::unexpected(seen.error());
-    const wire::Attachment* held = *seen ? holder(**seen) : nullptr;
-    if (held != nullptr && held->instance != self)
-      return failed(volume.id.str() + " is attached to " + held->instance.str() + " now");
-    if (held != nullptr && held->state == AttachmentState::Attached) return held->device;
-    if (held != nullptr && held->state == AttachmentState::Detaching) asked = false;
-    std::this_thread::sleep_for(between_looks);
-  }
-  return failed(stop() ? "stopped" : volume.id.str() + " is not attached within two minutes");
-}
-
-AwsResult<void> claim(AwsCalls& calls, const config::Job& job, const VolumeId& volume) {
-  const auto before = look(calls, volume);
-  if (!before) return tl::unexpected(before.error());
-  if (!*before) return failed(volume.str() + " is gone");
-  const std::uint32_t mine = generation_of((**before).tags) + 1;
-  const wire::Tags tags{{"spotter:job", job.volumes_owner()},
-                        {"spotter:role", "state"},
-                        {"spotter:generation", std::to_string(mine)}};
-  if (const auto set = calls.ask(wire::CreateTags{{volume.str()}, tags}); !set)
-    return tl::unexpected(set.error());
+AwsResult<void> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
+  using Clock = std::chrono::steady_clock;
   for (const auto until = Clock::now() + patience; Clock::now() < until;) {
-    const auto seen = look(calls, volume);
+    const auto seen =
+        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
     if (!seen) return tl::unexpected(seen.error());
-    const std::uint32_t there = *seen ? generation_of((**seen).tags) : 0;
-    if (there == mine) return {};
-    if (there > mine) return failed(volume.str() + " was claimed by somebody else meanwhile");
+    const wire::Attachment* held = seen->empty() ? nullptr : holder(seen->front());
+    if (held == nullptr || held->instance != self) return {};
     std::this_thread::sleep_for(between_looks);
   }
-  return failed("the claim on " + volume.str() + " (spotter:generation) does not show");
-}
-
-AwsResult<void> detach(AwsCalls& calls, const VolumeId& volume, const InstanceId& self) {
-  std::string why = "it does not end within two minutes";
-  for (const auto until = Clock::now() + patience; Clock::now() < until;) {
-    const auto seen = look(calls, volume);
-    const wire::Attachment* held = seen && *seen ? holder(**seen) : nullptr;
-    if (seen && (held == nullptr || held->instance != self)) return {};
-    if (held != nullptr && held->state != AttachmentState::Detaching) {
-      const auto asked = calls.ask(wire::DetachVolume{volume, self});
-      if (!asked) why = asked.error().message;
-      if (!asked && asked.error().permission) break;
-    }
-    std::this_thread::sleep_for(between_looks);
-  }
-  return failed(volume.str() + " is still attached to " + self.str() + ": " + why);
+  return failed(id.str() + " is still attached here: run `spotter prepare` again");
 }
 
 }  // namespace spotter::command

@@ -4,6 +4,7 @@
 
 #include "agent/config/scalars.hpp"
 #include "agent/wire/s3.hpp"
+#include "agent/wire/sigv4.hpp"
 
 namespace spotter::config {
 namespace {
@@ -114,6 +115,12 @@ void check_prepare(Reader& reader, const Node& root, const Job& job) {
                        quoted(job.prepare[at].to) + " is where " + what +
                            ", which a source would overwrite: name a folder of its own");
   }
+}
+
+std::string digest_of(const std::vector<Source>& sources) {
+  std::string text;
+  for (const Source& it : sources) text += it.from + "\n" + it.to + "\n" + it.sha256 + "\n";
+  return wire::sha256_hex(text).substr(0, 16);
 }
 
 }  // namespace spotter::config

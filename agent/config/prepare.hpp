@@ -1,6 +1,7 @@
 // `prepare:` of job.yaml: what is on the job's volume before anything trains.
 #pragma once
 
+#include "agent/config/job.hpp"
 #include "agent/config/reader.hpp"
 
 namespace spotter::config {
@@ -15,5 +16,20 @@ Reader::Take prepare(Reader& reader, std::vector<Source>& sources);
 
 // What concerns other parts of the job, too. `root`: all of job.yaml.
 void check_prepare(Reader& reader, const Node& root, const Job& job);
+
+// What was asked to be brought, in short: the value of the volume's tag `prepared_tag` begins with
+// it once it was; behind it, when that was.
+std::string digest_of(const std::vector<Source>& sources);
+inline constexpr const char* prepared_tag = "spotter:prepared";
+
+// For the process that brings it: `spotter host fill`.
+struct FillRequest {
+  std::string job, volume;
+  std::string mount;
+  std::string user;  // the trainer's
+  std::vector<Source> sources;
+};
+std::string to_json(const FillRequest& request);
+Result<FillRequest> parse_fill_request(const std::string& text);
 
 }  // namespace spotter::config

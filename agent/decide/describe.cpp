@@ -16,12 +16,13 @@ constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
     "attesting",        "committing",       "promoting",
     "discarding",       "awaiting-gpus",    "preparing-data",
     "counting-attempt", "fetching-code",    "starting-trainer",
-    "training",         "stopping",         "securing",
-    "closing-account",  "unmounting",       "imaging",
-    "detaching",        "releasing",        "releasing-data",
-    "released",         "giving-back",      "marking-done",
-    "tidying",          "cancelling-fleet", "scaling-to-zero",
-    "finished",         "gave-up",          "leaving"};
+    "filling",          "marking-prepared", "training",
+    "stopping",         "securing",         "closing-account",
+    "unmounting",       "imaging",          "detaching",
+    "releasing",        "releasing-data",   "released",
+    "giving-back",      "marking-done",     "tidying",
+    "cancelling-fleet", "scaling-to-zero",  "finished",
+    "gave-up",          "leaving"};
 
 constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
     "started",
@@ -52,6 +53,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenin
     "checkpoints-verified",
     "gpus-found",
     "code-fetched",
+    "volume-filled",
     "trainer-started",
     "effect-failed"};
 
@@ -68,6 +70,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "mark-verified",
     "promote-volume",
     "mark-done",
+    "mark-prepared",
     "delete-volume",
     "delete-snapshot",
     "cancel-fleet",
@@ -89,6 +92,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands =
     "verify-checkpoints",
     "await-gpus",
     "fetch-code",
+    "fill-volume",
     "start-trainer",
     "pace-trainer",
     "stop-trainer",
@@ -131,6 +135,7 @@ std::string sentence(const Waiting& stage, const Facts&, const Policy&) {
 std::string sentence(const Blocked& stage, const Facts&, const Policy& policy) {
   std::string text = "blocked: " + std::string(words(stage.why));
   if (stage.detail) text += " (" + stage.detail.str() + ")";
+  if (policy.fills) return text;
   return text + ". Looking again in " + seconds_text(policy.blocked_retry);
 }
 std::string sentence(const Attaching&, const Facts& facts, const Policy& policy) {
@@ -203,6 +208,12 @@ std::string sentence(const FetchingCode&, const Facts&, const Policy&) {
 std::string sentence(const StartingTrainer&, const Facts& facts, const Policy&) {
   return "starting the trainer, attempt " + std::to_string(facts.ledger.attempts_without_progress) +
          " without progress so far";
+}
+std::string sentence(const Filling&, const Facts& facts, const Policy&) {
+  return "filling " + facts.volume.str();
+}
+std::string sentence(const MarkingPrepared&, const Facts& facts, const Policy&) {
+  return "all is there: marking " + facts.volume.str() + " as prepared";
 }
 std::string sentence(const Training&, const Facts& facts, const Policy& policy) {
   return "training on " + in_hand(facts, policy) + ", " + newest(facts);
@@ -344,6 +355,11 @@ std::string_view words(Block why) {
       return "the copy of the volume was made, and then was gone. For an encrypted volume this "
              "means "
              "KMS: the instance's role (or the service-linked role) may not use the volume's key";
+    case Block::NotFree:
+      return "the volume cannot be filled now: another machine has it, the job is done, or moves "
+             "between zones. End the job first, or run this in the volume's zone";
+    case Block::NotFilled:
+      return "what `prepare:` names is not all there; what has come stays, run it again";
     case Block::NotPermitted:
       return "AWS refuses a call for lack of permission: add it to the instance's role";
   }

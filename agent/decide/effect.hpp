@@ -58,6 +58,9 @@ struct PromoteVolume {  // gives it the discovery tag and spotter:role = state
 struct MarkDone {   // a tag; on a share a file beside the checkpoints
   VolumeId volume;  // empty: on a share
 };
+struct MarkPrepared {  // spotter:prepared: what `prepare:` named is on it
+  VolumeId volume;
+};
 struct DeleteVolume {
   VolumeId volume;
 };
@@ -116,6 +119,9 @@ struct ReleaseData {  // unmounted and detached
 };
 struct AwaitGpus {};  // until as many as the job needs are there, with all they need to work
 struct FetchCode {};
+struct FillVolume {  // with what `prepare:` names, whole and durable; what is there stays
+  VolumeId volume;
+};
 struct StartTrainer {
   Duration checkpoint_every{0};  // what it is advised to
 };
@@ -142,11 +148,11 @@ struct Exit {};
 using Command =
     std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume, DetachVolume,
                  ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
-                 DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero, GiveBackInstance,
-                 CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem, Mount, Unmount,
-                 PrepareShare, ReleaseShare, PrepareData, ReleaseData, ReadLedger, WriteLedger,
-                 SyncStorage, VerifyCheckpoints, AwaitGpus, FetchCode, StartTrainer, PaceTrainer,
-                 StopTrainer, KillTrainer, Abandon, Exit>;
+                 MarkPrepared, DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero,
+                 GiveBackInstance, CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem,
+                 Mount, Unmount, PrepareShare, ReleaseShare, PrepareData, ReleaseData, ReadLedger,
+                 WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus, FetchCode, FillVolume,
+                 StartTrainer, PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
 
 struct Effect {
   EffectId id;

@@ -125,6 +125,7 @@ struct CheckpointsVerified {
 };
 struct GpusFound {};
 struct CodeFetched {};
+struct VolumeFilled {};
 struct TrainerStarted {};
 struct EffectFailed {
   Failure failure = Failure::Unavailable;
@@ -139,7 +140,7 @@ using Happening =
                  HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
                  SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected, FilesystemMade,
                  Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced, CheckpointsVerified,
-                 GpusFound, CodeFetched, TrainerStarted, EffectFailed>;
+                 GpusFound, CodeFetched, VolumeFilled, TrainerStarted, EffectFailed>;
 
 struct Event {
   Time at;

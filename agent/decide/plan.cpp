@@ -30,14 +30,6 @@ const SeenVolume* other_in_hand(const Survey& survey, const Facts& facts, const 
   return nullptr;
 }
 
-// Is a move of `volume` under way, somewhere?
-bool is_copied(const Survey& survey, const SeenVolume& volume) {
-  return std::any_of(survey.snapshots.begin(), survey.snapshots.end(),
-                     [&](const SeenSnapshot& it) { return it.parent == volume.id && !it.ahead; }) ||
-         std::any_of(survey.volumes.begin(), survey.volumes.end(),
-                     [&](const SeenVolume& it) { return it.parent == volume.id; });
-}
-
 Detail names_of(const Volumes& volumes) {
   std::string names;
   for (const SeenVolume* volume : volumes) names += (names.empty() ? "" : ", ") + volume->id.str();
@@ -175,6 +167,14 @@ bool is_proven(const SeenVolume& volume, const Facts& facts) {
 
 }  // namespace
 
+std::optional<Detail> copy_of(const Survey& survey, const VolumeId& volume) {
+  for (const SeenSnapshot& it : survey.snapshots)
+    if (it.parent == volume && !it.ahead) return Detail(it.id.view());
+  for (const SeenVolume& it : survey.volumes)
+    if (it.parent == volume) return Detail(it.id.view());
+  return std::nullopt;
+}
+
 const SeenVolume* current_volume(const Survey& survey) {
   const Volumes current = current_volumes(survey);
   return current.empty() ? nullptr : current.front();
@@ -308,6 +308,13 @@ Stage recover(const Survey& survey, Context& c) {
   return raise_candidate(survey, newest->parent, newest->generation, true, c);
 }
 
+Next plan_to_fill(const Survey& survey, const SeenVolume* volume, Context& c) {
+  if (!volume) return block(c, Block::NoVolume, {});
+  if (const auto by = in_use(survey, *volume, c)) return block(c, Block::NotFree, *by);
+  const bool copied = copy_of(survey, volume->id).has_value();
+  return use_volume(*volume, Purpose::Train, copied, c);
+}
+
 }  // namespace
 
 Next plan(const Survey& survey, Context& c) {
@@ -319,6 +326,7 @@ Next plan(const Survey& survey, Context& c) {
     if (heir && heir->parent != current.front()->id) current.push_back(heir);
   }
   if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
+  if (c.policy.fills) return plan_to_fill(survey, current.empty() ? nullptr : current.front(), c);
   if (is_done(survey)) {
     c.facts.done = true;
     if (const SeenVolume* held = other_in_hand(survey, c.facts, {})) {
@@ -332,7 +340,7 @@ Next plan(const Survey& survey, Context& c) {
   const SeenVolume& volume = *current.front();
   if (volume.zone != c.facts.zone) return migrate(survey, volume, c);
   if (const SeenVolume* held = other_in_hand(survey, c.facts, volume.id)) return drop(*held, c);
-  return use_volume(volume, Purpose::Train, is_copied(survey, volume), c);
+  return use_volume(volume, Purpose::Train, copy_of(survey, volume.id).has_value(), c);
 }
 
 }  // namespace spotter::decide

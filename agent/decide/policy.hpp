@@ -43,6 +43,8 @@ struct Policy {
   // machines. The process ends with the trainer or with a notice, and no fleet is asked for or
   // ended.
   bool once = false;
+  // `spotter prepare`: fills the volume, and starts no trainer (fill.cpp). Goes with `once`.
+  bool fills = false;
   Fleet fleet;                         // None: learn it from the instance's own tags
   Duration stop_grace = seconds(100);  // how long the trainer may take to checkpoint and end
 
@@ -89,6 +91,7 @@ struct Policy {
   // minute or two. What is not there after this never comes.
   Duration await_gpus = minutes(5);
   Duration fetch_code = minutes(15);
+  Duration fill = hours(7 * 24);  // as many terabytes as job.yaml names; a person watches
   Duration start_trainer = seconds(30);
   Duration ledger = seconds(30);
   Duration unmount = seconds(60);

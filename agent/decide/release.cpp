@@ -123,7 +123,8 @@ void abandon_local_work(Context& c) {
                 std::is_same_v<Now, FindingDevice> || std::is_same_v<Now, Inspecting> ||
                 std::is_same_v<Now, Mounting> || std::is_same_v<Now, Verifying> ||
                 std::is_same_v<Now, Preparing> || std::is_same_v<Now, AwaitingGpus> ||
-                std::is_same_v<Now, PreparingData> || std::is_same_v<Now, FetchingCode>);
+                std::is_same_v<Now, PreparingData> || std::is_same_v<Now, FetchingCode> ||
+                std::is_same_v<Now, Filling>);
       },
       c.state.stage);
   const bool reads = on_share(c) && std::holds_alternative<ReadingAccount>(c.state.stage);

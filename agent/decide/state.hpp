@@ -53,6 +53,8 @@ enum class Block : std::uint8_t {
   Rejected,
   GpusAbsent,    // and nobody would start another machine in the place of this one
   CopyVanished,  // a copy was made, and then was gone: a key that may not be used
+  NotFree,       // to be filled: it is in use, done, elsewhere, or a move of it is under way
+  NotFilled,
 };
 
 // What follows when the volume has been let go.
@@ -126,6 +128,9 @@ struct AwaitingGpus {};
 struct CountingAttempt {};
 struct FetchingCode {};
 struct StartingTrainer {};
+// --- fill.cpp ---
+struct Filling {};
+struct MarkingPrepared {};
 // --- training.cpp ---
 struct Training {
   bool tidying = false;
@@ -186,9 +191,10 @@ using Stage =
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
                  ReadingAccount, Verifying, Preparing, Snapshotting, CreatingCandidate, Attesting,
                  Committing, Promoting, Discarding, AwaitingGpus, PreparingData, CountingAttempt,
-                 FetchingCode, StartingTrainer, Training, Stopping, Securing, ClosingAccount,
-                 Unmounting, Imaging, Detaching, Releasing, ReleasingData, Released, GivingBack,
-                 MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
+                 FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training, Stopping,
+                 Securing, ClosingAccount, Unmounting, Imaging, Detaching, Releasing, ReleasingData,
+                 Released, GivingBack, MarkingDone, Tidying, CancellingFleet, ScalingToZero,
+                 Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
@@ -258,6 +264,7 @@ struct Facts {
   Time heard_at = kNever;       // when it last told of a step or a checkpoint, or began
   Duration paced{0};            // the interval that the trainer was told; 0: none
   bool ended_success = false;   // it ended well while no agent was there to see
+  bool filled = false;          // and marked so: Policy::fills
   bool done = false;  // the result is durable, by the volume's tag, its ledger or the trainer
   Ledger ledger;
   bool ledger_known = false;

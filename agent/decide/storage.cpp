@@ -127,6 +127,7 @@ Next on(const Waiting&, const StopRequested& stop, Context& c) {
 }
 
 Next on(const Blocked& stage, const Woke&, Context& c) {
+  if (c.policy.fills) return let_go(c, After::Exit);
   // Summed, for it may come again and again: a copy that vanishes is made anew each time.
   c.facts.blocked += c.policy.blocked_retry;
   if (c.facts.blocked >= c.policy.blocked_limit) {
@@ -216,7 +217,7 @@ Next on(const Formatting&, const EffectFailed& failed, Context& c) {
 Next on(const Mounting&, const Mounted&, Context& c) {
   c.facts.mounted = true;
   if (Next end = leaving(c)) return end;
-  return read_account(c);
+  return c.policy.fills ? fill(c) : read_account(c);
 }
 
 Next on(const Mounting&, const EffectFailed& failed, Context& c) {

@@ -76,7 +76,10 @@ Stage give_back(Context&, std::uint32_t failures);                   // gpus.cpp
 Stage fetch_code(Context&);                                          // code.cpp
 Stage count_attempt(Context&);                                       // code.cpp
 std::optional<Surrender> overspent(const Context&);                  // code.cpp: hours, dollars
-Stage train(Context&);                                               // training.cpp
+Stage fill(Context&);                                                // fill.cpp
+std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // fill.cpp
+std::optional<Detail> copy_of(const Survey&, const VolumeId&);  // plan.cpp: a move is under way
+Stage train(Context&);                                          // training.cpp
 void account(Context&);          // training.cpp: time and money so far
 void forget_failures(Context&);  // training.cpp: there is progress
 void trainer_gone(Context&, const TrainerEnded&, bool announced);  // training.cpp: for the pace
@@ -165,6 +168,11 @@ Next on(const FetchingCode&, const CodeFetched&, Context&);
 Next on(const FetchingCode&, const EffectFailed&, Context&);
 Next on(const StartingTrainer&, const TrainerStarted&, Context&);
 Next on(const StartingTrainer&, const EffectFailed&, Context&);
+// --- fill.cpp ---
+Next on(const Filling&, const VolumeFilled&, Context&);
+Next on(const Filling&, const EffectFailed&, Context&);
+Next on(const MarkingPrepared&, const CallAccepted&, Context&);
+Next on(const MarkingPrepared&, const EffectFailed&, Context&);
 // --- training.cpp ---
 Next on(const Training&, const TrainerProgressed&, Context&);
 Next on(const Training&, const TrainerResumed&, Context&);

@@ -74,6 +74,8 @@ inline constexpr EventKind event_kinds[] = {
     {"claim-lost", "cb463681fe0c4bf599394b70ddc1a609"},
     {"experiment-failed", "79667167b06c4ab3a3a379433346cfc6"},
     {"machine-unfit", "c5b452cf32c44e4494d56a4daa812b87"},
+    {"volume-not-free", "267cebfe18e54dfeb7bf60aad8f48058"},
+    {"volume-not-filled", "e27eaa17f72d48bbade1bff9a9afa654"},
     {"gpus-absent", "cd94e8734e474b0284aa407e66716c1e"},
     {"instance-given-back", "ded07b796d7645cb9e4ce4833f6e761d"},
     {"notification-failed", "84648cd989894193bbc862a76a1c4b79"},

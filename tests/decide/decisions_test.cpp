@@ -88,6 +88,8 @@ const std::map<std::string, Names> kAnswers = {
     {"giving-back", {"call-accepted"}},
     {"counting-attempt", {"ledger-written"}},
     {"fetching-code", {"code-fetched"}},
+    {"filling", {"volume-filled"}},
+    {"marking-prepared", {"call-accepted"}},
     {"starting-trainer", {"trainer-started"}},
     {"training", {"storage-surveyed", "call-accepted", "ledger-read", "snapshot-started"}},
     {"securing", {"storage-synced"}},

@@ -45,10 +45,9 @@ State plausible(const Stage& stage) {
   facts.volume = kVolume;
   facts.attached = true;
   facts.trainer_running = in<Training, Stopping>(stage);
-  facts.mounted =
-      in<ReadingAccount, Verifying, AwaitingGpus, PreparingData, CountingAttempt, FetchingCode,
-         StartingTrainer, Training, Stopping, Securing, ClosingAccount, MarkingDone, Unmounting>(
-          stage);
+  facts.mounted = in<ReadingAccount, Verifying, AwaitingGpus, PreparingData, CountingAttempt,
+                     FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training, Stopping,
+                     Securing, ClosingAccount, MarkingDone, Unmounting>(stage);
   if (std::holds_alternative<Committing>(stage)) facts.proven = kVolume;
   facts.unfit = in<GivingBack>(stage);
   facts.done = in<MarkingDone, Tidying, CancellingFleet, Finished>(stage);

@@ -125,8 +125,8 @@ void walk(A& a, decide::Facts& facts) {
          claimed_at, parent_gone_since, heir, changing_since, attach_attempt, tidying_since,
          heirs_free_since, imaged_at, let_go, let_go_at, create_attempt, created_at,
          snapshot_asked_at, data, data_left, retries, blocked, crashes, surrender, notice, leave,
-         unfit, trainer_running, started_at, checkpoint_at, heard_at, paced, ended_success, done,
-         ledger, ledger_known, accounted, step, resumed_step, checkpoint_step] = facts;
+         unfit, trainer_running, started_at, checkpoint_at, heard_at, paced, ended_success, filled,
+         done, ledger, ledger_known, accounted, step, resumed_step, checkpoint_step] = facts;
   const Field<A> field{a};
   (void)type, (void)region, (void)fleet, (void)dollars_per_hour;  // always the same here
   (void)attached_as;                                              // of the device's name
@@ -146,6 +146,7 @@ void walk(A& a, decide::Facts& facts) {
   a.small(rounds);
   blocked = rounds * kBlockedRound;
   field(surrender), walk(a, notice), field(leave), field(unfit), field(trainer_running);
+  (void)filled;  // nobody prepares here
   field(ended_success), field(done), walk(a, ledger), field(ledger_known);
 }
 

@@ -104,6 +104,7 @@ struct Work {
   }
   Happening operator()(const AwaitGpus&) const { return GpusFound{}; }
   Happening operator()(const FetchCode&) const { return CodeFetched{}; }
+  Happening operator()(const FillVolume&) const { return failed(Failure::MountFailed); }
   Happening operator()(const StartTrainer&) const {
     const bool able = host.mounted && !host.read_only;
     if (!able || host.trainer.life == Trainer::Life::Running) {

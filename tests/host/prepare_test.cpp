@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/command/prepare.hpp"
+#include "agent/command/prepare_fill.hpp"
 
 namespace spotter::command {
 namespace {
@@ -19,22 +19,23 @@ class Prepared : public testing::Test {
     char name[] = "/tmp/spotter-prepare-XXXXXX";
     top_ = ::mkdtemp(name);
     fs::permissions(top_, fs::perms(0755));
-    for (const char* folder : {"mount/.spotter", "mount/data", "source", "roots"})
+    for (const char* folder : {"mount/.spotter", "source", "roots"})
       fs::create_directories(top_ / folder);
     std::ofstream(top_ / "source/file") << "content";
-    job_.storage.ebs.mount = top_ / "mount";
-    job_.trainer.user = ::getpwuid(::geteuid())->pw_name;
-    job_.prepare = {{.from = top_ / "source", .to = "data", .sha256 = {}, .via = {}}};
+    request_ = {"job", "vol-1", top_ / "mount", ::getpwuid(::geteuid())->pw_name, {}};
+    request_.sources = {{.from = top_ / "source", .to = "data", .sha256 = {}, .via = {}}};
   }
   void TearDown() override { fs::remove_all(top_); }
 
   Result<std::vector<Filled>> fill_it() const {
+    const auto request = config::parse_fill_request(config::to_json(request_));
+    if (!request) return tl::unexpected(request.error());
     return fill(
-        job_, VolumeId("vol-1"), [] { return false; }, [](const std::string&) {});
+        *request, [] { return false; }, [](const std::string&) {});
   }
 
   fs::path top_;
-  config::Job job_;
+  config::FillRequest request_;
 };
 
 TEST_F(Prepared, ItsFilesAndWhatItKnowsOfThemAreThere) {

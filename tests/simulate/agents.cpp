@@ -93,7 +93,7 @@ void Simulation::take(Host& host, const decide::Event& event) {
     say(host.id.view(), line);
   }
   decide::Effects effects;
-  decide::step(state, event, policy_, effects);
+  decide::step(state, event, policy_of(host), effects);
   ++verdict_.steps;
   if (const char* words = decide::broken_invariant(state)) return broken(words);
   const bool held = policy_.then == decide::FailurePolicy::Hold;
@@ -137,6 +137,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
     host.agent.alive = false;
     say(host.id.view(), "agent leaves");
     if (share_.once) run_ended(host);
+    preparer_left(host);
     return;
   }
   judge_effect(host, command);
@@ -178,7 +179,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
       std::holds_alternative<SyncStorage>(command) ||
       std::holds_alternative<VerifyCheckpoints>(command) ||
       std::holds_alternative<AwaitGpus>(command) || std::holds_alternative<FetchCode>(command) ||
-      std::holds_alternative<StartTrainer>(command);
+      std::holds_alternative<FillVolume>(command) || std::holds_alternative<StartTrainer>(command);
   if (local) return do_locally(host, effect);
   call(host, effect);
 }

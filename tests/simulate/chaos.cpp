@@ -108,6 +108,7 @@ void Simulation::choose_menu() {
   choose_work();
   choose_share();
   choose_gpus();
+  choose_preparer();
   choose_data();
 }
 

@@ -141,6 +141,10 @@ Happening Simulation::carry_out(const decide::Command& command) {
   if (const auto* it = std::get_if<MarkDone>(&command)) {
     return tag(it->volume.str(), {{"spotter:done", "true"}});
   }
+  if (const auto* it = std::get_if<MarkPrepared>(&command)) {
+    judge_prepared(it->volume);
+    return tag(it->volume.str(), {{"spotter:prepared", "0123456789abcdef 1"}});
+  }
   if (const auto* it = std::get_if<decide::CreateSnapshot>(&command)) return snapshot(*it);
   if (const auto* it = std::get_if<decide::CreateVolume>(&command)) return create_volume(*it);
   if (const auto* it = std::get_if<DeleteVolume>(&command)) {

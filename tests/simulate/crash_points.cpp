@@ -58,6 +58,11 @@ std::vector<Story> base_stories() {
                            at_checkpoint(Kind::Notice)));
     stories.back().scenario.script.data = true;
   }
+  for (const auto replacement : {SameZone, OtherZone}) {
+    const bool same = replacement == SameZone;
+    stories.push_back(make(same ? "prepared, same zone" : "prepared, other zone", replacement, {}));
+    stories.back().scenario.script.prepare = true;
+  }
   const auto on_share = [&](const char* title, std::vector<Blow> blows) -> Script& {
     stories.push_back(make(title, SameZone, std::move(blows)));
     stories.back().scenario.script.share = true;

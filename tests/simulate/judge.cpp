@@ -49,6 +49,7 @@ void Simulation::judge_start(const Host& host) {
   if (policy_.data > 0) judge_data(host);
   if (on_share()) judge_many(host);
   const Disk& disk = disks_[host.mounted];
+  if (prepared_ && !disk.filled) broken("a trainer is started without what was prepared");
   if (disk.newest() < durable_) {
     broken("a durable checkpoint is lost: step " + std::to_string(durable_) +
            " was, the trainer resumes at " + std::to_string(disk.newest()));
@@ -90,7 +91,7 @@ void Simulation::judge_effect(const Host& host, const decide::Command& command) 
   if (!host.agent.state.facts.notice) return;
   const bool is_long =
       is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
-         VerifyCheckpoints, AwaitGpus, PrepareData, FetchCode, StartTrainer>(command);
+         VerifyCheckpoints, AwaitGpus, PrepareData, FetchCode, FillVolume, StartTrainer>(command);
   // One ahead of the move is only asked for: EC2 makes it while the volume is let go.
   const auto* snapshot = std::get_if<decide::CreateSnapshot>(&command);
   if (is_long || (snapshot && !snapshot->ahead)) broken("something long is begun after a notice");
@@ -110,6 +111,7 @@ void Simulation::judge_removal(const VolumeId& removed) {
   });
   if (disk.result && !result) broken("the result was deleted");
   judge_durable("a volume is deleted");
+  judge_filled("a volume is deleted");
   const bool original = has(gone.tags, kDiscoveryKey, kDiscoveryValue);
   if (original && durable_ >= 0 && !verified) {
     broken("the original was deleted without a verified copy");

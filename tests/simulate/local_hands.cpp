@@ -55,6 +55,7 @@ Duration Simulation::takes(Host& host, const decide::Command& command) {
     return policy_.await_gpus * 9 / 10;
   }
   if (std::holds_alternative<decide::FetchCode>(command)) return between(seconds(1), seconds(20));
+  if (std::holds_alternative<decide::FillVolume>(command)) return between(seconds(1), minutes(5));
   if (std::holds_alternative<decide::MakeFilesystem>(command)) {
     return between(milliseconds(500), seconds(5));
   }
@@ -136,6 +137,7 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
     }
     return CodeFetched{};
   }
+  if (const auto* it = std::get_if<FillVolume>(&command)) return fill(host, *it);
   if (std::holds_alternative<StartTrainer>(command)) return start_trainer(host);
   if (!host.mounted) return failure(Failure::MountFailed, "nothing is mounted");
   return work_on_files(host, command);

@@ -34,6 +34,7 @@ struct Disk {
   std::vector<Checkpoint> checkpoints;  // oldest first
   std::optional<decide::Ledger> ledger;
   bool result = false;
+  bool filled = false;           // with what `prepare:` names
   double gigabytes_written = 0;  // ever, its parents' among them: what a snapshot has to copy
   bool full = false;
   bool dirty = false;  // was not unmounted: its log is replayed at the next mount

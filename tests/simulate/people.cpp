@@ -90,6 +90,7 @@ void Simulation::delete_volume() {
   if (!volume || result || volume->state != world::VolumeState::Available) return;
   needs_person_ = true;
   durable_ = -1;
+  prepared_ = false;
   say("user", "deletes ", id);
   (void)world_.volumes(now_).remove(id);
 }

@@ -78,6 +78,8 @@ void read_line(Scenario& scenario, const std::string& line) {
     script.lacking = std::stoull(value);
   } else if (key == "data") {
     script.data = value == "yes";
+  } else if (key == "prepare") {
+    script.prepare = value == "yes";
   } else if (key == "storage") {
     script.share = value == "share";
     if (!script.share) throw std::invalid_argument("a storage of stories is 'share'");
@@ -175,6 +177,7 @@ std::string Scenario::header() const {
        << script.attempts << "\n";
   if (script.gpus > 0) text << "gpus " << script.gpus << "\nlacking " << script.lacking << "\n";
   if (script.data) text << "data yes\n";
+  if (script.prepare) text << "prepare yes\n";
   if (script.share) {
     text << "storage share\nonce " << (script.once ? "yes" : "no") << "\nsilence "
          << script.silence.count() / 1000 << "\n";

@@ -49,6 +49,9 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   share_ = Share{};
   share_.once = policy_.once = script.once;
   if (script.share) policy_.storage = decide::StorageKind::Share;
+  to_prepare_ = script.prepare ? 1 : 0;
+  prepared_from_ = now_;
+  launched_after_ = seconds(script.prepare ? 45 : 0);
   script_ = std::move(script);
   std::vector<Zone>& zones = world_.settings().zones;
   zones.resize(script_->replacement == Script::Replacement::SameZone ? 1 : 2);
@@ -88,6 +91,11 @@ void Simulation::submit_job() {
   if (policy_.data > 0) make_source();
   const bool many = on_share() && menu_.fleet > 1;  // which a share is refused to
   needs_person_ = menu_.has(Fault::UntaggedBlank) || menu_.has(Fault::ForeignDisk) || many;
+  if (launched_after_ == Duration{0}) return request_fleet();
+  at(launched_after_, [this] { request_fleet(); });
+}
+
+void Simulation::request_fleet() {
   world::FleetRequest request;
   request.fleet.kind = FleetKind::SpotFleet;
   request.allocation = "capacityOptimized";
@@ -127,6 +135,7 @@ bool Simulation::is_over() {
 Verdict Simulation::run() {
   const Time began = now_;
   submit_job();
+  expect_preparer();
   drain();
   if (!script_ && calm_ > now_) {
     at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
@@ -199,7 +208,10 @@ void Simulation::on(const world::InstanceKilled& it) {
   kill_agent(host);
   move_capacity(host.zone);
   host.alive = false;
-  lived_ += now_ - host.booted;
+  if (!preparers_.count(it.id)) {
+    lived_ += now_ - host.booted;
+    prepare_after_loss();
+  }
   if (host.mounted && !on_share()) {
     disks_[host.mounted].dirty = !host.read_only;
     world_.set_mounted(host.mounted, false, now_);

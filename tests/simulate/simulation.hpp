@@ -72,6 +72,7 @@ class Simulation {
   void write(std::string_view who, const std::string& what);
   void drain();
   void submit_job();
+  void request_fleet();
   bool is_over();
   virtual Duration boots() { return between(std::chrono::seconds(5), std::chrono::seconds(40)); }
   virtual void before_snapshot(const VolumeId&) {}
@@ -178,6 +179,17 @@ class Simulation {
   std::vector<decide::SeenVolume> data_seen();  // survey.cpp
   decide::HolderState state_of(const InstanceId& holder);
 
+  // --- preparer.cpp: `spotter prepare` beside the job ---
+  void choose_preparer();
+  void expect_preparer();
+  void launch_preparer();
+  void prepare_after_loss();
+  void preparer_left(const Host& host);
+  const decide::Policy& policy_of(const Host& host) const;
+  decide::Happening fill(Host& host, const decide::FillVolume& command);
+  void judge_prepared(const VolumeId& volume);
+  void judge_filled(const char* what);
+
   // --- gpus.cpp: machines that lack some ---
   void choose_gpus();
   void boot_gpus(Host& host);
@@ -277,6 +289,12 @@ class Simulation {
   Menu menu_;
   Work work_;
   decide::Policy policy_;
+  decide::Policy to_fill_;  // a preparer's
+  std::set<InstanceId> preparers_;
+  int to_prepare_ = 0;          // so many times a person tries it
+  Time prepared_from_;          // when first
+  Duration launched_after_{0};  // the fleet, of which a person thinks later
+  bool prepared_ = false;       // and marked so
   Fleet fleet_;
   static constexpr Time kBegin{std::chrono::hours(1)};
   Time now_ = kBegin;

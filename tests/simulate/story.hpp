@@ -46,6 +46,7 @@ struct Script {
   std::uint32_t gpus = 0;     // that the trainer needs; the first machines lack some
   std::uint64_t lacking = 0;  // so many machines
   bool data = false;          // the job has a volume of data
+  bool prepare = false;       // `spotter prepare` begins with the fleet's first instance
   bool share = false;         // the job's storage is a share
   bool once = false;          // and somebody else starts it again: `spotter run`
   Duration silence = std::chrono::seconds(60);
