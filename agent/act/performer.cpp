@@ -35,6 +35,11 @@ EffectFailed given_up() {
   return failed;
 }
 
+bool runs(const supervise::Supervised& it) {
+  return std::holds_alternative<supervise::Running>(it) ||
+         std::holds_alternative<supervise::Starting>(it);
+}
+
 void log_failure(const Command& command, const EffectFailed& failed) {
   if (failed.failure == Failure::Abandoned) return;
   io::note(wire::event("call-failed"), spdlog::level::warn, "{} failed: {}{}", name(command),
@@ -191,7 +196,7 @@ Performer::Answer Performer::local_work(const Command& command, Duration limit) 
     return write_account(c->ledger, limit);
   }
   if (const auto* c = std::get_if<VerifyCheckpoints>(&command)) {
-    return local_.verify(c->read_only, limit);
+    return verify(*c, limit);
   }
   if (is<AwaitGpus>(command)) return local_.await_gpus(limit);
   if (is<FetchCode>(command)) return fetch_code(limit);
@@ -231,15 +236,26 @@ Performer::Answer Performer::look_at_host(Duration limit) {
       seen.ended.success = co_await std::move(asking);
     }
   }
-  const bool runs = std::holds_alternative<supervise::Running>(*supervised) ||
-                    std::holds_alternative<supervise::Starting>(*supervised);
-  if (runs) {
+  if (runs(*supervised)) {
     seen.trainer = HostLooked::Trainer::Running;
     io::note(wire::event("trainer-adopted"), spdlog::level::info,
              "a trainer of an earlier agent is running: it is taken over");
     surroundings_.watch_trainer();
   }
   co_return seen;
+}
+
+// A trainer that was killed may hang in the kernel, and what it writes there be torn after the
+// look.
+Performer::Answer Performer::verify(VerifyCheckpoints effect, Duration limit) {
+  if (const auto before = supervise::look(surroundings_.run_directory); before && runs(*before)) {
+    EffectFailed failed;
+    failed.failure = Failure::TrainerUnstartable;
+    failed.detail = "the trainer that was stopped has not ended yet";
+    co_return failed;
+  }
+  auto verifying = local_.verify(effect.read_only, limit);
+  co_return co_await std::move(verifying);
 }
 
 Performer::Answer Performer::fetch_code(Duration limit) {

@@ -54,6 +54,7 @@ class Performer {
   Answer local_work(const decide::Command& command, Duration limit);
   void forget_end();
   Answer look_at_host(Duration limit);
+  Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer fetch_code(Duration limit);
   Answer release_share(Duration limit);
   Answer write_account(decide::Ledger ledger, Duration limit);

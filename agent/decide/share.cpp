@@ -37,7 +37,10 @@ Next on(const Preparing&, const EffectFailed& failed, Context& c) {
   const bool silent =
       failed.failure == Failure::Unavailable || failed.failure == Failure::ShareSilent;
   c.facts.mounted = c.facts.mounted || given_up || failed.unsettled;
-  if (!given_up && !silent) c.tell(ReleaseShare{}, c.policy.release_share);
+  if (!given_up && !silent) {
+    c.facts.ended_success = false;  // what it wrote need not outlive the mount
+    c.tell(ReleaseShare{}, c.policy.release_share);
+  }
   if (Next end = leaving(c)) return end;
   if (given_up) return retry_later(c, failed);
   return block(c, silent ? Block::ShareSilent : Block::ShareUnusable, failed.detail);

@@ -264,7 +264,8 @@ Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {
 }
 
 Next on(const Verifying&, const EffectFailed& failed, Context& c) {
-  return host_failed(c, failed, Block::MountFailed);
+  const bool runs = failed.failure == Failure::TrainerUnstartable;
+  return host_failed(c, failed, runs ? Block::TrainerUnstartable : Block::MountFailed);
 }
 
 }  // namespace spotter::decide

@@ -264,6 +264,38 @@ TEST(Share, AnAgentThatComesBackAdoptsTheTrainerOnItsShare) {
   EXPECT_EQ(story.stage(), "training");
 }
 
+// What it wrote last may go with the mount: the trainer says again that it has finished.
+TEST(Share, ThatCannotBeUsedForgetsAnEndThatNobodySynced) {
+  ShareStory story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.share = true;
+  seen.trainer = HostLooked::Trainer::Ended;
+  seen.ended = {true, false};
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 1});
+  ASSERT_TRUE(story.state.facts.ended_success);
+  EffectFailed denied;
+  denied.failure = Failure::MountFailed;
+  story.answer(denied);
+  EXPECT_FALSE(story.state.facts.ended_success);
+}
+
+// It was killed, and hangs in the kernel: what it writes there may be torn after the look.
+TEST(Share, IsNotVerifiedWhileATrainerOfBeforeWritesThere) {
+  ShareStory story;
+  story.boot();
+  story.answer(Mounted{});
+  story.answer(LedgerRead{});
+  ASSERT_EQ(story.asked(), "verify-checkpoints");
+  EffectFailed runs;
+  runs.failure = Failure::TrainerUnstartable;
+  story.answer(runs);
+  ASSERT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TrainerUnstartable);
+}
+
 // A trainer runs on a share that an earlier agent mounted; its account is asked for.
 struct AdoptedStory : ShareStory {
   explicit AdoptedStory(bool noticed = false) {

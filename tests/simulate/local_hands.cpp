@@ -231,6 +231,8 @@ Happening Simulation::work_on_files(Host& host, const decide::Command& command) 
     host.trainer.result_unsynced = false;  // what was in the page cache is lost
     return failure(Failure::MountFailed, "input/output error");
   }
+  if (host.trainer.life == Trainer::Life::Running)
+    return failure(Failure::TrainerUnstartable, "the trainer that was stopped has not ended yet");
   CheckpointsVerified seen;
   host.looked_into = host.mounted;
   if (disk.newest() >= 0) seen.newest = disk.newest();
