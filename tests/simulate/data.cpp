@@ -39,7 +39,11 @@ void Simulation::go_on_with_data(const InstanceId& id, std::uint64_t run, std::u
   if (!its || !its->agent.working || its->agent.work != number) return;
   const decide::Effect asked = *its->agent.working;
   std::optional<Happening> outcome;
-  if (now_ >= asked.deadline) outcome = failure(Failure::Unavailable, "it took too long", true);
+  if (now_ >= asked.deadline) {
+    outcome = failure(Failure::Unavailable, "it took too long", true);
+    // EC2 kept all its attachments `busy` for half an hour.
+    needs_person_ = needs_person_ || menu_.has(Fault::AttachBusy);
+  }
   if (!outcome) outcome = step_on_data(*its, asked.what);
   if (!outcome) {
     at(between(milliseconds(800), milliseconds(1800)),

@@ -41,10 +41,17 @@ void Simulation::broken(const std::string& words) {
 // 2 and 3: one writer; nothing durable is lost; nothing torn is resumed from.
 void Simulation::judge_start(const Host& host) {
   int running = 0;
+  bool hidden = true;  // from each of them
   for (const auto& [id, other] : hosts_) {
-    running += other.alive && other.trainer.life == Trainer::Life::Running && !other.trainer.killed;
+    if (!other.alive || other.trainer.life != Trainer::Life::Running || other.trainer.killed)
+      continue;
+    ++running;
+    hidden = hidden && is_target_hidden(other);
   }
-  if (running > 1) broken("two trainers write one history");
+  if (running > 1 && hidden)
+    verdict_.outcome = "two writers, of a target raised unseen";
+  else if (running > 1)
+    broken("two trainers write one history");
   if (policy_.gpus > 0 && !host.saw_gpus) broken("a trainer is started before its GPUs were seen");
   if (policy_.data > 0) judge_data(host);
   if (on_share()) judge_many(host);

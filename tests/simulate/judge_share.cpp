@@ -15,7 +15,8 @@ void Simulation::judge_share_write(const Host& host, const char* what) {
   for (const auto& [id, other] : hosts_) {
     const Trainer& trainer = other.trainer;
     const bool writes = other.alive && trainer.life == Trainer::Life::Running && !trainer.killed;
-    if (writes && id != host.id) {
+    const bool hidden = is_target_hidden(host) && is_target_hidden(other);
+    if (writes && id != host.id && !hidden) {
       broken(std::string(what) + " is written while another instance's trainer writes there");
     }
   }
@@ -45,13 +46,19 @@ void Simulation::judge_on_share(const decide::Command& command) {
   if (!other && !(mark && mark->volume.empty())) broken("a job on a share asks for a volume");
 }
 
+// On a share: EC2 need not have shown the raised target, nor the other instances, when it booted.
+// Nothing on a share tells one writer from two; a life ends where that comes to harm.
+bool Simulation::is_target_hidden(const Host& host) const {
+  return on_share() && target_since_ != kBegin &&
+         host.booted - target_since_ <= policy_.consistency_bound;
+}
+
 // A fleet that keeps more than one was refused, as far as that was to be seen when it began: who
 // cannot ask for its fleet is believed to be alone.
 void Simulation::judge_many(const Host& host) {
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
-  const bool seen = host.booted - target_since_ > policy_.consistency_bound;
   const bool asked = host.agent.state.facts.fleet_known;
-  if (fleet->target > 1 && seen && asked)
+  if (fleet->target > 1 && asked && !is_target_hidden(host))
     broken("a trainer is started though the fleet keeps several");
 }
 

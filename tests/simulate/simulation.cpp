@@ -142,7 +142,7 @@ Verdict Simulation::run() {
     at_time(calm_, [this] { calm(); });
   }
   int at_once = 0;
-  while (verdict_.broken.empty() && !is_over()) {
+  while (verdict_.broken.empty() && verdict_.outcome.empty() && !is_over()) {
     const std::optional<Time> cloud = world_.next();
     const Time own = agenda_.empty() ? decide::kNever : agenda_.front().at;
     const Time next = std::min(own, cloud.value_or(decide::kNever));
@@ -164,7 +164,7 @@ Verdict Simulation::run() {
   verdict_.took = now_ - began;
   now_ += minutes(2);  // what is being detached or deleted settles
   drain();
-  if (verdict_.broken.empty()) judge_end();
+  if (verdict_.broken.empty() && verdict_.outcome.empty()) judge_end();
   return verdict_;
 }
 

@@ -261,6 +261,7 @@ class Simulation {
   void judge_on_share(const decide::Command& command);
   void judge_release(const Host& host);
   void judge_many(const Host& host);
+  bool is_target_hidden(const Host& host) const;
   void expect_release(const Host& host, Time deadline);
   void judge_run(const Host& host);
 
