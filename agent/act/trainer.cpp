@@ -84,17 +84,24 @@ std::string usable_cache(const config::Job& job) {
 
 // With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
 // passes signals and the exit status on, and ends the trainer when the data cannot be had. What it
-// keeps is on the volume.
-std::string command_line(const config::Job& job, const std::string& program) {
+// keeps is on the volume. The channels are in a file: the line is one argument of the shell's,
+// which execve(2) takes up to 128 KiB.
+std::string command_line(const config::Job& job, const std::string& program,
+                         const std::string& channels) {
   if (!job.in_container()) return job.trainer.command;
   const std::string root = job.home() + "/" + std::string(config::container_folder);
   std::string line = "exec " + wire::shell_quoted(program) + " pipe --root " +
                      wire::shell_quoted(root) + " --state " + wire::shell_quoted(root + "/state");
   if (const std::string cache = usable_cache(job); !cache.empty())
     line += " --cache " + wire::shell_quoted(cache);
-  for (const auto& channel : job.channels.all)
-    line += " --channel " + wire::shell_quoted(wire::describe(channel));
+  if (!job.channels.all.empty()) line += " --channels " + wire::shell_quoted(channels);
   return line + " -- \"$SHELL\" -c " + wire::shell_quoted(job.trainer.command);
+}
+
+std::string lines_of(const std::vector<wire::Channel>& channels) {
+  std::string lines;
+  for (const auto& channel : channels) lines += wire::describe(channel) + "\n";
+  return lines;
 }
 
 }  // namespace
@@ -210,7 +217,13 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
     if (const auto written = io::atomic_write(file, set, supervise::shown_mode); !written)
       co_return unstartable("cannot write " + file + ": " + written.error().message());
   }
-  spec.command = command_line(job_, paths_.program);
+  const std::string channels = paths_.run_directory + "/channels";
+  if (!job_.channels.all.empty()) {
+    const std::string lines = lines_of(job_.channels.all);
+    if (const auto written = io::atomic_write(channels, lines, supervise::shown_mode); !written)
+      co_return unstartable("cannot write " + channels + ": " + written.error().message());
+  }
+  spec.command = command_line(job_, paths_.program, channels);
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));

@@ -99,7 +99,8 @@ data::PlaneSettings split_views(data::PlaneSettings& settings) {
   std::erase_if(views.channels, std::not_fn(is_view));
   std::erase_if(settings.channels, is_view);
   if (settings.channels.empty() || views.channels.empty()) return views;
-  views.budget = settings.budget / all * views.channels.size();
+  const std::size_t each = std::max(settings.budget / all, data::good_budget);
+  views.budget = std::min(settings.budget, each * views.channels.size());
   settings.budget -= views.budget;
   return views;
 }

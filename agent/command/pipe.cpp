@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <systemd/sd-daemon.h>
@@ -108,6 +109,7 @@ class Run {
  private:
   bool start_beside();
   void be_plane(int socket);
+  void open_more_files();
   void tell_container() const;
   void start_trainer(const std::vector<std::string>& command);
   void listen();
@@ -125,6 +127,7 @@ class Run {
   std::vector<std::unique_ptr<Beside>> beside_;
   data::Descriptor signals_;
   sigset_t before_{};
+  rlimit files_before_{};
   pid_t trainer_ = 0;
   std::uint64_t trainer_ticks_ = 0;
   bool failed_ = false;
@@ -153,6 +156,14 @@ void Run::be_plane(int socket) {
   if (done) done = data::run_plane(settings_, socket);
   if (!done) (void)data::say(socket, "failed " + done.error().message);
   ::_exit(done ? 0 : 1);
+}
+
+// Of each streamed channel two FIFOs are open. Not the trainer's limit: select(2) takes 1024.
+void Run::open_more_files() {
+  if (::getrlimit(RLIMIT_NOFILE, &files_before_) != 0) return;
+  rlimit most = files_before_;
+  most.rlim_cur = most.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &most);
 }
 
 bool Run::start_beside() {
@@ -194,6 +205,7 @@ void Run::start_trainer(const std::vector<std::string>& command) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != holder) ::_exit(127);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    ::setrlimit(RLIMIT_NOFILE, &files_before_);
     tell_container();
     ::execvp(words[0], words.data());
     complain(command[0] + ": " + std::strerror(errno));
@@ -284,6 +296,7 @@ int Run::run(const std::vector<std::string>& command) {
     ::sigaddset(&set, each);
   }
   ::sigprocmask(SIG_BLOCK, &set, &before_);
+  open_more_files();
   signals_ = data::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!start_beside()) {
     complain(std::strerror(errno));

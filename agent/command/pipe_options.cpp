@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "agent/io/files.hpp"
+#include "agent/io/pieces.hpp"
 #include "agent/sweep/array_index.hpp"
 
 namespace spotter::command {
@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_config = 1U << 20;
+constexpr std::size_t most_listed = 10'000;  // lines; how many channels there may be, wire says
 constexpr const char* default_root = "/opt/ml";
 
 // "a SEPARATOR b" as two numbers.
@@ -55,6 +56,19 @@ Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel)
   return wire::add_channel(all, std::move(*channel));
 }
 
+// Of streams no more than a GiB, however many they are: a machine has to have it, as each is filled
+// before anybody reads it.
+std::size_t default_budget(const std::vector<wire::Channel>& channels) {
+  const auto of = [&](wire::InputMode mode) {
+    return static_cast<std::size_t>(std::ranges::count(channels, mode, &wire::Channel::mode));
+  };
+  constexpr std::size_t least = 256U << 20;
+  constexpr std::size_t most_for_streams = 1U << 30;
+  const std::size_t streams = of(wire::InputMode::Pipe) * data::good_budget;
+  const std::size_t views = of(wire::InputMode::FastFile) * data::good_budget;
+  return std::max(least, std::min(streams, most_for_streams) + views);
+}
+
 }  // namespace
 
 void PipeOptions::add_to(CLI::App& app) {
@@ -63,6 +77,8 @@ void PipeOptions::add_to(CLI::App& app) {
                  "[,attributes=NAME:NAME][,gzip][,recordio]"
                  "[,shuffle=SEED][,sharded][,anonymous]")
       ->allow_extra_args(false);
+  app.add_option("--channels", list, "A file with a channel a line, as --channel has them")
+      ->check(CLI::ExistingFile);
   app.add_option("--input-data-config", config, "SageMaker's InputDataConfig, a JSON file")
       ->check(CLI::ExistingFile);
   app.add_option("--root", root,
@@ -86,7 +102,10 @@ void PipeOptions::add_to(CLI::App& app) {
                  "AWS Batch or Slurm");
   app.add_option("--start", starts, "NAME=EPOCH:BYTES: the stream begins there")
       ->allow_extra_args(false);
-  app.add_option("--budget", budget, "Memory for all channels, MiB")->capture_default_str();
+  app.add_option(
+      "--budget", budget,
+      "Memory for all channels, MiB; if it is not given: 32 for each one that is streamed, 1024 at "
+      "most, and 32 for each view; 256 at least");
   app.add_flag("--copy", copy, "Write copies into the pipe, not the pages themselves");
   app.add_option("command", command, "What is run, after --")->required();
 }
@@ -102,7 +121,15 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
       if (auto good = add(settings.channels, channel); !good) return tl::unexpected(good.error());
     }
   }
-  for (const auto& text : channels) {
+  std::vector<std::string> texts = channels;
+  if (!list.empty()) {
+    const auto read = io::read_lines(list, longest_config, [&](std::string_view line, bool) {
+      if (!line.empty()) texts.emplace_back(line);
+      return texts.size() <= most_listed;
+    });
+    if (!read) return failure(list + ": " + read.error().message());
+  }
+  for (const auto& text : texts) {
     if (auto good = add(settings.channels, wire::parse_channel(text)); !good) {
       return tl::unexpected(good.error());
     }
@@ -123,7 +150,7 @@ Result<data::PlaneSettings> PipeOptions::settings(const act::Environment& enviro
   settings.directory = directory.empty() ? root_folder() / "input/data" : fs::path(directory);
   settings.state = state;
   settings.cache = cache.empty() ? fs::path() : fs::absolute(cache).lexically_normal();
-  settings.budget = std::size_t{budget} << 20;
+  settings.budget = budget == 0 ? default_budget(settings.channels) : std::size_t{budget} << 20;
   settings.splice = !copy;
   settings.s3.environment = environment;
   return settings;

@@ -18,6 +18,7 @@ namespace spotter::command {
 struct PipeOptions {
   std::vector<std::string> channels;
   std::vector<std::string> starts;
+  std::string list;  // a file of channels
   std::string config;
   std::string root;        // SageMaker's folder; empty: /opt/ml, or none beside a directory
   std::string directory;   // of the channels; empty: input/data below the root
@@ -25,7 +26,7 @@ struct PipeOptions {
   std::string state;
   std::string cache;
   std::string shard;
-  unsigned budget = 256;  // MiB
+  unsigned budget = 0;  // MiB; 0: of default_budget
   bool copy = false;
   std::vector<std::string> command;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "agent/config/channels.hpp"
 #include "agent/config/claims.hpp"
@@ -10,6 +11,7 @@
 #include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"
 #include "agent/config/sweep.hpp"
+#include "agent/wire/shell.hpp"
 
 namespace spotter::config {
 namespace {
@@ -141,6 +143,28 @@ void check_sweep(Reader& reader, const Node& root, const Job& job) {
   if (!fits) reader.problem(*node, "sweep", fits.error().message);
 }
 
+// execve(2) takes arguments and variables of up to 128 KiB each. A command is
+// quoted once more where there are channels, and PATH stands before it.
+constexpr std::size_t longest_string = 128U << 10;
+constexpr std::size_t longest_command = 96U << 10;
+
+void check_lengths(Reader& reader, const Node& root, const Node& trainer, const Job& job) {
+  if (wire::shell_quoted(job.trainer.command).size() > longest_command)
+    reader.problem(
+        trainer, "trainer.command",
+        "has more than 96 KiB, which no program can be started with: put it into a file");
+  for (const auto& [name, value] : job.trainer.env) {
+    if (name.size() + value.size() + 2 > longest_string)
+      reader.problem(trainer, "trainer.env." + name, "has more than 128 KiB: put it into a file");
+  }
+  if (!job.sagemaker) return;
+  const auto hyperparameters = nlohmann::json(job.sagemaker->hyperparameters)
+                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (hyperparameters.size() > longest_command)
+    reader.problem(*child(root, "sagemaker"), "sagemaker.hyperparameters",
+                   "have more than 96 KiB: put them into a file");
+}
+
 // What concerns two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
   check_sweep(reader, root, job);
@@ -158,6 +182,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   }
   const Node* trainer = child(root, "trainer");
   if (trainer == nullptr) return;
+  check_lengths(reader, root, *trainer, job);
   if (const Node* secrets = child(*trainer, "secrets")) {
     for (const Node& key : secrets->keys)
       if (job.trainer.env.contains(key.text))

@@ -59,10 +59,11 @@ class Plane {
 };
 
 Result<void> Plane::add(const wire::Channel& channel) {
+  const std::size_t budget = settings_.budget / settings_.channels.size();
   StreamSettings stream{.channel = channel,
                         .directory = settings_.directory,
-                        .budget = settings_.budget / settings_.channels.size(),
-                        .splice = settings_.splice,
+                        .budget = budget,
+                        .splice = settings_.splice && budget >= good_budget,
                         .shard = channel.sharded ? settings_.shard : Shard{}};
   if (!settings_.state.empty()) stream.frozen = settings_.state / (channel.name + ".listing");
   const auto start = settings_.start.find(channel.name);
@@ -96,7 +97,7 @@ Result<void> Plane::begin() {
     }
   }
   if (settings_.budget < least_budget * settings_.channels.size()) {
-    return failure("the channels' memory is too small: 32 MiB for each, at least");
+    return failure("the channels' memory is too small: 1 MiB for each, at least");
   }
   await_predecessor();
   opened_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));

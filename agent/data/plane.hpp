@@ -29,7 +29,9 @@ struct PlaneSettings {
   std::function<void(int trainer)> orphaned;
 };
 
-inline constexpr std::size_t least_budget = 32U << 20;  // for each channel
+// For each channel: with less it goes slower, as pieces are smaller and are copied into the pipe,
+inline constexpr std::size_t good_budget = 32U << 20;
+inline constexpr std::size_t least_budget = 1U << 20;  // and with less than this not at all.
 
 // Feeds the channels until the holder at the other end of `socket` leaves. When data cannot be had
 // it says so and stays: the FIFOs stay open, so that nobody takes that for an end. Fails when it

@@ -17,6 +17,7 @@ constexpr std::size_t most_chunks = 8192;  // also of what takes no memory of ou
 constexpr std::size_t least_ahead = 16U << 20;
 // Requests for which there is no place yet: by them the client sees that more are wanted.
 constexpr std::size_t waiting = 2;
+constexpr std::size_t least_pieces = 4;  // that fit into the memory
 // Beyond its window a slow answer may hold up so many others.
 constexpr std::size_t pieces_ahead = 2;
 
@@ -195,8 +196,8 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
     return false;
   }
   const std::uint64_t offset = epoch.offset;
-  const auto size =
-      static_cast<std::size_t>(std::min<std::uint64_t>(client_.piece(), entry.size - offset));
+  const std::size_t most = std::min(client_.piece(), memory_.capacity() / least_pieces);
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, entry.size - offset));
   Memory::Piece piece;
   if (size > 0) {
     piece = memory_.take(size);

@@ -61,7 +61,7 @@ class Stream {
   void advance();
   pollfd poll_for() const;
   // What it waits for, the reader's taking pages out of the pipe, wakes nobody: it has to look.
-  bool wants_to_look() const { return draining_ || starved_; }
+  bool wants_to_look() const { return draining_ || (starved_ && in_pipe_ > 0); }
 
   const std::optional<std::string>& failed() const { return failed_; }
 

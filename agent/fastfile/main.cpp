@@ -111,7 +111,7 @@ Result<void> Views::begin() {
   const std::string needs = "channel " + options_.channels.front().name + ": mode fast_file needs ";
   if (const auto lacks = missing_for_mount()) return failure(needs + "FUSE: " + *lacks);
   const std::size_t budget = options_.budget / options_.channels.size();
-  if (budget < data::least_budget) return failure(needs + "32 MiB of memory for each, at least");
+  if (budget < data::good_budget) return failure(needs + "32 MiB of memory for each, at least");
   if (!options_.state.empty()) {
     if (auto made = io::make_directories(options_.state, 0755); !made)
       return failure("cannot make " + options_.state.string() + ": " + made.error().message());

@@ -34,7 +34,8 @@ constexpr mode_t others = 077;
 constexpr mode_t others_writing = 022;
 
 bool is_for_others(std::string_view name) {
-  constexpr std::string_view names[] = {"status.json", "notice", "pace", "parameters.json"};
+  constexpr std::string_view names[] = {"status.json", "notice", "pace", "parameters.json",
+                                        "channels"};
   return std::ranges::find(names, name) != std::end(names);
 }
 

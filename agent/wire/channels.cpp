@@ -7,7 +7,12 @@
 namespace spotter::wire {
 namespace {
 
-constexpr std::size_t most_channels = 20;   // as SageMaker
+constexpr std::size_t most_of_sagemaker = 20;
+// Each has variables of the trainer's, of which execve(2) takes 2 MiB.
+constexpr std::size_t most_channels = 1'000;
+// Each is a mount with memory of its own, and who is not root may have 1,000 (mount_max of
+// fuse.conf) for all there is.
+constexpr std::size_t most_views = 100;
 constexpr std::size_t longest_entry = 200;  // of a bad one, in a message
 
 tl::unexpected<Error> wrong(const std::string& channel, const std::string& what) {
@@ -202,6 +207,14 @@ Result<void> add_channel(std::vector<Channel>& all, Channel channel) {
                                    ": one is the name of an epoch of the other, which is streamed");
     }
   }
+  if (all.size() >= most_channels)
+    return wrong(channel.name, "there are more than " + std::to_string(most_channels) +
+                                   " channels: let one be of a prefix that several share");
+  const auto views = std::ranges::count(all, InputMode::FastFile, &Channel::mode);
+  if (channel.mode == InputMode::FastFile && static_cast<std::size_t>(views) >= most_views)
+    return wrong(channel.name, "there are more than " + std::to_string(most_views) +
+                                   " channels of mode fast_file: let one be of a prefix that "
+                                   "several share, or let their mode be file");
   all.push_back(std::move(channel));
   return {};
 }
@@ -319,7 +332,8 @@ Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
     if (!channel) return tl::unexpected(channel.error());
     if (auto added = add_channel(channels, std::move(*channel)); !added)
       return tl::unexpected(added.error());
-    if (channels.size() > most_channels) return failure("more than 20 channels");
+    if (channels.size() > most_of_sagemaker)
+      return failure("more than 20 channels, which are all that SageMaker has");
   }
   return channels;
 }

@@ -48,7 +48,7 @@ Result<void> set_setting(Channel& channel, std::string_view name, std::string_vi
 Result<Channel> parse_channel(std::string_view text);
 
 // Appends it, or says why it cannot be beside the others: its name is taken, or is that of an epoch
-// of a streamed one.
+// of a streamed one, or there are 1,000 channels, or 100 of mode fast_file.
 Result<void> add_channel(std::vector<Channel>& all, Channel channel);
 
 // Such that parse_channel() makes the same of it. REQUIRES: a valid one.

@@ -111,5 +111,28 @@ TEST(Channels, SayWhatIsWrong) {
             "an epoch of the other, which is streamed\n");
 }
 
+std::string many(std::size_t count, const std::string& mode = "file") {
+  std::string yaml = "channels:\n";
+  for (std::size_t i = 0; i < count; ++i)
+    yaml += "  c" + std::to_string(i) + ": s3://bucket/p,mode=" + mode + "\n";
+  return yaml;
+}
+
+TEST(Channels, AreAThousandAtMost) {
+  EXPECT_EQ(channels_of(many(1000)).all.size(), 1000U);
+  const auto more = parse_job(smallest_and(many(1001)), as_root);
+  ASSERT_FALSE(more);
+  EXPECT_NE(describe(more.error(), "job.yaml").find("there are more than 1000 channels"),
+            std::string::npos);
+}
+
+TEST(Channels, OfModeFastFileAreAHundredAtMost) {
+  EXPECT_EQ(channels_of(many(100, "fast_file")).all.size(), 100U);
+  const auto more = parse_job(smallest_and(many(101, "fast_file")), as_root);
+  ASSERT_FALSE(more);
+  EXPECT_NE(describe(more.error(), "job.yaml").find("more than 100 channels of mode fast_file"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace spotter::config

@@ -364,5 +364,24 @@ TEST(Environment, IsThatOfThisProcess) {
   EXPECT_FALSE(here.user.empty());
 }
 
+// execve(2) would refuse them at each start, for ever.
+TEST(Job, HasNoStringThatNoProgramCanBeStartedWith) {
+  const auto job = [](const std::string& trainer) {
+    return "job: small\nstorage: {ebs: {tag: {Name: v}}}\ntrainer: {" + trainer + "}\n";
+  };
+  const auto says = [](const std::string& problems, const char* what) {
+    return problems.find(what) != std::string::npos;
+  };
+  const std::string long_text(130'000, 'x');
+  EXPECT_EQ(problems_of(job("command: " + long_text.substr(0, 90'000))), "");
+  EXPECT_TRUE(says(problems_of(job("command: " + long_text)), "has more than 96 KiB"));
+  EXPECT_EQ(problems_of(job("command: x, env: {A: " + long_text + "}")), "");
+  EXPECT_TRUE(says(problems_of(job("command: x, env: {A: " + long_text + long_text + "}")),
+                   "trainer.env.A"));
+  EXPECT_TRUE(
+      says(problems_of(smallest_and("sagemaker: {hyperparameters: {a: " + long_text + "}}\n")),
+           "sagemaker.hyperparameters"));
+}
+
 }  // namespace
 }  // namespace spotter::config

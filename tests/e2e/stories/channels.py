@@ -83,6 +83,17 @@ while True:
     time.sleep(0.2)
 END
 """
+# Of a thousand channels every other one is streamed.
+MANY = """exec python3 - <<'END'
+import os, sys
+folder = os.path.dirname(os.environ["SM_CHANNEL_C0000"])
+for i in range(1000):
+    name = f"/c{i:04}_0" if i % 2 else f"/c{i:04}/object"
+    if f"SM_CHANNEL_C{i:04}" not in os.environ or open(folder + name).read() != str(i):
+        sys.exit(f"these are not the bytes of channel {i}")
+open(os.environ["SPOTTER_STORAGE"] + "/result/all", "w").close()
+END
+"""
 # Where udev runs everybody may use it.
 FUSE_FOR_ALL = "mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse"
 
@@ -98,6 +109,15 @@ class Channels(harness.Story):
             (folder / str(i)).write_bytes(part)
             whole.update(part)
         return whole.hexdigest()
+
+    def user_data(self, job_text, restart, before):
+        """EC2 takes 16 KiB of it: a longer job.yaml comes with the image."""
+        if len(job_text) < 12_000:
+            return super().user_data(job_text, restart, before)
+        image = self.world.workplace / "job.yaml"
+        image.write_text(job_text)
+        return (f"#!/bin/sh\n{before}\ncp {image} job.yaml\n"
+                f"exec {self.world.bin}/spotter agent --job job.yaml\n")
 
     def wait_cancelled(self):
         wait("the fleet to be cancelled", lambda: self.ec2.fleet_state(self.fleet)
@@ -152,6 +172,19 @@ class Channels(harness.Story):
         self.world.interrupt(instance, 20)
         self.wait_status(instance, "released", lambda status: status.get("released"), 20)
         wait("the volume to be free", lambda: self.volume_state(volume) != "in-use", 20)
+        self.wait_cancelled()
+
+    def test_a_thousand_of_them(self):
+        long = "a/long/prefix/" * 9  # so that all of them are more than one argument may be
+        for i in range(1000):
+            folder = self.world.directory / f"s3/data/{long}{i}"
+            folder.mkdir(parents=True)
+            (folder / "object").write_text(str(i))
+        self.volume()
+        job = self.job(trainer={"command": MANY}, channels={
+            f"c{i:04}": f"s3://data/{long}{i}/,mode=" + ("pipe" if i % 2 else "file")
+            for i in range(1000)})
+        self.launch(job, zones=self.world.zones)
         self.wait_cancelled()
 
     def test_no_data_is_a_failure_that_is_told(self):
