@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "agent/config/prepare.hpp"
+#include "agent/config/storage_name.hpp"
 
 namespace spotter::act {
 namespace {
@@ -117,6 +118,13 @@ Cloud::Answer Cloud::mark_prepared(VolumeId volume, Duration limit) {
   return set_tags(volume.str(), {{config::prepared_tag, mark}}, limit);
 }
 
+// From its creation on, so that nobody ever sees it without.
+void Cloud::add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const {
+  if (lineage) to[tag::lineage] = lineage.str();
+  to[tag::moves] = std::to_string(moves);
+  to[tag::storage] = config::storage_name(job_);
+}
+
 Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration limit) {
   wire::CreateSnapshot request;
   request.volume = effect.volume;
@@ -126,6 +134,7 @@ Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration lim
                   {tag::role, "snapshot"},
                   {tag::parent, effect.volume.str()},
                   {tag::generation, std::to_string(effect.generation)}};
+  add_line(effect.lineage, effect.moves, request.tags);
   if (effect.ahead) request.tags[tag::ahead] = "true";
   auto call = aws_.call(std::move(request), limit);
   const auto result = co_await std::move(call);
@@ -163,6 +172,7 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
   request.tags[tag::role] = "candidate";
   request.tags[tag::parent] = effect.parent.str();
   request.tags[tag::generation] = std::to_string(effect.generation);
+  add_line(effect.lineage, effect.moves, request.tags);
   request.client_token = "spotter-" + effect.snapshot.str() + "-" + effect.zone.str() + "-" +
                          std::to_string(effect.attempt);
   auto call = aws_.call(std::move(request), limit);

@@ -23,6 +23,9 @@ inline constexpr const char* job = "spotter:job";
 inline constexpr const char* role = "spotter:role";
 inline constexpr const char* role_data = "data";  // its value for a volume of data
 inline constexpr const char* parent = "spotter:parent";
+inline constexpr const char* lineage = "spotter:lineage";  // the job's first volume
+inline constexpr const char* moves = "spotter:moves";      // from that to this
+inline constexpr const char* storage = "spotter:storage";  // config::storage_name()
 inline constexpr const char* ahead = "spotter:ahead";
 inline constexpr const char* generation = "spotter:generation";
 inline constexpr const char* format = "spotter:format";
@@ -66,6 +69,7 @@ class Cloud {
   Answer delete_snapshot(SnapshotId snapshot, Duration limit);
 
  private:
+  void add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const;
   Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
   asio::awaitable<std::uint32_t> target_of(Fleet fleet, Duration limit);
   Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);

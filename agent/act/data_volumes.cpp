@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "agent/act/seen.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/io/log.hpp"
 #include "agent/wire/events.hpp"
 
@@ -48,7 +49,8 @@ asio::awaitable<tl::expected<std::vector<SeenVolume>, EffectFailed>> DataVolumes
   if (!volumes) co_return tl::unexpected(as_failure(volumes.error()));
   std::vector<SeenVolume> found;
   for (const wire::Volume& volume : volumes->items)
-    if (volume.state != wire::VolumeState::Deleted) found.push_back(seen(volume, job_));
+    if (volume.state != wire::VolumeState::Deleted && !is_foreign(volume.tags, job_))
+      found.push_back(seen(volume, job_));
   co_return found;
 }
 
@@ -151,7 +153,9 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::make(Entry& entry, std::uint32
   request.iops = data.iops;
   request.throughput = data.throughput;
   request.initialization_rate = data.initialization_rate;
-  request.tags = {{tag::job, job_.volumes_owner()}, {tag::role, tag::role_data}};
+  request.tags = {{tag::job, job_.volumes_owner()},
+                  {tag::role, tag::role_data},
+                  {tag::storage, config::storage_name(job_)}};
   // An instance makes one of each snapshot; at most 64 characters.
   request.client_token =
       "data-" + data.snapshot + "-" + effect.instance.str() + "-" + std::to_string(attempt);

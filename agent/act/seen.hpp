@@ -10,4 +10,8 @@ namespace spotter::act {
 // Whether its holder lives is not known from it.
 decide::SeenVolume seen(const wire::Volume& volume, const config::Job& job);
 
+// Another job's volume or snapshot is none of ours, whatever else it is tagged with: a namesake's
+// neither. What job.yaml's tag names is ours, also when it was made while that tag was another.
+bool is_foreign(const wire::Tags& tags, const config::Job& job);
+
 }  // namespace spotter::act

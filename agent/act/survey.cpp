@@ -5,6 +5,7 @@
 
 #include "agent/act/cloud.hpp"
 #include "agent/act/seen.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/wire/ec2_words.hpp"
 #include "agent/wire/s3.hpp"
 
@@ -16,8 +17,8 @@ using decide::SeenVolume;
 using wire::value_of;
 
 // A tag that somebody changed by hand to no number reads as 0, as one that was never written.
-std::uint32_t generation_of(const wire::Tags& tags) {
-  const std::string text = value_of(tags, tag::generation);
+std::uint32_t number_of(const wire::Tags& tags, const char* name) {
+  const std::string text = value_of(tags, name);
   std::uint32_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -96,7 +97,9 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   result.discoverable = value_of(volume.tags, found_by.key) == found_by.value;
   result.role = role_of(volume.tags);
   result.parent = VolumeId(value_of(volume.tags, tag::parent));
-  result.generation = generation_of(volume.tags);
+  result.lineage = VolumeId(value_of(volume.tags, tag::lineage));
+  result.moves = number_of(volume.tags, tag::moves);
+  result.generation = number_of(volume.tags, tag::generation);
   result.ours_to_format = value_of(volume.tags, tag::format) == "blank";
   result.done = value_of(volume.tags, tag::done) == "true";
   result.from = volume.from_snapshot;
@@ -115,19 +118,15 @@ SeenSnapshot seen(const wire::Snapshot& snapshot) {
   SeenSnapshot result;
   result.id = snapshot.id;
   result.parent = snapshot.volume;
-  result.generation = generation_of(snapshot.tags);
+  result.lineage = VolumeId(value_of(snapshot.tags, tag::lineage));
+  result.moves = number_of(snapshot.tags, tag::moves);
+  result.generation = number_of(snapshot.tags, tag::generation);
   result.ahead = value_of(snapshot.tags, tag::ahead) == "true";
   result.state = state_of(snapshot.state);
   result.started =
       std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
           .count();
   return result;
-}
-
-// Another job's volume is none of ours, whatever else it is tagged with.
-bool is_foreign(const wire::Volume& volume, const config::Job& job) {
-  const std::string owner = value_of(volume.tags, tag::job);
-  return !owner.empty() && owner != job.name.view() && owner != job.volumes_owner();
 }
 
 void add_holders(const std::vector<SeenVolume>& volumes, wire::Filter& holders) {
@@ -149,6 +148,14 @@ void set_holder_states(std::vector<SeenVolume>& volumes,
 
 }  // namespace
 
+bool is_foreign(const wire::Tags& tags, const config::Job& job) {
+  const std::string owner = value_of(tags, tag::job);
+  if (!owner.empty() && owner != job.name.view() && owner != job.volumes_owner()) return true;
+  const config::Tag& found_by = job.storage.ebs.tag;
+  const bool named = value_of(tags, found_by.key) == found_by.value;
+  return !named && config::is_of_other_storage(tags, job);
+}
+
 Cloud::Answer Cloud::survey(Duration whole) {
   const Duration limit = whole / 4;  // four calls
   decide::Survey survey;
@@ -163,7 +170,7 @@ Cloud::Answer Cloud::survey(Duration whole) {
     const auto volumes = co_await std::move(call);
     if (!volumes) co_return as_failure(volumes.error());
     for (const wire::Volume& volume : volumes->items) {
-      if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
+      if (volume.state == wire::VolumeState::Deleted || is_foreign(volume.tags, job_)) continue;
       if (!known.insert(volume.id).second) continue;
       const bool of_data = value_of(volume.tags, tag::role) == tag::role_data;
       (of_data ? survey.data : survey.volumes).push_back(seen(volume, job_));
@@ -177,7 +184,7 @@ Cloud::Answer Cloud::survey(Duration whole) {
   const auto snapshots = co_await std::move(call);
   if (!snapshots) co_return as_failure(snapshots.error());
   for (const wire::Snapshot& snapshot : snapshots->items)
-    survey.snapshots.push_back(seen(snapshot));
+    if (!is_foreign(snapshot.tags, job_)) survey.snapshots.push_back(seen(snapshot));
 
   wire::Filter holders{"instance-id", {}};
   add_holders(survey.volumes, holders);

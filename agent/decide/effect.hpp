@@ -38,6 +38,8 @@ struct ClaimVolume {  // spotter:generation = generation, spotter:role = state
 struct CreateSnapshot {
   VolumeId volume;
   std::uint32_t generation = 0;
+  VolumeId lineage;  // these two of the volume, for the tags
+  std::uint32_t moves = 0;
   // While we use the volume: only so that EBS has less to copy when it moves. No copy is made from
   // it as long as the volume exists.
   bool ahead = false;
@@ -47,6 +49,8 @@ struct CreateVolume {  // a candidate in our zone, in all else like its parent
   SnapshotId snapshot;
   VolumeId parent;
   std::uint32_t generation = 0;
+  VolumeId lineage;           // of the parent, for the tag
+  std::uint32_t moves = 0;    // one more than the parent, for the tag
   std::uint32_t attempt = 0;  // part of the ClientToken: one whose creation failed is burned
 };
 struct MarkVerified {

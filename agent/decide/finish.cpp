@@ -118,25 +118,25 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
   c.facts.data_left = data_in_use(seen.survey);
   if (enough) return cancel_fleet(c);
-  const SeenVolume* current = current_volume(seen.survey);
-  if (!current && winner(seen.survey)) {  // the result has moved: it is brought to its end there
+  const Survey ours = of_line(seen.survey, c.facts.lineage, c.facts.volume);
+  const SeenVolume* current = current_volume(ours);
+  if (!current && winner(ours)) {  // the result has moved: it is brought to its end there
     c.facts.done = false;
     return plan(seen.survey, c);
   }
   std::optional<Command> command;
-  if (!current || !heirs_settle(*current, seen.survey, c)) {
-    command = leftover(seen.survey, c.facts.instance, false);
+  if (!current || !heirs_settle(*current, ours, c)) {
+    command = leftover(ours, c.facts.instance, false);
   }
   if (!command) command = data_left_over(seen.survey, c.facts);
-  const SeenVolume* unmarked = to_mark(seen.survey, c.facts);
+  const SeenVolume* unmarked = to_mark(ours, c.facts);
   if (unmarked) command = MarkDone{unmarked->id};
   // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
   // being created cannot be deleted yet.
-  const bool kept =
-      c.facts.data_left ||
-      std::any_of(seen.survey.volumes.begin(), seen.survey.volumes.end(), [](const SeenVolume& it) {
-        return is_copy(it) && it.state != VolumeState::Deleting;
-      });
+  const bool kept = c.facts.data_left ||
+                    std::any_of(ours.volumes.begin(), ours.volumes.end(), [](const SeenVolume& it) {
+                      return is_copy(it) && it.state != VolumeState::Deleting;
+                    });
   if (command) {
     c.ask(*command, c.policy.ec2_call);
     return Tidying{c.now, unmarked ? c.now : stage.marked_at, 0};

@@ -14,10 +14,23 @@ bool is_current(const SeenVolume& volume) {
   return volume.discoverable && volume.role == Role::State && volume.state != VolumeState::Deleting;
 }
 
+// A volume that was deleted for its copy may come back with its tags: EC2's recycle bin keeps it
+// for days. Its line has moved on from it: to a volume that is the job's now, or, between the next
+// commit and its promotion, to a copy of that. A verified copy of the volume itself says nothing:
+// the commit may be still to come.
+bool is_superseded(const SeenVolume& volume, const Survey& survey) {
+  return std::any_of(survey.volumes.begin(), survey.volumes.end(), [&](const SeenVolume& other) {
+    if (line_of(other) != line_of(volume) || other.state == VolumeState::Deleting) return false;
+    if (is_current(other)) return other.moves > volume.moves;
+    return other.role == Role::Verified && other.state != VolumeState::Error &&
+           other.moves > volume.moves + 1;
+  });
+}
+
 Volumes current_volumes(const Survey& survey) {
   Volumes found;
   for (const SeenVolume& volume : survey.volumes) {
-    if (is_current(volume)) found.push_back(&volume);
+    if (is_current(volume) && !is_superseded(volume, survey)) found.push_back(&volume);
   }
   return found;
 }
@@ -223,14 +236,15 @@ Stage raise_candidate(const Survey& survey, const VolumeId& parent, std::uint32_
       ++facts.create_attempt;
       return block(c, Block::CopyVanished, {});
     }
-    c.ask(CreateVolume{facts.zone, best->id, parent, generation, facts.create_attempt},
+    c.ask(CreateVolume{facts.zone, best->id, parent, generation, facts.lineage, best->moves + 1,
+                       facts.create_attempt},
           c.policy.ec2_call);
     return CreatingCandidate{best->id};
   }
   const bool just_asked = facts.snapshot_asked_at != kNever &&
                           c.now - facts.snapshot_asked_at < c.policy.consistency_bound;
   if (best || just_asked) return wait(c, Wait::SnapshotPending, c.policy.poll_snapshot);
-  c.ask(CreateSnapshot{parent, generation}, c.policy.ec2_call);
+  c.ask(CreateSnapshot{parent, generation, facts.lineage, facts.moves}, c.policy.ec2_call);
   return Snapshotting{parent};
 }
 
@@ -261,8 +275,9 @@ const SeenVolume* winner(const Survey& survey) {
                       volume.state != VolumeState::Error;
     if (!able) continue;
     // A copy of an earlier generation lacks what was written since, whatever its id.
-    const bool newer = best && volume.generation > best->generation;
-    const bool twin = best && volume.generation == best->generation && volume.id < best->id;
+    const auto age = [](const SeenVolume& it) { return std::pair(it.generation, it.moves); };
+    const bool newer = best && age(volume) > age(*best);
+    const bool twin = best && age(volume) == age(*best) && volume.id < best->id;
     if (!best || newer || twin) best = &volume;
   }
   return best;
@@ -281,7 +296,7 @@ Stage crown(const Survey& survey, const SeenVolume& best, Context& c) {
 
 // No volume carries the discovery tag. Either a migration was committed and its winner is not yet
 // crowned, or the volume was lost, or there never was one.
-Stage recover(const Survey& survey, Context& c) {
+Stage recover(const Survey& survey, const Survey& everything, Context& c) {
   const SeenVolume* best = winner(survey);
   const SeenSnapshot* newest = nullptr;
   for (const SeenSnapshot& snapshot : survey.snapshots) {
@@ -289,7 +304,7 @@ Stage recover(const Survey& survey, Context& c) {
     if (!newest || snapshot.started > newest->started) newest = &snapshot;
   }
   // A volume of the job that lost its tag is a person's doing, and for a person to mend.
-  for (const SeenVolume& volume : survey.volumes) {
+  for (const SeenVolume& volume : (best ? survey : everything).volumes) {
     const bool lost = volume.role == Role::State && volume.state != VolumeState::Deleting;
     if (lost && !volume.discoverable) return block(c, Block::NoVolume, Detail(volume.id.view()));
   }
@@ -315,9 +330,7 @@ Next plan_to_fill(const Survey& survey, const SeenVolume* volume, Context& c) {
   return use_volume(*volume, Purpose::Train, copied, c);
 }
 
-}  // namespace
-
-Next plan(const Survey& survey, Context& c) {
+Next check_single(const Survey& survey, Context& c) {
   Volumes current = current_volumes(survey);
   // Between a commit and its promotion a volume that never was the job's has the tag: it is a
   // second one all the same.
@@ -326,7 +339,12 @@ Next plan(const Survey& survey, Context& c) {
     if (heir && heir->parent != current.front()->id) current.push_back(heir);
   }
   if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
-  if (c.policy.fills) return plan_to_fill(survey, current.empty() ? nullptr : current.front(), c);
+  return std::nullopt;
+}
+
+Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
+  const SeenVolume* current = current_volume(survey);
+  if (c.policy.fills) return plan_to_fill(survey, current, c);
   if (is_done(survey)) {
     c.facts.done = true;
     if (const SeenVolume* held = other_in_hand(survey, c.facts, {})) {
@@ -335,12 +353,29 @@ Next plan(const Survey& survey, Context& c) {
     }
     return let_go(c, After::Finish);
   }
-  if (current.empty()) return recover(survey, c);
+  if (!current) return recover(survey, everything, c);
   c.facts.parent_gone_since = kNever;
-  const SeenVolume& volume = *current.front();
+  c.facts.moves = current->moves;
+  const SeenVolume& volume = *current;
   if (volume.zone != c.facts.zone) return migrate(survey, volume, c);
   if (const SeenVolume* held = other_in_hand(survey, c.facts, volume.id)) return drop(*held, c);
   return use_volume(volume, Purpose::Train, copy_of(survey, volume.id).has_value(), c);
+}
+
+}  // namespace
+
+Next plan(const Survey& everything, Context& c) {
+  VolumeId line = c.facts.lineage;
+  VolumeId current;
+  if (const SeenVolume* it = current_volume(everything)) {
+    line = line_of(*it);
+    current = it->id;
+  } else if (const Detail lines = lines_left(everything, line)) {
+    return block(c, Block::TwoVolumes, lines);
+  }
+  if (const Next second = check_single(everything, c)) return second;
+  c.facts.lineage = line;
+  return plan_own(of_line(everything, line, current), everything, c);
 }
 
 }  // namespace spotter::decide

@@ -70,8 +70,9 @@ std::optional<Stage> part(Context& c, After then) {
   }
   const Duration left = facts.notice->deadline - c.now;
   if (left <= Duration::zero()) return std::nullopt;
+  if (!facts.lineage) return std::nullopt;  // adopted a moment ago
   c.facts.imaged_at = c.now;
-  c.ask(CreateSnapshot{facts.volume, facts.generation - 1, true},
+  c.ask(CreateSnapshot{facts.volume, facts.generation - 1, facts.lineage, facts.moves, true},
         std::min<Duration>(c.policy.ec2_call, left / c.policy.parting_share));
   return Imaging{then};
 }

@@ -229,6 +229,8 @@ struct Facts {
   bool mounted = false;
   ShortText<31> attached_as;
   Device device;
+  VolumeId lineage;                  // the job's first volume: line_of() of all that is its own
+  std::uint32_t moves = 0;           // of the job's volume, as last seen
   std::uint32_t generation = 0;      // that we wrote on `volume`; 0: not claimed by us yet
   VolumeId proven;                   // the candidate whose newest checkpoint we verified ourselves
   Time proven_at = kNever;           // when it was tagged `verified`

@@ -27,6 +27,8 @@ struct SeenVolume {
   bool discoverable = false;  // carries the tag by which job.yaml names the volume
   Role role = Role::State;
   VolumeId parent;               // tag spotter:parent
+  VolumeId lineage;              // tag spotter:lineage; empty: see line_of()
+  std::uint32_t moves = 0;       // tag spotter:moves: between the job's first volume and this
   std::uint32_t generation = 0;  // tag spotter:generation
   bool ours_to_format = false;   // tag spotter:format = blank
   bool done = false;             // tag spotter:done
@@ -44,11 +46,25 @@ struct SeenSnapshot {
   SnapshotState state = SnapshotState::Pending;
   std::int64_t started = 0;  // seconds since the epoch, EC2's clock: only ever compared
   bool ahead = false;        // taken while the volume was in use, to make the next one small
+  VolumeId lineage = {};     // tag spotter:lineage; empty: see line_of()
+  std::uint32_t moves = 0;   // those of the volume
 };
 
 // One that a move raised and that is not the job's yet, or never was.
 inline bool is_copy(const SeenVolume& volume) {
   return volume.role != Role::State && !volume.discoverable;
+}
+
+// Whose history it is: a job is the id of its first volume, which EC2 gives to no other. All that
+// is made for the job carries it in `spotter:lineage` from its creation, so that two jobs of one
+// name are never taken for one. What has no such tag is a first volume, or older than the tag: then
+// its parent is all that it says.
+inline VolumeId line_of(const SeenVolume& volume) {
+  if (volume.lineage) return volume.lineage;
+  return is_copy(volume) ? volume.parent : volume.id;
+}
+inline VolumeId line_of(const SeenSnapshot& snapshot) {
+  return snapshot.lineage ? snapshot.lineage : snapshot.parent;
 }
 
 // Volumes with the discovery tag or with the job's tag, and the job's snapshots. Those of data

@@ -256,15 +256,22 @@ Next on(const Training& training, const Woke&, Context& c) {
 
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   Training stage = training;
-  if (const auto command = leftover(seen.survey, {}, images_pay(c))) {
+  for (const SeenVolume& volume : seen.survey.volumes) {  // who adopted its trainer asks here first
+    if (volume.id != c.facts.volume) continue;
+    c.facts.lineage = line_of(volume);
+    c.facts.moves = volume.moves;
+  }
+  const Survey ours = of_line(seen.survey, c.facts.lineage, c.facts.volume);
+  if (const auto command = leftover(ours, {}, images_pay(c))) {
     c.ask(*command, c.policy.ec2_call);
     plan_wake(stage, c);
     return stage;
   }
-  const auto generation = stage.imaging ? imageable(seen.survey, c) : std::nullopt;
+  const auto generation = stage.imaging ? imageable(ours, c) : std::nullopt;
   if (!generation) return tidying_later(stage, true, c);
   c.facts.imaged_at = c.now;
-  c.ask(CreateSnapshot{c.facts.volume, *generation, true}, c.policy.ec2_call);
+  c.ask(CreateSnapshot{c.facts.volume, *generation, c.facts.lineage, c.facts.moves, true},
+        c.policy.ec2_call);
   stage.changed = false;
   stage.next_image = c.now + c.policy.snapshot_every;
   plan_wake(stage, c);

@@ -60,6 +60,11 @@ Next plan(const Survey&, Context&);                       // plan.cpp
 bool is_done(const Survey&);                              // plan.cpp
 const SeenVolume* winner(const Survey&);                  // plan.cpp; nullptr: none
 const SeenVolume* current_volume(const Survey&);          // plan.cpp; nullptr: none
+// Only what is of the line, or was made of `current` before copies had the tag.
+Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);
+// Where no volume is current: sets `line`, if it is not one that is left, to that of the verified
+// copies or else of the snapshots. More than one: their names, for a person to choose.
+Detail lines_left(const Survey&, VolumeId& line);
 std::optional<Command> leftover(const Survey&, const InstanceId& self,
                                 bool keep_newest);  // migrate.cpp
 bool held_by_stopped(const SeenVolume&);            // migrate.cpp

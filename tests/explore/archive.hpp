@@ -74,11 +74,13 @@ void walk_fields(A& a, T& it) {
   const Field<A> field{a};
   if constexpr (requires { it.generation; }) {  // a number with an order of its own
     if constexpr (requires { it.attempt; }) {
-      auto& [zone, snapshot, parent, generation, attempt] = it;
+      auto& [zone, snapshot, parent, generation, lineage, moves, attempt] = it;
       field(zone), field(snapshot), field(parent), a.generation(generation), field(attempt);
+      (void)lineage, (void)moves;  // one job; who moved how often is its generations' affair here
     } else if constexpr (requires { it.ahead; }) {
-      auto& [volume, generation, ahead] = it;
+      auto& [volume, generation, lineage, moves, ahead] = it;
       field(volume), a.generation(generation), field(ahead);
+      (void)lineage, (void)moves;
     } else {
       auto& [volume, generation] = it;
       field(volume), a.generation(generation);
@@ -121,9 +123,9 @@ void walk(A& a, std::variant<Kinds...>& it) {
 template <class A>
 void walk(A& a, decide::Facts& facts) {
   auto& [instance, type, zone, region, fleet, fleet_known, dollars_per_hour, volume, purpose,
-         ours_to_format, attached, mounted, attached_as, device, generation, proven, proven_at,
-         claimed_at, parent_gone_since, heir, changing_since, attach_attempt, tidying_since,
-         heirs_free_since, imaged_at, let_go, let_go_at, create_attempt, created_at,
+         ours_to_format, attached, mounted, attached_as, device, lineage, moves, generation, proven,
+         proven_at, claimed_at, parent_gone_since, heir, changing_since, attach_attempt,
+         tidying_since, heirs_free_since, imaged_at, let_go, let_go_at, create_attempt, created_at,
          snapshot_asked_at, data, data_left, retries, blocked, crashes, surrender, notice, leave,
          unfit, trainer_running, started_at, checkpoint_at, heard_at, paced, ended_success, filled,
          done, ledger, ledger_known, accounted, step, resumed_step, checkpoint_step] = facts;
@@ -134,9 +136,10 @@ void walk(A& a, decide::Facts& facts) {
   (void)checkpoint_at, (void)paced;                               // only the pace
   (void)heard_at;                                                 // silence is not searched
   (void)data_left;                                                // for people
+  (void)moves;                                                    // always 0 here
   (void)step, (void)resumed_step, (void)checkpoint_step;
   field(instance), field(zone), field(fleet_known), field(volume), field(purpose);
-  field(ours_to_format), field(attached), field(mounted), field(device);
+  field(ours_to_format), field(attached), field(mounted), field(device), field(lineage);
   a.generation(generation);
   field(proven), field(proven_at), field(claimed_at), field(parent_gone_since), field(heir);
   field(changing_since), field(attach_attempt), field(tidying_since), field(heirs_free_since),

@@ -228,6 +228,7 @@ Survey survey(const Node& node, bool stale) {
     volume.discoverable = face.discoverable;
     volume.role = face.role;
     volume.parent = volume_id(it.parent);
+    volume.lineage = volume_id(1);  // one job
     volume.generation = face.generation;
     volume.ours_to_format = it.to_format;
     volume.done = face.done;
@@ -243,6 +244,7 @@ Survey survey(const Node& node, bool stale) {
     SeenSnapshot snapshot;
     snapshot.id = snapshot_id(it.id);
     snapshot.parent = volume_id(it.parent);
+    snapshot.lineage = volume_id(1);
     snapshot.generation = it.generation;
     snapshot.ahead = it.ahead;
     snapshot.state = it.state;

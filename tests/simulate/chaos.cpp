@@ -110,6 +110,7 @@ void Simulation::choose_menu() {
   choose_gpus();
   choose_preparer();
   choose_data();
+  choose_others();
 }
 
 void Simulation::choose_work() {

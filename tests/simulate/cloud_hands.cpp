@@ -168,6 +168,9 @@ Happening Simulation::snapshot(const decide::CreateSnapshot& command) {
   const world::Tags tags = {{"spotter:job", kJob},
                             {"spotter:role", "snapshot"},
                             {"spotter:parent", command.volume.str()},
+                            {"spotter:lineage", command.lineage.str()},
+                            {"spotter:moves", std::to_string(command.moves)},
+                            {"spotter:storage", kStorage},
                             {"spotter:generation", std::to_string(command.generation)},
                             {"spotter:ahead", command.ahead ? "true" : "false"}};
   const auto made = world_.snapshots(now_).create({command.volume, "", tags});
@@ -188,6 +191,9 @@ Happening Simulation::create_volume(const decide::CreateVolume& command) {
   request.tags["spotter:job"] = kJob;
   request.tags["spotter:role"] = "candidate";
   request.tags["spotter:parent"] = command.parent.str();
+  request.tags["spotter:lineage"] = command.lineage.str();
+  request.tags["spotter:moves"] = std::to_string(command.moves);
+  request.tags["spotter:storage"] = kStorage;
   request.tags["spotter:generation"] = std::to_string(command.generation);
   request.client_token = "spotter-" + command.snapshot.str() + "-" + command.zone.str() + "-" +
                          std::to_string(command.attempt);

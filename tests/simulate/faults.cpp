@@ -64,7 +64,9 @@ std::string_view name(Fault fault) {
                                                            "share-unread",
                                                            "gpus-absent",
                                                            "gpus-never",
-                                                           "gpu-lost"};
+                                                           "gpu-lost",
+                                                           "namesake",
+                                                           "restored"};
   static_assert(!names.back().empty());
   return names[static_cast<std::size_t>(fault)];
 }

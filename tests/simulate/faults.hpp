@@ -80,6 +80,9 @@ enum class Fault : std::uint8_t {
   GpusAbsent,  // a machine in three boots with too few
   GpusNever,   // every machine does: the fleet is of the wrong type
   GpuLost,     // one falls off the bus under the trainer
+  // --- other people's volumes; drawn by dice of their own (namesake.cpp) ---
+  Namesake,  // another job of the same name, with another volume
+  Restored,  // what was deleted for its copy comes back from EC2's recycle bin, with its tags
   Count
 };
 

@@ -75,11 +75,11 @@ void Simulation::judge_write(const Host& host, const char* what) {
   if (!volume || !exists(*volume) || !is_held_by(*volume, host.id)) {
     return broken(std::string(what) + " is written to a volume that is not attached here");
   }
-  if (!is_current(*volume) || strays_.count(volume->id)) {
+  if (!is_current(*volume) || is_aside(volume->id)) {
     return broken(std::string(what) + " is written to a volume that is not the job's");
   }
   world_.cloud().volumes.each([&](const world::Volume& other) {
-    if (other.id != volume->id && is_current(other) && !strays_.count(other.id)) {
+    if (other.id != volume->id && is_current(other) && !is_aside(other.id)) {
       broken(std::string(what) + " is written to " + volume->id.str() + " while " + other.id.str() +
              " is the job's volume, too");
     }
@@ -202,13 +202,14 @@ void Simulation::judge_end() {
   int snapshots = 0;
   std::string names;
   world_.cloud().volumes.each([&](const world::Volume& volume) {
-    if (!exists(volume) || strays_.count(volume.id)) return;
+    if (!exists(volume) || is_aside(volume.id)) return;
     ++volumes;
     names += " " + volume.id.str();
   });
   world_.cloud().snapshots.each([&](const world::Snapshot& snapshot) {
     // In the recycle bin it is the user's rules that end it.
-    if (snapshot.id == source_ || snapshot.state == world::SnapshotState::Deleted ||
+    if (snapshot.id == source_ || namesake_snapshots_.count(snapshot.id) ||
+        past_snapshots_.count(snapshot.id) || snapshot.state == world::SnapshotState::Deleted ||
         snapshot.state == world::SnapshotState::Recoverable) {
       return;
     }

@@ -4,6 +4,7 @@
 namespace spotter::simulate {
 
 void Simulation::judge_call(const InstanceId& caller, const decide::Command& command, bool asked) {
+  judge_others(command);
   if (const auto* it = std::get_if<decide::DetachVolume>(&command)) {
     judge_detach(caller, *it, asked);
   }
@@ -46,7 +47,7 @@ void Simulation::judge_promotion(const VolumeId& candidate) {
   world_.cloud().volumes.each([&](const world::Volume& other) {
     const auto found = other.tags.find(kDiscoveryKey);
     const bool current = other.state != world::VolumeState::Deleted && found != other.tags.end() &&
-                         found->second == kDiscoveryValue && !strays_.count(other.id) &&
+                         found->second == kDiscoveryValue && !is_aside(other.id) &&
                          other.id != candidate;
     if (current) broken("a copy becomes the job's volume while another is");
   });

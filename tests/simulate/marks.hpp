@@ -11,9 +11,11 @@ namespace spotter::simulate {
 
 // What the tags say, read in one pass: looks at the storage are most of a life.
 struct Marks {
-  std::string_view name, job, role, parent, generation, ahead, format, done;
+  std::string_view name, job, role, parent, lineage, moves, storage, generation, ahead, format,
+      done;
   bool found() const { return name == kDiscoveryValue; }
-  bool of_the_job() const { return job == kJob; }
+  // Of the job's name, and not made for other storage.
+  bool of_the_job() const { return job == kJob && (storage.empty() || storage == kStorage); }
 };
 
 // The place of a key; in a life there are no others, so that one letter tells them apart.
@@ -27,6 +29,12 @@ inline std::string_view* place_of(std::string_view key, Marks& marks) {
       return &marks.role;
     case 'p':
       return &marks.parent;
+    case 'l':
+      return &marks.lineage;
+    case 'm':
+      return &marks.moves;
+    case 's':
+      return &marks.storage;
     case 'g':
       return &marks.generation;
     case 'a':

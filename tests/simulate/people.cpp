@@ -118,12 +118,13 @@ void Simulation::come_back() {
 void Simulation::mend() {
   git_back_ = revision_back_ = now_;
   if (on_share()) return mend_share();
+  end_namesake();
   bool any = false;
   for (const bool stray : {true, false}) {
     world_.cloud().volumes.each([&](const world::Volume& volume) {
       const bool none =
           volume.state == world::VolumeState::Deleted || volume.state == world::VolumeState::Error;
-      if (strays_.count(volume.id) != stray || none) return;
+      if (is_aside(volume.id) != stray || none) return;
       Disk& disk = disks_[volume.id];
       disk.full = false;
       if (stray) return;
@@ -150,17 +151,19 @@ void Simulation::mend() {
   std::vector<std::string> untagged;
   world_.cloud().volumes.each([&](const world::Volume& volume) {
     const bool there = volume.state != world::VolumeState::Deleted;
-    if (there && !strays_.count(volume.id)) untagged.push_back(volume.id.str());
+    if (there && !is_aside(volume.id)) untagged.push_back(volume.id.str());
   });
   for (const std::string& id : untagged) {
     (void)world::create_tags(cloud, {id}, {{"spotter:format", "blank"}});
   }
   world_.cloud().snapshots.each([&](const world::Snapshot& snapshot) {
-    if (snapshot.id == source_) return;
+    if (snapshot.id == source_ || namesake_snapshots_.count(snapshot.id)) return;
     any = any || snapshot.state == world::SnapshotState::Pending ||
           snapshot.state == world::SnapshotState::Completed;
   });
-  if (!any) make_volume(world_.settings().zones.front(), true);
+  if (any) return;
+  leave_behind();
+  make_volume(world_.settings().zones.front(), true);
 }
 
 }  // namespace spotter::simulate

@@ -19,6 +19,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
       dice_(seed * 7919 + 2),
       bus_(seed * 7919 + 5),
       shelf_(seed * 7919 + 6),
+      others_(seed * 7919 + 8),
       luck_(seed),
       world_({}, seed) {
   verdict_.seed = seed;
@@ -232,7 +233,10 @@ void Simulation::on(const world::VolumeMade& it) {
 
 void Simulation::on(const world::VolumeRemoved& it) {
   say(it.id.view(), "deleted");
+  if (namesakes_.count(it.id)) return;
   judge_removal(it.id);
+  const bool original = world_.cloud().volumes.find(it.id)->tags.count(kDiscoveryKey) > 0;
+  if (original && now(Fault::Restored)) restore_later(it.id, false);
 }
 
 void Simulation::on(const world::SnapshotTaken& it) {

@@ -243,6 +243,16 @@ class Simulation {
   void come_back();
   void mend();
 
+  // --- namesake.cpp: another job of the name, and a volume that is back ---
+  void choose_others();
+  void add_namesake();
+  void end_namesake();
+  void restore_later(const VolumeId& id, bool again);
+  void leave_behind();
+  void judge_others(const decide::Command& command);
+  // It is none of the job's history, or of its past.
+  bool is_aside(const VolumeId& id) const { return strays_.count(id) || past_.count(id); }
+
   // --- judge.cpp ---
   void broken(const std::string& words);
   void judge_start(const Host& host);
@@ -285,6 +295,7 @@ class Simulation {
   world::Random dice_;    // does this call, does this work fail?
   world::Random bus_;     // which machine lacks a GPU?
   world::Random shelf_;   // has the job a volume of data?
+  world::Random others_;  // when does another's volume appear?
   world::Random luck_;    // of one blow, seeded anew for each: without one, the others stay
   world::World world_;
   Menu menu_;
@@ -315,7 +326,11 @@ class Simulation {
   Duration lived_{0};                       // of all instances together
   Time git_back_;                           // until then git is out of reach
   Time revision_back_;
-  std::set<VolumeId> strays_;  // users' volumes that are not the job's
+  std::set<VolumeId> strays_;     // users' volumes that are not the job's
+  std::set<VolumeId> namesakes_;  // of them, another job's of the same name
+  std::set<SnapshotId> namesake_snapshots_;
+  std::set<VolumeId> past_;  // deleted for their copies, and there again; of a former line
+  std::set<SnapshotId> past_snapshots_;
   bool needs_person_ = false;  // something happened that only a person mends
   bool awaited_ = false;       // a person is on the way
   decide::Surrender surrender_ = decide::Surrender::None;
@@ -329,5 +344,6 @@ class Simulation {
 constexpr const char* kDiscoveryKey = "Name";
 constexpr const char* kDiscoveryValue = "mnist-volume";
 constexpr const char* kJob = "mnist-mlp";
+constexpr const char* kStorage = "Name=mnist-volume";  // spotter:storage
 
 }  // namespace spotter::simulate

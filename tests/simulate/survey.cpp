@@ -45,6 +45,8 @@ decide::SeenVolume seen(const world::Volume& volume, const Marks& marks) {
   if (marks.role == "candidate") result.role = decide::Role::Candidate;
   if (marks.role == "verified") result.role = decide::Role::Verified;
   result.parent = VolumeId(marks.parent);
+  result.lineage = VolumeId(marks.lineage);
+  result.moves = number_in(marks.moves);
   result.generation = number_in(marks.generation);
   result.ours_to_format = marks.format == "blank";
   result.done = marks.done == "true";
@@ -73,6 +75,8 @@ decide::SeenSnapshot seen(const world::Snapshot& snapshot, const Marks& marks) {
   decide::SeenSnapshot result;
   result.id = snapshot.id;
   result.parent = snapshot.volume;
+  result.lineage = VolumeId(marks.lineage);
+  result.moves = number_in(marks.moves);
   result.generation = number_in(marks.generation);
   result.ahead = marks.ahead == "true";
   result.started = std::chrono::floor<seconds>(snapshot.started.time_since_epoch()).count();

@@ -1,0 +1,46 @@
+// Which job's what is. Two jobs of one name share a tag, but no first volume (survey.hpp).
+#include <algorithm>
+#include <vector>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+
+Survey of_line(const Survey& survey, const VolumeId& known, const VolumeId& current) {
+  VolumeId line = known;  // an agent that adopted its trainer knows only the volume
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.id == current) line = line_of(volume);
+  }
+  Survey ours;
+  ours.data = survey.data;
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool old_copy = is_copy(volume) && !volume.lineage && volume.parent == current;
+    if (line_of(volume) == line || volume.id == current || old_copy) ours.volumes.push_back(volume);
+  }
+  for (const SeenSnapshot& snapshot : survey.snapshots) {
+    const bool old_copy = !snapshot.lineage && snapshot.parent == current;
+    if (line_of(snapshot) == line || old_copy) ours.snapshots.push_back(snapshot);
+  }
+  return ours;
+}
+
+Detail lines_left(const Survey& survey, VolumeId& line) {
+  std::vector<VolumeId> lines;
+  const auto add = [&](const VolumeId& found) {
+    if (std::find(lines.begin(), lines.end(), found) == lines.end()) lines.push_back(found);
+  };
+  for (const SeenVolume& volume : survey.volumes) {
+    if (is_copy(volume) && volume.role == Role::Verified) add(line_of(volume));
+  }
+  if (lines.empty()) {
+    for (const SeenSnapshot& snapshot : survey.snapshots) add(line_of(snapshot));
+  }
+  if (std::find(lines.begin(), lines.end(), line) != lines.end()) return {};
+  if (lines.empty()) return {};
+  line = lines.front();
+  std::string names;
+  for (const VolumeId& it : lines) names += (names.empty() ? "lines of " : ", ") + it.str();
+  return lines.size() > 1 ? Detail(names) : Detail();
+}
+
+}  // namespace spotter::decide
