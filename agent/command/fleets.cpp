@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "agent/config/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"
 
@@ -23,13 +24,20 @@ constexpr std::chrono::seconds between_looks{2};
 
 void say(const std::string& what) { std::fprintf(stderr, "spotter: %s\n", what.c_str()); }
 
+bool is_namesakes(const wire::Tags& tags, const JobKey& job) {
+  const std::string storage = wire::value_of(tags, launch::tag::storage);
+  return !storage.empty() && !job.storage.empty() && storage != job.storage;
+}
+
 void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::FleetStatus>& all,
-         const std::string& job) {
+         const JobKey& job) {
   for (const wire::FleetStatus& it : all) {
     const std::string whose = wire::value_of(it.tags, launch::tag::job);
-    if (whose.empty() || (!job.empty() && whose != job)) continue;
+    if (whose.empty() || (!job.name.empty() && whose != job.name)) continue;
+    if (is_namesakes(it.tags, job)) continue;
     to.push_back({{kind, it.id},
                   whose,
+                  wire::value_of(it.tags, launch::tag::storage),
                   it.state,
                   it.target_capacity,
                   wire::value_of(it.tags, launch::tag::request),
@@ -106,6 +114,8 @@ AwsResult<void> end_kind(AwsCalls& calls, FleetKind kind, std::vector<FleetId> i
 
 }  // namespace
 
+JobKey key_of(const config::Job& job) { return {job.name.str(), config::storage_name(job)}; }
+
 bool JobFleet::is_at_work() const {
   return state == FleetState::Submitted || state == FleetState::Active ||
          state == FleetState::Modifying;
@@ -119,7 +129,7 @@ bool JobFleet::is_suspended() const {
   return fleet.kind == FleetKind::AutoScalingGroup && state == FleetState::CancelledRunning;
 }
 
-AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const std::string& job) {
+AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const JobKey& job) {
   std::vector<JobFleet> found;
   const auto fleets = calls.ask_all(wire::DescribeFleets{});
   if (!fleets) return tl::unexpected(fleets.error());
@@ -137,19 +147,21 @@ AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const std::string& 
   return found;
 }
 
-AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const std::string& job) {
+AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const JobKey& job) {
   wire::DescribeInstances request;
-  if (job.empty())
+  if (job.name.empty())
     request.filters = {{"tag-key", {launch::tag::job}}};
   else
-    request.filters = {{std::string("tag:") + launch::tag::job, {job}}};
+    request.filters = {{std::string("tag:") + launch::tag::job, {job.name}}};
   auto all = calls.ask_all(request);
   if (all)
-    std::erase_if(*all, [](const auto& it) { return it.state == InstanceState::Terminated; });
+    std::erase_if(*all, [&](const auto& it) {
+      return it.state == InstanceState::Terminated || is_namesakes(it.tags, job);
+    });
   return all;
 }
 
-AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const std::string& job) {
+AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const JobKey& job) {
   const auto all = job_instances(calls, job);
   if (!all) return tl::unexpected(all.error());
   std::vector<InstanceId> ids;
@@ -157,6 +169,31 @@ AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const std::string&
     if (wire::value_of(it.tags, launch::tag::role) == launch::role_of_preparers)
       ids.push_back(it.id);
   return ids;
+}
+
+AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
+  const auto fleets = job_fleets(calls, {job.name, {}});
+  if (!fleets) return tl::unexpected(fleets.error());
+  const auto instances = job_instances(calls, {job.name, {}});
+  if (!instances) return tl::unexpected(instances.error());
+  std::vector<std::pair<std::string, std::string>> there;  // storage, id
+  for (const JobFleet& it : *fleets)
+    if (!it.is_over()) there.emplace_back(it.storage, it.fleet.id.str());
+  for (const wire::Instance& it : *instances)
+    there.emplace_back(wire::value_of(it.tags, launch::tag::storage), it.id.str());
+  std::string ours = job.storage;
+  for (const auto& [storage, id] : there) {
+    if (storage.empty() || storage == ours) continue;
+    if (ours.empty()) {
+      ours = storage;
+      continue;
+    }
+    return tl::unexpected(AwsFailure{
+        "", "two jobs are called " + job.name + ": one on " + ours + ", and one on " + storage +
+                ", to which " + id + " belongs; give one of them another name, or end that one " +
+                "first, by `spotter stop` with its own job.yaml"});
+  }
+  return {};
 }
 
 AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
@@ -172,7 +209,7 @@ AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
   return result;
 }
 
-AwsResult<void> wait_for_instances_to_end(AwsCalls& calls, const std::string& job) {
+AwsResult<void> wait_for_instances_to_end(AwsCalls& calls, const JobKey& job) {
   const auto until = Clock::now() + patience;
   std::size_t told = 0;
   while (true) {

@@ -63,7 +63,7 @@ struct Found {
 };
 
 AwsResult<Found> look(AwsCalls& calls, const config::Job& job) {
-  auto fleets = job_fleets(calls, job.name.str());
+  auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
   auto templates =
       calls.ask(wire::describe_templates(launch::resource_name(job)), wire::decode_templates);
@@ -142,7 +142,7 @@ AwsResult<FleetId> renew(AwsCalls& calls, const LaunchedJob& launched,
 
 // A launch that began when another had made its template, but not yet its fleet, knows nothing of
 // that one: of two such fleets the younger ends.
-AwsResult<FleetId> settle(AwsCalls& calls, const std::string& job, const FleetId& ours) {
+AwsResult<FleetId> settle(AwsCalls& calls, const JobKey& job, const FleetId& ours) {
   auto fleets = job_fleets(calls, job);
   if (!fleets) return tl::unexpected(fleets.error());
   std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work(); });
@@ -167,11 +167,13 @@ const AwsFailure refused{
 
 AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bool checked) {
   const config::Job& job = launched.job;
+  if (auto single = refuse_namesakes(calls, key_of(job)); !single)
+    return tl::unexpected(single.error());
   if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
   const auto found = look(calls, job);
   if (!found) return tl::unexpected(found.error());
   const std::string generation = found->generation();
-  const auto preparers = preparing(calls, job.name.str());
+  const auto preparers = preparing(calls, key_of(job));
   if (!preparers) return tl::unexpected(preparers.error());
   if (!preparers->empty())
     return tl::unexpected(AwsFailure{"", preparers->front().str() +
@@ -186,13 +188,13 @@ AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bo
   const auto version = provide_template(calls, launched, false);
   if (!version) return tl::unexpected(version.error());
   if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
-  const auto stopped = stop_job(calls, job.name.str(), {.keep_instances = false, .wait = true});
+  const auto stopped = stop_job(calls, key_of(job), {.keep_instances = false, .wait = true});
   if (!stopped) return tl::unexpected(stopped.error());
   const std::string token = "spotter-" + job.name.str().substr(0, 38) + generation;
   const JobFleet* group = group_of(*found, job);
   const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
                                       : request(calls, launched, *version, token);
-  return fleet ? settle(calls, job.name.str(), *fleet) : fleet;
+  return fleet ? settle(calls, key_of(job), *fleet) : fleet;
 }
 
 int run(const Options& options) {

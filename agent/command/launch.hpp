@@ -4,6 +4,7 @@
 #include <string>
 
 #include "agent/command/aws_calls.hpp"
+#include "agent/command/fleets.hpp"
 #include "agent/config/job.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/launch/user_data.hpp"
@@ -50,7 +51,7 @@ struct Stop {
   bool keep_instances = false;
   bool wait = false;
 };
-AwsResult<void> stop_job(AwsCalls& calls, const std::string& job, const Stop& how);
+AwsResult<void> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how);
 
 void add_launch(CLI::App& app, int& status);
 void add_stop(CLI::App& app, int& status);

@@ -1,4 +1,5 @@
 // The volumes of a job that is launched.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <set>
@@ -7,6 +8,7 @@
 #include "agent/command/launch.hpp"
 #include "agent/command/prepare.hpp"
 #include "agent/command/sweep.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"
 #include "agent/wire/sigv4.hpp"
@@ -41,6 +43,30 @@ AwsResult<void> wait_for(AwsCalls& calls, const VolumeId& id) {
                 " does not become available; if it is encrypted: may you use its KMS key?");
 }
 
+bool has_found_tag(const wire::Volume& volume, const config::Job& job) {
+  const config::Tag& tag = job.storage.ebs.tag;
+  return wire::value_of(volume.tags, tag.key) == tag.value;
+}
+
+// A volume that claims the job's name and has not the job's tag: a namesake's, whose tag says
+// nothing of its storage as a user or an earlier version made it, or ours, which lost its tag.
+AwsResult<void> refuse_namesakes_volume(const std::vector<wire::Volume>& there,
+                                        const config::Job& job) {
+  const auto named = [&](const wire::Volume& it) { return has_found_tag(it, job); };
+  if (std::ranges::any_of(there, named)) return {};
+  const config::Tag& tag = job.storage.ebs.tag;
+  const std::string own = tag.key + "=" + tag.value;
+  for (const wire::Volume& it : there) {
+    if (wire::value_of(it.tags, launch::tag::role) != "state") continue;
+    const std::string its = wire::value_of(it.tags, tag.key);
+    return failed("two jobs are called " + job.volumes_owner() + ", or the job's volume lost its " +
+                  "tag: " + it.id.str() + (its.empty() ? "" : " (" + tag.key + "=" + its + ")") +
+                  " is of a job of that name, and job.yaml wants " + own +
+                  ": give one of them another name, or the volume that tag");
+  }
+  return {};
+}
+
 AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::string& generation) {
   const auto there = volumes_of(calls, job);
   if (!there) return tl::unexpected(there.error());
@@ -53,6 +79,7 @@ AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::stri
                                      .starts_with(config::digest_of(job.prepare)))
       std::fprintf(stderr, "spotter: %s has not got what `prepare:` names: `spotter prepare`\n",
                    volume.id.str().c_str());
+  if (auto own = refuse_namesakes_volume(*there, job); !own) return own;
   if (!there->empty()) return {};
   const auto snapshots = has_snapshots(calls, job);
   if (!snapshots) return tl::unexpected(snapshots.error());
@@ -83,9 +110,12 @@ AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::J
         wire::Filter{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}}) {
     auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
     if (!some) return tl::unexpected(some.error());
-    for (auto& volume : *some)
-      if (!is_gone(volume) && !is_of_data(volume) && known.insert(volume.id).second)
+    for (auto& volume : *some) {
+      const bool others =
+          !has_found_tag(volume, job) && config::is_of_other_storage(volume.tags, job);
+      if (!others && !is_gone(volume) && !is_of_data(volume) && known.insert(volume.id).second)
         found.push_back(std::move(volume));
+    }
   }
   return found;
 }
@@ -95,7 +125,8 @@ AwsResult<bool> has_snapshots(AwsCalls& calls, const config::Job& job) {
   request.filters = {{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}};
   const auto found = calls.ask_all(request);
   if (!found) return tl::unexpected(found.error());
-  return !found->empty();
+  return std::ranges::any_of(
+      *found, [&](const wire::Snapshot& it) { return !config::is_of_other_storage(it.tags, job); });
 }
 
 AwsResult<void> provide_volumes(AwsCalls& calls, const config::Job& job,

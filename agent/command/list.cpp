@@ -47,10 +47,10 @@ Row& row_of_volume(Rows& rows, const std::string& owner) {
 
 AwsResult<Rows> rows_of(AwsCalls& calls) {
   Rows rows;
-  const auto fleets = job_fleets(calls, "");
+  const auto fleets = job_fleets(calls, {});
   if (!fleets) return tl::unexpected(fleets.error());
   for (const JobFleet& it : *fleets) rows[it.job].fleets.push_back(it);
-  const auto instances = job_instances(calls, "");
+  const auto instances = job_instances(calls, {});
   if (!instances) return tl::unexpected(instances.error());
   for (const wire::Instance& it : *instances) rows[job_of(it.tags)].instances.push_back(it);
   const auto volumes = calls.ask_all(

@@ -60,7 +60,7 @@ class Preparer {
 // EC2 shows it some seconds later.
 AwsResult<std::vector<InstanceId>> Preparer::await_instance() {
   for (const auto until = Clock::now() + until_it_is_there; Clock::now() < until;) {
-    auto there = preparing(calls_, job_.name.str());
+    auto there = preparing(calls_, key_of(job_));
     if (!there || !there->empty()) return there;
     std::this_thread::sleep_for(between_looks);
   }
@@ -89,7 +89,7 @@ AwsResult<std::vector<InstanceId>> Preparer::begin(const std::optional<wire::Vol
 }
 
 AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
-  auto there = preparing(calls_, job_.name.str());
+  auto there = preparing(calls_, key_of(job_));
   if (!there) return tl::unexpected(there.error());
   const auto volumes = volumes_of(calls_, job_);
   if (!volumes) return tl::unexpected(volumes.error());
@@ -107,10 +107,10 @@ AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
   while (!there->empty()) {
     if (stop) return failed(id + " goes on without us; run this again to see its end");
     std::this_thread::sleep_for(between_looks);
-    const auto seen = preparing(calls_, job_.name.str());
+    const auto seen = preparing(calls_, key_of(job_));
     if (seen) there = seen;  // a network that is gone for a while
   }
-  auto fleets = job_fleets(calls_, job_.name.str());
+  auto fleets = job_fleets(calls_, key_of(job_));
   if (fleets) {  // one of type instant stays listed until it is deleted
     std::erase_if(*fleets, [](const JobFleet& it) { return !it.prepares || it.is_over(); });
     (void)end_fleets(calls_, *fleets, true);

@@ -27,12 +27,12 @@ const wire::Attachment* holder(const wire::Volume& volume) {
 // Nobody is about to use it, or does.
 AwsResult<void> nobody_else(AwsCalls& calls, const config::Job& job, const InstanceId& self) {
   const std::string stop = "end it first: `spotter stop " + job.name.str() + " --wait`";
-  const auto fleets = job_fleets(calls, job.name.str());
+  const auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
   for (const JobFleet& it : *fleets)
     if (it.is_at_work() && !it.prepares)
       return failed("the job's fleet " + it.fleet.id.str() + " is at work: " + stop);
-  const auto instances = job_instances(calls, job.name.str());
+  const auto instances = job_instances(calls, key_of(job));
   if (!instances) return tl::unexpected(instances.error());
   for (const wire::Instance& it : *instances)
     if (it.id != self && value_of(it.tags, launch::tag::role) != launch::role_of_preparers)

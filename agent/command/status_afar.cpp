@@ -157,7 +157,7 @@ class Looker {
     for (wire::Snapshot& it : *snapshots)
       job(index_in(owner_of(it.tags), asked_.name)).snapshots.push_back(std::move(it));
     if (auto done = ask_for_instances(calls, holders); !done) return done;
-    auto fleets = job_fleets(calls, asked_.name);
+    auto fleets = job_fleets(calls, {asked_.name, {}});
     if (!fleets) return tl::unexpected(fleets.error());
     if (fleets->empty()) return {};
     if (jobs_.empty()) job({});
@@ -188,7 +188,7 @@ class Looker {
       if (!held) return tl::unexpected(held.error());
       take(std::move(*held));
     }
-    auto launched = job_instances(calls, asked_.name);
+    auto launched = job_instances(calls, {asked_.name, {}});
     if (!launched) return tl::unexpected(launched.error());
     std::erase_if(*launched, [](const wire::Instance& it) {
       return wire::value_of(it.tags, launch::tag::role) == launch::role_of_preparers;

@@ -27,17 +27,17 @@ int complain(const std::string& what, int status = 1) {
 }
 
 // A file, or the job's name.
-Result<std::string> name_of(const std::string& job) {
+Result<JobKey> key_in(const std::string& job) {
   std::error_code ignored;
-  if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) return job;
+  if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) return JobKey{job, {}};
   auto launched = launched_job(job);
   if (!launched) return tl::unexpected(launched.error());
-  return launched->job.name.str();
+  return key_of(launched->job);
 }
 
 // Those of a fleet that had been told to leave them, and of one that AWS forgot. A group takes out
 // its own, and gives them time for a checkpoint.
-AwsResult<void> end_instances(AwsCalls& calls, const std::string& job) {
+AwsResult<void> end_instances(AwsCalls& calls, const JobKey& job) {
   const auto left = job_instances(calls, job);
   if (!left) return tl::unexpected(left.error());
   wire::TerminateInstances request;
@@ -51,17 +51,20 @@ AwsResult<void> end_instances(AwsCalls& calls, const std::string& job) {
 }
 
 int run(const Options& options) {
-  const auto name = name_of(options.job);
-  if (!name) return complain(name.error().message, 2);
+  const auto key = key_in(options.job);
+  if (!key) return complain(key.error().message, 2);
   const auto calls = AwsCalls::open();
   if (!calls) return complain(calls.error().message);
-  const auto stopped = stop_job(**calls, *name, {options.keep_instances, options.wait});
+  if (key->storage.empty())
+    if (auto single = refuse_namesakes(**calls, *key); !single)
+      return complain(single.error().message);
+  const auto stopped = stop_job(**calls, *key, {options.keep_instances, options.wait});
   return stopped ? 0 : complain(stopped.error().message);
 }
 
 }  // namespace
 
-AwsResult<void> stop_job(AwsCalls& calls, const std::string& job, const Stop& how) {
+AwsResult<void> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
   auto fleets = job_fleets(calls, job);
   if (!fleets) return tl::unexpected(fleets.error());
   std::erase_if(*fleets, [&](const JobFleet& it) {

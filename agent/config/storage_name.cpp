@@ -4,12 +4,14 @@ namespace spotter::config {
 namespace {
 
 std::string whole_name(const Storage& storage) {
+  if (!storage.share && storage.ebs.tag.key.empty()) return {};
   if (!storage.share) return storage.ebs.tag.key + "=" + storage.ebs.tag.value;
   constexpr const char* kinds[] = {"folder", "nfs", "efs", "sshfs"};
   const Share& share = *storage.share;
   const std::string kind = kinds[static_cast<std::size_t>(share.kind)];
   if (share.kind == Share::Kind::Folder) return kind + ":" + share.mount;
-  return kind + ":" + share.server + share.path;
+  const std::string inside = share.access_point.empty() ? "" : "#" + share.access_point;
+  return kind + ":" + share.server + share.path + inside;
 }
 
 }  // namespace

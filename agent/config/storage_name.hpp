@@ -9,7 +9,7 @@ namespace spotter::config {
 
 // The value of the tag `spotter:storage` of all that is made for this job: "Name=mnist-volume", the
 // tag by which job.yaml names its volume, or "efs:fs-0123abcd/path". Cut to the 256 bytes that fit
-// into a tag's value.
+// into a tag's value. Empty: it has none.
 std::string storage_name(const Job& job);
 
 // Was what has these tags made for other storage? What has none is older than the tag: it is not.

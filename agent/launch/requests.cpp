@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/config/storage_name.hpp"
 #include "agent/wire/sigv4.hpp"
 
 namespace spotter::launch {
@@ -21,6 +22,8 @@ AwsCommand command(std::string service, std::string action, const Json& input,
 wire::Tags own_tags(const config::Job& job) {
   wire::Tags tags(job.launch->tags.begin(), job.launch->tags.end());
   tags[tag::job] = job.name.str();
+  if (const auto storage = config::storage_name(job); !storage.empty())
+    tags[tag::storage] = storage;
   return tags;
 }
 
@@ -234,6 +237,7 @@ AwsCommand create_volume(const config::Job& job, const std::string& token) {
   tags[job.storage.ebs.tag.key] = job.storage.ebs.tag.value;
   tags[tag::job] = job.volumes_owner();
   tags[tag::role] = "state";
+  tags[tag::storage] = config::storage_name(job);
   tags["spotter:format"] = "blank";
   input["TagSpecifications"] = Json::array({specification("volume", tags)});
   return command("ec2", "CreateVolume", input, Repeatable::Token);
@@ -300,8 +304,9 @@ AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launc
 std::string request_digest(const config::Job& job, const std::string& user_data) {
   config::Job plain = job;
   plain.launch->capacity = 0;
+  plain.storage = {};  // user_data has it; a fleet of before there was its tag is the same
   const auto fleet = request_fleet(plain, {}, "", "");
-  const auto content = create_template(job, {job.launch->image, user_data});
+  const auto content = create_template(plain, {job.launch->image, user_data});
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);
 }
 

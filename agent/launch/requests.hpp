@@ -16,6 +16,7 @@ namespace tag {
 inline constexpr const char* job = "spotter:job";
 inline constexpr const char* role = "spotter:role";
 inline constexpr const char* request = "spotter:request";  // of a fleet: request_digest()
+inline constexpr const char* storage = "spotter:storage";  // config::storage_name()
 }  // namespace tag
 
 // Of the launch template, and the Name of instances and fleet.

@@ -44,7 +44,8 @@ class Launch(launching.LaunchTest):
         volume, = self.volumes()
         tags = {it["Key"]: it["Value"] for it in volume["Tags"]}
         self.assertEqual(tags, {"Name": self.name, "spotter:job": self.name,
-                                "spotter:role": "state", "spotter:format": "blank"})
+                                "spotter:role": "state", "spotter:format": "blank",
+                                "spotter:storage": f"Name={self.name}"})
         self.assertEqual((volume["AvailabilityZone"], volume["Size"], volume["Iops"]),
                          ("us-west-2a", 2, 4000))
         instance = self.one_instance()

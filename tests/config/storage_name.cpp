@@ -1,0 +1,57 @@
+// The tag by which jobs of one name are told apart.
+#include "agent/config/storage_name.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/config/smallest.hpp"
+
+namespace spotter::config {
+namespace {
+
+Job job_on(const std::string& storage) {
+  const auto job =
+      parse_job("job: a\ntrainer: {command: x}\nstorage: {" + storage + "}\n", as_root);
+  EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+  return job ? *job : Job{};
+}
+
+std::string name_on(const std::string& storage) { return storage_name(job_on(storage)); }
+
+TEST(StorageName, IsTheTagOfTheVolumeOrThePlaceOfTheShare) {
+  EXPECT_EQ(name_on("ebs: {tag: {Name: mnist-volume}}"), "Name=mnist-volume");
+  EXPECT_EQ(name_on("folder: {path: /data}"), "folder:/data");
+  EXPECT_EQ(name_on("nfs: {server: files.example.com, path: /export}"),
+            "nfs:files.example.com/export");
+  EXPECT_EQ(storage_name(Job{}), "");
+}
+
+TEST(StorageName, TwoAccessPointsOfOneFileSystemAreTwoStorages) {
+  EXPECT_NE(name_on("efs: {id: fs-0123abcd, access_point: fsap-01, tls: true}"),
+            name_on("efs: {id: fs-0123abcd, access_point: fsap-02, tls: true}"));
+}
+
+// EC2 takes 256 characters, and no half one.
+TEST(StorageName, FitsIntoATagsValue) {
+  Job job = job_on("ebs: {tag: {Name: v}}");
+  job.storage.ebs.tag = {"Name", ""};
+  for (int i = 0; i < 120; ++i) job.storage.ebs.tag.value += "é";
+  EXPECT_EQ(storage_name(job), "Name=" + job.storage.ebs.tag.value);
+  for (int i = 0; i < 120; ++i) job.storage.ebs.tag.value += "é";
+  const std::string cut = storage_name(job);
+  EXPECT_EQ(cut.size(), 255U) << "5 bytes and 125 characters of two";
+  EXPECT_TRUE(cut.ends_with("é"));
+}
+
+TEST(StorageName, WhatHasNoSuchTagIsOfNoOtherStorage) {
+  using Tags = std::map<std::string, std::string>;
+  const Job job = job_on("ebs: {tag: {Name: v}}");
+  EXPECT_FALSE(is_of_other_storage(Tags{}, job));
+  EXPECT_FALSE(is_of_other_storage(Tags{{"spotter:storage", ""}}, job));
+  EXPECT_FALSE(is_of_other_storage(Tags{{"spotter:storage", "Name=v"}}, job));
+  EXPECT_TRUE(is_of_other_storage(Tags{{"spotter:storage", "Name=w"}}, job));
+}
+
+}  // namespace
+}  // namespace spotter::config
