@@ -111,9 +111,10 @@ Expected<void> atomic_write_pieces(const std::filesystem::path& path, mode_t mod
   return fsync_directory(directory);
 }
 
-Expected<void> replace_file(const std::string& path, std::string_view bytes) {
+Expected<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode) {
   const std::string name = path + ".tmp";
-  File file(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (::unlink(name.c_str()) != 0 && errno != ENOENT) return last_error();
+  File file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (file.get() < 0) return last_error();
   Temporary temporary(name);
   if (!write_all(file.get(), bytes) || file.close() != 0) return last_error();

@@ -23,8 +23,9 @@ using Expected = tl::expected<T, std::error_code>;
 Expected<void> atomic_write(const std::filesystem::path& path, std::string_view bytes, mode_t mode);
 
 // The same for what need not survive a power cut: whoever reads sees all of the new file or of the
-// old one. The temporary file is `path`.tmp.
-Expected<void> replace_file(const std::string& path, std::string_view bytes);
+// old one. The umask counts. The temporary file is `path`.tmp; what has that name is removed, and a
+// link there not followed.
+Expected<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode = 0666);
 
 // The whole content of a regular file. std::errc::file_too_large when it is longer than `limit`
 // bytes.

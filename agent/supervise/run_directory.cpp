@@ -13,21 +13,13 @@
 #include <cstring>
 #include <ctime>
 
+#include "agent/io/files.hpp"
+
 namespace spotter::supervise {
 namespace {
 
 Result<void> system_failure(const std::string& what) {
   return failure(what + ": " + std::strerror(errno));
-}
-
-bool write_all(int file, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(file, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 constexpr mode_t others = 077;
@@ -90,27 +82,14 @@ Result<void> RunDirectory::make_ours() const {
 }
 
 Result<void> RunDirectory::write(std::string_view name, std::string_view content) const {
-  return put(name, content, true);
+  const auto done = io::atomic_write(file(name), content, private_mode);
+  if (!done) return failure("cannot write " + file(name) + ": " + done.error().message());
+  return {};
 }
 
 Result<void> RunDirectory::replace(std::string_view name, std::string_view content) const {
-  return put(name, content, false);
-}
-
-Result<void> RunDirectory::put(std::string_view name, std::string_view content,
-                               bool durable) const {
-  const std::string target = file(name);
-  const std::string beside = target + ".new";
-  unlink(beside.c_str());
-  const Descriptor written(
-      open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, private_mode));
-  if (!written) return system_failure("cannot make " + beside);
-  if (!write_all(written.get(), content) || (durable && fsync(written.get()) != 0))
-    return system_failure("cannot write " + beside);
-  if (rename(beside.c_str(), target.c_str()) != 0) return system_failure("cannot make " + target);
-  if (!durable) return {};
-  const Descriptor directory(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory || fsync(directory.get()) != 0) return system_failure("cannot sync " + path_);
+  const auto done = io::replace_file(file(name), content, private_mode);
+  if (!done) return failure("cannot write " + file(name) + ": " + done.error().message());
   return {};
 }
 

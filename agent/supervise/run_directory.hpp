@@ -72,8 +72,6 @@ class RunDirectory {
   Result<Descriptor> open_lock() const;
 
  private:
-  Result<void> put(std::string_view name, std::string_view content, bool durable) const;
-
   std::string path_;
 };
 

@@ -168,7 +168,7 @@ void Watch::undo() {
   companion_.kill();
   kill_everybody();
   remove_control_group(control_group_);
-  for (const char* name : {"supervisor.sock", "supervisor.json", "supervisor.json.new"})
+  for (const char* name : {"supervisor.sock", "supervisor.json"})
     std::ignore = directory_.remove(name);
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -13,6 +14,7 @@
 #include "agent/data/listing.hpp"
 #include "agent/guard/record.hpp"
 #include "agent/io/files.hpp"
+#include "agent/supervise/run_directory.hpp"
 
 namespace spotter::test {
 namespace {
@@ -157,12 +159,36 @@ Writer listing() {
           }};
 }
 
+std::string content_of(int generation) {
+  return std::to_string(generation) + std::string(5000, ' ') + "\n";
+}
+
+// Of the run directory: how the trainer ended must survive a power cut, as what is read once more
+// by the next agent; other files need not.
+Writer of_run_directory(const char* title, bool durable) {
+  return {title,
+          [=](const fs::path& folder, int generation) {
+            const supervise::RunDirectory directory(folder);
+            const std::string text = content_of(generation);
+            return (durable ? directory.write("ended.json", text)
+                            : directory.replace("ended.json", text))
+                .has_value();
+          },
+          [=](const fs::path& folder) {
+            const std::string text = content(folder / "ended.json");
+            if (text.empty()) return fs::exists(folder / "ended.json") ? -1 : 0;
+            const int generation = std::atoi(text.c_str());
+            return text == content_of(generation) ? generation : -1;
+          },
+          durable};
+}
+
 // Of the run directory: it need not survive a power cut.
 Writer status() {
   return {"status",
           [](const fs::path& folder, int generation) {
-            const std::string text = std::to_string(generation) + std::string(5000, ' ') + "\n";
-            return io::replace_file((folder / "status.json").string(), text).has_value();
+            const std::string path = folder / "status.json";
+            return io::replace_file(path, content_of(generation)).has_value();
           },
           [](const fs::path& folder) {
             const std::string text = content(folder / "status.json");
@@ -175,7 +201,15 @@ Writer status() {
 }  // namespace
 
 std::vector<Writer> writers() {
-  return {account(), curve(), history(), log(), record(), listing(), status()};
+  return {account(),
+          curve(),
+          history(),
+          log(),
+          record(),
+          listing(),
+          status(),
+          of_run_directory("run directory", true),
+          of_run_directory("run directory for a while", false)};
 }
 
 fs::path beside(const fs::path& folder) { return folder.string() + ".local"; }

@@ -135,12 +135,14 @@ TEST_F(OfOthers, WhatIsNoPlainFileOfOurOwnIsNotOpened) {
 
 TEST_F(OfOthers, ALinkIsReplacedNotWrittenThrough) {
   leave("victim", 0644);
-  for (const char* name : {"ended.json", "ended.json.new"})
+  for (const char* name : {"ended.json", "history.kept", "history.kept.tmp"})
     fs::create_symlink(path("victim"), path(name));
   ASSERT_TRUE(run().write("ended.json", "{}"));
+  ASSERT_TRUE(run().replace("history.kept", "7"));
   EXPECT_EQ(read_file(path("victim")), "left");
   EXPECT_EQ(read_file(path("ended.json")), "{}");
-  EXPECT_EQ(mode_of("ended.json"), 0600u);
+  EXPECT_EQ(read_file(path("history.kept")), "7");
+  for (const char* name : {"ended.json", "history.kept"}) EXPECT_EQ(mode_of(name), 0600u);
 }
 
 }  // namespace
