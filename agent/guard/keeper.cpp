@@ -16,7 +16,6 @@
 namespace spotter::guard {
 namespace {
 
-constexpr const char* record_name = "checkpoints.json";
 constexpr std::size_t record_limit = 64U << 20;
 
 tl::unexpected<Refusal> refuse(Refusal::Why why, std::string words = {}) {
@@ -83,11 +82,12 @@ tl::unexpected<Error> Keeper::wrong(const std::string& what, const std::string& 
   return failure(what + " " + place_.shown_own(name).string() + ": " + error.message());
 }
 
-Result<void> Keeper::save() const {
+Result<void> Keeper::save() {
   const auto own = place_.own();
   if (!own) return wrong("cannot use", "", own.error());
   const auto written = own->write(record_name, encode(record_), 0644);
   if (!written) return wrong("cannot write", record_name, written.error());
+  absent_ = damaged_ = false;
   return {};
 }
 

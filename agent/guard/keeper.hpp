@@ -23,6 +23,7 @@ inline constexpr std::size_t kept_names = 2;  // whose last content is copied
 // whole folder of them, a person has the time to notice.
 inline constexpr std::size_t torn_limit = 8;
 inline constexpr std::int64_t torn_seconds = 24 * 3600;
+inline constexpr const char* record_name = "checkpoints.json";
 inline constexpr const char* kept_directory = "kept";
 inline constexpr const char* torn_directory = "torn";
 
@@ -72,7 +73,8 @@ class Keeper {
   // While no trainer runs: moves aside what is not whole, puts back the last whole content where it
   // was overwritten, takes up what came from elsewhere. Nobody watches any more then. `thorough`:
   // reads the newest file, too, else size and time of change must do. Fails where a file that is
-  // recorded cannot be read: it may be whole.
+  // recorded cannot be read: it may be whole; and where a copy cannot be put back. The next one
+  // goes on, whatever failed. Copies that a damaged record named are set aside.
   Result<Settled> settle(bool thorough);
 
   // Removes files set aside that need not stay, as of `now` (seconds since 1970). settle() does.
@@ -85,13 +87,15 @@ class Keeper {
  private:
   explicit Keeper(Place place) : place_(std::move(place)) {}
 
-  Result<void> save() const;
+  Result<void> save();
   std::string next_number();
   std::string copy(int file, const struct stat& status);
   Result<bool> is_whole(const Entry& entry, const Found& file, bool thorough) const;
   Result<void> set_aside(const std::string& name, const std::string& why, Settled& settled);
   Result<Descriptor> whole_copy(const Entry& entry) const;
-  bool put_back(Entry& entry, const Descriptor& copy, Settled& settled);
+  Result<void> set_unnamed_aside();
+  Result<void> exchange(Entry& entry, const std::string& why, Settled& settled);
+  Result<void> put_back(Entry& entry, const Descriptor& copy, Settled& settled);
   Result<void> settle_recorded(const std::vector<Found>& files, bool thorough,
                                std::vector<Found>& unknown, Settled& settled);
   Result<void> settle_unknown(std::vector<Found> unknown, Settled& settled);

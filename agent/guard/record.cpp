@@ -20,6 +20,7 @@ json to_json(const Entry& entry) {
                  {"sum", entry.sum},   {"step", entry.step},   {"run", entry.run}};
   if (!entry.kept.empty()) object["kept"] = entry.kept;
   if (entry.gone) object["gone"] = true;
+  if (entry.restoring) object["restoring"] = true;
   return object;
 }
 
@@ -31,7 +32,8 @@ Entry entry_of(const json& object) {
           object.at("step").get<std::uint64_t>(),
           object.at("run").get<std::uint64_t>(),
           object.value("kept", ""),
-          object.value("gone", false)};
+          object.value("gone", false),
+          object.value("restoring", false)};
 }
 
 }  // namespace

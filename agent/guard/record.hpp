@@ -21,6 +21,9 @@ struct Entry {
   std::uint64_t run = 0;   // in which it was written last
   std::string kept;        // the copy of this content in .spotter/kept; empty: none
   bool gone = false;       // its owner has removed it; the name is remembered
+  // Its file is torn, or moved aside already, and the copy is to take its place: whoever dies in
+  // between has removed nothing.
+  bool restoring = false;
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 

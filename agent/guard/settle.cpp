@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <system_error>
 
@@ -45,6 +46,9 @@ Result<Settled> Keeper::settle(bool thorough) {
     settled.said.emplace_back(
         "the record of finished checkpoint files is damaged: the files are taken as they are");
   }
+  if (damaged_ || absent_) {
+    if (const auto aside = set_unnamed_aside(); !aside) return tl::unexpected(aside.error());
+  }
   std::vector<Found> unknown;
   auto done = settle_recorded(*files, thorough, unknown, settled);
   if (done) done = settle_unknown(std::move(unknown), settled);
@@ -53,13 +57,12 @@ Result<Settled> Keeper::settle(bool thorough) {
   Entry* last = record_.files.empty() ? nullptr : &record_.files.back();
   if (last != nullptr && record_.newest() == nullptr) {
     const auto copy = whole_copy(*last);
-    if (!copy) return tl::unexpected(copy.error());
-    put_back(*last, *copy, settled);
+    const auto back = copy ? put_back(*last, *copy, settled) : tl::unexpected(copy.error());
+    if (!back) return tl::unexpected(back.error());
   }
   forget_old_copies();
   record_.watching = false;
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-  absent_ = damaged_ = false;
   clear_kept();
   forget_torn(std::time(nullptr));
   if (const Entry* newest = record_.newest()) {
@@ -74,6 +77,13 @@ Result<void> Keeper::settle_recorded(const std::vector<Found>& files, bool thoro
   const Entry* newest = record_.newest();
   for (Entry& entry : record_.files) {
     const Found* file = find(files, entry.name);
+    if (file == nullptr && entry.restoring) {
+      const auto copy = whole_copy(entry);
+      const auto back = copy ? put_back(entry, *copy, settled) : tl::unexpected(copy.error());
+      if (!back) return back;
+      continue;
+    }
+    entry.restoring = false;
     if (entry.gone || file == nullptr) {
       entry.gone = true;
       continue;
@@ -96,11 +106,8 @@ Result<void> Keeper::settle_recorded(const std::vector<Found>& files, bool thoro
         continue;
       }
     }
-    const auto copy = whole_copy(entry);
-    if (!copy) return tl::unexpected(copy.error());
-    auto aside = set_aside(entry.name, "it is not what was finished and recorded", settled);
-    if (!aside) return aside;
-    if (!put_back(entry, *copy, settled)) entry.gone = true;
+    auto done = exchange(entry, "it is not what was finished and recorded", settled);
+    if (!done) return done;
   }
   for (const Found& file : files) {
     const Entry* entry = record_.find(file.name);
@@ -141,10 +148,9 @@ Result<void> Keeper::settle_unknown(std::vector<Found> unknown, Settled& settled
       }
     }
     Entry* entry = record_.find(file.name);
-    const auto copy = entry != nullptr ? whole_copy(*entry) : Result<Descriptor>();
-    if (!copy) return tl::unexpected(copy.error());
-    if (auto aside = set_aside(file.name, why, settled); !aside) return aside;
-    if (entry != nullptr && !put_back(*entry, *copy, settled)) entry->gone = true;
+    auto done =
+        entry != nullptr ? exchange(*entry, why, settled) : set_aside(file.name, why, settled);
+    if (!done) return done;
   }
   return {};
 }
@@ -181,17 +187,71 @@ Result<Descriptor> Keeper::whole_copy(const Entry& entry) const {
   return *sum == entry.sum ? *std::move(from) : Descriptor();
 }
 
-bool Keeper::put_back(Entry& entry, const Descriptor& copy, Settled& settled) {
-  const auto own = place_.own();
+// Its file moves aside, and its last finished content takes its place.
+Result<void> Keeper::exchange(Entry& entry, const std::string& why, Settled& settled) {
+  const auto copy = whole_copy(entry);
+  if (!copy) return tl::unexpected(copy.error());
+  if (*copy) {
+    entry.restoring = true;
+    if (auto saved = save(); !saved) return saved;
+  }
+  if (auto aside = set_aside(entry.name, why, settled); !aside) return aside;
+  return put_back(entry, *copy, settled);
+}
+
+// Where there is no copy, or no folder for it, the file is gone.
+Result<void> Keeper::put_back(Entry& entry, const Descriptor& copy, Settled& settled) {
   const auto parent = place_.parent(entry.name);
+  if (!copy || (!parent && is_out_of_place(parent.error().value()))) {
+    entry.gone = true;
+    entry.restoring = false;
+    return {};
+  }
+  const auto own = place_.own();
+  const auto kept = place_.own(kept_directory);
   struct stat status {};
-  if (!own || !parent || !copy || ::fstat(copy.get(), &status) != 0) return false;
-  const bool done = copy_file(copy.get(), status, *own, beside_name) &&
-                    own->rename(beside_name, *parent, last_component(entry.name));
-  if (!done) return false;
-  entry.gone = false;
+  if (!parent || !own || !kept || ::fstat(copy.get(), &status) != 0)
+    return failure("cannot put back " + place_.shown(entry.name));
+  const std::string name = last_component(entry.name);
+  const bool copied =
+      copy_file(copy.get(), status, *own, beside_name) && own->rename(beside_name, *parent, name);
+  if (!copied) {
+    (void)own->remove(beside_name);
+    // Where no room is left for a second one: the copy itself.
+    const auto moved = kept->rename(entry.kept, *parent, name);
+    if (!moved)
+      return failure("cannot put back " + place_.shown(entry.name) + ": " +
+                     moved.error().message());
+    entry.kept.clear();
+  }
+  entry.gone = entry.restoring = false;
   settled.said.push_back(place_.shown(entry.name) + ": its last finished content is put back");
-  return true;
+  return {};
+}
+
+// What only the record could have said whose copies they are: a person may still need them. With
+// numbers that nothing has yet: a name that is there would be replaced.
+Result<void> Keeper::set_unnamed_aside() {
+  const auto own = place_.own();
+  const auto kept = place_.own(kept_directory);
+  const auto torn = place_.own(torn_directory);
+  const auto copies = kept ? kept->names() : tl::unexpected(kept.error());
+  const auto before = torn ? torn->names() : tl::unexpected(torn.error());
+  if (!own) return wrong("cannot use", "", own.error());
+  if (!copies) return wrong("cannot list", kept_directory, copies.error());
+  if (!before) return wrong("cannot list", torn_directory, before.error());
+  for (const auto* names : {&*copies, &*before})
+    for (const std::string& name : *names)
+      record_.number =
+          std::max<std::uint64_t>(record_.number, std::strtoull(name.c_str(), nullptr, 10));
+  for (const std::string& name : *copies) {
+    const auto moved = kept->rename(name, *torn, next_number() + "-copy");
+    if (!moved) return wrong("cannot move aside", kept_directory, moved.error());
+  }
+  if (!damaged_) return {};
+  const auto moved = own->rename(record_name, *torn, next_number() + "-" + record_name);
+  if (!moved) return wrong("cannot move aside", record_name, moved.error());
+  return {};
 }
 
 // Copies that no entry names.

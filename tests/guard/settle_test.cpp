@@ -1,6 +1,8 @@
 // What a trainer finds when it starts, whatever became of the one before.
 #include <ctime>
 #include <fstream>
+#include <iterator>
+#include <set>
 
 #include "tests/guard/folder.hpp"
 
@@ -171,6 +173,31 @@ TEST_F(Settling, TakesTheFilesAsTheyAreWhenTheRecordIsDamaged) {
   const Settled settled = settle();
   EXPECT_TRUE(exists("epoch-1.bin"));
   EXPECT_EQ(settled.said.size(), 2U);
+}
+
+// Only the record could have said whose they are.
+TEST_F(Settling, SetsAsideTheCopiesOfADamagedRecordAndReplacesNothingThere) {
+  {
+    Keeper lost = keeper();
+    ASSERT_TRUE(lost.begin());
+    write("last.bin", "tor");
+  }
+  settle();  // 000001-last.bin
+  Keeper lost = keeper();
+  ASSERT_TRUE(lost.begin());
+  write("last.bin", "whole");
+  record(lost, "last.bin");
+  write("last.bin", "to");
+  fs::resize_file(mount_ / ".spotter/checkpoints.json", 20);
+  settle();
+  std::multiset<std::string> aside;
+  for (const auto& each : fs::directory_iterator(mount_ / ".spotter" / torn_directory)) {
+    std::ifstream file(each.path(), std::ios::binary);
+    aside.emplace(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  EXPECT_EQ(aside.size(), 3U) << "what was torn before, the copy, the record";
+  EXPECT_TRUE(aside.contains("whole"));
+  EXPECT_TRUE(aside.contains("tor"));
 }
 
 TEST_F(Settling, NeverFollowsALinkOutOfTheStorage) {

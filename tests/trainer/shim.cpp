@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -220,6 +222,45 @@ int fallocate(int file, int mode, off_t offset, off_t length) {
   return through(call, [&] {
     return real<int(int, int, off_t, off_t)>("fallocate")(file, mode, offset, length);
   });
+}
+
+// Between two files; the offset of the one that is written is given.
+ssize_t copy_file_range(int from, off_t* at, int to, off_t* target, size_t size, unsigned flags) {
+  const std::scoped_lock lock(mutex);
+  auto call = target != nullptr && at != nullptr ? about(Call::Kind::Write, to) : std::nullopt;
+  std::string bytes;
+  if (call) {
+    bytes.resize(size);
+    bytes.resize(
+        static_cast<std::size_t>(std::max<ssize_t>(0, ::pread(from, bytes.data(), size, *at))));
+    call->offset = static_cast<std::uint64_t>(*target);
+    call->bytes = bytes;
+    if (installed->shorten) size = std::min(size, installed->shorten(*call));
+  }
+  return through(call, [&] {
+    return real<ssize_t(int, off_t*, int, off_t*, size_t, unsigned)>("copy_file_range")(
+        from, at, to, target, size, flags);
+  });
+}
+
+// That two files share their blocks is no matter of every file system.
+int ioctl(int file, unsigned long request, ...) noexcept {
+  va_list more;
+  va_start(more, request);
+  void* argument = va_arg(more, void*);
+  va_end(more);
+  const std::scoped_lock lock(mutex);
+  if (installed && request == FICLONE) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  return real<int(int, unsigned long, void*)>("ioctl")(file, request, argument);
+}
+
+int futimens(int file, const timespec* times) noexcept {
+  const std::scoped_lock lock(mutex);
+  auto call = about(Call::Kind::Mode, file);
+  return through(call, [&] { return real<int(int, const timespec*)>("futimens")(file, times); });
 }
 
 int fsync(int file) {
