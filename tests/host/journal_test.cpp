@@ -1,5 +1,7 @@
 #include "agent/act/host/journal.hpp"
 
+#include <fstream>
+
 #include "agent/io/files.hpp"
 #include "disk.hpp"
 
@@ -30,6 +32,22 @@ TEST_F(KeptJournal, MakesWayWhenItIsLarge) {
   ASSERT_TRUE(keep_lines(directory_, log_name, "new\n"));
   EXPECT_EQ(kept(), "new\n");
   EXPECT_EQ(fs::file_size(directory_ / ".spotter/agent.log.1"), large.size());
+}
+
+// On a share another machine may have been upgraded meanwhile.
+TEST_F(KeptJournal, LeavesTheHistoryOfANewerSpotterAsItIs) {
+  const std::string line = R"({"time":1,"what":"rebalance","instance":"i-1"})";
+  const fs::path history = directory_ / ".spotter" / history_name;
+  ASSERT_TRUE(keep_lines(directory_, history_name, line + "\n"));
+  std::ofstream(history, std::ios::app) << R"({"version":2,"time":2,"what":"rebalance"})"
+                                        << "\n";
+  const auto before = io::read_file(history, 1000).value();
+  EXPECT_EQ(kind_of(keep_lines(directory_, history_name, line + "\n")), "newer-format");
+  EXPECT_EQ(io::read_file(history, 1000).value(), before);
+  // A large one does not make way either.
+  std::ofstream(history) << std::string(9U << 20, '\n') << before;
+  EXPECT_EQ(kind_of(keep_lines(directory_, history_name, line + "\n")), "newer-format");
+  EXPECT_FALSE(fs::exists(history.string() + ".1"));
 }
 
 TEST_F(KeptJournal, FollowsNobodysLinkAndNeedsTheStorage) {

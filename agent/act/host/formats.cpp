@@ -1,12 +1,6 @@
 #include "agent/act/host/formats.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-
+#include "agent/act/host/journal.hpp"
 #include "agent/act/host/layout.hpp"
 #include "agent/act/host/ledger.hpp"
 #include "agent/guard/record.hpp"
@@ -22,26 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_document = 64U << 20;
-constexpr std::uint64_t looked_back = 64U << 10;
-
-// The last lines of a file that grows: whoever wrote there last says which version it is of.
-std::string last_lines(const io::Beneath& folder, const std::string& name) {
-  const auto file = folder.file(name, O_RDONLY);
-  struct stat status {};
-  if (!file || ::fstat(file->get(), &status) != 0) return {};
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  std::string bytes(std::min(size, looked_back), '\0');
-  std::size_t have = 0;
-  while (have < bytes.size()) {
-    const auto got = ::pread(file->get(), bytes.data() + have, bytes.size() - have,
-                             static_cast<off_t>(size - bytes.size() + have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  bytes.resize(have);
-  return bytes;
-}
 
 template <class T>
 std::string newer_in(const io::Beneath& folder, const std::string& name,

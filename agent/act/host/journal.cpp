@@ -1,17 +1,22 @@
 #include "agent/act/host/journal.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 
 #include "agent/act/host/own.hpp"
 #include "agent/io/write_all.hpp"
+#include "agent/wire/history.hpp"
 
 namespace spotter::act::host {
 namespace {
 
 constexpr off_t file_limit = 8 << 20;
+constexpr std::uint64_t looked_back = 64U << 10;
 
 // What cannot be read does not: then there is an empty line.
 bool ends_a_line(const io::Beneath& own, const std::string& name, off_t size) {
@@ -22,12 +27,34 @@ bool ends_a_line(const io::Beneath& own, const std::string& name, off_t size) {
 
 }  // namespace
 
+std::string last_lines(const io::Beneath& folder, const std::string& name) {
+  const auto file = folder.file(name, O_RDONLY);
+  struct stat status {};
+  if (!file || ::fstat(file->get(), &status) != 0) return {};
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  std::string bytes(std::min(size, looked_back), '\0');
+  std::size_t have = 0;
+  while (have < bytes.size()) {
+    const auto got = ::pread(file->get(), bytes.data() + have, bytes.size() - have,
+                             static_cast<off_t>(size - bytes.size() + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
 Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view name,
                          std::string_view lines) {
   const auto own = open_own(home);
   if (!own) return tl::unexpected<Failure>(own.error());
   const std::string file_name(name);
   const auto path = own->path() / name;
+  if (name == history_name) {
+    const std::string newer = wire::parse_history(last_lines(*own, file_name)).newer;
+    if (!newer.empty()) return fail("newer-format", path.string() + ": " + newer);
+  }
   const auto seen = own->look(file_name);
   if (seen && seen->st_size >= file_limit) {
     if (const auto moved = own->rename(file_name, *own, file_name + ".1"); !moved)
