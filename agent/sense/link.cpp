@@ -144,15 +144,18 @@ void Link::take(const Datagram& datagram) {
 
 // What becomes a line of the journal or of the history.
 void Link::limit(wire::TrainerMessage& message) {
-  if (!message.note && !message.checkpoint && !message.resumed_step && !message.window_trained)
-    return;
-  Allowance& allowance = message.of_guard ? of_guard_ : of_trainer_;
-  if (allowance.take(std::chrono::steady_clock::now())) return;
-  message.note.reset();
-  message.checkpoint.reset();
-  message.resumed_step.reset();
-  message.window_trained.reset();
-  if (!std::exchange(said_limited_, true))
+  Allowances& of = message.of_guard ? of_guard_ : of_trainer_;
+  const auto now = std::chrono::steady_clock::now();
+  const bool event = message.checkpoint || message.resumed_step || message.window_trained;
+  const bool speaks = !message.note || of.words.take(now);
+  const bool tells = !event || of.events.take(now);
+  if (!speaks) message.note.reset();
+  if (!tells) {
+    message.checkpoint.reset();
+    message.resumed_step.reset();
+    message.window_trained.reset();
+  }
+  if ((!speaks || !tells) && !std::exchange(said_limited_, true))
     io::note(wire::event("words-limited"), spdlog::level::warn,
              "{} says more than 600 things a minute: the rest is dropped",
              message.of_guard ? "the guard" : "the trainer");

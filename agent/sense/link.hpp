@@ -73,7 +73,10 @@ class Link {
   Receiver receiver_;
   std::string path_;
   uid_t user_ = 0;  // the trainer's
-  Allowance of_trainer_, of_guard_;
+  // Apart: words, however many, cost no checkpoint its line.
+  struct Allowances {
+    Allowance words, events;
+  } of_trainer_, of_guard_;
   int taken_ = 0;  // datagrams since the last rest
   bool said_refused_ = false, said_limited_ = false;
   std::array<char, wire::longest_datagram + 1> buffer_{};

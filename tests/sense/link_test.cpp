@@ -184,6 +184,19 @@ TEST_F(TheLink, TakesSoManyLinesAMinuteAndEachStep) {
   EXPECT_EQ(messages_.back().note, "a.h5 was torn") << "the guard has an allowance of its own";
 }
 
+TEST_F(TheLink, DropsNoCheckpointForTheWordsBeforeIt) {
+  Link link(context_, receiver());
+  ASSERT_FALSE(link.open(path_, "root"));
+  for (int line = 0; line < 3000; ++line) {
+    send("X_SPOTTER_NOTE=line after line");
+    link.drain();
+  }
+  send("X_SPOTTER_NOTE=saved\nX_SPOTTER_CHECKPOINT=/m/a\nX_SPOTTER_CHECKPOINT_STEP=5");
+  link.drain();
+  ASSERT_EQ(happenings_.size(), 1U);
+  EXPECT_EQ(std::get<decide::CheckpointMade>(happenings_[0]).step, 5);
+}
+
 TEST(AnAllowance, GrowsWithTimeUpToAMinutes) {
   Allowance allowance;
   const auto take = [&allowance](std::chrono::steady_clock::time_point at) {
