@@ -4,16 +4,18 @@
 #include <utility>
 
 #include "agent/io/pieces.hpp"
+#include "agent/wire/version.hpp"
 
 namespace spotter::data {
 namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::uint64_t known_format = 1;
 constexpr std::size_t longest_line = 1U << 30;  // as long as a manifest that it is of
 
 Json header_of(const wire::Channel& channel) {
-  Json header = {{"format", 1},
+  Json header = {{"format", known_format},
                  {"source", wire::to_url(channel.source)},
                  {"type", static_cast<int>(channel.type)}};
   if (!channel.attributes.empty()) header["attributes"] = channel.attributes;
@@ -87,6 +89,10 @@ class Decoder {
   Result<void> add(std::string_view text) {
     const Json line = Json::parse(text, nullptr, false);
     if (!begun_) {
+      if (auto later = wire::newer(line, "format", known_format, "it")) {
+        is_newer = true;
+        return failure(later->message);
+      }
       auto prefix = prefix_of(channel_, line);
       if (!prefix) return failure("it is of another source");
       listing.prefix = std::move(*prefix);
@@ -105,6 +111,7 @@ class Decoder {
   }
 
   Listing listing;
+  bool is_newer = false;
 
  private:
   const wire::Channel& channel_;
@@ -147,8 +154,8 @@ Result<std::optional<Listing>> read_listing(const std::filesystem::path& path,
   if (!read) return failure(path.string() + ": " + read.error().message());
   if (good) good = decoder.end();
   if (good) return std::move(decoder.listing);
-  return failure("the frozen listing " + path.string() + ": " + good.error().message +
-                 "; remove it to begin anew");
+  const std::string why = "the frozen listing " + path.string() + ": " + good.error().message;
+  return failure(decoder.is_newer ? why : why + "; remove it to begin anew");
 }
 
 Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text) {

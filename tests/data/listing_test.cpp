@@ -79,6 +79,15 @@ TEST_F(ListingFile, IsTheTextOfTheListing) {
   EXPECT_EQ(text.str(), encode_listing(channel_, listing));
 }
 
+TEST_F(ListingFile, OfANewerSpotterIsRefusedWithoutTheAdviceToRemoveIt) {
+  std::ofstream(file_) << R"({"format":2,"source":"s3://bucket/p"})"
+                       << "\n{}\n";
+  const auto read = read_listing(file_, channel_);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("written by a newer Spotter"), std::string::npos);
+  EXPECT_EQ(read.error().message.find("remove it"), std::string::npos);
+}
+
 TEST_F(ListingFile, ThatIsNotThereIsNoneAndThatIsCutIsAnError) {
   EXPECT_EQ(read_listing(file_, channel_).value(), std::nullopt);
   const Listing listing{
