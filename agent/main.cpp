@@ -22,8 +22,10 @@
 #include "agent/command/sweep.hpp"
 #include "agent/command/unit.hpp"
 #include "agent/command_table.hpp"
+#include "agent/io/log.hpp"
 
 int main(int argc, char** argv) {
+  spotter::io::log_to_stderr();
   // Those that the service, the agent itself and its supervisor run.
   const std::string_view own = argc > 1 ? argv[1] : "";
   if (own == "guard") return spotter::command::guard(argc - 1, argv + 1);

@@ -154,6 +154,12 @@ bool is_told(std::string_view name, unsigned& left_out) {
 
 }  // namespace
 
+void log_to_stderr() {
+  auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>();
+  sink->set_pattern("%^%l%$: %v");
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("spotter", std::move(sink)));
+}
+
 void set_up_log() {
   context().journal = stderr_is_the_journal();
   spdlog::sink_ptr sink = std::make_shared<JournalSink>();

@@ -15,6 +15,8 @@ namespace spotter::io {
 
 // Once, before the first line.
 void set_up_log();
+// For a command: its answer is on standard output, so its lines go to stderr, from any thread.
+void log_to_stderr();
 
 // The lines since the last call, for whoever keeps them elsewhere, too: with the time in UTC and
 // the instance, one a line. Some hundred KiB at most: the oldest go first, and a line says so.

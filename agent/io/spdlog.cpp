@@ -18,6 +18,7 @@
 #include <spdlog/sinks/sink-inl.h>
 #include <spdlog/spdlog-inl.h>
 
+template class spdlog::sinks::ansicolor_stderr_sink<spdlog::details::console_mutex>;
 template class spdlog::sinks::ansicolor_stderr_sink<spdlog::details::console_nullmutex>;
 template class spdlog::sinks::ansicolor_stdout_sink<spdlog::details::console_mutex>;
 template class spdlog::sinks::base_sink<spdlog::details::null_mutex>;

@@ -139,6 +139,13 @@ class Prices(ReportTest):
         said = self.model("--from", self.home, "--on-demand", "4")["cost"]
         self.assertEqual(said["on_demand_dollars"], 8)
 
+    def test_a_warning_on_the_way_is_no_part_of_the_answer(self):
+        self.trained(price=0.5)
+        self.keep()
+        done = self.spotter("--json", "--from", self.home, AWS_RETRY_MODE="adaptive")
+        self.assertIn("cost", json.loads(done.stdout))
+        self.assertIn("AWS_RETRY_MODE", done.stderr)
+
     def test_that_nobody_gives_are_no_reason_to_fail(self):
         self.trained(price=0.5)
         self.keep()
