@@ -81,7 +81,7 @@ TEST(JobView, WhenNoMachineIsUpSaysSinceWhen) {
   EXPECT_EQ(view_of(seen)["waiting_since"], now - 12 * 60);
   EXPECT_EQ(view_of(seen)["instance"], "none is up; the last was i-1 in us-west-2a");
   EXPECT_FALSE(view_of(seen).contains("steps_per_second"));
-  seen.fleets = {{{FleetKind::Ec2Fleet, "fleet-1"}, "mnist", wire::FleetState::Cancelled, 0}};
+  seen.fleets = {{{FleetKind::Ec2Fleet, "fleet-1"}, "mnist", "", wire::FleetState::Cancelled, 0}};
   EXPECT_EQ(says(seen), "no instance is up, and no fleet will start one: spotter launch");
   seen.published.reset();
   seen.fleets.clear();
