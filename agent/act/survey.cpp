@@ -1,6 +1,7 @@
 // One look at the job's storage: its volumes, its snapshots, and whether their holders live.
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <set>
 
 #include "agent/act/cloud.hpp"
@@ -12,16 +13,38 @@
 namespace spotter::act {
 namespace {
 
+using decide::EffectFailed;
+using decide::Failure;
 using decide::SeenSnapshot;
 using decide::SeenVolume;
 using wire::value_of;
 
-// A tag that somebody changed by hand to no number reads as 0, as one that was never written.
-std::uint32_t number_of(const wire::Tags& tags, const char* name) {
+// 0 where it was never written; none for what is no number.
+std::optional<std::uint32_t> parsed(const wire::Tags& tags, const char* name) {
   const std::string text = value_of(tags, name);
   std::uint32_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (!text.empty() && (error != std::errc() || rest != end)) return std::nullopt;
   return number;
+}
+
+// REQUIRES: misread() finds nothing in these tags.
+std::uint32_t number_of(const wire::Tags& tags, const char* name) {
+  return parsed(tags, name).value_or(0);
+}
+
+// What is no number, somebody changed by hand. Read as 0 the newest would be the oldest, and be
+// deleted: nothing is decided before a person has put it right.
+std::optional<EffectFailed> misread(const std::string& id, const wire::Tags& tags) {
+  for (const char* name : {tag::generation, tag::moves}) {
+    if (parsed(tags, name)) continue;
+    EffectFailed failed{Failure::Rejected, false, {}};
+    failed.detail = decide::Detail("the tag " + std::string(name) + " of " + id +
+                                   " is no number: " + value_of(tags, name).substr(0, 40));
+    return failed;
+  }
+  return std::nullopt;
 }
 
 decide::VolumeState state_of(wire::VolumeState state) {
@@ -172,6 +195,7 @@ Cloud::Answer Cloud::survey(Duration whole) {
     for (const wire::Volume& volume : volumes->items) {
       if (volume.state == wire::VolumeState::Deleted || is_foreign(volume.tags, job_)) continue;
       if (!known.insert(volume.id).second) continue;
+      if (auto failed = misread(volume.id.str(), volume.tags)) co_return *failed;
       const bool of_data = value_of(volume.tags, tag::role) == tag::role_data;
       (of_data ? survey.data : survey.volumes).push_back(seen(volume, job_));
     }
@@ -183,8 +207,11 @@ Cloud::Answer Cloud::survey(Duration whole) {
   auto call = aws_.call_all(std::move(request), limit);
   const auto snapshots = co_await std::move(call);
   if (!snapshots) co_return as_failure(snapshots.error());
-  for (const wire::Snapshot& snapshot : snapshots->items)
-    if (!is_foreign(snapshot.tags, job_)) survey.snapshots.push_back(seen(snapshot));
+  for (const wire::Snapshot& snapshot : snapshots->items) {
+    if (is_foreign(snapshot.tags, job_)) continue;
+    if (auto failed = misread(snapshot.id.str(), snapshot.tags)) co_return *failed;
+    survey.snapshots.push_back(seen(snapshot));
+  }
 
   wire::Filter holders{"instance-id", {}};
   add_holders(survey.volumes, holders);

@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
+import job as jobs
 
 
 class WhichVolume(harness.Story):
@@ -48,6 +49,19 @@ class WhichVolume(harness.Story):
         self.ec2.call("DetachVolume", VolumeId=volume)
         self.wait_status(instance, "the job to go on", lambda status: status["stage"] in
                          ("training", "finished"), 60)
+
+    def test_a_generation_that_is_no_number_is_not_an_old_one(self):
+        """Somebody edited the tag: read as 0, the original was older than its copy, and deleted."""
+        tags = jobs.volume_tags(jobs.TAG, self.job_name)
+        original = self.volume(tags={**tags, "spotter:generation": "four"})
+        copy = self.volume(tags={
+            "spotter:job": self.job_name, "spotter:role": "verified", "spotter:parent": original,
+            "spotter:lineage": original, "spotter:generation": "3", "spotter:moves": "1"})
+        instance = self.launch(self.job(env={"STEPS": "3"}))
+        self.wait_stage(instance, "blocked")
+        self.wait_console(instance, "spotter:generation of " + original + " is no number", 10)
+        self.assert_volumes(original, copy)
+        self.assert_fleet_untouched()
 
 
 if __name__ == "__main__":
