@@ -1,6 +1,5 @@
 """`spotter report` of histories in folders, with prices of the emulator, and what it refuses."""
 
-import html.parser
 import json
 import os
 import pathlib
@@ -13,42 +12,11 @@ import time
 import boto3
 
 import served
+from document import read
 
 SPOTTER = os.environ.get("SPOTTER_PATH", "build/release/bin/spotter")
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_SECRET_ACCESS_KEY": "emulator-secret"}
 NASTY = '</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> ]]> "\'& \u2028'
-
-
-class Reader(html.parser.HTMLParser):
-    """What a browser would run, and where it would go."""
-
-    def __init__(self):
-        super().__init__()
-        self.scripts, self.elsewhere, self.open = [], [], None
-
-    def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.elsewhere += [given[it] for it in ("src", "href", "action", "data") if it in given]
-        if any(name.startswith("on") for name in given):
-            self.elsewhere.append(f"a handler in {tag}")
-        if tag == "script":
-            self.open = [given.get("type"), ""]
-            self.scripts.append(self.open)
-
-    def handle_data(self, data):
-        if self.open:
-            self.open[1] += data
-
-    def handle_endtag(self, tag):
-        if tag == "script":
-            self.open = None
-
-
-def read(document):
-    reader = Reader()
-    reader.feed(document)
-    reader.close()
-    return reader
 
 
 class ReportTest(served.ServedTest):
