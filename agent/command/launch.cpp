@@ -7,6 +7,7 @@
 
 #include "agent/command/doctor.hpp"
 #include "agent/command/fleets.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/launching.hpp"
 #include "agent/wire/sigv4.hpp"
@@ -190,7 +191,8 @@ AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bo
   if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
   const auto stopped = stop_job(calls, key_of(job), {.keep_instances = false, .wait = true});
   if (!stopped) return tl::unexpected(stopped.error());
-  const std::string token = "spotter-" + job.name.str().substr(0, 38) + generation;
+  const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
+  const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
   const JobFleet* group = group_of(*found, job);
   const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
                                       : request(calls, launched, *version, token);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "agent/command/fleets.hpp"
 #include "agent/command/launch.hpp"
@@ -35,14 +36,24 @@ using Rows = std::map<std::string, Row>;  // by the job's name
 
 std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, launch::tag::job); }
 
-// An experiment's volume belongs to the sweep's job: its owner ends with the index.
-Row& row_of_volume(Rows& rows, const std::string& owner) {
+std::string storage_of(const wire::Tags& tags) {
+  return wire::value_of(tags, launch::tag::storage);
+}
+
+// An experiment's volume belongs to the sweep's job: its owner ends with the index, and so does its
+// storage. Where that is not known, a job that has the owner's whole name comes first.
+Row& row_of_volume(Rows& rows, const wire::Volume& volume) {
+  const std::string owner = job_of(volume.tags);
   const auto dash = owner.rfind('-');
   const bool numbered = dash != owner.npos && dash + 1 < owner.size() &&
                         owner.find_first_not_of("0123456789", dash + 1) == owner.npos;
-  if (!rows.contains(owner) && numbered && rows.contains(owner.substr(0, dash)))
-    return rows[owner.substr(0, dash)];
-  return rows[owner];
+  const auto sweep = numbered ? rows.find(owner.substr(0, dash)) : rows.end();
+  if (sweep == rows.end()) return rows[owner];
+  const std::string storage = storage_of(volume.tags);
+  const bool experiment = std::ranges::any_of(sweep->second.fleets, [&](const JobFleet& it) {
+    return !it.storage.empty() && it.storage + owner.substr(dash) == storage;
+  });
+  return experiment || !rows.contains(owner) ? sweep->second : rows[owner];
 }
 
 AwsResult<Rows> rows_of(AwsCalls& calls) {
@@ -56,8 +67,7 @@ AwsResult<Rows> rows_of(AwsCalls& calls) {
   const auto volumes = calls.ask_all(
       wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {launch::tag::job}}}});
   if (!volumes) return tl::unexpected(volumes.error());
-  for (const wire::Volume& it : *volumes)
-    row_of_volume(rows, job_of(it.tags)).volumes.push_back(it);
+  for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
   return rows;
 }
 
@@ -75,23 +85,39 @@ Json to_json(const std::string& name, const Row& row) {
     one["fleets"].push_back({{"id", it.fleet.id.str()},
                              {"type", to_text(it.fleet.kind)},
                              {"state", to_text(it.state)},
-                             {"target", it.target}});
+                             {"target", it.target},
+                             {"storage", it.storage}});
   for (const wire::Instance& it : row.instances)
     one["instances"].push_back({{"id", it.id.str()},
                                 {"type", it.type.str()},
                                 {"zone", it.zone.str()},
-                                {"state", to_text(it.state)}});
+                                {"state", to_text(it.state)},
+                                {"storage", storage_of(it.tags)}});
   for (const wire::Volume& it : row.volumes)
     one["volumes"].push_back({{"id", it.id.str()},
                               {"zone", it.zone.str()},
                               {"state", to_text(it.state)},
                               {"role", role_of(it)},
+                              {"storage", storage_of(it.tags)},
                               {"gib", it.size_gib}});
   return one;
 }
 
+// Nothing, or that there are two jobs of the name.
+std::string namesakes_in(const Row& row) {
+  std::set<std::string> storages;
+  for (const JobFleet& it : row.fleets)
+    if (!it.is_over()) storages.insert(it.storage);
+  for (const wire::Instance& it : row.instances) storages.insert(storage_of(it.tags));
+  storages.erase("");  // of an earlier version
+  if (storages.size() < 2) return {};
+  std::string names;
+  for (const std::string& it : storages) names += (names.empty() ? "" : ", ") + it;
+  return ": jobs of one name, on " + names;
+}
+
 void print(const std::string& name, const Row& row) {
-  std::printf("%s\n", name.c_str());
+  std::printf("%s%s\n", name.c_str(), namesakes_in(row).c_str());
   for (const JobFleet& it : row.fleets) {
     if (it.is_over()) continue;
     std::printf("  fleet     %-40s %s, target %d\n", it.fleet.id.str().c_str(),

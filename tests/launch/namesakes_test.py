@@ -7,6 +7,7 @@ from launching import JOB, SPOT_FLEET
 
 setUpModule = launching.setUpModule
 GROUP = "  type: auto-scaling-group\n"
+SWEEP = JOB.replace("./train.sh", '"./train.sh {{seed}}"') + "sweep: {{grid: {{seed: [1, 2]}}}}\n"
 
 
 class Namesakes(launching.LaunchTest):
@@ -48,6 +49,8 @@ class Namesakes(launching.LaunchTest):
 
     def test_stop_ends_only_the_one_that_job_yaml_describes(self):
         mine, others = self.both()
+        self.assertIn(f"{self.name}: jobs of one name, on Name={self.name}, "
+                      f"Name={self.name}-others\n", self.spotter("list").stdout)
         refused = self.spotter("stop", self.name, code=1).stderr
         self.assertRegex(refused, "two jobs are called")
         self.assertEqual(sorted(self.active()), sorted([mine[0], others[0]]))
@@ -88,11 +91,20 @@ class Namesakes(launching.LaunchTest):
                                   f"wants Name={self.name}:")
         self.assertEqual((self.active(), self.volumes()), ([], []))
 
+    def test_a_sweep_is_listed_with_its_volumes_beside_a_job_of_a_number(self):
+        sweep, name = self.name, f"{self.name}-1"
+        self.spotter("launch", self.job(text=SWEEP), "--skip-checks")
+        path = self.folder / "number.yaml"
+        path.write_text(JOB.format(name=name).replace(f"Name: {name}", "Name: another"))
+        self.spotter("launch", path, "--skip-checks")
+        listed = self.listed()
+        self.assertEqual(sorted(it["storage"] for it in listed[sweep]["volumes"]),
+                         [f"Name={sweep}-0", f"Name={sweep}-1"])
+        self.assertEqual([it["storage"] for it in listed[name]["volumes"]], ["Name=another"])
+
     def test_an_experiment_is_not_the_job_of_its_number(self):
-        sweep = JOB.replace("./train.sh", '"./train.sh {{seed}}"') + \
-            "sweep: {{grid: {{seed: [1, 2]}}}}\n"
         theirs = self.made("another", job=f"{self.name}-1", role="state", generation="3")
-        refused = self.refused(text=sweep)
+        refused = self.refused(text=SWEEP)
         self.assertRegex(refused, f"two jobs are called {self.name}-1.*{theirs}")
         self.assertEqual(self.active(), [])
 
