@@ -54,7 +54,7 @@ class Local {
 
   // What of the job's storage is mounted here; no more is filled in.
   asio::awaitable<tl::expected<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
-  // Is there a file at `path`? A server that does not say so in time: no.
+  // Is there a file at `path`? Asked until the server says so; if it does not in time: no.
   asio::awaitable<bool> is_there(std::string path, Duration limit);
   // What the trainer wrote to its log is kept on the share; in vain, it is kept the next time.
   asio::awaitable<void> keep_log(Duration limit);

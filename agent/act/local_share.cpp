@@ -72,10 +72,22 @@ Local::Answer Local::mark_done(Duration limit) {
 }
 
 asio::awaitable<bool> Local::is_there(std::string path, Duration limit) {
-  std::vector<std::string> arguments = {"--as", job_.trainer.user, "there", "--path", path};
-  auto running = run(std::move(arguments), limit);
-  const Work work = co_await std::move(running);
-  co_return !work.failed && work.answer.value("there", false);
+  constexpr std::chrono::seconds between{1};
+  asio::steady_timer pause(co_await asio::this_coro::executor);
+  const auto until = asio::steady_timer::clock_type::now() + limit;
+  for (bool said = false;; said = true) {
+    std::vector<std::string> arguments = {"--as", job_.trainer.user, "there", "--path", path};
+    const auto left = until - asio::steady_timer::clock_type::now();
+    auto running = run(std::move(arguments), std::chrono::ceil<Duration>(left));
+    const Work work = co_await std::move(running);
+    if (!work.failed) co_return work.answer.value("there", false);
+    if (!said)
+      spdlog::warn("whether there is {} is not known yet: {}", path, work.failed->detail.view());
+    if (asio::steady_timer::clock_type::now() + between >= until) co_return false;
+    pause.expires_after(between);
+    boost::system::error_code ignored;
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
 }
 
 asio::awaitable<void> Local::keep_log(Duration limit) {

@@ -305,7 +305,10 @@ void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
                    [&options] { return answer(work::mark_done(options.path, options.share.job)); });
   auto* there = add(app, "there", "is the result there?", chosen, [&path] {
     std::error_code error;
-    return json{{"ok", true}, {"there", std::filesystem::exists(path, error)}};
+    const bool is = std::filesystem::exists(path, error);
+    if (error)
+      return answer(work::Outcome<void>(work::fail_errno(error, "cannot look at " + path)));
+    return json{{"ok", true}, {"there", is}};
   });
   auto* log = add(app, "keep-log", "append the trainer's log to the one on the share", chosen,
                   [&options] { return answer(work::keep_log(options.tree, options.path)); });

@@ -49,6 +49,17 @@ TEST_F(Verb, FindsAndInspectsADevice) {
   EXPECT_EQ(inspected.line["filesystem"], "");
 }
 
+TEST_F(Verb, SaysOfAResultThatItIsThereOrNotOrThatNobodyKnows) {
+  fs::create_symlink("loop", directory_ / "loop");
+  fs::create_directory(directory_ / "result");
+  const auto there = [this](const char* name) {
+    return host({"there", "--path", (directory_ / name).string()}).line;
+  };
+  EXPECT_EQ(there("result"), (json{{"ok", true}, {"there", true}}));
+  EXPECT_EQ(there("none"), (json{{"ok", true}, {"there", false}}));
+  EXPECT_EQ(there("loop/result")["ok"], false);
+}
+
 TEST_F(Verb, SaysKindAndWordsOnFailure) {
   const auto absent = host({"find-device", "--volume", "vol-0123abcd"});
   EXPECT_EQ(absent.status, 1);

@@ -6,6 +6,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
 import shares
+from emulator import wait
 
 
 class Folder(shares.ShareLife):
@@ -61,6 +62,16 @@ class Folder(shares.ShareLife):
         self.folder.mkdir()
         self.folder.chmod(0o755)
         self.assert_ended_well()
+
+    def test_a_result_that_cannot_be_looked_at_is_not_missing(self):
+        once = "cd $SPOTTER_STORAGE && mkdir good && touch good/result && ln -s way way"
+        instance = self.begin(trainer={"command": once, "result": "way/result"})
+        self.wait_console(instance, "whether there is .* is not known yet")
+        way = self.home() / "way"  # that leads to itself
+        way.unlink()
+        way.symlink_to("good")
+        wait("the fleet to be cancelled", self.fleet_is_cancelled, 60)
+        self.assertTrue((self.home() / "DONE").exists())
 
 
 if __name__ == "__main__":
