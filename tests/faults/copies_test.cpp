@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "agent/guard/keeper.hpp"
 #include "tests/trainer/shim.hpp"
@@ -25,7 +26,11 @@ using guard::Keeper;
 constexpr const char* name = "last.bin";
 const std::string first(300'000, '1'), second(300'000, '2'), torn(100'000, '3');
 
-enum class Fault { Once, Lasting };
+enum class Fault {
+  Once,
+  Lasting,
+  Short  // a part is written, and no more
+};
 
 class Copies : public testing::TestWithParam<Fault> {
  protected:
@@ -81,11 +86,18 @@ class Copies : public testing::TestWithParam<Fault> {
   // Does `work` as its call `at` fails; false: it has fewer.
   bool with_fault(int at, int error, const std::function<void()>& work) const {
     int calls = 0;
-    bool reached = false;
+    bool reached = false, full = false;
     Shim shim;
-    shim.before = [&](const Call&) {
+    shim.shorten = [&](const Call& call) {
+      const bool part = GetParam() == Fault::Short && calls == at && call.bytes.size() > 1;
+      return part ? call.bytes.size() / 2 : call.bytes.size();
+    };
+    shim.before = [&](const Call& call) {
       const int number = calls++;
       reached = reached || number == at;
+      const bool writes = call.kind == Call::Kind::Write;
+      if (GetParam() == Fault::Short)
+        return std::exchange(full, full || (number == at && writes)) && writes ? error : 0;
       return number == at || (GetParam() == Fault::Lasting && number > at) ? error : 0;
     };
     shim.install(mount_.string());
@@ -194,7 +206,7 @@ TEST(FullDisk, TheCopyItselfIsPutBack) {
   fs::remove_all(mount);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Copies, testing::Values(Fault::Once, Fault::Lasting));
+INSTANTIATE_TEST_SUITE_P(Each, Copies, testing::Values(Fault::Once, Fault::Lasting, Fault::Short));
 
 }  // namespace
 }  // namespace spotter::test
