@@ -1,22 +1,25 @@
-"""A job whose trainer attacks the machine, judged from outside: what the program says of itself is
-read for mistakes of its own, never as a proof.
+"""A job whose trainer attacks the machine, judged from outside.
 
 The proof is what is not the trainer's, before and after: type, owner, mode and content. What the
-trainer steals it writes into a folder, where a secret is found however it came there."""
+trainer steals it writes into a folder, where a secret is found however it came there. What it says
+of itself shows that each attack of the table was carried out, and what answers it got."""
 
 import json
-import os
 import pathlib
+import os
+import pwd
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "e2e"))
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE / "attacks")]
 import job as jobs
+import table
 import volumes
 from emulator import SECRETS, wait
 
 ATTACKS = HERE / "attacks"
+BESIDE = [HERE.parent / "e2e" / name for name in ("fake_trainer.py", "sigv4.py")]
 # Of the machine: what a trainer must never change. It is run where these paths mean something.
 SYSTEM = ("/etc", "/usr/bin", "/usr/sbin", "/usr/local", "/root/.ssh", "/root/.bashrc",
           "/root/.profile", "/root/.gitconfig", "/root/.config", "/var/spool/cron")
@@ -34,7 +37,7 @@ def look(path):
                 content = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return
-    seen[path] = [status.st_mode, status.st_uid, status.st_gid, content]
+    seen[path] = [oct(status.st_mode), status.st_uid, status.st_gid, content]
 for top in sys.argv[1:]:
     look(top)
     for place, folders, files in os.walk(top):
@@ -43,18 +46,21 @@ for top in sys.argv[1:]:
 print(json.dumps(seen))
 """
 STRANGER = 4243  # another user, who has a job on the share and a home
+CHAINS = 8  # of processes, which go on after the trainer's end
 
 
 class Judged:
-    """Beside a life.Life. Subclasses say where a program looks at the machine: words()."""
+    """Beside a life.Life. Subclasses say where a program looks at the machine, words_of_root(),
+    and what of the machine cannot be attacked there."""
 
     job_name = "story"
     trainer = ATTACKS / "train.py"
     maxDiff = None
+    left_out = ()  # attacks that are none here, with the reason where it is set
+    cannot_leave = ()  # those of table.LEFT that the system itself refuses
 
     def code(self):
-        return {path.name: path.read_text() for path in ATTACKS.glob("*.py")} | {
-            "fake_trainer.py": (HERE.parent / "e2e/fake_trainer.py").read_text()}
+        return {path.name: path.read_text() for path in [*ATTACKS.glob("*.py"), *BESIDE]}
 
     # Given
 
@@ -74,34 +80,55 @@ class Judged:
         for path in (self.victim / "home", self.victim / "home/.profile"):
             os.chown(path, STRANGER, STRANGER)
 
-    def attack(self, plan, **more):
-        """An instance whose trainer has attacked by this plan once `attacked` says so."""
+    def attack(self, plan):
+        """An instance whose trainer begins to attack by this plan."""
         self.given_victims()
         env = {"PLAN": plan, "VICTIM": str(self.victim), "JOURNAL": str(self.loot), "STEPS": "40",
-               "PACE": "0.2", "FORMAT": "spotter"}
-        one = self.begin_attack(env, checkpoints={"directory": "checkpoints",
-                                                  "files": "*.bin *.safetensors readable"}
-                                if plan != "reached" else {"directory": "checkpoints"}, **more)
-        self.wait_starts(1)
+               "PACE": "0.2", "FORMAT": "spotter", "LEFT_OUT": " ".join(self.left_out)}
+        checkpoints = {"directory": "checkpoints"}
+        if plan in table.LEFT:
+            checkpoints["files"] = "*.bin *.safetensors readable"
+        one = self.begin_attack(env, checkpoints)
+        wait("the trainer", lambda: self.starts() == 1, 90)
         self.before = self.look(one)
         (self.loot / "go").touch()
         return one
 
-    def wait_starts(self, count, seconds=90):
-        wait(f"start {count} of the trainer",
-             lambda: len(list(self.loot.glob("start-*"))) >= count, seconds)
+    def starts(self):
+        return len(list(self.loot.glob("start-*")))
 
     def lines(self):
         """What the trainer says of its attacks so far."""
         return [json.loads(line) for file in self.loot.glob("attacks-*")
                 for line in file.read_text().splitlines(keepends=True) if line[-1] == "\n"]
 
-    def attacks(self, *names):
-        """The same, once each of these is over."""
-        def over():
-            return set(names) <= {line["attack"] for line in self.lines()}
-        wait(f"the attacks {' '.join(names)}", over, 120, 0.3)
-        return self.lines()
+    def leave(self, plan):
+        """Until root's work with all that was left has ended: the trainer was started a third time,
+        or never will be."""
+        one = self.attack(plan)
+        self.wait_status(one, "the end of root's work", lambda status:
+                         status["stage"] == "blocked" or self.starts() > 2, 150)
+        lines = self.assert_carried_out([name for start in table.LEFT[plan] for name in start])
+        for line in lines:
+            if not line["got"]:
+                self.assertIn(line["attack"], self.cannot_leave, line)
+        self.judge_all(one)
+        return one
+
+    def reach(self):
+        """While the attacks go on, and the trainer trains: what root asks is still answered."""
+        one = self.attack("reached")
+        last = table.REACHED[-1]
+        wait(f"the attack {last}", lambda: any(
+            line["attack"] == last for line in self.lines()), 120, 0.3)
+        lines = self.assert_carried_out([name for name in table.REACHED
+                                         if name not in self.left_out])
+        self.assertEqual({line["attack"]: line["got"] for line in lines if line["got"]},
+                         table.ALLOWED)
+        denied, = (line["answers"] for line in lines
+                   if line["attack"] == "uses_its_keys_against_the_job")
+        self.assertEqual(list(denied), ["Denied UnauthorizedOperation"])
+        return one
 
     # What the machine shows
 
@@ -117,6 +144,20 @@ class Judged:
 
     # Then
 
+    def assert_carried_out(self, names):
+        """An attack that never ran, or met nothing, proves nothing."""
+        lines = self.lines()
+        self.assertEqual([line for line in lines if line.get("broken")], [])
+        self.assertEqual(sorted({*names} - {line["attack"] for line in lines}), [], "never ran")
+        for line in lines:
+            self.assertTrue(line["answers"].keys() - {"ENOENT"} or line["got"], line)
+        return lines
+
+    def judge_all(self, one):
+        self.assert_nothing_changed(one)
+        self.assert_nothing_stolen()
+        self.assert_journal_is_ours(self.said(one))
+
     def assert_nothing_changed(self, instance):
         after = self.look(instance)
         self.assertGreater(len(self.before), 100, "the machine was looked at")
@@ -131,14 +172,6 @@ class Judged:
         ran = {path.name for path in (self.loot / "ran").glob("*")}
         self.assertLessEqual(ran, {str(self.trainers_uid())}, "who ran the trainer's programs")
 
-    def assert_none_broken(self, attacks):
-        self.assertEqual([line for line in attacks if line.get("broken")], [])
-
-    def assert_nothing_got(self, attacks):
-        self.assert_none_broken(attacks)
-        got = {line["attack"]: line["got"] for line in attacks if line["got"]}
-        self.assertEqual(got, {"my_own_keys": "200"})
-
     def assert_no_way_in(self, folder):
         """No copy that root has, or made, acts as somebody else."""
         files = [path for path in pathlib.Path(folder).rglob("*")
@@ -150,20 +183,18 @@ class Judged:
 
     def assert_journal_is_ours(self, text):
         """No line in the name of another, and nothing that a terminal obeys."""
-        for line in text.splitlines():
-            if "forged" in line or "flood" in line:
-                self.assertNotRegex(line, "(saved|kept|finished) (forged|flood)")
+        self.assertNotRegex(text, "(?m)(saved|kept|finished) (forged|flood)|^forged")
         self.assertNotIn("\x1b]0;owned", text)
+        self.assertLess(text.count("flood"), 700, "600 lines of others a minute at most")
 
     def assert_silent_after(self, folder, done):
         """Who outlived the trainer wrote nothing once the result was marked as durable."""
         written = list(pathlib.Path(folder).glob("after-*"))
-        self.assertEqual(len(written), 8, "the chains had begun")
+        self.assertEqual(len(written), CHAINS, "the chains had begun")
         for path in written:
             self.assertLessEqual(path.stat().st_mtime_ns, done, f"{path.name} after DONE")
 
     def trainers_uid(self):
-        import pwd
         return pwd.getpwnam(jobs.trainer_user()).pw_uid
 
     def copy_of(self, volume, path):

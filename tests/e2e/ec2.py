@@ -2,20 +2,18 @@
 
 It is written from AWS's documents and not from the product's client, so that one misunderstanding
 is not in both.
-https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
 """
 
 import base64
 import datetime
-import hashlib
-import hmac
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import xml.etree.ElementTree
 
-REGION = "us-west-2"
+from sigv4 import REGION, signature
+
 USER = ("AKIAEMULATOR00000000", "emulator-secret")  # the emulator's key for people
 ACCOUNT, ROLE = "123456789012", "spotter-role"
 TRAINERS_ROLE = f"{ROLE}-trainer"
@@ -41,28 +39,6 @@ def flatten(value, prefix=""):
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return [(prefix, text)]
     return [flat for key, item in pairs for flat in flatten(item, key)]
-
-
-def signature(method, url, body, access_key, secret, now, service="ec2"):
-    """The headers of a request signed for EC2, or for another service."""
-    parts = urllib.parse.urlsplit(url)
-    stamp = now.strftime("%Y%m%dT%H%M%SZ")
-    scope = f"{stamp[:8]}/{REGION}/{service}/aws4_request"
-    headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8",
-               "host": parts.netloc, "x-amz-date": stamp}
-    signed = ";".join(sorted(headers))
-    canonical = "\n".join([method, parts.path or "/", parts.query,
-                           *(f"{name}:{headers[name]}" for name in sorted(headers)), "", signed,
-                           hashlib.sha256(body).hexdigest()])
-    to_sign = "\n".join(["AWS4-HMAC-SHA256", stamp, scope,
-                         hashlib.sha256(canonical.encode()).hexdigest()])
-    key = ("AWS4" + secret).encode()
-    for part in (*scope.split("/")[:3], "aws4_request"):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    proof = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
-    headers["authorization"] = (f"AWS4-HMAC-SHA256 Credential={access_key}/{scope}, "
-                                f"SignedHeaders={signed}, Signature={proof}")
-    return headers
 
 
 class Answer:

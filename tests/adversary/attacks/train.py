@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A trainer that attacks the machine it runs on, and then trains as any other.
 
-LEFT_OUT names attacks that are not tried. PLAN says how: one of planted.py leaves things behind,
-ends, leaves others at its next start, and ends again; "reached" tries what it can reach, trains to
-the end and leaves processes that go on writing."""
+PLAN says how: one of table.LEFT leaves things behind, ends, leaves others at its next start, and
+ends again; "reached" tries what it can reach, trains to the end and leaves processes that go on
+writing. LEFT_OUT names attacks that are not tried."""
 
 import os
 import pathlib
@@ -11,10 +11,12 @@ import signal
 import sys
 import time
 
+import asked
 import common
 import fake_trainer
-import planted
+import left
 import reached
+import table
 
 
 def wait_for_the_test():
@@ -24,17 +26,22 @@ def wait_for_the_test():
         time.sleep(0.05)
 
 
+def carry_out(names):
+    left_out = os.environ.get("LEFT_OUT", "").split()
+    there = {**vars(left), **vars(asked), **vars(reached)}
+    common.carry_out([there[name] for name in names if name not in left_out])
+
+
 def main():
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # that somebody waits for a lease
     starts = len(list(common.LOOT.glob("start-*")))
     (common.LOOT / f"start-{starts}").touch()
     wait_for_the_test()
     pathlib.Path(common.STORAGE / "checkpoints").mkdir(exist_ok=True)
-    if plan := planted.PLANS.get(os.environ["PLAN"]):
-        common.carry_out(plan[min(starts, 1)])
-        sys.exit("what was to be planted is")
-    left_out = os.environ.get("LEFT_OUT", "").split()
-    common.carry_out([one for one in reached.ALL if one.__name__ not in left_out])
+    if plan := table.LEFT.get(os.environ["PLAN"]):
+        carry_out(plan[min(starts, 1)])
+        sys.exit("what was to be left is")
+    carry_out(table.REACHED)
     fake_trainer.main()
 
 

@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""A trainer that attacks a whole machine, from the sandbox of its unit: systemd, the package, a
+volume."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import judge  # adds tests/e2e to the path
+import harness
+import whole_machines
+
+HOME = "/mnt/spotter"
+
+
+class OnAWholeMachine(judge.Judged, whole_machines.WholeLife):
+    # fs.protected_hardlinks; the volume's root folder, which is root's; RestrictSUIDSGID=
+    cannot_leave = ("puts_links_in_the_place_of_folders", "gives_second_names_to_others_files",
+                    "moves_our_folder_away", "puts_links_in_the_place_of_our_files",
+                    "makes_its_home_a_link", "writes_a_record_that_names_root",
+                    "leaves_setuid_checkpoints", "leaves_a_setuid_shell")
+
+    def words_of_root(self, instance):
+        return self.world.words(instance)
+
+    def said(self, one):
+        return self.world.journal(one, "-u", "spotter", "-o", "cat")
+
+    def others(self):
+        return [*super().others(), "/usr/lib/systemd", "/usr/lib/spotter", "/boot", "/opt"]
+
+    def begin_attack(self, env, checkpoints):
+        self.volume()
+        job = self.job(env=env, on_failure={"attempts_without_progress": 4, "then": "hold"})
+        job["checkpoints"] = checkpoints
+        return self.launch(job)
+
+    def leave(self, plan):
+        one = super().leave(plan)
+        # Copies of its files are the trainer's: they are put back as what they were.
+        own = self.world.run(one, "find", f"{HOME}/.spotter", "-perm", "/6000", "-print", "-o",
+                             "-not", "-uid", "0", "-not", "-path", "*/kept/*", "-not", "-path",
+                             "*/torn/*", "-print", check=False)
+        self.assertEqual(own, "", "what root believes is root's, and a way in to nobody")
+
+    def test_links_on_its_volume_lead_root_nowhere(self):
+        self.leave("links")
+
+    def test_folders_of_its_volume_that_change_places_lead_root_nowhere(self):
+        self.leave("races")
+
+    def test_what_it_reaches_from_its_sandbox_is_its_own(self):
+        one = self.reach()
+        agent = self.agent(one)
+        self.world.run(one, "systemctl", "restart", "spotter")
+        self.assertNotIn(self.agent(one), (agent, "0"))
+        self.wait_more_steps(one)
+        self.judge_all(one)
+        self.wait_journal(one, "the job is done|cancelling the fleet", 120)
+
+
+if __name__ == "__main__":
+    harness.main()
