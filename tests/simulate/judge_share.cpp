@@ -49,16 +49,18 @@ void Simulation::judge_on_share(const decide::Command& command) {
 // On a share: EC2 need not have shown the raised target, nor the other instances, when it booted.
 // Nothing on a share tells one writer from two; a life ends where that comes to harm.
 bool Simulation::is_target_hidden(const Host& host) const {
-  return on_share() && target_since_ != kBegin &&
-         host.booted - target_since_ <= policy_.consistency_bound;
+  const Duration apart = host.booted - target_since_;
+  return on_share() && target_since_ != kBegin && apart <= policy_.consistency_bound &&
+         apart >= -policy_.consistency_bound;  // who runs for longer is shown
 }
 
 // A fleet that keeps more than one was refused, as far as that was to be seen when it began: who
 // cannot ask for its fleet is believed to be alone.
 void Simulation::judge_many(const Host& host) {
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
+  const bool seen = host.booted - target_since_ > policy_.consistency_bound;
   const bool asked = host.agent.state.facts.fleet_known;
-  if (fleet->target > 1 && asked && !is_target_hidden(host))
+  if (fleet->target > 1 && seen && asked)
     broken("a trainer is started though the fleet keeps several");
 }
 
