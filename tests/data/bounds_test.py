@@ -21,7 +21,7 @@ FILES = 1024  # that a process may have open, as a rule
 # Prints how much memory the largest of a command's processes had, in KiB.
 PEAK = """
 import resource, subprocess, sys
-status = subprocess.run(sys.argv[1:], check=False).returncode
+status = subprocess.run(sys.argv[1:], check=False, timeout=100).returncode
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(status)
 """
