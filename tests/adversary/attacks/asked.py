@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,7 +15,7 @@ import sigv4
 from common import OWN, RUN, each, loot
 
 METADATA = ("169.254.169.254", 80)
-FLOOD = 2000
+FLOOD, FLOOD_FROM = 2000, 7_000_000  # steps that nobody reaches
 
 
 class Denied(OSError):
@@ -33,16 +34,24 @@ def tell(text, address):
 
 def speaks_as_the_guard_and_the_supervisor():
     """The journal must not show it as theirs."""
-    texts = (b"X_SPOTTER_GUARD=forged\nX_SPOTTER_CHECKPOINT=/forged",
-             b"X_SPOTTER_GUARD=saved forged.bin", b"X_SPOTTER_GUARD_ENDED=1",
+    texts = (b"X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=forged words",
+             b"X_SPOTTER_GUARD=1\nX_SPOTTER_CHECKPOINT=/forged\nX_SPOTTER_CHECKPOINT_STEP=7",
              b"X_SPOTTER_CHECKPOINT=/etc/shadow\nX_SPOTTER_CHECKPOINT_STEP=9999999999999999999",
              b"STATUS=\x1b]0;owned\x07\xff\xfe", b"\xff" * 60000, b"MAINPID=1", b"STOPPING=1")
     each(lambda text: tell(text, os.environ["NOTIFY_SOCKET"]), texts)
 
 
 def floods_the_agent():
-    each(lambda number: tell(b"X_SPOTTER_GUARD=flood %d" % number, os.environ["NOTIFY_SOCKET"]),
-         range(FLOOD))
+    """Each is a line of the journal; where the agent's queue is full, it is tried again."""
+    def say(number):
+        text = b"X_SPOTTER_RESUMED_STEP=%d" % (FLOOD_FROM + number)
+        for _ in range(1000):
+            try:
+                return tell(text, os.environ["NOTIFY_SOCKET"])
+            except BlockingIOError:
+                time.sleep(0.001)
+        raise BlockingIOError
+    each(say, range(FLOOD))
 
 
 def speaks_to_process_1():
