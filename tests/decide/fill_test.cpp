@@ -17,18 +17,8 @@ class Fill : public testing::Test {
   }
   // vol-1: attached, claimed, mounted.
   void mount() {
-    story.survey({the_volume()});
-    story.answer(CallAccepted{});
-    story.survey({held(the_volume(), kMe)});
-    story.answer(CallAccepted{});
-    SeenVolume claimed = held(the_volume(), kMe);
-    claimed.generation = 1;
-    story.survey({claimed});
-    story.answer(DeviceFound{"/dev/nvme1n1"});
-    DiskInspected disk;
-    disk.matches = true;
-    story.answer(disk);
-    story.answer(Mounted{});
+    story.claim_volume();
+    story.mount();
   }
   void expect_left_alone(const char* why) {
     EXPECT_EQ(story.stage(), "blocked") << why;

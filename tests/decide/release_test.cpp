@@ -68,13 +68,7 @@ TEST(Release, ANoticeOfFiveSecondsStillLeavesTimeToDetach) {
 TEST(Release, ANoticeDuringAMountGivesItUpAndUnmountsWhatMayBeMounted) {
   Story story;
   story.boot();
-  story.survey({the_volume()});
-  story.answer(CallAccepted{});
-  story.survey({held(the_volume(), kMe)});
-  story.answer(CallAccepted{});
-  SeenVolume claimed = held(the_volume(), kMe);
-  claimed.generation = 1;
-  story.survey({claimed});
+  story.claim_volume();
   story.answer(DeviceFound{"/dev/nvme1n1"});
   DiskInspected disk;
   disk.matches = true;

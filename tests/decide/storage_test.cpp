@@ -103,13 +103,7 @@ TEST(Storage, ABlankDiskIsFormattedOnlyWhenItIsMarkedAsOursAndMadeFromNothing) {
 TEST(Storage, AForeignFileSystemBlocks) {
   Story story;
   story.boot();
-  story.survey({the_volume()});
-  story.answer(CallAccepted{});
-  story.survey({held(the_volume(), kMe)});
-  story.answer(CallAccepted{});
-  SeenVolume claimed = held(the_volume(), kMe);
-  claimed.generation = 1;
-  story.survey({claimed});
+  story.claim_volume();
   story.answer(DeviceFound{"/dev/nvme1n1"});
   DiskInspected foreign;
   foreign.found = "LVM2_member";

@@ -52,17 +52,21 @@ void Story::survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> sn
   answer(StorageSurveyed{{std::move(volumes), std::move(snapshots)}});
 }
 
-void Story::mount_and_read(Ledger ledger, std::optional<std::int64_t> newest) {
+void Story::mount() {
   answer(DeviceFound{"/dev/nvme1n1"});
   DiskInspected disk;
   disk.matches = true;
   answer(disk);
   answer(Mounted{});
+}
+
+void Story::mount_and_read(Ledger ledger, std::optional<std::int64_t> newest) {
+  mount();
   answer(LedgerRead{ledger});
   if (stage() == "verifying") answer(CheckpointsVerified{newest, 0});
 }
 
-void Story::take_volume(Ledger ledger) {
+void Story::claim_volume() {
   survey({the_volume()});
   answer(CallAccepted{});
   survey({held(the_volume(), kMe)});
@@ -70,6 +74,10 @@ void Story::take_volume(Ledger ledger) {
   SeenVolume claimed = held(the_volume(), kMe);
   claimed.generation = 1;
   survey({claimed});
+}
+
+void Story::take_volume(Ledger ledger) {
+  claim_volume();
   mount_and_read(ledger);
 }
 

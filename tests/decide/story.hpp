@@ -47,6 +47,8 @@ class Story {
   // --- chapters ---
   void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
   void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});
+  void claim_volume();  // vol-1, in our zone: attached, claimed, and the claim seen
+  void mount();         // its device found, inspected, mounted
   void mount_and_read(Ledger ledger = {}, std::optional<std::int64_t> newest = std::nullopt);
   void take_volume(Ledger ledger = {});  // vol-1, in our zone: attached, claimed, mounted, read
   void train(Ledger ledger = {});        // boot to training on it
