@@ -49,7 +49,7 @@ asio::awaitable<tl::expected<std::vector<SeenVolume>, EffectFailed>> DataVolumes
   if (!volumes) co_return tl::unexpected(as_failure(volumes.error()));
   std::vector<SeenVolume> found;
   for (const wire::Volume& volume : volumes->items)
-    if (volume.state != wire::VolumeState::Deleted && !is_foreign(volume.tags, job_))
+    if (volume.state != wire::VolumeState::Deleted && !is_foreign(volume, job_))
       found.push_back(seen(volume, job_));
   co_return found;
 }

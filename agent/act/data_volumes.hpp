@@ -27,7 +27,8 @@ class DataVolumes {
   // prepare() ends soon. Asio's cancellation does not reach beyond its first child process.
   void abandon() { abandoned_ = true; }
   // Unmounted when none is mounted here any more, and the detach of those of this instance was
-  // accepted. `remove`: when those are gone, and all that lie free with them.
+  // accepted. `remove`: when those are gone, and with them all that lie free and say by their tag
+  // `spotter:storage` that they are this job's.
   Answer release(decide::ReleaseData effect, Duration limit);
 
  private:

@@ -14,4 +14,8 @@ decide::SeenVolume seen(const wire::Volume& volume, const config::Job& job);
 // neither. What job.yaml's tag names is ours, also when it was made while that tag was another.
 bool is_foreign(const wire::Tags& tags, const config::Job& job);
 
+// Nor is a volume of data that lies free and does not say whose it is, as earlier versions made
+// them: it may be a namesake's, and what is seen is used and deleted.
+bool is_foreign(const wire::Volume& volume, const config::Job& job);
+
 }  // namespace spotter::act

@@ -179,6 +179,12 @@ bool is_foreign(const wire::Tags& tags, const config::Job& job) {
   return !named && config::is_of_other_storage(tags, job);
 }
 
+bool is_foreign(const wire::Volume& volume, const config::Job& job) {
+  const bool nameless = value_of(volume.tags, tag::role) == tag::role_data &&
+                        value_of(volume.tags, tag::storage).empty();
+  return (nameless && volume.attachments.empty()) || is_foreign(volume.tags, job);
+}
+
 Cloud::Answer Cloud::survey(Duration whole) {
   const Duration limit = whole / 4;  // four calls
   decide::Survey survey;
@@ -193,7 +199,7 @@ Cloud::Answer Cloud::survey(Duration whole) {
     const auto volumes = co_await std::move(call);
     if (!volumes) co_return as_failure(volumes.error());
     for (const wire::Volume& volume : volumes->items) {
-      if (volume.state == wire::VolumeState::Deleted || is_foreign(volume.tags, job_)) continue;
+      if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
       if (!known.insert(volume.id).second) continue;
       if (auto failed = misread(volume.id.str(), volume.tags)) co_return *failed;
       const bool of_data = value_of(volume.tags, tag::role) == tag::role_data;

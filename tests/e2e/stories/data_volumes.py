@@ -111,6 +111,27 @@ class DataVolumes(life.Life):
         self.assertEqual(self.starts(), LESSON, "the trainer was adopted")
         self.assert_all_gone_but_the_snapshot(kills=1)
 
+    def test_a_namesakes_volumes_of_the_same_snapshot_are_neither_used_nor_deleted(self):
+        self.snapshot = self.users_snapshot()
+        tags = {"spotter:job": self.job_name, "spotter:role": "data",
+                "spotter:storage": "Name=other-volume"}
+        theirs = [self.volume(tags=tags, SnapshotId=self.snapshot, zone=zone)
+                  for zone in self.world.zones]
+        del tags["spotter:storage"]  # as an earlier version tagged it: whose it is nobody knows
+        theirs.append(self.volume(tags=tags, SnapshotId=self.snapshot))
+        one = self.begin(zones=[self.zone], env={"PACE": "0.2"})
+        self.wait_training(one, 3)
+        (ours,) = set(self.data()) - set(theirs)
+        seen = {volume.text("volumeId"): volume for volume in self.ec2.volumes()}
+        self.assertEqual(seen[ours].tags(), {**tags, "spotter:storage": "Name=mnist-volume"})
+        self.assertEqual(self.volume_state(ours), "in-use")
+        self.wait_end()
+        self.assertEqual(sorted(self.data()), sorted(theirs), "ours is gone, theirs are not")
+        for volume in theirs:
+            self.assertEqual(self.volume_state(volume), "available")
+            self.ec2.call("DeleteVolume", VolumeId=volume)
+        self.assert_all_gone_but_the_snapshot()
+
     def test_a_snapshot_that_is_not_there_is_named_and_nothing_is_ended(self):
         self.snapshot = "snap-0123456789abcdef0"
         one = self.begin(zones=[self.zone])
