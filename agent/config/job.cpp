@@ -11,6 +11,7 @@
 #include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"
 #include "agent/config/sweep.hpp"
+#include "agent/wire/git_server.hpp"
 #include "agent/wire/shell.hpp"
 
 namespace spotter::config {
@@ -165,10 +166,20 @@ void check_lengths(Reader& reader, const Node& root, const Node& trainer, const 
                    "have more than 96 KiB: put them into a file");
 }
 
+// The one who fetches refuses it too (act/host/git.hpp): by then instances are paid for.
+void check_token(Reader& reader, const Node& root, const Job& job) {
+  const Node* code = child(root, "code");
+  const Node* repository = code == nullptr ? nullptr : child(*code, "repository");
+  if (repository == nullptr || !job.code || !job.code->token) return;
+  const auto server = wire::token_server(job.code->repository);
+  if (!server) reader.problem(*repository, "code.repository", server.error().message);
+}
+
 // What concerns two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
   check_sweep(reader, root, job);
   finish_claims(reader, root, job);
+  check_token(reader, root, job);
   check_launch(reader, root, job);
   check_data(reader, root, job, environment);
   check_prepare(reader, root, job);

@@ -238,6 +238,13 @@ const Wrong codes[] = {
     {"code: {repository: /x, revision: 01234567}",
      ":4:34: code.revision: '01234567' is not 40 hexadecimal digits; a branch name moves; give the "
      "full commit id: git rev-parse HEAD"},
+    {"code: {repository: http://git.example.com/x, revision: "
+     "0123456789abcdef0123456789abcdef01234567, token: env:TOKEN}",
+     ":4:20: code.repository: http://git.example.com/x has no TLS, and code.token is sent over TLS "
+     "alone: give the server's https:// address, or take code.token out"},
+    {"code: {repository: \"https://*.example.com/x\", revision: "
+     "0123456789abcdef0123456789abcdef01234567, token: env:TOKEN}",
+     ":4:20: code.repository: no server is named in https://*.example.com/x"},
 };
 INSTANTIATE_TEST_SUITE_P(Codes, WrongJob, testing::ValuesIn(codes));
 

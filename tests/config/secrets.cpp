@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "agent/config/secrets.hpp"
+#include "tests/config/smallest.hpp"
 
 namespace spotter::config {
 namespace {
@@ -116,6 +117,15 @@ TEST_F(Secrets, LeaveNothingBehindWhenMoved) {
   const Secret second(std::move(first));
   EXPECT_EQ(second.reveal(), "short");
   EXPECT_EQ(first.reveal(), "");  // NOLINT: that it is empty is the point
+}
+
+TEST(CodeToken, MayComeWithoutTlsWhereNoTokenLeavesTheMachine) {
+  const std::string revision = ", revision: 0123456789abcdef0123456789abcdef01234567";
+  const std::string token = ", token: env:TOKEN";
+  for (const std::string& code :
+       {"http://git.example.com/x" + revision, "http://localhost:8080/x" + revision + token,
+        "https://git.example.com/x" + revision + token, "/srv/x.git" + revision + token})
+    EXPECT_EQ(problems_of(smallest_and("code: {repository: " + code + "}")), "");
 }
 
 }  // namespace

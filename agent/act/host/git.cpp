@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "agent/io/files.hpp"
+#include "agent/wire/git_server.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -46,9 +47,6 @@ constexpr const char* proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY",
 constexpr const char* certificates[] = {"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO"};
 
 constexpr std::string_view tls = "https://";
-constexpr std::string_view plain = "http://";
-constexpr std::string_view name_letters =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
 
 // A file that is in no directory, so that no kill leaves it behind.
 Outcome<Fd> memory_file(const std::string& text) {
@@ -66,48 +64,12 @@ void pass_on(const char* const (&names)[N], std::map<std::string, std::string>& 
     if (const char* value = std::getenv(name)) to[name] = value;
 }
 
-bool is_all_of(std::string_view text, std::string_view letters) {
-  return !text.empty() && text.find_first_not_of(letters) == text.npos;
-}
-
-// No letter of it means something to git's comparison of addresses, such as `*`.
-bool is_host(std::string_view host) {
-  constexpr std::string_view digits = "0123456789";
-  constexpr std::string_view address = "0123456789abcdefABCDEF:.";
-  const bool bracketed = host.starts_with('[');
-  const auto colon = host.find(':', bracketed ? host.find(']') : 0);
-  if (colon != host.npos) {
-    if (!is_all_of(host.substr(colon + 1), digits)) return false;
-    host = host.substr(0, colon);
-  }
-  if (!bracketed) return is_all_of(host, name_letters);
-  return host.ends_with(']') && is_all_of(host.substr(1, host.size() - 2), address);
-}
-
-bool is_this_machine(std::string_view host) {
-  for (const std::string_view name : {"localhost", "127.0.0.1", "[::1]"})
-    if (host == name || (host.starts_with(name) && host[name.size()] == ':')) return true;
-  return false;
-}
-
 }  // namespace
 
 Outcome<std::string> token_server(const std::string& url) {
-  const bool safe = url.starts_with(tls);
-  if (!safe && !url.starts_with(plain)) return std::string();
-  const std::string scheme(safe ? tls : plain);
-  std::string host = url.substr(scheme.size());
-  host = host.substr(0, host.find_first_of("/?#"));
-  // Whoever reads addresses otherwise than git does must not find another server in them.
-  const auto at = host.find('@');
-  const bool plain_user = at == host.npos || at == 0 || is_all_of(host.substr(0, at), name_letters);
-  if (at != host.npos) host.erase(0, at + 1);
-  if (!plain_user || !is_host(host))
-    return fail("code-denied", "code.repository names no server: " + url);
-  if (!safe && !is_this_machine(host))
-    return fail("code-denied", "code.token is sent over TLS alone, and code.repository is " + url +
-                                   ": does the server have an https:// address?");
-  return scheme + host;
+  auto server = wire::token_server(url);
+  if (!server) return fail("code-denied", "code.repository: " + server.error().message);
+  return *std::move(server);
 }
 
 Outcome<Git> Git::as(User user) {

@@ -27,9 +27,7 @@ struct GitToken {
   std::string server;  // "https://example.com:8443": scheme, host and port, and nobody else
 };
 
-// Of a URL: the server that a token may reach. Empty: it is no URL of HTTP, and takes no token.
-// Fails ("code-denied") for a name that is none, and for HTTP without TLS but on this machine
-// itself (localhost, 127.0.0.1, [::1]). Source: gitcredentials(7), "Configuration options".
+// wire::token_server(). Kind: "code-denied".
 Outcome<std::string> token_server(const std::string& url);
 
 class Git {

@@ -44,6 +44,20 @@ class CodeToken(harness.Story):
         self.assertEqual(list(self.world.directory.rglob("evil.git/ran")), [])
         self.assertEqual(self.files_with(TOKEN), [])
 
+    def test_without_tls_it_is_refused_before_anything_is_launched(self):
+        job = self.job(launch={"image": "ami-0123456789abcdef0", "instance_types": ["p3.2xlarge"]})
+        job["code"].update(repository="http://git.example.com/x", token="env:TOKEN")
+        file = self.world.workplace / "job.yaml"
+        file.write_text(harness.jobs.yaml(job))
+        for words in (("agent", "--check", "--job", file), ("launch", file, "--dry-run"),
+                      ("launch", file), ("prepare", file)):
+            done = subprocess.run([self.world.bin / "spotter", *words], stdin=subprocess.DEVNULL,
+                                  env={"SPOTTER_MOUNT": "/mnt/spotter"}, capture_output=True,
+                                  text=True, timeout=30, check=False)
+            self.assertEqual(done.returncode, 2, (words, done.stderr))
+            self.assertIn("code.repository: http://git.example.com/x has no TLS, and code.token is "
+                          "sent over TLS alone: give the server's https:// address", done.stderr)
+
     def files_with(self, secret):
         return [file for file in self.world.directory.rglob("*") if file.is_file()
                 and file.stat().st_size < 1 << 24 and secret.encode() in file.read_bytes()]
