@@ -5,6 +5,9 @@
 
 #include "agent/act/cache.hpp"
 #include "agent/act/local_work.hpp"
+#include "agent/decide/policy.hpp"
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
 
 namespace spotter::act {
 
@@ -58,6 +61,8 @@ Local::Answer Local::prepare_share(Duration limit) {
   prepared_ = true;
   if (const std::string cache = work.answer.value("cache", ""); !cache.empty())
     spdlog::info("{}", cache);
+  if (const std::string foreign = work.answer.value("foreign", ""); !foreign.empty())
+    io::note(wire::event("share-foreign"), spdlog::level::warn, "{}", foreign);
   co_return decide::Mounted{};
 }
 

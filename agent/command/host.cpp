@@ -278,13 +278,13 @@ void add_share_options(CLI::App& verb, work::ShareRequest& share) {
 
 void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
   auto& share = options.share;
-  auto* prepare =
-      add(app, "prepare-share", "mount the share if need be, and lay out the job's folder", chosen,
-          [&share] {
-            return answer<work::Prepared>(work::prepare_share(share), [](const auto& done) {
-              return json{{"already", done.already}, {"cache", done.cache}};
-            });
-          });
+  auto* prepare = add(
+      app, "prepare-share", "mount the share if need be, and lay out the job's folder", chosen,
+      [&share] {
+        return answer<work::Prepared>(work::prepare_share(share), [](const auto& done) {
+          return json{{"already", done.already}, {"cache", done.cache}, {"foreign", done.foreign}};
+        });
+      });
   auto* release =
       add(app, "release-share", "unmount it lazily, if it is ours to unmount", chosen, [&share] {
         return answer<bool>(work::release_share(share), [](bool unmounted) {

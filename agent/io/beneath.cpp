@@ -287,6 +287,10 @@ Expected<std::vector<std::string>> Beneath::names() const {
   return names;
 }
 
+bool Beneath::may_change() const {
+  return ::faccessat(descriptor(), ".", W_OK | X_OK, AT_EACCESS) == 0;
+}
+
 Expected<void> Beneath::sync() const { return sync_directory(directory_.get()); }
 
 Expected<void> Beneath::give(uid_t uid, gid_t gid) const { return io::give(directory_, uid, gid); }

@@ -66,6 +66,8 @@ class Beneath {
   Expected<void> each_name(const std::function<bool(const std::string&)>& take) const;
   Expected<std::vector<std::string>> names() const;  // sorted
 
+  // With the present rights (effective ids): may names be made and removed in the directory?
+  bool may_change() const;
   Expected<void> sync() const;
   // Of the directory itself.
   Expected<void> give(uid_t uid, gid_t gid) const;

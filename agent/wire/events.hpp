@@ -39,6 +39,7 @@ inline constexpr EventKind event_kinds[] = {
     {"volume-moved", "e478b929383c49ee8289000b94e09987"},
     {"volume-held", "c81e2db0f8b5454b879865f14b4001a3"},
     {"share-held", "ecbd4f3848ec4a838e2a2b775def8594"},
+    {"share-foreign", "440dd5faa48f46e4afb4761bb1fe81a8"},
     {"share-silent-now", "db15124992a84b1ea8ddd18309f8cc66"},
     {"share-answers", "76995a55826f464abda987f357b0ef6a"},
     {"released", "553631113b174b8a9c99407bdf8e88fc"},

@@ -115,7 +115,13 @@ TEST_F(Attack, ARecordThatLiesGivesNothingAway) {
 
 TEST_F(Attack, AJobOfAnotherUserIsNotTakenOver) {
   leave_home(R"({"user":"alice","uid":4242,"gid":4242})");
-  EXPECT_FALSE(prepare_share(request_));
+  const auto refused = prepare_share(request_);
+  EXPECT_EQ(kind_of(refused), "not-permitted");
+  EXPECT_NE(words_of(refused).find(home().string() + " belongs to the user with the number 4242, " +
+                                   "and nobody (trainer.user) may not write there. If what is in " +
+                                   "it is this job's: chown -R nobody " + home().string()),
+            std::string::npos)
+      << words_of(refused);
   EXPECT_EQ(status_of(home() / "checkpoints/a").st_uid, before);
   // Her folder is open to all, and the record was put there by the trainer.
   fs::remove_all(home() / ".spotter");
@@ -126,6 +132,22 @@ TEST_F(Attack, AJobOfAnotherUserIsNotTakenOver) {
   give(home() / ".spotter/volume.json", trainer_.uid);
   (void)prepare_share(request_);
   EXPECT_EQ(status_of(home() / "checkpoints/a").st_uid, before);
+}
+
+TEST_F(Attack, AFolderOfAnotherUserInTheTrainersOwnHomeIsLeftAndNamed) {
+  const auto first = prepare_share(request_);
+  ASSERT_TRUE(first) << words_of(first);
+  EXPECT_EQ(first->foreign, "");
+  give(home() / "checkpoints", before);
+  const auto prepared = prepare_share(request_);
+  ASSERT_TRUE(prepared) << words_of(prepared);
+  EXPECT_EQ(status_of(home() / "checkpoints").st_uid, before);
+  EXPECT_EQ(prepared->foreign.find((home() / "checkpoints").string() + " belongs to the user"), 0U)
+      << prepared->foreign;
+  ASSERT_EQ(::chmod((home() / "checkpoints").c_str(), 0777), 0);  // as an access point of EFS
+  const auto open = prepare_share(request_);
+  ASSERT_TRUE(open) << words_of(open);
+  EXPECT_EQ(open->foreign, "");
 }
 
 TEST_F(Attack, ATakenOverJobGivesNoFilesOfOthersAway) {

@@ -171,7 +171,26 @@ Outcome<io::Beneath> open_home(const ShareRequest& request, const User& user) {
   return home;
 }
 
-Outcome<void> lay_out(const ShareRequest& request, const User& user) {
+// The first folder of the job's that is another user's, and closed to the trainer's: take_over()
+// left it alone. That the server shows another number alone means nothing (an access point of EFS).
+std::string foreign_folder(const io::Beneath& home, const ShareRequest& request, const User& user) {
+  const AsUser as(user);
+  std::vector<std::string> names{"", own_directory};
+  names.insert(names.end(), request.directories.begin(), request.directories.end());
+  for (const std::string& name : names) {
+    const auto folder = home.folder(name);
+    const auto status = folder ? folder->status() : home.look(name);
+    if (!status || status->st_uid == user.uid || (folder && folder->may_change())) continue;
+    const auto path = (name.empty() ? home.path() : home.path() / name).string();
+    return path + " belongs to the user with the number " + std::to_string(status->st_uid) +
+           ", and " + user.name + " (trainer.user) may not write there. If what is in it is this " +
+           "job's: chown -R " + user.name + " " + home.path().string() +
+           "; if not, give the job another name, or the share another folder";
+  }
+  return {};
+}
+
+Outcome<void> lay_out(const ShareRequest& request, const User& user, std::string& foreign) {
   const auto home = open_home(request, user);
   if (!home) return tl::unexpected<Failure>(home.error());
   {
@@ -180,6 +199,7 @@ Outcome<void> lay_out(const ShareRequest& request, const User& user) {
   }
   if (request.kind != "sshfs") {
     if (const auto taken = take_over(*home, user); !taken) return taken;
+    foreign = foreign_folder(*home, request, user);
   }
   MountRequest layout;
   layout.mount_point = home->path();
@@ -194,6 +214,8 @@ Outcome<void> lay_out(const ShareRequest& request, const User& user) {
   layout.directories = request.directories;
   Mounted ignored;
   const auto laid = ensure_layout(*home, layout, user, ignored);
+  if (!laid && laid.error().kind == "not-permitted" && !foreign.empty())
+    return fail("not-permitted", laid.error().error + ": " + foreign);
   if (laid || laid.error().kind != "input-output") return laid;
   if (const auto room = probe_share(home->path()); !room) return room;
   return fail("share-silent", "the server did not carry it out: " + laid.error().error);
@@ -217,7 +239,7 @@ Outcome<Prepared> prepare_share(const ShareRequest& request) {
     if (!already) return tl::unexpected<Failure>(already.error());
     prepared.already = *already;
   }
-  if (const auto laid = lay_out(request, *user); !laid) {
+  if (const auto laid = lay_out(request, *user, prepared.foreign); !laid) {
     return tl::unexpected<Failure>(laid.error());
   }
   if (const auto room = probe_share(request.mount_point / request.job); !room) {

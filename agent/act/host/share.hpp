@@ -52,6 +52,7 @@ Failure mount_failure(const ShareRequest& request, const std::string& words);
 struct Prepared {
   bool already = false;  // it was mounted before
   std::string cache;     // words about it; that there is none is no failure
+  std::string foreign;   // what is the job's by its place, and another's: whose, and what to do
 };
 
 // Mounts unless something is mounted there, makes the job's folder and its directories, and writes
