@@ -382,6 +382,8 @@ asio::awaitable<bool> Local::keep_metrics(std::string lines, std::optional<std::
   auto running = run(std::move(arguments), limit, {}, std::move(lines));
   const Work work = co_await std::move(running);
   if (work.failed) spdlog::warn("the metrics are kept later: {}", work.failed->detail.view());
+  if (const std::string said = work.answer.value("said", ""); !work.failed && !said.empty())
+    spdlog::warn("{}", said);
   co_return !work.failed;
 }
 

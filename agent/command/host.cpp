@@ -312,9 +312,10 @@ void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
   });
   auto* log = add(app, "keep-log", "append the trainer's log to the one on the share", chosen,
                   [&options] { return answer(work::keep_log(options.tree, options.path)); });
-  auto* metrics = add(
-      app, "keep-metrics", "join lines of a learning curve from stdin to those there", chosen,
-      [&options] { return answer(work::keep_metrics(options.path, input(), options.resumed)); });
+  auto* metrics = add(app, "keep-metrics", "join lines from stdin to a curve", chosen, [&options] {
+    const auto kept = work::keep_metrics(options.path, input(), options.resumed);
+    return answer<std::string>(kept, [](const auto& said) { return json{{"said", said}}; });
+  });
   metrics->add_option("--resumed", options.resumed, "the step from which the trainer went on");
   auto* lines = add(app, "keep-lines", "append lines from stdin to a file of a home's .spotter",
                     chosen, [&] { return answer(work::keep_lines(path, options.name, input())); });

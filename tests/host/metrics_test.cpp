@@ -35,11 +35,31 @@ TEST_F(MetricsFile, StaysSmallHoweverLongTheJob) {
   EXPECT_EQ(kept.points().back().step, 12'000U);
 }
 
-TEST_F(MetricsFile, ThatIsNoneOrNowhere) {
-  const auto path =
-      write("metrics.jsonl", "no curve\n{\"step\":1,\"loss\":1.0,\"time\":5.0}\n{\"st");
-  ASSERT_TRUE(keep_metrics(path, lines(2, 2), std::nullopt));
-  EXPECT_EQ(io::read_file(path, 1 << 20).value(), lines(1, 2));
+TEST_F(MetricsFile, ThatIsNotOursIsMovedAsideAndNeverLost) {
+  const auto path = directory_ / "metrics.jsonl";
+  const auto aside = directory_ / "metrics.jsonl.before";
+  const std::string large(5U << 20, ' ');
+  for (const std::string& theirs :
+       {std::string("no curve\n{\"step\":1,\"loss\":1.0,\"time\":5.0}\n{\"st"),
+        lines(1, 1).insert(1, "\"rate\":0.1,"), lines(1, 1) + large}) {
+    write("metrics.jsonl", theirs);
+    const auto kept = keep_metrics(path, lines(2, 2), std::nullopt);
+    ASSERT_TRUE(kept) << words_of(kept);
+    EXPECT_NE(kept->find("it is metrics.jsonl.before now"), std::string::npos) << *kept;
+    EXPECT_EQ(io::read_file(aside, 8U << 20).value(), theirs);
+    const bool read = theirs.size() < large.size();
+    EXPECT_EQ(io::read_file(path, 1 << 20).value(), lines(read ? 1 : 2, 2));
+    EXPECT_EQ(keep_metrics(path, lines(3, 3), std::nullopt), "") << "ours by now";
+    write("metrics.jsonl", theirs);
+    EXPECT_EQ(kind_of(keep_metrics(path, lines(4, 4), std::nullopt)), "layout-unusable");
+    EXPECT_EQ(io::read_file(path, 8U << 20).value(), theirs);
+    EXPECT_EQ(io::read_file(aside, 8U << 20).value(), theirs);
+    std::filesystem::remove(aside);
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_F(MetricsFile, IsNotKeptWhereThereIsNoFolder) {
   EXPECT_EQ(kind_of(keep_metrics(directory_ / "none/metrics.jsonl", lines(1, 1), std::nullopt)),
             "host-error");
 }
