@@ -235,16 +235,20 @@ void Agent::trainer_ended(decide::TrainerEnded ended) {
   if (const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr) {
     trainer_status_ = end->exit_code.value_or(128 + end->signal.value_or(0));
   }
-  const bool declared = job_.storage.share && !job_.trainer.result.empty();
-  if (!ended.success || !declared) return sensed(ended);
+  if (!ended.success || result_path().empty()) return sensed(ended);
   asio::co_spawn(context_, confirm_result(), io::rethrow);
 }
 
+// As long as it is not known, the trainer is neither started again nor called done. Where the
+// machine is to be left meanwhile, the next one starts it, and it ends at once.
 asio::awaitable<void> Agent::confirm_result() {
-  auto asking = local_->is_there(result_path(), policy_.look);
-  const bool there = co_await std::move(asking);
-  if (!there) spdlog::error("the trainer ended well, but there is no {}", result_path());
-  sensed(decide::TrainerEnded{there, false});
+  for (;;) {
+    auto asking = local_->is_there(result_path(), policy_.look);
+    const auto there = co_await std::move(asking);
+    if (there && !*there) spdlog::error("the trainer ended well without {}", result_path());
+    const bool leaves = std::holds_alternative<decide::Stopping>(loop_->state().stage);
+    if (there || leaves) co_return sensed(decide::TrainerEnded{there.value_or(false), !there});
+  }
 }
 
 // AWS calls need the region before anything else; only the metadata service knows it for sure. A

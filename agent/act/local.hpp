@@ -54,8 +54,10 @@ class Local {
 
   // What of the job's storage is mounted here; no more is filled in.
   asio::awaitable<tl::expected<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
-  // Is there a file at `path`? Asked until the server says so; if it does not in time: no.
-  asio::awaitable<bool> is_there(std::string path, Duration limit);
+  // Is there a file at `path`? Asked again and again within `limit`. What cannot be looked at is
+  // not absent: EffectFailed. When that goes on for Policy::blocked_limit: no.
+  asio::awaitable<tl::expected<bool, decide::EffectFailed>> is_there(std::string path,
+                                                                     Duration limit);
   // What the trainer wrote to its log is kept on the share; in vain, it is kept the next time.
   asio::awaitable<void> keep_log(Duration limit);
   // New lines of the learning curve, of a trainer that went on from step `resumed` if it said so,
@@ -100,6 +102,7 @@ class Local {
   std::string run_directory_;
   bool hanging_ = false;
   bool prepared_ = false;  // the job's folder was on the share
+  std::optional<std::chrono::steady_clock::time_point> unknown_since_;  // is_there()
 };
 
 }  // namespace spotter::act

@@ -76,19 +76,27 @@ Local::Answer Local::mark_done(Duration limit) {
   return carry_out(std::move(arguments), limit, decide::CallAccepted{});
 }
 
-asio::awaitable<bool> Local::is_there(std::string path, Duration limit) {
+asio::awaitable<tl::expected<bool, decide::EffectFailed>> Local::is_there(std::string path,
+                                                                          Duration limit) {
+  using Clock = asio::steady_timer::clock_type;
   constexpr std::chrono::seconds between{1};
   asio::steady_timer pause(co_await asio::this_coro::executor);
-  const auto until = asio::steady_timer::clock_type::now() + limit;
-  for (bool said = false;; said = true) {
+  const auto until = Clock::now() + limit;
+  for (;;) {
     std::vector<std::string> arguments = {"--as", job_.trainer.user, "there", "--path", path};
-    const auto left = until - asio::steady_timer::clock_type::now();
-    auto running = run(std::move(arguments), std::chrono::ceil<Duration>(left));
+    auto running = run(std::move(arguments), std::chrono::ceil<Duration>(until - Clock::now()));
     const Work work = co_await std::move(running);
-    if (!work.failed) co_return work.answer.value("there", false);
-    if (!said)
+    if (work.failed && !unknown_since_) {
+      unknown_since_ = Clock::now();
       spdlog::warn("whether there is {} is not known yet: {}", path, work.failed->detail.view());
-    if (asio::steady_timer::clock_type::now() + between >= until) co_return false;
+    }
+    const bool too_long =
+        work.failed && Clock::now() - *unknown_since_ >= decide::Policy().blocked_limit;
+    if (!work.failed || too_long) {
+      unknown_since_.reset();
+      co_return !too_long && work.answer.value("there", false);
+    }
+    if (Clock::now() + between >= until) co_return tl::unexpected(*work.failed);
     pause.expires_after(between);
     boost::system::error_code ignored;
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));

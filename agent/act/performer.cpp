@@ -225,15 +225,16 @@ Performer::Answer Performer::look_at_host(Duration limit) {
   }
   HostLooked seen = *mounted;
   if (const auto* ended = std::get_if<supervise::Ended>(&*supervised)) {
-    const bool elsewhere = seen.share;  // a server's word is not waited for here
     const supervise::Verdict verdict = supervise::judge(
         *ended,
-        {surroundings_.run_directory, elsewhere ? std::string() : surroundings_.result, false});
+        {surroundings_.run_directory, seen.share ? std::string() : surroundings_.result, false});
     seen.trainer = HostLooked::Trainer::Ended;
     seen.ended = {verdict.success, verdict.stopped_as_asked};
-    if (elsewhere && verdict.success && !surroundings_.result.empty()) {
+    if (verdict.success && !surroundings_.result.empty()) {
       auto asking = local_.is_there(surroundings_.result, limit);
-      seen.ended.success = co_await std::move(asking);
+      const auto there = co_await std::move(asking);
+      if (!there) co_return there.error();
+      seen.ended.success = *there;
     }
   }
   if (runs(*supervised)) {

@@ -41,6 +41,12 @@ TEST_F(TheVerdict, OfStatusZeroWithoutTheDeclaredResultIsFailure) {
   EXPECT_FALSE(verdict.stopped_as_asked);
 }
 
+TEST_F(TheVerdict, OfAResultThatCannotBeLookedAtIsNotThatItIsAbsent) {
+  std::filesystem::create_symlink("way", directory_ + "/way");  // that leads to itself
+  EXPECT_TRUE(of(0, directory_ + "/way/weights.bin").success) << "who acts on it asks once more";
+  EXPECT_FALSE(of(0, directory_ + "/nowhere/weights.bin").success);
+}
+
 TEST_F(TheVerdict, OfStatusZeroAfterAStopSignalNeedsProofOfTheResult) {
   ask_to_stop();
   EXPECT_FALSE(of(0).success) << "it may only have saved and stopped";

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
@@ -64,14 +65,18 @@ class Folder(shares.ShareLife):
         self.assert_ended_well()
 
     def test_a_result_that_cannot_be_looked_at_is_not_missing(self):
-        once = "cd $SPOTTER_STORAGE && mkdir good && touch good/result && ln -s way way"
+        once = ("cd $SPOTTER_STORAGE && echo >>starts; mkdir good && touch good/result && "
+                "ln -s way way")
         instance = self.begin(trainer={"command": once, "result": "way/result"})
         self.wait_console(instance, "whether there is .* is not known yet")
+        time.sleep(15)  # more than one look of the agent's
+        self.assertNotIn("attempt 1 without progress", self.world.console(instance))
         way = self.home() / "way"  # that leads to itself
         way.unlink()
         way.symlink_to("good")
         wait("the fleet to be cancelled", self.fleet_is_cancelled, 60)
         self.assertTrue((self.home() / "DONE").exists())
+        self.assertEqual((self.home() / "starts").read_text(), "\n", "it trained again")
 
 
 if __name__ == "__main__":
