@@ -71,6 +71,21 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
                     job->name.str() + "-" + wire::sha256_hex(text).substr(0, 12)};
 }
 
+std::string namesake(const std::string& what, const wire::BatchTags& its,
+                     const wire::BatchTags& ours) {
+  const auto of = [](const wire::BatchTags& tags, const char* key) {
+    const auto found = tags.find(key);
+    return found == tags.end() ? std::string() : found->second;
+  };
+  const std::string theirs = of(its, "spotter:storage");
+  const std::string mine = of(ours, "spotter:storage");
+  const std::string name = of(ours, "spotter:job");
+  // What has no such tag is older than it.
+  if (theirs.empty() || mine.empty() || theirs == mine || of(its, "spotter:job") != name) return {};
+  return "two jobs are called " + name + ": one on " + mine + ", and one on " + theirs +
+         ", to which the " + what + " belongs; give one of them another name";
+}
+
 AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep& sweep) {
   const wire::BatchQueue& queue = sweep.batch.queue;
   const auto there = calls.ask(wire::describe_queue(queue.name), wire::decode_queue, queue);
@@ -88,6 +103,8 @@ AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep
     auto jobs = calls.ask(wire::describe_jobs(ids), wire::decode_jobs);
     if (!jobs) return tl::unexpected(jobs.error());
     for (auto& job : *jobs) {
+      const auto foreign = namesake("sweep " + job.id, job.tags, sweep.batch.definition.tags);
+      if (!foreign.empty()) return failed(foreign);
       auto list = list_of(job, sweep);
       if (!list) return failed(list.error().message);
       found.push_back({std::move(job), std::move(*list)});

@@ -29,7 +29,12 @@ struct Submission {
   wire::BatchJob job;
   sweep::IndexList list;  // its array's children are these, in this order
 };
-// The oldest first; none where there is no queue yet.
+// Was what has these tags made for a job of the same name on other storage? Then what to say, and
+// nothing of it may be changed or ended.
+std::string namesake(const std::string& what, const wire::BatchTags& its,
+                     const wire::BatchTags& ours);
+
+// The oldest first; none where there is no queue yet. Fails where one is a namesake's.
 AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep& sweep);
 
 struct SetState {

@@ -65,11 +65,14 @@ AwsResult<void> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted&
   for (int changes = 0;; ++changes) {
     const auto found = settled(calls, kind, wanted);
     if (!found) return tl::unexpected(found.error());
+    const std::string what = std::string(kind.what) + " " + wanted.name;
+    const auto foreign = *found ? namesake(what, (*found)->tags, wanted.tags) : std::string();
+    if (!foreign.empty()) return failed(foreign);
     if (*found && (*found)->as_wanted) return {};
     if (changes == most_changes)
-      return failed(std::string(kind.what) + " " + wanted.name +
-                    " does not become what sweep.batch says; some of it cannot be changed: delete "
-                    "it, or give another name");
+      return failed(what +
+                    " does not become what sweep.batch says; some of it cannot be changed: "
+                    "delete it, or give another name");
     say(kind.what, wanted.name, *found ? "is changed" : "is made");
     const auto done = change(calls, *found ? wire::update(wanted) : wire::create(wanted));
     if (!done) return done;

@@ -1,6 +1,8 @@
 #include "agent/config/batch.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 
 #include "agent/config/reader.hpp"
 #include "agent/config/scalars.hpp"
@@ -161,13 +163,20 @@ void read_batch(Reader& reader, const Node& node, const std::string& path, Batch
     reader.problem(node, path, "vcpus: one set needs more than max_vcpus");
 }
 
-void name_after(const std::string& job, Batch& batch) {
+void name_after(const std::string& job, std::string storage, Batch& batch) {
   auto& [environment, queue, definition] = batch;
   if (environment.name.empty()) environment.name = "spotter-" + job;
   if (queue.name.empty()) queue.name = "spotter-" + job;
   definition.name = "spotter-" + job;
   queue.environment = environment.name;
-  environment.tags = queue.tags = definition.tags = {{"spotter:job", job}};
+  for (char& each : storage) {
+    const auto byte = static_cast<unsigned char>(each);
+    const bool allowed = byte >= 0x80 || std::isalnum(byte) != 0;
+    if (!allowed && std::string_view(" +-=._:/@").find(each) == std::string_view::npos) each = '.';
+  }
+  environment.tags = {{"spotter:job", job}};
+  if (!storage.empty()) environment.tags["spotter:storage"] = storage;
+  queue.tags = definition.tags = environment.tags;
 }
 
 }  // namespace spotter::config

@@ -37,7 +37,8 @@ struct Batch {
 //   queue: NAME, compute_environment: NAME      default: spotter-<job>
 void read_batch(Reader& reader, const Node& node, const std::string& path, Batch& batch);
 
-// Completes the names and tags.
-void name_after(const std::string& job, Batch& batch);
+// Completes the names and tags. `storage`: of storage_name(), by which namesakes are told apart;
+// what a tag's value may not have (AWS Batch, "Tag restrictions") becomes a dot.
+void name_after(const std::string& job, std::string storage, Batch& batch);
 
 }  // namespace spotter::config

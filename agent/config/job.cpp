@@ -10,6 +10,7 @@
 #include "agent/config/reader.hpp"
 #include "agent/config/scalars.hpp"
 #include "agent/config/storage.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/config/sweep.hpp"
 #include "agent/wire/git_server.hpp"
 #include "agent/wire/shell.hpp"
@@ -228,7 +229,8 @@ Checked<Job> parse_job(std::string_view text, const Environment& environment) {
   Reader reader(environment, problems);
   reader.map(*root, "", job_fields(reader, job));
   check_together(reader, *root, job, environment);
-  if (job.sweep && job.sweep->batch) name_after(job.name.str(), *job.sweep->batch);
+  if (job.sweep && job.sweep->batch)
+    name_after(job.name.str(), storage_name(job), *job.sweep->batch);
   if (problems.empty()) return job;
   return in_file_order(std::move(problems));
 }

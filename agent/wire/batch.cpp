@@ -133,8 +133,20 @@ Result<std::vector<Json>> list_of(std::string_view json, const char* name) {
   return list->get<std::vector<Json>>();
 }
 
+BatchTags tags_of(const Json& it) {
+  BatchTags tags;
+  const auto found = it.find("tags");
+  if (found == it.end() || !found->is_object()) return tags;
+  for (const auto& [key, value] : found->items())
+    if (value.is_string()) tags[key] = value.get<std::string>();
+  return tags;
+}
+
 BatchResource resource(const Json& it, const char* arn) {
-  return {text_field(it, arn), text_field(it, "status"), text_field(it, "statusReason")};
+  return {.arn = text_field(it, arn),
+          .status = text_field(it, "status"),
+          .reason = text_field(it, "statusReason"),
+          .tags = tags_of(it)};
 }
 
 template <class Number>
@@ -158,6 +170,7 @@ Result<BatchJob> job_of(const Json& it) {
                .status = text_field(it, "status"),
                .reason = text_field(it, "statusReason"),
                .created = number<std::int64_t>(it, "createdAt").value_or(0)};
+  job.tags = tags_of(it);
   if (job.id.empty() || job.status.empty())
     return failure("a job of AWS Batch has no id or status");
   const Json& container = object(it, "container");

@@ -77,6 +77,7 @@ struct BatchResource {
   std::string status;  // CREATING UPDATING VALID INVALID DELETING DELETED
   std::string reason;
   bool as_wanted = false;  // nothing has to be changed
+  BatchTags tags = {};
 };
 
 struct BatchJob {
@@ -90,6 +91,7 @@ struct BatchJob {
   std::size_t size = 0;                            // of an array
   std::map<std::string, std::size_t> children;     // of an array: status -> how many
   std::map<std::string, std::string> environment;  // what DescribeJobs shows
+  BatchTags tags;                                  // and shows alone
 };
 
 }  // namespace spotter::wire

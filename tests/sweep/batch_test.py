@@ -154,6 +154,34 @@ class Life(SweepTest):
         self.assertIn("nothing of it is under way", self.sweep("cancel", path).stderr)
 
 
+    def test_a_namesakes_sweep_is_neither_ended_nor_changed(self):
+        mine = self.job_file("twin", "exec sleep 1000", sets=2)
+        job = self.ok("submit", mine)
+        self.assertTrue(eventually(lambda: self.states(mine)["counts"] == {"RUNNING": 2}))
+        with open(mine, encoding="utf-8") as file:
+            text = file.read().replace("{Name: v}", "{Name: others}")
+        others = mine + ".others"
+        with open(others, "w", encoding="utf-8") as file:
+            file.write(text)
+        for words in (["cancel", others], ["submit", "--again", others], ["status", others]):
+            done = self.sweep(*words)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn("two jobs are called twin: one on Name=others, and one on Name=v, to "
+                          f"which the sweep {job} belongs", done.stderr)
+        with open(others, "w", encoding="utf-8") as file:
+            file.write(text.replace("0.1, 0.2", "0.1, 0.7").replace("max_vcpus: 16",
+                                                                    "max_vcpus: 8"))
+        done = self.sweep("submit", others)  # another list is another sweep, in the same queue
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Name=v, to which the compute environment spotter-twin belongs", done.stderr)
+        environment = self.batch.describe_compute_environments(
+            computeEnvironments=["spotter-twin"])["computeEnvironments"][0]
+        self.assertEqual(environment["computeResources"]["maxvCpus"], 16)
+        self.assertEqual(self.states(mine)["counts"], {"RUNNING": 2})
+        self.ok("cancel", mine)
+        self.until(mine, FAILED=2)
+
+
 @unittest.skipUnless(boto3, "boto3 is not installed for this interpreter (apt: python3-boto3)")
 class Troubles(SweepTest):
     def test_a_lost_answer_makes_no_second_array(self):
