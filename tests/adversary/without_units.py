@@ -77,6 +77,10 @@ class OnAShare(WithoutUnits):
     def leave(self, plan):
         super().leave(plan)
         self.assert_no_way_in(self.share)
+        owners = {str(path): path.lstat().st_uid for path in self.share.rglob("*")}
+        self.assertGreater(len(owners), 10, "the share was looked at")
+        self.assertEqual([path for path, uid in owners.items() if uid == 0], [],
+                         "root's work on a share is the trainer's user's")
 
     def test_links_on_a_share_lead_root_nowhere(self):
         self.leave("links")
@@ -106,11 +110,13 @@ class OnAVolume(WithoutUnits):
                     "writes_a_record_that_names_root")
 
     def add_storage(self):
-        """Its root folder belongs to the trainer, as `chown` of a mount point leaves it."""
+        """Its root folder belongs to the trainer, as `chown` of a mount point leaves it; a folder
+        of root's is there, with a file of a name that the guard copies."""
         self.volume_id = self.volume()
         backing = next((self.world.directory / "volumes").glob(f"{self.volume_id}*"))
         subprocess.run(["mkfs.xfs", "-q", backing], check=True, capture_output=True)
-        volumes.change(self.world, self.volume_id, f"chown {jobs.trainer_user()} .")
+        volumes.change(self.world, self.volume_id, f"chown {jobs.trainer_user()} . && "
+                       "mkdir -m 755 roots && echo root > roots/readable")
 
     def storage(self):
         return {"ebs": {"consistency_bound": "1s"}}
@@ -124,6 +130,9 @@ class OnAVolume(WithoutUnits):
         own = self.copy_of(self.volume_id, ".spotter")
         self.assertEqual(own.stat().st_uid, 0, "what root believes is root's")
         self.assert_no_way_in(own)
+        roots = self.copy_of(self.volume_id, "roots")
+        self.assertEqual({path.name: path.read_text() for path in roots.iterdir()},
+                         {"readable": "root\n"}, "root's folder beside the trainer's")
 
     def test_links_on_a_volume_lead_root_nowhere(self):
         self.leave("links")
