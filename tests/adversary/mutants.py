@@ -30,7 +30,8 @@ def programs_with(mutant, commands):
 
 
 def catches(mutant, commands):
-    """What the judge says of it; nothing where it finds nothing."""
+    """What the judge says of it; nothing where it finds nothing. A story that breaks before it
+    has judged catches nothing: that ends the run."""
     story = re.search(r"\((\w+)\)$", mutant.words)[1]
     words = ["/usr/bin/python3", HERE / "without_units.py", "-k", f"test_{story}"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={
@@ -39,7 +40,10 @@ def catches(mutant, commands):
     if done.returncode == 77:
         sys.exit(f"{story} is skipped here: {done.stdout}{done.stderr}")
     said = re.findall(r"(?m)^(?:AssertionError|TimeoutError)[^\n]*", done.stderr + done.stdout)
-    return " ".join(said)[:150] or "it failed" if done.returncode else ""
+    if done.returncode and not said:
+        sys.exit(f"{story} broke without {mutant.name}'s defence, before it judged:\n"
+                 f"{(done.stderr + done.stdout)[-2000:]}")
+    return " ".join(said)[:150] if done.returncode else ""
 
 
 def main(names):
