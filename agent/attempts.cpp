@@ -1,6 +1,7 @@
 #include "agent/attempts.hpp"
 
 #include "agent/command/here.hpp"
+#include "agent/config/storage_name.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"
 
@@ -31,6 +32,12 @@ asio::awaitable<Result<void>> Attempts::bring_storage() {
   const auto* failed = std::get_if<decide::EffectFailed>(&answer);
   if (failed != nullptr) co_return failure(failed->detail.str());
   co_return Result<void>();
+}
+
+sweep::Owner Attempts::owner() const {
+  const std::string storage = config::storage_name(job_);
+  // Where each experiment has a volume, the tag that it is found by is what nobody else's has.
+  return {job_.storage.share ? local_.home_id() : storage, storage};
 }
 
 asio::awaitable<void> Attempts::release_storage() {

@@ -25,6 +25,8 @@ class Attempts {
 
   asio::awaitable<Result<void>> bring_storage();
   asio::awaitable<void> release_storage();
+  // Of the claims that are this job's. REQUIRES: the storage was brought.
+  sweep::Owner owner() const;
 
   asio::awaitable<Result<std::string>> find_parent(sweep::FindParent ask);
   asio::awaitable<Result<std::string>> begin(sweep::Begin begin);

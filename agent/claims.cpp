@@ -29,11 +29,11 @@ sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, s
   return settings;
 }
 
-Claims::Claims(asio::io_context& context, wire::S3Location at, Duration patience, Hands hands)
-    : place_(wire::to_url(at)),
+Claims::Claims(asio::io_context& context, const config::Job& job, sweep::Owner owner, Hands hands)
+    : place_(wire::to_url(job.claims->at)),
       hands_(std::move(hands)),
-      clerk_({.environment = act::Environment::of_this_process(), .patience = patience},
-             std::move(at)),
+      clerk_({.environment = act::Environment::of_this_process(), .patience = job.claims->lease},
+             job.claims->at, std::move(owner)),
       heard_(context, ::dup(clerk_.descriptor())),
       timer_(context) {
   asio::co_spawn(context, hear(), asio::detached);
@@ -63,6 +63,9 @@ void Claims::hear_of(const command::ClaimClerk::Heard& heard) {
   trouble_ = heard.trouble;
   if (!trouble_.empty()) spdlog::warn("the claims in {}: {}", place_, trouble_);
   hands_.complain(trouble_);
+  if (!heard.foreign) return;
+  foreign_ = left_ = true;
+  timer_.cancel();
 }
 
 void Claims::tell(const sweep::News& news) {

@@ -26,13 +26,15 @@ class Claims {
     // What keeps us from the claims now, for a person; empty: nothing any more.
     std::function<void(const std::string&)> complain;
   };
-  Claims(asio::io_context& context, wire::S3Location at, Duration patience, Hands hands);
+  Claims(asio::io_context& context, const config::Job& job, sweep::Owner owner, Hands hands);
 
   // Anew, with nothing held. REQUIRES: has_left().
   void begin(sweep::ClaimSettings settings);
   void tell(const sweep::News& news);
   // It holds nothing, and takes nothing until begin().
   bool has_left() const { return left_; }
+  // They are of another job of this name, as was complained: it has left, for good.
+  bool are_foreign() const { return foreign_; }
   // S3 has not been told of everything yet.
   bool is_busy() { return clerk_.is_busy(); }
 
@@ -53,6 +55,7 @@ class Claims {
   asio::steady_timer timer_;
   std::optional<sweep::Claimant> claimant_;
   bool left_ = true;
+  bool foreign_ = false;
   std::string trouble_;          // of S3: said once
   std::set<std::string> wrong_;  // objects that are left alone: said once each
 };

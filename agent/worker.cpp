@@ -276,7 +276,8 @@ asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
 asio::awaitable<bool> Worker::leave() {
   const Going why = std::exchange(going_, Going::No);
   machine_.set_idle(true);
-  if (why == Going::Asked) co_return true;
+  if (claims_->are_foreign()) exit_status_ = 2;
+  if (why == Going::Asked || claims_->are_foreign()) co_return true;
   if (why == Going::AllDone) {
     say("all " + std::to_string(attempts_.count()) + " have ended: the fleet is cancelled");
     auto cancelling = insist("everything has ended, but the fleet is not cancelled",
@@ -338,7 +339,7 @@ asio::awaitable<void> Worker::live() {
   bool good = brought && going_ == Going::No;
   if (good) {
     claims_ = std::make_unique<Claims>(
-        context_, job_.claims->at, job_.claims->lease,
+        context_, job_, attempts_.owner(),
         Claims::Hands{[this](const sweep::Order& order) { obey(order); },
                       [this](std::uint64_t number, const sweep::FindParent& ask) {
                         asio::co_spawn(context_, find_parent(number, ask), io::rethrow);

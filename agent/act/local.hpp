@@ -38,6 +38,8 @@ class Local {
   };
   asio::awaitable<std::optional<MountSeen>> mounted_at(std::string mount_point, Duration limit);
   Answer prepare_share(Duration limit);
+  // Of a job whose work machines share, once its share was prepared (host/home_id.hpp).
+  const std::string& home_id() const { return home_id_; }
   Answer release_share(Duration limit);
   Answer mark_done(Duration limit);  // on a share
   Answer read_ledger(Duration limit);
@@ -102,6 +104,7 @@ class Local {
   std::string run_directory_;
   bool hanging_ = false;
   bool prepared_ = false;  // the job's folder was on the share
+  std::string home_id_;
   std::optional<std::chrono::steady_clock::time_point> unknown_since_;  // is_there()
 };
 

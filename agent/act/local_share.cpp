@@ -38,7 +38,10 @@ std::vector<std::string> Local::on_share(const char* verb) const {
   const char* region = std::getenv("AWS_REGION");
   add("--region", region == nullptr ? "" : region);
   if (share.tls) words.push_back("--tls");
-  if (job_.is_handed_out()) return words;  // each attempt has its own
+  if (job_.is_handed_out()) {  // each attempt has its own folders
+    words.push_back("--identity");
+    return words;
+  }
   for (const char* name : {"code", "result", "log"}) add("--directory", name);
   if (job_.experiment) add("--directory", std::string(config::model_folder));
   add("--directory", job_.checkpoints.directory);
@@ -59,6 +62,7 @@ Local::Answer Local::prepare_share(Duration limit) {
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   prepared_ = true;
+  home_id_ = work.answer.value("id", "");
   if (const std::string cache = work.answer.value("cache", ""); !cache.empty())
     spdlog::info("{}", cache);
   if (const std::string foreign = work.answer.value("foreign", ""); !foreign.empty())

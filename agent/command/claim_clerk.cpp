@@ -14,8 +14,9 @@ using sweep::NoAnswer;
 
 }  // namespace
 
-ClaimClerk::ClaimClerk(s3::Settings settings, wire::S3Location prefix)
+ClaimClerk::ClaimClerk(s3::Settings settings, wire::S3Location prefix, sweep::Owner owner)
     : prefix_(std::move(prefix)),
+      owner_(std::move(owner)),
       client_(std::move(settings)),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { run(); }) {}
@@ -82,8 +83,8 @@ void ClaimClerk::run() {
     if (const auto* request = std::get_if<sweep::Request>(&work)) {
       heard = answer(*request);
     } else if (const auto* hint = std::get_if<sweep::Mark>(&work)) {
-      mark(*hint);
-    } else {
+      if (owns_) mark(*hint);
+    } else if (owns_) {
       record(std::get<Record>(work));
     }
     lock.lock();
@@ -97,8 +98,41 @@ wire::S3Location ClaimClerk::at(const std::string& name) const {
   return {prefix_.bucket, prefix_.key + name};
 }
 
+// Made by the first machine of the job.
+void ClaimClerk::own(Heard& heard) {
+  const auto where = at(std::string(sweep::owner_name));
+  const auto made = s3::put(client_, where, sweep::to_json(owner_), {.absent = true, .etag = {}});
+  owns_ = made.has_value();
+  if (owns_) return;
+  heard.trouble = made.error().text();
+  if (made.error().kind != s3::Failure::Kind::Exists) return;
+  const auto there = s3::read(client_, where);
+  if (!there) {
+    heard.trouble = there.error().text();
+    return;
+  }
+  const auto its = sweep::parse_owner(there->bytes);
+  if (!its) {
+    heard.trouble = wire::to_url(where) + ": " + its.error().message;
+    return;
+  }
+  owns_ = its->id == owner_.id;
+  heard.foreign = !owns_;
+  heard.trouble.clear();
+  if (owns_) return;
+  const std::string ours = its->storage == owner_.storage
+                               ? "in another folder there, or in one that not all machines see"
+                               : "on " + owner_.storage;
+  heard.trouble = "two jobs have this name: these claims are of the one on " + its->storage +
+                  ", and this one is " + ours +
+                  "; give one of them another name, or another prefix in claims.at. If the other " +
+                  "is no more, delete all below " + wire::to_url(prefix_);
+}
+
 ClaimClerk::Heard ClaimClerk::answer(const sweep::Request& request) {
   Heard heard{{request.number, NoAnswer{}}, {}};
+  if (!owns_) own(heard);
+  if (!owns_) return heard;
   if (std::holds_alternative<sweep::ListClaims>(request.ask)) {
     heard.reply.answer = list(heard.trouble);
   } else if (const auto* wanted = std::get_if<sweep::ReadClaim>(&request.ask)) {

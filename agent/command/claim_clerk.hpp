@@ -19,8 +19,9 @@ namespace spotter::command {
 class ClaimClerk {
  public:
   // Claims are objects below `prefix`, whose key ends with a slash or is empty. The settings'
-  // patience limits each request.
-  ClaimClerk(s3::Settings settings, wire::S3Location prefix);
+  // patience limits each request. Nothing is read, written or removed there before it is certain
+  // that they are `owner`'s.
+  ClaimClerk(s3::Settings settings, wire::S3Location prefix, sweep::Owner owner);
   // Waits for the request that is under way; what else was sent is dropped.
   ~ClaimClerk();
   ClaimClerk(const ClaimClerk&) = delete;
@@ -43,13 +44,15 @@ class ClaimClerk {
   int descriptor() const { return event_; }
   struct Heard {
     sweep::Reply reply;
-    std::string trouble;  // for the log, where S3 did not do what was asked; else empty
+    std::string trouble;   // for the log, where S3 did not do what was asked; else empty
+    bool foreign = false;  // they are the claims of another job, as `trouble` says
   };
   std::optional<Heard> hear();
 
  private:
   using Work = std::variant<sweep::Request, sweep::Mark, Record>;
   void run();
+  void own(Heard& heard);
   Heard answer(const sweep::Request& request);
   sweep::Answer list(std::string& trouble);
   sweep::Answer read(std::size_t index, std::string& trouble);
@@ -59,6 +62,8 @@ class ClaimClerk {
   wire::S3Location at(const std::string& name) const;
 
   wire::S3Location prefix_;
+  sweep::Owner owner_;
+  bool owns_ = false;  // the thread's
   s3::Client client_;  // the thread's
   int event_ = -1;
   std::mutex mutex_;

@@ -273,18 +273,19 @@ void add_share_options(CLI::App& verb, work::ShareRequest& share) {
   verb.add_option("--container", share.container);
   verb.add_option("--link", share.link);
   verb.add_flag("--again", share.again);
+  verb.add_flag("--identity", share.identity);
   verb.add_option("--cache", share.cache);
 }
 
 void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
   auto& share = options.share;
-  auto* prepare = add(
-      app, "prepare-share", "mount the share if need be, and lay out the job's folder", chosen,
-      [&share] {
-        return answer<work::Prepared>(work::prepare_share(share), [](const auto& done) {
-          return json{{"already", done.already}, {"cache", done.cache}, {"foreign", done.foreign}};
-        });
-      });
+  auto* prepare =
+      add(app, "prepare-share", "mount the share if need be, and lay out the job's folder", chosen,
+          [&share] {
+            return answer<work::Prepared>(work::prepare_share(share), [](const auto& done) {
+              return json{{"cache", done.cache}, {"foreign", done.foreign}, {"id", done.id}};
+            });
+          });
   auto* release =
       add(app, "release-share", "unmount it lazily, if it is ours to unmount", chosen, [&share] {
         return answer<bool>(work::release_share(share), [](bool unmounted) {

@@ -73,6 +73,22 @@ std::string hint_name(std::size_t index, Hint hint) {
   return name(index, hint == Hint::Ended ? "ended" : "given");
 }
 
+std::string to_json(const Owner& owner) {
+  const nlohmann::json json = {
+      {"version", known_version}, {"id", owner.id}, {"storage", owner.storage}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<Owner> parse_owner(std::string_view text) {
+  const auto json = wire::parse_json_object(text);
+  if (!json) return tl::unexpected(json.error());
+  if (auto newer = wire::newer(*json, "version", known_version, "the claims' owner"))
+    return tl::unexpected<Error>(std::move(*newer));
+  Owner owner{wire::text_field(*json, "id"), wire::text_field(*json, "storage")};
+  if (owner.id.empty()) return failure("it has no id");
+  return owner;
+}
+
 std::optional<ObjectName> parse_object_name(std::string_view name) {
   const auto dot = name.find('.');
   if (dot == name.npos) return std::nullopt;

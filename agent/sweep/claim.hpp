@@ -1,5 +1,6 @@
 // What one object in a bucket says about one experiment: who has it, and since which token.
 //
+//   <prefix>/job             whose claims these are (Owner); made once, and never changed
 //   <prefix>/<index>.claim   the truth; changed only by conditional writes
 //   <prefix>/<index>.ended   a hint for listings: nothing is left to do here
 //   <prefix>/<index>.given   a hint for listings: its holder has given it back
@@ -39,6 +40,19 @@ struct Claim {
 std::string to_json(const Claim& claim);
 // Fails on what is no claim, and for a later `version` (absent: 1): nobody may then take it.
 Result<Claim> parse_claim(std::string_view json);
+
+// Two jobs of one name below one prefix would take each other's claims for their own.
+struct Owner {
+  // What no other job of that name has: the id of its folder on the share (act/host/home_id.hpp),
+  // or the tag of its volumes.
+  std::string id;
+  std::string storage;  // config::storage_name(), for people
+  bool operator==(const Owner&) const = default;
+};
+inline constexpr std::string_view owner_name = "job";
+std::string to_json(const Owner& owner);
+// Fails on what is none, and for a later `version`.
+Result<Owner> parse_owner(std::string_view json);
 
 enum class Hint : std::uint8_t { Ended, Given };
 

@@ -37,7 +37,7 @@ Share work(std::size_t agent, std::size_t experiments, const std::string& bucket
   settings.seed = agent;
   sweep::Claimant claimant(settings);
   command::ClaimClerk clerk({.environment = act::Environment::of_this_process()},
-                            {bucket, "claims/"});
+                            {bucket, "claims/"}, {.id = "bench", .storage = "none"});
   std::vector<sweep::News> news{sweep::Tick{}};
   for (;;) {
     while (!news.empty()) {

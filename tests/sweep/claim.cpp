@@ -9,7 +9,7 @@ const Claim some{Claim::State::Given, 3, "i-1 \"a\"", "n-7", Duration(180'000), 
 
 TEST(Claim, ReadsWhatItWrites) {
   EXPECT_EQ(parse_claim(to_json(some)).value(), some);
-  EXPECT_EQ(parse_claim(to_json({})).value(), Claim{});
+  EXPECT_EQ(parse_claim(to_json(Claim{})).value(), Claim{});
 }
 
 TEST(Claim, OfSomebodyElseIsRefused) {
@@ -34,6 +34,21 @@ TEST(Claim, OfANewerSpotterIsRefused) {
   EXPECT_NE(claim.error().message.find("the claim was written by a newer Spotter (format 2"),
             std::string::npos)
       << claim.error().message;
+}
+
+TEST(ClaimsOwner, ReadsWhatItWrites) {
+  const Owner owner{"0123abcd", "efs:fs-1/jobs \"a\""};
+  EXPECT_EQ(parse_owner(to_json(owner)).value(), owner);
+}
+
+TEST(ClaimsOwner, OfSomebodyElseOrOfANewerSpotterIsRefused) {
+  for (const char* text : {"", "[]", "{}", R"({"version": 1, "id": 7})"})
+    EXPECT_FALSE(parse_owner(text)) << text;
+  const auto owner = parse_owner(R"({"version": 2, "id": "0123abcd"})");
+  ASSERT_FALSE(owner);
+  EXPECT_NE(owner.error().message.find("was written by a newer Spotter (format 2"),
+            std::string::npos)
+      << owner.error().message;
 }
 
 TEST(Claim, HasANameThatSortsAsItsIndex) {

@@ -15,6 +15,7 @@
 
 #include "agent/act/host/fd.hpp"
 #include "agent/act/host/formats.hpp"
+#include "agent/act/host/home_id.hpp"
 #include "agent/act/host/layout.hpp"
 #include "agent/act/host/mounts.hpp"
 #include "agent/act/host/share_use.hpp"
@@ -190,7 +191,7 @@ std::string foreign_folder(const io::Beneath& home, const ShareRequest& request,
   return {};
 }
 
-Outcome<void> lay_out(const ShareRequest& request, const User& user, std::string& foreign) {
+Outcome<void> lay_out(const ShareRequest& request, const User& user, Prepared& prepared) {
   const auto home = open_home(request, user);
   if (!home) return tl::unexpected<Failure>(home.error());
   {
@@ -199,7 +200,7 @@ Outcome<void> lay_out(const ShareRequest& request, const User& user, std::string
   }
   if (request.kind != "sshfs") {
     if (const auto taken = take_over(*home, user); !taken) return taken;
-    foreign = foreign_folder(*home, request, user);
+    prepared.foreign = foreign_folder(*home, request, user);
   }
   MountRequest layout;
   layout.mount_point = home->path();
@@ -214,8 +215,13 @@ Outcome<void> lay_out(const ShareRequest& request, const User& user, std::string
   layout.directories = request.directories;
   Mounted ignored;
   const auto laid = ensure_layout(*home, layout, user, ignored);
-  if (!laid && laid.error().kind == "not-permitted" && !foreign.empty())
-    return fail("not-permitted", laid.error().error + ": " + foreign);
+  if (laid && request.identity) {
+    auto id = home_id(*home);
+    if (!id) return tl::unexpected<Failure>(id.error());
+    prepared.id = *std::move(id);
+  }
+  if (!laid && laid.error().kind == "not-permitted" && !prepared.foreign.empty())
+    return fail("not-permitted", laid.error().error + ": " + prepared.foreign);
   if (laid || laid.error().kind != "input-output") return laid;
   if (const auto room = probe_share(home->path()); !room) return room;
   return fail("share-silent", "the server did not carry it out: " + laid.error().error);
@@ -239,7 +245,7 @@ Outcome<Prepared> prepare_share(const ShareRequest& request) {
     if (!already) return tl::unexpected<Failure>(already.error());
     prepared.already = *already;
   }
-  if (const auto laid = lay_out(request, *user, prepared.foreign); !laid) {
+  if (const auto laid = lay_out(request, *user, prepared); !laid) {
     return tl::unexpected<Failure>(laid.error());
   }
   if (const auto room = probe_share(request.mount_point / request.job); !room) {

@@ -31,6 +31,7 @@ struct ShareRequest {
   // The job's folder was there before. When it is gone, the server shows another disk or none: a
   // job that begins anew in an empty folder would be the loss of the old one.
   bool again = false;
+  bool identity = false;        // Prepared::id is wanted
   std::filesystem::path cache;  // of instance_store.hpp, made as well; empty: none is wanted
   std::filesystem::path devices = "/dev";  // where its disks are
 };
@@ -53,6 +54,7 @@ struct Prepared {
   bool already = false;  // it was mounted before
   std::string cache;     // words about it; that there is none is no failure
   std::string foreign;   // what is the job's by its place, and another's: whose, and what to do
+  std::string id;        // of the job's folder (home_id.hpp); empty: it was not wanted
 };
 
 // Mounts unless something is mounted there, makes the job's folder and its directories, and writes

@@ -36,16 +36,18 @@ class Shared(harness.Story):
     def request_fleet(self, template, zones):
         return self.ec2.request_spot_fleet(template, zones, self.hosts, self.fleet_tags())
 
-    def begin(self, experiments, command="./train.py", env=None, **more):
+    def begin(self, experiments, *words, **more):
+        return self.launch(self.sweep(experiments, *words, **more), zones=self.world.zones)
+
+    def sweep(self, experiments, command="./train.py", env=None, **more):
         env = {"STEPS": str(self.steps), "JOURNAL": str(self.journal), "FORMAT": "spotter",
                "PACE": "0.1", **(env or {})}
         sets = [{"lr": index / 10} for index in range(experiments)]
         sweep = {"sweep": {"parameters": sets}} if experiments else {}
         storage = {"storage": {"folder": {"path": str(self.folder)}}, **more}
-        text = jobs.document(self.job_name, self.repository, self.revision, command,
+        return jobs.document(self.job_name, self.repository, self.revision, command,
                              trainer={"env": env}, **sweep, **storage,
                              claims={"at": "s3://claims/all", "lease": "5s"})
-        return self.launch(text, zones=self.world.zones)
 
     def home(self, index):
         return self.folder / self.job_name / str(index)
@@ -153,6 +155,26 @@ class SweepFleet(Shared):
         self.assertEqual((self.claim(2)["state"], self.claim(2)["failures"]), ("failed", 2))
         self.assertFalse((self.home(2) / "DONE").exists())
         self.assertEqual(self.published(2)["state"], "failed")
+
+    def test_a_namesakes_claims_are_neither_believed_nor_changed(self):
+        self.hosts = 1
+        self.begin(2)
+        self.wait_end()
+        prefix = self.bucket / "all" / self.job_name
+        claims = {path.name: path.read_bytes() for path in prefix.iterdir()}
+        others = self.world.workplace / "others"
+        others.mkdir()
+        others.chmod(0o755)
+        text = jobs.yaml(self.sweep(2, storage={"folder": {"path": str(others)}}))
+        template = self.ec2.create_template("namesake", self.user_data(text, True, ""))
+        self.fleet = self.request_fleet(template, self.world.zones)
+        instance = self.wait_instance()
+        self.wait_console(instance, "two jobs have this name: these claims are of the one on "
+                          f"folder:{self.folder}, and this one is on folder:{others}", 60)
+        wait("its agent to end", lambda: not self.agents(instance), 60)
+        self.assertEqual(claims, {path.name: path.read_bytes() for path in prefix.iterdir()})
+        self.assertNotIn("cancel", self.ec2.fleet_state(self.fleet), "it took itself for done")
+        self.assertEqual([path.name for path in (others / self.job_name).iterdir()], [".spotter"])
 
     def test_without_s3_the_trainer_ends_with_its_lease_and_goes_on_afterwards(self):
         self.hosts = 1

@@ -1,0 +1,20 @@
+// The id of a job's folder on a share: what of the job lies elsewhere (its claims in a bucket) says
+// by it to which of all jobs of that name it belongs.
+#pragma once
+
+#include <string>
+
+#include "agent/act/host/failure.hpp"
+#include "agent/io/beneath.hpp"
+
+namespace spotter::act::host {
+
+// 32 hexadecimal digits, drawn by the first who asks; from then on everybody who sees the folder is
+// told the same, whatever happens at once or breaks off. It is the only name in .spotter/id: of the
+// file systems' calls only rename(2), of one directory onto another, makes something with its
+// content, and only where there is none, on NFS and sshfs too.
+// REQUIRES: the rights of the trainer's user (AsUser). Kinds: "layout-unusable", those of
+// fail_errno.
+Outcome<std::string> home_id(const io::Beneath& home);
+
+}  // namespace spotter::act::host
