@@ -3,7 +3,6 @@
 #include <openssl/crypto.h>
 #include <pwd.h>
 #include <spdlog/spdlog.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "agent/io/files.hpp"
+#include "agent/io/random.hpp"
 #include "agent/wire/sts.hpp"
 
 namespace spotter::act {
@@ -19,18 +19,6 @@ namespace {
 constexpr std::string_view path = "/credentials";
 constexpr std::size_t digits = 64;
 constexpr std::uint16_t first_unprivileged = 1024;
-
-std::string by_chance() {
-  std::array<unsigned char, digits / 2> bytes{};
-  // Of that many bytes it gives all or, before the kernel has any, waits.
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
 
 // The port of "45123-0f3a...", 0 for anything else: the file is the trainer's, who may have
 // written to it.
@@ -120,7 +108,7 @@ Result<std::map<std::string, std::string>> KeyEndpoint::open() {
   if (server_.port() == 0) {  // no trainer runs: nobody would miss another port
     if (const std::error_code failed = server_.open(0))
       return failure("no port of 127.0.0.1 for the trainer's credentials: " + failed.message());
-    const std::string chance = by_chance();
+    const std::string chance = io::random_hex(digits);
     if (chance.empty()) return failure("the kernel gives no random bytes for a token");
     port_ = server_.port();
     token_ = std::to_string(port_) + "-" + chance;

@@ -1,34 +1,20 @@
 #include "agent/act/host/home_id.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 
 #include "agent/act/host/own.hpp"
+#include "agent/io/random.hpp"
 
 namespace spotter::act::host {
 namespace {
 
 constexpr const char* folder_name = "id";
-constexpr std::size_t random_bytes = 16;
-
-Outcome<std::string> new_id() {
-  std::array<unsigned char, random_bytes> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return fail_errno(errno, "the kernel gives no random bytes");
-  std::string id;
-  for (const unsigned char byte : bytes) {
-    id += "0123456789abcdef"[byte >> 4U];
-    id += "0123456789abcdef"[byte & 15U];
-  }
-  return id;
-}
+constexpr std::size_t digits = 32;
 
 bool is_id(const std::string& name) {
-  return name.size() == 2 * random_bytes &&
+  return name.size() == digits &&
          std::ranges::all_of(name, [](unsigned char each) { return std::isxdigit(each) != 0; });
 }
 
@@ -62,10 +48,10 @@ Outcome<std::string> home_id(const io::Beneath& home) {
   if (!own) return fail_errno(own.error(), "cannot make " + (home.path() / own_directory).string());
   auto there = id_in(*own);
   if (!there || !there->empty()) return there;
-  const auto id = new_id();
-  if (!id) return id;
-  const std::string beside = ".id-" + *id;
-  const auto put = put_id(*own, beside, *id);
+  const std::string id = io::random_hex(digits);
+  if (id.empty()) return fail_errno(errno, "the kernel gives no random bytes");
+  const std::string beside = ".id-" + id;
+  const auto put = put_id(*own, beside, id);
   if (!put) (void)own->remove_folder(beside);
   // Where somebody else was faster: EEXIST or ENOTEMPTY; a server may say less (SFTP: EIO).
   there = id_in(*own);
