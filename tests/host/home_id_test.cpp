@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 class HomeId : public Directory {
  protected:
   fs::path home(const std::string& name = "home") const {
-    fs::create_directories(directory_ / name);
+    fs::create_directories(directory_ / name / ".spotter");  // as it is laid out
     return directory_ / name;
   }
   static Outcome<std::string> id_of(const fs::path& path) {
@@ -68,7 +68,6 @@ TEST_F(HomeId, OfSomethingElseIsRefusedAndLeftAlone) {
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().kind, "layout-unusable");
   EXPECT_TRUE(fs::exists(home() / ".spotter/id/mine"));
-  fs::create_directories(home("linked") / ".spotter");
   fs::create_directory_symlink("/etc", home("linked") / ".spotter/id");
   EXPECT_FALSE(id_of(home("linked")));
 }

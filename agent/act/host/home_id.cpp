@@ -44,8 +44,8 @@ io::Expected<void> put_id(const io::Beneath& own, const std::string& beside,
 }  // namespace
 
 Outcome<std::string> home_id(const io::Beneath& home) {
-  const auto own = home.make_folder(own_directory, 0755);
-  if (!own) return fail_errno(own.error(), "cannot make " + (home.path() / own_directory).string());
+  const auto own = open_own(home);
+  if (!own) return tl::unexpected<Failure>(own.error());
   auto there = id_in(*own);
   if (!there || !there->empty()) return there;
   const std::string id = io::random_hex(digits);
