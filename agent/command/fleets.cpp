@@ -171,6 +171,12 @@ AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const JobKey& job)
   return ids;
 }
 
+std::string two_jobs(const std::string& name, const std::string& ours, const std::string& theirs,
+                     const std::string& what) {
+  return "two jobs are called " + name + ": one on " + ours + ", and one on " + theirs +
+         ", to which " + what + " belongs; give one of them another name";
+}
+
 AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
   const auto fleets = job_fleets(calls, {job.name, {}});
   if (!fleets) return tl::unexpected(fleets.error());
@@ -188,10 +194,9 @@ AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
       ours = storage;
       continue;
     }
-    return tl::unexpected(AwsFailure{
-        "", "two jobs are called " + job.name + ": one on " + ours + ", and one on " + storage +
-                ", to which " + id + " belongs; give one of them another name, or end that one " +
-                "first, by `spotter stop` with its own job.yaml"});
+    return tl::unexpected(
+        AwsFailure{"", two_jobs(job.name, ours, storage, id) +
+                           ", or end that one first, by `spotter stop` with its own job.yaml"});
   }
   return {};
 }

@@ -44,6 +44,10 @@ AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const JobK
 // Those of them that `spotter prepare` has launched.
 AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const JobKey& job);
 
+// What is said of two jobs of one name: on which storage each is, and to whose `what` belongs.
+std::string two_jobs(const std::string& name, const std::string& ours, const std::string& theirs,
+                     const std::string& what);
+
 // Fails when fleets or instances that are there carry the name and storage other than `job`'s, or,
 // where that is not given, than one another's: two jobs of one name, told by both their storages.
 AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job);

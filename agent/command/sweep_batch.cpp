@@ -4,7 +4,10 @@
 #include <chrono>
 #include <thread>
 
+#include "agent/command/fleets.hpp"
 #include "agent/command/sweep.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/wire/ec2_words.hpp"
 #include "agent/wire/pages.hpp"
 #include "agent/wire/sigv4.hpp"
 
@@ -73,17 +76,14 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
 
 std::string namesake(const std::string& what, const wire::BatchTags& its,
                      const wire::BatchTags& ours) {
-  const auto of = [](const wire::BatchTags& tags, const char* key) {
-    const auto found = tags.find(key);
-    return found == tags.end() ? std::string() : found->second;
-  };
-  const std::string theirs = of(its, "spotter:storage");
-  const std::string mine = of(ours, "spotter:storage");
-  const std::string name = of(ours, "spotter:job");
+  using wire::value_of;
+  const std::string theirs = value_of(its, launch::tag::storage);
+  const std::string mine = value_of(ours, launch::tag::storage);
+  const std::string name = value_of(ours, launch::tag::job);
   // What has no such tag is older than it.
-  if (theirs.empty() || mine.empty() || theirs == mine || of(its, "spotter:job") != name) return {};
-  return "two jobs are called " + name + ": one on " + mine + ", and one on " + theirs +
-         ", to which the " + what + " belongs; give one of them another name";
+  if (theirs.empty() || mine.empty() || theirs == mine || value_of(its, launch::tag::job) != name)
+    return {};
+  return two_jobs(name, mine, theirs, "the " + what);
 }
 
 AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep& sweep) {
