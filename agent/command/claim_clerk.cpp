@@ -98,32 +98,32 @@ wire::S3Location ClaimClerk::at(const std::string& name) const {
   return {prefix_.bucket, prefix_.key + name};
 }
 
-// Made by the first machine of the job.
-void ClaimClerk::own(Heard& heard) {
+// The object is made by the first machine of the job.
+Result<sweep::Owner> ClaimClerk::owner_there() {
   const auto where = at(std::string(sweep::owner_name));
   const auto made = s3::put(client_, where, sweep::to_json(owner_), {.absent = true, .etag = {}});
-  owns_ = made.has_value();
-  if (owns_) return;
-  heard.trouble = made.error().text();
-  if (made.error().kind != s3::Failure::Kind::Exists) return;
+  if (made) return owner_;
+  if (made.error().kind != s3::Failure::Kind::Exists) return failure(made.error().text());
   const auto there = s3::read(client_, where);
+  if (!there) return failure(there.error().text());
+  auto its = sweep::parse_owner(there->bytes);
+  if (!its) return failure(wire::to_url(where) + ": " + its.error().message);
+  return its;
+}
+
+void ClaimClerk::own(Heard& heard) {
+  const auto there = owner_there();
   if (!there) {
-    heard.trouble = there.error().text();
+    heard.trouble = there.error().message;
     return;
   }
-  const auto its = sweep::parse_owner(there->bytes);
-  if (!its) {
-    heard.trouble = wire::to_url(where) + ": " + its.error().message;
-    return;
-  }
-  owns_ = its->id == owner_.id;
-  heard.foreign = !owns_;
-  heard.trouble.clear();
+  owns_ = there->id == owner_.id;
   if (owns_) return;
-  const std::string ours = its->storage == owner_.storage
+  const std::string ours = there->storage == owner_.storage
                                ? "in another folder there, or in one that not all machines see"
                                : "on " + owner_.storage;
-  heard.trouble = "two jobs have this name: these claims are of the one on " + its->storage +
+  heard.foreign = true;
+  heard.trouble = "two jobs have this name: these claims are of the one on " + there->storage +
                   ", and this one is " + ours +
                   "; give one of them another name, or another prefix in claims.at. If the other " +
                   "is no more, delete all below " + wire::to_url(prefix_);

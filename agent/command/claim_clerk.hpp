@@ -52,6 +52,7 @@ class ClaimClerk {
  private:
   using Work = std::variant<sweep::Request, sweep::Mark, Record>;
   void run();
+  Result<sweep::Owner> owner_there();
   void own(Heard& heard);
   Heard answer(const sweep::Request& request);
   sweep::Answer list(std::string& trouble);
