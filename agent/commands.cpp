@@ -11,7 +11,7 @@
 #include "agent/agent.hpp"
 #include "agent/command/here.hpp"
 #include "agent/command/run.hpp"
-#include "agent/command/sweep.hpp"
+#include "agent/command/sweep_sets.hpp"
 #include "agent/wire/batch_values.hpp"
 #include "agent/worker.hpp"
 

@@ -12,7 +12,7 @@
 #include "agent/attempts.hpp"
 #include "agent/claims.hpp"
 #include "agent/command/here.hpp"
-#include "agent/command/sweep.hpp"
+#include "agent/command/sweep_sets.hpp"
 #include "agent/experiments.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/log.hpp"

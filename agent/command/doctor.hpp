@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/command/aws_calls.hpp"
-#include "agent/command/launch.hpp"
+#include "agent/command/launched_job.hpp"
 #include "agent/config/job.hpp"
 #include "agent/launch/requests.hpp"
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "agent/command/doctor.hpp"
+#include "agent/command/job_volumes.hpp"
 #include "agent/wire/ec2_places.hpp"
 #include "agent/wire/quotas.hpp"
 

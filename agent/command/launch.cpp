@@ -7,6 +7,8 @@
 
 #include "agent/command/doctor.hpp"
 #include "agent/command/fleets.hpp"
+#include "agent/command/job_volumes.hpp"
+#include "agent/command/launched_job.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/launching.hpp"
@@ -221,28 +223,6 @@ int run(const Options& options) {
 }
 
 }  // namespace
-
-AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
-                                                    bool prepares) {
-  const config::Job& job = launched.job;
-  const auto image = image_of(calls, *job.launch);
-  if (!image) return tl::unexpected(image.error());
-  const launch::Template content{*image, launched.user_data, prepares};
-  const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
-  const auto there = calls.ask(wire::describe_templates(name), wire::decode_templates);
-  if (!there) return tl::unexpected(there.error());
-  if (there->empty()) {
-    const auto made = calls.ask(wire::query_of(launch::create_template(job, content)),
-                                wire::decode_created_template);
-    if (!made) return tl::unexpected(made.error());
-    return launch::TemplateVersion{made->id, made->latest_version};
-  }
-  const std::string& id = there->front().id;
-  const auto version = calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
-                                 wire::decode_template_version);
-  if (!version) return tl::unexpected(version.error());
-  return launch::TemplateVersion{id, *version};
-}
 
 void add_launch(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(

@@ -1,11 +1,11 @@
-// What `spotter launch` takes from this machine: job.yaml and the files that it names.
+#include "agent/command/launched_job.hpp"
+
 #include <filesystem>
 
-#include "agent/command/launch.hpp"
 #include "agent/config/file.hpp"
 #include "agent/config/sweep.hpp"
-#include "agent/launch/requests.hpp"
-#include "agent/launch/user_data.hpp"
+#include "agent/wire/launching.hpp"
+#include "agent/wire/sigv4.hpp"
 
 namespace spotter::command {
 namespace {
@@ -58,6 +58,28 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work)
   if (!script) return tl::unexpected(script.error());
   auto digest = launch::request_digest(*job, *script);
   return LaunchedJob{*job, std::move(*script), std::move(digest)};
+}
+
+AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
+                                                    bool prepares) {
+  const config::Job& job = launched.job;
+  const auto image = image_of(calls, *job.launch);
+  if (!image) return tl::unexpected(image.error());
+  const launch::Template content{*image, launched.user_data, prepares};
+  const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
+  const auto there = calls.ask(wire::describe_templates(name), wire::decode_templates);
+  if (!there) return tl::unexpected(there.error());
+  if (there->empty()) {
+    const auto made = calls.ask(wire::query_of(launch::create_template(job, content)),
+                                wire::decode_created_template);
+    if (!made) return tl::unexpected(made.error());
+    return launch::TemplateVersion{made->id, made->latest_version};
+  }
+  const std::string& id = there->front().id;
+  const auto version = calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
+                                 wire::decode_template_version);
+  if (!version) return tl::unexpected(version.error());
+  return launch::TemplateVersion{id, *version};
 }
 
 }  // namespace spotter::command

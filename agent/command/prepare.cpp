@@ -7,9 +7,10 @@
 #include <memory>
 
 #include "agent/command/here.hpp"
-#include "agent/command/launch.hpp"
+#include "agent/command/job_volumes.hpp"
+#include "agent/command/launched_job.hpp"
 #include "agent/command/prepare_afar.hpp"
-#include "agent/command/sweep.hpp"
+#include "agent/command/sweep_sets.hpp"
 #include "agent/wire/batch_values.hpp"
 
 namespace spotter::command {

@@ -8,7 +8,8 @@
 #include <thread>
 
 #include "agent/command/fleets.hpp"
-#include "agent/command/launch.hpp"
+#include "agent/command/job_volumes.hpp"
+#include "agent/command/launched_job.hpp"
 #include "agent/command/prepare.hpp"
 #include "agent/wire/ec2_places.hpp"
 #include "agent/wire/ec2_words.hpp"

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "agent/command/fleets.hpp"
-#include "agent/command/launch.hpp"
+#include "agent/command/job_volumes.hpp"
 #include "agent/command/prepare.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"

@@ -10,7 +10,7 @@
 #include "agent/command/here.hpp"
 #include "agent/command/published.hpp"
 #include "agent/command/results_gather.hpp"
-#include "agent/command/sweep.hpp"
+#include "agent/command/sweep_sets.hpp"
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/sweep/claim.hpp"

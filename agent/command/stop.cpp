@@ -7,6 +7,7 @@
 
 #include "agent/command/fleets.hpp"
 #include "agent/command/launch.hpp"
+#include "agent/command/launched_job.hpp"
 #include "agent/config/file.hpp"
 #include "agent/config/values.hpp"
 

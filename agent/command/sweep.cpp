@@ -4,10 +4,8 @@
 #include <iostream>
 #include <memory>
 
-#include "agent/act/aws/environment.hpp"
 #include "agent/command/sweep_batch.hpp"
-#include "agent/config/sweep.hpp"
-#include "agent/s3/objects.hpp"
+#include "agent/command/sweep_sets.hpp"
 
 namespace spotter::command {
 namespace {
@@ -49,26 +47,7 @@ int expand(const Options& options) {
   return 0;
 }
 
-bool is_passing(s3::Failure::Kind kind) {
-  using enum s3::Failure::Kind;
-  return kind == Unavailable || kind == NoCredentials || kind == Corrupt;
-}
-
 }  // namespace
-
-FetchedSets sets_of(const config::Job& job) {
-  const std::string& source = job.sweep->source;
-  if (source.empty()) return job.sweep->sets;
-  s3::Client client({.environment = act::Environment::of_this_process()});
-  const auto text = s3::read(client, *wire::parse_s3_url(source));
-  if (!text) {
-    return tl::unexpected(config::Problem{.message = "sweep.parameters: " + text.error().text(),
-                                          .passing = is_passing(text.error().kind)});
-  }
-  auto sets = config::read_sets(text->bytes, source, job.trainer);
-  if (!sets) return tl::unexpected(config::Problem{.message = sets.error().message});
-  return std::move(*sets);
-}
 
 void add_sweep(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("sweep", "Many experiments of one job");

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "agent/command/fleets.hpp"
-#include "agent/command/sweep.hpp"
+#include "agent/command/sweep_sets.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"
 #include "agent/wire/pages.hpp"

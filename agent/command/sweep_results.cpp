@@ -9,6 +9,7 @@
 
 #include "agent/command/results_gather.hpp"
 #include "agent/command/sweep.hpp"
+#include "agent/command/sweep_sets.hpp"
 #include "agent/wire/s3.hpp"
 
 namespace spotter::command {

@@ -1,13 +1,13 @@
-// The volumes of a job that is launched.
+#include "agent/command/job_volumes.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <set>
 #include <thread>
 
-#include "agent/command/launch.hpp"
-#include "agent/command/prepare.hpp"
-#include "agent/command/sweep.hpp"
+#include "agent/command/sweep_sets.hpp"
+#include "agent/config/prepare.hpp"
 #include "agent/config/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/wire/ec2_words.hpp"
