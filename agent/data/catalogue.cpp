@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "agent/s3/objects.hpp"
-#include "agent/wire/clock_text.hpp"
+#include "agent/aws/s3/objects.hpp"
+#include "agent/base/clock_text.hpp"
 
 namespace spotter::data {
 namespace {

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "agent/aws/formats/pages.hpp"
+#include "agent/aws/s3/checksum.hpp"
+#include "agent/aws/s3/client.hpp"
 #include "agent/data/listing.hpp"
-#include "agent/s3/checksum.hpp"
-#include "agent/s3/client.hpp"
-#include "agent/wire/channels.hpp"
-#include "agent/wire/pages.hpp"
+#include "agent/job/channel.hpp"
 
 namespace spotter::data {
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <memory>
 
-#include "agent/s3/client.hpp"
-#include "agent/wire/channels.hpp"
+#include "agent/aws/s3/client.hpp"
+#include "agent/job/channel.hpp"
 
 namespace spotter::data {
 

@@ -12,12 +12,12 @@
 #include <deque>
 #include <vector>
 
+#include "agent/aws/s3/objects.hpp"
 #include "agent/data/clients.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/partial.hpp"
 #include "agent/data/wanted.hpp"
 #include "agent/io/files.hpp"
-#include "agent/s3/objects.hpp"
 
 namespace spotter::data {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "agent/aws/s3/client.hpp"
 #include "agent/data/order.hpp"
-#include "agent/s3/client.hpp"
-#include "agent/wire/channels.hpp"
+#include "agent/job/channel.hpp"
 
 namespace spotter::data {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "agent/data/epoch.hpp"
-#include "agent/wire/recordio.hpp"
+#include "trainer/library/recordio.hpp"
 
 namespace spotter::data {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::data {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::data {
 

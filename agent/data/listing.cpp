@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "agent/base/version.hpp"
 #include "agent/io/pieces.hpp"
-#include "agent/wire/version.hpp"
 
 namespace spotter::data {
 namespace {

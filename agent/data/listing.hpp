@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/wire/channels.hpp"
+#include "agent/job/channel.hpp"
 
 namespace spotter::data {
 

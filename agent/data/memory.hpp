@@ -7,7 +7,7 @@
 #include <map>
 #include <span>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::data {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "agent/aws/s3/checksum.hpp"
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fifo.hpp"
-#include "agent/s3/checksum.hpp"
 
 namespace spotter::data {
 class Wanted;

@@ -1,7 +1,7 @@
 #include "agent/data/requests.hpp"
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/io/files.hpp"
-#include "agent/wire/s3.hpp"
 
 namespace spotter::data {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "agent/aws/s3/objects.hpp"
 #include "agent/data/epoch.hpp"
-#include "agent/s3/objects.hpp"
-#include "agent/wire/recordio.hpp"
+#include "trainer/library/recordio.hpp"
 
 namespace spotter::data {
 namespace {

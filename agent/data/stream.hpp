@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/aws/s3/checksum.hpp"
+#include "agent/aws/s3/client.hpp"
 #include "agent/data/catalogue.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/data/gunzip.hpp"
@@ -25,8 +27,6 @@
 #include "agent/data/order.hpp"
 #include "agent/data/requests.hpp"
 #include "agent/data/unpacked.hpp"
-#include "agent/s3/checksum.hpp"
-#include "agent/s3/client.hpp"
 
 namespace spotter::data {
 

@@ -5,9 +5,9 @@
 
 #include <string_view>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
-#include "agent/wire/s3.hpp"
 
 namespace spotter::data {
 namespace {

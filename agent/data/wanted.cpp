@@ -8,9 +8,9 @@
 #include <cstring>
 #include <set>
 
+#include "agent/aws/formats/sigv4.hpp"
 #include "agent/data/file_name.hpp"
 #include "agent/io/files.hpp"
-#include "agent/wire/sigv4.hpp"
 
 namespace spotter::data {
 

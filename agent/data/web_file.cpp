@@ -13,10 +13,10 @@
 #include <memory>
 #include <thread>
 
+#include "agent/aws/formats/sigv4.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
-#include "agent/wire/sigv4.hpp"
 
 namespace spotter::data {
 namespace {

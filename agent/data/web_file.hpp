@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::data {
 

@@ -1,13 +1,13 @@
 // How a volume of one snapshot comes to be attached here: pure, asked after every look, by
-// act/data_volumes.cpp and by the simulator. A free one in this zone is taken, one that is being
-// let go of is waited for, and where all are in other hands another is made: nobody is fenced, for
-// nothing is ever written to them.
+// service/act/data_volumes.cpp and by the simulator. A free one in this zone is taken, one that is
+// being let go of is waited for, and where all are in other hands another is made: nobody is
+// fenced, for nothing is ever written to them.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 #include "agent/decide/policy.hpp"
 #include "agent/decide/survey.hpp"
 

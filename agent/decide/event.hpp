@@ -6,8 +6,8 @@
 #include <optional>
 #include <variant>
 
+#include "agent/base/names.hpp"
 #include "agent/decide/ledger.hpp"
-#include "agent/decide/names.hpp"
 #include "agent/decide/survey.hpp"
 
 namespace spotter::decide {

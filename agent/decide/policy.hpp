@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::decide {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <variant>
 
+#include "agent/base/names.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/decide/ledger.hpp"
-#include "agent/decide/names.hpp"
 
 namespace spotter::decide {
 

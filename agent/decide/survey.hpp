@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::decide {
 

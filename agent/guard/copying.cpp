@@ -10,8 +10,8 @@
 #include <cerrno>
 
 #include "agent/guard/zip.hpp"
-#include "trainer/checkpoint/files.hpp"
-#include "trainer/checkpoint/manifest.hpp"
+#include "trainer/library/files.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "agent/base/result.hpp"
 #include "agent/io/beneath.hpp"
-#include "agent/wire/result.hpp"
 
 namespace spotter::guard {
 

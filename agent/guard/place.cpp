@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "trainer/checkpoint/files.hpp"
+#include "trainer/library/files.hpp"
 
 namespace spotter::guard {
 namespace {

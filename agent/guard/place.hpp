@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/base/result.hpp"
 #include "agent/io/beneath.hpp"
-#include "agent/wire/result.hpp"
 
 namespace spotter::guard {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "trainer/checkpoint/manifest.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/wire/version.hpp"
+#include "agent/base/version.hpp"
 
 namespace spotter::guard {
 

@@ -11,7 +11,7 @@
 #include "agent/guard/copying.hpp"
 #include "agent/guard/keeper.hpp"
 #include "agent/guard/shape.hpp"
-#include "trainer/checkpoint/files.hpp"
+#include "trainer/library/files.hpp"
 
 namespace spotter::guard {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/guard/zip.hpp"
-#include "trainer/checkpoint/files.hpp"
+#include "trainer/library/files.hpp"
 
 namespace spotter::guard {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "agent/config/storage_name.hpp"
-#include "agent/wire/sigv4.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/job/storage_name.hpp"
 
 namespace spotter::launch {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "agent/config/job.hpp"
-#include "agent/wire/aws_command.hpp"
+#include "agent/aws/formats/aws_command.hpp"
+#include "agent/job/job.hpp"
 
 namespace spotter::launch {
 

@@ -1,8 +1,8 @@
 #include "agent/launch/user_data.hpp"
 
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/base/shell.hpp"
 #include "agent/launch/user_data_template.hpp"
-#include "agent/wire/shell.hpp"
-#include "agent/wire/sigv4.hpp"
 
 namespace spotter::launch {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "agent/config/job.hpp"
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
+#include "agent/job/job.hpp"
 
 namespace spotter::launch {
 

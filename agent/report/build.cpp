@@ -2,9 +2,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "agent/base/clock_text.hpp"
+#include "agent/base/json.hpp"
 #include "agent/report/lives.hpp"
-#include "agent/wire/clock_text.hpp"
-#include "agent/wire/json.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::report {

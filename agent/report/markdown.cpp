@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <set>
 
+#include "agent/base/clock_text.hpp"
 #include "agent/report/model.hpp"
-#include "agent/wire/clock_text.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::report {

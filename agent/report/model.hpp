@@ -22,9 +22,9 @@
 #include <string>
 #include <vector>
 
+#include "agent/aws/formats/ec2_values.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/wire/curve.hpp"
-#include "agent/wire/ec2_values.hpp"
 #include "agent/wire/history.hpp"
 
 namespace spotter::report {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "agent/wire/s3.hpp"
+#include "agent/aws/formats/s3.hpp"
 
 namespace spotter::report {
 namespace {

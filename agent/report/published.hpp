@@ -1,5 +1,6 @@
-// What agents publish (command/published.hpp has the names), from names and bytes to what a report
-// is made of: for whoever reads it through S3, and for the emulator, which has the files. No I/O.
+// What agents publish (tools/report/published.hpp has the names), from names and bytes to what a
+// report is made of: for whoever reads it through S3, and for the emulator, which has the files. No
+// I/O.
 #pragma once
 
 #include <string>

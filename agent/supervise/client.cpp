@@ -9,7 +9,7 @@
 #include <cstring>
 #include <optional>
 
-#include "agent/config/file.hpp"
+#include "agent/job/file.hpp"
 #include "agent/supervise/control_group.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/run_directory.hpp"

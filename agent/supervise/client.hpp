@@ -6,9 +6,9 @@
 #include <string>
 #include <variant>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
 #include "agent/supervise/record.hpp"
-#include "agent/wire/result.hpp"
 
 namespace spotter::supervise {
 

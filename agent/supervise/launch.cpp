@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "agent/wire/shell.hpp"
+#include "agent/base/shell.hpp"
 
 namespace spotter::supervise {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/base/result.hpp"
 #include "agent/supervise/spec.hpp"
-#include "agent/wire/result.hpp"
 
 namespace spotter::supervise {
 

@@ -1,6 +1,6 @@
 // Does the instance metadata service really refuse the trainer's user? Asked of the kernel before
 // each start, as that user and in the trainer's own control group: a rule of routing may be missing
-// (act/host/metadata.hpp), and systemd only warns where it cannot carry out IPAddressDeny=.
+// (host/metadata.hpp), and systemd only warns where it cannot carry out IPAddressDeny=.
 //
 // For a socket that is bound to a device, which any user may do since Linux 5.7, a rule that
 // prohibits an IPv4 address does not hold: the kernel takes the address to be on that device's link

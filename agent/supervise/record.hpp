@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/decide/names.hpp"
-#include "agent/wire/version.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/version.hpp"
 
 namespace spotter::supervise {
 

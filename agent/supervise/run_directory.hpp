@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::supervise {
 

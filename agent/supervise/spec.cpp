@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "agent/wire/version.hpp"
+#include "agent/base/version.hpp"
 
 namespace spotter::supervise {
 namespace {

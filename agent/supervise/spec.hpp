@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/config/python_environment.hpp"
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
+#include "agent/job/python_environment.hpp"
 
 namespace spotter::supervise {
 

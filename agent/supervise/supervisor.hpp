@@ -13,8 +13,8 @@
 
 #include <string>
 
+#include "agent/base/result.hpp"
 #include "agent/supervise/spec.hpp"
-#include "agent/wire/result.hpp"
 
 namespace spotter::supervise {
 

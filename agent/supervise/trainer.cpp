@@ -20,7 +20,7 @@
 
 #include "agent/supervise/control_group.hpp"
 #include "agent/supervise/metadata.hpp"
-#include "agent/units/settings.hpp"
+#include "agent/systemd/settings.hpp"
 
 namespace spotter::supervise {
 namespace {

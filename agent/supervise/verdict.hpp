@@ -22,7 +22,7 @@ struct Verdict {
 // status 0 may only mean "saved and stopped", and the result may be an earlier epoch's: then it
 // must have said that it is finished, else the next instance starts it again and it ends at once.
 // A result that cannot be looked at is not absent: whoever is told of success asks for it again
-// (act/local.hpp: is_there()).
+// (service/act/local.hpp: is_there()).
 Verdict judge(const Ended& ended, const Expectation& expectation);
 
 }  // namespace spotter::supervise

@@ -3,10 +3,10 @@
 #include <array>
 #include <cstdio>
 
-#include "agent/sweep/parameters.hpp"
-#include "agent/wire/json.hpp"
-#include "agent/wire/s3.hpp"
-#include "agent/wire/version.hpp"
+#include "agent/aws/formats/s3.hpp"
+#include "agent/base/json.hpp"
+#include "agent/base/version.hpp"
+#include "agent/job/parameters.hpp"
 
 namespace spotter::sweep {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "agent/decide/names.hpp"
-#include "agent/wire/result.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::sweep {
 
@@ -68,7 +68,7 @@ struct ObjectName {
 };
 std::optional<ObjectName> parse_object_name(std::string_view name);
 
-// "attempt-3": the folder of the claim's third holder, on the storage (act/host/attempt.hpp).
+// "attempt-3": the folder of the claim's third holder, on the storage (host/attempt.hpp).
 std::string attempt_name(std::uint64_t token);
 std::optional<std::uint64_t> attempt_token(std::string_view name);
 

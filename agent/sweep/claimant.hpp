@@ -20,8 +20,8 @@
 #include <variant>
 #include <vector>
 
+#include "agent/base/clock_text.hpp"
 #include "agent/sweep/claim.hpp"
-#include "agent/wire/clock_text.hpp"
 
 namespace spotter::sweep {
 

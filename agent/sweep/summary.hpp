@@ -1,4 +1,4 @@
-// What became of one experiment (act/host/summary.hpp reads it from its folder), and the JSON
+// What became of one experiment (host/summary.hpp reads it from its folder), and the JSON
 // document that stands for it elsewhere (claim.hpp).
 #pragma once
 
@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "agent/sweep/parameters.hpp"
+#include "agent/base/result.hpp"
+#include "agent/job/parameters.hpp"
 #include "agent/wire/curve.hpp"
-#include "agent/wire/result.hpp"
 
 namespace spotter::sweep {
 

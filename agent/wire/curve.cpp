@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "agent/wire/json.hpp"
-#include "agent/wire/version.hpp"
+#include "agent/base/json.hpp"
+#include "agent/base/version.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::wire {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "agent/wire/json.hpp"
-#include "agent/wire/version.hpp"
+#include "agent/base/json.hpp"
+#include "agent/base/version.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::wire {
 

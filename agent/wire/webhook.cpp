@@ -1,6 +1,6 @@
 #include "agent/wire/webhook.hpp"
 
-#include "agent/wire/json.hpp"
+#include "agent/base/json.hpp"
 
 namespace spotter::wire {
 

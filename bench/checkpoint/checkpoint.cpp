@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/bulk.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/saver.hpp"
+#include "trainer/library/bulk.hpp"
+#include "trainer/library/checkpoint.hpp"
+#include "trainer/library/saver.hpp"
 
 namespace {
 

@@ -70,7 +70,7 @@ def torch_asynchronous(folder):
 def python_figures(folder, size):
     """torch.save + fsync beside this library's Python face: the same dict of tensors."""
     os.environ.setdefault("SPOTTER_LIBRARY", str(ROOT / "build/release/lib/libspotter.so"))
-    sys.path.insert(0, str(ROOT / "trainer/checkpoint/python"))
+    sys.path.insert(0, str(ROOT / "trainer/library/python"))
     import torch
     import spotter
     state = {f"layer{i}": torch.rand(size // 64 // 4) for i in range(64)}

@@ -15,7 +15,7 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PYTHON = ROOT / "trainer/checkpoint/python"
+PYTHON = ROOT / "trainer/library/python"
 sys.path[:0] = [str(ROOT / "tests/data"), str(PYTHON)]
 import spotter  # noqa: E402
 from recordio import record  # noqa: E402

@@ -1,5 +1,5 @@
 // Readers of FIFOs and files: across epochs, slow writers, cut off streams, positions.
-#include "trainer/channel/reader.hpp"
+#include "trainer/library/reader.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "tests/channel/records.hpp"
 #include "tests/trainer/scratch.hpp"
-#include "trainer/checkpoint/files.hpp"
+#include "trainer/library/files.hpp"
 
 namespace spotter::channel {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/wire/recordio.hpp"
+#include "trainer/library/recordio.hpp"
 
 namespace spotter::test {
 

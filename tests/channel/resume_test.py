@@ -13,7 +13,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PYTHON = ROOT / "trainer/checkpoint/python"
+PYTHON = ROOT / "trainer/library/python"
 sys.path[:0] = [str(ROOT / "tests/data"), str(PYTHON)]
 import pipe_test  # noqa: E402
 import spotter  # noqa: E402

@@ -1,5 +1,5 @@
 // `sweep.batch:` of job.yaml.
-#include "agent/config/batch.hpp"
+#include "agent/job/batch.hpp"
 
 #include <gtest/gtest.h>
 

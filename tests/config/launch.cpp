@@ -1,5 +1,5 @@
 // `launch:` of job.yaml.
-#include "agent/config/launch.hpp"
+#include "agent/job/launch.hpp"
 
 #include <gtest/gtest.h>
 

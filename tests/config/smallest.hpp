@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/config/job.hpp"
+#include "agent/job/job.hpp"
 
 namespace spotter::config {
 

@@ -8,7 +8,7 @@ Environment: STEPS (how many), PACE (seconds a step), EVERY (a checkpoint every 
   deaf     hears no signal
   empty    ends with status 0, and writes no result on its first start
   finish   a stop signal comes when it is all but done: it writes the result and ends with status 0
-FORMAT=spotter: checkpoints that the agent can verify, as trainer/checkpoint/manifest.hpp has them
+FORMAT=spotter: checkpoints that the agent can verify, as trainer/library/manifest.hpp has them
 (written here from that description, and not with the library); otherwise one file, replaced.
 It speaks to the agent as any trainer may: systemd's datagrams, exit status 75 after a stop.
 """

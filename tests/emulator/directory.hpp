@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::emulator {
 

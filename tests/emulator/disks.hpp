@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/decide/names.hpp"
-#include "agent/wire/result.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
 #include "tests/emulator/loop_device.hpp"
 
 namespace spotter::emulator {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "agent/decide/names.hpp"
-#include "agent/wire/result.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::emulator {
 

@@ -1,5 +1,5 @@
 #include "tests/emulator/emulator.hpp"
-#include "agent/wire/prices.hpp"
+#include "agent/aws/formats/prices.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::emulator {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::emulator {
 

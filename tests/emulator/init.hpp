@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::emulator {
 

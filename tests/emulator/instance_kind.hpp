@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 #include "tests/emulator/disks.hpp"
 #include "tests/world/occurrence.hpp"
 

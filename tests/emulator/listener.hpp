@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 #include "tests/emulator/http.hpp"
 #include "tests/emulator/wire.hpp"
 #include "tests/emulator/workers.hpp"

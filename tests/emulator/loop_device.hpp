@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::emulator {
 

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "agent/wire/shell.hpp"
+#include "agent/base/shell.hpp"
 #include "tests/emulator/process_tree.hpp"
 
 namespace spotter::emulator {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/decide/names.hpp"
-#include "agent/wire/result.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
 #include "tests/emulator/init.hpp"
 #include "tests/emulator/init_channel.hpp"
 #include "tests/emulator/instance_kind.hpp"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::emulator {
 

@@ -1,7 +1,7 @@
 #include "tests/emulator/page_service.hpp"
 
-#include "agent/page/feed.hpp"
-#include "agent/page/page.hpp"
+#include "agent/report/page/feed.hpp"
+#include "agent/report/page/page.hpp"
 #include "tests/emulator/form.hpp"
 #include "tests/emulator/world_view.hpp"
 

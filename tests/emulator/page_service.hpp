@@ -1,8 +1,8 @@
 // The live page of this world and of the jobs that publish into its S3, below /_spotter/ on the API
 // port:
-//   GET /_spotter/                the page (agent/page)
+//   GET /_spotter/                the page (agent/report/page)
 //   GET /_spotter/model?job=KEY   what it shows, as JSON; without a job the first, or the world
-//   GET /_spotter/events?job=KEY  the same as it changes (agent/page/feed.hpp)
+//   GET /_spotter/events?job=KEY  the same as it changes (agent/report/page/feed.hpp)
 #pragma once
 
 #include <functional>

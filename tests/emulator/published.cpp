@@ -6,9 +6,9 @@
 #include <chrono>
 #include <optional>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/report/published.hpp"
 #include "agent/sweep/claim.hpp"
-#include "agent/wire/s3.hpp"
 #include "tests/world/s3/listing.hpp"
 
 namespace spotter::emulator {

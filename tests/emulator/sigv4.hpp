@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 #include "tests/emulator/http.hpp"
 
 namespace spotter::emulator {

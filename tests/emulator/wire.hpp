@@ -12,7 +12,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "agent/wire/result.hpp"
+#include "agent/base/result.hpp"
 
 namespace boost::asio::ssl {
 class context;

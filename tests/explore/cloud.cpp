@@ -1,6 +1,6 @@
 // EC2 in the abstract: what tests/world does in detail, and what each effect means there
-// (agent/act/cloud.cpp). A call is carried out in one instant; attaching, detaching, creating and
-// copying then take as long as the search likes.
+// (agent/service/act/cloud.cpp). A call is carried out in one instant; attaching, detaching,
+// creating and copying then take as long as the search likes.
 #include <algorithm>
 
 #include "tests/explore/pack.hpp"

@@ -1,8 +1,8 @@
 #include <cstring>
 #include <random>
 
-#include "agent/fastfile/cache.hpp"
-#include "agent/fastfile/tree.hpp"
+#include "agent/data/fast_file/cache.hpp"
+#include "agent/data/fast_file/tree.hpp"
 #include "tests/s3/fixture.hpp"
 
 namespace spotter::fastfile {

@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "agent/act/host/share.hpp"
+#include "agent/host/share.hpp"
 #include "tests/faults/writers.hpp"
 #include "tests/trainer/shim.hpp"
 

@@ -1,6 +1,6 @@
 // This machine's own history on a disk that fails: what it has are whole lines, and once the disk
 // takes something again, all of them, each once.
-#include "agent/history_file.hpp"
+#include "agent/service/observe/history_file.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,12 +7,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "agent/act/host/journal.hpp"
-#include "agent/act/host/ledger.hpp"
-#include "agent/act/host/metrics.hpp"
-#include "agent/act/host/share.hpp"
 #include "agent/data/listing.hpp"
 #include "agent/guard/record.hpp"
+#include "agent/host/journal.hpp"
+#include "agent/host/ledger.hpp"
+#include "agent/host/metrics.hpp"
+#include "agent/host/share.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/run_directory.hpp"
 

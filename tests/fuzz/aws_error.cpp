@@ -1,10 +1,10 @@
 // What AWS refuses with: EC2's XML, the Query protocol's, JSON, or a proxy's page; and Parameter
 // Store's answer, whose content is a secret.
-#include "agent/wire/aws_error.hpp"
+#include "agent/aws/formats/aws_error.hpp"
 
 #include <algorithm>
 
-#include "agent/wire/ssm.hpp"
+#include "agent/aws/formats/ssm.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -1,6 +1,6 @@
 // What describes a channel, and what its objects may hold: documents, manifests, frozen listings,
 // gzip, RecordIO.
-#include "agent/wire/channels.hpp"
+#include "agent/job/channel.hpp"
 
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 #include "agent/data/fetched.hpp"
 #include "agent/data/file_name.hpp"
 #include "agent/data/gunzip.hpp"
-#include "agent/wire/recordio.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "trainer/library/recordio.hpp"
 
 namespace spotter::fuzz {
 namespace {

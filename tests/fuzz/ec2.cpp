@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "agent/wire/ec2_query.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -1,5 +1,5 @@
 // Every document of the instance metadata service.
-#include "agent/wire/imds.hpp"
+#include "agent/aws/formats/imds.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // The ledger on the volume, which a damaged disk or another program may have changed.
-#include "agent/act/host/ledger.hpp"
+#include "agent/host/ledger.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // A checkpoint's manifest. The input is its body: a sum that fits is put behind it first, since no
 // chance finds one.
-#include "trainer/checkpoint/manifest.hpp"
+#include "trainer/library/manifest.hpp"
 
 #include <set>
 

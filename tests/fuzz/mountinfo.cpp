@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "agent/act/host/mounts.hpp"
+#include "agent/host/mounts.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/fuzz.hpp"
-#include "trainer/checkpoint/link.hpp"
+#include "trainer/library/link.hpp"
 
 namespace spotter::fuzz {
 

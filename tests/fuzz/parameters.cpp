@@ -1,5 +1,5 @@
 // The hyper-parameters' JSON, as a sweep or SageMaker's hyperparameters.json gives it.
-#include "trainer/parameters.hpp"
+#include "trainer/reference/parameters.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

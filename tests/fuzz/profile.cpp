@@ -1,5 +1,5 @@
 // ~/.aws/credentials and ~/.aws/config.
-#include "agent/act/aws/shared_config.hpp"
+#include "agent/aws/settings/shared_config.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz.hpp"
-#include "trainer/channel/framing.hpp"
-#include "trainer/channel/position.hpp"
+#include "trainer/library/framing.hpp"
+#include "trainer/library/position.hpp"
 
 namespace spotter::fuzz {
 namespace {

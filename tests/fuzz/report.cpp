@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "agent/aws/formats/prices.hpp"
 #include "agent/report/model.hpp"
-#include "agent/wire/prices.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {

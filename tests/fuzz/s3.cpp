@@ -1,5 +1,5 @@
 // Every document and header of S3.
-#include "agent/wire/s3.hpp"
+#include "agent/aws/formats/s3.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

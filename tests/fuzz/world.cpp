@@ -6,7 +6,7 @@
 #include <pugixml.hpp>
 #include <string>
 
-#include "agent/wire/ec2_query.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 #include "tests/emulator/form.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/world/world.hpp"

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "trainer/checkpoint/manifest.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::guard {
 

@@ -1,4 +1,4 @@
-#include "agent/history_file.hpp"
+#include "agent/service/observe/history_file.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // The moments that a job's life leaves behind.
-#include "agent/history.hpp"
+#include "agent/service/observe/history.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,14 +9,14 @@
 #include <fstream>
 #include <thread>
 
-#include "agent/act/host/journal.hpp"
-#include "agent/act/host/layout.hpp"
-#include "agent/act/host/ledger.hpp"
-#include "agent/act/host/metrics.hpp"
-#include "agent/act/host/share.hpp"
-#include "agent/act/host/verify.hpp"
+#include "agent/host/journal.hpp"
+#include "agent/host/layout.hpp"
+#include "agent/host/ledger.hpp"
+#include "agent/host/metrics.hpp"
+#include "agent/host/share.hpp"
+#include "agent/host/verify.hpp"
 #include "disk.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::act::host {
 namespace {

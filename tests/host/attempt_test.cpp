@@ -1,11 +1,11 @@
 // Folders of several machines for one experiment: what is taken over, and what counts in the end.
-#include "agent/act/host/attempt.hpp"
+#include "agent/host/attempt.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
-#include "agent/act/host/ledger.hpp"
+#include "agent/host/ledger.hpp"
 #include "disk.hpp"
 
 namespace spotter::act::host {

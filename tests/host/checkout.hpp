@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "agent/act/host/checkout.hpp"
+#include "agent/host/checkout.hpp"
 #include "agent/io/files.hpp"
 #include "disk.hpp"
 

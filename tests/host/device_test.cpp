@@ -1,5 +1,5 @@
 // Finding the volume's disk in a /dev and /sys made for it; directories stand for device nodes.
-#include "agent/act/host/device.hpp"
+#include "agent/host/device.hpp"
 
 #include "disk.hpp"
 

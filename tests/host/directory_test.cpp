@@ -2,11 +2,11 @@
 // everywhere.
 #include <pwd.h>
 
-#include "agent/act/host/format.hpp"
-#include "agent/act/host/mount.hpp"
-#include "agent/act/host/verify.hpp"
+#include "agent/host/format.hpp"
+#include "agent/host/mount.hpp"
+#include "agent/host/verify.hpp"
 #include "disk.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::act::host {
 namespace {

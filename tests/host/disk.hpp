@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/act/host/failure.hpp"
-#include "agent/act/host/fd.hpp"
-#include "agent/act/host/tool.hpp"
+#include "agent/host/failure.hpp"
+#include "agent/host/fd.hpp"
+#include "agent/host/tool.hpp"
 
 namespace spotter::act::host {
 

@@ -1,10 +1,10 @@
 // The machine's own disks as a cache, by a /sys made for it; a loop device stands for a disk.
-#include "agent/act/host/instance_store.hpp"
+#include "agent/host/instance_store.hpp"
 
 #include <sys/mount.h>
 
-#include "agent/act/host/inspect.hpp"
-#include "agent/act/host/mounts.hpp"
+#include "agent/host/inspect.hpp"
+#include "agent/host/mounts.hpp"
 #include "disk.hpp"
 
 namespace spotter::act::host {

@@ -1,4 +1,4 @@
-#include "agent/act/host/journal.hpp"
+#include "agent/host/journal.hpp"
 
 #include <fstream>
 

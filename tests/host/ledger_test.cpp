@@ -1,4 +1,4 @@
-#include "agent/act/host/ledger.hpp"
+#include "agent/host/ledger.hpp"
 
 #include "disk.hpp"
 

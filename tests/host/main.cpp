@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "agent/command/host.hpp"
+#include "agent/host/host.hpp"
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "host") {

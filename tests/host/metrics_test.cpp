@@ -1,7 +1,7 @@
-#include "agent/act/host/metrics.hpp"
+#include "agent/host/metrics.hpp"
 
-#include "agent/act/metrics.hpp"
 #include "agent/io/files.hpp"
+#include "agent/service/act/metrics.hpp"
 #include "agent/wire/curve.hpp"
 #include "disk.hpp"
 

@@ -1,5 +1,5 @@
 // The life of a real file system on a loop device, as root.
-#include "agent/act/host/mount.hpp"
+#include "agent/host/mount.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -10,8 +10,8 @@
 #include <csignal>
 #include <functional>
 
-#include "agent/act/host/format.hpp"
-#include "agent/act/host/layout.hpp"
+#include "agent/host/format.hpp"
+#include "agent/host/layout.hpp"
 #include "agent/io/files.hpp"
 #include "disk.hpp"
 

@@ -7,18 +7,18 @@
 #include <functional>
 #include <utility>
 
-#include "agent/act/host/format.hpp"
-#include "agent/act/host/layout.hpp"
-#include "agent/act/host/ledger.hpp"
-#include "agent/act/host/metrics.hpp"
-#include "agent/act/host/mount.hpp"
-#include "agent/act/host/summary.hpp"
-#include "agent/act/host/verify.hpp"
 #include "agent/guard/record.hpp"
+#include "agent/host/format.hpp"
+#include "agent/host/layout.hpp"
+#include "agent/host/ledger.hpp"
+#include "agent/host/metrics.hpp"
+#include "agent/host/mount.hpp"
+#include "agent/host/summary.hpp"
+#include "agent/host/verify.hpp"
 #include "disk.hpp"
 #include "tests/trainer/contents.hpp"
 #include "tests/trainer/newer_manifest.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::act::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/command/prepare_fill.hpp"
+#include "agent/host/prepare_fill.hpp"
 
 namespace spotter::command {
 namespace {

@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
-#include "agent/act/host/layout.hpp"
-#include "agent/act/host/share.hpp"
-#include "agent/act/host/share_use.hpp"
+#include "agent/host/layout.hpp"
+#include "agent/host/share.hpp"
+#include "agent/host/share_use.hpp"
 
 namespace spotter::act::host {
 namespace {

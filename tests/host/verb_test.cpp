@@ -1,7 +1,7 @@
 // `spotter host VERB` as the agent uses it: a process that prints one line of JSON.
 #include <nlohmann/json.hpp>
 
-#include "agent/act/host/tool.hpp"
+#include "agent/host/tool.hpp"
 #include "disk.hpp"
 
 namespace spotter::act::host {

@@ -1,7 +1,7 @@
 """Every action that a policy of scripts/iam allows is called by the code, and none is missing.
 
-What a role's code calls is read from its sources: a request of wire/ec2_query.hpp or of
-wire/batch.hpp that it makes, an operation of agent/s3, a parameter of SSM. What AWS asks for
+What a role's code calls is read from its sources: a request of aws/formats/ec2_query.hpp or of
+aws/formats/batch.hpp that it makes, an operation of agent/aws/s3, a parameter of SSM. What AWS asks for
 besides is in IMPLIED.
 """
 
@@ -21,7 +21,7 @@ ON_THE_INSTANCE = ("claim_clerk.cpp", "container.cpp", "experiment.cpp", "pipe.c
 # Fetches the sweep's list, for the agent as well as for a person.
 FOR_BOTH = ("sweep.cpp",)
 
-# agent/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload are
+# agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload are
 # PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 S3_CALLS = {"list": {"s3:ListBucket"}, "read": {"s3:GetObject"}, "head": {"s3:GetObject"},
             "read_into": {"s3:GetObject"}, "put": {"s3:PutObject", "s3:GetObject"},
@@ -58,7 +58,7 @@ def encoders():
     """Names of the code -> actions: "DescribeVolumes" -> ec2:DescribeVolumes, "create" -> ..."""
     ec2 = {}
     source = "".join(text(path) for path in sorted((ROOT / "agent/wire").glob("ec2_*.cpp")))
-    source += text(ROOT / "agent/wire/sts.cpp") + text(ROOT / "agent/wire/sns.cpp")
+    source += text(ROOT / "agent/aws/formats/sts.cpp") + text(ROOT / "agent/aws/formats/sns.cpp")
     for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", source, re.S):
         if '"GetCallerIdentity"' in body:
             continue  # who one is, everybody may ask
@@ -73,8 +73,8 @@ def encoders():
 
 
 def batch_encoders():
-    """Functions of wire/batch.hpp by name and kind of argument -> actions."""
-    source = text(ROOT / "agent/wire/batch.cpp")
+    """Functions of aws/formats/batch.hpp by name and kind of argument -> actions."""
+    source = text(ROOT / "agent/aws/formats/batch.cpp")
     made = {}
     for name, body in re.findall(r"^BatchCall (\w+)\([^)]*\) \{(.*?)\n\}", source, re.S | re.M):
         made.setdefault(name, set()).update(
@@ -89,7 +89,7 @@ def launch_requests():
     made = {f"{service}:{action}"
             for service, action in re.findall(r'command\(\s*"(\w+)", "(\w+)"', source)}
     assert len(made) >= 7, made
-    templates = re.findall(r'action = "(\w+)"', text(ROOT / "agent/wire/launching.cpp"))
+    templates = re.findall(r'action = "(\w+)"', text(ROOT / "agent/aws/formats/launching.cpp"))
     return made | {f"ec2:{action}" for action in templates}
 
 
@@ -158,7 +158,7 @@ class Actions(unittest.TestCase):
                              *sources("agent/act"), *sources("agent/act/host"), *commands])
 
     def test_trainer(self):
-        self.judge("trainer", [*sources("agent/data"), *sources("agent/fastfile"),
+        self.judge("trainer", [*sources("agent/data"), *sources("agent/data/fast_file"),
                                *sources("trainer/checkpoint")])
 
     def test_launcher(self):

@@ -1,4 +1,4 @@
-#include "agent/act/aws/aws_client.hpp"
+#include "agent/aws/aws_client.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/act/aws/credentials.hpp"
+#include "agent/aws/credentials.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/act/aws/endpoints.hpp"
-#include "agent/act/aws/shared_config.hpp"
-#include "agent/act/aws/signature.hpp"
+#include "agent/aws/settings/endpoints.hpp"
+#include "agent/aws/settings/shared_config.hpp"
+#include "agent/aws/signature.hpp"
 #include "tests/net/server.hpp"
 
 namespace spotter::act {

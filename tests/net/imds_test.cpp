@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "agent/sense/imds_client.hpp"
+#include "agent/aws/imds_client.hpp"
 #include "tests/net/server.hpp"
 
 namespace spotter::sense {

@@ -1,4 +1,4 @@
-#include "agent/act/aws/retry.hpp"
+#include "agent/aws/retry.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

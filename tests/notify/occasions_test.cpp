@@ -1,4 +1,4 @@
-#include "agent/occasions.hpp"
+#include "agent/service/observe/occasions.hpp"
 
 #include <gtest/gtest.h>
 

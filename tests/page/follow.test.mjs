@@ -27,7 +27,7 @@ let beginning = [];
 function tell(event, data, to = listeners) {
   for (const each of to) each.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
 }
-// As agent/page/feed.cpp begins a connection.
+// As agent/report/page/feed.cpp begins a connection.
 function first(model) {
   const { curve, ...rest } = model;
   return [["model", rest], ["points", { experiment: null, from: 0, ...curve }]];

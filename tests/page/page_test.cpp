@@ -1,11 +1,11 @@
 // What a browser is given, and what it is told of changes.
-#include "agent/page/page.hpp"
+#include "agent/report/page/page.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "agent/page/feed.hpp"
+#include "agent/report/page/feed.hpp"
 
 namespace spotter::page {
 namespace {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <string>
 
-#include "agent/page/page.hpp"
+#include "agent/report/page/page.hpp"
 
 int main() {
   const std::string model{std::istreambuf_iterator<char>(std::cin), {}};

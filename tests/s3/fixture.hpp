@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "agent/s3/objects.hpp"
+#include "agent/aws/s3/objects.hpp"
 #include "tests/s3/server.hpp"
 
 namespace spotter::s3_test {

@@ -1,11 +1,11 @@
 // The parts of the client that need no server.
 #include <gtest/gtest.h>
 
-#include "agent/s3/address.hpp"
-#include "agent/s3/checksum.hpp"
-#include "agent/s3/crc32c.hpp"
-#include "agent/s3/piece.hpp"
-#include "agent/s3/window.hpp"
+#include "agent/aws/s3/address.hpp"
+#include "agent/aws/s3/checksum.hpp"
+#include "agent/aws/s3/crc32c.hpp"
+#include "agent/aws/s3/piece.hpp"
+#include "agent/aws/s3/window.hpp"
 #include "tests/s3/fixture.hpp"
 
 namespace spotter::s3 {

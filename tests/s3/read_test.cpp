@@ -1,4 +1,4 @@
-#include "agent/s3/crc32c.hpp"
+#include "agent/aws/s3/crc32c.hpp"
 #include "tests/s3/fixture.hpp"
 
 namespace spotter::s3_test {

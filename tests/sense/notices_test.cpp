@@ -1,5 +1,5 @@
 // The watch over the metadata service: the fake world's, through a real socket, fast-forwarded.
-#include "agent/sense/notices.hpp"
+#include "agent/service/sense/notices.hpp"
 
 #include <gtest/gtest.h>
 

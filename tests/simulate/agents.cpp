@@ -38,7 +38,8 @@ void Simulation::kill_agent(Host& host) {
 }
 
 // Stands for the look each second: nothing else would change what it finds. The deadline is read
-// as sense/notices.cpp reads it: whole seconds of EC2's clock, by the Date of the same answer.
+// as service/sense/notices.cpp reads it: whole seconds of EC2's clock, by the Date of the same
+// answer.
 void Simulation::look_at_metadata(Host& host, Duration delay) {
   at(delay, [this, id = host.id, run = host.agent.run] {
     Host* its = agent_of(id, run);

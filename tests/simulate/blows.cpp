@@ -11,7 +11,7 @@ namespace {
 
 std::string text(Duration duration) { return std::to_string(duration.count()) + "ms"; }
 
-// What agents ask for (agent/act/cloud.cpp, fleet.cpp, survey.cpp).
+// What agents ask for (agent/service/act/cloud.cpp, fleet.cpp, survey.cpp).
 constexpr const char* kActions[] = {
     "DescribeVolumes", "DescribeSnapshots", "DescribeInstances",       "AttachVolume",
     "DetachVolume",    "CreateTags",        "CreateSnapshot",          "CreateVolume",

@@ -1,5 +1,5 @@
 // EC2 as an agent meets it: calls that are late, lost, refused, or carried out though no answer
-// came. What each effect means at EC2 follows agent/act/cloud.cpp and fleet.cpp.
+// came. What each effect means at EC2 follows agent/service/act/cloud.cpp and fleet.cpp.
 #include <algorithm>
 
 #include "agent/decide/describe.hpp"

@@ -1,5 +1,5 @@
 // A volume of data beside the job's own, made of a user's snapshot in each zone, and what an
-// agent's work on it comes to (agent/act/data_volumes.cpp).
+// agent's work on it comes to (agent/service/act/data_volumes.cpp).
 #include "agent/decide/describe.hpp"
 #include "tests/simulate/simulation.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::simulate {
 

@@ -1,4 +1,5 @@
-// Work on the host, one piece after the other, as act/performer.cpp and act/local.cpp do it.
+// Work on the host, one piece after the other, as service/act/performer.cpp and
+// service/act/local.cpp do it.
 #include "agent/decide/describe.hpp"
 #include "tests/simulate/simulation.hpp"
 
@@ -184,7 +185,7 @@ Happening Simulation::make_filesystem(Host& host, const Device& device) {
 }
 
 // Who looks later must not take the result of a trainer that has ended for durable: its files are
-// gone with the mount, or their errors were told (act/performer.cpp).
+// gone with the mount, or their errors were told (service/act/performer.cpp).
 void Simulation::forget_end(Host& host) {
   if (host.trainer.life == Trainer::Life::Ended) host.trainer.life = Trainer::Life::None;
 }
@@ -258,7 +259,7 @@ Happening Simulation::mount(Host& host, const decide::Mount& command) {
     broken("somebody else's disk is mounted");
   }
   if (host.mounted && host.mounted != volume) return failure(Failure::Busy, "another is mounted");
-  // Mounted already: read-only is remounted, writable stays so (act/host/mount.cpp).
+  // Mounted already: read-only is remounted, writable stays so (host/mount.cpp).
   if (host.mounted && host.shut_down) return failure(Failure::MountFailed, "input/output error");
   host.mounted = volume;
   host.read_only = command.read_only;

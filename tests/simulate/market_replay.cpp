@@ -235,7 +235,7 @@ void Replay::save_last(Host& host) {
      });
 }
 
-// As trainer/checkpoint/pace.hpp: what exists is made durable, then training goes on until the last
+// As trainer/library/pace.hpp: what exists is made durable, then training goes on until the last
 // moment at which a checkpoint is sure to be written in time.
 void Replay::stop_trainer(Host& host, const decide::StopTrainer& why) {
   if (host.trainer.life != Trainer::Life::Running || host.trainer.stopping) return;

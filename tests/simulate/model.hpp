@@ -79,7 +79,7 @@ struct Agent {
   std::uint64_t run = 0;
   bool watches_trainer = false;
   std::optional<std::uint64_t> announced;  // the number of the notice that it was told of
-  // Local work is done one piece after the other (act/performer.cpp).
+  // Local work is done one piece after the other (service/act/performer.cpp).
   std::optional<decide::Effect> working;
   std::optional<decide::DataVolume> data;  // of the work that is done
   Time work_ends;                          // on a share: its child is ended then

@@ -1,6 +1,6 @@
 // A job on a share: its server, which may be silent, die, or let nobody write, and what an agent's
-// work comes to on it (agent/act/performer.cpp, local.cpp, share_watch.cpp). And `spotter run`'s
-// owner, who starts it again.
+// work comes to on it (agent/service/act/performer.cpp, local.cpp, share_watch.cpp). And `spotter
+// run`'s owner, who starts it again.
 #include <algorithm>
 #include <tuple>
 
@@ -126,7 +126,7 @@ void Simulation::mend_share() {
 
 // --- an agent's work on it ---
 
-// Who else of the fleet may write to it, as far as EC2 shows (agent/act/fleet.cpp).
+// Who else of the fleet may write to it, as far as EC2 shows (agent/service/act/fleet.cpp).
 void Simulation::count_writers(const world::Instance& self, const world::FleetRequest& fleet,
                                decide::FleetRead& read) {
   read.target = static_cast<std::uint32_t>(fleet.target);

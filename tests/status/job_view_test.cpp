@@ -1,5 +1,5 @@
 // How a job is, seen from elsewhere: what EC2 shows and what was published, put together.
-#include "agent/command/job_view.hpp"
+#include "agent/tools/status/job_view.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 
 #include <string_view>
 
-#include "agent/command/supervise.hpp"
 #include "agent/supervise/processes.hpp"
+#include "agent/tools/machine/supervise.hpp"
 #include "tests/supervise/hop.hpp"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "agent/act/host/metadata.hpp"
+#include "agent/host/metadata.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/trainer.hpp"
 

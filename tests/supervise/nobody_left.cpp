@@ -8,7 +8,7 @@
 
 #include "agent/supervise/children.hpp"
 #include "agent/supervise/control_group.hpp"
-#include "agent/units/settings.hpp"
+#include "agent/systemd/settings.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {

@@ -1,10 +1,10 @@
-#include "agent/sweep/array_index.hpp"
+#include "agent/job/array_index.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "agent/sweep/index_list.hpp"
+#include "agent/job/index_list.hpp"
 
 namespace spotter::sweep {
 namespace {

@@ -1,5 +1,5 @@
 // Which experiment a process runs.
-#include "agent/command/experiment.hpp"
+#include "agent/job/experiment.hpp"
 
 #include <gtest/gtest.h>
 

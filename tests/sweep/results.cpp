@@ -1,4 +1,4 @@
-#include "agent/command/results.hpp"
+#include "agent/tools/sweep/results.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/act/host/summary.hpp"
+#include "agent/host/summary.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/checkpoint/spotter.h"
+#include "trainer/library/spotter.h"
 
 #define EXPECT(condition)                                                                   \
   do {                                                                                      \

@@ -1,5 +1,5 @@
 // Saving, finding again, keeping only so many, and what happens when the disk says no.
-#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <array>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/checkpoint/files.hpp"
-#include "trainer/checkpoint/names.hpp"
-#include "trainer/checkpoint/writer.hpp"
+#include "trainer/library/files.hpp"
+#include "trainer/library/names.hpp"
+#include "trainer/library/writer.hpp"
 
 namespace spotter::checkpoint {
 namespace {

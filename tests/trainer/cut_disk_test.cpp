@@ -15,7 +15,7 @@
 
 #include "tests/trainer/power_story.hpp"
 #include "tests/trainer/shim.hpp"
-#include "trainer/checkpoint/files.hpp"
+#include "trainer/library/files.hpp"
 
 namespace spotter::checkpoint {
 namespace {

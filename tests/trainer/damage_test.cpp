@@ -5,8 +5,8 @@
 #include <array>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/names.hpp"
+#include "trainer/library/checkpoint.hpp"
+#include "trainer/library/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

@@ -19,7 +19,7 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PYTHON = ROOT / "trainer/checkpoint/python"
+PYTHON = ROOT / "trainer/library/python"
 sys.path[:0] = [str(PYTHON), str(ROOT / "tests/e2e")]
 import newer_formats  # noqa: E402
 import spotter  # noqa: E402

@@ -11,7 +11,7 @@
 #include "tests/trainer/run_trainer.hpp"
 #include "tests/trainer/scratch.hpp"
 #include "tests/trainer/small_mnist.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
+#include "trainer/library/checkpoint.hpp"
 
 namespace spotter::test {
 namespace {

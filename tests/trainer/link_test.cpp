@@ -1,5 +1,5 @@
 // What the agent hears from a trainer, and what the trainer reads from the agent.
-#include "trainer/checkpoint/link.hpp"
+#include "trainer/library/link.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

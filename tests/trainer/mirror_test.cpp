@@ -8,9 +8,9 @@
 #include "tests/s3/server.hpp"
 #include "tests/trainer/newer_manifest.hpp"
 #include "tests/trainer/scratch.hpp"
-#include "trainer/checkpoint/names.hpp"
-#include "trainer/checkpoint/s3_mirror.hpp"
-#include "trainer/checkpoint/session.hpp"
+#include "trainer/library/names.hpp"
+#include "trainer/library/s3_mirror.hpp"
+#include "trainer/library/session.hpp"
 
 namespace spotter::checkpoint {
 namespace {

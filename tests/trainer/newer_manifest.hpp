@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/checkpoint/manifest.hpp"
+#include "trainer/library/manifest.hpp"
 
 namespace spotter::test {
 

@@ -6,8 +6,8 @@
 
 #include "tests/trainer/contents.hpp"
 #include "tests/trainer/newer_manifest.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/names.hpp"
+#include "trainer/library/checkpoint.hpp"
+#include "trainer/library/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

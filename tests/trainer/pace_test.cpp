@@ -1,5 +1,5 @@
 // When a trainer checkpoints and when it goes: all on times that the story hands in.
-#include "trainer/checkpoint/pace.hpp"
+#include "trainer/library/pace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Hyper-parameters by the names of the example, from the command line or JSON.
-#include "trainer/parameters.hpp"
+#include "trainer/reference/parameters.hpp"
 
 #include <gtest/gtest.h>
 

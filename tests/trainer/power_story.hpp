@@ -8,8 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/saver.hpp"
+#include "trainer/library/checkpoint.hpp"
+#include "trainer/library/saver.hpp"
 
 namespace spotter::checkpoint::power {
 

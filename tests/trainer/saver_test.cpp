@@ -1,5 +1,5 @@
 // Checkpoints behind the training's back: copied, written, linked, kept, and told.
-#include "trainer/checkpoint/saver.hpp"
+#include "trainer/library/saver.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,9 +12,9 @@
 
 #include "tests/trainer/scratch.hpp"
 #include "tests/trainer/short_memory.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/files.hpp"
-#include "trainer/checkpoint/names.hpp"
+#include "trainer/library/checkpoint.hpp"
+#include "trainer/library/files.hpp"
+#include "trainer/library/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

@@ -1,5 +1,5 @@
 // What the agent is told, and what becomes of the last checkpoint when time is short or disks fail.
-#include "trainer/checkpoint/session.hpp"
+#include "trainer/library/session.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/checkpoint/names.hpp"
+#include "trainer/library/names.hpp"
 
 namespace spotter::checkpoint {
 namespace {

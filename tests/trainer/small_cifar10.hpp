@@ -7,8 +7,8 @@
 #include <string>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/cifar10.hpp"
-#include "trainer/order.hpp"
+#include "trainer/reference/cifar10.hpp"
+#include "trainer/reference/order.hpp"
 
 namespace spotter::test {
 

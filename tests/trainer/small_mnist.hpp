@@ -6,8 +6,8 @@
 #include <string>
 
 #include "tests/trainer/scratch.hpp"
-#include "trainer/mnist.hpp"
-#include "trainer/order.hpp"
+#include "trainer/reference/mnist.hpp"
+#include "trainer/reference/order.hpp"
 
 namespace spotter::test {
 

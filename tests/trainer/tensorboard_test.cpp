@@ -1,5 +1,5 @@
 // Event files survive being cut anywhere: no step twice, no torn record, nothing durable missing.
-#include "trainer/tensorboard.hpp"
+#include "trainer/reference/tensorboard.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "tests/trainer/scratch.hpp"
 #include "tests/trainer/small_cifar10.hpp"
 #include "tests/trainer/small_mnist.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/session.hpp"
+#include "trainer/library/checkpoint.hpp"
+#include "trainer/library/session.hpp"
 
 namespace spotter::test {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "tests/trainer/contents.hpp"
 #include "tests/trainer/shim.hpp"
-#include "trainer/checkpoint/checkpoint.hpp"
-#include "trainer/checkpoint/names.hpp"
-#include "trainer/checkpoint/writer.hpp"
+#include "trainer/library/checkpoint.hpp"
+#include "trainer/library/names.hpp"
+#include "trainer/library/writer.hpp"
 
 namespace spotter::checkpoint {
 namespace {

@@ -1,5 +1,5 @@
 // What systemd is told, as D-Bus carries it; and what a verb is told by way of a file.
-#include "agent/units/message.hpp"
+#include "agent/systemd/message.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "agent/command/verb_request.hpp"
+#include "agent/host/verb_request.hpp"
 
 namespace spotter::units {
 namespace {

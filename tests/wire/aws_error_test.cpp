@@ -1,8 +1,8 @@
-#include "agent/wire/aws_error.hpp"
+#include "agent/aws/formats/aws_error.hpp"
 
 #include <gtest/gtest.h>
 
-#include "agent/wire/ssm.hpp"
+#include "agent/aws/formats/ssm.hpp"
 
 namespace spotter::wire {
 namespace {

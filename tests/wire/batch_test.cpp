@@ -1,4 +1,4 @@
-#include "agent/wire/batch.hpp"
+#include "agent/aws/formats/batch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "agent/wire/channels.hpp"
+#include "agent/job/channel.hpp"
 
 #include <gtest/gtest.h>
 
-#include "agent/wire/recordio.hpp"
+#include "trainer/library/recordio.hpp"
 
 namespace spotter::wire {
 namespace {

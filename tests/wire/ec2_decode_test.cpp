@@ -1,7 +1,7 @@
 // Answers in the form of the examples of the EC2 API reference.
 #include <gtest/gtest.h>
 
-#include "agent/wire/ec2_query.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -4,7 +4,7 @@
 // then sorted by name and escaped with urllib.parse.quote(text, safe='-_.~').
 #include <gtest/gtest.h>
 
-#include "agent/wire/ec2_query.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -1,7 +1,7 @@
 // Fleets, prices and groups: answers in the form of the API references' examples.
 #include <gtest/gtest.h>
 
-#include "agent/wire/ec2_query.hpp"
+#include "agent/aws/formats/ec2_query.hpp"
 
 namespace spotter::wire {
 namespace {

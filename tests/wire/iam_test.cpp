@@ -1,5 +1,5 @@
 // What a person reads when AWS refuses a call for lack of permission, and the documents' places.
-#include "agent/wire/iam.hpp"
+#include "agent/aws/formats/iam.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/wire/imds.hpp"
+#include "agent/aws/formats/imds.hpp"
 
 #include <gtest/gtest.h>
 

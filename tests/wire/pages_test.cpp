@@ -1,4 +1,4 @@
-#include "agent/wire/pages.hpp"
+#include "agent/aws/formats/pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/wire/prices.hpp"
+#include "agent/aws/formats/prices.hpp"
 
 #include <gtest/gtest.h>
 

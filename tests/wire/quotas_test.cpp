@@ -1,4 +1,4 @@
-#include "agent/wire/quotas.hpp"
+#include "agent/aws/formats/quotas.hpp"
 
 #include <gtest/gtest.h>
 

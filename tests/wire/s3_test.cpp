@@ -1,8 +1,8 @@
-#include "agent/wire/s3.hpp"
+#include "agent/aws/formats/s3.hpp"
 
 #include <gtest/gtest.h>
 
-#include "agent/wire/sigv4.hpp"
+#include "agent/aws/formats/sigv4.hpp"
 
 namespace spotter::wire {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/wire/sns.hpp"
+#include "agent/aws/formats/sns.hpp"
 
 #include <gtest/gtest.h>
 

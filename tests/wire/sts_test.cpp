@@ -1,4 +1,4 @@
-#include "agent/wire/sts.hpp"
+#include "agent/aws/formats/sts.hpp"
 
 #include <gtest/gtest.h>
 

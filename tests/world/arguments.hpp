@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::world {
 

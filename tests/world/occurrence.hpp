@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::world {
 

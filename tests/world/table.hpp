@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "agent/decide/names.hpp"
+#include "agent/base/names.hpp"
 
 namespace spotter::world {
 

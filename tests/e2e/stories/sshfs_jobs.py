@@ -19,7 +19,7 @@ import shares
 import sshd
 from emulator import wait
 
-PYTHON = emulator.ROOT / "trainer/checkpoint/python"
+PYTHON = emulator.ROOT / "trainer/library/python"
 SAVER = """
 import spotter
 run = spotter.open()

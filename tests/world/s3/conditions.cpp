@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "agent/wire/clock_text.hpp"
+#include "agent/base/clock_text.hpp"
 
 namespace spotter::world::s3 {
 namespace {

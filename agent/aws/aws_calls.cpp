@@ -1,0 +1,148 @@
+#include "agent/aws/aws_calls.hpp"
+
+#include <optional>
+
+#include "agent/aws/aws_access.hpp"
+#include "agent/aws/settings/endpoints.hpp"
+#include "agent/io/asio.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr Duration limit{60'000};
+
+std::string describe(const act::CallError& error, const std::string& action) {
+  std::string text = action + ": " + error.message;
+  if (!error.code.empty()) text += " (" + error.code + ")";
+  if (error.unsettled()) text += "; it may have been carried out all the same";
+  return text;
+}
+
+using Body = asio::awaitable<act::CallResult<std::string>>;
+
+Body begin(act::AwsClient& client, wire::BatchCall call) {
+  return client.batch(std::move(call), limit);
+}
+Body begin(act::AwsClient& client, wire::Query query) {
+  return client.query(std::move(query), limit);
+}
+
+struct Parameter {
+  std::string name;
+};
+Body begin(act::AwsClient& client, Parameter it) {
+  return client.ssm_parameter(std::move(it.name), limit);
+}
+
+struct Quota {
+  std::string code;
+};
+asio::awaitable<act::CallResult<double>> begin(act::AwsClient& client, Quota it) {
+  return client.ec2_quota(std::move(it.code), limit);
+}
+
+struct OnDemand {
+  InstanceType type;
+  Region region;
+};
+asio::awaitable<act::CallResult<double>> begin(act::AwsClient& client, OnDemand it) {
+  return client.on_demand_price(std::move(it.type), std::move(it.region), limit);
+}
+
+}  // namespace
+
+struct AwsCalls::Parts {
+  Parts(act::Environment given, Region region)
+      : environment(std::move(given)),
+        http(context),
+        imds(http, imds_settings(environment)),
+        aws(http, imds, environment, region) {}
+
+  act::Environment environment;
+  asio::io_context context{1};
+  io::HttpClient http;
+  sense::ImdsClient imds;
+  AwsAccess aws;
+};
+
+AwsCalls::AwsCalls(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+AwsCalls::~AwsCalls() = default;
+
+Result<std::unique_ptr<AwsCalls>> AwsCalls::open() {
+  const auto environment = act::Environment::of_this_process();
+  Region region = act::configured_region(environment);
+  if (region.empty())
+    if (const auto instance = here()) region = instance->region;
+  if (region.empty())
+    return failure("no region is known: set AWS_REGION, or `region` in ~/.aws/config");
+  return open(region);
+}
+
+std::unique_ptr<AwsCalls> AwsCalls::open(const Region& region) {
+  auto parts = std::make_unique<Parts>(act::Environment::of_this_process(), region);
+  return std::unique_ptr<AwsCalls>(new AwsCalls(std::move(parts)));
+}
+
+std::optional<wire::Identity> AwsCalls::here() {
+  const auto environment = act::Environment::of_this_process();
+  if (environment.get("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
+  asio::io_context context{1};
+  io::HttpClient http(context);
+  sense::ImdsClient imds(http, imds_settings(environment));
+  using Answer = sense::ImdsResult<wire::Identity>;
+  std::optional<Answer> answer;
+  auto ask = [](sense::ImdsClient& from, std::optional<Answer>& to) -> asio::awaitable<void> {
+    auto asking = from.identity();
+    to = co_await std::move(asking);
+  };
+  auto asking = ask(imds, answer);
+  asio::co_spawn(context, std::move(asking), asio::detached);
+  while (!answer && context.run_one() > 0) {
+  }
+  if (!answer || !*answer) return std::nullopt;
+  return **answer;
+}
+
+const Region& AwsCalls::region() const { return parts_->aws.client().region(); }
+
+template <class T, class Call>
+AwsResult<T> AwsCalls::wait_for(const Call& call, const std::string& action) {
+  using Answer = std::optional<act::CallResult<T>>;
+  Answer answer;
+  auto work = [](act::AwsClient& client, Call what, Answer& to) -> asio::awaitable<void> {
+    auto pending = begin(client, std::move(what));
+    to = co_await std::move(pending);
+  };
+  auto running = work(parts_->aws.client(), call, answer);
+  asio::co_spawn(parts_->context, std::move(running), asio::detached);
+  parts_->context.restart();
+  while (!answer && parts_->context.run_one() > 0) {
+  }
+  if (!answer) return tl::unexpected(AwsFailure{"", action + ": no answer", true});
+  if (*answer) return std::move(**answer);
+  const act::CallError& error = answer->error();
+  return tl::unexpected(AwsFailure{error.code, describe(error, action), error.unsettled(),
+                                   error.kind == act::CallError::Kind::Permission});
+}
+
+AwsResult<std::string> AwsCalls::perform(const wire::BatchCall& call) {
+  return wait_for<std::string>(call, call.action);
+}
+
+AwsResult<std::string> AwsCalls::perform(const wire::Query& query) {
+  return wait_for<std::string>(query, query.action);
+}
+
+AwsResult<std::string> AwsCalls::parameter(const std::string& name) {
+  return wait_for<std::string>(Parameter{name}, "GetParameter " + name);
+}
+
+AwsResult<double> AwsCalls::on_demand_price(const InstanceType& type, const Region& region) {
+  return wait_for<double>(OnDemand{type, region}, "GetProducts " + type.str());
+}
+
+AwsResult<double> AwsCalls::ec2_quota(const std::string& code) {
+  return wait_for<double>(Quota{code}, "GetServiceQuota " + code);
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,292 @@
+#include "agent/aws/aws_client.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "agent/aws/formats/iam.hpp"
+#include "agent/aws/formats/prices.hpp"
+#include "agent/aws/formats/quotas.hpp"
+#include "agent/aws/formats/ssm.hpp"
+#include "agent/aws/signature.hpp"
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
+
+namespace spotter::act {
+namespace {
+
+using wire::ErrorClass;
+using wire::Repeatable;
+using Kind = CallError::Kind;
+using Steady = std::chrono::steady_clock;
+
+wire::WallTime system_time() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+CallError from_http(const io::HttpError& error) {
+  switch (error.kind) {
+    case io::HttpError::Kind::NotSent:
+      return {.kind = Kind::NotSent, .message = error.message};
+    case io::HttpError::Kind::Security:
+      return {.kind = Kind::Permission, .message = error.message};
+    case io::HttpError::Kind::TooLarge:
+      return {.kind = Kind::Unreadable, .message = error.message};
+    case io::HttpError::Kind::Cancelled:
+      return {.kind = Kind::Cancelled, .message = error.message};
+    case io::HttpError::Kind::Timeout:
+    case io::HttpError::Kind::Broken:
+      break;
+  }
+  return {.kind = Kind::Transient, .message = error.message};
+}
+
+Kind kind_of(ErrorClass what) {
+  switch (what) {
+    case ErrorClass::Throttled:
+      return Kind::Throttled;
+    case ErrorClass::Transient:
+      return Kind::Transient;
+    case ErrorClass::ExpiredCredentials:
+      return Kind::ExpiredCredentials;
+    case ErrorClass::NotFound:
+      return Kind::NotFound;
+    case ErrorClass::ClockSkew:  // and the service's time did not help
+    case ErrorClass::Permission:
+      return Kind::Permission;
+    case ErrorClass::DryRun:
+      return Kind::DryRun;
+    case ErrorClass::Other:
+      break;
+  }
+  return Kind::Other;
+}
+
+CallError from_response(const io::HttpResponse& response) {
+  const auto type = response.headers.find("x-amzn-errortype");
+  wire::AwsError error = wire::parse_error(
+      response.body, type == response.headers.end() ? std::string_view{} : type->second);
+  const auto hint = response.headers.find("x-amz-retry-after");
+  return {.kind = kind_of(wire::classify(response.status, error.code)),
+          .code = std::move(error.code),
+          .message = std::move(error.message),
+          .request_id = std::move(error.request_id),
+          .retry_after = hint == response.headers.end() ? "" : hint->second,
+          .status = response.status};
+}
+
+// AWS may have done what was asked, and did not say.
+bool may_be_done(const CallError& error) {
+  return error.kind == Kind::Transient || error.kind == Kind::Cancelled ||
+         error.kind == Kind::Unreadable;
+}
+
+// AWS answered, and its answer holds for the earlier attempts of the same call, too.
+bool settles(const CallError& error) {
+  return error.kind == Kind::Other || error.kind == Kind::NotFound || error.kind == Kind::DryRun;
+}
+
+bool worth_retrying(const CallError& error, Repeatable repeatable) {
+  if (error.kind == Kind::NotSent || error.kind == Kind::Throttled) return true;
+  return error.kind == Kind::Transient && repeatable != Repeatable::No;
+}
+
+// A refusal for lack of permission says what to allow, instead of AWS's half a kilobyte.
+void explain(CallError& error, const std::string& service, std::string action) {
+  const bool refused = error.code == "UnauthorizedOperation" || error.code == "AccessDenied" ||
+                       error.code == "AccessDeniedException";
+  if (refused) error.message = wire::missing_permission(service + ":" + action, error.message);
+  error.action = std::move(action);
+}
+
+}  // namespace
+
+CallError unreadable(const Error& error, Repeatable repeatable) {
+  return {.kind = repeatable == Repeatable::Read ? Kind::Unreadable : Kind::Unknown,
+          .message = error.message,
+          .status = 200,
+          .attempts = 1};
+}
+
+AwsClient::AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSettings settings)
+    : http_(http),
+      credentials_(credentials),
+      settings_(std::move(settings)),
+      backoff_(settings_.seed) {
+  if (!settings_.clock) settings_.clock = system_time;
+}
+
+wire::WallTime AwsClient::now() const { return settings_.clock() + skew_; }
+
+asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Duration deadline) {
+  SignedCall call{.service = query.service,
+                  .action = query.action,
+                  .request = {},
+                  .repeatable = query.repeatable};
+  call.request.method = "POST";
+  call.request.url = endpoint(settings_.environment, query.service, settings_.region) + "/";
+  call.request.headers.emplace_back("Content-Type",
+                                    "application/x-www-form-urlencoded; charset=utf-8");
+  call.request.body = wire::form_body(query);
+  call.request.fresh_connection = query.repeatable != Repeatable::Read;
+  auto pending = perform(std::move(call), deadline);
+  CallResult<std::string> body = co_await std::move(pending);
+  if (!body) explain(body.error(), query.service, std::move(query.action));
+  co_return body;
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::read_json(std::string service,
+                                                              std::string target, std::string body,
+                                                              Duration deadline) {
+  const std::string action = target.substr(target.find('.') + 1);
+  SignedCall call{
+      .service = service, .action = action, .request = {}, .repeatable = Repeatable::Read};
+  call.request.method = "POST";
+  call.request.url = endpoint(settings_.environment, service, settings_.region) + "/";
+  call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
+  call.request.headers.emplace_back("X-Amz-Target", target);
+  call.request.body = std::move(body);
+  auto pending = perform(std::move(call), deadline);
+  CallResult<std::string> answer = co_await std::move(pending);
+  if (!answer) explain(answer.error(), service, action);
+  co_return answer;
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::ssm_parameter(std::string name,
+                                                                  Duration deadline) {
+  auto pending =
+      read_json("ssm", "AmazonSSM.GetParameter", wire::encode_get_parameter(name), deadline);
+  const CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return body;
+  auto value = wire::decode_get_parameter(*body);
+  if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
+  co_return std::move(*value);
+}
+
+asio::awaitable<CallResult<double>> AwsClient::ec2_quota(std::string code, Duration deadline) {
+  auto pending = read_json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota",
+                           wire::encode_get_ec2_quota(code), deadline);
+  const CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return tl::unexpected(body.error());
+  const auto value = wire::decode_get_ec2_quota(*body);
+  if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
+  co_return *value;
+}
+
+asio::awaitable<CallResult<double>> AwsClient::on_demand_price(InstanceType type, Region region,
+                                                               Duration deadline) {
+  auto pending = read_json("pricing", "AWSPriceListService.GetProducts",
+                           wire::encode_get_products(type.view(), region.view()), deadline);
+  const CallResult<std::string> body = co_await std::move(pending);
+  if (!body) co_return tl::unexpected(body.error());
+  const auto price = wire::decode_get_products(*body);
+  if (!price) co_return tl::unexpected(unreadable(price.error(), Repeatable::Read));
+  co_return *price;
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, Duration deadline) {
+  SignedCall signed_call{
+      .service = "batch", .action = call.action, .request = {}, .repeatable = call.repeatable};
+  signed_call.request.method = "POST";
+  signed_call.request.url =
+      endpoint(settings_.environment, "batch", settings_.region) + wire::path_of(call);
+  signed_call.request.headers.emplace_back("Content-Type", "application/json");
+  signed_call.request.body = std::move(call.body);
+  signed_call.request.fresh_connection = call.repeatable != Repeatable::Read;
+  auto pending = perform(std::move(signed_call), deadline);
+  CallResult<std::string> body = co_await std::move(pending);
+  if (!body) explain(body.error(), "batch", std::move(call.action));
+  co_return body;
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Duration deadline) {
+  const auto until = Steady::now() + deadline;
+  bool renewed = false;    // the credentials, or our idea of the time: once
+  bool unsettled = false;  // an earlier attempt may have been carried out
+  int retries = 0;
+  int taken = 0;  // from the bucket, by the last retry
+  CallTally& tally = tallies_[{call.service, call.action}];
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (int number = 1;; ++number) {
+    ++tally.requests;
+    if (number > 1) ++tally.retries;
+    const auto left = std::chrono::ceil<Duration>(until - Steady::now());
+    auto pending = attempt(call, std::max(left, Duration{1}));
+    CallResult<std::string> answer = co_await std::move(pending);
+    if (answer) {
+      bucket_.give_back(retries == 0 ? RetryBucket::reward : taken);
+      co_return answer;
+    }
+    CallError& error = answer.error();
+    error.attempts = number;
+    unsettled = unsettled || (call.repeatable != Repeatable::Read && may_be_done(error));
+    if (!renewed && renew(error)) {
+      renewed = true;
+      continue;
+    }
+    const RetryReason reason =
+        error.kind == Kind::Throttled ? RetryReason::Throttled : RetryReason::Transient;
+    taken = RetryBucket::cost(reason);
+    const Duration pause =
+        heed(settings_.retry, backoff_.delay(settings_.retry, reason, retries), error.retry_after);
+    const bool again = worth_retrying(error, call.repeatable) &&
+                       ++retries < settings_.retry.attempts && Steady::now() + pause < until &&
+                       bucket_.take(taken);
+    if (!again) {
+      ++tally.failures;
+      if (unsettled && !settles(error)) error.kind = Kind::Unknown;
+      co_return answer;
+    }
+    timer.expires_after(pause);
+    auto wait = timer.async_wait(asio::use_awaitable);
+    co_await std::move(wait);
+  }
+}
+
+bool AwsClient::renew(const CallError& error) {
+  if (error.status == 0) return false;
+  const ErrorClass what = wire::classify(error.status, error.code);
+  const bool clock_was_wrong = std::exchange(clock_was_wrong_, false);
+  // EC2 says RequestExpired for both: a clock that is behind, and temporary keys past their end.
+  const bool keys_may_be_old =
+      what == ErrorClass::ExpiredCredentials || error.code == "RequestExpired";
+  if (keys_may_be_old) credentials_.expire();
+  return keys_may_be_old || (what == ErrorClass::ClockSkew && clock_was_wrong);
+}
+
+asio::awaitable<CallResult<std::string>> AwsClient::attempt(const SignedCall& call, Duration left) {
+  auto pending_credentials = credentials_.get();
+  Result<wire::Credentials> credentials = co_await std::move(pending_credentials);
+  if (!credentials) {
+    CallError error{.kind = Kind::NoCredentials, .message = credentials.error().message};
+    co_return tl::unexpected(std::move(error));
+  }
+  io::HttpRequest request = call.request;
+  request.timeout =
+      call.repeatable == Repeatable::No ? left : std::min(left, settings_.retry.longest_attempt);
+  request.connect_timeout = std::min(request.connect_timeout, request.timeout);
+  const SigningScope scope{call.service, settings_.region.str(), now()};
+  sign(request, *credentials, scope);
+  auto pending = http_.send(std::move(request));
+  io::HttpResult response = co_await std::move(pending);
+  if (!response) co_return tl::unexpected(from_http(response.error()));
+  if (response->status == 200) co_return std::move(response->body);
+  CallError error = from_response(*response);
+  if (wire::classify(error.status, error.code) == ErrorClass::ClockSkew) learn_clock(*response);
+  co_return tl::unexpected(std::move(error));
+}
+
+void AwsClient::learn_clock(const io::HttpResponse& response) {
+  const auto header = response.headers.find("date");
+  if (header == response.headers.end()) return;
+  const auto date = wire::parse_http_date(header->second);
+  if (!date) return;
+  clock_was_wrong_ = std::chrono::abs(*date - now()) > settings_.retry.tolerated_skew;
+  if (!clock_was_wrong_) return;
+  skew_ = *date - settings_.clock();
+  io::note(wire::event("clock-wrong"), spdlog::level::warn,
+           "this machine's clock is {} min {} AWS's: requests are signed by AWS's from now on",
+           std::chrono::abs(std::chrono::round<std::chrono::minutes>(skew_)).count(),
+           skew_.count() > 0 ? "behind" : "ahead of");
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,65 @@
+#include "agent/aws/formats/aws_command.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "agent/base/shell.hpp"
+
+namespace spotter::wire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Where EC2's Query API has another name than the CLI: botocore's service model, `locationName` and
+// `queryName` of the members of what is sent here (tests/launch compares with botocore itself).
+std::string name_at_ec2(const std::string& name) {
+  for (const auto* list : {"TagSpecifications", "Tags", "SecurityGroupIds"})
+    if (name == list) return name.substr(0, name.size() - 1);
+  return name;
+}
+
+// EC2's lists are Name.1, and some names differ; those of the Query protocol are Name.member.1.
+void flatten(const std::string& prefix, const Json& value, bool ec2,
+             std::map<std::string, std::string>& to) {
+  if (value.is_object()) {
+    for (const auto& [name, item] : value.items())
+      flatten((prefix.empty() ? "" : prefix + ".") + (ec2 ? name_at_ec2(name) : name), item, ec2,
+              to);
+  } else if (value.is_array()) {
+    const std::string list = prefix + (ec2 ? "." : ".member.");
+    std::size_t number = 0;
+    for (const Json& item : value) flatten(list + std::to_string(++number), item, ec2, to);
+  } else {
+    to[prefix] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+}
+
+}  // namespace
+
+Query query_of(const AwsCommand& command) {
+  const bool ec2 = command.service == "ec2";
+  Query query{.service = command.service,
+              .action = command.action,
+              .version = ec2 ? "2016-11-15" : "2011-01-01",
+              .repeatable = command.repeatable,
+              .parameters = {}};
+  flatten("", Json::parse(command.input, nullptr, false), ec2, query.parameters);
+  return query;
+}
+
+std::string command_of(std::string_view service, std::string_view action, std::string_view input) {
+  std::string name;
+  for (const char letter : action) {
+    const bool capital = letter >= 'A' && letter <= 'Z';
+    if (capital && !name.empty()) name += '-';
+    name += capital ? static_cast<char>(letter - 'A' + 'a') : letter;
+  }
+  const Json body = Json::parse(input, nullptr, false);
+  const std::string text = body.dump(2, ' ', false, Json::error_handler_t::replace);
+  return "aws " + std::string(service) + " " + name + " --cli-input-json " + shell_quoted(text);
+}
+
+std::string command_of(const AwsCommand& command) {
+  return command_of(command.service, command.action, command.input);
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,120 @@
+#include "agent/aws/formats/aws_error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <pugixml.hpp>
+
+#include "agent/base/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+template <std::size_t count>
+bool among(const std::array<std::string_view, count>& codes, std::string_view code) {
+  return std::ranges::find(codes, code) != codes.end();
+}
+
+// The SDKs' list, with EC2's own.
+// https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+constexpr std::array<std::string_view, 16> throttling{"RequestLimitExceeded",
+                                                      "Throttling",
+                                                      "ThrottlingException",
+                                                      "ThrottledException",
+                                                      "RequestThrottled",
+                                                      "RequestThrottledException",
+                                                      "TooManyRequestsException",
+                                                      "SlowDown",
+                                                      "BandwidthLimitExceeded",
+                                                      "EC2ThrottledException",
+                                                      "PriorRequestNotComplete",
+                                                      "TransactionInProgressException",
+                                                      "LimitExceededException",
+                                                      "ProvisionedThroughputExceededException",
+                                                      "SnapshotCreationPerVolumeRateExceeded",
+                                                      "ScalingActivityInProgress"};
+
+constexpr std::array<std::string_view, 8> transient{
+    "InternalError", "InternalFailure", "InternalServerError",     "ServiceUnavailable",
+    "Unavailable",   "RequestTimeout",  "RequestTimeoutException", "ServerInternal"};
+
+constexpr std::array<std::string_view, 2> expired{"ExpiredToken", "ExpiredTokenException"};
+
+constexpr std::array<std::string_view, 6> skewed{
+    "RequestExpired", "RequestTimeTooSkewed",  "RequestInTheFuture",
+    "AuthFailure",    "SignatureDoesNotMatch", "InvalidSignatureException"};
+
+constexpr std::array<std::string_view, 9> forbidden{"UnauthorizedOperation",
+                                                    "AccessDenied",
+                                                    "AccessDeniedException",
+                                                    "OptInRequired",
+                                                    "Blocked",
+                                                    "InvalidClientTokenId",
+                                                    "PendingVerification",
+                                                    "MissingAuthenticationToken",
+                                                    "UnrecognizedClientException"};
+
+std::string beginning(std::string_view body) {
+  std::string text(body.substr(0, 200));
+  std::ranges::replace_if(
+      text, [](char letter) { return static_cast<unsigned char>(letter) < 0x20; }, ' ');
+  return text;
+}
+
+AwsError from_json(const Json& object) {
+  AwsError error;
+  error.code = text_field(object, "__type");  // com.amazonaws.ssm#ParameterNotFound
+  error.code.erase(0, error.code.find('#') == std::string::npos ? 0 : error.code.find('#') + 1);
+  error.message = text_field(object, "message");
+  if (error.message.empty()) error.message = text_field(object, "Message");
+  return error;
+}
+
+AwsError from_xml(const pugi::xml_node& root) {
+  pugi::xml_node node = root.child("Errors").child("Error");  // EC2
+  if (!node) node = root.child("Error");                      // the Query protocol
+  AwsError error;
+  error.code = node.child_value("Code");
+  error.message = node.child_value("Message");
+  error.request_id = root.child_value("RequestID");
+  if (error.request_id.empty()) error.request_id = root.child_value("RequestId");
+  return error;
+}
+
+}  // namespace
+
+AwsError parse_error(std::string_view body, std::string_view type) {
+  AwsError error;
+  const auto first = body.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && body[first] == '{') {
+    const auto object = parse_json_object(body);
+    if (object) error = from_json(*object);
+    // ClientException:http://internal.amazon.com/coral/...
+    if (error.code.empty()) error.code = type.substr(0, type.find(':'));
+  } else {
+    pugi::xml_document document;
+    if (document.load_buffer(body.data(), body.size()))
+      error = from_xml(document.document_element());
+  }
+  // The oldest of EC2's answers say whose fault it is in front.
+  for (const std::string_view prefix : {"Client.", "Server."}) {
+    if (error.code.starts_with(prefix)) error.code.erase(0, prefix.size());
+  }
+  if (error.code.empty()) error.message = beginning(body);
+  return error;
+}
+
+ErrorClass classify(int status, std::string_view code) {
+  if (code == "DryRunOperation") return ErrorClass::DryRun;
+  if (among(throttling, code) || status == 429) return ErrorClass::Throttled;
+  if (among(expired, code)) return ErrorClass::ExpiredCredentials;
+  if (among(skewed, code)) return ErrorClass::ClockSkew;
+  if (among(forbidden, code)) return ErrorClass::Permission;
+  if (among(transient, code) || status >= 500) return ErrorClass::Transient;
+  if (code.ends_with("NotFound") || code.ends_with("NotFoundException"))
+    return ErrorClass::NotFound;
+  if (!code.empty()) return ErrorClass::Other;
+  if (status == 404) return ErrorClass::NotFound;
+  return status == 401 || status == 403 ? ErrorClass::Permission : ErrorClass::Other;
+}
+
+}  // namespace spotter::wire

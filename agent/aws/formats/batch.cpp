@@ -1,0 +1,354 @@
+#include "agent/aws/formats/batch.hpp"
+
+#include <algorithm>
+
+#include "agent/aws/formats/aws_command.hpp"
+#include "agent/base/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+BatchCall call(std::string action, const Json& body, Repeatable repeatable = Repeatable::Read) {
+  return {std::move(action), text_of(body), repeatable};
+}
+
+// "lt-0123:7" -> an id and a version; a name likewise.
+Json launch_template(const std::string& text) {
+  const auto colon = text.find(':');
+  const std::string which = text.substr(0, colon);
+  Json document = {{which.starts_with("lt-") ? "launchTemplateId" : "launchTemplateName", which}};
+  if (colon != std::string::npos) document["version"] = text.substr(colon + 1);
+  return document;
+}
+
+Json resources_of(const BatchEnvironment& it) {
+  Json resources = {{"type", "SPOT"},
+                    {"allocationStrategy", "SPOT_PRICE_CAPACITY_OPTIMIZED"},
+                    {"minvCpus", 0},
+                    {"maxvCpus", it.max_vcpus},
+                    {"instanceTypes", it.instance_types},
+                    {"subnets", it.subnets},
+                    {"instanceRole", it.instance_role}};
+  if (!it.security_groups.empty()) resources["securityGroupIds"] = it.security_groups;
+  if (!it.launch_template.empty())
+    resources["launchTemplate"] = launch_template(it.launch_template);
+  return resources;
+}
+
+Json order_of(const BatchQueue& it) {
+  return Json::array({{{"order", 1}, {"computeEnvironment", it.environment}}});
+}
+
+Json variables(const std::map<std::string, std::string>& environment) {
+  Json list = Json::array();
+  for (const auto& [name, value] : environment) list.push_back({{"name", name}, {"value", value}});
+  return list;
+}
+
+Json volume_of(const BatchVolume& it, const std::string& name) {
+  if (it.file_system.empty()) return {{"name", name}, {"host", {{"sourcePath", it.folder}}}};
+  Json efs = {{"fileSystemId", it.file_system}, {"transitEncryption", "ENABLED"}};
+  if (!it.folder.empty()) efs["rootDirectory"] = it.folder;
+  if (!it.access_point.empty())
+    efs["authorizationConfig"] = {{"accessPointId", it.access_point}, {"iam", "ENABLED"}};
+  return {{"name", name}, {"efsVolumeConfiguration", efs}};
+}
+
+Json requirements(const BatchDefinition& it) {
+  Json list = {{{"type", "VCPU"}, {"value", std::to_string(it.vcpus)}},
+               {{"type", "MEMORY"}, {"value", std::to_string(it.memory)}}};
+  if (it.gpus > 0) list.push_back({{"type", "GPU"}, {"value", std::to_string(it.gpus)}});
+  return list;
+}
+
+// The reasons are those that Batch gives: a host that was reclaimed says "Host EC2 (instance i-...)
+// terminated.". https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html
+Json retry_of(const BatchDefinition& it) {
+  return {{"attempts", it.attempts},
+          {"evaluateOnExit",
+           {{{"onStatusReason", "Host EC2*"}, {"action", "RETRY"}},
+            {{"onExitCode", std::to_string(interrupted_exit_code)}, {"action", "RETRY"}},
+            {{"onReason", "*"}, {"action", "EXIT"}}}}};
+}
+
+Json document_of(const BatchDefinition& it) {
+  Json container = {{"image", it.image},
+                    {"command", it.command},
+                    {"resourceRequirements", requirements(it)},
+                    {"environment", variables(it.environment)},
+                    {"volumes", Json::array()},
+                    {"mountPoints", Json::array()}};
+  if (!it.job_role.empty()) container["jobRoleArn"] = it.job_role;
+  for (const BatchVolume& volume : it.volumes) {
+    const std::string name = "volume-" + std::to_string(container["volumes"].size());
+    container["volumes"].push_back(volume_of(volume, name));
+    container["mountPoints"].push_back(
+        {{"sourceVolume", name}, {"containerPath", volume.mount}, {"readOnly", volume.read_only}});
+  }
+  Json document = {{"jobDefinitionName", it.name},
+                   {"type", "container"},
+                   {"containerProperties", container},
+                   {"retryStrategy", retry_of(it)},
+                   {"tags", it.tags}};
+  if (it.timeout) document["timeout"] = {{"attemptDurationSeconds", it.timeout->count()}};
+  return document;
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  });
+  return text;
+}
+
+// All that `wanted` says, `there` says, too (and maybe more: defaults, and what is newer than us).
+bool says(const Json& there, const Json& wanted) {
+  if (wanted.is_object()) {
+    if (!there.is_object()) return wanted.empty() && there.is_null();
+    return std::ranges::all_of(wanted.items(), [&](const auto& item) {
+      const auto found = there.find(item.key());
+      if (found == there.end()) return says(Json(), item.value());
+      // Batch takes RETRY and gives retry.
+      if (item.key() == "action") return lower(text_of(*found)) == lower(text_of(item.value()));
+      return says(*found, item.value());
+    });
+  }
+  if (!wanted.is_array()) return there == wanted;
+  if (!there.is_array()) return wanted.empty() && there.is_null();
+  return std::ranges::equal(there, wanted, says);
+}
+
+Result<std::vector<Json>> list_of(std::string_view json, const char* name) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  const auto list = document->find(name);
+  if (list == document->end() || !list->is_array())
+    return failure("AWS Batch answers without " + std::string(name));
+  for (const Json& each : *list)
+    if (!each.is_object()) return failure("AWS Batch answers with a strange " + std::string(name));
+  return list->get<std::vector<Json>>();
+}
+
+BatchTags tags_of(const Json& it) {
+  BatchTags tags;
+  const auto found = it.find("tags");
+  if (found == it.end() || !found->is_object()) return tags;
+  for (const auto& [key, value] : found->items())
+    if (value.is_string()) tags[key] = value.get<std::string>();
+  return tags;
+}
+
+BatchResource resource(const Json& it, const char* arn) {
+  return {.arn = text_field(it, arn),
+          .status = text_field(it, "status"),
+          .reason = text_field(it, "statusReason"),
+          .tags = tags_of(it)};
+}
+
+template <class Number>
+std::optional<Number> number(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  if (found->is_number_unsigned() || found->template get<std::int64_t>() >= 0)
+    return found->template get<Number>();
+  return std::nullopt;
+}
+
+const Json& object(const Json& in, const char* name) {
+  static const Json nothing = Json::object();
+  const auto found = in.find(name);
+  return found == in.end() || !found->is_object() ? nothing : *found;
+}
+
+Result<BatchJob> job_of(const Json& it) {
+  BatchJob job{.id = text_field(it, "jobId"),
+               .name = text_field(it, "jobName"),
+               .status = text_field(it, "status"),
+               .reason = text_field(it, "statusReason"),
+               .created = number<std::int64_t>(it, "createdAt").value_or(0)};
+  job.tags = tags_of(it);
+  if (job.id.empty() || job.status.empty())
+    return failure("a job of AWS Batch has no id or status");
+  const Json& container = object(it, "container");
+  job.exit_code = number<int>(container, "exitCode");
+  const Json& array = object(it, "arrayProperties");
+  job.index = number<std::size_t>(array, "index");
+  if (!job.index) job.size = number<std::size_t>(array, "size").value_or(0);
+  const Json& summary = object(array, "statusSummary");
+  for (const auto& [status, many] : summary.items())
+    if (many.is_number_unsigned()) job.children[status] = many.get<std::size_t>();
+  if (const auto list = container.find("environment"); list != container.end() && list->is_array())
+    for (const Json& each : *list)
+      if (each.is_object()) job.environment[text_field(each, "name")] = text_field(each, "value");
+  return job;
+}
+
+Result<std::vector<BatchJob>> jobs_of(std::string_view json, const char* name) {
+  const auto list = list_of(json, name);
+  if (!list) return tl::unexpected(list.error());
+  std::vector<BatchJob> jobs;
+  for (const Json& each : *list) {
+    auto job = job_of(each);
+    if (!job) return tl::unexpected(job.error());
+    jobs.push_back(std::move(*job));
+  }
+  return jobs;
+}
+
+}  // namespace
+
+std::string path_of(const BatchCall& call) { return "/v1/" + lower(call.action); }
+
+std::string command_of(const BatchCall& call) {
+  return command_of("batch", call.action, call.body);
+}
+
+BatchCall create(const BatchEnvironment& it) {
+  Json body = {{"computeEnvironmentName", it.name},
+               {"type", "MANAGED"},
+               {"state", "ENABLED"},
+               {"computeResources", resources_of(it)},
+               {"tags", it.tags}};
+  if (!it.service_role.empty()) body["serviceRole"] = it.service_role;
+  return call("CreateComputeEnvironment", body, Repeatable::Token);  // by its name
+}
+
+BatchCall update(const BatchEnvironment& it) {
+  Json body = {{"computeEnvironment", it.name},
+               {"state", "ENABLED"},
+               {"computeResources", resources_of(it)}};
+  if (!it.service_role.empty()) body["serviceRole"] = it.service_role;
+  return call("UpdateComputeEnvironment", body, Repeatable::Token);
+}
+
+BatchCall create(const BatchQueue& it) {
+  return call("CreateJobQueue",
+              {{"jobQueueName", it.name},
+               {"state", "ENABLED"},
+               {"priority", it.priority},
+               {"computeEnvironmentOrder", order_of(it)},
+               {"tags", it.tags}},
+              Repeatable::Token);
+}
+
+BatchCall update(const BatchQueue& it) {
+  return call("UpdateJobQueue",
+              {{"jobQueue", it.name},
+               {"state", "ENABLED"},
+               {"priority", it.priority},
+               {"computeEnvironmentOrder", order_of(it)}},
+              Repeatable::Token);
+}
+
+BatchCall register_definition(const BatchDefinition& it) {
+  // A second revision of the same content does no harm.
+  return call("RegisterJobDefinition", document_of(it), Repeatable::Token);
+}
+
+BatchCall submit(const BatchSubmission& it) {
+  Json body = {{"jobName", it.name},
+               {"jobQueue", it.queue},
+               {"jobDefinition", it.definition},
+               {"tags", it.tags}};
+  if (it.size > 1) body["arrayProperties"] = {{"size", it.size}};
+  if (!it.environment.empty())
+    body["containerOverrides"] = {{"environment", variables(it.environment)}};
+  return call("SubmitJob", body, Repeatable::No);
+}
+
+BatchCall terminate(const std::string& job, const std::string& reason) {
+  return call("TerminateJob", {{"jobId", job}, {"reason", reason}}, Repeatable::Token);
+}
+
+BatchCall describe_environment(const std::string& name) {
+  return call("DescribeComputeEnvironments", {{"computeEnvironments", Json::array({name})}});
+}
+
+BatchCall describe_queue(const std::string& name) {
+  return call("DescribeJobQueues", {{"jobQueues", Json::array({name})}});
+}
+
+BatchCall describe_definitions(const std::string& name) {
+  return call("DescribeJobDefinitions", {{"jobDefinitionName", name}, {"status", "ACTIVE"}});
+}
+
+BatchCall describe_jobs(const std::vector<std::string>& ids) {
+  return call("DescribeJobs", {{"jobs", ids}});
+}
+
+BatchCall list_jobs(const std::string& queue, const std::string& name, const std::string& token) {
+  const Json filter = {{"name", "JOB_NAME"}, {"values", Json::array({name})}};
+  Json body = {{"jobQueue", queue}, {"filters", Json::array({filter})}};
+  if (!token.empty()) body["nextToken"] = token;
+  return call("ListJobs", body);
+}
+
+BatchCall list_children(const std::string& array, const std::string& status,
+                        const std::string& token) {
+  Json body = {{"arrayJobId", array}, {"jobStatus", status}};
+  if (!token.empty()) body["nextToken"] = token;
+  return call("ListJobs", body);
+}
+
+Result<std::optional<BatchResource>> decode_environment(std::string_view json,
+                                                        const BatchEnvironment& wanted) {
+  const auto list = list_of(json, "computeEnvironments");
+  if (!list) return tl::unexpected(list.error());
+  if (list->empty()) return std::nullopt;
+  const Json& it = list->front();
+  auto found = resource(it, "computeEnvironmentArn");
+  Json words = {{"state", "ENABLED"}, {"computeResources", resources_of(wanted)}};
+  if (!wanted.service_role.empty()) words["serviceRole"] = wanted.service_role;
+  found.as_wanted = says(it, words);
+  return found;
+}
+
+Result<std::optional<BatchResource>> decode_queue(std::string_view json, const BatchQueue& wanted) {
+  const auto list = list_of(json, "jobQueues");
+  if (!list) return tl::unexpected(list.error());
+  if (list->empty()) return std::nullopt;
+  const Json& it = list->front();
+  auto found = resource(it, "jobQueueArn");
+  const auto order = it.find("computeEnvironmentOrder");
+  const bool one = order != it.end() && order->is_array() && order->size() == 1;
+  const std::string arn =
+      one && order->front().is_object() ? text_field(order->front(), "computeEnvironment") : "";
+  found.as_wanted = says(it, {{"state", "ENABLED"}, {"priority", wanted.priority}}) &&
+                    arn.substr(arn.rfind('/') + 1) == wanted.environment;
+  return found;
+}
+
+Result<std::string> decode_definition(std::string_view json, const BatchDefinition& wanted) {
+  const auto list = list_of(json, "jobDefinitions");
+  if (!list) return tl::unexpected(list.error());
+  const auto revision = [](const Json& it) { return number<int>(it, "revision").value_or(0); };
+  const auto newest = std::ranges::max_element(*list, {}, revision);
+  if (newest == list->end() || !says(*newest, document_of(wanted))) return std::string();
+  return text_field(*newest, "jobDefinitionArn");
+}
+
+Result<std::string> decode_registered(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  return required_text(*document, "jobDefinitionArn");
+}
+
+Result<std::string> decode_submitted(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  return required_text(*document, "jobId");
+}
+
+Result<std::vector<BatchJob>> decode_jobs(std::string_view json) { return jobs_of(json, "jobs"); }
+
+Result<Page<BatchJob>> decode_job_list(std::string_view json) {
+  auto jobs = jobs_of(json, "jobSummaryList");
+  if (!jobs) return tl::unexpected(jobs.error());
+  return Page<BatchJob>{std::move(*jobs), text_field(*parse_json_object(json), "nextToken")};
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,126 @@
+#include "agent/aws/formats/ec2_places.hpp"
+
+#include "agent/aws/formats/ec2_xml.hpp"
+
+namespace spotter::wire {
+namespace {
+
+Query reading(const char* action, const std::string& next_token) {
+  Query query{.service = "ec2",
+              .action = action,
+              .version = "2016-11-15",
+              .repeatable = Repeatable::Read,
+              .parameters = {}};
+  if (!next_token.empty()) query.parameters["NextToken"] = next_token;
+  return query;
+}
+
+void put_list(Query& query, const std::string& name, const std::vector<std::string>& values) {
+  int index = 0;
+  for (const std::string& value : values)
+    query.parameters[name + "." + std::to_string(++index)] = value;
+}
+
+void put_filters(Query& query, const std::vector<Filter>& filters) {
+  int index = 0;
+  for (const Filter& filter : filters) {
+    const std::string prefix = "Filter." + std::to_string(++index);
+    query.parameters[prefix + ".Name"] = filter.name;
+    put_list(query, prefix + ".Value", filter.values);
+  }
+}
+
+template <class Item, class Read>
+Result<Page<Item>> read_page(std::string_view xml, const char* action, const char* set, Read read) {
+  return read_answer(xml, action, [&](const Fields& fields) {
+    Page<Item> page;
+    for (const Fields& item : fields.items(set)) page.items.push_back(read(item));
+    page.next_token = fields.optional_text("nextToken");
+    return page;
+  });
+}
+
+}  // namespace
+
+Query encode(const GetCallerIdentity&) {
+  return {.service = "sts",
+          .action = "GetCallerIdentity",
+          .version = "2011-06-15",
+          .repeatable = Repeatable::Read,
+          .parameters = {}};
+}
+
+Query encode(const DescribeAvailabilityZones& request) {
+  return reading("DescribeAvailabilityZones", request.next_token);
+}
+
+Query encode(const DescribeSubnets& request) {
+  Query query = reading("DescribeSubnets", request.next_token);
+  put_list(query, "SubnetId", request.subnets);
+  put_filters(query, request.filters);
+  return query;
+}
+
+Query encode(const DescribeInstanceTypeOfferings& request) {
+  Query query = reading("DescribeInstanceTypeOfferings", request.next_token);
+  query.parameters["LocationType"] = "availability-zone";
+  put_filters(query, {{"instance-type", request.types}});
+  return query;
+}
+
+Query encode(const DescribeInstanceTypes& request) {
+  Query query = reading("DescribeInstanceTypes", request.next_token);
+  put_list(query, "InstanceType", request.types);
+  return query;
+}
+
+Query dry_run(Query query) {
+  query.parameters["DryRun"] = "true";
+  query.repeatable = Repeatable::Read;
+  return query;
+}
+
+template <>
+Result<CallerIdentity> decode<GetCallerIdentity>(std::string_view xml) {
+  return read_answer(xml, "GetCallerIdentity", [](const Fields& fields) {
+    const Fields result = fields.child("GetCallerIdentityResult");
+    return CallerIdentity{result.text("Account"), result.text("Arn")};
+  });
+}
+
+template <>
+Result<Page<DescribeAvailabilityZones::Place>> decode<DescribeAvailabilityZones>(
+    std::string_view xml) {
+  using Place = DescribeAvailabilityZones::Place;
+  return read_page<Place>(xml, "DescribeAvailabilityZones", "availabilityZoneInfo",
+                          [](const Fields& item) {
+                            return Place{item.name<Zone>("zoneName"), item.text("zoneState")};
+                          });
+}
+
+template <>
+Result<Page<Subnet>> decode<DescribeSubnets>(std::string_view xml) {
+  return read_page<Subnet>(xml, "DescribeSubnets", "subnetSet", [](const Fields& item) {
+    return Subnet{item.text("subnetId"), item.text("vpcId"), item.name<Zone>("availabilityZone"),
+                  item.number("availableIpAddressCount"), item.flag("defaultForAz")};
+  });
+}
+
+template <>
+Result<Page<TypeOffering>> decode<DescribeInstanceTypeOfferings>(std::string_view xml) {
+  return read_page<TypeOffering>(
+      xml, "DescribeInstanceTypeOfferings", "instanceTypeOfferingSet", [](const Fields& item) {
+        return TypeOffering{item.name<InstanceType>("instanceType"), item.name<Zone>("location")};
+      });
+}
+
+template <>
+Result<Page<TypeSize>> decode<DescribeInstanceTypes>(std::string_view xml) {
+  return read_page<TypeSize>(xml, "DescribeInstanceTypes", "instanceTypeSet",
+                             [](const Fields& item) {
+                               return TypeSize{item.name<InstanceType>("instanceType"),
+                                               item.child("vCpuInfo").number("defaultVCpus")};
+                             });
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,71 @@
+// Who asks, and where instances may be: STS, zones, subnets, types. As in ec2_query.hpp. Sources:
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html and
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/
+#pragma once
+
+#include "agent/aws/formats/ec2_query.hpp"
+
+namespace spotter::wire {
+
+struct CallerIdentity {
+  std::string account;  // 123456789012
+  std::string arn;      // arn:aws:sts::123456789012:assumed-role/spotter/i-0123456789abcdef0
+};
+struct GetCallerIdentity {  // needs no permission
+  using Answer = CallerIdentity;
+};
+
+struct DescribeAvailabilityZones {  // those that are switched on for the account
+  struct Place {
+    Zone zone;
+    std::string state;  // available | information | impaired | unavailable
+  };
+  using Answer = Page<Place>;  // always one
+  std::string next_token = {};
+};
+
+struct Subnet {
+  std::string id;
+  std::string vpc;
+  Zone zone;
+  std::uint64_t free_addresses = 0;
+  bool is_default = false;  // of its zone
+};
+struct DescribeSubnets {
+  using Answer = Page<Subnet>;
+  std::vector<std::string> subnets = {};
+  std::vector<Filter> filters = {};
+  std::string next_token = {};
+};
+
+struct TypeOffering {
+  InstanceType type;
+  Zone zone;
+};
+struct DescribeInstanceTypeOfferings {  // by zone
+  using Answer = Page<TypeOffering>;
+  std::vector<std::string> types;  // may have wildcards; 200 at most
+  std::string next_token = {};
+};
+
+struct TypeSize {
+  InstanceType type;
+  std::uint64_t vcpus = 0;
+};
+struct DescribeInstanceTypes {
+  using Answer = Page<TypeSize>;
+  std::vector<std::string> types;  // 100 at most; one that does not exist: InvalidInstanceType
+  std::string next_token = {};
+};
+
+Query encode(const GetCallerIdentity& request);
+Query encode(const DescribeAvailabilityZones& request);
+Query encode(const DescribeSubnets& request);
+Query encode(const DescribeInstanceTypeOfferings& request);
+Query encode(const DescribeInstanceTypes& request);
+
+// The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
+// DryRunOperation or UnauthorizedOperation.
+Query dry_run(Query query);
+
+}  // namespace spotter::wire

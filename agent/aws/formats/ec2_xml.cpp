@@ -1,0 +1,115 @@
+#include "agent/aws/formats/ec2_xml.hpp"
+
+#include <charconv>
+#include <cmath>
+
+namespace spotter::wire {
+namespace {
+
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  Number value{};
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+void Fields::note(const char* field, const char* what) const {
+  if (problem_->empty()) *problem_ = std::string(field) + " in " + node_.name() + " " + what;
+}
+
+std::string Fields::text(const char* name) const {
+  const pugi::xml_node child = node_.child(name);
+  if (!child || child.text().empty()) note(name, "is missing");
+  return child.text().get();
+}
+
+std::string Fields::optional_text(const char* name) const { return node_.child(name).text().get(); }
+
+std::uint64_t Fields::number(const char* name) const {
+  const auto value = parse<std::uint64_t>(text(name));
+  if (!value) note(name, "is no number");
+  return value.value_or(0);
+}
+
+std::optional<std::uint64_t> Fields::optional_number(const char* name) const {
+  if (optional_text(name).empty()) return std::nullopt;
+  return number(name);
+}
+
+double Fields::decimal(const char* name) const {
+  const auto value = parse<double>(text(name));
+  if (!value || !std::isfinite(*value)) note(name, "is no number");
+  return value.value_or(0);
+}
+
+double Fields::optional_decimal(const char* name) const {
+  return optional_text(name).empty() ? 0 : decimal(name);
+}
+
+bool Fields::flag(const char* name) const { return optional_text(name) == "true"; }
+
+WallTime Fields::time(const char* name) const {
+  const auto value = parse_rfc3339(text(name));
+  if (!value) note(name, "is no time");
+  return value.value_or(WallTime{});
+}
+
+std::optional<WallTime> Fields::optional_time(const char* name) const {
+  if (optional_text(name).empty()) return std::nullopt;
+  return time(name);
+}
+
+Fields Fields::child(const char* name) const {
+  const pugi::xml_node node = node_.child(name);
+  if (!node) note(name, "is missing");
+  return {node, *problem_};
+}
+
+std::vector<Fields> Fields::items(const char* set) const {
+  // Without the set an answer would read as "there is none", which is something else.
+  if (!node_.child(set)) note(set, "is missing");
+  return optional_items(set);
+}
+
+std::vector<Fields> Fields::optional_items(const char* set) const {
+  std::vector<Fields> items;
+  for (const pugi::xml_node item : node_.child(set).children("item")) {
+    items.emplace_back(item, *problem_);
+  }
+  return items;
+}
+
+std::vector<Fields> Fields::members(const char* list) const {
+  if (!node_.child(list)) note(list, "is missing");
+  std::vector<Fields> items;
+  for (const pugi::xml_node item : node_.child(list).children("member")) {
+    items.emplace_back(item, *problem_);
+  }
+  return items;
+}
+
+Tags Fields::tags() const {
+  Tags tags;
+  for (const Fields& tag : optional_items("tagSet")) {
+    tags[tag.text("key")] = tag.optional_text("value");
+  }
+  return tags;
+}
+
+Result<pugi::xml_document> parse_answer(std::string_view xml, const std::string& action) {
+  // pugixml would take a NUL for the end, and not look behind it.
+  if (xml.find('\0') != xml.npos) return failure("the answer of " + action + " contains a NUL");
+  pugi::xml_document document;
+  const auto parsed =
+      document.load_buffer(xml.data(), xml.size(),
+                           pugi::parse_default | pugi::parse_ws_pcdata_single, pugi::encoding_utf8);
+  if (!parsed) return failure("the answer of " + action + " is no XML: " + parsed.description());
+  const std::string root = document.document_element().name();
+  if (root != action + "Response") return failure("not the answer of " + action + ": " + root);
+  return document;
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,75 @@
+// Reading EC2's XML, field by field, keeping the first thing that was wrong. Private to wire/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <pugixml.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/aws/formats/ec2_values.hpp"
+#include "agent/base/result.hpp"
+
+namespace spotter::wire {
+
+// An element's children by name. A required one that is missing or unreadable yields an empty value
+// and is noted in `problem`; the decoder looks there once, at the end.
+class Fields {
+ public:
+  Fields(pugi::xml_node node, std::string& problem) : node_(node), problem_(&problem) {}
+
+  std::string text(const char* name) const;           // required
+  std::string optional_text(const char* name) const;  // absent: empty
+  std::uint64_t number(const char* name) const;       // required
+  std::optional<std::uint64_t> optional_number(const char* name) const;
+  double decimal(const char* name) const;           // required
+  double optional_decimal(const char* name) const;  // absent: 0
+  bool flag(const char* name) const;                // absent: false
+  WallTime time(const char* name) const;            // required
+  std::optional<WallTime> optional_time(const char* name) const;
+  Fields child(const char* name) const;                       // required
+  std::vector<Fields> items(const char* set) const;           // <set><item>; the set is required
+  std::vector<Fields> optional_items(const char* set) const;  // absent: none
+  std::vector<Fields> members(const char* list) const;        // <list><member>; is required
+  Tags tags() const;                                          // <tagSet>, optional
+
+  template <class Identifier>
+  Identifier name(const char* field) const {  // required
+    return fitting<Identifier>(field, text(field));
+  }
+  template <class Identifier>
+  Identifier optional_name(const char* field) const {
+    return fitting<Identifier>(field, optional_text(field));
+  }
+
+  void note(const char* field, const char* what) const;
+
+ private:
+  template <class Identifier>
+  Identifier fitting(const char* field, const std::string& value) const {
+    if (!Identifier::fits(value)) note(field, "is too long");
+    return Identifier(value);
+  }
+
+  pugi::xml_node node_;
+  std::string* problem_;
+};
+
+// The document of `action`'s answer; fails on anything else.
+Result<pugi::xml_document> parse_answer(std::string_view xml, const std::string& action);
+
+// Parses, reads with `read(fields)`, and turns a noted problem into an Error.
+template <class Read>
+auto read_answer(std::string_view xml, const std::string& action, Read read)
+    -> Result<decltype(read(std::declval<const Fields&>()))> {
+  const auto document = parse_answer(xml, action);
+  if (!document) return tl::unexpected(document.error());
+  std::string problem;
+  auto value = read(Fields(document->document_element(), problem));
+  if (!problem.empty()) return failure("the answer of " + action + ": " + problem);
+  return value;
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,145 @@
+#include "agent/aws/formats/iam.hpp"
+
+#include <algorithm>
+
+#include "agent/base/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+// Thrown and caught here: recursion over a document's values has one way out.
+struct Unknown {
+  std::string name;
+};
+
+// The name that is the whole of the text: "{owners}".
+std::string whole_name(std::string_view text) {
+  const bool is_one = text.size() > 2 && text.front() == '{' && text.find('}') == text.size() - 1;
+  return is_one ? std::string(text.substr(1, text.size() - 2)) : "";
+}
+
+std::string fill_text(std::string_view text, const IamValues& values) {
+  std::string filled;
+  while (!text.empty()) {
+    const auto open = text.find('{');
+    const auto close = open == text.npos ? text.npos : text.find('}', open);
+    if (close == text.npos) return filled.append(text);
+    const std::string name(text.substr(open + 1, close - open - 1));
+    const auto value = values.one.find(name);
+    if (value == values.one.end()) throw Unknown{name};
+    filled.append(text.substr(0, open)).append(value->second);
+    text.remove_prefix(close + 1);
+  }
+  return filled;
+}
+
+Ordered fill(const Ordered& value, const IamValues& values) {
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    const auto list = values.many.find(whole_name(text));
+    if (list != values.many.end()) return list->second;
+    return fill_text(text, values);
+  }
+  if (value.is_object()) {
+    Ordered filled = Ordered::object();
+    for (const auto& [name, below] : value.items())
+      filled[fill_text(name, values)] = fill(below, values);
+    return filled;
+  }
+  if (!value.is_array()) return value;
+  Ordered filled = Ordered::array();
+  for (const auto& each : value) {
+    Ordered item = fill(each, values);
+    if (!item.is_array())
+      filled.push_back(std::move(item));
+    else
+      for (auto& below : item) filled.push_back(std::move(below));
+  }
+  return filled;
+}
+
+bool names(const Json& action, std::string_view wanted) {
+  if (action.is_string()) return action.get_ref<const std::string&>() == wanted;
+  return action.is_array() && std::any_of(action.begin(), action.end(), [&](const Json& each) {
+           return each.is_string() && each.get_ref<const std::string&>() == wanted;
+         });
+}
+
+// Up to the next blank, without the quotation marks that S3 puts there.
+std::string_view word_after(std::string_view text, std::string_view what) {
+  const auto at = text.find(what);
+  if (at == text.npos) return {};
+  text.remove_prefix(at + what.size());
+  text = text.substr(0, text.find_first_of(" \n"));
+  while (text.starts_with('"')) text.remove_prefix(1);
+  while (text.ends_with('"') || text.ends_with('.')) text.remove_suffix(1);
+  return text;
+}
+
+// Of arn:partition:service:region:account:volume/vol-1 the end.
+std::string_view own_part(std::string_view arn) {
+  for (int colons = 0; colons < 5 && arn.find(':') != arn.npos; ++colons)
+    arn.remove_prefix(arn.find(':') + 1);
+  return arn;
+}
+
+}  // namespace
+
+Result<std::string> fill_in(const IamDocument& document, const IamValues& values) {
+  try {
+    Ordered filled = Ordered::parse(document.text);
+    Ordered statements = Ordered::array();
+    for (const auto& statement : filled["Statement"]) {
+      // First: what the rest speaks of may not be there when there is no resource.
+      const auto resource = statement.find("Resource");
+      if (resource != statement.end() && fill(*resource, values) == Ordered::array()) continue;
+      statements.push_back(fill(statement, values));
+    }
+    filled["Statement"] = std::move(statements);
+    return filled.dump(2);
+  } catch (const Unknown& unknown) {
+    return failure("scripts/iam/" + std::string(document.name) + ".json: no value for {" +
+                   unknown.name + "}");
+  }
+}
+
+std::string literally(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) {
+    const bool special = letter == '*' || letter == '?' || letter == '$';
+    escaped += special ? std::string("${") + letter + "}" : std::string(1, letter);
+  }
+  return escaped;
+}
+
+std::string statements_for(std::string_view action) {
+  std::string found;
+  for (const IamDocument& document : iam_documents()) {
+    std::string here;
+    const Json parsed = Json::parse(document.text);
+    for (const Json& statement : parsed.at("Statement")) {
+      const std::string sid = text_field(statement, "Sid");
+      if (sid.empty() || !names(statement.at("Action"), action)) continue;
+      here += (here.empty() ? "" : ", ") + sid;
+    }
+    if (here.empty()) continue;
+    found += (found.empty() ? "" : "; ") + std::string(document.name) + ".json: " + here;
+  }
+  return found;
+}
+
+std::string missing_permission(std::string_view action, std::string_view message) {
+  const auto named = word_after(message, "is not authorized to perform: ");
+  if (!named.empty()) action = named;
+  std::string text = "needs " + std::string(action);
+  const auto resource = own_part(word_after(message, "on resource: "));
+  if (!resource.empty()) text += " on " + std::string(resource);
+  if (message.find("with an explicit deny") != message.npos)
+    return text + ", which a policy denies explicitly: " + std::string(message);
+  const std::string statements = statements_for(action);
+  return statements.empty() ? text : text + " (scripts/iam/" + statements + ")";
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,43 @@
+// The IAM documents of scripts/iam, which are part of the program: filled in for one job, and asked
+// which statement allows an action. No I/O. Grammar:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/result.hpp"
+
+namespace spotter::wire {
+
+struct IamDocument {
+  std::string_view name;  // of scripts/iam/NAME.json
+  std::string_view text;
+};
+std::span<const IamDocument> iam_documents();
+
+// What stands in braces in the documents. Of `one` it may be a part of a text, or a name; of `many`
+// it is a whole text, which becomes one or several.
+struct IamValues {
+  std::map<std::string, std::string> one;
+  std::map<std::string, std::vector<std::string>> many;
+};
+// A statement for which there is no resource is left out. Fails when a value is missing.
+Result<std::string> fill_in(const IamDocument& document, const IamValues& values);
+
+// In a StringLike a text that stands for itself.
+std::string literally(std::string_view text);
+
+// "agent.json: UseTheJobsVolumes, ...; launcher.json: ...": the statements of scripts/iam that name
+// the action (ec2:AttachVolume); empty when none does.
+std::string statements_for(std::string_view action);
+
+// For a person whose call was refused: what has to be allowed, on what, and which statement does.
+// `action`: of the call; `message`: AWS's, which may name another one that the call takes, as
+// kms:Decrypt.
+std::string missing_permission(std::string_view action, std::string_view message);
+
+}  // namespace spotter::wire

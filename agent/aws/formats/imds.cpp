@@ -1,0 +1,146 @@
+#include "agent/aws/formats/imds.hpp"
+
+#include <algorithm>
+
+#include "agent/base/json.hpp"
+
+namespace spotter::wire {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+template <class Identifier>
+Result<Identifier> required_name(const Json& object, const char* name) {
+  const auto text = required_text(object, name);
+  if (!text) return tl::unexpected(text.error());
+  if (!Identifier::fits(*text)) return failure(std::string(name) + " is too long: " + *text);
+  return Identifier(*text);
+}
+
+Result<WallTime> time_field(const Json& object, const char* name) {
+  const auto text = required_text(object, name);
+  if (!text) return tl::unexpected(text.error());
+  return parse_rfc3339(*text);
+}
+
+std::optional<WallTime> maintenance_time(const Json& object, const char* name) {
+  const auto time = parse_maintenance_time(text_field(object, name));
+  return time ? std::optional(*time) : std::nullopt;
+}
+
+}  // namespace
+
+Result<Identity> parse_identity(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  const auto instance = required_name<InstanceId>(*document, "instanceId");
+  if (!instance) return tl::unexpected(instance.error());
+  const auto zone = required_name<Zone>(*document, "availabilityZone");
+  if (!zone) return tl::unexpected(zone.error());
+  const auto region = required_name<Region>(*document, "region");
+  if (!region) return tl::unexpected(region.error());
+  const auto type = required_name<InstanceType>(*document, "instanceType");
+  if (!type) return tl::unexpected(type.error());
+  return Identity{.instance = *instance,
+                  .zone = *zone,
+                  .region = *region,
+                  .type = *type,
+                  .account = text_field(*document, "accountId"),
+                  .image = text_field(*document, "imageId"),
+                  .architecture = text_field(*document, "architecture")};
+}
+
+Result<SpotNotice> parse_spot_notice(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  const auto action = required_text(*document, "action");
+  if (!action) return tl::unexpected(action.error());
+  const auto time = time_field(*document, "time");
+  if (!time) return tl::unexpected(time.error());
+  if (*action == "terminate") return SpotNotice{InterruptionAction::Terminate, *time};
+  if (*action == "stop") return SpotNotice{InterruptionAction::Stop, *time};
+  if (*action == "hibernate") return SpotNotice{InterruptionAction::Hibernate, *time};
+  return failure("unknown interruption action \"" + action->substr(0, 64) + "\"");
+}
+
+Result<WallTime> parse_termination_time(std::string_view text) { return parse_rfc3339(trim(text)); }
+
+Result<WallTime> parse_rebalance(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document) return tl::unexpected(document.error());
+  return time_field(*document, "noticeTime");
+}
+
+LifecycleState parse_lifecycle_state(std::string_view text) {
+  const std::string_view state = trim(text);
+  if (state == "Detached") return LifecycleState::Detached;
+  if (state == "InService") return LifecycleState::InService;
+  if (state == "Standby") return LifecycleState::Standby;
+  if (state == "Terminated") return LifecycleState::Terminated;
+  if (state.starts_with("Warmed:")) return LifecycleState::Warmed;
+  return LifecycleState::Other;
+}
+
+Result<std::vector<MaintenanceEvent>> parse_maintenance(std::string_view json) {
+  const auto document = parse_json(json);
+  if (!document) return tl::unexpected(document.error());
+  if (!document->is_array()) return failure("the maintenance events are not a JSON array");
+  std::vector<MaintenanceEvent> events;
+  for (const Json& item : *document) {
+    if (!item.is_object()) return failure("a maintenance event is not a JSON object");
+    const auto code = required_text(item, "Code");
+    if (!code) return tl::unexpected(code.error());
+    events.push_back({.code = *code,
+                      .id = text_field(item, "EventId"),
+                      .state = text_field(item, "State"),
+                      .description = text_field(item, "Description"),
+                      .not_before = maintenance_time(item, "NotBefore"),
+                      .not_after = maintenance_time(item, "NotAfter")});
+  }
+  return events;
+}
+
+Result<Credentials> parse_credentials(std::string_view json) {
+  const auto document = parse_json_object(json);
+  if (!document)
+    return failure("the credentials are no JSON object");  // never a secret in a message
+  // IMDS says so inside a 200: {"Code": "AssumeRoleUnauthorizedAccess", "Message": ...}
+  const std::string code = text_field(*document, "Code");
+  if (!code.empty() && code != "Success") {
+    return failure("no credentials: " + code + " " + text_field(*document, "Message"));
+  }
+  const auto key = required_text(*document, "AccessKeyId");
+  if (!key) return tl::unexpected(key.error());
+  const auto secret = required_text(*document, "SecretAccessKey");
+  if (!secret) return tl::unexpected(secret.error());
+  Credentials credentials{*key, *secret, text_field(*document, "Token"), std::nullopt};
+  if (document->contains("Expiration")) {
+    const auto expiration = time_field(*document, "Expiration");
+    if (!expiration) return tl::unexpected(expiration.error());
+    credentials.expiration = *expiration;
+  }
+  return credentials;
+}
+
+std::vector<std::string> parse_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) lines.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+Duration remaining(WallTime notice, WallTime date) {
+  return std::clamp(std::chrono::duration_cast<Duration>(notice - date), Duration{0},
+                    Duration{longest_notice});
+}
+
+}  // namespace spotter::wire

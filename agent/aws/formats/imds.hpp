@@ -1,0 +1,81 @@
+// What the instance metadata service says, as values. No I/O.
+// Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/clock_text.hpp"
+#include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
+
+namespace spotter::wire {
+
+// dynamic/instance-identity/document
+struct Identity {
+  InstanceId instance;
+  Zone zone;
+  Region region;
+  InstanceType type;
+  std::string account;       // may be empty
+  std::string image;         // may be empty
+  std::string architecture;  // may be empty
+};
+Result<Identity> parse_identity(std::string_view json);
+
+// meta-data/spot/instance-action: {"action": "terminate", "time": "2026-11-21T10:15:30Z"}
+struct SpotNotice {
+  InterruptionAction action = InterruptionAction::Terminate;
+  WallTime time;
+  friend bool operator==(const SpotNotice&, const SpotNotice&) = default;
+};
+Result<SpotNotice> parse_spot_notice(std::string_view json);
+
+// meta-data/spot/termination-time: one RFC 3339 time. Anything else is an error; AWS may leave a
+// past time there after a termination that failed.
+Result<WallTime> parse_termination_time(std::string_view text);
+
+// meta-data/events/recommendations/rebalance: {"noticeTime": "..."}
+Result<WallTime> parse_rebalance(std::string_view json);
+
+// meta-data/autoscaling/target-lifecycle-state
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
+enum class LifecycleState { Detached, InService, Standby, Terminated, Warmed, Other };
+LifecycleState parse_lifecycle_state(std::string_view text);
+
+// meta-data/events/maintenance/scheduled: a JSON array, empty when nothing is planned.
+struct MaintenanceEvent {
+  // instance-reboot | system-reboot | system-maintenance | instance-retirement | instance-stop
+  std::string code;
+  // instance-stop
+  std::string id;
+  std::string state;  // active | completed | canceled
+  std::string description;
+  std::optional<WallTime> not_before;
+  std::optional<WallTime> not_after;
+};
+Result<std::vector<MaintenanceEvent>> parse_maintenance(std::string_view json);
+
+// meta-data/iam/security-credentials/ROLE, and the container credentials endpoint.
+struct Credentials {
+  std::string access_key_id;
+  std::string secret_access_key;
+  std::string session_token;           // empty: long-term keys
+  std::optional<WallTime> expiration;  // absent: never
+};
+Result<Credentials> parse_credentials(std::string_view json);
+
+// meta-data/tags/instance: the keys, one a line.
+std::vector<std::string> parse_lines(std::string_view text);
+
+// The deadline rule: how long after the answer (whose HTTP Date is `date`) the notice's time is.
+// Never negative, never more than 120 s. Both stamps come from AWS's clock, so a wrong local clock
+// does not matter. Both are whole seconds: the result may be up to 1 s too optimistic, for the
+// policy's margin to cover.
+inline constexpr std::chrono::seconds longest_notice{120};
+Duration remaining(WallTime notice, WallTime date);
+
+}  // namespace spotter::wire

@@ -1,0 +1,161 @@
+#include "agent/aws/formats/s3.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "agent/aws/formats/ec2_query.hpp"
+
+namespace spotter::wire {
+namespace {
+
+constexpr std::string_view base64_digits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+bool is_lower(char each) { return each >= 'a' && each <= 'z'; }
+bool is_digit(char each) { return each >= '0' && each <= '9'; }
+bool is_alphanumeric(char each) {
+  return is_lower(each) || is_digit(each) || (each >= 'A' && each <= 'Z');
+}
+int hexadecimal(char digit) {
+  if (is_digit(digit)) return digit - '0';
+  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+}  // namespace
+
+bool is_bucket_name(std::string_view name) {
+  if (name.size() < 3 || name.size() > 255) return false;
+  const auto fits = [](char each) {
+    return is_alphanumeric(each) || each == '-' || each == '.' || each == '_';
+  };
+  return std::ranges::all_of(name, fits) && is_alphanumeric(name.front());
+}
+
+bool fits_into_host(std::string_view bucket, bool encrypted) {
+  if (bucket.size() > 63 || !is_bucket_name(bucket)) return false;
+  const auto fits = [&](char each) {
+    return is_lower(each) || is_digit(each) || each == '-' || (each == '.' && !encrypted);
+  };
+  return std::ranges::all_of(bucket, fits) && bucket.back() != '-' && bucket.back() != '.';
+}
+
+Result<S3Location> parse_s3_url(std::string_view url) {
+  const auto wrong = [&](const char* why) {
+    return failure("'" + std::string(url.substr(0, 200)) + "' " + why);
+  };
+  if (!url.starts_with("s3://")) return wrong("is no S3 URL: s3://bucket/key");
+  url.remove_prefix(5);
+  const auto slash = std::min(url.find('/'), url.size());
+  S3Location location{std::string(url.substr(0, slash)), {}};
+  if (slash < url.size()) location.key = url.substr(slash + 1);
+  if (!is_bucket_name(location.bucket)) return wrong("names no bucket: s3://bucket/key");
+  if (location.key.size() > longest_s3_key) return wrong("has a key of more than 1024 bytes");
+  return location;
+}
+
+std::string to_url(const S3Location& location) {
+  return "s3://" + location.bucket + "/" + location.key;
+}
+
+std::string escape_path(std::string_view key) {
+  std::string out;
+  while (true) {
+    const auto slash = std::min(key.find('/'), key.size());
+    out += escape(key.substr(0, slash));
+    if (slash == key.size()) return out;
+    out += '/';
+    key.remove_prefix(slash + 1);
+  }
+}
+
+std::string unescape_form(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text[i] == '%' && i + 2 < text.size() && hexadecimal(text[i + 1]) >= 0 &&
+                         hexadecimal(text[i + 2]) >= 0;
+    if (escaped) {
+      out += static_cast<char>(hexadecimal(text[i + 1]) * 16 + hexadecimal(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+std::string escape_query(S3Query query) {
+  for (auto& [name, value] : query) {
+    name = escape(name);
+    value = escape(value);
+  }
+  std::ranges::sort(query);
+  std::string out;
+  for (const auto& [name, value] : query) {
+    out.append(out.empty() ? "" : "&").append(name).append("=").append(value);
+  }
+  return out;
+}
+
+std::optional<std::uint64_t> parse_count(std::string_view digits) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<ContentRange> parse_content_range(std::string_view text) {
+  if (!text.starts_with("bytes ")) return std::nullopt;
+  text.remove_prefix(6);
+  const auto dash = text.find('-');
+  const auto slash = text.find('/');
+  if (dash == text.npos || slash == text.npos || dash > slash) return std::nullopt;
+  const auto first = parse_count(text.substr(0, dash));
+  const auto last = parse_count(text.substr(dash + 1, slash - dash - 1));
+  const auto total = parse_count(text.substr(slash + 1));
+  if (!first || !last || !total || *first > *last || *last >= *total) return std::nullopt;
+  return ContentRange{*first, *last, *total};
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j) {
+      const unsigned byte = i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U;
+      group = group << 8 | byte;
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      const auto digit = base64_digits[group >> (18 - 6 * j) & 63];
+      out += i + j <= bytes.size() ? digit : '=';
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::size_t padding = 0;
+  while (padding < 2 && text.ends_with('=')) {
+    text.remove_suffix(1);
+    ++padding;
+  }
+  std::string out;
+  std::uint32_t group = 0;
+  int bits = 0;
+  for (const char each : text) {
+    const auto digit = base64_digits.find(each);
+    if (digit == base64_digits.npos) return std::nullopt;
+    group = group << 6 | static_cast<std::uint32_t>(digit);
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    out += static_cast<char>(group >> bits & 255);
+  }
+  if ((group & ((1U << bits) - 1)) != 0) return std::nullopt;  // not how anybody writes it
+  return out;
+}
+
+}  // namespace spotter::wire

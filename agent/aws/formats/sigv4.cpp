@@ -1,0 +1,75 @@
+#include "agent/aws/formats/sigv4.hpp"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
+
+#include <array>
+
+namespace spotter::wire {
+namespace {
+
+using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
+
+const unsigned char* bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+std::string hexadecimal(std::string_view digest) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string out;
+  for (const char each : digest) {
+    const auto byte = static_cast<unsigned char>(each);
+    out += digits[byte >> 4];
+    out += digits[byte & 15];
+  }
+  return out;
+}
+
+std::string text(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+std::string hmac(std::string_view key, std::string_view message) {
+  Digest digest;
+  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes(message), message.size(),
+       digest.data(), nullptr);
+  return text(digest);
+}
+
+}  // namespace
+
+std::string sha256_hex(std::string_view message) {
+  Digest digest;
+  SHA256(bytes(message), message.size(), digest.data());
+  return hexadecimal(text(digest));
+}
+
+std::string Signer::authorization(const Canonical& request, const Credentials& credentials,
+                                  const SigningScope& scope) {
+  const std::string time = to_amz_date(scope.time);
+  const std::string credential_scope =
+      time.substr(0, 8) + "/" + scope.region + "/" + scope.service + "/aws4_request";
+  std::string canonical;
+  canonical.append(request.method).append("\n").append(request.path).append("\n");
+  canonical.append(request.query).append("\n");
+  std::string names;
+  for (const auto& [name, value] : request.headers) {
+    canonical.append(name).append(":").append(value).append("\n");
+    names.append(names.empty() ? "" : ";").append(name);
+  }
+  canonical.append("\n").append(names).append("\n").append(request.payload);
+
+  const std::string source = credentials.secret_access_key + "\n" + credential_scope;
+  if (source != derived_from_) {
+    const std::string of_day = hmac("AWS4" + credentials.secret_access_key, time.substr(0, 8));
+    key_ = hmac(hmac(hmac(of_day, scope.region), scope.service), "aws4_request");
+    derived_from_ = source;
+  }
+  const std::string to_sign =
+      "AWS4-HMAC-SHA256\n" + time + "\n" + credential_scope + "\n" + sha256_hex(canonical);
+  return "AWS4-HMAC-SHA256 Credential=" + credentials.access_key_id + "/" + credential_scope +
+         ", SignedHeaders=" + names + ", Signature=" + hexadecimal(hmac(key_, to_sign));
+}
+
+}  // namespace spotter::wire

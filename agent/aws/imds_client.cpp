@@ -1,0 +1,214 @@
+#include "agent/aws/imds_client.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/aws/formats/ec2_query.hpp"
+
+namespace spotter::sense {
+namespace {
+
+constexpr const char* token_lifetime_seconds = "21600";  // the longest there is
+constexpr std::size_t longest_answer = 256U << 10;
+
+ImdsAnswer interpret(io::HttpResult result) {
+  ImdsAnswer answer;
+  if (!result) {
+    answer.problem = "instance metadata: " + result.error().message;
+    return answer;
+  }
+  answer.status = result->status;
+  answer.received_at = Time{result->received_at};
+  const auto date = wire::parse_http_date(result->headers["date"]);
+  if (date) answer.date = *date;
+  if (answer.status == 200) {
+    answer.kind = ImdsAnswer::Kind::Found;
+    answer.body = std::move(result->body);
+  } else if (answer.status == 404) {
+    answer.kind = ImdsAnswer::Kind::Absent;
+  } else if (answer.status == 403) {
+    answer.kind = ImdsAnswer::Kind::Disabled;
+    answer.problem = "instance metadata is switched off for this instance (HTTP 403)";
+  } else {
+    answer.problem = "instance metadata answers HTTP " + std::to_string(answer.status);
+  }
+  return answer;
+}
+
+// Found -> parsed; Absent -> nothing; the others, and what does not parse -> an error.
+template <class Parse>
+auto read(const ImdsAnswer& answer, const char* what, Parse parse)
+    -> ImdsResult<typename decltype(parse(answer.body))::value_type> {
+  using Value = typename decltype(parse(answer.body))::value_type;
+  using Kind = ImdsAnswer::Kind;
+  if (answer.kind == Kind::Absent) return std::optional<Value>();
+  if (answer.kind == Kind::Disabled) {
+    return tl::unexpected(ImdsError{ImdsError::Kind::Disabled, answer.problem});
+  }
+  if (answer.kind == Kind::Unavailable) {
+    return tl::unexpected(ImdsError{ImdsError::Kind::Unavailable, answer.problem});
+  }
+  auto value = parse(answer.body);
+  if (!value) {
+    return tl::unexpected(
+        ImdsError{ImdsError::Kind::Unreadable,
+                  "instance metadata, " + std::string(what) + ": " + value.error().message});
+  }
+  return std::optional<Value>(std::move(*value));
+}
+
+// Without a Date the local clock has to do: a notice must not be lost for it.
+wire::WallTime date_of(const ImdsAnswer& answer) {
+  if (answer.date) return *answer.date;
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+SpotAction action_at(const ImdsAnswer& answer, const wire::SpotNotice& notice) {
+  return {.action = notice.action,
+          .remaining = wire::remaining(notice.time, date_of(answer)),
+          .received_at = answer.received_at,
+          .time = notice.time};
+}
+
+}  // namespace
+
+ImdsClient::ImdsClient(io::HttpClient& http, ImdsSettings settings)
+    : http_(http), settings_(std::move(settings)) {
+  while (settings_.endpoint.ends_with('/')) settings_.endpoint.pop_back();
+}
+
+asio::awaitable<io::HttpResult> ImdsClient::fetch(std::string path) {
+  io::HttpRequest request;
+  request.url = settings_.endpoint + "/latest/" + path;
+  request.headers.emplace_back("X-aws-ec2-metadata-token", token_);
+  request.connect_timeout = settings_.connect_timeout;
+  request.timeout = settings_.timeout;
+  request.response_limit = longest_answer;
+  request.use_proxy = false;
+  auto pending = http_.send(std::move(request));
+  co_return co_await std::move(pending);
+}
+
+asio::awaitable<std::optional<ImdsAnswer>> ImdsClient::refresh_token() {
+  io::HttpRequest request;
+  request.method = "PUT";
+  request.url = settings_.endpoint + "/latest/api/token";
+  request.headers.emplace_back("X-aws-ec2-metadata-token-ttl-seconds", token_lifetime_seconds);
+  request.connect_timeout = settings_.connect_timeout;
+  request.timeout = settings_.timeout;
+  request.response_limit = 4096;
+  request.use_proxy = false;
+  auto pending = http_.send(std::move(request));
+  io::HttpResult result = co_await std::move(pending);
+  ImdsAnswer answer = interpret(std::move(result));
+  if (answer.kind == ImdsAnswer::Kind::Found && !answer.body.empty()) {
+    token_ = std::move(answer.body);
+    co_return std::nullopt;
+  }
+  // No token is no answer to the question that it was wanted for, so a 404 here is no "absent".
+  if (answer.kind != ImdsAnswer::Kind::Disabled) answer.kind = ImdsAnswer::Kind::Unavailable;
+  if (answer.problem.empty()) {
+    answer.problem =
+        "instance metadata gives no session token (HTTP " + std::to_string(answer.status) + ")";
+  }
+  co_return answer;
+}
+
+asio::awaitable<ImdsAnswer> ImdsClient::get(std::string path) {
+  const bool token_was_old = !token_.empty();
+  if (!token_was_old) {
+    auto pending = refresh_token();
+    std::optional<ImdsAnswer> failed = co_await std::move(pending);
+    if (failed) co_return std::move(*failed);
+  }
+  auto pending = fetch(path);
+  io::HttpResult result = co_await std::move(pending);
+  if (result && result->status == 401) {
+    token_.clear();
+    if (token_was_old) {  // expired, or the service restarted: once more with a new one
+      auto again = get(std::move(path));
+      co_return co_await std::move(again);
+    }
+  }
+  co_return interpret(std::move(result));
+}
+
+asio::awaitable<ImdsResult<wire::Identity>> ImdsClient::identity() {
+  auto pending = get("dynamic/instance-identity/document");
+  ImdsAnswer answer = co_await std::move(pending);
+  co_return read(answer, "identity document", wire::parse_identity);
+}
+
+asio::awaitable<ImdsResult<SpotAction>> ImdsClient::spot_action() {
+  auto pending = get("meta-data/spot/instance-action");
+  ImdsAnswer answer = co_await std::move(pending);
+  auto notice = read(answer, "spot/instance-action", wire::parse_spot_notice);
+  if (!notice) co_return tl::unexpected(notice.error());
+  if (!*notice) co_return std::optional<SpotAction>();
+  co_return std::optional(action_at(answer, **notice));
+}
+
+asio::awaitable<ImdsResult<SpotAction>> ImdsClient::termination_time() {
+  auto pending = get("meta-data/spot/termination-time");
+  ImdsAnswer answer = co_await std::move(pending);
+  auto time = read(answer, "spot/termination-time", wire::parse_termination_time);
+  if (!time) co_return tl::unexpected(time.error());
+  if (!*time || **time <= date_of(answer)) co_return std::optional<SpotAction>();
+  const wire::SpotNotice notice{InterruptionAction::Terminate, **time};
+  co_return std::optional(action_at(answer, notice));
+}
+
+asio::awaitable<ImdsResult<wire::WallTime>> ImdsClient::rebalance() {
+  auto pending = get("meta-data/events/recommendations/rebalance");
+  ImdsAnswer answer = co_await std::move(pending);
+  co_return read(answer, "rebalance", wire::parse_rebalance);
+}
+
+asio::awaitable<ImdsResult<wire::LifecycleState>> ImdsClient::lifecycle_state() {
+  auto pending = get("meta-data/autoscaling/target-lifecycle-state");
+  ImdsAnswer answer = co_await std::move(pending);
+  co_return read(answer, "lifecycle state", [](const std::string& body) {
+    return Result<wire::LifecycleState>(wire::parse_lifecycle_state(body));
+  });
+}
+
+asio::awaitable<ImdsResult<std::vector<wire::MaintenanceEvent>>> ImdsClient::maintenance() {
+  auto pending = get("meta-data/events/maintenance/scheduled");
+  ImdsAnswer answer = co_await std::move(pending);
+  co_return read(answer, "maintenance events", wire::parse_maintenance);
+}
+
+asio::awaitable<ImdsResult<std::map<std::string, std::string>>> ImdsClient::tags() {
+  using Answer = std::optional<std::map<std::string, std::string>>;
+  const auto text = [](const std::string& body) { return Result<std::string>(body); };
+  auto pending = get("meta-data/tags/instance");
+  ImdsAnswer answer = co_await std::move(pending);
+  auto keys = read(answer, "tags", text);
+  if (!keys) co_return tl::unexpected(keys.error());
+  if (!*keys) co_return Answer();
+  std::map<std::string, std::string> tags;
+  for (const std::string& key : wire::parse_lines(**keys)) {
+    auto pending_value = get("meta-data/tags/instance/" + wire::escape(key));
+    ImdsAnswer value_answer = co_await std::move(pending_value);
+    auto value = read(value_answer, "tags", text);
+    if (!value) co_return tl::unexpected(value.error());
+    if (*value) tags[key] = **value;  // absent: removed in between
+  }
+  co_return Answer(std::move(tags));
+}
+
+asio::awaitable<ImdsResult<wire::Credentials>> ImdsClient::role_credentials() {
+  const std::string path = "meta-data/iam/security-credentials/";
+  auto pending_roles = get(path);
+  ImdsAnswer roles = co_await std::move(pending_roles);
+  auto names = read(roles, "role", [](const std::string& body) {
+    return Result<std::vector<std::string>>(wire::parse_lines(body));
+  });
+  if (!names) co_return tl::unexpected(names.error());
+  if (!*names || (*names)->empty()) co_return std::optional<wire::Credentials>();
+  auto pending = get(path + (*names)->front());
+  ImdsAnswer answer = co_await std::move(pending);
+  co_return read(answer, "role credentials", wire::parse_credentials);
+}
+
+}  // namespace spotter::sense

@@ -1,0 +1,371 @@
+#include "agent/aws/s3/client.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <random>
+#include <unordered_map>
+#include <utility>
+
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/s3/address.hpp"
+#include "agent/aws/s3/carriers.hpp"
+#include "agent/aws/s3/judge.hpp"
+#include "agent/aws/s3/keys.hpp"
+#include "agent/aws/s3/piece.hpp"
+
+namespace spotter::s3 {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds longest_pause{5'000};
+constexpr int throttled_factor = 8;  // S3 takes longer to make room than to get well
+constexpr int most_corrections = 4;  // of a call's region, keys and clock
+// A small body is hashed; of a large one over TLS the hash says nothing that TLS does not.
+constexpr std::size_t hashed_body = 1U << 20;
+
+wire::WallTime system_time() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+// libcurl finds these by itself.
+bool is_proxied() {
+  constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+  return std::ranges::any_of(names, [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  });
+}
+
+bool is_final(CURLcode code) {
+  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+         code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+}
+
+}  // namespace
+
+struct Call {
+  Client::CallId id = 0;
+  Request request;
+  Client::Done done;
+  std::string etag;          // that the rest must have, too
+  std::size_t received = 0;  // of `into`, by the exchanges before
+  int tries = 0;             // since the last byte
+  int corrections = 0;
+  Clock::time_point progress;
+  bool changed = false;
+};
+
+class Client::Calls {
+ public:
+  explicit Calls(Settings settings);
+
+  CallId start(Request request, Done done);
+  void drop(CallId id);
+  void turn(milliseconds at_most);
+  milliseconds next() const;
+
+  int descriptor() const { return carriers_.descriptor(); }
+  std::size_t under_way() const { return calls_.size(); }
+  std::size_t width() const { return window_.width(); }
+  std::size_t piece() const { return piece_.bytes(); }
+  std::uint64_t repetitions() const { return repetitions_; }
+
+ private:
+  void launch_ready();
+  void launch(Call& call);
+  Headers signed_headers(const Call& call, const Address& address, const std::string& query,
+                         const wire::Credentials* keys);
+  std::string check(Call& call, const Answer& answer) const;
+  void ended(CallId id, Taken taken);
+  void answered(Call& call, Answer answer);
+  void refused(Call& call, const Answer& answer);
+  bool corrected(Call& call, const Judgement& judgement, const Answer& answer);
+  void try_again(Call& call, milliseconds base, Failure failure);
+  void finish(Call& call, Outcome<Answer> outcome);
+
+  Settings settings_;
+  Addresses addresses_;
+  Keys keys_;
+  wire::Signer signer_;
+  std::chrono::seconds skew_{0};  // S3's clock minus ours
+  Window window_;
+  Piece piece_;
+  std::mt19937_64 random_{std::random_device{}()};
+  CallId last_id_ = 0;
+  std::unordered_map<CallId, std::unique_ptr<Call>> calls_;
+  std::deque<CallId> ready_;
+  std::multimap<Clock::time_point, CallId> waiting_;
+  std::uint64_t moved_ = 0;
+  std::uint64_t repetitions_ = 0;
+  Carriers carriers_;  // the first to go: what is under way writes to the calls
+};
+
+Client::Calls::Calls(Settings settings)
+    : settings_(std::move(settings)),
+      addresses_(settings_),
+      keys_(settings_.environment, settings_.clock ? settings_.clock : system_time),
+      window_(settings_.window),
+      carriers_(is_proxied(), [this](CallId id, Taken taken) { ended(id, std::move(taken)); }) {
+  if (!settings_.clock) settings_.clock = system_time;
+}
+
+Client::CallId Client::Calls::start(Request request, Done done) {
+  auto call = std::make_unique<Call>();
+  const CallId id = ++last_id_;
+  call->id = id;
+  call->etag = request.etag;
+  call->request = std::move(request);
+  call->done = std::move(done);
+  call->progress = Clock::now();
+  calls_.emplace(id, std::move(call));
+  ready_.push_back(id);
+  return id;
+}
+
+void Client::Calls::drop(CallId id) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  carriers_.drop(id);
+  calls_.erase(found);  // in ready_ and waiting_ its number means nothing any more
+}
+
+milliseconds Client::Calls::next() const {
+  if (!ready_.empty() && carriers_.running() < window_.width()) return milliseconds(0);
+  auto at = Clock::now() + std::chrono::hours(1);
+  if (const auto carriers = carriers_.next()) at = std::min(at, *carriers);
+  if (!waiting_.empty()) at = std::min(at, waiting_.begin()->first);
+  return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(at - Clock::now()));
+}
+
+void Client::Calls::turn(milliseconds at_most) {
+  const auto before = calls_.size();
+  launch_ready();
+  if (calls_.size() < before) at_most = milliseconds(0);  // without keys a call ends at once
+  const std::size_t busy = carriers_.running();
+  const bool more = !ready_.empty();
+  carriers_.turn(std::min(at_most, next()));
+  window_.moved(std::exchange(moved_, 0), busy, more, Clock::now());
+  launch_ready();
+}
+
+void Client::Calls::launch_ready() {
+  const auto now = Clock::now();
+  while (!waiting_.empty() && waiting_.begin()->first <= now) {
+    ready_.push_front(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
+  }
+  // At most one connection is made: what has come meanwhile is not to wait for many.
+  const auto made = carriers_.made();
+  while (!ready_.empty() && carriers_.running() < window_.width() && carriers_.made() == made) {
+    const auto found = calls_.find(ready_.front());
+    ready_.pop_front();
+    if (found != calls_.end()) launch(*found->second);
+  }
+}
+
+void Client::Calls::launch(Call& call) {
+  const Request& request = call.request;
+  wire::Credentials keys;
+  if (!settings_.anonymous) {
+    auto got = keys_.get();
+    if (!got) {
+      finish(call, tl::unexpected(Failure{.kind = Failure::Kind::NoCredentials,
+                                          .message = got.error().message,
+                                          .bucket = request.bucket,
+                                          .key = request.key}));
+      return;
+    }
+    keys = std::move(*got);
+  }
+  if (call.tries == 0) call.progress = Clock::now();  // the time in the queue does not count
+  const Address address = addresses_.of(request.bucket, request.key);
+  const std::string query = wire::escape_query(request.query);
+  Plan plan;
+  plan.method = request.method;
+  plan.base = address.base;
+  plan.target = address.path + (query.empty() ? "" : "?" + query);
+  plan.host = address.host;
+  plan.headers = signed_headers(call, address, query, settings_.anonymous ? nullptr : &keys);
+  plan.body = request.body;
+  plan.into = request.into.subspan(call.received);
+  plan.check = [this, &call](const Answer& answer) { return check(call, answer); };
+  plan.arrived = request.arrived;
+  plan.moved = &moved_;
+  carriers_.start(call.id, std::move(plan));
+}
+
+Headers Client::Calls::signed_headers(const Call& call, const Address& address,
+                                      const std::string& query, const wire::Credentials* keys) {
+  const Request& request = call.request;
+  Headers headers = request.headers;
+  if (!call.etag.empty()) headers.emplace_back("If-Match", call.etag);
+  if (!request.into.empty() && !(request.whole && call.received == 0)) {
+    const auto first = request.offset + call.received;
+    headers.emplace_back("Range", "bytes=" + std::to_string(first) + "-" +
+                                      std::to_string(request.offset + request.into.size() - 1));
+  }
+  if (!request.body.empty()) headers.emplace_back("Content-Type", "binary/octet-stream");
+  if (keys == nullptr) return headers;
+  const bool hashed = request.body.size() <= hashed_body || !address.base.starts_with("https:");
+  const std::string payload = request.body.empty() ? std::string(wire::sha256_of_nothing)
+                              : hashed             ? wire::sha256_hex(request.body)
+                                                   : "UNSIGNED-PAYLOAD";
+  const wire::WallTime now = settings_.clock() + skew_;
+  headers.emplace_back("x-amz-date", wire::to_amz_date(now));
+  headers.emplace_back("x-amz-content-sha256", payload);
+  if (!keys->session_token.empty()) {
+    headers.emplace_back("x-amz-security-token", keys->session_token);
+  }
+  wire::Canonical canonical{request.method, address.path, query, {}, payload};
+  canonical.headers.emplace("host", address.host);
+  for (const auto& [name, value] : headers) {
+    if (name.starts_with("x-amz-")) canonical.headers.emplace(name, value);
+  }
+  const wire::SigningScope scope{"s3", address.region.str(), now};
+  headers.emplace_back("Authorization", signer_.authorization(canonical, *keys, scope));
+  return headers;
+}
+
+// Before the first byte of a body is written to where the bytes before it are.
+std::string Client::Calls::check(Call& call, const Answer& answer) const {
+  const auto etag = answer.header("etag");
+  if (!call.etag.empty() && !etag.empty() && etag != call.etag) {
+    call.changed = true;
+    return "its ETag is " + std::string(etag.substr(0, 100)) + ", not " + call.etag;
+  }
+  const std::uint64_t first = call.request.offset + call.received;
+  const std::uint64_t size = call.request.into.size() - call.received;
+  const auto range = wire::parse_content_range(answer.header("content-range"));
+  if (answer.status == 206 &&
+      (!range || range->first != first || range->last != first + size - 1)) {
+    call.changed = range && range->total < first + size;
+    return "another range came than was asked for";
+  }
+  const auto length = wire::parse_count(answer.header("content-length"));
+  if (answer.status != 206 && (first != 0 || (length && *length != size))) {
+    call.changed = call.request.whole;
+    return "another length came than was asked for";
+  }
+  if (call.etag.empty()) call.etag = etag;
+  return {};
+}
+
+void Client::Calls::ended(CallId id, Taken taken) {
+  Call& call = *calls_.at(id);
+  if (taken.code == CURLE_OK) piece_.measured(taken.received, taken.waited, taken.lasted);
+  if (taken.received > 0) {
+    call.received += taken.received;
+    call.progress = Clock::now();
+    call.tries = 0;
+  }
+  Failure failure{.message = taken.objection.empty() ? taken.message : taken.objection,
+                  .bucket = call.request.bucket,
+                  .key = call.request.key,
+                  .status = taken.answer.status};
+  if (!taken.objection.empty() || taken.too_long) {
+    if (taken.too_long) failure.message = "the answer is longer than what was asked for";
+    failure.kind = call.changed ? Failure::Kind::Changed : Failure::Kind::Refused;
+    finish(call, tl::unexpected(std::move(failure)));
+  } else if (taken.code == CURLE_OK) {
+    answered(call, std::move(taken.answer));
+  } else if (is_final(taken.code)) {
+    failure.kind = Failure::Kind::Permission;
+    finish(call, tl::unexpected(std::move(failure)));
+  } else {
+    failure.kind = Failure::Kind::Unavailable;
+    try_again(call, settings_.shortest_pause, std::move(failure));
+  }
+}
+
+void Client::Calls::answered(Call& call, Answer answer) {
+  if (answer.status / 100 != 2) return refused(call, answer);
+  if (call.received == call.request.into.size()) return finish(call, std::move(answer));
+  Failure failure{.kind = Failure::Kind::Unavailable,
+                  .message = "the answer is shorter than what was asked for",
+                  .bucket = call.request.bucket,
+                  .key = call.request.key,
+                  .status = answer.status};
+  try_again(call, settings_.shortest_pause, std::move(failure));
+}
+
+void Client::Calls::refused(Call& call, const Answer& answer) {
+  Judgement judgement = judge(call.request, answer);
+  using Next = Judgement::Next;
+  if (judgement.next == Next::Retry || judgement.next == Next::SlowDown) {
+    const bool slow = judgement.next == Next::SlowDown;
+    if (slow) window_.throttled(Clock::now());
+    judgement.failure.kind = Failure::Kind::Unavailable;
+    const auto base = settings_.shortest_pause * (slow ? throttled_factor : 1);
+    return try_again(call, base, std::move(judgement.failure));
+  }
+  if (corrected(call, judgement, answer)) {
+    ++repetitions_;
+    ready_.push_front(call.id);
+    return;
+  }
+  finish(call, tl::unexpected(std::move(judgement.failure)));
+}
+
+bool Client::Calls::corrected(Call& call, const Judgement& judgement, const Answer& answer) {
+  using Next = Judgement::Next;
+  if (judgement.next == Next::Fail || ++call.corrections > most_corrections) return false;
+  if (judgement.next == Next::Elsewhere) {
+    return addresses_.redirect(call.request.bucket, judgement.region, judgement.endpoint);
+  }
+  if (judgement.next == Next::NewKeys) {
+    keys_.expire();
+    return call.corrections == 1;
+  }
+  const auto date = wire::parse_http_date(answer.header("date"));
+  if (!date) return false;
+  skew_ = *date - settings_.clock();
+  return call.corrections == 1;
+}
+
+void Client::Calls::try_again(Call& call, milliseconds base, Failure failure) {
+  const auto now = Clock::now();
+  const auto ceiling = std::min(longest_pause, base * (1 << std::min(call.tries, 8)));
+  ++call.tries;
+  const milliseconds pause(std::uniform_int_distribution<std::int64_t>(
+      ceiling.count() / 4, std::max<std::int64_t>(1, ceiling.count()))(random_));
+  if (now + pause - call.progress > settings_.patience) {
+    return finish(call, tl::unexpected(std::move(failure)));
+  }
+  ++repetitions_;
+  waiting_.emplace(now + pause, call.id);
+}
+
+void Client::Calls::finish(Call& call, Outcome<Answer> outcome) {
+  const Done done = std::move(call.done);
+  calls_.erase(call.id);
+  done(std::move(outcome));
+}
+
+Client::Client(Settings settings) : calls_(std::make_unique<Calls>(std::move(settings))) {}
+Client::~Client() = default;
+
+Client::CallId Client::start(Request request, Done done) {
+  return calls_->start(std::move(request), std::move(done));
+}
+void Client::drop(CallId call) { calls_->drop(call); }
+void Client::turn(milliseconds at_most) { calls_->turn(at_most); }
+int Client::descriptor() const { return calls_->descriptor(); }
+milliseconds Client::next() const { return calls_->next(); }
+std::size_t Client::under_way() const { return calls_->under_way(); }
+std::size_t Client::width() const { return calls_->width(); }
+std::size_t Client::piece() const { return calls_->piece(); }
+std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
+
+Outcome<Answer> Client::perform(Request request) {
+  std::optional<Outcome<Answer>> outcome;
+  start(std::move(request), [&](Outcome<Answer> answer) { outcome = std::move(answer); });
+  while (!outcome) turn(std::chrono::seconds(1));
+  return std::move(*outcome);
+}
+
+}  // namespace spotter::s3

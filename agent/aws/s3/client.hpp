@@ -1,0 +1,79 @@
+// Amazon S3 over libcurl, without Asio: for whoever has a thread and turns the client in it (the
+// data plane, a checkpoint's writer, a sweep's claim).
+//
+//   Client client({.environment = act::Environment::of_this_process()});
+//   Outcome<Answer> answer = client.perform({.bucket = "b", .key = "k"});
+//
+// What a caller gets is final: throttling, broken connections, S3's own trouble and redirects are
+// dealt with here. A read goes on at the byte where its connection broke. objects.hpp has the
+// operations.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "agent/aws/s3/values.hpp"
+#include "agent/aws/s3/window.hpp"
+#include "agent/aws/settings/environment.hpp"
+#include "agent/base/clock_text.hpp"
+#include "agent/base/names.hpp"
+
+namespace spotter::s3 {
+
+struct Settings {
+  act::Environment
+      environment;         // AWS_ENDPOINT_URL_S3, AWS_REGION, credentials: the SDKs' own names
+  Region region;           // empty: the environment's, else us-east-1; S3 corrects it
+  bool anonymous = false;  // nothing is signed
+  // The bucket as a part of the host's name, or of the path. Automatic: of the host's at AWS (where
+  // it fits), of the path at an endpoint that the environment names.
+  enum class Style : std::uint8_t { Automatic, Host, Path } style = Style::Automatic;
+  // A call fails after so long without a byte of progress, however often that was tried.
+  std::chrono::milliseconds patience{60'000};
+  std::chrono::milliseconds shortest_pause{50};  // before a retry; doubles up to 5 s, with jitter
+  Window::Limits window;
+  std::function<wire::WallTime()> clock;  // empty: the system's
+};
+
+class Client {
+ public:
+  using Done = std::function<void(Outcome<Answer>)>;
+  using CallId = std::uint64_t;
+
+  explicit Client(Settings settings);
+  ~Client();  // what is under way is dropped, its Done never called
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Done is called from within turn(), once; it may start further calls.
+  CallId start(Request request, Done done);
+  // Done is not called any more. Nothing happens when the call has ended.
+  void drop(CallId call);
+
+  // Does what is ready, after waiting for it at most so long. Not from within a Done.
+  void turn(std::chrono::milliseconds at_most);
+
+  // For a poll with other files: readable when turn() has something to do, which it also has after
+  // the time that next() says.
+  int descriptor() const;
+  std::chrono::milliseconds next() const;
+
+  std::size_t under_way() const;      // calls that have not ended
+  std::size_t width() const;          // requests that go out at once, at this moment
+  std::size_t piece() const;          // bytes for which a request of a large read should ask
+  std::uint64_t repetitions() const;  // requests that were sent again, for whatever reason
+
+  // start(), and turns until it has ended.
+  Outcome<Answer> perform(Request request);
+
+ private:
+  class Calls;
+  std::unique_ptr<Calls> calls_;
+};
+
+}  // namespace spotter::s3

@@ -1,0 +1,78 @@
+// One HTTP/1.1 connection for reads, made by libcurl (names, TLS), spoken over here: so a body's
+// bytes go from the socket to where they belong, and not by way of a buffer of libcurl's.
+// Source: RFC 9112. Private to agent/aws/s3.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/aws/s3/incoming.hpp"
+#include "agent/aws/s3/loop.hpp"
+
+namespace spotter::s3 {
+
+class Connection final : public Turned {
+ public:
+  using Done = std::function<void(Taken)>;
+  using Instant = Loop::Instant;
+
+  // To scheme://host:port. `shared`: names that were looked up, and sessions of TLS.
+  Connection(Loop& loop, CURLSH* shared, std::string base);
+  ~Connection() override;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const std::string& base() const { return base_; }
+  bool is_open() const { return link_ != nullptr && open_; }  // and may take another request
+  bool is_connecting() const { return link_ != nullptr && !open_; }
+
+  // REQUIRES: the one before has ended. A connection that the server has closed since then is made
+  // anew.
+  void begin(Plan plan, Done done);
+  void turn_link();                     // while it is connecting: what libcurl has to do
+  std::optional<Instant> next() const;  // and when that is; not at once in begin()
+  // Called once a second: ends what has been silent for too long.
+  void tick();
+
+  void finished(CURLcode code) override;
+  void ready() override;
+
+ private:
+  bool is_tls() const { return base_.starts_with("https:"); }
+
+  void connect();
+  void disconnect();
+  void send();
+  CURLcode receive(std::span<char> into, std::size_t& got);
+  bool read_some();  // false: nothing more now
+  void settle();
+  void broken(CURLcode code);
+  void end(CURLcode code, std::string message);
+
+  Loop& loop_;
+  CURLSH* shared_;
+  std::string base_;
+  // Of its own: in a cache that others share libcurl would close this one for its unread bytes.
+  std::unique_ptr<Loop> link_;
+  CURL* easy_ = nullptr;
+  std::optional<CURLcode> linked_;  // what became of connecting
+  int socket_ = -1;
+  bool open_ = false;
+  bool used_ = false;  // it has carried an answer
+  bool busy_ = false;
+  Incoming incoming_;
+  Done done_;
+  std::string request_;
+  std::size_t sent_ = 0;
+  std::uint64_t came_ = 0;  // bytes, ever
+  std::uint64_t came_before_ = 0;
+  int silent_ = 0;  // seconds
+  Instant begun_;
+  Instant first_;  // byte of the answer
+  std::array<char, CURL_ERROR_SIZE> message_{};
+};
+
+}  // namespace spotter::s3

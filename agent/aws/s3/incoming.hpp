@@ -1,0 +1,54 @@
+// The bytes of one HTTP/1.1 answer, as they come from a connection. No I/O. Private to
+// agent/aws/s3. Source: RFC 9112.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "agent/aws/s3/chunks.hpp"
+#include "agent/aws/s3/intake.hpp"
+
+namespace spotter::s3 {
+
+class Incoming {
+ public:
+  enum class State : std::uint8_t { Open, Whole, Wrong };
+
+  void begin(Plan plan);
+  State state() const { return state_; }
+  const std::string& what_is_wrong() const { return wrong_; }
+  bool is_silent() const { return part_ == Part::Head && head_.empty(); }
+  bool has_head() const { return part_ != Part::Head; }
+  bool is_last() const { return last_; }  // of its connection
+
+  // REQUIRES of all three: state() is Open.
+  void take(std::string_view bytes);
+  void close();  // the server has closed the connection
+  // Where the next bytes belong, for whoever can receive them there; empty: take() them.
+  std::span<char> room() const;
+  void put(std::size_t bytes);  // so many are there
+
+  Taken end(CURLcode code, std::string message) { return intake_.end(code, std::move(message)); }
+
+ private:
+  void take_head();
+  bool take_lines(std::string_view lines);
+  void begin_body();
+  void take_body(std::string_view bytes);
+  void fail(std::string what);
+
+  enum class Part : std::uint8_t { Head, Sized, Chunks, Rest };
+  Intake intake_;
+  bool bodiless_ = false;
+  State state_ = State::Whole;
+  std::string wrong_;
+  Part part_ = Part::Head;
+  std::string head_;
+  bool last_ = false;
+  std::uint64_t left_ = 0;  // of the body, when its length was said
+  Chunks chunks_;
+};
+
+}  // namespace spotter::s3

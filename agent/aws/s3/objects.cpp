@@ -1,0 +1,178 @@
+#include "agent/aws/s3/objects.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+#include "agent/aws/formats/pages.hpp"
+#include "agent/aws/s3/crc32c.hpp"
+
+namespace spotter::s3 {
+namespace {
+
+Failure about(const wire::S3Location& location, Failure::Kind kind, std::string message) {
+  return {
+      .kind = kind, .message = std::move(message), .bucket = location.bucket, .key = location.key};
+}
+
+Headers asking_for_checksum() { return {{"x-amz-checksum-mode", "ENABLED"}}; }
+
+Request request_of(const Object& object, std::span<char> into) {
+  Request request;
+  request.bucket = object.bucket;
+  request.key = object.key;
+  request.etag = object.etag;
+  request.into = into;
+  return request;
+}
+
+}  // namespace
+
+Outcome<Object> head(Client& client, const wire::S3Location& location) {
+  Request request{.method = "HEAD", .bucket = location.bucket, .key = location.key};
+  request.headers = asking_for_checksum();
+  const auto answer = client.perform(std::move(request));
+  if (!answer) return tl::unexpected(answer.error());
+  const auto size = wire::parse_count(answer->header("content-length"));
+  const auto etag = answer->header("etag");
+  if (!size || etag.empty()) {
+    return tl::unexpected(about(location, Failure::Kind::Refused, "S3 says no size, or no ETag"));
+  }
+  return Object{location.bucket, location.key, *size, std::string(etag), checksum_of(*answer)};
+}
+
+Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Location& prefix,
+                                              const Listing& options) {
+  std::vector<wire::ListedObject> all;
+  std::string token;
+  wire::Pages pages(wire::object_pages);
+  do {
+    Request request{.bucket = prefix.bucket};
+    request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix.key}};
+    if (!options.delimiter.empty()) request.query.emplace_back("delimiter", options.delimiter);
+    if (!token.empty()) request.query.emplace_back("continuation-token", token);
+    const auto answer = client.perform(std::move(request));
+    if (!answer) {
+      Failure failure = answer.error();
+      failure.key = prefix.key;
+      return tl::unexpected(std::move(failure));
+    }
+    if (options.date != nullptr && options.date->empty()) *options.date = answer->header("date");
+    auto page = wire::decode_list(answer->body);
+    if (!page) {
+      return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));
+    }
+    token = page->next;
+    const auto items = page->objects.size() + page->prefixes.size();
+    if (const auto more = pages.add(items, token); !more)
+      return tl::unexpected(about(prefix, Failure::Kind::Refused, more.error().message));
+    if (options.folders != nullptr)
+      std::ranges::move(page->prefixes, std::back_inserter(*options.folders));
+    if (!options.page) {
+      std::ranges::move(page->objects, std::back_inserter(all));
+    } else if (!options.page(std::move(page->objects))) {
+      break;
+    }
+  } while (!token.empty());
+  return all;
+}
+
+Outcome<Content> read(Client& client, const wire::S3Location& location) {
+  Request request{.bucket = location.bucket, .key = location.key};
+  request.headers = asking_for_checksum();
+  auto answer = client.perform(std::move(request));
+  if (!answer) return tl::unexpected(answer.error());
+  const auto length = wire::parse_count(answer->header("content-length"));
+  if (length && *length != answer->body.size()) {
+    return tl::unexpected(about(location, Failure::Kind::Unavailable, "the answer is too short"));
+  }
+  Content content{{location.bucket, location.key, answer->body.size(),
+                   std::string(answer->header("etag")), checksum_of(*answer)},
+                  std::move(answer->body)};
+  Digest digest(content.object.checksum);
+  digest.add(content.bytes);
+  if (!digest.matches()) return tl::unexpected(about(location, Failure::Kind::Corrupt, ""));
+  return content;
+}
+
+Outcome<void> read_into(Client& client, const Object& object, std::span<char> into) {
+  if (into.empty()) return {};
+  const wire::S3Location location{object.bucket, object.key};
+  Checksum checksum = object.checksum;
+  std::optional<Failure> failed;
+  std::size_t open = 0;
+  std::vector<Client::CallId> calls;
+  const auto begin = [&](Request request, bool tells_checksum) {
+    if (tells_checksum) request.headers = asking_for_checksum();
+    ++open;
+    calls.push_back(client.start(std::move(request), [&, tells_checksum](Outcome<Answer> answer) {
+      --open;
+      if (!answer && !failed) failed = answer.error();
+      if (answer && tells_checksum) checksum = checksum_of(*answer);
+    }));
+  };
+  const bool ask = checksum.kind == Checksum::Kind::None;
+  const bool at_once = into.size() <= piece_bytes;
+  if (ask && !at_once) {
+    Request request = request_of(object, {});
+    request.method = "HEAD";
+    begin(std::move(request), true);
+  }
+  for (std::size_t first = 0; first < into.size(); first += piece_bytes) {
+    const auto bytes = std::min(piece_bytes, into.size() - first);
+    Request request = request_of(object, into.subspan(first, bytes));
+    request.offset = first;
+    request.whole = at_once;
+    begin(std::move(request), ask && at_once);
+  }
+  while (open > 0 && !failed) client.turn(std::chrono::seconds(1));
+  for (const auto call : calls) client.drop(call);
+  if (failed) return tl::unexpected(std::move(*failed));
+  Digest digest(checksum);
+  digest.add({into.data(), into.size()});
+  if (!digest.matches()) return tl::unexpected(about(location, Failure::Kind::Corrupt, ""));
+  return {};
+}
+
+std::string new_writer() {
+  std::random_device device;
+  std::string name;
+  for (int i = 0; i < 4; ++i) name += std::to_string(device()) + (i < 3 ? "-" : "");
+  return name;
+}
+
+void add_condition(Headers& headers, const Condition& condition) {
+  if (condition.absent) headers.emplace_back("If-None-Match", "*");
+  if (!condition.etag.empty()) headers.emplace_back("If-Match", condition.etag);
+}
+
+Outcome<std::string> settle(Client& client, const wire::S3Location& location,
+                            const std::string& writer, const Failure& failure) {
+  Request request{.method = "HEAD", .bucket = location.bucket, .key = location.key};
+  const auto answer = client.perform(std::move(request));
+  if (answer && answer->header(writer_header) == writer) return std::string(answer->header("etag"));
+  return tl::unexpected(failure);
+}
+
+Outcome<std::string> put(Client& client, const wire::S3Location& location, std::string_view bytes,
+                         const Condition& condition) {
+  const std::string writer = new_writer();
+  Request request{.method = "PUT", .bucket = location.bucket, .key = location.key, .body = bytes};
+  request.headers.emplace_back(writer_header, writer);
+  request.headers.emplace_back("x-amz-checksum-crc32c",
+                               wire::to_base64(bytes_of(crc32c(0, bytes))));
+  add_condition(request.headers, condition);
+  const auto answer = client.perform(std::move(request));
+  if (answer) return std::string(answer->header("etag"));
+  if (answer.error().kind != Failure::Kind::Exists) return tl::unexpected(answer.error());
+  return settle(client, location, writer, answer.error());
+}
+
+Outcome<void> remove(Client& client, const wire::S3Location& location) {
+  Request request{.method = "DELETE", .bucket = location.bucket, .key = location.key};
+  const auto answer = client.perform(std::move(request));
+  if (answer || answer.error().kind == Failure::Kind::NoSuchKey) return {};
+  return tl::unexpected(answer.error());
+}
+
+}  // namespace spotter::s3

@@ -1,0 +1,75 @@
+// What one does with objects, each call final and whole: see client.hpp for what is dealt with on
+// the way. These turn the client until they are done; upload.hpp has the long writes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/aws/s3/checksum.hpp"
+#include "agent/aws/s3/client.hpp"
+#include "agent/aws/s3/piece.hpp"
+
+namespace spotter::s3 {
+
+struct Object {
+  std::string bucket;
+  std::string key;
+  std::uint64_t size = 0;
+  std::string etag;
+  Checksum checksum;  // where S3 said one
+};
+
+Outcome<Object> head(Client& client, const wire::S3Location& location);
+
+// All objects whose key begins so, in S3's order (of the keys' bytes): up to wire::most_objects. A
+// listing that does not end (aws/formats/pages.hpp) is Failure::Kind::Refused. With a
+// delimiter only those of this "folder"; `folders` then receives the others' common beginnings.
+// `page`, when given, sees each page's objects instead: false ends the listing.
+struct Listing {
+  std::string delimiter;
+  std::vector<std::string>* folders = nullptr;
+  std::function<bool(std::vector<wire::ListedObject>)> page;
+  std::string* date = nullptr;  // receives the Date of the first answer, S3's own clock
+};
+Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Location& prefix,
+                                              const Listing& options = {});
+
+struct Content {
+  Object object;
+  std::string bytes;
+};
+// A whole object of at most 8 MiB; of a longer one Failure::Kind::Refused.
+Outcome<Content> read(Client& client, const wire::S3Location& location);
+
+// The whole object, in pieces at once. `into` has object.size bytes. Fails as Changed when it is
+// not that one any more, as Corrupt when the bytes are not those of S3's checksum. Asks S3 for the
+// checksum when the object says none.
+Outcome<void> read_into(Client& client, const Object& object, std::span<char> into);
+
+// What must be true of the object that is there, for a write.
+struct Condition {
+  bool absent = false;  // there is none: else Failure::Kind::Exists
+  std::string etag;     // it is this one
+};
+
+// At once, so for some MiB at most. The ETag of the new object. With a condition, a lost answer is
+// settled by looking: whether we were the ones who wrote it.
+Outcome<std::string> put(Client& client, const wire::S3Location& location, std::string_view bytes,
+                         const Condition& condition = {});
+
+// That there is none is no failure.
+Outcome<void> remove(Client& client, const wire::S3Location& location);
+
+// The parts of a write that put() and upload.hpp share.
+inline constexpr std::string_view writer_header = "x-amz-meta-spotter-writer";
+std::string new_writer();  // names one write among all
+void add_condition(Headers& headers, const Condition& condition);
+// Of a write that S3 says is too late: the object's ETag when it was this very write that made it.
+Outcome<std::string> settle(Client& client, const wire::S3Location& location,
+                            const std::string& writer, const Failure& failure);
+
+}  // namespace spotter::s3

@@ -1,0 +1,67 @@
+// What the S3 client is told and what it answers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "agent/aws/formats/s3.hpp"
+
+namespace spotter::s3 {
+
+struct Failure {
+  enum class Kind {
+    NoSuchBucket,
+    NoSuchKey,
+    Permission,     // S3 or its certificate says no; an administrator has to act
+    NoCredentials,  // no source has any
+    Changed,        // the object is not, or no more, the one that was asked for (ETag)
+    Exists,         // a conditional write: somebody else was first
+    Corrupt,        // the bytes are not those of the checksum that S3 has
+    Unavailable,    // throttled, unreachable or broken, again and again, until patience ran out
+    Refused,        // anything else: `code` says why
+  };
+  Kind kind = Kind::Refused;
+  std::string code;     // S3's, e.g. InvalidRange; empty when there was no answer
+  std::string message;  // S3's, or libcurl's
+  std::string bucket;
+  std::string key;
+  int status = 0;  // HTTP; 0: no answer
+
+  // For a person: s3://bucket/key: there is no such key (NoSuchKey, HTTP 404)
+  std::string text() const;
+};
+
+template <class T>
+using Outcome = tl::expected<T, Failure>;
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct Request {
+  std::string method = "GET";
+  std::string bucket;
+  std::string key;
+  wire::S3Query query;  // unescaped
+  Headers headers;
+  std::string_view body;  // must stay until the call has ended
+  // Of a GET: exactly so many bytes, from `offset`, are wanted here. It must stay until the call
+  // has ended. Empty: the answer's body, 8 MiB at most, comes in Answer::body.
+  std::span<char> into;
+  std::uint64_t offset = 0;
+  std::size_t* arrived = nullptr;  // so many bytes of `into` are there, already before the end
+  bool whole = false;              // `into` is the whole object: S3 then says its checksum, too
+  std::string etag;  // the object's; another one is Failure::Kind::Changed. Empty: any
+};
+
+struct Answer {
+  int status = 0;
+  Headers headers;  // names in lower case
+  std::string body;
+  std::string_view header(std::string_view name) const;  // empty: not there
+};
+
+}  // namespace spotter::s3

@@ -1,0 +1,48 @@
+#include "agent/base/json.hpp"
+
+#include <cmath>
+
+namespace spotter::wire {
+
+Result<Json> parse_json(std::string_view text) {
+  bool too_deep = false;
+  const Json::parser_callback_t limit = [&](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > deepest_json;
+    return !too_deep;
+  };
+  Json value = Json::parse(text, limit, false);
+  if (too_deep) return failure("JSON nested too deeply");
+  if (value.is_discarded()) {
+    // It may hold anything, and is told in a line that others print.
+    const Json begin = std::string(text.substr(0, 64));
+    return failure("not JSON: " + begin.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  return value;
+}
+
+Result<Json> parse_json_object(std::string_view text) {
+  auto value = parse_json(text);
+  if (value && !value->is_object()) return failure("not a JSON object");
+  return value;
+}
+
+std::string text_field(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  if (field == object.end() || !field->is_string()) return {};
+  return field->get<std::string>();
+}
+
+std::optional<double> number_field(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  if (field == object.end() || !field->is_number()) return std::nullopt;
+  const auto value = field->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+Result<std::string> required_text(const Json& object, const char* name) {
+  std::string text = text_field(object, name);
+  if (text.empty()) return failure("the JSON object has no text \"" + std::string(name) + "\"");
+  return text;
+}
+
+}  // namespace spotter::wire

@@ -1,0 +1,28 @@
+// Reading fields of a JSON object without exceptions.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/base/result.hpp"
+
+namespace spotter::wire {
+
+using Json = nlohmann::json;
+
+// Deeper nesting than any answer of AWS has: a parser that recurses must not be led down.
+inline constexpr int deepest_json = 32;
+
+Result<Json> parse_json(std::string_view text);
+Result<Json> parse_json_object(std::string_view text);
+
+// Empty when the field is absent, null or no text.
+std::string text_field(const Json& object, const char* name);
+// Fails in those cases, and for an empty text.
+Result<std::string> required_text(const Json& object, const char* name);
+// Nothing when the field is absent, no number, or not finite.
+std::optional<double> number_field(const Json& object, const char* name);
+
+}  // namespace spotter::wire

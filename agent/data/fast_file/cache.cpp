@@ -1,0 +1,290 @@
+#include "agent/data/fast_file/cache.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "agent/aws/s3/checksum.hpp"
+#include "agent/aws/s3/piece.hpp"
+
+namespace spotter::fastfile {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of a file's begin, in one request: most files that somebody opens are read on, or are short.
+constexpr std::uint64_t first_piece = 1U << 20;
+// Where somebody jumps to: so much costs hardly more time than a page.
+constexpr std::uint64_t jump_piece = 256U << 10;
+// Ahead of readers, of the memory; the rest is for those who jump.
+constexpr std::uint64_t ahead_share(std::size_t capacity) { return capacity / 4 * 3; }
+
+}  // namespace
+
+// A range of one file, on its way through the memory.
+struct Cache::Piece {
+  std::size_t file = 0;
+  std::uint64_t begin = 0;
+  std::size_t size = 0;
+  data::Memory::Piece memory;
+  std::size_t arrived = 0;
+  bool whole = false;  // all of it is here, and is what S3 says it is
+  bool sums = false;   // it is handed out only then
+  bool ahead = false;  // nobody has asked for it yet
+  std::size_t served = 0;
+  s3::Client::CallId call = 0;
+  std::optional<s3::Failure> failed;
+  std::list<std::uint64_t>::iterator used;
+
+  std::uint64_t end() const { return begin + size; }
+  bool has(std::uint64_t until) const {
+    return whole || (!sums && arrived >= std::min<std::uint64_t>(until - begin, size));
+  }
+};
+
+Cache::Cache(const std::vector<RemoteFile>& files, s3::Client& client, data::Memory memory)
+    : files_(files),
+      client_(client),
+      memory_(std::move(memory)),
+      longest_piece_(std::clamp(memory_.capacity() / 16, std::size_t{jump_piece}, s3::piece_bytes)),
+      ahead_(ahead_share(memory_.capacity())) {
+  std::uint64_t at = 0;
+  for (const auto& file : files) {
+    begins_.push_back(at);
+    at += file.size;
+  }
+  begins_.push_back(at);
+}
+
+Cache::~Cache() {
+  while (!pieces_.empty()) erase(pieces_.begin());
+}
+
+void Cache::erase(Pieces::iterator piece) {
+  if (piece->second.call != 0) client_.drop(piece->second.call);
+  memory_.give_back(piece->second.memory.region);
+  used_.erase(piece->second.used);
+  pieces_.erase(piece);
+}
+
+Cache::ReadId Cache::read(std::size_t file, std::uint64_t offset, std::size_t bytes, Done done) {
+  assert(bytes > 0 && offset + bytes <= files_[file].size);
+  const std::uint64_t begin = begins_[file] + offset;
+  waiting_.push_back({++last_read_, file, begin, begin + bytes, std::move(done)});
+  ahead_.read(begin, bytes, !is_there(begin, begin + bytes), Clock::now());
+  return last_read_;
+}
+
+void Cache::forget(ReadId read) {
+  waiting_.remove_if([read](const Read& each) { return each.id == read; });
+}
+
+Cache::Piece* Cache::piece_at(std::uint64_t position) {
+  auto after = pieces_.upper_bound(position);
+  if (after == pieces_.begin()) return nullptr;
+  Piece& piece = std::prev(after)->second;
+  return position < piece.end() ? &piece : nullptr;
+}
+
+bool Cache::is_there(std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t at = begin; at < end;) {
+    const Piece* piece = piece_at(at);
+    if (piece == nullptr || !piece->has(end)) return false;
+    at = piece->end();
+  }
+  return true;
+}
+
+std::uint64_t Cache::next_begin(std::uint64_t position) const {
+  const auto after = pieces_.upper_bound(position);
+  return after == pieces_.end() ? begins_.back() : after->first;
+}
+
+// Empty files have no position of their own.
+std::size_t Cache::file_at(std::uint64_t position) const {
+  const auto after = std::ranges::upper_bound(begins_, position);
+  return static_cast<std::size_t>(after - begins_.begin()) - 1;
+}
+
+// Whoever is the oldest of those who wait gets everybody else's room: so there is always one who
+// goes on.
+bool Cache::may_leave(const Piece& piece, const Read* read) const {
+  const auto needs = [&](const Read& each) {
+    return each.begin < piece.end() && each.end > piece.begin;
+  };
+  if (read != nullptr && read->id == waiting_.front().id) return !needs(*read);
+  return std::ranges::none_of(waiting_, needs);
+}
+
+bool Cache::make_room(std::size_t bytes, const Read* read) {
+  for (const bool also_ahead : {false, true}) {
+    if (also_ahead && read == nullptr) return false;
+    for (auto each = used_.begin(); each != used_.end();) {
+      const auto piece = pieces_.find(*each);
+      ++each;  // the piece takes its own along
+      if ((piece->second.ahead && !also_ahead) || !may_leave(piece->second, read)) continue;
+      erase(piece);
+      const auto room = memory_.take(bytes);
+      if (room.memory == nullptr) continue;
+      memory_.give_back(room.region);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Cache::fetch(std::size_t file, std::uint64_t begin, std::uint64_t end, bool ahead) {
+  const auto memory = memory_.take(static_cast<std::size_t>(end - begin));
+  if (memory.memory == nullptr) return false;
+  const RemoteFile& object = files_[file];
+  Piece& piece = pieces_[begin];
+  piece.file = file;
+  piece.begin = begin;
+  piece.size = static_cast<std::size_t>(end - begin);
+  piece.memory = memory;
+  piece.ahead = ahead;
+  piece.used = used_.insert(used_.end(), begin);
+  s3::Request request{.bucket = object.bucket, .key = object.key};
+  request.into = {memory.memory, piece.size};
+  request.offset = begin - begins_[file];
+  request.etag = object.etag;
+  request.arrived = &piece.arrived;
+  request.whole = piece.size == object.size;
+  piece.sums = request.whole && object.checksum;
+  if (piece.sums) request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
+  piece.call = client_.start(std::move(request),
+                             [this, &piece](const auto& answer) { arrived(piece, answer); });
+  return true;
+}
+
+void Cache::arrived(Piece& piece, const s3::Outcome<s3::Answer>& answer) {
+  piece.call = 0;
+  ended_.push_back(piece.begin);
+  if (!answer) {
+    piece.failed = answer.error();
+    return;
+  }
+  piece.whole = true;
+  if (!piece.sums) return;
+  s3::Digest digest(s3::checksum_of(*answer));
+  digest.add({piece.memory.memory, piece.size});
+  if (digest.matches()) return;
+  const RemoteFile& file = files_[piece.file];
+  piece.failed =
+      s3::Failure{.kind = s3::Failure::Kind::Corrupt, .bucket = file.bucket, .key = file.key};
+}
+
+bool Cache::fetch_for(const Read& read, std::uint64_t position) {
+  // A short file comes whole, wherever it is read.
+  const std::uint64_t begin = begins_[read.file];
+  if (files_[read.file].size <= std::min<std::uint64_t>(first_piece, longest_piece_) &&
+      piece_at(begin) == nullptr && next_begin(begin) >= begins_[read.file + 1])
+    position = begin;
+  const std::uint64_t least = position == begins_[read.file] ? first_piece : jump_piece;
+  const std::uint64_t wanted = std::max(read.end - position, least);
+  const std::uint64_t end = std::min({position + std::min<std::uint64_t>(wanted, longest_piece_),
+                                      begins_[read.file + 1], next_begin(position)});
+  return fetch(read.file, position, end, false) ||
+         (make_room(static_cast<std::size_t>(end - position), &read) &&
+          fetch(read.file, position, end, false));
+}
+
+// True: it was answered.
+bool Cache::step(const Read& read) {
+  if (const auto broken = broken_.find(read.file); broken != broken_.end()) {
+    read.done({}, &broken->second);
+    return true;
+  }
+  bool ready = true;
+  for (std::uint64_t at = read.begin; at < read.end;) {
+    Piece* piece = piece_at(at);
+    if (piece == nullptr) {
+      if (!fetch_for(read, at)) return false;
+      piece = piece_at(at);
+    }
+    piece->ahead = false;
+    if (piece->failed) {
+      read.done({}, &broken_.emplace(read.file, *piece->failed).first->second);
+      return true;
+    }
+    ready = ready && piece->has(read.end);
+    at = piece->end();
+  }
+  if (ready) hand_out(read);
+  return ready;
+}
+
+void Cache::hand_out(const Read& read) {
+  std::vector<iovec> bytes;
+  for (std::uint64_t at = read.begin; at < read.end;) {
+    Piece& piece = *piece_at(at);
+    const auto offset = static_cast<std::size_t>(at - piece.begin);
+    const auto size = static_cast<std::size_t>(std::min(read.end, piece.end()) - at);
+    bytes.push_back({piece.memory.memory + offset, size});
+    piece.served += size;
+    at += size;
+  }
+  read.done(bytes, nullptr);
+  for (std::uint64_t at = read.begin; at < read.end;) {
+    Piece& piece = *piece_at(at);
+    at = piece.end();
+    if (piece.served >= piece.size && piece.whole) {
+      erase(pieces_.find(piece.begin));
+    } else {
+      used_.splice(used_.end(), used_, piece.used);
+    }
+  }
+}
+
+// Nobody is told of what was fetched ahead in vain: it is asked for again when it is needed. What
+// was handed out while its last bytes came has no more to do here, either.
+void Cache::clear_ended() {
+  for (const auto begin : ended_) {
+    const auto found = pieces_.find(begin);
+    if (found == pieces_.end() || found->second.call != 0) continue;
+    const Piece& piece = found->second;
+    if (piece.failed || piece.served >= piece.size) erase(found);
+  }
+  ended_.clear();
+}
+
+// False: there is no room now, or enough is under way.
+bool Cache::plan_for(ReadAhead::Reader& reader, std::uint64_t window) {
+  const std::uint64_t limit = std::min(reader.next + window, begins_.back());
+  const std::uint64_t longest = std::min<std::uint64_t>(
+      {client_.piece(), longest_piece_, std::max<std::uint64_t>(window / 2, jump_piece)});
+  while (reader.planned < limit) {
+    const std::uint64_t begin = reader.planned;
+    if (const Piece* there = piece_at(begin)) {
+      reader.planned = there->end();
+      continue;
+    }
+    const std::size_t file = file_at(begin);
+    const std::uint64_t border = std::min(begins_[file + 1], next_begin(begin));
+    const std::uint64_t end = std::min(begin + longest, border);
+    if (end > limit && end != border) return true;  // a whole piece, when there is need of one
+    if (client_.under_way() >= client_.width() + client_.width() / 2 + 4) return false;
+    const auto size = static_cast<std::size_t>(end - begin);
+    if (!fetch(file, begin, end, true) &&
+        !(make_room(size, nullptr) && fetch(file, begin, end, true)))
+      return false;
+    reader.planned = end;
+  }
+  return true;
+}
+
+void Cache::plan() {
+  const auto now = Clock::now();
+  for (auto& reader : ahead_.readers()) {
+    const auto window = ahead_.window(reader, now);
+    if (window > 0 && !plan_for(reader, window)) return;
+  }
+}
+
+void Cache::advance() {
+  for (auto read = waiting_.begin(); read != waiting_.end();)
+    read = step(*read) ? waiting_.erase(read) : std::next(read);
+  clear_ended();
+  plan();
+}
+
+}  // namespace spotter::fastfile

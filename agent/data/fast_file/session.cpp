@@ -1,0 +1,307 @@
+#define FUSE_USE_VERSION 314
+
+#include "agent/data/fast_file/session.hpp"
+
+#include <fcntl.h>
+#include <fuse3/fuse_lowlevel.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+namespace spotter::fastfile {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double forever = 1e9;  // seconds; nothing here ever changes
+// The kernel's own limit of reads under way, for one mount, is 12: too few for several readers.
+constexpr unsigned most_background = 64;
+constexpr std::size_t block = 512;
+
+}  // namespace
+
+std::optional<std::string> missing_for_mount() {
+  const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  if (device < 0) {
+    const std::string why = std::string("/dev/fuse: ") + std::strerror(errno);
+    if (errno == EACCES || errno == EPERM) return why + " (usually everybody may use it)";
+    return why + " (modprobe fuse; a container needs --device /dev/fuse and CAP_SYS_ADMIN)";
+  }
+  ::close(device);
+  if (::geteuid() == 0) return std::nullopt;
+  const char* path = std::getenv("PATH");
+  for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
+    const auto end = std::min(rest.find(':'), rest.size());
+    if (::access((std::string(rest.substr(0, end)) + "/fusermount3").c_str(), X_OK) == 0)
+      return std::nullopt;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return "there is no fusermount3: apt install fuse3";
+}
+
+// The kernel's numbers are ours and one more: its root is 1.
+struct Session::Fuse {
+  explicit Fuse(Source source_) : source(std::move(source_)) {}
+
+  Source source;
+  fuse_session* session = nullptr;
+  fuse_buf buffer{};
+  std::map<fuse_req_t, Cache::ReadId> reading;
+  std::vector<fuse_req_t> interrupted;
+
+  static Fuse& of(fuse_req_t request) { return *static_cast<Fuse*>(fuse_req_userdata(request)); }
+  const Tree::Node* node(fuse_ino_t number) const {
+    const bool known = number >= 1 && number <= source.tree.size();
+    return known ? &source.tree.at(static_cast<Tree::Number>(number - 1)) : nullptr;
+  }
+
+  struct stat status_of(fuse_ino_t number) const {
+    const Tree::Node& found = *node(number);
+    struct stat status {};
+    status.st_ino = number;
+    status.st_uid = ::getuid();
+    status.st_gid = ::getgid();
+    status.st_mtim.tv_sec = status.st_ctim.tv_sec = status.st_atim.tv_sec = found.modified;
+    if (found.file) {
+      const auto size = source.files[*found.file].size;
+      status.st_mode = S_IFREG | 0444;
+      status.st_nlink = 1;
+      status.st_size = static_cast<off_t>(size);
+      status.st_blocks = static_cast<blkcnt_t>((size + block - 1) / block);
+    } else {
+      status.st_mode = S_IFDIR | 0555;
+      status.st_nlink = 2;
+    }
+    return status;
+  }
+
+  fuse_entry_param entry_of(fuse_ino_t number) const {
+    fuse_entry_param entry{};
+    entry.ino = number;
+    entry.attr = status_of(number);
+    entry.attr_timeout = entry.entry_timeout = forever;
+    return entry;
+  }
+
+  static void init(void* /*self*/, fuse_conn_info* connection) {
+    connection->want &=
+        ~static_cast<unsigned>(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+    connection->max_background = most_background;
+    connection->congestion_threshold = most_background * 3 / 4;
+  }
+
+  static void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+    const Fuse& self = of(request);
+    const Tree::Node* folder = self.node(parent);
+    if (folder == nullptr || folder->file) {
+      fuse_reply_err(request, folder == nullptr ? ENOENT : ENOTDIR);
+      return;
+    }
+    const auto found = self.source.tree.find(static_cast<Tree::Number>(parent - 1), name);
+    fuse_entry_param none{};  // that there is no such name will not change, either
+    none.entry_timeout = forever;
+    const auto entry = found ? self.entry_of(fuse_ino_t{*found} + 1) : none;
+    fuse_reply_entry(request, &entry);
+  }
+
+  static void getattr(fuse_req_t request, fuse_ino_t number, fuse_file_info* /*file*/) {
+    const Fuse& self = of(request);
+    if (self.node(number) == nullptr) {
+      fuse_reply_err(request, ENOENT);
+      return;
+    }
+    const auto status = self.status_of(number);
+    fuse_reply_attr(request, &status, forever);
+  }
+
+  static void open(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
+    const Tree::Node* node = of(request).node(number);
+    if (node == nullptr || !node->file) {
+      fuse_reply_err(request, node == nullptr ? ENOENT : EISDIR);
+    } else if ((file->flags & O_ACCMODE) != O_RDONLY) {
+      fuse_reply_err(request, EROFS);
+    } else {
+      file->keep_cache = 1;
+      fuse_reply_open(request, file);
+    }
+  }
+
+  static void opendir(fuse_req_t request, fuse_ino_t /*number*/, fuse_file_info* file) {
+    file->cache_readdir = 1;
+    file->keep_cache = 1;
+    fuse_reply_open(request, file);
+  }
+
+  // Offset 0 is the folder itself, 1 its parent, from 2 on its children.
+  static void list(fuse_req_t request, fuse_ino_t number, std::size_t size, off_t offset,
+                   bool plus) {
+    const Fuse& self = of(request);
+    const Tree::Node* folder = self.node(number);
+    if (folder == nullptr || folder->file) {
+      fuse_reply_err(request, folder == nullptr ? ENOENT : ENOTDIR);
+      return;
+    }
+    std::string bytes(size, '\0');
+    std::size_t used = 0;
+    for (auto at = static_cast<std::size_t>(offset); at < folder->children.size() + 2; ++at) {
+      const bool self_or_parent = at < 2;
+      const fuse_ino_t child = at == 0   ? number
+                               : at == 1 ? fuse_ino_t{folder->parent} + 1
+                                         : fuse_ino_t{folder->children[at - 2]} + 1;
+      const char* name = at == 0 ? "." : at == 1 ? ".." : self.node(child)->name.c_str();
+      auto entry = self.entry_of(child);
+      if (self_or_parent) entry.ino = 0;  // the kernel knows it
+      const auto next = static_cast<off_t>(at + 1);
+      char* const begin = bytes.data() + used;
+      const std::size_t needed =
+          plus ? fuse_add_direntry_plus(request, begin, size - used, name, &entry, next)
+               : fuse_add_direntry(request, begin, size - used, name, &entry.attr, next);
+      if (needed > size - used) break;
+      used += needed;
+    }
+    fuse_reply_buf(request, bytes.data(), used);
+  }
+  static void readdir(fuse_req_t request, fuse_ino_t number, std::size_t size, off_t offset,
+                      fuse_file_info* /*file*/) {
+    list(request, number, size, offset, false);
+  }
+  static void readdirplus(fuse_req_t request, fuse_ino_t number, std::size_t size, off_t offset,
+                          fuse_file_info* /*file*/) {
+    list(request, number, size, offset, true);
+  }
+
+  static void statfs(fuse_req_t request, fuse_ino_t /*number*/) {
+    const Fuse& self = of(request);
+    std::uint64_t bytes = 0;
+    for (const auto& file : self.source.files) bytes += file.size;
+    struct statvfs status {};
+    status.f_bsize = status.f_frsize = block;
+    status.f_blocks = (bytes + block - 1) / block;
+    status.f_files = self.source.tree.size();
+    status.f_namemax = 255;
+    fuse_reply_statfs(request, &status);
+  }
+
+  // Called while libfuse works on the request: it is answered a moment later.
+  static void interrupt(fuse_req_t request, void* self) {
+    static_cast<Fuse*>(self)->interrupted.push_back(request);
+  }
+
+  static void read(fuse_req_t request, fuse_ino_t number, std::size_t size, off_t offset,
+                   fuse_file_info* /*file*/) {
+    Fuse& self = of(request);
+    const Tree::Node* node = self.node(number);
+    if (node == nullptr || !node->file) {
+      fuse_reply_err(request, node == nullptr ? ENOENT : EISDIR);
+      return;
+    }
+    const std::uint64_t whole = self.source.files[*node->file].size;
+    const auto begin = std::min(static_cast<std::uint64_t>(offset), whole);
+    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size, whole - begin));
+    if (bytes == 0) {
+      fuse_reply_buf(request, nullptr, 0);
+      return;
+    }
+    const auto answer = [&self, request](const std::vector<iovec>& pieces,
+                                         const s3::Failure* failure) {
+      self.reading.erase(request);
+      if (failure != nullptr) {
+        self.source.failed(*failure);  // first: its reader may end of it
+        fuse_reply_err(request, EIO);
+      } else {
+        fuse_reply_iov(request, pieces.data(), static_cast<int>(pieces.size()));
+      }
+    };
+    self.reading[request] = self.source.cache.read(*node->file, begin, bytes, answer);
+    fuse_req_interrupt_func(request, interrupt, &self);
+  }
+
+  // A reader that is killed must not wait for the network.
+  void end_interrupted() {
+    for (const auto request : std::exchange(interrupted, {})) {
+      const auto found = reading.find(request);
+      if (found == reading.end()) continue;
+      source.cache.forget(found->second);
+      reading.erase(found);
+      fuse_reply_err(request, EINTR);
+    }
+  }
+
+  static const fuse_lowlevel_ops& operations() {
+    static const fuse_lowlevel_ops all = [] {
+      fuse_lowlevel_ops each{};
+      each.init = init;
+      each.lookup = lookup;
+      each.getattr = getattr;
+      each.open = open;
+      each.opendir = opendir;
+      each.read = read;
+      each.readdir = readdir;
+      each.readdirplus = readdirplus;
+      each.statfs = statfs;
+      return each;
+    }();
+    return all;
+  }
+};
+
+Session::Session(Source source) : fuse_(std::make_unique<Fuse>(std::move(source))) {}
+
+Result<std::unique_ptr<Session>> Session::mount(const fs::path& place, const std::string& name,
+                                                Source source) {
+  std::unique_ptr<Session> made(new Session(std::move(source)));
+  std::string options =
+      "ro,nosuid,nodev,noatime,default_permissions,subtype=spotter,fsname=" + name;
+  if (::geteuid() == 0) options += ",allow_other";  // the trainer is somebody else
+  std::string program = "spotter-fastfile";
+  std::string flag = "-o";
+  char* words[] = {program.data(), flag.data(), options.data(), nullptr};
+  fuse_args arguments = FUSE_ARGS_INIT(3, words);
+  Fuse& fuse = *made->fuse_;
+  fuse.session = fuse_session_new(&arguments, &Fuse::operations(), sizeof(fuse_lowlevel_ops),
+                                  made->fuse_.get());
+  fuse_opt_free_args(&arguments);
+  if (fuse.session == nullptr) return failure("libfuse refuses " + options);
+  if (fuse_session_mount(fuse.session, place.c_str()) != 0) {
+    fuse_session_destroy(std::exchange(fuse.session, nullptr));
+    return failure(place.string() + " cannot be mounted; libfuse says why above");
+  }
+  const int file = fuse_session_fd(fuse.session);
+  ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) | O_NONBLOCK);
+  return made;
+}
+
+Session::~Session() {
+  std::free(fuse_->buffer.mem);
+  if (fuse_->session == nullptr) return;
+  // libfuse keeps them in a list of its own until they are answered.
+  for (const auto& [request, id] : fuse_->reading) {
+    fuse_->source.cache.forget(id);
+    fuse_reply_err(request, EIO);
+  }
+  fuse_session_unmount(fuse_->session);
+  fuse_session_destroy(fuse_->session);
+}
+
+int Session::descriptor() const { return fuse_session_fd(fuse_->session); }
+
+bool Session::ended() const { return fuse_session_exited(fuse_->session) != 0; }
+
+void Session::serve() {
+  constexpr int at_once = 256;  // the network has its turn in between
+  for (int i = 0; i < at_once && !ended(); ++i) {
+    const int got = fuse_session_receive_buf(fuse_->session, &fuse_->buffer);
+    if (got == -EINTR) continue;
+    if (got <= 0) break;
+    fuse_session_process_buf(fuse_->session, &fuse_->buffer);
+    fuse_->end_interrupted();
+  }
+}
+
+}  // namespace spotter::fastfile

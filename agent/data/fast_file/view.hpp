@@ -1,0 +1,63 @@
+// Mode `fast_file`: a channel's objects as read-only files below one folder, as SageMaker's
+// FastFile mode has them: the same names as mode `file` makes (data::file_name()), sizes and times
+// of the listing, bytes fetched when they are read.
+//
+// A read gets all its bytes, or EIO: never fewer, as that would look like the file's end. What the
+// kernel has read it keeps, and a listing never changes, so it is not asked for twice.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/aws/s3/client.hpp"
+#include "agent/data/catalogue.hpp"
+#include "agent/data/fast_file/session.hpp"
+#include "agent/data/order.hpp"
+#include "agent/job/channel.hpp"
+
+namespace spotter::fastfile {
+
+struct ViewSettings {
+  wire::Channel channel;
+  std::filesystem::path directory;  // of all channels; the view is at directory/NAME
+  std::filesystem::path frozen;     // the listing's file; empty: none
+  std::size_t budget = 0;           // bytes of memory
+  data::Shard shard;
+  // A read, the listing or the mount has failed, for the first time: text that names channel and
+  // key.
+  std::function<void(const std::string& what)> failed;
+};
+
+class View {
+ public:
+  // Asks for the listing. REQUIRES: the client outlives it.
+  View(ViewSettings settings, s3::Client& client);
+
+  // As much as can be done now, without waiting; mounts when the listing is there.
+  void advance();
+  bool mounted() const { return session_ != nullptr; }
+  // To poll for reading; -1: not now.
+  int descriptor() const { return session_ && !session_->ended() ? session_->descriptor() : -1; }
+
+ private:
+  Result<void> choose_files();
+  Result<void> mount();
+  void fail(const std::string& what);
+  std::string said(const std::string& what) const {
+    return "channel " + settings_.channel.name + ": " + what;
+  }
+
+  ViewSettings settings_;
+  s3::Client& client_;
+  data::Catalogue catalogue_;
+  std::vector<RemoteFile> files_;
+  Tree tree_;
+  std::unique_ptr<Cache> cache_;
+  std::unique_ptr<Session> session_;
+  bool failed_ = false;
+};
+
+}  // namespace spotter::fastfile

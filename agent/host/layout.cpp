@@ -1,0 +1,223 @@
+#include "agent/host/layout.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "agent/base/version.hpp"
+#include "agent/host/give.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t record_limit = 64U << 10;
+constexpr std::uint64_t known_version = 1;
+constexpr const char* record_name = "volume.json";
+
+bool safe_relative(const fs::path& path) {
+  if (path.empty() || path.is_absolute()) return false;
+  for (const auto& part : path) {
+    if (part == ".." || part == own_directory) return false;
+  }
+  return true;
+}
+
+bool is_in_the_way(const std::error_code& error) {
+  return error == std::errc::not_a_directory || error.value() == ELOOP || error.value() == EXDEV;
+}
+
+// Who owns the root directory, or may write there without its sticky bit, can move `.spotter` away
+// and put another in its place. A user who had it can go on writing there, by the group.
+Outcome<void> keep_root(const io::Beneath& root, const User& user) {
+  const auto status = root.status();
+  if (!status) return fail_errno(status.error(), "cannot look at " + root.path().string());
+  const bool others = status->st_uid != 0;
+  mode_t mode = (status->st_mode & 0777) | S_ISVTX;
+  if (others) mode |= 0070;
+  if (!others && mode == (status->st_mode & 07777)) return {};
+  auto kept = others ? root.give(0, user.gid) : io::Expected<void>();
+  if (kept) kept = root.change_mode(mode);
+  if (!kept) return fail_errno(kept.error(), "cannot own " + root.path().string());
+  return {};
+}
+
+// Ours, and no symlink that somebody put there: what we write into it is believed later.
+Outcome<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& user) {
+  const bool as_root = ::geteuid() == 0 && !AsUser::active();
+  if (as_root) {
+    if (const auto kept = keep_root(root, user); !kept) return tl::unexpected(kept.error());
+  }
+  const auto made = root.make(own_directory, 0755);
+  const auto path = (root.path() / own_directory).string();
+  if (!made && is_in_the_way(made.error()))
+    return fail("layout-unusable", path + " is not a directory; move it away");
+  if (!made) return fail_errno(made.error(), "cannot make " + path);
+  auto own = open_own(root);
+  if (!own || !as_root) return own;
+  auto owned = own->give(0, 0);
+  if (owned) owned = own->change_mode(0755);
+  if (!owned) return fail_errno(owned.error(), "cannot own " + path);
+  return own;
+}
+
+// One component after the other below the root. An existing one is left to its owner: the user may
+// have made it.
+Outcome<void> ensure_user_directory(const io::Beneath& root, const fs::path& relative,
+                                    const User& user) {
+  auto at = root.folder("");
+  for (const auto& part : relative) {
+    if (part.empty() || part == ".") continue;
+    if (at) at = make_for(*at, part, user);
+  }
+  if (at) return {};
+  const auto path = (root.path() / relative).string();
+  if (is_in_the_way(at.error()))
+    return fail("layout-unusable", path + " is not a directory of the volume itself; move it away");
+  return fail_errno(at.error(), "cannot make " + path);
+}
+
+Outcome<VolumeRecord> parse_record(const std::string& text, const std::string& shown) {
+  VolumeRecord record;
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) return record;
+  if (const auto newer = wire::newer(object, "version", known_version, "the storage"))
+    return fail("newer-format", shown + ": " + newer->message);
+  const auto number = [&object](const char* name) {
+    const auto at = object.find(name);
+    return at != object.end() && at->is_number_unsigned() ? at->get<std::uint32_t>() : UINT32_MAX;
+  };
+  const auto text_of = [&object](const char* name) {
+    const auto at = object.find(name);
+    return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+  };
+  record = {text_of("volume"), text_of("user"), number("uid"), number("gid"), true};
+  record.present = record.uid != UINT32_MAX && record.gid != UINT32_MAX;
+  return record;
+}
+
+// None where it is not of a file that `may_be` accepts.
+Outcome<VolumeRecord> read_record(const io::Beneath& own,
+                                  const std::function<bool(const struct stat&)>& may_be) {
+  const auto shown = (own.path() / record_name).string();
+  const auto seen = own.look(record_name);
+  if (seen && !may_be(*seen)) return VolumeRecord();
+  const auto text = own.read(record_name, record_limit);
+  if (text) return parse_record(*text, shown);
+  if (text.error() == std::errc::no_such_file_or_directory) return VolumeRecord();
+  return fail_errno(text.error(), "cannot read " + shown);
+}
+
+}  // namespace
+
+Outcome<void> ensure_link(const MountRequest& request) {
+  const fs::path target = request.mount_point / request.container;
+  std::error_code error;
+  if (fs::read_symlink(request.link, error) == target) return {};
+  const auto status = fs::symlink_status(request.link, error);
+  if (fs::exists(status) && !fs::is_symlink(status)) {
+    return fail("layout-unusable", request.link.string() + " is there, and is no link");
+  }
+  if (const auto made = io::make_directories(request.link.parent_path(), 0755); !made) {
+    return fail_errno(made.error(), "cannot make " + request.link.parent_path().string());
+  }
+  fs::remove(request.link, error);
+  fs::create_symlink(target, request.link, error);
+  if (error) return fail_errno(error, "cannot make the link " + request.link.string());
+  return {};
+}
+
+Outcome<VolumeRecord> read_volume_record(const fs::path& mount_point) {
+  const auto own = open_own(mount_point);
+  if (own) return read_record(*own, is_ours);
+  const bool absent = own.error().kind == "not-mounted" || own.error().kind == "layout-unusable";
+  if (absent) return VolumeRecord();
+  return tl::unexpected<Failure>(own.error());
+}
+
+io::Expected<io::Beneath> make_for(const io::Beneath& at, const std::string& name,
+                                   const User& user) {
+  {
+    const AsUser as(user);
+    auto made = at.make_folder(name, 0755);
+    const bool refused = !made && (made.error() == std::errc::permission_denied ||
+                                   made.error() == std::errc::operation_not_permitted);
+    if (!refused) return made;
+  }
+  auto made = at.make(name, 0755);
+  if (!made) return tl::unexpected(made.error());
+  if (made->fresh && ::geteuid() == 0 && !AsUser::active()) {
+    if (const auto given = made->folder.give(user.uid, user.gid); !given)
+      return tl::unexpected(given.error());
+  }
+  return std::move(made->folder);
+}
+
+Outcome<void> take_over(const io::Beneath& home, const User& user) {
+  if (::geteuid() != 0) return {};
+  const auto own = home.folder(own_directory);
+  const auto its = own ? own->status() : tl::unexpected(own.error());
+  const auto status = home.status();
+  if (!its || !status || its->st_uid == 0 || its->st_uid == user.uid) return {};
+  const auto record =
+      read_record(*own, [&](const struct stat& seen) { return seen.st_uid == its->st_uid; });
+  if (!record) return tl::unexpected<Failure>(record.error());
+  const bool says_so = record->present && record->uid == its->st_uid && record->user == user.name;
+  const bool theirs = status->st_uid == its->st_uid || status->st_uid == user.uid;
+  if (!says_so || !theirs) return {};
+  Giving giving{{its->st_uid, its->st_gid}, {user.uid, user.gid}, own_directory, true};
+  if (const auto given = give_files(home, giving); !given)
+    return tl::unexpected<Failure>(given.error());
+  // By `.spotter` and its record we know, so it comes last; the record is written anew.
+  giving.skipped = record_name;
+  if (const auto given = give_files(*own, giving); !given)
+    return tl::unexpected<Failure>(given.error());
+  auto given = status->st_uid == user.uid ? io::Expected<void>() : home.give(user.uid, user.gid);
+  if (given) given = own->give(user.uid, user.gid);
+  if (given) return {};
+  return fail_errno(given.error(), "cannot give " + home.path().string() + " to " + user.name);
+}
+
+Outcome<void> ensure_layout(const io::Beneath& root, const MountRequest& request, const User& user,
+                            Mounted& mounted) {
+  const auto own = ensure_own_directory(root, user);
+  if (!own) return tl::unexpected<Failure>(own.error());
+  const auto before = read_record(*own, is_ours);
+  if (!before) return tl::unexpected<Failure>(before.error());
+  mounted.previous_volume = before->volume;
+  const bool given_before = ::geteuid() != 0 || AsUser::active();  // take_over()
+  if (!given_before && before->present && (before->uid != user.uid || before->gid != user.gid)) {
+    const Giving giving{{before->uid, before->gid}, {user.uid, user.gid}, own_directory};
+    const auto given = give_files(root, giving);
+    if (!given) return tl::unexpected<Failure>(given.error());
+    mounted.owners_changed = *given;
+  }
+  for (const auto& directory : request.directories) {
+    if (!safe_relative(directory)) {
+      return fail("bad-request", "'" + directory + "' is not a path inside the volume");
+    }
+    if (const auto made = ensure_user_directory(root, directory, user); !made) return made;
+  }
+  if (!request.link.empty()) {
+    if (const auto linked = ensure_link(request); !linked) return linked;
+  }
+  const json record = {{"version", known_version},
+                       {"volume", request.volume},
+                       {"user", user.name},
+                       {"uid", user.uid},
+                       {"gid", user.gid}};
+  const auto written = own->write(record_name, record.dump() + "\n", 0644);
+  if (!written)
+    return fail_errno(written.error(), "cannot write " + (own->path() / record_name).string());
+  if (const auto synced = root.sync(); !synced)
+    return fail_errno(synced.error(), "cannot sync " + root.path().string());
+  return {};
+}
+
+}  // namespace spotter::act::host

@@ -1,0 +1,85 @@
+// Mounting and unmounting the job's volume. Never lazy, never forced.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/host/failure.hpp"
+
+namespace spotter::act::host {
+
+struct MountRequest {
+  std::filesystem::path device;
+  std::string filesystem;  // what job.yaml says: "xfs" or "ext4"
+  std::filesystem::path mount_point;
+  std::string volume;  // vol-..., written to .spotter/volume.json
+  std::string user;    // the trainer's; owns the directories below
+  std::vector<std::string> directories = {"code", "checkpoints", "result", "log"};
+  std::string container;       // one of them
+  std::filesystem::path link;  // leads to it; empty: none
+  bool read_only = false;  // to prove a copy: nothing of ours is written, `user` is not looked at
+  bool as_it_is = false;   // nor is its log replayed
+  std::filesystem::path cache;  // of instance_store.hpp, made as well; empty: none is wanted
+  std::filesystem::path devices = "/dev";  // where its disks are
+};
+
+struct Mounted {
+  bool already = false;         // it was mounted from this device before
+  std::string previous_volume;  // what volume.json said before: another one after a migration
+  std::uint64_t owners_changed = 0;
+  std::uint64_t free_bytes = 0;
+  std::string cache;  // words about it; that there is none is no failure
+};
+
+// Checks (e2fsck -p for ext4; XFS replays its log), mounts with nodev,nosuid,noatime (XFS: nouuid,
+// since a snapshot's copy has its parent's UUID), and makes sure of `.spotter/volume.json` (ours,
+// 0755) and the user's directories. When the user's uid differs from the recorded one (another
+// image), what belonged to the old uid is given to the new one. If a later part fails, the volume
+// stays mounted; where a newer Spotter has written to it ("newer-format"), nothing is written, and
+// it does not. Kinds: "not-formatted", "filesystem-mismatch", "foreign-signature",
+// "filesystem-damaged", "mount-point-busy", "device-busy", "device-absent", "device-read-only",
+// "storage-full", "input-output", "not-permitted", "tool-missing", "user-missing",
+// "layout-unusable" (also when something is where the link should be), "too-many-files",
+// "mount-failed", "bad-request".
+Outcome<Mounted> mount(const MountRequest& request);
+
+// A volume of data: read-only, without a replay of its log, whichever of the two file systems is on
+// it, and nothing is laid out. Kinds: those of mount(), and "not-formatted" for a blank one.
+Outcome<Mounted> mount_data(const std::filesystem::path& device,
+                            const std::filesystem::path& mount_point);
+
+// Detaches what detach_views() finds there, syncfs, umount (again every 100 ms while busy, until
+// `wait` is over), and proof that no mount namespace still holds the device. Not mounted is
+// success. Answers whether it had been mounted.
+// Kinds: "mount-busy" (names the holders), "sync-failed" (data may not be durable; says whether it
+// is unmounted), "not-permitted", "unmount-failed".
+Outcome<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait);
+
+// Removes MountRequest's `link`, when it leads to a folder of this mount point: anything else is
+// somebody's. The next mount() makes it again, or takes over one that could not be removed.
+void remove_link(const std::filesystem::path& link, const std::filesystem::path& mount_point);
+
+struct Look {
+  bool mounted = false;
+  std::string device;
+  std::string filesystem;
+  std::string volume;    // by the device's serial, else what the record says; empty: unknown
+  std::string recorded;  // of .spotter/volume.json: on a fresh copy, the volume it was copied from
+  bool read_only = false;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t free_bytes = 0;
+};
+Outcome<Look> look(const std::filesystem::path& mount_point,
+                   const std::filesystem::path& devices = "/dev");
+
+// syncfs of the file system that holds `path`. Kinds: "input-output", "storage-full",
+// "sync-failed".
+Outcome<void> sync(const std::filesystem::path& path);
+
+}  // namespace spotter::act::host

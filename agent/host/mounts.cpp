@@ -1,0 +1,170 @@
+#include "agent/host/mounts.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+// mountinfo writes space, tab, newline and backslash as \ooo.
+std::string unescape(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool escape = text[i] == '\\' && i + 3 < text.size() &&
+                        std::from_chars(digits, digits + 3, byte, 8).ptr == digits + 3;
+    result += escape ? static_cast<char>(byte) : text[i];
+    if (escape) i += 3;
+  }
+  return result;
+}
+
+// 36 35 98:0 /root /mnt rw,noatime master:1 - xfs /dev/nvme1n1 rw,...
+std::optional<MountEntry> parse(const std::string& line) {
+  std::istringstream words(line);
+  std::string id, parent, device, root, point, options, word;
+  if (!(words >> id >> parent >> device >> root >> point >> options)) return std::nullopt;
+  while (words >> word && word != "-") {
+  }
+  MountEntry entry;
+  std::string source, super_options;
+  if (!(words >> entry.filesystem >> source >> super_options)) return std::nullopt;
+  unsigned major_number = 0, minor_number = 0;
+  if (std::sscanf(device.c_str(), "%u:%u", &major_number, &minor_number) != 2) return std::nullopt;
+  entry.device = makedev(major_number, minor_number);
+  entry.mount_point = unescape(point);
+  entry.source = unescape(source);
+  const auto read_only = [](const std::string& list) {
+    return list.substr(0, 3) == "ro," || list == "ro";
+  };
+  entry.read_only = read_only(options) || read_only(super_options);
+  return entry;
+}
+
+// Of what a link of /proc leads to, without waking a network file system.
+std::optional<dev_t> device_behind(const fs::path& path) {
+  struct statx status {};
+  if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) {
+    return std::nullopt;
+  }
+  return makedev(status.stx_dev_major, status.stx_dev_minor);
+}
+
+std::string target_of(const fs::path& link) {
+  std::error_code error;
+  const auto target = fs::read_symlink(link, error);
+  return error ? "a file" : target.string();
+}
+
+std::string open_file_of(const fs::path& process, dev_t device) {
+  std::error_code error;
+  for (fs::directory_iterator at(process / "fd", error), end; !error && at != end;
+       at.increment(error)) {
+    if (device_behind(at->path()) == device) return "has " + target_of(at->path()) + " open";
+  }
+  return {};
+}
+
+std::string mapping_of(const fs::path& process, dev_t device) {
+  std::ifstream maps(process / "maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned major_number = 0, minor_number = 0;
+    if (std::sscanf(line.c_str(), "%*s %*s %*s %x:%x", &major_number, &minor_number) == 2 &&
+        major_number + minor_number != 0 && makedev(major_number, minor_number) == device) {
+      return "has a file of it mapped";
+    }
+  }
+  return {};
+}
+
+std::string use_of(const fs::path& process, dev_t device) {
+  for (const auto& [link, words] :
+       {std::pair{"cwd", "works in "}, std::pair{"root", "has its root in "},
+        std::pair{"exe", "runs "}}) {
+    if (device_behind(process / link) == device) return words + target_of(process / link);
+  }
+  if (auto use = open_file_of(process, device); !use.empty()) return use;
+  return mapping_of(process, device);
+}
+
+bool in_our_namespace(const fs::path& process) {
+  std::error_code error;
+  const auto theirs = fs::read_symlink(process / "ns/mnt", error);
+  return error || theirs == fs::read_symlink("/proc/self/ns/mnt", error);
+}
+
+bool mounted_for(const fs::path& process, dev_t device) {
+  const auto entries = mounts(process / "mountinfo");
+  return std::any_of(entries.begin(), entries.end(),
+                     [device](const MountEntry& entry) { return entry.device == device; });
+}
+
+std::string name_of(const fs::path& process) {
+  std::ifstream file(process / "comm");
+  std::string name;
+  std::getline(file, name);
+  return (name.empty() ? "a process" : name) + " (pid " + process.filename().string() + ")";
+}
+
+}  // namespace
+
+std::vector<MountEntry> mounts(const fs::path& mountinfo) {
+  std::vector<MountEntry> entries;
+  std::ifstream file(mountinfo);
+  for (std::string line; std::getline(file, line);) {
+    if (auto entry = parse(line)) entries.push_back(std::move(*entry));
+  }
+  return entries;
+}
+
+fs::path mount_name(const fs::path& mount_point) {
+  std::error_code error;
+  auto path = fs::absolute(mount_point, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const auto parent = fs::weakly_canonical(path.parent_path(), error);
+  return error ? path : parent / path.filename();
+}
+
+std::optional<MountEntry> mount_at(const fs::path& mount_point) {
+  const auto name = mount_name(mount_point).string();
+  auto entries = mounts();
+  const auto found = std::find_if(entries.rbegin(), entries.rend(), [&](const MountEntry& entry) {
+    return entry.mount_point == name;
+  });
+  if (found == entries.rend()) return std::nullopt;
+  return std::move(*found);
+}
+
+std::vector<std::string> holders(dev_t device, std::size_t limit) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator at("/proc", error), end; !error && at != end && found.size() < limit;
+       at.increment(error)) {
+    const auto& process = at->path();
+    const auto number = process.filename().string();
+    if (!std::all_of(number.begin(), number.end(),
+                     [](unsigned char c) { return std::isdigit(c); })) {
+      continue;
+    }
+    auto use = use_of(process, device);
+    if (use.empty() && !in_our_namespace(process) && mounted_for(process, device)) {
+      use = "has it mounted in a mount namespace of its own";
+    }
+    if (!use.empty()) found.push_back(name_of(process) + " " + use);
+  }
+  return found;
+}
+
+}  // namespace spotter::act::host

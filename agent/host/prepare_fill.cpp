@@ -1,0 +1,177 @@
+// The sources of `prepare:` onto the mounted volume.
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/settings/environment.hpp"
+#include "agent/data/download.hpp"
+#include "agent/data/web_file.hpp"
+#include "agent/host/layout.hpp"
+#include "agent/host/prepare_fill.hpp"
+#include "agent/host/user.hpp"
+#include "agent/io/beneath.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+using act::host::AsUser;
+using act::host::User;
+using config::FillRequest;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
+
+// Where in S3 it is: by its own word, or because the machine that has the folder sent it there.
+std::optional<wire::S3Location> place_in_s3(const config::Source& source) {
+  if (const auto where = wire::parse_s3_url(source.from)) return *where;
+  std::error_code error;
+  return source.via && !fs::exists(source.from, error) ? source.via : std::nullopt;
+}
+
+bool is_s3(const config::Source& source) { return place_in_s3(source).has_value(); }
+bool is_web(const config::Source& source) { return source.from.starts_with("http"); }
+
+// Where the downloader keeps what is not yet whole, beside the folder: only root can make it there.
+fs::path partials_of(const config::Source& source) {
+  const fs::path to(source.to);
+  return to.parent_path() / (".spotter-" + to.filename().string());
+}
+
+// What is known of a source's files; each has its own, so that none is taken for another's.
+fs::path state_of(const FillRequest& request, const config::Source& source) {
+  const std::string id = wire::sha256_hex(source.from + "\n" + source.to).substr(0, 16);
+  return fs::path(request.mount) / ".spotter/prepare" / id;
+}
+
+// A trainer that had the volume may have left anything below it: no link is followed.
+Result<void> make_state(const FillRequest& request, const config::Source& source,
+                        const User& user) {
+  const fs::path state = state_of(request, source);
+  auto at = io::Beneath::open(request.mount);
+  for (const auto& part : state.lexically_relative(request.mount))
+    if (at) at = at->make_folder(part, 0755);
+  if (!at) return failure(state.string() + ": " + at.error().message());
+  if (::geteuid() != 0 || at->give(user.uid, user.gid)) return {};
+  return failure("cannot give " + state.string() + " to " + user.name);
+}
+
+// Listed anew each time: what has come to the bucket since is to come here, too.
+Result<Filled> from_s3(const FillRequest& request, const config::Source& source,
+                       const fs::path& state, const Stopping& stop) {
+  const auto where = place_in_s3(source);
+  const fs::path to = fs::path(request.mount) / source.to;
+  wire::Channel channel;
+  channel.name = to.filename();
+  channel.source = *where;
+  channel.mode = wire::InputMode::File;
+  std::error_code ignored;
+  fs::remove(state / (channel.name + ".listing"), ignored);
+  data::DownloadSettings settings;
+  settings.channels = {channel};
+  settings.directory = to.parent_path();
+  settings.state = state;
+  settings.budget = memory;
+  settings.s3.environment = act::Environment::of_this_process();
+  const auto done = data::download(settings, stop);
+  if (!done) return tl::unexpected(done.error());
+  return Filled{source, done->front().files, done->front().fetched, done->front().bytes};
+}
+
+Result<Filled> from_web(const FillRequest& request, const config::Source& source,
+                        const fs::path& state, const Stopping& stop) {
+  data::WebFile file;
+  file.url = source.from;
+  file.folder = fs::path(request.mount) / source.to;
+  file.ledger = state / "files";
+  file.sha256 = source.sha256;
+  const auto done = data::fetch_web(file, stop);
+  if (!done) return tl::unexpected(done.error());
+  return Filled{source, 1, done->was_there ? 0U : 1U, done->bytes};
+}
+
+Result<Filled> bring(const FillRequest& request, const config::Source& source, const User& user,
+                     const Stopping& stop) {
+  const fs::path state = state_of(request, source);
+  if (auto made = make_state(request, source, user); !made) return tl::unexpected(made.error());
+  if (!is_s3(source) && !is_web(source)) {
+    auto copied =
+        copy_in({source.from, request.mount + "/" + source.to, state / "files", user.name}, stop);
+    if (copied) copied->source = source;
+    return copied;
+  }
+  const AsUser as(user);
+  return is_s3(source) ? from_s3(request, source, state, stop)
+                       : from_web(request, source, state, stop);
+}
+
+// Also where the downloader keeps what is not yet whole. The user's; those that are there stay as
+// they are.
+Result<void> make_folders(const FillRequest& request, const User& user) {
+  for (const config::Source& source : request.sources) {
+    std::vector<fs::path> folders{source.to};
+    if (is_s3(source)) folders.push_back(partials_of(source));
+    for (const fs::path& folder : folders) {
+      auto at = io::Beneath::open(request.mount);
+      for (const auto& part : folder)
+        if (at) at = act::host::make_for(*at, part, user);
+      if (!at) return failure(request.mount + "/" + folder.string() + ": " + at.error().message());
+    }
+  }
+  return {};
+}
+
+// What is left of it holds something still, and is gone on with the next time.
+void remove_partials(const FillRequest& request, const config::Source& source) {
+  const auto root = io::Beneath::open(request.mount);
+  if (root) (void)root->remove_folder(partials_of(source));
+}
+
+Result<void> write_manifest(const FillRequest& request, const std::vector<Filled>& filled) {
+  static constexpr const char* name = "prepared.json";
+  Json sources = Json::array();
+  for (const Filled& it : filled) {
+    Json one = {{"from", it.source.from}, {"to", it.source.to}, {"files", it.files}};
+    if (!it.source.sha256.empty()) one["sha256"] = it.source.sha256;
+    one["ledger"] = state_of(request, it.source).lexically_relative(request.mount).string();
+    sources.push_back(std::move(one));
+  }
+  const Json manifest = {{"format", 1},
+                         {"job", request.job},
+                         {"volume", request.volume},
+                         {"digest", config::digest_of(request.sources)},
+                         {"sources", std::move(sources)}};
+  const std::string text = manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const auto written =
+      io::Beneath::open(request.mount)
+          .and_then([](const io::Beneath& root) { return root.folder(".spotter"); })
+          .and_then([&text](const io::Beneath& own) { return own.write(name, text, 0644); });
+  if (written) return {};
+  return failure(request.mount + "/.spotter/" + name + ": " + written.error().message());
+}
+
+}  // namespace
+
+Result<std::vector<Filled>> fill(const FillRequest& request, const Stopping& stop,
+                                 const std::function<void(const std::string&)>& said) {
+  const auto user = act::host::find_user(request.user);
+  if (!user) return failure(user.error().error);
+  if (auto made = make_folders(request, *user); !made) return tl::unexpected(made.error());
+  std::vector<Filled> filled;
+  for (const config::Source& source : request.sources) {
+    const auto one = bring(request, source, *user, stop);
+    if (!one) return tl::unexpected(one.error());
+    char size[32];
+    std::snprintf(size, sizeof size, "%.3f GB", static_cast<double>(one->bytes) / 1e9);
+    said(source.to + " has " + std::to_string(one->files) + " files of " + source.from + ", " +
+         std::to_string(one->fetched) + " of them fetched now, " + size);
+    if (is_s3(source)) remove_partials(request, source);
+    filled.push_back(*one);
+  }
+  if (auto written = write_manifest(request, filled); !written)
+    return tl::unexpected(written.error());
+  return filled;
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,334 @@
+#include "agent/host/share.hpp"
+#include "agent/host/instance_store.hpp"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "agent/act/host/fd.hpp"
+#include "agent/act/host/formats.hpp"
+#include "agent/act/host/home_id.hpp"
+#include "agent/act/host/layout.hpp"
+#include "agent/act/host/mounts.hpp"
+#include "agent/act/host/share_use.hpp"
+#include "agent/act/host/tool.hpp"
+#include "agent/act/host/user.hpp"
+#include "agent/io/files.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const ShareRequest& request) { return request.kind == "folder"; }
+
+// mount.efs with TLS shows the tunnel's own end as the source.
+bool is_same(const ShareRequest& request, const MountEntry& entry) {
+  const std::string source = request.server + ":" + request.path;
+  if (request.kind == "sshfs") return entry.filesystem == "fuse.sshfs" && entry.source == source;
+  const bool nfs = entry.filesystem.substr(0, 3) == "nfs";
+  return nfs && (request.kind == "efs" || entry.source == source);
+}
+
+bool has_program(const char* name) {
+  for (const char* folder : {"/sbin/", "/usr/sbin/", "/usr/local/sbin/", "/usr/bin/"}) {
+    if (::access((std::string(folder) + name).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+// sshfs says no more than "Connection reset by peer": ssh itself says why. Its options are those
+// that begin with a capital.
+std::string why_not(const ShareRequest& request, const std::vector<std::string>& command,
+                    const std::string& words, const std::map<std::string, std::string>& variables) {
+  ToolRequest ssh{.argv = {"ssh", "-p", request.port}, .environment = variables};
+  std::istringstream options(command.back());
+  for (std::string option; std::getline(options, option, ',');) {
+    if (!option.empty() && option[0] >= 'A' && option[0] <= 'Z') {
+      ssh.argv.insert(ssh.argv.end(), {"-o", option});
+    }
+  }
+  ssh.argv.insert(ssh.argv.end(), {"-s", "--", request.server, "sftp"});
+  const auto asked = run_tool(ssh, "openssh-client");
+  if (!asked || asked->status == 0) return words;
+  return last_words(*asked);
+}
+
+Outcome<void> mount(const ShareRequest& request, const User& user) {
+  if (const auto made = io::make_directories(request.mount_point, 0755); !made) {
+    return fail_errno(made.error(), "cannot make " + request.mount_point.string(), "mount-failed");
+  }
+  const bool shown_to_all = ::geteuid() != user.uid;
+  const auto command =
+      mount_command(request, user.uid, user.gid, shown_to_all, has_program("mount.efs"));
+  if (!command) return tl::unexpected<Failure>(command.error());
+  ToolRequest tool{.argv = *command, .environment = {{"LC_ALL", "C"}}};
+  if (const char* home = std::getenv("HOME")) tool.environment["HOME"] = home;
+  if (const char* agent = std::getenv("SSH_AUTH_SOCK")) tool.environment["SSH_AUTH_SOCK"] = agent;
+  tool.own_session = true;  // ssh and the file system's daemon stay
+  const bool sshfs = request.kind == "sshfs";
+  const auto done = run_tool(tool, sshfs ? "sshfs" : "nfs-common");
+  if (!done) return tl::unexpected<Failure>(done.error());
+  if (done->status == 0) return {};
+  std::string words = last_words(*done);
+  if (sshfs) words = why_not(request, *command, words, tool.environment);
+  return tl::unexpected<Failure>(mount_failure(request, words));
+}
+
+Outcome<bool> mount_unless_there(const ShareRequest& request, const User& user, ShareUse& use) {
+  const auto entry = mount_at(request.mount_point);
+  if (entry && !is_same(request, *entry)) {
+    return fail("mount-point-busy", entry->source + " (" + entry->filesystem + ") is mounted on " +
+                                        request.mount_point.string() +
+                                        " already: unmount it, or name it as storage.folder");
+  }
+  if (!entry) {
+    // Who used it before it went away, uses it again: the last of them unmounts.
+    use.forget_mount();
+    if (const auto mounted = mount(request, user); !mounted) {
+      return tl::unexpected<Failure>(mounted.error());
+    }
+    if (const auto now = mount_at(request.mount_point)) use.is_ours(*now);
+  }
+  use.begin(request.holder);
+  return entry.has_value();
+}
+
+// The daemon behind it is gone, or the server gave the folder's handle up: only a new mount helps.
+bool is_dead(const fs::path& mount_point) {
+  struct stat status {};
+  return ::stat(mount_point.c_str(), &status) != 0 && (errno == ENOTCONN || errno == ESTALE);
+}
+
+Outcome<void> detach(const fs::path& name) {
+  if (::geteuid() == 0) {
+    if (::umount2(name.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno == EINVAL) return {};
+    return fail_errno(errno, "cannot unmount " + name.string(), "unmount-failed");
+  }
+  const auto done = run_tool({.argv = {"fusermount3", "-u", "-z", name.string()}}, "fuse3");
+  if (!done) return tl::unexpected<Failure>(done.error());
+  if (done->status == 0) return {};
+  return fail("unmount-failed", last_words(*done));
+}
+
+Outcome<bool> bring(const ShareRequest& request, const User& user) {
+  ShareUse use(request.mount_point);
+  auto already = mount_unless_there(request, user, use);
+  use.unlock();  // what follows may hang
+  if (!already || !is_dead(request.mount_point)) return already;
+  use.lock();
+  const auto entry = mount_at(request.mount_point);
+  if (entry && !use.is_by_us(*entry)) {
+    return fail("share-silent", request.mount_point.string() +
+                                    " is mounted, but not connected any more, and it was not "
+                                    "Spotter who mounted it: unmount it");
+  }
+  if (const auto gone = detach(mount_name(request.mount_point)); entry && !gone) {
+    return tl::unexpected<Failure>(gone.error());
+  }
+  return mount_unless_there(request, user, use);
+}
+
+// One folder of the job's on the way to its home. A server knows no other than the trainer's user,
+// and its root may be nobody there (root_squash).
+Outcome<io::Beneath> make_home(const io::Beneath& at, const std::string& name, const User& user) {
+  auto made = make_for(at, name, user);
+  if (made) return *std::move(made);
+  const auto home = at.path() / name;
+  const auto& error = made.error();
+  if (error.value() == EACCES || error.value() == EPERM) {
+    return fail("not-permitted", user.name + " may not make " + home.string() +
+                                     ": give the folder above it to that user, on the server");
+  }
+  if (error.value() == ENOTDIR || error.value() == ELOOP)
+    return fail("layout-unusable", home.string() + " is not a directory; move it away");
+  return fail_errno(error, "cannot make " + home.string());
+}
+
+Outcome<io::Beneath> open_home(const ShareRequest& request, const User& user) {
+  auto at = io::Beneath::open(request.mount_point);
+  if (!at) return fail_errno(at.error(), "cannot open " + request.mount_point.string());
+  const auto before = at->look(request.job);
+  if (request.again && !before && before.error() == std::errc::no_such_file_or_directory) {
+    return fail("folder-missing",
+                (request.mount_point / request.job).string() +
+                    " was there, and is gone: is another disk, or none, in its place "
+                    "on the server? To begin anew, start the agent again");
+  }
+  auto home = *std::move(at);
+  for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
+    auto below = make_home(home, part, user);
+    if (!below) return below;
+    home = *std::move(below);
+  }
+  return home;
+}
+
+// The first folder of the job's that is another user's, and closed to the trainer's: take_over()
+// left it alone. That the server shows another number alone means nothing (an access point of EFS).
+std::string foreign_folder(const io::Beneath& home, const ShareRequest& request, const User& user) {
+  const AsUser as(user);
+  std::vector<std::string> names{"", own_directory};
+  names.insert(names.end(), request.directories.begin(), request.directories.end());
+  for (const std::string& name : names) {
+    const auto folder = home.folder(name);
+    const auto status = folder ? folder->status() : home.look(name);
+    if (!status || status->st_uid == user.uid || (folder && folder->may_change())) continue;
+    const auto path = (name.empty() ? home.path() : home.path() / name).string();
+    return path + " belongs to the user with the number " + std::to_string(status->st_uid) +
+           ", and " + user.name + " (trainer.user) may not write there. If what is in it is this " +
+           "job's: chown -R " + user.name + " " + home.path().string() +
+           "; if not, give the job another name, or the share another folder";
+  }
+  return {};
+}
+
+Outcome<void> lay_out(const ShareRequest& request, const User& user, Prepared& prepared) {
+  const auto home = open_home(request, user);
+  if (!home) return tl::unexpected<Failure>(home.error());
+  {
+    const AsUser as(user);
+    if (const auto good = check_formats(home->path(), request.directories); !good) return good;
+  }
+  if (request.kind != "sshfs") {
+    if (const auto taken = take_over(*home, user); !taken) return taken;
+    prepared.foreign = foreign_folder(*home, request, user);
+  }
+  MountRequest layout;
+  layout.mount_point = home->path();
+  layout.container = request.container;
+  layout.link = request.link;
+  if (!request.link.empty()) {
+    if (const auto linked = ensure_link(layout); !linked) return linked;
+  }
+  layout.link.clear();
+  const AsUser as(user);
+  layout.user = user.name;
+  layout.directories = request.directories;
+  Mounted ignored;
+  const auto laid = ensure_layout(*home, layout, user, ignored);
+  if (laid && request.identity) {
+    auto id = home_id(*home);
+    if (!id) return tl::unexpected<Failure>(id.error());
+    prepared.id = *std::move(id);
+  }
+  if (!laid && laid.error().kind == "not-permitted" && !prepared.foreign.empty())
+    return fail("not-permitted", laid.error().error + ": " + prepared.foreign);
+  if (laid || laid.error().kind != "input-output") return laid;
+  if (const auto room = probe_share(home->path()); !room) return room;
+  return fail("share-silent", "the server did not carry it out: " + laid.error().error);
+}
+
+}  // namespace
+
+Outcome<Prepared> prepare_share(const ShareRequest& request) {
+  const auto user = find_user(request.user);
+  if (!user) return tl::unexpected<Failure>(user.error());
+  Prepared prepared;
+  if (is_folder(request)) {
+    std::error_code error;
+    if (!fs::is_directory(request.mount_point, error)) {
+      return fail("folder-missing", "there is no folder " + request.mount_point.string() +
+                                        ": make it, or mount what it is on");
+    }
+    prepared.already = true;
+  } else {
+    const auto already = bring(request, *user);
+    if (!already) return tl::unexpected<Failure>(already.error());
+    prepared.already = *already;
+  }
+  if (const auto laid = lay_out(request, *user, prepared); !laid) {
+    return tl::unexpected<Failure>(laid.error());
+  }
+  if (const auto room = probe_share(request.mount_point / request.job); !room) {
+    return tl::unexpected<Failure>(room.error());
+  }
+  if (!request.cache.empty()) {
+    const auto made = make_cache({request.cache, request.devices}, *user);
+    prepared.cache = made ? *made : made.error().error;
+  }
+  return prepared;
+}
+
+Outcome<bool> release_share(const ShareRequest& request) {
+  remove_link(request.link, request.mount_point / request.job);
+  if (is_folder(request)) return false;
+  ShareUse use(request.mount_point);
+  use.end(request.holder);
+  const auto entry = mount_at(request.mount_point);
+  if (!entry || use.is_used() || !use.is_by_us(*entry)) return false;
+  if (const auto gone = detach(mount_name(request.mount_point)); !gone) {
+    return tl::unexpected<Failure>(gone.error());
+  }
+  use.forget_mount();
+  cut_if_stuck(*entry);
+  return true;
+}
+
+bool is_share_mounted(const ShareRequest& request) {
+  if (is_folder(request)) return true;
+  const auto entry = mount_at(request.mount_point);
+  return entry && is_same(request, *entry);
+}
+
+Outcome<void> probe_share(const fs::path& home) {
+  struct statvfs space {};
+  if (::statvfs(home.c_str(), &space) != 0) {
+    return fail_errno(errno, "cannot look at " + home.string(), "share-silent");
+  }
+  constexpr std::uint64_t least = 1U << 20;  // less takes no code, account or log
+  const std::uint64_t left = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  const bool full = space.f_blocks > 0 && left < least;  // 0 blocks: nobody knows
+  if (!full && (space.f_files == 0 || space.f_favail > 0)) return {};
+  return fail("storage-full", "no room is left " + std::string(full ? "on " : "for a file on ") +
+                                  home.string() + " (of a share: on its server)");
+}
+
+Outcome<void> mark_done(const fs::path& home, const std::string& job) {
+  const auto path = home / "DONE";
+  const nlohmann::json record = {{"job", job}, {"at", std::time(nullptr)}};
+  const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
+  if (!written) return fail_errno(written.error(), "cannot write " + path.string());
+  return {};
+}
+
+namespace {
+
+Outcome<void> sync_one(const fs::path& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd) return fail_errno(errno, "cannot open " + path.string(), "sync-failed");
+  if (::fsync(fd.get()) == 0) return {};
+  return fail_errno(errno, "cannot sync " + path.string(), "sync-failed");
+}
+
+}  // namespace
+
+Outcome<void> sync_tree(const fs::path& tree) {
+  std::error_code error;
+  const auto status = fs::symlink_status(tree, error);
+  if (!fs::exists(status)) {
+    if (!error || error == std::errc::no_such_file_or_directory) return {};
+    return fail_errno(error, "cannot look at " + tree.string(), "sync-failed");
+  }
+  if (fs::is_regular_file(status)) return sync_one(tree);
+  if (!fs::is_directory(status)) return {};
+  fs::recursive_directory_iterator at(tree, error), end;
+  for (; !error && at != end; at.increment(error)) {
+    const auto kind = at->symlink_status(error);
+    if (error) break;
+    if (!fs::is_regular_file(kind) && !fs::is_directory(kind)) continue;
+    if (const auto synced = sync_one(at->path()); !synced) return synced;
+  }
+  if (error) return fail_errno(error, "cannot list " + tree.string(), "sync-failed");
+  return sync_one(tree);
+}
+
+}  // namespace spotter::act::host

@@ -1,0 +1,183 @@
+// What mounts a share, and what its words mean when it does not. Pure.
+#include <algorithm>
+#include <array>
+
+#include "agent/host/share.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+using Options = std::vector<std::string>;
+
+Options split(const std::string& text) {
+  Options options;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto comma = std::min(text.find(',', at), text.size());
+    if (comma > at) options.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return options;
+}
+
+// Options that exclude one another have one name here.
+std::string meaning(const std::string& option) {
+  const std::string name = option.substr(0, option.find('='));
+  if (name == "soft" || name == "softerr") return "hard";
+  if (name == "resvport") return "noresvport";
+  if (name == "vers" || name == "minorversion") return "nfsvers";
+  return name;
+}
+
+// The user's own have precedence.
+std::string merge(const std::string& defaults, const std::string& own) {
+  Options all = split(own);
+  std::string text;
+  const auto add = [&text](const std::string& option) {
+    text += (text.empty() ? "" : ",") + option;
+  };
+  for (const std::string& option : split(defaults)) {
+    const bool given = std::any_of(all.begin(), all.end(), [&](const std::string& its) {
+      return meaning(its) == meaning(option);
+    });
+    if (!given) add(option);
+  }
+  for (const std::string& option : all) add(option);
+  return text;
+}
+
+constexpr const char* kNfsOptions =
+    "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,nosuid,nodev";
+
+// ServerAlive: a dead server is noticed in 45 s, and then every call fails instead of hanging.
+constexpr const char* kSshfsOptions =
+    "reconnect,ServerAliveInterval=15,ServerAliveCountMax=3,ConnectTimeout=15,nosuid,nodev";
+
+std::string efs_name(const ShareRequest& request) {
+  if (request.server.find('.') != std::string::npos) return request.server;
+  return request.server + ".efs." + request.region + ".amazonaws.com";
+}
+
+Outcome<std::vector<std::string>> efs_command(const ShareRequest& request, bool has_mount_efs) {
+  if (has_mount_efs) {
+    std::string options = "_netdev,nosuid,nodev";
+    if (request.tls || !request.access_point.empty()) options += ",tls";
+    if (!request.access_point.empty()) options += ",accesspoint=" + request.access_point;
+    return std::vector<std::string>{"mount",
+                                    "-t",
+                                    "efs",
+                                    "-o",
+                                    merge(options, request.options),
+                                    request.server + ":/",
+                                    request.mount_point.string()};
+  }
+  if (request.tls || !request.access_point.empty()) {
+    return fail("tool-missing",
+                "storage.efs.tls and access_point need mount.efs, which is not installed: install "
+                "amazon-efs-utils in the image (https://github.com/aws/efs-utils)");
+  }
+  if (request.region.empty() && request.server.find('.') == std::string::npos) {
+    return fail("mount-failed",
+                "the region is not known: set AWS_REGION, or give the DNS name of " +
+                    request.server + " as storage.efs.id");
+  }
+  return std::vector<std::string>{"mount",
+                                  "-t",
+                                  "nfs4",
+                                  "-o",
+                                  merge(kNfsOptions, request.options),
+                                  efs_name(request) + ":/",
+                                  request.mount_point.string()};
+}
+
+std::vector<std::string> sshfs_command(const ShareRequest& request, std::uint32_t uid,
+                                       std::uint32_t gid, bool shown_to_all) {
+  std::string options = kSshfsOptions;
+  // To the trainer every file is its own; what the server's account may not do, it still may not.
+  options += ",default_permissions,uid=" + std::to_string(uid) + ",gid=" + std::to_string(gid);
+  if (shown_to_all) options += ",allow_other";
+  options = merge(options, request.options);
+  // Never asks, never believes a server whose key nobody vouched for.
+  options += ",BatchMode=yes,PasswordAuthentication=no,StrictHostKeyChecking=yes";
+  if (!request.known_hosts.empty()) options += ",UserKnownHostsFile=" + request.known_hosts;
+  if (!request.key.empty()) options += ",IdentityFile=" + request.key + ",IdentitiesOnly=yes";
+  return {"sshfs",
+          request.server + ":" + request.path,
+          request.mount_point.string(),
+          "-p",
+          request.port,
+          "-o",
+          options};
+}
+
+bool says(const std::string& words, const char* what) {
+  return words.find(what) != std::string::npos;
+}
+
+std::string scan_advice(const ShareRequest& request) {
+  const std::string host = request.server.substr(request.server.find('@') + 1);
+  const std::string file = request.known_hosts.empty() ? "known_hosts of root's or the agent's user"
+                                                       : request.known_hosts;
+  return "; fetch it with `ssh-keyscan -p " + request.port + " " + host +
+         "`, compare its fingerprint with the server's own (ssh-keygen -lf), and add the line to " +
+         file;
+}
+
+}  // namespace
+
+Outcome<std::vector<std::string>> mount_command(const ShareRequest& request, std::uint32_t uid,
+                                                std::uint32_t gid, bool shown_to_all,
+                                                bool has_mount_efs) {
+  if (request.kind == "sshfs") return sshfs_command(request, uid, gid, shown_to_all);
+  if (request.kind == "efs") return efs_command(request, has_mount_efs);
+  if (request.kind != "nfs") return fail("bad-request", "'" + request.kind + "' is not mounted");
+  return std::vector<std::string>{"mount",
+                                  "-t",
+                                  "nfs4",
+                                  "-o",
+                                  merge(kNfsOptions, request.options),
+                                  request.server + ":" + request.path,
+                                  request.mount_point.string()};
+}
+
+Failure mount_failure(const ShareRequest& request, const std::string& words) {
+  const std::string& source = request.server;
+  const std::string what = "cannot mount: " + words;
+  constexpr std::array changed = {"REMOTE HOST IDENTIFICATION HAS CHANGED", "host key has changed"};
+  for (const char* each : changed) {
+    if (says(words, each)) {
+      return {"host-key-unknown",
+              "the key of " + source +
+                  " is another than the one that is known: somebody may be "
+                  "listening. Ask who runs the server before you change known_hosts"};
+    }
+  }
+  if (says(words, "Host key verification failed")) {
+    return {"host-key-unknown", "nobody vouched for the key of " + source + scan_advice(request)};
+  }
+  constexpr std::array denied = {"Permission denied", "access denied", "Operation not permitted",
+                                 "Too many authentication failures"};
+  for (const char* each : denied) {
+    if (says(words, each)) {
+      return {"share-denied", what + (request.kind == "sshfs"
+                                          ? "; is the public part of storage.sshfs.key in the "
+                                            "server's authorized_keys?"
+                                          : "; does the server export it to this machine, and to "
+                                            "ports that are not root's (noresvport): `insecure` "
+                                            "in its exports, or resvport in the options here?")};
+    }
+  }
+  if (says(words, "unknown filesystem type") || says(words, "No such device")) {
+    return {"tool-missing", what + "; the kernel or the image cannot mount " + request.kind +
+                                ": install nfs-common, and use a kernel that has NFS"};
+  }
+  constexpr std::array silent = {"timed out",         "Connection refused", "No route to host",
+                                 "unreachable",       "reset by peer",      "Connection closed",
+                                 "Could not resolve", "Name or service",    "name resolution",
+                                 "Failed to resolve", "not responding"};
+  for (const char* each : silent) {
+    if (says(words, each)) return {"share-silent", what};
+  }
+  return {"mount-failed", what};
+}
+
+}  // namespace spotter::act::host

@@ -1,0 +1,151 @@
+#include "agent/host/tool.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+
+#include "agent/host/fd.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+constexpr std::size_t output_limit = 1U << 20;
+
+std::string search_path() {
+  const char* path = std::getenv("PATH");
+  const std::string system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  return path == nullptr ? system : std::string(path) + ":" + system;
+}
+
+std::string find_program(const std::string& name, const std::string& path) {
+  if (name.find('/') != std::string::npos) return name;
+  std::istringstream parts(path);
+  for (std::string part; std::getline(parts, part, ':');) {
+    const std::string candidate = part + "/" + name;
+    if (!part.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return {};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+struct Prepared {
+  std::string program;
+  std::vector<std::string> environment;
+  Fd null, out_read, out_write, err_read, err_write;
+};
+
+// After fork: only what is safe there, and no return. 126: could not become the user; 127: no exec.
+[[noreturn]] void become(const ToolRequest& request, const Prepared& prepared, pid_t parent,
+                         char** argv, char** environment) {
+  if (request.user && ::geteuid() == 0) {
+    const User& user = *request.user;
+    if (::setgroups(user.groups.size(), user.groups.data()) != 0 || ::setgid(user.gid) != 0 ||
+        ::setuid(user.uid) != 0) {
+      ::_exit(126);
+    }
+  }
+  if (request.own_session) ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after setuid, which clears it
+  if (::getppid() != parent) ::_exit(126);
+  if (::dup2(prepared.null.get(), 0) < 0 || ::dup2(prepared.out_write.get(), 1) < 0 ||
+      ::dup2(prepared.err_write.get(), 2) < 0) {
+    ::_exit(126);
+  }
+  if (request.inherited_fd >= 0) ::fcntl(request.inherited_fd, F_SETFD, 0);
+  ::execve(prepared.program.c_str(), argv, environment);
+  ::_exit(127);
+}
+
+bool make_pipe(Fd& read_end, Fd& write_end) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+  read_end = Fd(ends[0]);
+  write_end = Fd(ends[1]);
+  return true;
+}
+
+// Reads what is there; closes the end at EOF.
+void drain(Fd& end, std::string& text) {
+  std::array<char, 16384> buffer;
+  const auto n = ::read(end.get(), buffer.data(), buffer.size());
+  if (n < 0 && errno == EINTR) return;
+  if (n <= 0) return end.close();
+  const std::size_t room = output_limit - text.size();
+  text.append(buffer.data(), std::min(room, static_cast<std::size_t>(n)));
+}
+
+void collect(Prepared& prepared, ToolResult& result) {
+  while (prepared.out_read || prepared.err_read) {
+    std::array<pollfd, 2> polled{pollfd{prepared.out_read.get(), POLLIN, 0},
+                                 pollfd{prepared.err_read.get(), POLLIN, 0}};
+    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
+    if (polled[0].revents != 0) drain(prepared.out_read, result.output);
+    if (polled[1].revents != 0) drain(prepared.err_read, result.errors);
+  }
+}
+
+}  // namespace
+
+Outcome<ToolResult> run_tool(const ToolRequest& request, const std::string& package) {
+  Prepared prepared;
+  const std::string path = search_path();
+  prepared.program = find_program(request.argv.at(0), path);
+  if (prepared.program.empty()) {
+    return fail("tool-missing", "the program '" + request.argv[0] +
+                                    "' is not installed; install the package " + package +
+                                    " in the image");
+  }
+  prepared.environment.push_back("PATH=" + path);
+  for (const auto& [name, value] : request.environment) {
+    prepared.environment.push_back(name + "=" + value);
+  }
+  prepared.null = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!prepared.null || !make_pipe(prepared.out_read, prepared.out_write) ||
+      !make_pipe(prepared.err_read, prepared.err_write)) {
+    return fail_errno(errno, "cannot start " + request.argv[0]);
+  }
+  auto argv = pointers(request.argv);
+  auto environment = pointers(prepared.environment);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail_errno(errno, "cannot start " + request.argv[0]);
+  if (pid == 0) become(request, prepared, parent, argv.data(), environment.data());
+  prepared.out_write.close();
+  prepared.err_write.close();
+
+  ToolResult result;
+  collect(prepared, result);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return fail_errno(errno, "cannot wait for " + request.argv[0]);
+  }
+  result.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return result;
+}
+
+std::string last_words(const ToolResult& result) {
+  constexpr std::size_t enough = 400;
+  std::string words = result.errors.empty() ? result.output : result.errors;
+  while (!words.empty() && (words.back() == '\n' || words.back() == ' ')) words.pop_back();
+  if (words.size() > enough) words = "..." + words.substr(words.size() - enough);
+  for (char& letter : words) {
+    if (letter == '\n' || letter == '\r') letter = ' ';
+  }
+  return words.empty() ? "it said nothing, exit status " + std::to_string(result.status) : words;
+}
+
+}  // namespace spotter::act::host

@@ -1,0 +1,111 @@
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "agent/host/fd.hpp"
+#include "agent/host/inspect.hpp"
+#include "agent/host/mount.hpp"
+#include "agent/host/mounts.hpp"
+#include "agent/host/views.hpp"
+
+namespace spotter::act::host {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto try_every = 100ms;
+constexpr std::size_t named_holders = 8;
+constexpr int stacked_limit =
+    4;  // mounts of ours on top of one another, by an older agent's mistake
+
+Outcome<bool> unlink_directory(const fs::path& name) {
+  std::error_code error;
+  // Only a symlink to a directory that carries the marker is a mount of ours.
+  if (!fs::exists(fs::read_symlink(name, error) / directory_marker, error)) return false;
+  if (!fs::remove(name, error))
+    return fail_errno(error, "cannot remove " + name.string(), "unmount-failed");
+  return true;
+}
+
+tl::unexpected<Failure> busy(const fs::path& name, dev_t device) {
+  std::string words;
+  for (const auto& holder : holders(device, named_holders)) {
+    words += (words.empty() ? "" : "; ") + holder;
+  }
+  if (words.empty()) words = "no process is seen to use it (a loop device or swap file on it?)";
+  return fail("mount-busy", name.string() + " cannot be unmounted: " + words);
+}
+
+Outcome<void> unmount_top(const fs::path& name, dev_t device, Clock::time_point until) {
+  for (;;) {
+    if (::umount2(name.c_str(), UMOUNT_NOFOLLOW) == 0) return {};
+    const int error = errno;
+    if (error == EINVAL) return {};  // no mount point any more
+    if (error != EBUSY)
+      return fail_errno(error, "cannot unmount " + name.string(), "unmount-failed");
+    if (Clock::now() >= until) return busy(name, device);
+    std::this_thread::sleep_for(try_every);
+  }
+}
+
+// Another mount namespace may hold a copy of the mount, and then the disk is not free to be
+// detached.
+Outcome<void> await_release(const MountEntry& entry, const fs::path& name,
+                            Clock::time_point until) {
+  struct stat status {};
+  if (::stat(entry.source.c_str(), &status) != 0 || !S_ISBLK(status.st_mode) ||
+      status.st_rdev != entry.device) {
+    return {};  // the node is gone or another's: nothing to prove it with
+  }
+  for (;;) {
+    const Fd claim(::open(entry.source.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+    if (claim || errno != EBUSY) return {};
+    if (Clock::now() >= until) return busy(name, entry.device);
+    std::this_thread::sleep_for(try_every);
+  }
+}
+
+}  // namespace
+
+Outcome<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait) {
+  const auto name = mount_name(mount_point);
+  std::error_code error;
+  const bool is_link = fs::is_symlink(fs::symlink_status(name, error));
+  // A trainer that was killed cannot have done it, and they would keep the volume busy.
+  detach_views(is_link ? fs::weakly_canonical(name, error) : name);
+  if (is_link) return unlink_directory(name);
+  const auto entry = mount_at(name);
+  if (!entry) return false;
+
+  const auto until = Clock::now() + wait;
+  const auto synced = sync(name);
+  for (int i = 0; i < stacked_limit; ++i) {
+    const auto there = mount_at(name);
+    if (!there || there->device != entry->device) break;
+    if (const auto done = unmount_top(name, entry->device, until); !done) {
+      return tl::unexpected<Failure>(done.error());
+    }
+  }
+  if (const auto free = await_release(*entry, name, until); !free) {
+    return tl::unexpected<Failure>(free.error());
+  }
+  if (!synced) {
+    return fail("sync-failed", synced.error().error + "; " + name.string() +
+                                   " is unmounted, but what was written last may be lost");
+  }
+  return true;
+}
+
+void remove_link(const fs::path& link, const fs::path& mount_point) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  if (!error && target.parent_path() == mount_point) fs::remove(link, error);
+}
+
+}  // namespace spotter::act::host

@@ -1,0 +1,62 @@
+#include "agent/host/verify.hpp"
+
+#include "agent/guard/keeper.hpp"
+#include "agent/host/user.hpp"
+#include "agent/io/beneath.hpp"
+#include "trainer/library/checkpoint.hpp"
+
+namespace spotter::act::host {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// None: as who we are. Only a copy, which cannot be changed, is read with its owner's rights.
+Outcome<std::optional<User>> reader_of(const VerifyRequest& request) {
+  if (request.user.empty()) return std::optional<User>();
+  auto user = find_user(request.user);
+  if (!user) return tl::unexpected<Failure>(user.error());
+  const auto mount = io::Beneath::open(request.mount);
+  const auto seen =
+      mount ? mount->look(request.directory) : tl::unexpected<std::error_code>(mount.error());
+  const bool others = seen && S_ISDIR(seen->st_mode) && seen->st_uid != 0;
+  if (!request.read_only || !others || seen->st_uid == user->uid) return std::optional(*user);
+  return std::optional(User{"", seen->st_uid, seen->st_gid, "", {seen->st_gid}});
+}
+
+}  // namespace
+
+Outcome<Verified> verify_checkpoints(const VerifyRequest& request) {
+  const auto reader = reader_of(request);
+  if (!reader) return tl::unexpected<Failure>(reader.error());
+  std::optional<AsUser> as;
+  if (*reader) as.emplace(**reader);
+  const fs::path directory = request.mount / request.directory;
+  std::error_code error;
+  if (!fs::exists(directory, error) && !error) return Verified{};
+  const auto latest =
+      request.read_only ? checkpoint::newest_in(directory) : checkpoint::latest(directory);
+  if (!latest) return fail("verify-failed", latest.error().message);
+  Verified verified;
+  if (latest->newest) {
+    verified.newest = latest->newest->step;
+    verified.path = latest->newest->path;
+  }
+  for (const auto& torn : latest->torn) {
+    const auto& place = torn.moved_to.empty() ? torn.path : torn.moved_to;
+    verified.torn.push_back(place.string() + ": " + torn.reason);
+  }
+  return verified;
+}
+
+Outcome<Verified> verify_files(const VerifyRequest& request, const std::string& files) {
+  auto keeper = guard::Keeper::open({request.mount, request.directory, files, AsUser::active()});
+  if (!keeper) return fail("verify-failed", keeper.error().message);
+  auto settled = request.read_only ? keeper->prove() : keeper->settle(true);
+  if (!settled) return fail("verify-failed", settled.error().message);
+  const fs::path path =
+      settled->name.empty() ? fs::path() : request.mount / request.directory / settled->name;
+  return Verified{settled->newest, path, std::move(settled->torn), std::move(settled->said)};
+}
+
+}  // namespace spotter::act::host

@@ -1,0 +1,45 @@
+#include "agent/job/claims.hpp"
+
+#include "agent/aws/formats/s3.hpp"
+#include "agent/job/scalars.hpp"
+
+namespace spotter::config {
+namespace {
+
+const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
+
+// A write to S3 that is tried for a while must fit into it several times.
+constexpr Duration shortest{1'000};
+constexpr Duration longest{3'600'000};
+
+Result<Duration> parse_lease(std::string_view text) {
+  auto lease = duration.parse(text);
+  if (!lease || (*lease >= shortest && *lease <= longest)) return lease;
+  return failure(std::string(text) + " is no lease: it lasts from 1s to 1h");
+}
+const Scalar<Duration> lease{"a duration such as 60s", parse_lease};
+
+}  // namespace
+
+Reader::Take claims(Reader& reader, std::optional<Claims>& claims) {
+  return [&](const Node& node, const std::string& path) {
+    claims.emplace();
+    reader.map(node, path,
+               {{"at", Reader::required, reader.expanded(claims->at, prefix)},
+                {"lease", Reader::optional, reader.scalar(claims->lease, lease)}});
+  };
+}
+
+void finish_claims(Reader& reader, const Node& root, Job& job) {
+  if (!job.claims) return;
+  job.claims->at.key += job.name.str() + "/";
+  for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {
+    if (root.keys[i].text == "claims" && !job.storage.share && !job.sweep) {
+      reader.problem(
+          root.items[i], "claims",
+          "one job on storage.ebs needs none: a volume is attached to one instance at a time");
+    }
+  }
+}
+
+}  // namespace spotter::config

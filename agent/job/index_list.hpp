@@ -1,0 +1,27 @@
+// Which of a sweep's sets a job of an engine has, where it has not all of them: "3,17-19/50" are
+// four of the 50. `spotter sweep` hands it to the container; its array counts from 0.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/result.hpp"
+
+namespace spotter::sweep {
+
+inline constexpr const char* indices_variable = "SPOTTER_SWEEP_INDICES";
+
+struct IndexList {
+  std::vector<std::uint64_t> indices;  // ascending
+  std::uint64_t of = 0;                // how many sets there are
+};
+
+IndexList all_indices(std::uint64_t sets);  // of so many sets each
+std::string to_text(const IndexList& list);
+// Fails on a text that to_text() would not have made, and on more than most_sets.
+Result<IndexList> parse_index_list(std::string_view text);
+
+}  // namespace spotter::sweep

@@ -1,0 +1,238 @@
+#include "agent/job/job.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "agent/base/shell.hpp"
+#include "agent/job/channels.hpp"
+#include "agent/job/claims.hpp"
+#include "agent/job/git_server.hpp"
+#include "agent/job/prepare.hpp"
+#include "agent/job/reader.hpp"
+#include "agent/job/scalars.hpp"
+#include "agent/job/storage.hpp"
+#include "agent/job/storage_name.hpp"
+#include "agent/job/sweep.hpp"
+
+namespace spotter::config {
+namespace {
+
+using Fields = Reader::Fields;
+constexpr auto required = Reader::required;
+constexpr auto optional = Reader::optional;
+
+const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
+                                              parse_s3_prefix};
+
+template <class T>
+Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scalar<T>& type,
+                       std::string_view expected) {
+  return reader.pairs(expected, [&](const Node& key, const Node& value, const std::string& path) {
+    if (const auto wrong = wrong_variable_name(key.text); !wrong.empty())
+      return reader.problem(key, path, wrong);
+    reader.scalar(to[key.text], type)(value, path);
+  });
+}
+
+Fields code_fields(Reader& reader, Code& code) {
+  return {{"repository", required, reader.expanded(code.repository, repository)},
+          {"revision", required, reader.scalar(code.revision, commit_id)},
+          {"token", optional, reader.scalar(code.token, secret_reference)}};
+}
+
+Fields trainer_fields(Reader& reader, Trainer& trainer) {
+  return {
+      {"command", required, reader.scalar(trainer.command, command)},
+      {"user", optional, reader.scalar(trainer.user, user_name)},
+      {"environment", optional, reader.expanded(trainer.environment, python_environment)},
+      {"env", optional,
+       variables(reader, trainer.env, environment_value, "a mapping of names to values")},
+      {"secrets", optional,
+       variables(reader, trainer.secrets, secret_reference, "a mapping of names to references")},
+      {"stop_signal", optional, reader.scalar(trainer.stop_signal, stop_signal)},
+      {"stop_grace", optional, reader.scalar(trainer.stop_grace, duration)},
+      {"role", optional, reader.scalar(trainer.role, role)},
+      {"imds", optional, reader.scalar(trainer.imds_allowed, imds_access)},
+      {"gpus", optional, reader.scalar(trainer.gpus, gpu_count)},
+      {"memory_max", optional, reader.scalar(trainer.memory_max, memory_amount)},
+      {"cpu_quota", optional, reader.scalar(trainer.cpu_quota, cpu_quota)},
+      {"cpu_weight", optional, reader.scalar(trainer.cpu_weight, cpu_weight)},
+      {"result", optional, reader.scalar(trainer.result, path_below_mount)}};
+}
+
+Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
+  return {{"port", optional, reader.scalar(prometheus.port, port)},
+          {"textfile", optional, reader.scalar(prometheus.folder, folder_path)}};
+}
+
+Fields notify_fields(Reader& reader, Notify& notify) {
+  return {{"webhook", optional, reader.scalar(notify.webhook, secret_reference)},
+          {"topic", optional, reader.expanded(notify.topic, topic)},
+          {"on", optional, reader.texts(notify.on, occasion)}};
+}
+
+Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
+  return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
+          {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
+}
+
+Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
+  const auto each = [&](const Node& key, const Node& value, const std::string& path) {
+    if (key.text.empty() || key.text.find('=') != key.text.npos)
+      return reader.problem(key, path, "a hyperparameter's name is not empty and has no '='");
+    reader.scalar(sagemaker.hyperparameters[key.text], environment_value)(value, path);
+  };
+  return {
+      {"link", optional, reader.expanded(sagemaker.link, mount_point)},
+      {"hyperparameters", optional, reader.pairs("hyperparameters, such as {epochs: 3}", each)}};
+}
+
+Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
+  return {{"attempts_without_progress", optional,
+           reader.scalar(on_failure.attempts_without_progress, attempts)},
+          {"then", optional, reader.scalar(on_failure.then, give_up)}};
+}
+
+Fields limits_fields(Reader& reader, Limits& limits) {
+  return {{"hours", optional, reader.scalar(limits.hours, positive_number)},
+          {"dollars", optional, reader.scalar(limits.dollars, positive_number)}};
+}
+
+Fields fleet_fields(Reader& reader, Fleet& fleet) {
+  return {{"kind", required, reader.scalar(fleet.kind, fleet_kind)},
+          {"id", required, reader.scalar(fleet.id, fleet_id)}};
+}
+
+Reader::Take launch(Reader& reader, std::optional<Launch>& launch) {
+  return [&](const Node& node, const std::string& path) {
+    read_launch(reader, node, path, launch.emplace());
+  };
+}
+
+Fields job_fields(Reader& reader, Job& job) {
+  return {{"job", required, reader.scalar(job.name, job_name)},
+          {"storage", required, storage(reader, job.storage)},
+          {"code", optional, reader.object(job.code, code_fields)},
+          {"trainer", required, reader.object(job.trainer, trainer_fields)},
+          {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
+          {"channels", optional, channels(reader, job.channels)},
+          {"prepare", optional, prepare(reader, job.prepare)},
+          {"cache", optional, reader.scalar(job.cache_on_instance_store, cache_place)},
+          {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
+          {"sweep", optional, sweep(reader, job.sweep)},
+          {"claims", optional, claims(reader, job.claims)},
+          {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
+          {"limits", optional, reader.object(job.limits, limits_fields)},
+          {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
+          {"publish", optional, reader.expanded(job.publish, publish_prefix)},
+          {"notify", optional, reader.object(job.notify, notify_fields)},
+          {"launch", optional, launch(reader, job.launch)},
+          {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
+}
+
+const Node* child(const Node& map, std::string_view key) {
+  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
+    if (map.keys[i].text == key) return &map.items[i];
+  return nullptr;
+}
+
+void check_sweep(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "sweep");
+  if (node == nullptr || !job.sweep || job.sweep->sets.empty() || job.trainer.command.empty())
+    return;
+  const auto fits = sweep::check(job.sweep->sets, job.trainer.command);
+  if (!fits) reader.problem(*node, "sweep", fits.error().message);
+}
+
+// execve(2) takes arguments and variables of up to 128 KiB each. A command is
+// quoted once more where there are channels, and PATH stands before it.
+constexpr std::size_t longest_string = 128U << 10;
+constexpr std::size_t longest_command = 96U << 10;
+
+void check_lengths(Reader& reader, const Node& root, const Node& trainer, const Job& job) {
+  if (wire::shell_quoted(job.trainer.command).size() > longest_command)
+    reader.problem(
+        trainer, "trainer.command",
+        "has more than 96 KiB, which no program can be started with: put it into a file");
+  for (const auto& [name, value] : job.trainer.env) {
+    if (name.size() + value.size() + 2 > longest_string)
+      reader.problem(trainer, "trainer.env." + name, "has more than 128 KiB: put it into a file");
+  }
+  if (!job.sagemaker) return;
+  const auto hyperparameters = nlohmann::json(job.sagemaker->hyperparameters)
+                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (hyperparameters.size() > longest_command)
+    reader.problem(*child(root, "sagemaker"), "sagemaker.hyperparameters",
+                   "have more than 96 KiB: put them into a file");
+}
+
+// The one who fetches refuses it too (host/git.hpp): by then instances are paid for.
+void check_token(Reader& reader, const Node& root, const Job& job) {
+  const Node* code = child(root, "code");
+  const Node* repository = code == nullptr ? nullptr : child(*code, "repository");
+  if (repository == nullptr || !job.code || !job.code->token) return;
+  const auto server = wire::token_server(job.code->repository);
+  if (!server) reader.problem(*repository, "code.repository", server.error().message);
+}
+
+// What concerns two keys, or a key and the machine.
+void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
+  check_sweep(reader, root, job);
+  finish_claims(reader, root, job);
+  check_token(reader, root, job);
+  check_launch(reader, root, job);
+  check_data(reader, root, job, environment);
+  check_prepare(reader, root, job);
+  const Node* sagemaker = child(root, "sagemaker");
+  const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
+  // Root makes it: not where a trainer may have left links of its own.
+  if (link != nullptr && job.sagemaker &&
+      is_at_or_below(job.sagemaker->link, job.storage.mount())) {
+    reader.problem(*link, "sagemaker.link",
+                   "lies on the storage (" + job.storage.mount() + "): take a path outside of it");
+  }
+  const Node* trainer = child(root, "trainer");
+  if (trainer == nullptr) return;
+  check_lengths(reader, root, *trainer, job);
+  if (const Node* secrets = child(*trainer, "secrets")) {
+    for (const Node& key : secrets->keys)
+      if (job.trainer.env.contains(key.text))
+        reader.problem(key, "trainer.secrets." + key.text, "is in trainer.env, too: which is it?");
+  }
+  const Node* user = child(*trainer, "user");
+  if (job.trainer.user.empty() && user == nullptr)
+    job.trainer.user = (environment.root && !environment.foreground) || environment.user.empty()
+                           ? "spotter"
+                           : environment.user;
+  const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
+  if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign)
+    reader.problem(*user, "trainer.user",
+                   "only root can run the trainer as '" + job.trainer.user + "'; we are '" +
+                       environment.user + "'");
+}
+
+}  // namespace
+
+std::string_view to_text(FileSystem filesystem) {
+  return filesystem == FileSystem::Xfs ? "xfs" : "ext4";
+}
+
+Checked<Job> parse_job(std::string_view text, const Environment& environment) {
+  const auto root = parse_yaml(text);
+  if (!root) return in_file_order(root.error());
+  if (root->kind == Node::Kind::Null)
+    return tl::unexpected(std::vector<Problem>{{0, 0, "the file is empty"}});
+  Job job;
+  job.trainer.stop_signal = SIGTERM;
+  std::vector<Problem> problems;
+  Reader reader(environment, problems);
+  reader.map(*root, "", job_fields(reader, job));
+  check_together(reader, *root, job, environment);
+  if (job.sweep && job.sweep->batch)
+    name_after(job.name.str(), storage_name(job), *job.sweep->batch);
+  if (problems.empty()) return job;
+  return in_file_order(std::move(problems));
+}
+
+}  // namespace spotter::config

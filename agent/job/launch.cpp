@@ -1,0 +1,214 @@
+#include "agent/job/launch.hpp"
+
+#include <algorithm>
+
+#include "agent/aws/formats/s3.hpp"
+#include "agent/job/reader.hpp"
+#include "agent/job/scalars.hpp"
+
+namespace spotter::config {
+namespace {
+
+using Kind = Node::Kind;
+constexpr auto required = Reader::required;
+constexpr auto optional = Reader::optional;
+
+Result<FleetKind> parse_type(std::string_view text) {
+  return choose<FleetKind>(text, {{"fleet", FleetKind::Ec2Fleet},
+                                  {"spot-fleet", FleetKind::SpotFleet},
+                                  {"auto-scaling-group", FleetKind::AutoScalingGroup}});
+}
+const Scalar<FleetKind> type{"fleet, spot-fleet or auto-scaling-group", parse_type};
+
+// As Spot Fleet has them; EC2 Fleet writes lowest-price.
+Result<Allocation> parse_allocation(std::string_view text) {
+  using enum Allocation;
+  return choose<Allocation>(text, {{"priceCapacityOptimized", PriceCapacityOptimized},
+                                   {"price-capacity-optimized", PriceCapacityOptimized},
+                                   {"lowestPrice", LowestPrice},
+                                   {"lowest-price", LowestPrice},
+                                   {"capacityOptimized", CapacityOptimized},
+                                   {"capacity-optimized", CapacityOptimized},
+                                   {"diversified", Diversified}});
+}
+const Scalar<Allocation> allocation{"a strategy such as priceCapacityOptimized", parse_allocation};
+
+Result<std::string> parse_image(std::string_view text) {
+  constexpr std::string_view parameter = "resolve:ssm:";
+  const bool known =
+      text.starts_with("ami-") || (text.starts_with(parameter) && text.size() > parameter.size());
+  if (known && text.find_first_of(" \t\r\n") == text.npos) return std::string(text);
+  return failure(quoted(text) + " is no image: ami-0123..., or resolve:ssm:/PARAMETER");
+}
+const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAMETER", parse_image};
+
+Result<std::string> parse_word(std::string_view text) {
+  if (!text.empty() && text.find_first_of(" ,\t\r\n") == text.npos) return std::string(text);
+  return failure(quoted(text) + " is empty or has a blank or comma in it");
+}
+const Scalar<std::string> word{"a name", parse_word};
+
+Result<std::string> parse_instance_type(std::string_view text) {
+  const auto dot = text.find('.');
+  if (dot != text.npos && dot > 0 && dot + 1 < text.size() && InstanceType::fits(text) &&
+      text.find_first_of(" ,\t\r\n") == text.npos)
+    return std::string(text);
+  return failure(quoted(text) + " is no instance type, such as g5.xlarge");
+}
+const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
+
+Result<std::string> parse_role(std::string_view text) {
+  if (text.starts_with("arn:") && text.find(":role/") != text.npos) return std::string(text);
+  return failure(quoted(text) + " is no role's ARN: arn:aws:iam::ACCOUNT:role/NAME");
+}
+const Scalar<std::string> role{"a role's ARN", parse_role};
+
+Result<std::string> parse_price(std::string_view text) {
+  const auto number = positive_number.parse(text);
+  if (!number) return failure(number.error().message);
+  if (text.find_first_not_of("0123456789.") == text.npos) return std::string(text);
+  return failure("expected dollars an hour such as 0.50, found " + quoted(text));
+}
+const Scalar<std::string> price{"dollars an hour, such as 0.50", parse_price};
+
+const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
+// https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};
+
+Result<std::string> parse_volume_type(std::string_view text) {
+  return choose<std::string>(text, {{"gp3", "gp3"},
+                                    {"gp2", "gp2"},
+                                    {"io1", "io1"},
+                                    {"io2", "io2"},
+                                    {"st1", "st1"},
+                                    {"sc1", "sc1"}});
+}
+
+Result<std::string> parse_sha256(std::string_view text) {
+  std::string digest(text);
+  for (char& letter : digest)
+    if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
+  if (digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == digest.npos)
+    return digest;
+  return failure(quoted(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");
+}
+
+// It stands in a shell's single quotes, and the file is named after its last part.
+Result<std::string> parse_object(std::string_view text) {
+  const auto location = wire::parse_s3_url(text);
+  if (!location) return tl::unexpected(location.error());
+  const std::string& key = location->key;
+  const bool known = key.ends_with(".deb") || key.ends_with(".rpm") || key.ends_with(".tar.gz");
+  if (known && text.find_first_of("'\\\r\n") == text.npos) return std::string(text);
+  return failure(quoted(text) + " is no package: s3://bucket/ and a name that ends with .deb, " +
+                 ".rpm or .tar.gz");
+}
+
+const Scalar<std::string> object{"where in S3, such as s3://bucket/spotter.deb", parse_object};
+
+Result<std::string> parse_package(std::string_view text) {
+  return choose<std::string>(text, {{"baked", "baked"}, {"apt", "apt"}});
+}
+const Scalar<std::string> package_source{"baked, apt or {s3: s3://bucket/spotter.deb, sha256: ...}",
+                                         parse_package};
+
+Reader::Take package(Reader& reader, Package& to) {
+  return [&](const Node& node, const std::string& path) {
+    if (node.kind != Kind::Map) return reader.scalar(to.source, package_source)(node, path);
+    reader.map(node, path,
+               {{"s3", required, reader.expanded(to.source, object)},
+                {"sha256", required, reader.scalar(to.sha256, sha256)}});
+  };
+}
+
+Reader::Take tags(Reader& reader, std::map<std::string, std::string>& to) {
+  return reader.pairs("tags, such as {project: speech}",
+                      [&](const Node& key, const Node& value, const std::string& path) {
+                        if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
+                          return reader.problem(key, path, wrong);
+                        reader.expanded(to[key.text], tag_value)(value, path);
+                      });
+}
+
+Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
+  return {{"size", required, reader.scalar(volume.size_gib, gibibytes)},
+          {"type", optional, reader.scalar(volume.type, volume_type)},
+          {"zone", optional, reader.expanded(volume.zone, word)},
+          {"iops", optional, reader.scalar(volume.iops, volume_rate)},
+          {"throughput", optional, reader.scalar(volume.throughput, volume_rate)},
+          {"encrypted", optional, reader.scalar(volume.encrypted, yes_or_no)},
+          {"kms_key", optional, reader.expanded(volume.kms_key, word)}};
+}
+
+Reader::Fields launch_fields(Reader& reader, Launch& launch) {
+  return {{"type", optional, reader.scalar(launch.type, type)},
+          {"image", required, reader.expanded(launch.image, image)},
+          {"instance_types", required, reader.texts(launch.instance_types, instance_type)},
+          {"zones", optional, reader.texts(launch.zones, word)},
+          {"subnets", optional, reader.texts(launch.subnets, word)},
+          {"security_groups", optional, reader.texts(launch.security_groups, word)},
+          {"key", optional, reader.expanded(launch.key, tag_value)},
+          {"profile", required, reader.expanded(launch.profile, word)},
+          {"fleet_role", optional, reader.expanded(launch.fleet_role, role)},
+          {"allocation", optional, reader.scalar(launch.allocation, allocation)},
+          {"max_price", optional, reader.scalar(launch.max_price, price)},
+          {"capacity", optional, reader.scalar(launch.capacity, capacity)},
+          {"package", optional, package(reader, launch.package)},
+          {"volume", optional, reader.object(launch.volume, new_volume_fields)},
+          {"tags", optional, tags(reader, launch.tags)}};
+}
+
+void check_kind(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
+  if (!launch.zones.empty() && !launch.subnets.empty())
+    reader.problem(node, path, "zones and subnets: give one of them, a subnet is in one zone");
+  if (launch.type == FleetKind::SpotFleet && launch.fleet_role.empty())
+    reader.problem(node, path,
+                   "a Spot Fleet needs fleet_role, such as arn:aws:iam::ACCOUNT:role/"
+                   "aws-ec2-spot-fleet-tagging-role");
+  if (launch.type != FleetKind::AutoScalingGroup) return;
+  if (launch.zones.empty() && launch.subnets.empty())
+    reader.problem(node, path, "an Auto Scaling group needs zones or subnets");
+  if (launch.allocation == Allocation::Diversified)
+    reader.problem(node, path, "an Auto Scaling group knows no allocation 'diversified'");
+}
+
+const Node* child(const Node& map, std::string_view key) {
+  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
+    if (map.keys[i].text == key) return &map.items[i];
+  return nullptr;
+}
+
+}  // namespace
+
+const Scalar<std::string> sha256{"a SHA-256", parse_sha256};
+const Scalar<std::string> volume_type{"a volume's type such as gp3", parse_volume_type};
+const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>};
+
+void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
+  reader.map(node, path, launch_fields(reader, launch));
+  if (node.kind != Kind::Map) return;
+  check_kind(reader, node, path, launch);
+  if (!launch.volume) return;
+  if (launch.volume->zone.empty() && !launch.zones.empty()) launch.volume->zone = launch.zones[0];
+  if (launch.volume->zone.empty())
+    reader.problem(*child(node, "volume"), path + ".volume",
+                   "the key 'zone' is missing: no zones are named from which to take it");
+  if (!launch.volume->kms_key.empty()) launch.volume->encrypted = true;
+}
+
+void check_launch(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "launch");
+  if (node == nullptr || !job.launch) return;
+  const Launch& launch = *job.launch;
+  if (launch.capacity > 1 && !job.claims)
+    reader.problem(*node, "launch.capacity",
+                   "more than one instance needs `claims:`, which say who does what");
+  if (job.storage.share && launch.volume)
+    reader.problem(*node, "launch.volume", "the job's storage is no EBS volume");
+  // Instances and root volumes get them, too, and would be taken for the job's volume.
+  if (!job.storage.share && launch.tags.contains(job.storage.ebs.tag.key))
+    reader.problem(*node, "launch.tags",
+                   "'" + job.storage.ebs.tag.key + "' is the tag by which storage.ebs is found");
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,80 @@
+// `launch:` of job.yaml: what `spotter launch` asks AWS for. The agent itself needs none of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/names.hpp"
+
+namespace spotter::config {
+
+class Reader;
+struct Node;
+struct Job;
+
+// Which of the pools of spot capacity is taken:
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
+enum class Allocation : std::uint8_t {
+  LowestPrice,
+  Diversified,
+  CapacityOptimized,
+  PriceCapacityOptimized,
+};
+
+// A blank one is made when the job's volume is not there.
+struct NewVolume {
+  std::uint64_t size_gib = 0;
+  std::string type = "gp3";
+  std::string zone;  // empty: the first of Launch::zones
+  std::optional<std::uint64_t> iops;
+  std::optional<std::uint64_t> throughput;  // MiB/s
+  bool encrypted = false;
+  std::string kms_key;
+};
+
+struct Package {
+  std::string source = "baked";  // baked (in the image) | apt | s3://BUCKET/KEY
+  std::string sha256;            // of s3://: 64 lower-case hexadecimal digits
+};
+
+struct Launch {
+  FleetKind type = FleetKind::Ec2Fleet;
+  std::string image;  // ami-... | resolve:ssm:/PARAMETER
+  std::vector<std::string> instance_types;
+  std::vector<std::string> zones;    // or
+  std::vector<std::string> subnets;  // neither: any zone of the default VPC
+  std::vector<std::string> security_groups;
+  std::string key;
+  std::string profile;     // the instance profile's name or ARN
+  std::string fleet_role;  // ARN; of a Spot Fleet
+  Allocation allocation = Allocation::PriceCapacityOptimized;
+  std::string max_price;  // dollars an hour; empty: up to the on-demand price
+  int capacity = 1;
+  Package package;
+  std::optional<NewVolume> volume;
+  std::map<std::string, std::string> tags;
+};
+
+//   type: fleet                          that is EC2 Fleet; or spot-fleet, auto-scaling-group
+//   image: ami-0123 | resolve:ssm:/aws/service/...                   required
+//   instance_types: [g5.xlarge, g4dn.xlarge]                         required
+//   zones: [us-west-2a, us-west-2b]      or subnets: [subnet-0123, ...]; required for a group
+//   profile: NAME | ARN                  the instances' role         required
+//   security_groups: [sg-0123], key: NAME
+//   allocation: priceCapacityOptimized   | lowestPrice | capacityOptimized | diversified
+//   max_price: 0.50                      dollars an hour
+//   capacity: 1                          more only for a job with claims
+//   package: baked | apt | {s3: s3://bucket/spotter.deb, sha256: HEX}
+//   volume: {size: 100, type: gp3, zone: us-west-2a, iops: 3000, throughput: 125,
+//            encrypted: true, kms_key: alias/mine}                   size (GiB) required
+//   fleet_role: ARN                      required for a Spot Fleet
+//   tags: {project: speech}              for all that is made
+void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
+
+// What concerns other parts of the job, too. `root`: all of job.yaml.
+void check_launch(Reader& reader, const Node& root, const Job& job);
+
+}  // namespace spotter::config

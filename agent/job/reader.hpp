@@ -1,0 +1,95 @@
+// Reads a YAML tree by tables of fields, collecting every problem. Adding a key to job.yaml is one
+// line in a table of job.cpp.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/job/job.hpp"
+#include "agent/job/values.hpp"
+#include "agent/job/yaml.hpp"
+
+namespace spotter::config {
+
+// Sorted by position, as a failure.
+tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems);
+
+class Reader {
+ public:
+  // Stores one value. `path` is for messages: "trainer.command".
+  using Take = std::function<void(const Node& value, const std::string& path)>;
+  enum class Need : bool { Optional, Required };
+  struct Field {
+    std::string_view key;
+    Need need;
+    Take take;
+  };
+  using Fields = std::vector<Field>;
+  static constexpr Need required = Need::Required;
+  static constexpr Need optional = Need::Optional;
+
+  // Both must outlive the reader.
+  Reader(const Environment& environment, std::vector<Problem>& problems)
+      : environment_(environment), problems_(problems) {}
+
+  // Reports unknown, duplicate and missing keys; gives each known one's value to its field.
+  void map(const Node& node, const std::string& path, const Fields& fields);
+
+  // The fields' targets must outlive the map() call that they are made for.
+  template <class Target, class T>
+  Take scalar(Target& to, const Scalar<T>& type) {
+    return [this, &to, &type](const Node& node, const std::string& path) {
+      if (!is_text(node, path, type.expected)) return;
+      store(to, type.parse(node.text), node, path);
+    };
+  }
+  // The same, with ${NAME} expanded first.
+  template <class Target, class T>
+  Take expanded(Target& to, const Scalar<T>& type) {
+    return [this, &to, &type](const Node& node, const std::string& path) {
+      if (!is_text(node, path, type.expected)) return;
+      const auto text = expand(node.text, environment_.variables);
+      if (!text) return problem(node, path, text.error().message);
+      store(to, type.parse(*text), node, path);
+    };
+  }
+  template <class T>
+  Take object(T& to, Fields (*fields)(Reader&, T&)) {
+    return [this, &to, fields](const Node& node, const std::string& path) {
+      map(node, path, fields(*this, to));
+    };
+  }
+  template <class T>
+  Take object(std::optional<T>& to, Fields (*fields)(Reader&, T&)) {
+    return [this, &to, fields](const Node& node, const std::string& path) {
+      map(node, path, fields(*this, to.emplace()));
+    };
+  }
+  // One text, or a list of at least one; ${NAME} expanded.
+  Take texts(std::vector<std::string>& to, const Scalar<std::string>& type);
+  // A mapping whose keys are the user's: `each` reads one pair.
+  using TakePair = std::function<void(const Node& key, const Node& value, const std::string& path)>;
+  Take pairs(std::string_view expected, TakePair each);
+
+  void problem(const Node& node, const std::string& path, const std::string& message);
+
+ private:
+  bool is_text(const Node& node, const std::string& path, std::string_view expected);
+  bool is_map(const Node& node, const std::string& path, const std::string& expected);
+  template <class Target, class T>
+  void store(Target& to, Result<T> value, const Node& node, const std::string& path) {
+    if (value)
+      to = *std::move(value);
+    else
+      problem(node, path, value.error().message);
+  }
+
+  const Environment& environment_;
+  std::vector<Problem>& problems_;
+};
+
+}  // namespace spotter::config

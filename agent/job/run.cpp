@@ -1,0 +1,106 @@
+#include "agent/job/run.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "agent/base/shell.hpp"
+#include "agent/job/values.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+using Problems = std::vector<config::Problem>;
+
+tl::unexpected<Problems> problem(const std::string& message) {
+  return tl::unexpected(Problems{{0, 0, message}});
+}
+
+// For the user's shell: each word as it is.
+std::string quoted(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    line += wire::shell_quoted(word);
+  }
+  return line;
+}
+
+Result<std::vector<std::string>> filled(std::vector<std::string> words, const config::Job& job) {
+  if (!job.experiment) return words;
+  for (std::string& word : words) {
+    auto with = sweep::fill_word(word, job.experiment->set);
+    if (!with) return tl::unexpected(with.error());
+    word = std::move(*with);
+  }
+  return words;
+}
+
+config::Checked<config::Job> described(const RunRequest& request,
+                                       const config::Environment& environment) {
+  if (!request.job_file.empty()) return config::load_job(request.job_file, environment);
+  if (request.command.empty()) return problem("give a command after --, or --job FILE");
+  if (request.storage.empty()) return problem("give --storage FOLDER, or --job FILE");
+  // What a job.yaml without a word would say; a failing command is not tried again unasked.
+  return config::parse_job(
+      "job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"
+      "on_failure: {attempts_without_progress: 1, then: hold}\n",
+      environment);
+}
+
+}  // namespace
+
+config::Checked<config::Job> job_of(const RunRequest& request, config::Environment environment,
+                                    const FetchSets& fetch) {
+  environment.foreground = true;
+  auto job = with_experiment(described(request, environment), environment, fetch);
+  if (!job) return job;
+  if (!request.command.empty()) {
+    auto words = filled(request.command, *job);
+    if (!words) return problem(words.error().message);
+    job->trainer.command = "exec " + quoted(*words);
+  }
+  job->trainer.inherits = true;
+  // A login shell begins with a PATH of its own; the trainer with the folder that we are in, unless
+  // its code is fetched.
+  const auto own_path = environment.variables.find("PATH");
+  std::string before;
+  if (own_path != environment.variables.end())
+    before = "export PATH=" + wire::shell_quoted(own_path->second) + "; ";
+  std::error_code no_folder;
+  const fs::path here = fs::current_path(no_folder);
+  if (!job->code && !no_folder) before += "cd " + wire::shell_quoted(here.string()) + " || exit; ";
+  job->trainer.command = before + job->trainer.command;
+  if (!request.storage.empty()) {
+    std::error_code error;
+    const fs::path folder = fs::absolute(request.storage, error).lexically_normal();
+    auto path = config::folder_path.parse(folder.string());
+    if (!path) return problem("--storage: " + path.error().message);
+    job->storage.share.emplace().mount = *path;
+  }
+  if (!request.name.empty()) {
+    const auto name = config::job_name.parse(request.name);
+    if (!name) return problem("--name: " + name.error().message);
+    job->name = *name;
+  }
+  if (!job->storage.share) {
+    return problem(
+        "storage.ebs is for `spotter agent`, on an instance that can attach a volume: give "
+        "--storage FOLDER");
+  }
+  return job;
+}
+
+std::string run_directory_of(const config::Job& job) {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const std::string base = runtime != nullptr && *runtime != 0 ? runtime : "/tmp";
+  char name[64];
+  std::snprintf(name, sizeof name, "/spotter-%u-%016zx", static_cast<unsigned>(::geteuid()),
+                std::hash<std::string>()(job.home()));
+  return base + name;
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,61 @@
+// What the parsers of single values share.
+#pragma once
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/aws/formats/s3.hpp"
+#include "agent/job/values.hpp"
+
+namespace spotter::config {
+
+// For a message: what is long is cut short.
+inline std::string quoted(std::string_view text) {
+  constexpr std::size_t shown = 100;
+  return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
+}
+
+template <class T>
+using Choices = std::vector<std::pair<std::string_view, T>>;
+
+template <class T>
+Result<T> choose(std::string_view text, const Choices<T>& choices) {
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names.push_back(name);
+    list.append(list.empty() ? "" : ", ").append(name);
+  }
+  const auto meant = nearest(text, names);
+  return failure(quoted(text) + " is not one of " + list +
+                 (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
+}
+
+template <int least, int most>
+Result<int> parse_between(std::string_view text) {
+  int number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed == std::errc{} && end == text.data() + text.size() && number >= least &&
+      number <= most)
+    return number;
+  return failure(quoted(text) + " is no whole number from " + std::to_string(least) + " to " +
+                 std::to_string(most));
+}
+
+// As a folder: with a slash at its end.
+inline Result<wire::S3Location> parse_s3_prefix(std::string_view text) {
+  auto location = wire::parse_s3_url(text);
+  if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';
+  return location;
+}
+
+// Neither ends with a slash.
+inline bool is_at_or_below(const std::string& path, const std::string& folder) {
+  return (path + "/").starts_with(folder + "/");
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,64 @@
+// Secrets: where job.yaml says one is, and the value once it was read. A secret reaches only its
+// consumer (a git token the clone, an API key the trainer), never argv, tags, user-data or a log.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "agent/base/result.hpp"
+
+namespace spotter::config {
+
+// A value that cannot be printed, compared or converted by accident: whoever needs it says
+// reveal(). Its memory is overwritten at the end (as far as std::string lets us know where it was).
+class Secret {
+ public:
+  explicit Secret(std::string value) : value_(std::move(value)) {}
+  Secret(const Secret&) = default;
+  Secret(Secret&& other) noexcept;
+  Secret& operator=(const Secret&) = delete;
+  Secret& operator=(Secret&&) = delete;
+  ~Secret();
+
+  const std::string& reveal() const { return value_; }
+
+ private:
+  std::string value_;
+};
+
+// `file:/etc/spotter/token`, `env:WANDB_API_KEY`, `ssm:/wandb/key`. Only says where: may be
+// printed.
+struct SecretReference {
+  enum class Kind : std::uint8_t { File, Environment, Parameter };
+  Kind kind = Kind::File;
+  std::string target;  // absolute path | variable's name | SSM parameter's name
+
+  friend bool operator==(const SecretReference&, const SecretReference&) = default;
+};
+
+// Fails on anything else. The message never repeats `text`: it may be a secret put there by
+// mistake.
+Result<SecretReference> parse_secret_reference(std::string_view text);
+std::string describe(const SecretReference& reference);
+
+struct ResolvedSecret {
+  Secret secret;
+  std::string warning;  // for the log when not empty: the file can be read by everybody
+};
+
+inline constexpr std::size_t secret_size_limit = 64U << 10;
+
+// Reads an SSM parameter (the AWS client's part; may block).
+using ReadParameter = std::function<Result<Secret>(const std::string& name)>;
+
+// Reads the secret; one trailing newline is cut (editors and `echo` add it). Fails, naming the
+// reference but nothing of the value: unreadable, not a regular file, empty, over 64 KiB, NUL
+// bytes, variable not set, or what `read_parameter` says.
+Result<ResolvedSecret> resolve(const SecretReference& reference,
+                               const std::map<std::string, std::string>& variables,
+                               const ReadParameter& read_parameter);
+
+}  // namespace spotter::config

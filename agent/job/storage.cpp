@@ -1,0 +1,115 @@
+#include "agent/job/storage.hpp"
+
+namespace spotter::config {
+namespace {
+
+using Fields = Reader::Fields;
+constexpr auto required = Reader::required;
+constexpr auto optional = Reader::optional;
+
+Reader::Take one_tag(Reader& reader, Tag& tag) {
+  return [&](const Node& node, const std::string& path) {
+    const auto each = [&](const Node& key, const Node& value, const std::string& below) {
+      if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
+        return reader.problem(key, path, wrong);
+      tag.key = key.text;
+      reader.expanded(tag.value, tag_value)(value, below);
+    };
+    reader.pairs("one tag, such as {Name: my-volume}", each)(node, path);
+    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
+      reader.problem(node, path,
+                     "expected exactly one tag, found " + std::to_string(node.keys.size()));
+  };
+}
+
+Fields ebs_fields(Reader& reader, EbsStorage& ebs) {
+  return {{"tag", required, one_tag(reader, ebs.tag)},
+          {"mount", optional, reader.expanded(ebs.mount, mount_point)},
+          {"filesystem", optional, reader.scalar(ebs.filesystem, file_system)},
+          {"consistency_bound", optional, reader.scalar(ebs.consistency_bound, duration)}};
+}
+
+// Whoever has no need to mount it may have it anywhere.
+Fields folder_fields(Reader& reader, Share& share) {
+  return {{"path", required, reader.expanded(share.mount, folder_path)}};
+}
+
+Fields nfs_fields(Reader& reader, Share& share) {
+  return {{"server", required, reader.expanded(share.server, host_name)},
+          {"path", required, reader.expanded(share.path, folder_path)},
+          {"mount", optional, reader.expanded(share.mount, mount_point)},
+          {"options", optional, reader.expanded(share.options, mount_options)}};
+}
+
+Fields efs_fields(Reader& reader, Share& share) {
+  return {{"id", required, reader.expanded(share.server, efs_id)},
+          {"access_point", optional, reader.expanded(share.access_point, efs_access_point)},
+          {"tls", optional, reader.scalar(share.tls, yes_or_no)},
+          {"mount", optional, reader.expanded(share.mount, mount_point)},
+          {"options", optional, reader.expanded(share.options, mount_options)}};
+}
+
+Fields sshfs_fields(Reader& reader, Share& share) {
+  const auto source = [&](const Node& node, const std::string& path) {
+    std::string text;
+    reader.expanded(text, sshfs_source)(node, path);
+    const auto colon = text.find(":/");
+    share.server = text.substr(0, colon);
+    share.path = colon == text.npos ? "" : text.substr(colon + 1);
+  };
+  return {{"source", required, source},
+          {"key", optional, reader.expanded(share.key, folder_path)},
+          {"known_hosts", optional, reader.expanded(share.known_hosts, folder_path)},
+          {"port", optional, reader.scalar(share.port, port)},
+          {"options", optional, reader.expanded(share.options, mount_options)},
+          {"mount", optional, reader.expanded(share.mount, mount_point)}};
+}
+
+Reader::Take one_share(Reader& reader, Storage& storage, Share::Kind kind,
+                       Fields (*fields)(Reader&, Share&)) {
+  return [&reader, &storage, kind, fields](const Node& node, const std::string& path) {
+    storage.share.emplace().kind = kind;
+    reader.map(node, path, fields(reader, *storage.share));
+  };
+}
+
+}  // namespace
+
+Reader::Take storage(Reader& reader, Storage& storage) {
+  return [&](const Node& node, const std::string& path) {
+    using Kind = Share::Kind;
+    if (node.kind == Node::Kind::List) return storage_list(reader, storage, node, path);
+    reader.map(node, path,
+               {{"ebs", optional, reader.object(storage.ebs, ebs_fields)},
+                {"folder", optional, one_share(reader, storage, Kind::Folder, folder_fields)},
+                {"nfs", optional, one_share(reader, storage, Kind::Nfs, nfs_fields)},
+                {"efs", optional, one_share(reader, storage, Kind::Efs, efs_fields)},
+                {"sshfs", optional, one_share(reader, storage, Kind::Sshfs, sshfs_fields)}});
+    if (node.kind == Node::Kind::Map && node.keys.size() != 1)
+      reader.problem(node, path,
+                     "expected exactly one of ebs, folder, nfs, efs, sshfs, found " +
+                         std::to_string(node.keys.size()));
+  };
+}
+
+std::string_view to_text(Share::Kind kind) {
+  switch (kind) {
+    case Share::Kind::Folder:
+      return "folder";
+    case Share::Kind::Nfs:
+      return "nfs";
+    case Share::Kind::Efs:
+      return "efs";
+    case Share::Kind::Sshfs:
+      return "sshfs";
+  }
+  return "";
+}
+
+std::string describe(const Share& share) {
+  if (share.kind == Share::Kind::Folder) return "the folder " + share.mount;
+  return share.mount + " (" + std::string(to_text(share.kind)) + " of " + share.server +
+         (share.path.empty() ? "" : ":" + share.path) + ")";
+}
+
+}  // namespace spotter::config

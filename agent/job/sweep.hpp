@@ -1,0 +1,27 @@
+// `sweep:` of job.yaml: which experiments there are.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/job/parameters.hpp"
+#include "agent/job/reader.hpp"
+
+namespace spotter::config {
+
+// {parameters: s3://bucket/list.yml | ./list.yml | [{lr: 0.1}, ...]}, or {grid: {lr: [0.1, 0.2],
+// ...}}, or {random: {sets: 20, seed: 7, parameters: {lr: {log_uniform: [1e-4, 0.1]}, ...}}}.
+Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep);
+
+// A YAML (or JSON) list of maps, as a file of its own. Fails on one that is empty or has more than
+// sweep::most_sets.
+Checked<std::vector<sweep::Set>> parse_sets(std::string_view text);
+// The same for the list of a job, which came from `source`: each set has what the trainer's command
+// asks for. Every mistake is in the one message.
+Result<std::vector<sweep::Set>> read_sets(std::string_view text, const std::string& source,
+                                          const Trainer& trainer);
+inline constexpr std::size_t sets_size_limit = 4U << 20;
+inline constexpr std::size_t sets_expanded_limit = 64U << 20;
+
+}  // namespace spotter::config

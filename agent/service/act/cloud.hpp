@@ -1,0 +1,90 @@
+// EC2 effects. Each returns the one happening that answers it and never throws; the caller adds the
+// id.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/aws/aws_client.hpp"
+#include "agent/decide/effect.hpp"
+#include "agent/decide/event.hpp"
+#include "agent/job/job.hpp"
+
+namespace spotter::act {
+
+// A failed call as the core sees it. `detail` keeps AWS's own code and words.
+decide::EffectFailed as_failure(const CallError& error);
+
+// The tags that Spotter keeps on what it owns (spotter-storage(7)).
+namespace tag {
+inline constexpr const char* job = "spotter:job";
+inline constexpr const char* role = "spotter:role";
+inline constexpr const char* role_data = "data";  // its value for a volume of data
+inline constexpr const char* parent = "spotter:parent";
+inline constexpr const char* lineage = "spotter:lineage";  // the job's first volume
+inline constexpr const char* moves = "spotter:moves";      // from that to this
+inline constexpr const char* storage = "spotter:storage";  // config::storage_name()
+inline constexpr const char* ahead = "spotter:ahead";
+inline constexpr const char* generation = "spotter:generation";
+inline constexpr const char* format = "spotter:format";
+inline constexpr const char* done = "spotter:done";
+}  // namespace tag
+
+class Cloud {
+ public:
+  Cloud(AwsClient& aws, const config::Job& job) : aws_(aws), job_(job) {}
+
+  using Answer = asio::awaitable<decide::Happening>;
+
+  // --- survey.cpp ---
+  Answer survey(Duration limit);
+  // Of a sweep on volumes: which experiments have theirs in this zone, of `count`. Empty: not
+  // known.
+  asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
+  // --- fleet.cpp ---
+  Answer read_fleet(InstanceId instance, Duration limit);  // and the spot price
+  Answer cancel_fleet(Fleet fleet, Duration limit);
+  Answer scale_to_zero(Fleet fleet, Duration limit);
+  // Of the hook that holds this instance, if any does.
+  Answer complete_lifecycle(Fleet group, InstanceId self, Duration limit);
+  // Its instances that are there or come. 0: not known.
+  asio::awaitable<std::uint32_t> count_instances(Fleet fleet, Duration limit);
+  // This instance goes. `needed`: nobody comes in its place, the fleet keeps so many, but ends none
+  // of the others (it would choose whom).
+  Answer leave_fleet(Fleet fleet, InstanceId self, std::optional<std::uint32_t> needed,
+                     Duration limit);
+  // --- cloud.cpp ---
+  Answer attach(decide::AttachVolume effect, Duration limit);
+  Answer detach(decide::DetachVolume effect, Duration limit);
+  Answer claim(decide::ClaimVolume effect, Duration limit);
+  Answer create_snapshot(decide::CreateSnapshot effect, Duration limit);
+  Answer create_volume(decide::CreateVolume effect, Duration limit);
+  Answer mark_verified(VolumeId volume, Duration limit);
+  Answer promote(VolumeId volume, Duration limit);
+  Answer mark_done(VolumeId volume, Duration limit);
+  Answer mark_prepared(VolumeId volume, Duration limit);
+  Answer delete_volume(VolumeId volume, Duration limit);
+  Answer delete_snapshot(SnapshotId snapshot, Duration limit);
+
+ private:
+  void add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const;
+  Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
+  asio::awaitable<std::uint32_t> target_of(Fleet fleet, Duration limit);
+  Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);
+  Answer count_elders(decide::FleetRead read, wire::Instance self, Duration limit);
+  Answer set_capacity_of_group(Fleet fleet, Duration limit);
+
+  AwsClient& aws_;
+  const config::Job& job_;
+};
+
+// Accepted, or what went wrong.
+template <class T>
+decide::Happening accepted(const CallResult<T>& result) {
+  if (!result) return as_failure(result.error());
+  return decide::CallAccepted{};
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,238 @@
+// Which fleet is ours, what does it cost, and how does it end? Spot Fleet, EC2 Fleet and Auto
+// Scaling groups each have their own words for it.
+#include <algorithm>
+#include <tuple>
+
+#include "agent/service/act/cloud.hpp"
+
+namespace spotter::act {
+namespace {
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-fleet-tags.html and relatives: the
+// tags that AWS puts on the instances of a fleet.
+struct FleetTag {
+  const char* key;
+  FleetKind kind;
+};
+constexpr FleetTag kFleetTags[] = {{"aws:ec2spot:fleet-request-id", FleetKind::SpotFleet},
+                                   {"aws:ec2:fleet-id", FleetKind::Ec2Fleet},
+                                   {"aws:autoscaling:groupName", FleetKind::AutoScalingGroup}};
+
+Fleet fleet_of(const wire::Tags& tags) {
+  for (const FleetTag& entry : kFleetTags) {
+    const auto found = tags.find(entry.key);
+    if (found == tags.end()) continue;
+    if (FleetId::fits(found->second)) return Fleet{entry.kind, FleetId(found->second)};
+  }
+  return {};
+}
+
+// A stopped one that is started again has a new launch time (API_Instance.html), and is young
+// again.
+bool is_elder(const wire::Instance& other, const wire::Instance& self) {
+  const bool gone =
+      other.state == wire::InstanceState::Terminated || other.state == wire::InstanceState::Stopped;
+  if (gone || other.id == self.id) return false;
+  if (!other.launch_time || !self.launch_time) return true;
+  return std::tie(*other.launch_time, other.id) < std::tie(*self.launch_time, self.id);
+}
+
+wire::DescribeInstances all_of(const Fleet& fleet) {
+  wire::DescribeInstances request;
+  for (const FleetTag& entry : kFleetTags) {
+    if (entry.kind == fleet.kind)
+      request.filters = {{std::string("tag:") + entry.key, {fleet.id.str()}}};
+  }
+  return request;
+}
+
+// A cancellation can fail inside a successful answer. A fleet that does not exist, or is no longer
+// cancellable, is as good as cancelled.
+decide::Happening outcome(const CallResult<wire::FleetCancellation>& result, const FleetId& fleet) {
+  if (!result) return as_failure(result.error());
+  for (const wire::FleetFailure& failed : result->failed) {
+    if (failed.id != fleet) continue;
+    const bool over = failed.code.find("DoesNotExist") != std::string::npos ||
+                      failed.code.find("NotInCancellableState") != std::string::npos ||
+                      failed.code.find("NotInDeletableState") != std::string::npos;
+    if (over) continue;
+    decide::EffectFailed failure;
+    failure.detail = decide::Detail(failed.code + ": " + failed.message);
+    return failure;
+  }
+  return decide::CallAccepted{};
+}
+
+}  // namespace
+
+// 0: not known.
+asio::awaitable<std::uint32_t> Cloud::target_of(Fleet fleet, Duration limit) {
+  const auto count = [](const auto& answer) -> std::uint32_t {
+    if (!answer || answer->items.empty()) return 0;
+    return static_cast<std::uint32_t>(std::max(0, answer->items.front().target_capacity));
+  };
+  if (fleet.kind == FleetKind::SpotFleet) {
+    wire::DescribeSpotFleetRequests request;
+    request.fleets = {fleet.id};
+    auto call = aws_.call(std::move(request), limit);
+    const auto answer = co_await std::move(call);
+    co_return count(answer);
+  }
+  if (fleet.kind == FleetKind::AutoScalingGroup) {
+    wire::DescribeAutoScalingGroups request;
+    request.groups = {fleet.id};
+    auto call = aws_.call(std::move(request), limit);
+    const auto answer = co_await std::move(call);
+    co_return count(answer);
+  }
+  if (fleet.kind != FleetKind::Ec2Fleet) co_return 0;
+  wire::DescribeFleets request;
+  request.fleets = {fleet.id};
+  auto call = aws_.call(std::move(request), limit);
+  const auto answer = co_await std::move(call);
+  co_return count(answer);
+}
+
+Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
+  const Duration limit = whole / 4;  // four calls at most
+  wire::DescribeInstances request;
+  request.instances = {instance};
+  auto call = aws_.call(std::move(request), limit);
+  const auto answer = co_await std::move(call);
+  if (!answer) co_return as_failure(answer.error());
+  decide::FleetRead read;
+  if (answer->items.empty()) {  // a new instance may be unknown for some seconds
+    decide::EffectFailed unknown;
+    unknown.detail = "EC2 does not know this instance yet";
+    co_return unknown;
+  }
+  const wire::Instance& self = answer->items.front();
+  read.fleet = fleet_of(self.tags);
+
+  wire::DescribeSpotPriceHistory prices;
+  prices.types = {self.type};
+  prices.zone = self.zone;
+  auto ask = aws_.call(std::move(prices), limit);
+  const auto history = co_await std::move(ask);
+  // Without a price the limit in dollars cannot be kept; the one in hours can. No reason to stop.
+  if (history && !history->items.empty()) {
+    const wire::SpotPrice* newest = &history->items.front();
+    for (const wire::SpotPrice& price : history->items) {
+      if (price.since > newest->since) newest = &price;
+    }
+    read.dollars_per_hour = newest->dollars_per_hour;
+  }
+  if (job_.storage.share || job_.claims) {
+    auto counting = target_of(job_.fleet.value_or(read.fleet), limit);
+    read.target = co_await std::move(counting);
+  }
+  if (!job_.storage.share || job_.claims) co_return read;
+  auto counting = count_elders(read, self, limit);
+  co_return co_await std::move(counting);
+}
+
+// EBS lets one instance have the volume, a claim one an experiment; on a share the eldest writes.
+Cloud::Answer Cloud::count_elders(decide::FleetRead read, wire::Instance self, Duration limit) {
+  if (self.state == wire::InstanceState::Stopped) {  // nor, then, when it was started again
+    decide::EffectFailed unseen;
+    unseen.detail = "EC2 does not show yet that this instance runs";
+    co_return unseen;
+  }
+  if (read.fleet.kind == FleetKind::None) co_return read;
+  auto call = aws_.call_all(all_of(read.fleet), limit);
+  const auto fellows = co_await std::move(call);
+  if (!fellows) co_return as_failure(fellows.error());
+  const auto elder = [&](const wire::Instance& other) { return is_elder(other, self); };
+  read.elders = static_cast<std::uint32_t>(
+      std::count_if(fellows->items.begin(), fellows->items.end(), elder));
+  co_return read;
+}
+
+asio::awaitable<std::uint32_t> Cloud::count_instances(Fleet fleet, Duration limit) {
+  if (fleet.kind == FleetKind::None) co_return 0;
+  auto call = aws_.call_all(all_of(fleet), limit);
+  const auto all = co_await std::move(call);
+  if (!all) co_return 0;
+  const auto works = [](const wire::Instance& each) {
+    return each.state == wire::InstanceState::Pending || each.state == wire::InstanceState::Running;
+  };
+  co_return static_cast<std::uint32_t>(std::count_if(all->items.begin(), all->items.end(), works));
+}
+
+Cloud::Answer Cloud::set_capacity_of_group(Fleet fleet, Duration limit) {
+  auto call = aws_.call(wire::SetDesiredCapacity{fleet.id, 0}, limit);
+  const auto result = co_await std::move(call);
+  co_return accepted(result);
+}
+
+// ValidationError: nothing of that name holds the instance (any more).
+Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration limit) {
+  wire::CompleteLifecycleAction request;
+  request.group = group.id;
+  request.instance = self;
+  auto call = aws_.call(std::move(request), limit);
+  const auto result = co_await std::move(call);
+  if (!result && result.error().code == "ValidationError") co_return decide::CallAccepted{};
+  co_return accepted(result);
+}
+
+Cloud::Answer Cloud::cancel_fleet(Fleet fleet, Duration limit) {
+  if (fleet.kind == FleetKind::AutoScalingGroup) {
+    auto scale = set_capacity_of_group(fleet, limit);
+    co_return co_await std::move(scale);
+  }
+  if (fleet.kind == FleetKind::Ec2Fleet) {
+    auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit);
+    const auto result = co_await std::move(call);
+    co_return outcome(result, fleet.id);
+  }
+  auto call = aws_.call(wire::CancelSpotFleetRequests{{fleet.id}}, limit);
+  const auto result = co_await std::move(call);
+  co_return outcome(result, fleet.id);
+}
+
+Cloud::Answer Cloud::lower_target(Fleet fleet, std::uint32_t needed, Duration limit) {
+  const int most = static_cast<int>(needed);
+  if (fleet.kind == FleetKind::Ec2Fleet) {
+    auto call = aws_.call(wire::ModifyFleet{fleet.id, most, false}, limit);
+    const auto lowered = co_await std::move(call);
+    co_return accepted(lowered);
+  }
+  auto call = aws_.call(wire::ModifySpotFleetRequest{fleet.id, most, false}, limit);
+  const auto lowered = co_await std::move(call);
+  co_return accepted(lowered);
+}
+
+Cloud::Answer Cloud::leave_fleet(Fleet fleet, InstanceId self, std::optional<std::uint32_t> needed,
+                                 Duration limit) {
+  if (needed && fleet.kind == FleetKind::AutoScalingGroup) {  // it can do both at once
+    auto call = aws_.call(wire::TerminateInGroup{self}, limit);
+    const auto result = co_await std::move(call);
+    co_return accepted(result);
+  }
+  if (needed) {
+    auto lowering = lower_target(fleet, *needed, limit);
+    decide::Happening lowered = co_await std::move(lowering);
+    if (std::holds_alternative<decide::EffectFailed>(lowered)) co_return lowered;
+  }
+  auto call = aws_.call(wire::TerminateInstances{{self}}, limit);
+  const auto result = co_await std::move(call);
+  co_return accepted(result);
+}
+
+Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
+  if (fleet.kind == FleetKind::AutoScalingGroup) {
+    auto scale = set_capacity_of_group(fleet, limit);
+    co_return co_await std::move(scale);
+  }
+  if (fleet.kind == FleetKind::Ec2Fleet) {
+    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit);
+    const auto result = co_await std::move(call);
+    co_return accepted(result);
+  }
+  auto call = aws_.call(wire::ModifySpotFleetRequest{fleet.id, 0}, limit);
+  const auto result = co_await std::move(call);
+  co_return accepted(result);
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,111 @@
+// Local work: each piece is a child process `spotter host VERB`, so that a hang (a dead disk, a
+// dead server) never stops the agent, and an abandoned piece can be killed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/decide/effect.hpp"
+#include "agent/decide/event.hpp"
+#include "agent/io/asio.hpp"
+#include "agent/io/process.hpp"
+#include "agent/job/job.hpp"
+
+namespace spotter::act {
+
+class Local {
+ public:
+  // `program`: the spotter binary itself; `log`: the trainer's, on this machine (a share's may
+  // hang).
+  Local(const config::Job& job, std::string program, std::string run_directory)
+      : job_(job), program_(std::move(program)), run_directory_(std::move(run_directory)) {}
+
+  using Answer = asio::awaitable<decide::Happening>;
+
+  Answer find_device(decide::FindDevice effect, Duration limit);
+  Answer inspect(Device device, Duration limit);
+  Answer make_filesystem(Device device, Duration limit);
+  Answer mount(decide::Mount effect, Duration limit);
+  Answer unmount(Duration limit);
+  Answer mount_data(Device device, std::string mount_point, Duration limit);  // read-only
+  Answer unmount_data(std::string mount_point, Duration limit);
+  // What is mounted there, if anything; an empty id: its volume is not known.
+  struct MountSeen {
+    VolumeId volume;
+    bool read_only = false;
+  };
+  asio::awaitable<std::optional<MountSeen>> mounted_at(std::string mount_point, Duration limit);
+  Answer prepare_share(Duration limit);
+  // Of a job whose work machines share, once its share was prepared (host/home_id.hpp).
+  const std::string& home_id() const { return home_id_; }
+  Answer release_share(Duration limit);
+  Answer mark_done(Duration limit);  // on a share
+  Answer read_ledger(Duration limit);
+  // `given_up`: nobody trains on, and there is no result.
+  Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
+  Answer sync(Duration limit);
+  Answer verify(bool read_only, Duration limit);
+  Answer await_gpus(Duration limit);
+  // For a job that awaits none, on a machine that has some: a unit of systemd's may neither make
+  // device nodes (nvidia-modprobe is setuid) nor use those of a driver that is loaded later.
+  asio::awaitable<void> make_gpu_nodes(Duration limit);
+  Answer fetch_code(std::string token, Duration limit);
+  Answer fill(VolumeId volume, Duration limit);
+
+  // What of the job's storage is mounted here; no more is filled in.
+  asio::awaitable<tl::expected<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
+  // Is there a file at `path`? Asked again and again within `limit`. What cannot be looked at is
+  // not absent: EffectFailed. When that goes on for Policy::blocked_limit: no.
+  asio::awaitable<tl::expected<bool, decide::EffectFailed>> is_there(std::string path,
+                                                                     Duration limit);
+  // What the trainer wrote to its log is kept on the share; in vain, it is kept the next time.
+  asio::awaitable<void> keep_log(Duration limit);
+  // New lines of the learning curve, of a trainer that went on from step `resumed` if it said so,
+  // join those on the storage (host/metrics.hpp). False: in vain.
+  asio::awaitable<bool> keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
+                                     Duration limit);
+
+  // Lines join those of the file of that name on the storage (host/journal.hpp). False: in
+  // vain.
+  asio::awaitable<bool> keep_lines(std::string name, std::string lines, Duration limit);
+
+  // An experiment that several machines may take up (host/attempt.hpp); `home` is its folder.
+  asio::awaitable<Result<std::string>> find_parent(std::string home, std::uint64_t token,
+                                                   Duration limit);
+  asio::awaitable<Result<std::string>> begin_attempt(std::string home, std::string attempt,
+                                                     std::string parent, Duration limit);
+  asio::awaitable<Result<std::string>> publish_attempt(std::string home, std::string attempt,
+                                                       Duration limit);
+  // sweep::Summary of what was published, as JSON.
+  asio::awaitable<Result<std::string>> sum_up(std::string home, std::size_t index,
+                                              std::uint64_t token, Duration limit);
+
+  // Does the share's server hang? Then nothing is begun on it but to let go of it
+  // (share_watch.hpp).
+  void set_hanging(bool hanging) { hanging_ = hanging; }
+
+ private:
+  struct Work;
+  asio::awaitable<Work> run(std::vector<std::string> arguments, Duration limit,
+                            std::string token = {}, std::string input = {});
+  // A verb whose answer says no more than that it was done.
+  Answer carry_out(std::vector<std::string> arguments, Duration limit, decide::Happening done,
+                   std::string token = {}, std::string input = {});
+
+  asio::awaitable<Result<std::string>> attempt_verb(std::vector<std::string> words, Duration limit);
+  void add_link(std::vector<std::string>& arguments) const;
+  std::vector<std::string> on_share(const char* verb) const;
+  std::vector<std::string> in_home(const char* verb) const;
+
+  const config::Job& job_;
+  std::string program_;
+  std::string run_directory_;
+  bool hanging_ = false;
+  bool prepared_ = false;  // the job's folder was on the share
+  std::string home_id_;
+  std::optional<std::chrono::steady_clock::time_point> unknown_since_;  // is_there()
+};
+
+}  // namespace spotter::act

@@ -1,0 +1,256 @@
+// One look at the job's storage: its volumes, its snapshots, and whether their holders live.
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/s3.hpp"
+#include "agent/job/storage_name.hpp"
+#include "agent/service/act/cloud.hpp"
+#include "agent/service/act/seen.hpp"
+
+namespace spotter::act {
+namespace {
+
+using decide::EffectFailed;
+using decide::Failure;
+using decide::SeenSnapshot;
+using decide::SeenVolume;
+using wire::value_of;
+
+// 0 where it was never written; none for what is no number.
+std::optional<std::uint32_t> parsed(const wire::Tags& tags, const char* name) {
+  const std::string text = value_of(tags, name);
+  std::uint32_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (!text.empty() && (error != std::errc() || rest != end)) return std::nullopt;
+  return number;
+}
+
+// REQUIRES: misread() finds nothing in these tags.
+std::uint32_t number_of(const wire::Tags& tags, const char* name) {
+  return parsed(tags, name).value_or(0);
+}
+
+// What is no number, somebody changed by hand. Read as 0 the newest would be the oldest, and be
+// deleted: nothing is decided before a person has put it right.
+std::optional<EffectFailed> misread(const std::string& id, const wire::Tags& tags) {
+  for (const char* name : {tag::generation, tag::moves}) {
+    if (parsed(tags, name)) continue;
+    EffectFailed failed{Failure::Rejected, false, {}};
+    failed.detail = decide::Detail("the tag " + std::string(name) + " of " + id +
+                                   " is no number: " + value_of(tags, name).substr(0, 40));
+    return failed;
+  }
+  return std::nullopt;
+}
+
+decide::VolumeState state_of(wire::VolumeState state) {
+  switch (state) {
+    case wire::VolumeState::Creating:
+      return decide::VolumeState::Creating;
+    case wire::VolumeState::Available:
+      return decide::VolumeState::Available;
+    case wire::VolumeState::Deleting:
+    case wire::VolumeState::Deleted:
+      return decide::VolumeState::Deleting;
+    case wire::VolumeState::Error:
+      return decide::VolumeState::Error;
+    default:
+      return decide::VolumeState::InUse;  // unknown: hands off
+  }
+}
+
+decide::AttachmentState state_of(wire::AttachmentState state) {
+  switch (state) {
+    case wire::AttachmentState::Attaching:
+      return decide::AttachmentState::Attaching;
+    case wire::AttachmentState::Attached:
+      return decide::AttachmentState::Attached;
+    case wire::AttachmentState::Detaching:
+      return decide::AttachmentState::Detaching;
+    case wire::AttachmentState::Detached:
+      return decide::AttachmentState::None;
+    default:
+      return decide::AttachmentState::Busy;
+  }
+}
+
+decide::SnapshotState state_of(wire::SnapshotState state) {
+  switch (state) {
+    case wire::SnapshotState::Completed:
+      return decide::SnapshotState::Completed;
+    case wire::SnapshotState::Error:
+      return decide::SnapshotState::Failed;
+    case wire::SnapshotState::Recoverable:
+      return decide::SnapshotState::Recoverable;
+    default:
+      return decide::SnapshotState::Pending;
+  }
+}
+
+decide::HolderState state_of(wire::InstanceState state) {
+  switch (state) {
+    case wire::InstanceState::Terminated:
+      return decide::HolderState::Gone;
+    case wire::InstanceState::Stopped:
+      return decide::HolderState::Stopped;
+    default:
+      return decide::HolderState::Alive;
+  }
+}
+
+decide::Role role_of(const wire::Tags& tags) {
+  const std::string role = value_of(tags, tag::role);
+  if (role == "candidate") return decide::Role::Candidate;
+  if (role == "verified") return decide::Role::Verified;
+  return decide::Role::State;
+}
+
+}  // namespace
+
+SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
+  SeenVolume result;
+  result.id = volume.id;
+  result.zone = volume.zone;
+  result.state = state_of(volume.state);
+  const config::Tag& found_by = job.storage.ebs.tag;
+  result.discoverable = value_of(volume.tags, found_by.key) == found_by.value;
+  result.role = role_of(volume.tags);
+  result.parent = VolumeId(value_of(volume.tags, tag::parent));
+  result.lineage = VolumeId(value_of(volume.tags, tag::lineage));
+  result.moves = number_of(volume.tags, tag::moves);
+  result.generation = number_of(volume.tags, tag::generation);
+  result.ours_to_format = value_of(volume.tags, tag::format) == "blank";
+  result.done = value_of(volume.tags, tag::done) == "true";
+  result.from = volume.from_snapshot;
+  for (const wire::Attachment& attachment : volume.attachments) {
+    if (attachment.state == wire::AttachmentState::Detached) continue;
+    result.holder = attachment.instance;
+    result.attached_as = ShortText<31>(attachment.device);
+    result.attachment = state_of(attachment.state);
+  }
+  return result;
+}
+
+namespace {
+
+SeenSnapshot seen(const wire::Snapshot& snapshot) {
+  SeenSnapshot result;
+  result.id = snapshot.id;
+  result.parent = snapshot.volume;
+  result.lineage = VolumeId(value_of(snapshot.tags, tag::lineage));
+  result.moves = number_of(snapshot.tags, tag::moves);
+  result.generation = number_of(snapshot.tags, tag::generation);
+  result.ahead = value_of(snapshot.tags, tag::ahead) == "true";
+  result.state = state_of(snapshot.state);
+  result.started =
+      std::chrono::duration_cast<std::chrono::seconds>(snapshot.start_time.time_since_epoch())
+          .count();
+  return result;
+}
+
+void add_holders(const std::vector<SeenVolume>& volumes, wire::Filter& holders) {
+  for (const SeenVolume& volume : volumes) {
+    if (volume.holder) holders.values.push_back(volume.holder.str());
+  }
+}
+
+void set_holder_states(std::vector<SeenVolume>& volumes,
+                       const std::vector<wire::Instance>& instances) {
+  for (SeenVolume& volume : volumes) {
+    if (!volume.holder) continue;
+    volume.holder_state = decide::HolderState::Gone;  // EC2 forgets the terminated after an hour
+    for (const wire::Instance& instance : instances) {
+      if (instance.id == volume.holder) volume.holder_state = state_of(instance.state);
+    }
+  }
+}
+
+}  // namespace
+
+bool is_foreign(const wire::Tags& tags, const config::Job& job) {
+  const std::string owner = value_of(tags, tag::job);
+  if (!owner.empty() && owner != job.name.view() && owner != job.volumes_owner()) return true;
+  const config::Tag& found_by = job.storage.ebs.tag;
+  const bool named = value_of(tags, found_by.key) == found_by.value;
+  return !named && config::is_of_other_storage(tags, job);
+}
+
+bool is_foreign(const wire::Volume& volume, const config::Job& job) {
+  const bool nameless = value_of(volume.tags, tag::role) == tag::role_data &&
+                        value_of(volume.tags, tag::storage).empty();
+  return (nameless && volume.attachments.empty()) || is_foreign(volume.tags, job);
+}
+
+Cloud::Answer Cloud::survey(Duration whole) {
+  const Duration limit = whole / 4;  // four calls
+  decide::Survey survey;
+  const config::Tag& found_by = job_.storage.ebs.tag;
+  const std::vector<wire::Filter> filters = {{"tag:" + found_by.key, {found_by.value}},
+                                             {"tag:spotter:job", {job_.volumes_owner()}}};
+  std::set<VolumeId> known;
+  for (const wire::Filter& filter : filters) {
+    wire::DescribeVolumes request;
+    request.filters = {filter};
+    auto call = aws_.call_all(std::move(request), limit);
+    const auto volumes = co_await std::move(call);
+    if (!volumes) co_return as_failure(volumes.error());
+    for (const wire::Volume& volume : volumes->items) {
+      if (volume.state == wire::VolumeState::Deleted || is_foreign(volume, job_)) continue;
+      if (!known.insert(volume.id).second) continue;
+      if (auto failed = misread(volume.id.str(), volume.tags)) co_return *failed;
+      const bool of_data = value_of(volume.tags, tag::role) == tag::role_data;
+      (of_data ? survey.data : survey.volumes).push_back(seen(volume, job_));
+    }
+  }
+  wire::DescribeSnapshots request;
+  // A user's backup may have inherited the job's tag: only those that we took for a move are ours.
+  request.filters = {{"tag:spotter:job", {job_.volumes_owner()}},
+                     {"tag:spotter:role", {"snapshot"}}};
+  auto call = aws_.call_all(std::move(request), limit);
+  const auto snapshots = co_await std::move(call);
+  if (!snapshots) co_return as_failure(snapshots.error());
+  for (const wire::Snapshot& snapshot : snapshots->items) {
+    if (is_foreign(snapshot.tags, job_)) continue;
+    if (auto failed = misread(snapshot.id.str(), snapshot.tags)) co_return *failed;
+    survey.snapshots.push_back(seen(snapshot));
+  }
+
+  wire::Filter holders{"instance-id", {}};
+  add_holders(survey.volumes, holders);
+  add_holders(survey.data, holders);
+  if (!holders.values.empty()) {
+    wire::DescribeInstances lookup;
+    lookup.filters = {holders};
+    auto look = aws_.call_all(std::move(lookup), limit);
+    const auto instances = co_await std::move(look);
+    if (!instances) co_return as_failure(instances.error());
+    set_holder_states(survey.volumes, instances->items);
+    set_holder_states(survey.data, instances->items);
+  }
+  co_return decide::StorageSurveyed{std::move(survey)};
+}
+
+asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t count,
+                                                         Duration limit) {
+  const config::Tag& found_by = job_.storage.ebs.tag;
+  const std::string prefix = found_by.value + "-";
+  wire::DescribeVolumes request;
+  request.filters = {{"tag:" + found_by.key, {prefix + "*"}}, {"availability-zone", {zone.str()}}};
+  auto call = aws_.call_all(std::move(request), limit);
+  const auto volumes = co_await std::move(call);
+  if (!volumes) co_return std::vector<bool>();
+  std::vector<bool> there(count, false);
+  for (const wire::Volume& volume : volumes->items) {
+    const std::string value = value_of(volume.tags, found_by.key);
+    if (!value.starts_with(prefix)) continue;
+    const auto index = wire::parse_count(std::string_view(value).substr(prefix.size()));
+    if (index && *index < count) there[*index] = true;
+  }
+  co_return there;
+}
+
+}  // namespace spotter::act

@@ -1,0 +1,313 @@
+#include "agent/service/act/trainer.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "agent/base/shell.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/process.hpp"
+#include "agent/job/variables.hpp"
+#include "agent/service/act/cache.hpp"
+#include "agent/service/act/secret.hpp"
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/spec.hpp"
+#include "agent/systemd/settings.hpp"
+
+namespace spotter::act {
+namespace {
+
+using decide::EffectFailed;
+using decide::Failure;
+
+EffectFailed unstartable(const std::string& why) {
+  EffectFailed failed;
+  failed.failure = Failure::TrainerUnstartable;
+  failed.detail = decide::Detail(why);
+  return failed;
+}
+
+// Where AWS answers is the same for the trainer as for us; who we are is not passed on.
+constexpr const char* kPassedOn[] = {"AWS_REGION",
+                                     "AWS_DEFAULT_REGION",
+                                     "AWS_ENDPOINT_URL",
+                                     "AWS_ENDPOINT_URL_S3",
+                                     "AWS_ENDPOINT_URL_EC2",
+                                     "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                     "AWS_BATCH_JOB_ARRAY_INDEX",
+                                     "AWS_BATCH_JOB_ARRAY_SIZE",
+                                     "SLURM_ARRAY_TASK_ID",
+                                     "SLURM_ARRAY_TASK_MIN",
+                                     "SLURM_ARRAY_TASK_STEP",
+                                     "SLURM_ARRAY_TASK_COUNT"};
+
+constexpr const char* kEvery = "SPOTTER_CHECKPOINT_EVERY";
+
+const char* word(InterruptionAction action) {
+  switch (action) {
+    case InterruptionAction::Terminate:
+      return "terminate";
+    case InterruptionAction::Stop:
+      return "stop";
+    case InterruptionAction::Hibernate:
+      return "hibernate";
+  }
+  return "terminate";
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// "312": whole seconds, at least one, for a shell's arithmetic.
+std::string in_seconds(Duration duration) {
+  return std::to_string(
+      std::max<std::int64_t>(1, std::chrono::round<std::chrono::seconds>(duration).count()));
+}
+
+// Empty: this machine has no disk for it.
+std::string usable_cache(const config::Job& job) {
+  std::error_code error;
+  std::string folder = cache_folder(job);
+  return !folder.empty() && std::filesystem::is_directory(folder, error) ? folder : "";
+}
+
+// With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
+// passes signals and the exit status on, and ends the trainer when the data cannot be had. What it
+// keeps is on the volume. The channels are in a file: the line is one argument of the shell's,
+// which execve(2) takes up to 128 KiB.
+std::string command_line(const config::Job& job, const std::string& program,
+                         const std::string& channels) {
+  if (!job.in_container()) return job.trainer.command;
+  const std::string root = job.home() + "/" + std::string(config::container_folder);
+  std::string line = "exec " + wire::shell_quoted(program) + " pipe --root " +
+                     wire::shell_quoted(root) + " --state " + wire::shell_quoted(root + "/state");
+  if (const std::string cache = usable_cache(job); !cache.empty())
+    line += " --cache " + wire::shell_quoted(cache);
+  if (!job.channels.all.empty()) line += " --channels " + wire::shell_quoted(channels);
+  return line + " -- \"$SHELL\" -c " + wire::shell_quoted(job.trainer.command);
+}
+
+std::string lines_of(const std::vector<wire::Channel>& channels) {
+  std::string lines;
+  for (const auto& channel : channels) lines += wire::describe(channel) + "\n";
+  return lines;
+}
+
+}  // namespace
+
+asio::awaitable<Trainer::Read<std::string>> Trainer::code_token(Duration limit) {
+  if (!job_.code || !job_.code->token) co_return std::string();
+  auto reading = read_secret(aws_, *job_.code->token, limit);
+  co_return co_await std::move(reading);
+}
+
+// Who the trainer is at AWS, and where: SDKs of Python know the region by its second name only.
+asio::awaitable<Trainer::Read<void>> Trainer::add_identity(Variables& to) {
+  if (const std::string region = aws_.region().str(); !region.empty()) {
+    to.emplace("AWS_REGION", region);
+    to.emplace("AWS_DEFAULT_REGION", to["AWS_REGION"]);
+  }
+  auto offering = keys_.offer();
+  auto offered = co_await std::move(offering);
+  if (!offered) {
+    EffectFailed failed = as_failure(offered.error());
+    failed.unsettled = false;  // nothing was changed
+    co_return tl::unexpected(failed);
+  }
+  if (offered->empty()) co_return Read<void>{};
+  for (const char* name : identity_variables) to.erase(name);
+  to.merge(*offered);
+  if (job_.trainer.imds_allowed) co_return Read<void>{};
+  to["AWS_EC2_METADATA_DISABLED"] = "true";
+  to.erase("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  co_return Read<void>{};
+}
+
+asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration limit) {
+  const std::string mount = job_.home();
+  const Variables ours = config::variables_of_process();
+  Variables result;
+  if (job_.trainer.inherits) {
+    for (const auto& [name, value] : ours) {
+      if (!name.starts_with("SPOTTER_")) result.emplace(name, value);
+    }
+  }
+  for (const char* name : kPassedOn) {
+    const auto found = ours.find(name);
+    if (found != ours.end()) result[name] = found->second;
+  }
+  auto identifying = add_identity(result);
+  if (const auto identified = co_await std::move(identifying); !identified)
+    co_return tl::unexpected(identified.error());
+  result["NOTIFY_SOCKET"] = paths_.run_directory + "/trainer.sock";
+  result["SPOTTER_NOTICE_FILE"] = paths_.run_directory + "/notice";
+  result["SPOTTER_PACE_FILE"] = paths_.run_directory + "/pace";
+  result["SPOTTER_STORAGE"] = mount;
+  result["SPOTTER_CHECKPOINTS"] = mount + "/" + job_.checkpoints.directory;
+  result["SPOTTER_JOB"] = job_.name.str();
+  if (std::string cache = usable_cache(job_); !cache.empty())
+    result["SPOTTER_CACHE"] = std::move(cache);
+  if (job_.sagemaker && !job_.sagemaker->hyperparameters.empty()) {
+    result["SPOTTER_PARAMETERS"] = nlohmann::json(job_.sagemaker->hyperparameters).dump();
+  }
+  if (job_.experiment) {
+    result["SPOTTER_EXPERIMENT"] = std::to_string(job_.experiment->index);
+    result["SPOTTER_PARAMETERS"] = sweep::to_json(job_.experiment->set);
+    result["SPOTTER_PARAMETERS_FILE"] = paths_.run_directory + "/parameters.json";
+    result["SPOTTER_MODEL"] = mount + "/" + std::string(config::model_folder);
+  }
+  for (const auto& [name, value] : job_.trainer.env) result[name] = value;
+  for (const auto& [name, reference] : job_.trainer.secrets) {
+    auto reading = read_secret(aws_, reference, limit);
+    auto value = co_await std::move(reading);
+    if (!value) co_return tl::unexpected(value.error());
+    result[name] = std::move(*value);
+  }
+  co_return result;
+}
+
+// As above, but the supervisor becomes a service of its own.
+std::vector<std::string> Trainer::in_unit() const {
+  std::string name = job_.name.str();
+  if (job_.experiment) name += "-" + std::to_string(job_.experiment->index);
+  const auto& trainer = job_.trainer;
+  std::vector<std::string> words = {paths_.program, "unit", "trainer", "--name", name};
+  for (const auto& [option, value] :
+       {std::pair<std::string, std::string>{"--run-directory=", paths_.run_directory},
+        {"--home=", job_.home()},
+        {"--user=", trainer.user},
+        {"--memory-max=", trainer.memory_max},
+        {"--cpu-quota=", trainer.cpu_quota},
+        {"--cpu-weight=", trainer.cpu_weight}})
+    if (!value.empty()) words.push_back(option + value);
+  const auto views = [](const wire::Channel& each) {
+    return each.mode == wire::InputMode::FastFile;
+  };
+  words.push_back("--grace=" + in_seconds(trainer.stop_grace.value_or(Duration(0))));
+  if (std::ranges::any_of(job_.channels.all, views)) words.push_back("--mounts");
+  if (!trainer.imds_allowed) words.push_back("--refuse-metadata");
+  return words;
+}
+
+Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
+  ::unlink((paths_.run_directory + "/notice").c_str());
+  pace({effect.checkpoint_every});
+  if (const auto collected = supervise::collect(paths_.run_directory); !collected) {
+    co_return unstartable(collected.error().message);
+  }
+  auto preparing = environment(limit);
+  auto variables = co_await std::move(preparing);
+  if (!variables) co_return variables.error();
+
+  supervise::Spec spec;
+  if (job_.experiment) {
+    const std::string file = paths_.run_directory + "/parameters.json";
+    const std::string set = sweep::to_json(job_.experiment->set) + "\n";
+    if (const auto written = io::atomic_write(file, set, supervise::shown_mode); !written)
+      co_return unstartable("cannot write " + file + ": " + written.error().message());
+  }
+  const std::string channels = paths_.run_directory + "/channels";
+  if (!job_.channels.all.empty()) {
+    const std::string lines = lines_of(job_.channels.all);
+    if (const auto written = io::atomic_write(channels, lines, supervise::shown_mode); !written)
+      co_return unstartable("cannot write " + channels + ": " + written.error().message());
+  }
+  spec.command = command_line(job_, paths_.program, channels);
+  spec.user = job_.trainer.user;
+  spec.environment = std::move(*variables);
+  spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
+  for (const auto& secret : job_.trainer.secrets) spec.secrets += secret.first + " ";
+  spec.secrets += container_token;
+  spec.environment_kind = job_.trainer.environment;
+  spec.working_directory = job_.home() + (job_.code ? "/code" : "");
+  // A server that hangs must not hang whoever prints, nor its supervisor (Local::keep_log).
+  spec.log_file =
+      is_on_share() ? paths_.run_directory + "/trainer.log" : job_.home() + "/log/trainer.log";
+  spec.stop_signal = job_.trainer.stop_signal.value_or(0);
+  spec.job = job_.name.str();
+  spec.lease = paths_.lease;
+  spec.refuse_metadata = units::wanted() && !job_.trainer.imds_allowed;  // the service sees to it
+  if (!job_.checkpoints.files.empty()) {
+    spec.companion = {paths_.program, "guard",
+                      "--mount",      job_.home(),
+                      "--directory",  job_.checkpoints.directory,
+                      "--files",      job_.checkpoints.files,
+                      "--socket",     paths_.run_directory + "/trainer.sock"};
+    if (is_on_share()) spec.companion.insert(spec.companion.end(), {"--as", job_.trainer.user});
+  }
+
+  io::ProcessRequest request;
+  request.argv = {paths_.program,       "supervise", "--run-directory",
+                  paths_.run_directory, "--spec",    "-"};
+  if (units::wanted()) request.argv = in_unit();
+  request.stdin_text = supervise::to_json(spec);
+  request.timeout = limit;
+  auto running = io::run(std::move(request));
+  const io::ProcessResult result = co_await std::move(running);
+  if (result.end == io::ProcessResult::End::TimedOut ||
+      result.end == io::ProcessResult::End::Cancelled) {
+    EffectFailed unknown = unstartable("the supervisor did not answer in time");
+    unknown.unsettled = true;  // it may have detached already, and start the trainer yet
+    co_return unknown;
+  }
+  const bool started = result.end == io::ProcessResult::End::Exited && result.status == 0;
+  if (started) co_return decide::TrainerStarted{};
+  co_return unstartable(result.errors.empty() ? "the supervisor did not answer" : result.errors);
+}
+
+decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
+  nlohmann::json notice = {{"action", word(effect.action)},
+                           {"deadline_boottime_ms", effect.deadline.time_since_epoch().count()},
+                           {"at", utc_now()}};
+  if (effect.usable_until != Time::max()) {
+    notice["stop_by_boottime_ms"] = effect.usable_until.time_since_epoch().count();
+  }
+  const std::string path = paths_.run_directory + "/notice";
+  if (const auto written = io::atomic_write(path, notice.dump() + "\n", supervise::shown_mode);
+      !written) {
+    spdlog::warn("cannot write {}: {}", path, written.error().message());
+  }
+  if (!job_.trainer.stop_signal || effect.signalled) return decide::CallAccepted{};
+  const auto sent = supervise::send_signal(paths_.run_directory, *job_.trainer.stop_signal);
+  if (!sent) return unstartable(sent.error().message);
+  return decide::CallAccepted{};
+}
+
+// An advice: a trainer that cannot be told goes on as it did.
+decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
+  nlohmann::json advice = nlohmann::json::object();
+  // The user's own word, in job.yaml, has precedence.
+  if (!job_.trainer.env.contains(kEvery)) {
+    advice["checkpoint_every_seconds"] =
+        std::chrono::duration<double>(effect.checkpoint_every).count();
+  }
+  if (effect.asked != Time::max()) {
+    advice["asked_boottime_ms"] = effect.asked.time_since_epoch().count();
+  }
+  const std::string path = paths_.run_directory + "/pace";
+  if (const auto written = io::atomic_write(path, advice.dump() + "\n", supervise::shown_mode);
+      !written) {
+    spdlog::warn("cannot write {}: {}", path, written.error().message());
+  }
+  return decide::CallAccepted{};
+}
+
+decide::Happening Trainer::kill() {
+  if (const auto sent = supervise::kill(paths_.run_directory); !sent) {
+    return unstartable(sent.error().message);
+  }
+  return decide::CallAccepted{};
+}
+
+}  // namespace spotter::act

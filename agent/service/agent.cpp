@@ -1,0 +1,400 @@
+#include "agent/service/agent.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sysexits.h>
+#include <systemd/sd-daemon.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <random>
+
+#include "agent/aws/aws_access.hpp"
+#include "agent/aws/formats/batch_values.hpp"
+#include "agent/io/clock.hpp"
+#include "agent/io/log.hpp"
+#include "agent/io/memory.hpp"
+#include "agent/job/job.hpp"
+#include "agent/job/run.hpp"
+#include "agent/service/act/performer.hpp"
+#include "agent/service/ending.hpp"
+#include "agent/service/follow.hpp"
+#include "agent/service/loop.hpp"
+#include "agent/service/observe/audience.hpp"
+#include "agent/service/sense/link.hpp"
+#include "agent/service/sense/notices.hpp"
+#include "agent/service/sense/trainer_end.hpp"
+#include "agent/service/service.hpp"
+#include "agent/service/settings.hpp"
+#include "agent/service/share_watch.hpp"
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/companion.hpp"
+#include "agent/supervise/here.hpp"
+#include "agent/wire/events.hpp"
+
+namespace spotter {
+namespace {
+
+Time now() { return Time(io::boot_time()); }
+
+// `spotter run`, and a worker's experiment.
+bool runs_a_program(const decide::Policy& policy) { return policy.once && !policy.fills; }
+
+class Agent {
+ public:
+  Agent(asio::io_context& context, config::Job job, act::Environment environment,
+        const decide::Policy& policy)
+      : context_(context),
+        job_(std::move(job)),
+        policy_(policy),
+        environment_(std::move(environment)),
+        run_directory_(runs_a_program(policy) && environment_.get("SPOTTER_RUN").empty()
+                           ? command::run_directory_of(job_)
+                           : command::run_directory_of(environment_)),
+        http_(context),
+        imds_(http_, command::imds_settings(environment_)),
+        notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
+        link_(context,
+              {[this](decide::Happening what) { sensed(std::move(what)); },
+               [this](const wire::TrainerMessage& message) { heard(message); },
+               !job_.checkpoints.files.empty(),
+               [this](pid_t pid) { return supervise::is_companion(run_directory_, pid); }}),
+        trainer_end_(
+            context, run_directory_, [this] { return expectation(); },
+            [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
+        audience_(context, job_, policy_, run_directory_,
+                  {[this] { return loop_ ? &loop_->state() : nullptr; },
+                   [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
+        signals_(context, SIGTERM, SIGINT),
+        service_(context),
+        machines_end_(context) {
+    if (policy_.fills) signals_.add(SIGHUP);  // of the terminal of who prepares
+  }
+
+  int run();
+
+ private:
+  // Before the loop is there, nothing but a stop ends the agent.
+  decide::Facts facts() const {
+    return loop_ ? loop_->state().facts : decide::Facts{.leave = true};
+  }
+  std::string result_path() const {
+    if (job_.trainer.result.empty()) return {};
+    return job_.home() + "/" + job_.trainer.result;
+  }
+  // The trainer's last datagrams came before its end.
+  supervise::Expectation expectation() {
+    link_.drain();
+    // A share's server may take its time to say what is there: asked for in trainer_ended().
+    return {run_directory_, job_.storage.share ? std::string() : result_path(), said_finished_};
+  }
+  void trainer_ended(decide::TrainerEnded ended);
+  asio::awaitable<void> confirm_result();
+  void sensed(decide::Happening what) {
+    if (waits_for_machines_end_ && std::holds_alternative<decide::NoticeWithdrawn>(what))
+      return context_.stop();
+    if (loop_) loop_->deliver({now(), {}, std::move(what)});
+  }
+  void heard(const wire::TrainerMessage& message) {
+    said_finished_ = said_finished_ || message.finished;
+    audience_.hear(message, now());
+    if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
+  }
+
+  bool prepare();
+  void compose_loop(Region region);
+  void watch_share();
+  asio::awaitable<void> live();
+  void trace(const decide::Event& event, const decide::State& state, std::size_t before);
+  void await_signal();
+  void leave_with_the_machine(Time until);
+  void leave();
+  void end();
+
+  asio::io_context& context_;
+  config::Job job_;
+  decide::Policy policy_;
+  act::Environment environment_;
+  std::string run_directory_;
+  io::HttpClient http_;
+  sense::ImdsClient imds_;
+  sense::Notices notices_;
+  sense::Link link_;
+  sense::TrainerEnd trainer_end_;
+  Audience audience_;
+  act::Metrics metrics_;
+  asio::signal_set signals_;
+  Service service_;
+  asio::steady_timer machines_end_;
+  bool waits_for_machines_end_ = false;
+  Time machine_waits_until_ = Time::max();
+  bool said_finished_ = false;
+  int trainer_status_ = 1;  // of the last trainer that ended by itself
+
+  std::unique_ptr<command::AwsAccess> aws_;
+  std::unique_ptr<act::Cloud> cloud_;
+  std::unique_ptr<act::Local> local_;
+  std::unique_ptr<act::TrainerKeys> keys_;
+  std::unique_ptr<act::DataVolumes> data_;
+  std::unique_ptr<act::Trainer> trainer_;
+  std::unique_ptr<act::Performer> performer_;
+  std::unique_ptr<ShareWatch> share_watch_;
+  std::unique_ptr<Loop> loop_;
+};
+
+bool Agent::prepare() {
+  if (!service_.take(run_directory_)) return false;
+  if (const auto failed = link_.open(run_directory_ + "/trainer.sock", job_.trainer.user)) {
+    spdlog::error("cannot listen on {}/trainer.sock: {}{}", run_directory_, failed.message(),
+                  failed == std::errc::filename_too_long
+                      ? "; a socket's path has at most 107 bytes: set SPOTTER_RUN to a shorter one"
+                      : "");
+    return false;
+  }
+  return true;
+}
+
+void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
+  audience_.tell(event, state, before);
+  if (state.stage.index() == before) return;
+  const bool trains = std::holds_alternative<decide::Training>(state.stage);
+  // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
+  if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::let_go_of_memory();
+  if (trains) {
+    // As a rule the user data has ended by now. Its words are root's alone: on a share everybody
+    // reads what its user may.
+    if (!policy_.once && !job_.storage.share)
+      Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
+  }
+}
+
+void Agent::compose_loop(Region region) {
+  aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
+  cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
+  local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
+  keys_ = std::make_unique<act::TrainerKeys>(
+      act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
+                              [this] { return !loop_->state().facts.instance.empty(); }});
+  keys_->resume();
+  audience_.notify_by(std::make_unique<Notifier>(context_, http_, aws_->client(), job_));
+  data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
+  trainer_ = std::make_unique<act::Trainer>(
+      job_,
+      act::TrainerPaths{command::own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
+      aws_->client(), *keys_);
+
+  act::Surroundings surroundings;
+  surroundings.now = now;
+  surroundings.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
+  surroundings.read_identity = [this] { return notices_.read_identity(); };
+  surroundings.watch_trainer = [this] {
+    said_finished_ = false;
+    trainer_end_.watch();
+  };
+  surroundings.gave_up = [this] {
+    return loop_->state().facts.surrender != decide::Surrender::None;
+  };
+  surroundings.exit = [this] { leave(); };
+  surroundings.history = [this] { return audience_.history().file().news(); };
+  surroundings.history_kept = [this](std::size_t bytes) { audience_.history().file().kept(bytes); };
+  surroundings.run_directory = run_directory_;
+  surroundings.result = result_path();
+  performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
+                                                metrics_, std::move(surroundings));
+
+  decide::State state;
+  state.incarnation = std::random_device()() | 1U;
+  Loop::Hands hands;
+  hands.now = now;
+  hands.perform = [this](const decide::Effect& effect) {
+    audience_.ask(effect);
+    performer_->perform(effect);
+  };
+  hands.trace = [this](const decide::Event& event, const decide::State& after, std::size_t before) {
+    trace(event, after, before);
+  };
+  loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(hands));
+  if (job_.storage.share) watch_share();
+}
+
+void Agent::watch_share() {
+  ShareWatch::Hands hands;
+  hands.wanted = [this] { return loop_->state().facts.mounted; };
+  hands.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
+  hands.say = [this](std::string words) {
+    audience_.storage_says(std::move(words), loop_->state(), now());
+  };
+  share_watch_ = std::make_unique<ShareWatch>(context_, command::own_program(),
+                                              ShareWatch::share_of(job_), std::move(hands));
+}
+
+// The exit status and the result are looked at before anybody is told of the end.
+void Agent::trainer_ended(decide::TrainerEnded ended) {
+  const auto supervised = supervise::look(run_directory_);
+  if (const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr) {
+    trainer_status_ = end->exit_code.value_or(128 + end->signal.value_or(0));
+  }
+  if (!ended.success || result_path().empty()) return sensed(ended);
+  asio::co_spawn(context_, confirm_result(), io::rethrow);
+}
+
+// As long as it is not known, the trainer is neither started again nor called done. Where the
+// machine is to be left meanwhile, the next one starts it, and it ends at once.
+asio::awaitable<void> Agent::confirm_result() {
+  for (;;) {
+    auto asking = local_->is_there(result_path(), policy_.look);
+    const auto there = co_await std::move(asking);
+    if (there && !*there) spdlog::error("the trainer ended well without {}", result_path());
+    const bool leaves = std::holds_alternative<decide::Stopping>(loop_->state().stage);
+    if (there || leaves) co_return sensed(decide::TrainerEnded{there.value_or(false), !there});
+  }
+}
+
+// AWS calls need the region before anything else; only the metadata service knows it for sure. A
+// share needs no AWS.
+asio::awaitable<void> Agent::live() {
+  Region region = act::configured_region(environment_);
+  if (region.empty()) {
+    asio::steady_timer timer(context_);
+    for (std::uint32_t tries = 1;; ++tries) {
+      auto asking = notices_.read_identity();
+      const decide::Happening answer = co_await std::move(asking);
+      if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
+        region = identity->region;
+        ::setenv("AWS_REGION", region.str().c_str(), 1);  // the trainer is told, too
+        break;
+      }
+      if (job_.storage.share && (policy_.once || tries >= policy_.identity_tries)) break;
+      if (tries == 1)
+        spdlog::warn(
+            "the metadata service does not say which instance this is; asking it every "
+            "second, and nothing is begun before it answers");
+      timer.expires_after(std::chrono::seconds(1));
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+  }
+  compose_loop(region);
+  loop_->deliver({now(), {}, decide::Started{}});
+  if (share_watch_) asio::co_spawn(context_, share_watch_->watch(), asio::detached);
+  auto watching = notices_.watch();
+  co_await std::move(watching);
+}
+
+void Agent::await_signal() {
+  signals_.async_wait([this](boost::system::error_code error, int signal) {
+    if (error) return;
+    if (waits_for_machines_end_) return context_.stop();
+    const bool release = signal == SIGINT || policy_.once || machine_is_stopping();
+    if (!release || !loop_) {
+      const bool trains = loop_ && loop_->state().facts.trainer_running;
+      io::note(wire::event("agent-left"), spdlog::level::info, "the agent leaves{}",
+               trains ? "; the trainer goes on, and the next agent takes it over" : "");
+      return end();
+    }
+    spdlog::info("asked to stop: letting go of the job");
+    const Duration reserve = policy_.once ? Duration(0) : policy_.release_reserve;
+    const Time until = now() + policy_.stop_grace + reserve;
+    if (signal != SIGINT && !policy_.once) leave_with_the_machine(until);
+    sensed(decide::StopRequested{until});
+    await_signal();
+  });
+}
+
+// systemd waits for as long as a checkpoint may take, and for what is mounted to be let go of. The
+// machine goes away with what is attached to it: to insist on a call that AWS does not answer would
+// only keep it from that.
+void Agent::leave_with_the_machine(Time until) {
+  constexpr std::chrono::seconds every(1);
+  constexpr std::uint64_t microseconds = 30'000'000;
+  const decide::Facts& facts = loop_->state().facts;
+  const bool holds = facts.mounted || facts.trainer_running;
+  const Time limit =
+      holds ? until + policy_.unmount : std::min(until, now() + policy_.release_reserve);
+  machine_waits_until_ = holds ? limit : std::min(machine_waits_until_, limit);
+  if (now() >= machine_waits_until_) {
+    spdlog::warn("the time for letting go of the job is over: the machine stops");
+    return context_.stop();
+  }
+  sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", static_cast<unsigned long long>(microseconds));
+  machines_end_.expires_after(every);
+  machines_end_.async_wait([this, until](boost::system::error_code error) {
+    if (!error) leave_with_the_machine(until);
+  });
+}
+
+// When everybody has heard the last news.
+void Agent::end() {
+  const Duration rest = for_last_words(facts(), now());
+  asio::co_spawn(context_, audience_.finish(rest), [this](std::exception_ptr error) {
+    if (error) std::rethrow_exception(error);
+    context_.stop();
+  });
+}
+
+// AWS Batch need not know of the notice (ECS drains such a host only where that is switched on),
+// and then starts the next attempt on this very machine, which leaves again at once: a few seconds,
+// and all attempts are used up. So the first one for which nothing was left to do stays to the end.
+void Agent::leave() {
+  const decide::Facts& facts = loop_->state().facts;
+  const bool of_batch = policy_.once && !environment_.get("AWS_BATCH_JOB_ID").empty();
+  if (!of_batch || !was_interrupted_idle(facts)) return end();
+  spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
+  waits_for_machines_end_ = true;
+  machines_end_.expires_after(std::max(Duration(0), facts.notice->deadline - now()));
+  machines_end_.async_wait([this](boost::system::error_code) { context_.stop(); });
+}
+
+int Agent::run() {
+  if (!prepare()) return job_.attempt.empty() ? 1 : EX_UNAVAILABLE;
+  // Beside the agent's own words, what the trainer prints is the program's output.
+  std::optional<command::Follower> follower;
+  if (runs_a_program(policy_) && job_.attempt.empty())
+    follower.emplace(run_directory_ + "/trainer.log");
+  await_signal();
+  service_.ready();
+  asio::co_spawn(context_, live(), io::rethrow);
+  context_.run();
+  sd_notify(0, "STOPPING=1");
+  if (loop_) audience_.leave(loop_->state(), for_last_words(facts(), now()));
+  return exit_status(policy_, facts(), !job_.attempt.empty(), trainer_status_);
+}
+
+int run_agent(config::Job job, const decide::Policy& policy) {
+  asio::io_context context(1);
+  auto agent =
+      std::make_unique<Agent>(context, std::move(job), act::Environment::of_this_process(), policy);
+  return agent->run();
+}
+
+}  // namespace
+
+int live(config::Checked<config::Job> job, const std::string& source, bool once) {
+  if (!job) {
+    std::cerr << config::describe(job.error(), source);
+    const bool passing = std::ranges::all_of(job.error(), &config::Problem::passing);
+    return passing ? wire::interrupted_exit_code : 2;
+  }
+  io::set_up_log();
+  const bool by_person = once && job->attempt.empty();
+  io::set_log_field("SPOTTER_JOB", job->name.view());
+  if (job->experiment)
+    io::set_log_field("SPOTTER_EXPERIMENT", std::to_string(job->experiment->index));
+  io::note(wire::event("agent-started"), spdlog::level::info, "spotter {} for the job {}{}",
+           by_person ? "run" : "agent", job->name.view(), of_sweep(*job));
+  const decide::Policy policy = policy_of(*job, once);
+  return run_agent(std::move(*job), policy);
+}
+
+int fill(config::Job job) {
+  io::set_up_log();
+  io::set_log_field("SPOTTER_JOB", job.name.view());
+  const decide::Policy policy = policy_to_fill(job);
+  // Nobody is told of it but who asked for it.
+  job.publish.reset();
+  job.notify = {};
+  job.prometheus = {};
+  return run_agent(std::move(job), policy);
+}
+
+}  // namespace spotter

@@ -1,0 +1,169 @@
+#include "agent/service/machine.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "agent/io/clock.hpp"
+#include "agent/supervise/here.hpp"
+
+namespace spotter {
+namespace {
+
+constexpr Duration kCall{30'000};
+// A group's word is looked for every ten seconds (service/sense/notices.hpp).
+constexpr int kSecondsOfAGroup = 20;
+
+Result<void> outcome(const decide::Happening& answer) {
+  const auto* failed = std::get_if<decide::EffectFailed>(&answer);
+  if (failed == nullptr) return {};
+  return failure(failed->detail.str());
+}
+
+}  // namespace
+
+Machine::Machine(asio::io_context& context, const config::Job& job, act::Environment environment,
+                 Heard heard)
+    : context_(context),
+      job_(job),
+      environment_(std::move(environment)),
+      http_(context),
+      imds_(http_, command::imds_settings(environment_)),
+      notices_(
+          imds_, {}, [] { return Time(io::boot_time()); },
+          [this, tell = std::move(heard)](decide::Happening what) {
+            const auto* seen = std::get_if<decide::NoticeSeen>(&what);
+            if (seen != nullptr) notice(*seen);
+            tell(std::move(what));
+          }) {}
+
+void Machine::notice(const decide::NoticeSeen& seen) {
+  held_ = seen.held;
+  let_end();
+  const Time now(io::boot_time());
+  asio::co_spawn(context_, tell("notice", notice_words(name(), seen.deadline, now)), io::rethrow);
+}
+
+// Waits for it a few seconds: what follows may end this machine.
+asio::awaitable<void> Machine::tell(std::string_view occasion, std::string words) {
+  constexpr Duration patience{5'000};
+  if (!notifier_) co_return;
+  notifier_->tell({occasion, std::move(words)});
+  auto sending = notifier_->drain(patience);
+  co_await std::move(sending);
+}
+
+void Machine::set_idle(bool idle) {
+  idle_ = idle;
+  let_end();
+}
+
+void Machine::let_end() {
+  if (!idle_ || !held_) return;
+  held_ = false;
+  asio::co_spawn(context_, complete_lifecycle(), asio::detached);
+}
+
+// In vain, the hook's own time ends the machine.
+asio::awaitable<void> Machine::complete_lifecycle() {
+  auto reading = read_fleet();
+  const auto read = co_await std::move(reading);
+  if (!read || read->fleet.kind != FleetKind::AutoScalingGroup) co_return;
+  auto completing = cloud_->complete_lifecycle(read->fleet, identity_->instance, kCall);
+  const decide::Happening answer = co_await std::move(completing);
+  const auto done = outcome(answer);
+  completed_ = done.has_value();
+  if (!done) spdlog::warn("{}", done.error().message);
+}
+
+asio::awaitable<void> Machine::learn(std::uint32_t tries) {
+  asio::steady_timer timer(context_);
+  while (!identity_ && tries-- > 0) {
+    auto asking = notices_.read_identity();
+    const decide::Happening answer = co_await std::move(asking);
+    if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
+      identity_ = *identity;
+      break;
+    }
+    timer.expires_after(std::chrono::seconds(1));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  Region region = act::configured_region(environment_);
+  if (region.empty() && identity_) {
+    region = identity_->region;
+    ::setenv("AWS_REGION", region.str().c_str(), 1);
+  }
+  aws_ = std::make_unique<command::AwsAccess>(http_, imds_, environment_, region);
+  cloud_ = std::make_unique<act::Cloud>(aws_->client(), job_);
+  notifier_ = std::make_unique<Notifier>(context_, http_, aws_->client(), job_);
+}
+
+std::string Machine::name() const {
+  return identity_ ? identity_->instance.str() : command::host_name();
+}
+
+asio::awaitable<std::vector<bool>> Machine::experiments_here(std::size_t count) {
+  if (job_.storage.share || !identity_) co_return std::vector<bool>();
+  auto asking = cloud_->experiments_in(identity_->zone, count, kCall);
+  co_return co_await std::move(asking);
+}
+
+asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
+  if (!identity_) co_return decide::FleetRead{};
+  auto reading = cloud_->read_fleet(identity_->instance, 3 * kCall);
+  const decide::Happening answer = co_await std::move(reading);
+  if (const auto* read = std::get_if<decide::FleetRead>(&answer)) {
+    decide::FleetRead fleet = *read;
+    if (job_.fleet) fleet.fleet = *job_.fleet;
+    co_return fleet;
+  }
+  const auto* failed = std::get_if<decide::EffectFailed>(&answer);
+  co_return failure(failed != nullptr ? failed->detail.str() : "no answer");
+}
+
+asio::awaitable<Result<void>> Machine::cancel_fleet() {
+  if (!std::exchange(told_, true)) {
+    auto telling = tell("finished", "all of its work has ended: the fleet is cancelled");
+    co_await std::move(telling);
+  }
+  auto reading = read_fleet();
+  const auto read = co_await std::move(reading);
+  if (!read) co_return tl::unexpected(read.error());
+  if (read->fleet.kind == FleetKind::None) co_return Result<void>();
+  auto cancelling = cloud_->cancel_fleet(read->fleet, kCall);
+  const decide::Happening answer = co_await std::move(cancelling);
+  const auto cancelled = outcome(answer);
+  if (!cancelled || read->fleet.kind != FleetKind::AutoScalingGroup) co_return cancelled;
+  asio::steady_timer timer(context_);
+  for (int second = 0; !completed_ && second < kSecondsOfAGroup; ++second) {
+    timer.expires_after(std::chrono::seconds(1));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return cancelled;
+}
+
+asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) {
+  if (!needed) {
+    auto telling = tell("failed", "nothing succeeds on " + name() + ": it leaves the fleet");
+    co_await std::move(telling);
+  }
+  auto reading = read_fleet();
+  const auto read = co_await std::move(reading);
+  const Fleet fleet = read ? read->fleet : Fleet{};
+  if (!read) spdlog::error("cannot leave the fleet: {}", read.error().message);
+  if (fleet.kind == FleetKind::None) co_return false;
+  if (needed && read->target != 0 && read->target <= *needed) {
+    // Lowered already, perhaps by another that left: who was launched before that is there yet.
+    auto counting = cloud_->count_instances(fleet, kCall);
+    if (co_await std::move(counting) <= *needed) co_return false;
+    needed.reset();  // the target is as low as it may be
+  }
+  auto leaving = cloud_->leave_fleet(fleet, identity_->instance, needed, kCall);
+  const decide::Happening answer = co_await std::move(leaving);
+  const auto left = outcome(answer);
+  if (!left) spdlog::error("cannot leave the fleet: {}", left.error().message);
+  co_return left.has_value();
+}
+
+}  // namespace spotter

@@ -1,0 +1,363 @@
+#include "agent/service/observe/history.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/decide/describe.hpp"
+#include "agent/io/clock.hpp"
+#include "agent/io/log.hpp"
+
+namespace spotter {
+namespace {
+
+using decide::After;
+using decide::Command;
+using decide::Wait;
+using nlohmann::json;
+
+constexpr double between_checkpoints = 600;  // seconds
+constexpr double between_accounts = 3600;
+constexpr double said_again = 600;       // a problem that stays
+constexpr std::size_t most_held = 64;    // a machine that does not come to know itself
+constexpr std::size_t most_words = 400;  // of a problem
+constexpr std::size_t most_problems = 32;
+
+json step_or_null(std::int64_t step) { return step < 0 ? json() : json(step); }
+
+json text_or_null(std::string_view text) { return text.empty() ? json() : json(text); }
+
+// A clock that was set back meanwhile makes nothing wait.
+bool is_within(double from, double now, double seconds) {
+  return now >= from && now - from < seconds;
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string_view letting_go(After then) {
+  if (then == After::Finish) return "finishing";
+  return then == After::Survey ? "moving" : "releasing";
+}
+
+// One overload a stage, or for a group of them.
+struct Phase {
+  const decide::Facts& facts;
+
+  std::string_view bringing_up() const {
+    return facts.purpose == decide::Purpose::Prove ? "moving" : "mounting";
+  }
+
+  std::string_view operator()(const decide::Booting&) const { return "looking"; }
+  std::string_view operator()(const decide::LookingAround&) const { return "looking"; }
+  std::string_view operator()(const decide::Identifying&) const { return "looking"; }
+  std::string_view operator()(const decide::ReadingFleet&) const { return "looking"; }
+  std::string_view operator()(const decide::Surveying&) const { return {}; }
+  std::string_view operator()(const decide::Waiting& stage) const {
+    switch (stage.why) {
+      case Wait::SnapshotPending:
+      case Wait::CandidateSettling:
+      case Wait::CommitSettling:
+        return "moving";
+      case Wait::VolumeChanging:
+        return {};
+      default:
+        return "waiting";
+    }
+  }
+  std::string_view operator()(const decide::Blocked&) const { return "blocked"; }
+  std::string_view operator()(const decide::Attaching&) const { return bringing_up(); }
+  std::string_view operator()(const decide::Claiming&) const { return bringing_up(); }
+  std::string_view operator()(const decide::FindingDevice&) const { return bringing_up(); }
+  std::string_view operator()(const decide::Inspecting&) const { return bringing_up(); }
+  std::string_view operator()(const decide::Formatting&) const { return bringing_up(); }
+  std::string_view operator()(const decide::Mounting&) const { return bringing_up(); }
+  std::string_view operator()(const decide::ReadingAccount&) const { return bringing_up(); }
+  std::string_view operator()(const decide::Verifying&) const { return bringing_up(); }
+  std::string_view operator()(const decide::Preparing&) const { return "mounting"; }
+  std::string_view operator()(const decide::Snapshotting&) const { return "moving"; }
+  std::string_view operator()(const decide::CreatingCandidate&) const { return "moving"; }
+  std::string_view operator()(const decide::Attesting&) const { return "moving"; }
+  std::string_view operator()(const decide::Committing&) const { return "moving"; }
+  std::string_view operator()(const decide::Promoting&) const { return "moving"; }
+  std::string_view operator()(const decide::Discarding&) const { return {}; }
+  std::string_view operator()(const decide::AwaitingGpus&) const { return "preparing"; }
+  std::string_view operator()(const decide::PreparingData&) const { return "preparing"; }
+  std::string_view operator()(const decide::CountingAttempt&) const { return "preparing"; }
+  std::string_view operator()(const decide::FetchingCode&) const { return "preparing"; }
+  std::string_view operator()(const decide::StartingTrainer&) const { return "preparing"; }
+  std::string_view operator()(const decide::Filling&) const { return "preparing"; }
+  std::string_view operator()(const decide::MarkingPrepared&) const { return "preparing"; }
+  std::string_view operator()(const decide::Training&) const { return "training"; }
+  std::string_view operator()(const decide::Stopping&) const { return "stopping"; }
+  std::string_view operator()(const decide::Securing&) const { return "finishing"; }
+  std::string_view operator()(const decide::GivingBack&) const { return "releasing"; }
+  std::string_view operator()(const decide::Released&) const { return "released"; }
+  std::string_view operator()(const decide::MarkingDone&) const { return "finishing"; }
+  std::string_view operator()(const decide::Tidying&) const { return "finishing"; }
+  std::string_view operator()(const decide::CancellingFleet&) const {
+    return facts.surrender == decide::Surrender::None ? "finishing" : "releasing";
+  }
+  std::string_view operator()(const decide::ScalingToZero&) const { return "releasing"; }
+  std::string_view operator()(const decide::Finished&) const { return "finished"; }
+  std::string_view operator()(const decide::GaveUp&) const { return "gave-up"; }
+  std::string_view operator()(const decide::Leaving&) const { return {}; }
+  // Those that say what follows.
+  template <class LettingGo>
+  requires requires(LettingGo it) { After{it.then}; }
+  std::string_view operator()(const LettingGo& stage) const { return letting_go(stage.then); }
+};
+
+json change(const char* what, std::string_view volume, std::string_view snapshot = {}) {
+  return {{"change", what}, {"volume", text_or_null(volume)}, {"snapshot", text_or_null(snapshot)}};
+}
+
+// What a command changes of the volumes, once it is carried out.
+json change_by(const Command& command) {
+  if (const auto* it = std::get_if<decide::AttachVolume>(&command))
+    return change("attached", it->volume.view());
+  if (const auto* it = std::get_if<decide::DetachVolume>(&command))
+    return change("detached", it->volume.view());
+  if (const auto* it = std::get_if<decide::CreateSnapshot>(&command))
+    return change("snapshot", it->volume.view());
+  if (const auto* it = std::get_if<decide::CreateVolume>(&command))
+    return change("copy", {}, it->snapshot.view());
+  if (const auto* it = std::get_if<decide::MarkVerified>(&command))
+    return change("verified", it->volume.view());
+  if (const auto* it = std::get_if<decide::PromoteVolume>(&command))
+    return change("promoted", it->volume.view());
+  if (const auto* it = std::get_if<decide::DeleteVolume>(&command))
+    return change("deleted", it->volume.view());
+  if (const auto* it = std::get_if<decide::DeleteSnapshot>(&command))
+    return change("deleted", {}, it->snapshot.view());
+  return {};
+}
+
+std::string_view to_text(InterruptionAction action) {
+  if (action == InterruptionAction::Stop) return "stop";
+  return action == InterruptionAction::Hibernate ? "hibernate" : "terminate";
+}
+
+}  // namespace
+
+std::string_view phase_of(const decide::State& state) {
+  return std::visit(Phase{state.facts}, state.stage);
+}
+
+History::History(Settings settings)
+    : settings_(std::move(settings)),
+      file_(settings_.run_directory),
+      began_(settings_.clock()),
+      problems_until_(io::boot_time()) {}
+
+void History::add(std::string what, Fields fields) {
+  wire::Moment moment{settings_.clock(), std::move(what), instance_, std::move(fields)};
+  if (named_) return give(std::move(moment));
+  if (held_.size() < most_held) held_.push_back(std::move(moment));
+}
+
+void History::give(wire::Moment moment) {
+  moment.instance = instance_;
+  file_.append(moment);
+  for (const Sink& sink : sinks_) sink(moment);
+}
+
+// Every line says whose it is, so nothing is written before that is known. On a share it need not
+// be: `settled` says that the agent has gone on without.
+void History::name_ourselves(const decide::Facts& facts, bool settled) {
+  if (named_ || (facts.instance.empty() && !settled)) return;
+  named_ = true;
+  instance_ = facts.instance.empty() ? settings_.host : facts.instance.str();
+  type_ = facts.type.view();
+  zone_ = facts.zone.view();
+  wire::Moment began = beginning(began_);
+  const auto earlier = file_.open(began);
+  go_on_after(earlier);
+  if (earlier.empty())
+    for (const Sink& sink : sinks_) sink(began);
+  else if (earlier.back().what == "left")
+    give(std::move(began));
+  for (wire::Moment& moment : std::exchange(held_, {})) give(std::move(moment));
+}
+
+wire::Moment History::beginning(double time) const {
+  wire::Moment began{time, "began", instance_, {}};
+  began.fields = {{"job", settings_.job},
+                  {"type", text_or_null(type_)},
+                  {"zone", text_or_null(zone_)},
+                  {"booted", settings_.booted}};
+  if (settings_.experiment) began.fields["experiment"] = *settings_.experiment;
+  return began;
+}
+
+void History::go_on_after(const std::vector<wire::Moment>& earlier) {
+  for (const wire::Moment& moment : earlier) {
+    if (moment.what == "notice") notice_until_ = moment.number("deadline").value_or(0);
+    if (moment.what == "price") price_ = moment.number("dollars_per_hour").value_or(0);
+    if (moment.what == "checkpoint") checkpoint_told_ = moment.time;
+    if (moment.what == "account") account_told_ = moment.time;
+    if (moment.what == "ended") running_ = false;
+    if (moment.what != "phase" || moment.text("phase") != "training" || running_) continue;
+    running_ = true;
+    run_began_ = moment.time;
+  }
+}
+
+void History::ask(const decide::Effect& effect) {
+  if (std::holds_alternative<decide::KillTrainer>(effect.what)) killed_ = true;
+  json fields = change_by(effect.what);
+  if (!fields.is_null()) asked_[effect.id.number] = std::move(fields);
+}
+
+void History::hear(const wire::TrainerMessage& message) {
+  if (message.window_trained) window_trained_ = message.window_trained;
+  if (message.checkpoint) checkpoint_bytes_ = message.checkpoint->bytes;
+}
+
+void History::tell(const decide::Event& event, const decide::State& state,
+                   const decide::Policy& policy, std::size_t before) {
+  const std::string_view phase = phase_of(state);
+  const bool settled = !phase.empty() && phase != "looking" && phase != "waiting" &&
+                       phase != "blocked" && phase != "stopping";
+  name_ourselves(state.facts, settled);
+  settle_change(event, state.facts);
+  tell_happening(event, state);
+  const bool moved = state.stage.index() != before;
+  // Hibernated and awake again, or spared: another life of the same machine.
+  if (moved && named_ && phase_ == "released" && phase == "looking")
+    give(beginning(settings_.clock()));
+  if (moved) tell_phase(state, policy);
+  if (state.facts.ledger_known) {
+    const bool closes = moved && std::holds_alternative<decide::ClosingAccount>(state.stage);
+    if (closes || !is_within(account_told_, settings_.clock(), between_accounts))
+      tell_account(state.facts.ledger);
+    repeated_ = state.facts.ledger.repeated;
+  }
+  tell_problems();
+}
+
+void History::settle_change(const decide::Event& event, const decide::Facts& facts) {
+  const auto asked = event.effect ? asked_.find(event.effect.number) : asked_.end();
+  if (asked == asked_.end()) return;
+  json fields = std::move(asked->second);
+  asked_.erase(asked);
+  if (const auto* snapshot = std::get_if<decide::SnapshotStarted>(&event.what))
+    fields["snapshot"] = snapshot->snapshot.view();
+  else if (const auto* copy = std::get_if<decide::VolumeCreated>(&event.what))
+    fields["volume"] = copy->volume.view();
+  else if (!std::holds_alternative<decide::CallAccepted>(event.what))
+    return;
+  fields["zone"] = text_or_null(facts.zone.view());
+  add("volume", std::move(fields));
+}
+
+void History::tell_happening(const decide::Event& event, const decide::State& state) {
+  const decide::Facts& facts = state.facts;
+  if (const auto* notice = std::get_if<decide::NoticeSeen>(&event.what)) {
+    tell_notice(*notice, event.at);
+  } else if (std::holds_alternative<decide::NoticeWithdrawn>(event.what)) {
+    notice_until_ = 0;
+    add("notice-withdrawn");
+  } else if (std::holds_alternative<decide::RebalanceRecommended>(event.what)) {
+    add("rebalance");
+  } else if (const auto* resumed = std::get_if<decide::TrainerResumed>(&event.what)) {
+    const bool counted = facts.ledger_known && facts.ledger.repeated >= repeated_;
+    add("resumed", {{"step", resumed->step},
+                    {"repeated", counted ? json(facts.ledger.repeated - repeated_) : json()}});
+  } else if (const auto* made = std::get_if<decide::CheckpointMade>(&event.what)) {
+    tell_checkpoint(*made, facts);
+  } else if (const auto* ended = std::get_if<decide::TrainerEnded>(&event.what)) {
+    tell_end(*ended, facts);
+  } else if (const auto* seen = std::get_if<decide::HostLooked>(&event.what)) {
+    if (running_ && seen->trainer == decide::HostLooked::Trainer::Ended)
+      tell_end(seen->ended, facts);
+  }
+  if (facts.dollars_per_hour <= 0 || facts.dollars_per_hour == price_) return;
+  price_ = facts.dollars_per_hour;
+  add("price", {{"dollars_per_hour", price_}});
+}
+
+void History::tell_notice(const decide::NoticeSeen& notice, Time at) {
+  const double deadline = settings_.clock() + seconds(notice.deadline - at);
+  constexpr double same = 2;
+  if (notice_until_ != 0 && std::abs(deadline - notice_until_) < same) return;
+  notice_until_ = deadline;
+  add("notice",
+      {{"action", notice.held ? "group" : to_text(notice.action)}, {"deadline", deadline}});
+}
+
+void History::tell_checkpoint(const decide::CheckpointMade& made, const decide::Facts& facts) {
+  const json bytes = checkpoint_bytes_ ? json(*checkpoint_bytes_) : json();
+  ++checkpoints_;
+  bytes_ += std::exchange(checkpoint_bytes_, {}).value_or(0);
+  stall_ += seconds(made.stall);
+  const double now = settings_.clock();
+  if (!facts.notice && checkpoints_ > 1 && is_within(checkpoint_told_, now, between_checkpoints))
+    return;
+  checkpoint_told_ = now;
+  add("checkpoint", {{"step", made.step},
+                     {"seconds", made.stall.count() > 0 ? json(seconds(made.stall)) : json()},
+                     {"bytes", bytes}});
+}
+
+void History::tell_end(const decide::TrainerEnded& ended, const decide::Facts& facts) {
+  const char* failed = killed_ ? "killed" : "failed";
+  const char* other = ended.stopped_as_asked && !killed_ ? "stopped" : failed;
+  json fields = {{"end", ended.success ? "finished" : other},
+                 {"step", step_or_null(facts.step)},
+                 {"checkpoint_step", step_or_null(facts.checkpoint_step)},
+                 {"checkpoints", checkpoints_},
+                 {"bytes", bytes_ > 0 ? json(bytes_) : json()},
+                 {"stall_seconds", stall_}};
+  if (running_) fields["trained_seconds"] = std::max(0.0, settings_.clock() - run_began_);
+  if (window_trained_) fields["window_trained"] = *window_trained_;
+  add("ended", std::move(fields));
+  running_ = killed_ = false;
+}
+
+void History::tell_phase(const decide::State& state, const decide::Policy& policy) {
+  const std::string_view phase = phase_of(state);
+  if (phase.empty() || phase == phase_) return;
+  phase_ = phase;
+  if (phase == "training" && !std::exchange(running_, true)) {
+    run_began_ = settings_.clock();
+    stall_ = 0;
+    checkpoints_ = 0;
+    bytes_ = 0;
+    killed_ = false;
+    window_trained_.reset();
+  }
+  add("phase", {{"phase", phase}, {"says", text_or_null(decide::describe(state, policy))}});
+}
+
+void History::tell_account(const decide::Ledger& ledger) {
+  account_told_ = settings_.clock();
+  add("account", {{"seconds", ledger.seconds},
+                  {"dollars", ledger.dollars},
+                  {"losses", ledger.losses},
+                  {"releases", ledger.releases},
+                  {"repeated", ledger.repeated}});
+}
+
+// What is said again and again is told now and then.
+void History::tell_problems() {
+  for (const io::Problem& problem : io::recent_problems()) {
+    if (problem.at <= problems_until_) continue;
+    problems_until_ = problem.at;
+    const double now = settings_.clock();
+    std::erase_if(problems_told_, [&](const auto& told) { return now - told.second > said_again; });
+    const std::string words = problem.words.substr(0, most_words);
+    if (problems_told_.size() >= most_problems || !problems_told_.emplace(words, now).second)
+      continue;
+    add("problem", {{"event", text_or_null(problem.event)},
+                    {"level", problem.error ? "error" : "warning"},
+                    {"words", words}});
+  }
+}
+
+void History::leave(const decide::State& state) {
+  name_ourselves(state.facts, true);
+  const std::string_view phase = phase_of(state);
+  const bool over = phase == "released" || phase == "finished" || phase == "gave-up";
+  add("left", {{"why", over ? phase : "asked"}});
+}
+
+}  // namespace spotter

@@ -1,0 +1,136 @@
+#include "agent/service/observe/status.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "agent/decide/describe.hpp"
+#include "agent/io/clock.hpp"
+#include "agent/io/files.hpp"
+#include "agent/io/log.hpp"
+#include "agent/wire/status.hpp"
+
+namespace spotter {
+namespace {
+
+using nlohmann::json;
+
+constexpr Duration kEvery{200};
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json step_or_null(std::int64_t step) { return step < 0 ? json() : json(step); }
+
+json milliseconds(Time at) {
+  return at == decide::kNever ? json() : json(at.time_since_epoch().count());
+}
+
+// Seconds since 1970, for whoever reads it on another machine.
+json wall(Time at, Time now) {
+  if (at == decide::kNever) return {};
+  const auto real = std::chrono::system_clock::now() + (at - now);
+  return std::chrono::duration<double>(real.time_since_epoch()).count();
+}
+
+json problems(Time now) {
+  json list = json::array();
+  for (const io::Problem& it : io::recent_problems())
+    list.push_back({{"boottime_ms", it.at.count()},
+                    {"time", wall(Time(it.at), now)},
+                    {"event", it.event},
+                    {"words", it.words}});
+  return list;
+}
+
+}  // namespace
+
+void Status::observe(const wire::TrainerMessage& message, Time now) {
+  if (message.progress) {
+    progress_ = *message.progress;
+    pace_.observe(progress_.step, now);
+  }
+  if (message.status) trainer_says_ = *message.status;
+  if (message.window_trained) window_trained_ = message.window_trained;
+}
+
+void StepPace::observe(std::uint64_t step, Time now) {
+  constexpr Duration renewed{120'000};
+  const Mark mark{step, now};
+  if (!older_ || step < newer_.step) older_ = newer_ = last_ = mark;
+  last_ = mark;
+  if (now - newer_.at < renewed) return;
+  older_ = newer_;
+  newer_ = mark;
+}
+
+std::optional<double> StepPace::per_second() const {
+  if (!older_ || last_.step <= older_->step || last_.at <= older_->at) return std::nullopt;
+  const auto took = std::chrono::duration<double>(last_.at - older_->at);
+  return static_cast<double>(last_.step - older_->step) / took.count();
+}
+
+void Status::update(const decide::State& state, const std::string& says, Time now,
+                    bool stage_changed) {
+  if (!stage_changed && now - written_ < kEvery) return;
+  written_ = now;
+  const decide::Facts& facts = state.facts;
+  json status = {{"version", wire::status_version},
+                 {"spotter", SPOTTER_VERSION},
+                 {"job", job_},
+                 {"stage", decide::name(state.stage)},
+                 {"says", says},
+                 {"instance", facts.instance.view()},
+                 {"type", facts.type.view()},
+                 {"zone", facts.zone.view()},
+                 {"volume", facts.volume.view()},
+                 {"step", step_or_null(facts.step)},
+                 {"steps_total", or_null(progress_.steps_total)},
+                 {"epoch", or_null(progress_.epoch)},
+                 {"epochs_total", or_null(progress_.epochs_total)},
+                 {"loss", or_null(progress_.loss)},
+                 {"accuracy", or_null(progress_.accuracy)},
+                 {"trainer_says", trainer_says_},
+                 {"resumed_step", step_or_null(facts.resumed_step)},
+                 {"checkpoint_step", step_or_null(facts.checkpoint_step)},
+                 {"checkpoint_boottime_ms", milliseconds(facts.checkpoint_at)},
+                 {"checkpoint_time", wall(facts.checkpoint_at, now)},
+                 {"steps_per_second", or_null(pace_.per_second())},
+                 {"wake_boottime_ms", milliseconds(state.wake_at)},
+                 {"wake", wall(state.wake_at, now)},
+                 {"spent_seconds", facts.ledger.seconds},
+                 {"spent_dollars", facts.ledger.dollars},
+                 {"interruptions", facts.ledger.releases + facts.ledger.losses},
+                 {"steps_repeated", facts.ledger.repeated},
+                 {"problems", problems(now)},
+                 {"attempts_without_progress", facts.ledger.attempts_without_progress},
+                 {"released", std::holds_alternative<decide::Released>(state.stage)},
+                 {"updated_boottime_ms", now.time_since_epoch().count()},
+                 {"updated", wall(now, now)}};
+  if (facts.notice) {
+    status["notice_deadline_ms"] = facts.notice->deadline.time_since_epoch().count();
+    status["deadline"] = wall(facts.notice->deadline, now);
+  }
+  if (!storage_says_.empty()) status["storage_says"] = storage_says_;
+  if (window_trained_) status["window_trained_seconds"] = *window_trained_;
+  if (const auto* blocked = std::get_if<decide::Blocked>(&state.stage)) {
+    status["blocked"] = decide::words(blocked->why);
+    status["detail"] = blocked->detail.view();
+  }
+  // What a trainer or a path says need not be UTF-8.
+  (void)io::replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+void write_worker_status(const std::string& path, const WorkerStatus& worker) {
+  const auto now = io::boot_time();
+  json status = {{"version", wire::status_version},
+                 {"job", worker.job},
+                 {"stage", "sharing"},
+                 {"worker_says", worker.words},
+                 {"run_directory", worker.run_directory},
+                 {"updated_boottime_ms", now.count()}};
+  if (!worker.trouble.empty()) status["claims_say"] = worker.trouble;
+  (void)io::replace_file(path, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace spotter

@@ -1,0 +1,179 @@
+#include "agent/service/sense/link.hpp"
+
+#include <pwd.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
+
+namespace spotter::sense {
+namespace {
+
+constexpr int most_at_once = 1024;
+constexpr int most_without_rest = 256;
+constexpr std::chrono::milliseconds between_rounds{10};
+constexpr double most_lines = 600, lines_a_second = 10;
+
+boost::system::error_code hear_who_sends(int socket) {
+  const int on = 1;
+  if (::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0) return {};
+  return {errno, boost::system::generic_category()};
+}
+
+std::error_code give_to(const std::string& path, const std::string& user) {
+  // In this order: what is another's it takes a further right to change.
+  if (::chmod(path.c_str(), 0600) != 0) return {errno, std::generic_category()};
+  const passwd* entry = ::getpwnam(user.c_str());
+  if (::geteuid() == 0 && entry && ::chown(path.c_str(), entry->pw_uid, entry->pw_gid) != 0) {
+    return {errno, std::generic_category()};
+  }
+  return {};
+}
+
+}  // namespace
+
+bool Allowance::take(std::chrono::steady_clock::time_point now) {
+  const std::chrono::duration<double> since = last_ ? now - *last_ : now - now;
+  last_ = now;
+  left_ = std::min(left_ + since.count() * lines_a_second, most_lines);
+  if (left_ < 1) return false;
+  left_ -= 1;
+  return true;
+}
+
+Link::~Link() {
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+std::error_code Link::open(const std::string& path, const std::string& user) {
+  // What Asio would throw at, and a trainer could not speak to.
+  if (path.size() >= sizeof sockaddr_un::sun_path) {
+    return std::make_error_code(std::errc::filename_too_long);
+  }
+  ::unlink(path.c_str());  // of an earlier agent
+  boost::system::error_code error;
+  socket_.open(asio::local::datagram_protocol(), error);
+  if (!error) error = hear_who_sends(socket_.native_handle());  // before anybody can send
+  if (!error) socket_.bind(asio::local::datagram_protocol::endpoint(path), error);
+  if (!error) socket_.non_blocking(true, error);
+  if (error) return error;
+  path_ = path;
+  const passwd* entry = ::getpwnam(user.c_str());
+  user_ = entry ? entry->pw_uid : ::geteuid();
+  if (const std::error_code failed = give_to(path, user)) return failed;
+  wait();
+  return {};
+}
+
+void Link::wait() {
+  socket_.async_wait(asio::socket_base::wait_read, [this](boost::system::error_code error) {
+    if (error) return;
+    drain();
+    taken_ < most_without_rest ? wait() : rest();
+  });
+}
+
+// A trainer that never stops talking costs the agent no more than this.
+void Link::rest() {
+  taken_ = 0;
+  resting_.expires_after(between_rounds);
+  resting_.async_wait([this](boost::system::error_code error) {
+    if (!error) wait();
+  });
+}
+
+void Link::drain() {
+  // A bound: what the kernel queues for one socket (net.unix.max_dgram_qlen) is less, as a rule.
+  for (int taken = 0; taken < most_at_once; ++taken) {
+    const auto datagram = receive();
+    if (!datagram) return;
+    ++taken_;
+    take(*datagram);
+  }
+}
+
+// Descriptors that somebody sends along find no room, so the kernel closes them.
+std::optional<Link::Datagram> Link::receive() {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
+  iovec bytes{buffer_.data(), buffer_.size()};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t size = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
+  if (size < 0) return std::nullopt;
+  Datagram datagram{static_cast<std::size_t>(size), std::nullopt};
+  const cmsghdr* first = CMSG_FIRSTHDR(&message);
+  if (first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_CREDENTIALS &&
+      first->cmsg_len == CMSG_LEN(sizeof(ucred))) {
+    ucred who{};
+    std::memcpy(&who, CMSG_DATA(first), sizeof who);
+    datagram.sender = Sender{who.pid, who.uid};
+  }
+  return datagram;
+}
+
+bool Link::may_speak(const std::optional<Sender>& sender) const {
+  return sender && (sender->uid == 0 || sender->uid == ::geteuid() || sender->uid == user_);
+}
+
+void Link::take(const Datagram& datagram) {
+  const auto message = wire::parse_datagram(std::string_view(buffer_.data(), datagram.bytes));
+  const bool known = may_speak(datagram.sender);
+  const bool forged =
+      known && message && message->of_guard && !receiver_.is_guard(datagram.sender->pid);
+  if ((!known || forged) && !std::exchange(said_refused_, true))
+    io::note(wire::event("words-refused"), spdlog::level::warn,
+             "a message of process {} (uid {}) is dropped: {}",
+             datagram.sender ? datagram.sender->pid : 0, datagram.sender ? datagram.sender->uid : 0,
+             forged ? "it says to be of the guard" : "that is not the trainer's user");
+  if (!known || forged || !message) return;
+  wire::TrainerMessage taken = *message;
+  limit(taken);
+  deliver(taken);
+}
+
+// What becomes a line of the journal or of the history.
+void Link::limit(wire::TrainerMessage& message) {
+  Allowances& of = message.of_guard ? of_guard_ : of_trainer_;
+  const auto now = std::chrono::steady_clock::now();
+  const bool event = message.checkpoint || message.resumed_step || message.window_trained;
+  const bool speaks = !message.note || of.words.take(now);
+  const bool tells = !event || of.events.take(now);
+  if (!speaks) message.note.reset();
+  if (!tells) {
+    message.checkpoint.reset();
+    message.resumed_step.reset();
+    message.window_trained.reset();
+  }
+  if ((!speaks || !tells) && !std::exchange(said_limited_, true))
+    io::note(wire::event("words-limited"), spdlog::level::warn,
+             "{} says more than 600 things a minute: the rest is dropped",
+             message.of_guard ? "the guard" : "the trainer");
+}
+
+void Link::deliver(const wire::TrainerMessage& message) {
+  receiver_.observe(message);
+  if (message.resumed_step) {
+    receiver_.deliver(decide::TrainerResumed{static_cast<std::int64_t>(*message.resumed_step)});
+  }
+  if (message.progress) {
+    receiver_.deliver(decide::TrainerProgressed{static_cast<std::int64_t>(message.progress->step)});
+  }
+  if (message.checkpoint && message.of_guard == receiver_.guarded) {
+    const std::chrono::duration<double> stall(message.checkpoint->seconds.value_or(0));
+    receiver_.deliver(decide::CheckpointMade{static_cast<std::int64_t>(message.checkpoint->step),
+                                             std::chrono::round<Duration>(stall)});
+  }
+}
+
+}  // namespace spotter::sense

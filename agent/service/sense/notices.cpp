@@ -1,0 +1,136 @@
+#include "agent/service/sense/notices.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+
+#include "agent/io/log.hpp"
+#include "agent/wire/events.hpp"
+
+namespace spotter::sense {
+
+using decide::Happening;
+
+namespace {
+
+// "after 3 ms" or 4 is the same trouble.
+std::string without_digits(std::string text) {
+  std::erase_if(text, [](char each) { return each >= '0' && each <= '9'; });
+  return text;
+}
+
+}  // namespace
+
+void Notices::say_once(const std::string& problem) {
+  if (without_digits(problem) == without_digits(problem_)) return;
+  if (problem.empty()) {
+    io::note(wire::event("metadata-answers"), spdlog::level::info,
+             "the metadata service answers again");
+  } else {
+    io::note(wire::event("metadata-silent"), spdlog::level::warn,
+             "the metadata service: {}. Asking again each second", problem);
+  }
+  problem_ = problem;
+}
+
+asio::awaitable<Happening> Notices::read_identity() {
+  auto asking = imds_.identity();
+  const auto identity = co_await std::move(asking);
+  if (identity && *identity) {
+    say_once("");
+    co_return decide::IdentityRead{(*identity)->instance, (*identity)->type, (*identity)->zone,
+                                   (*identity)->region};
+  }
+  decide::EffectFailed failed;
+  failed.detail = decide::Detail(identity ? "no identity document" : identity.error().message);
+  co_return failed;
+}
+
+// The notice of an earlier, failed termination stays with its past time: that is no news. A
+// hibernation is: it begins with its notice.
+asio::awaitable<void> Notices::look_for_action() {
+  auto asking = imds_.spot_action();
+  const auto seen = co_await std::move(asking);
+  if (!seen) {
+    say_once(seen.error().message);
+    co_return;
+  }
+  say_once("");
+  if (!*seen) {
+    if (announced_) deliver_(decide::NoticeWithdrawn{});
+    announced_.reset();
+    co_return;
+  }
+  const SpotAction& action = **seen;
+  if (announced_ == action.time) co_return;
+  const bool past = action.remaining <= Duration::zero();
+  announced_ = action.time;
+  if (past && action.action != InterruptionAction::Hibernate) co_return;
+  // The machine freezes when it pleases; until then there is nothing to hurry for.
+  const bool hibernate = action.action == InterruptionAction::Hibernate;
+  const Time deadline = hibernate ? now_() + wire::longest_notice : action.deadline();
+  deliver_(decide::NoticeSeen{action.action, deadline});
+}
+
+asio::awaitable<void> Notices::look_for_hints() {
+  auto asking = imds_.rebalance();
+  const auto rebalance = co_await std::move(asking);
+  if (rebalance && *rebalance && !rebalance_said_) {
+    rebalance_said_ = true;
+    deliver_(decide::RebalanceRecommended{});
+  }
+  // An Auto Scaling group that takes the instance out says so here, without a notice and without a
+  // time: a lifecycle hook may hold it longer, but two minutes is what a notice would give.
+  auto looking = imds_.lifecycle_state();
+  const auto state = co_await std::move(looking);
+  if (state && *state && **state == wire::LifecycleState::Terminated && !leaving_group_) {
+    leaving_group_ = true;
+    // The spot notice that was delivered has its own, nearer time.
+    if (!announced_)
+      deliver_(
+          decide::NoticeSeen{InterruptionAction::Terminate, now_() + wire::longest_notice, true});
+  }
+  if (state && *state && **state == wire::LifecycleState::InService && leaving_group_) {
+    leaving_group_ = false;
+    deliver_(decide::NoticeWithdrawn{});
+  }
+}
+
+// Days ahead, and for a person: a spot instance with a planned retirement is better replaced early.
+asio::awaitable<void> Notices::look_for_maintenance() {
+  auto asking = imds_.maintenance();
+  const auto events = co_await std::move(asking);
+  if (!events || !*events) co_return;
+  for (const wire::MaintenanceEvent& event : **events) {
+    if (event.state != "active" || !maintenance_said_.insert(event.id).second) continue;
+    const std::string when =
+        event.not_before ? ", not before " + wire::to_rfc3339(*event.not_before) : "";
+    io::note(wire::event("maintenance-planned"), spdlog::level::warn,
+             "AWS plans maintenance of this instance: {} ({}){}", event.code, event.description,
+             when);
+  }
+}
+
+asio::awaitable<void> Notices::watch() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  auto next = std::chrono::steady_clock::now();
+  for (int round = 0;; ++round) {
+    auto action = look_for_action();
+    co_await std::move(action);
+    if (round % settings_.others_each == 0) {
+      auto hints = look_for_hints();
+      co_await std::move(hints);
+    }
+    if (round % settings_.maintenance_each == 0) {
+      auto maintenance = look_for_maintenance();
+      co_await std::move(maintenance);
+    }
+    // By the clock, not after a pause: a slow answer must not make the next look later.
+    const auto now = std::chrono::steady_clock::now();
+    next = std::max(next + settings_.every, now);
+    timer.expires_at(next);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace spotter::sense

@@ -1,0 +1,68 @@
+#include "agent/service/settings.hpp"
+
+#include "agent/job/parameters.hpp"
+#include "agent/systemd/manager.hpp"
+
+namespace spotter {
+namespace {
+
+// Of the engine that sends SIGTERM (Batch, Slurm and Kubernetes wait 30 s, unless told otherwise).
+constexpr Duration kEnginesPatience{30'000};
+
+}  // namespace
+
+decide::Policy policy_of(const config::Job& job, bool once) {
+  decide::Policy policy;
+  policy.once = once;
+  if (once && job.attempt.empty()) policy.stop_grace = kEnginesPatience;
+  if (job.storage.share) {
+    policy.storage = decide::StorageKind::Share;
+    policy.place = ShortText<200>(config::describe(*job.storage.share));
+  }
+  policy.attempts_without_progress =
+      static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);
+  switch (job.on_failure.then) {
+    case config::GiveUp::ScaleToZero:
+      policy.then = decide::FailurePolicy::ScaleToZero;
+      break;
+    case config::GiveUp::Hold:
+      policy.then = decide::FailurePolicy::Hold;
+      break;
+    case config::GiveUp::Cancel:
+      policy.then = decide::FailurePolicy::Cancel;
+      break;
+  }
+  policy.hours_limit = job.limits.hours.value_or(0);
+  policy.dollars_limit = job.limits.dollars.value_or(0);
+  policy.has_code = job.code.has_value();
+  policy.data = static_cast<std::uint32_t>(job.storage.data.size());
+  const bool all = job.trainer.gpus == config::all_gpus;
+  policy.gpus = all ? decide::all_gpus : static_cast<std::uint32_t>(job.trainer.gpus);
+  if (job.fleet) policy.fleet = *job.fleet;
+  if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
+  if (job.storage.ebs.consistency_bound) {
+    policy.consistency_bound = *job.storage.ebs.consistency_bound;
+  }
+  return policy;
+}
+
+decide::Policy policy_to_fill(const config::Job& job) {
+  decide::Policy policy = policy_of(job, true);
+  policy.fills = true;
+  policy.data = policy.gpus = 0;
+  policy.blocked_retry = Duration(0);  // nobody is waited for
+  return policy;
+}
+
+std::string of_sweep(const config::Job& job) {
+  if (!job.experiment) return {};
+  return ", experiment " + std::to_string(job.experiment->index) + ": " +
+         sweep::to_json(job.experiment->set);
+}
+
+bool machine_is_stopping() {
+  const auto manager = units::Manager::connect();
+  return manager && (*manager)->system_state() == "stopping";
+}
+
+}  // namespace spotter

@@ -1,0 +1,21 @@
+// What the agent goes by: the job as the core's policy.
+#pragma once
+
+#include "agent/decide/policy.hpp"
+#include "agent/job/job.hpp"
+
+namespace spotter {
+
+// `once`: `spotter run`.
+decide::Policy policy_of(const config::Job& job, bool once);
+// `spotter prepare`.
+decide::Policy policy_to_fill(const config::Job& job);
+
+// For a line about the job: ", experiment 3: {...}", or nothing.
+std::string of_sweep(const config::Job& job);
+
+// Is PID 1 bringing the machine down? Then the storage must be let go; a mere restart of the
+// service must leave the trainer alone.
+bool machine_is_stopping();
+
+}  // namespace spotter

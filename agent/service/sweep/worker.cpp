@@ -1,0 +1,398 @@
+#include "agent/service/sweep/worker.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sysexits.h>
+#include <systemd/sd-daemon.h>
+
+#include <csignal>
+#include <functional>
+#include <iostream>
+#include <memory>
+
+#include "agent/aws/formats/batch_values.hpp"
+#include "agent/io/clock.hpp"
+#include "agent/io/log.hpp"
+#include "agent/service/machine.hpp"
+#include "agent/service/observe/status.hpp"
+#include "agent/service/service.hpp"
+#include "agent/service/settings.hpp"
+#include "agent/service/sweep/attempts.hpp"
+#include "agent/service/sweep/claims.hpp"
+#include "agent/service/sweep/experiments.hpp"
+#include "agent/supervise/here.hpp"
+#include "agent/sweep/sweep_sets.hpp"
+#include "agent/wire/events.hpp"
+
+namespace spotter {
+namespace {
+
+using spdlog::level::err;
+using wire::event;
+constexpr Duration kPause{5'000};  // before the same is tried again
+constexpr int kFailuresOfAMachine = 3;
+constexpr int kIdleLooks = 5;  // a lease apart: about as long as a claim holds unrenewed
+
+Time now() { return Time(io::boot_time()); }
+
+class Worker {
+ public:
+  Worker(asio::io_context& context, config::Job job, std::vector<sweep::Set> sets,
+         const std::string& job_file);
+  int run();
+
+ private:
+  asio::awaitable<void> live();
+  asio::awaitable<void> pause(Duration duration = kPause);
+  using Try = std::function<asio::awaitable<Result<void>>()>;
+  asio::awaitable<bool> insist(std::string trouble, Try attempt);
+  asio::awaitable<void> mend_storage();
+
+  void claim(std::vector<bool> near);
+  void obey(const sweep::Order& order);
+  void go(bool at_once);
+  asio::awaitable<void> find_parent(std::uint64_t number, sweep::FindParent ask);
+  asio::awaitable<void> train(sweep::Begin begin, Experiments::Turn turn);
+  void ended(std::size_t index, int status);
+  asio::awaitable<void> publish(sweep::Published published);
+  void idle(std::size_t unfinished);
+
+  asio::awaitable<bool> leave();                                           // true: for good
+  asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);  // false: it does not
+  void noticed(const decide::Happening& what);
+  void await_signal();
+  void say(const std::string& words);
+  void show() const;
+
+  asio::io_context& context_;
+  config::Job job_;
+  decide::Policy policy_;
+  std::string run_directory_;
+  Machine machine_;
+  Attempts attempts_;
+  Experiments experiments_;
+  asio::signal_set signals_;
+  Service service_;
+  std::string words_, trouble_;  // for `spotter status`
+  std::unique_ptr<Claims> claims_;
+  int publishing_ = 0;  // experiments
+  int idle_looks_ = 0;
+  int failures_ = 0;  // of experiments here, one after the other
+  // Why we let go of what we have, when we do.
+  enum class Going : std::uint8_t { No, Again, Asked, Interrupted, NothingFree, AllDone, Broken };
+  Going going_ = Going::No;
+  std::size_t unfinished_ = 0;  // of NothingFree: at work elsewhere
+  Time deadline_{};             // of Interrupted
+  int exit_status_ = 0;
+};
+
+Worker::Worker(asio::io_context& context, config::Job job, std::vector<sweep::Set> sets,
+               const std::string& job_file)
+    : context_(context),
+      job_(std::move(job)),
+      policy_(policy_of(job_, false)),
+      run_directory_(command::run_directory_of(act::Environment::of_this_process())),
+      machine_(context, job_, act::Environment::of_this_process(),
+               [this](const decide::Happening& what) { noticed(what); }),
+      attempts_(job_, policy_, std::move(sets), run_directory_),
+      experiments_(context, job_file, run_directory_),
+      signals_(context, SIGTERM, SIGINT),
+      service_(context) {}
+
+void Worker::say(const std::string& words) {
+  if (words != words_) spdlog::info("{}", words);
+  sd_notifyf(0, "STATUS=%s", words.c_str());
+  words_ = words;
+  show();
+}
+
+void Worker::show() const {
+  write_worker_status(run_directory_ + "/status.json",
+                      {job_.name.str(), words_, trouble_, experiments_.run_directory()});
+}
+
+asio::awaitable<void> Worker::pause(Duration duration) {
+  asio::steady_timer timer(context_, duration);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+// Until it is done, or we are to go: then false.
+asio::awaitable<bool> Worker::insist(std::string trouble, Try attempt) {
+  while (going_ == Going::No) {
+    auto trying = attempt();
+    const auto done = co_await std::move(trying);
+    if (done) co_return true;
+    say(trouble + ": " + done.error().message);
+    auto waiting = pause();
+    co_await std::move(waiting);
+  }
+  co_return false;
+}
+
+asio::awaitable<void> Worker::mend_storage() {
+  auto waiting = pause();
+  co_await std::move(waiting);
+  auto bringing = attempts_.bring_storage();
+  (void)co_await std::move(bringing);
+}
+
+void Worker::claim(std::vector<bool> near) {
+  idle_looks_ = failures_ = 0;
+  machine_.set_idle(false);
+  auto settings = claim_settings(job_, attempts_.count(), machine_.name());
+  settings.near = std::move(near);
+  claims_->begin(std::move(settings));
+}
+
+void Worker::obey(const sweep::Order& order) {
+  if (const auto* begin = std::get_if<sweep::Begin>(&order)) {
+    idle_looks_ = 0;
+    const auto turn = experiments_.begin(begin->index, begin->token, begin->usable_until);
+    asio::co_spawn(context_, train(*begin, turn), io::rethrow);
+  } else if (const auto* extended = std::get_if<sweep::Extend>(&order)) {
+    experiments_.extend(extended->usable_until);
+  } else if (const auto* end = std::get_if<sweep::End>(&order)) {
+    io::note(event("claim-lost"), err, "the claim is lost ({}): the trainer is killed", end->why);
+    experiments_.end();
+    if (going_ != Going::No) asio::post(context_, [this] { go(false); });  // its end tells nothing
+  } else if (const auto* published = std::get_if<sweep::Published>(&order)) {
+    ++publishing_;
+    asio::co_spawn(context_, publish(*published), io::rethrow);
+  } else if (const auto* nothing = std::get_if<sweep::Idle>(&order)) {
+    idle(nothing->unfinished);
+  }
+}
+
+// Not from within an order. Who trains is asked to checkpoint first, and its end is the news.
+void Worker::go(bool at_once) {
+  if (experiments_.is_at_work()) {
+    if (at_once) experiments_.stop();
+  } else if (claims_) {
+    experiments_.withdraw();
+    claims_->tell(sweep::Leave{});
+  }
+}
+
+asio::awaitable<void> Worker::find_parent(std::uint64_t number, sweep::FindParent ask) {
+  auto finding = attempts_.find_parent(ask);
+  const auto parent = co_await std::move(finding);
+  if (!parent) {
+    spdlog::warn("{}", parent.error().message);
+    auto mending = mend_storage();
+    co_await std::move(mending);
+  }
+  sweep::Answer answer = sweep::NoAnswer{};
+  if (parent) answer = sweep::Parent{*parent};
+  claims_->tell(sweep::Reply{number, std::move(answer)});
+}
+
+asio::awaitable<void> Worker::train(sweep::Begin begin, Experiments::Turn turn) {
+  say(attempts_.name(begin.index) + " is ours" +
+      (begin.parent.empty() ? "" : ", and goes on where " + begin.parent + " was"));
+  while (experiments_.is_on(turn)) {
+    auto beginning = attempts_.begin(begin);
+    const auto begun = co_await std::move(beginning);
+    if (begun) break;
+    say("cannot begin: " + begun.error().message);
+    auto mending = mend_storage();
+    co_await std::move(mending);
+  }
+  if (!experiments_.is_on(turn)) co_return;
+  auto running = experiments_.run(turn);
+  const int status = co_await std::move(running);
+  if (experiments_.is_on(turn)) ended(begin.index, status);
+}
+
+void Worker::ended(std::size_t index, int status) {
+  if (status == 0) {
+    failures_ = 0;
+    claims_->tell(sweep::TrainerDone{});
+    if (going_ != Going::No) claims_->tell(sweep::Leave{});
+    return;
+  }
+  const bool interrupted = status == wire::interrupted_exit_code;
+  const bool wrong = status == 2;
+  const bool unable = status == EX_UNAVAILABLE;  // no fault of the experiment's
+  if (wrong) exit_status_ = 2;
+  if (unable)
+    io::note(event("machine-unfit"), err, "it cannot run here: {}", attempts_.name(index));
+  if (!interrupted && !wrong && !unable) {
+    io::note(event("experiment-failed"), err, "{} failed here (exit status {})",
+             attempts_.name(index), status);
+    claims_->tell(sweep::TrainerFailed{false});
+    if (++failures_ < kFailuresOfAMachine) return;
+    io::note(event("machine-unfit"), err, "{} failures in a row: it takes no more", failures_);
+  }
+  if (going_ == Going::No)
+    going_ = interrupted ? Going::Again : wrong ? Going::Asked : Going::Broken;
+  claims_->tell(sweep::Leave{});
+}
+
+asio::awaitable<void> Worker::publish(sweep::Published published) {
+  const std::string name = attempts_.name(published.index);
+  for (;;) {
+    auto linking = attempts_.publish(published);
+    const auto done = co_await std::move(linking);
+    if (done) break;
+    spdlog::error("{} is done, but its result cannot be shown yet: {}", name, done.error().message);
+    if (going_ == Going::Interrupted || going_ == Going::Asked) {  // others find it as it is
+      --publishing_;
+      co_return;
+    }
+    auto mending = mend_storage();
+    co_await std::move(mending);
+  }
+  auto summing = attempts_.sum_up(published);
+  claims_->mark_ended(published.index, co_await std::move(summing));
+  say(name + (published.done ? " is done" : " has failed too often"));
+  --publishing_;
+}
+
+void Worker::idle(std::size_t unfinished) {
+  if (going_ != Going::No) return;
+  unfinished_ = unfinished;
+  if (unfinished == 0) {
+    going_ = Going::AllDone;
+  } else if (++idle_looks_ < kIdleLooks) {
+    if (idle_looks_ > 1) return;
+    return say("nothing is free: others are at work on the last " + std::to_string(unfinished));
+  } else {
+    going_ = Going::NothingFree;
+  }
+  asio::post(context_, [this] { go(false); });
+}
+
+// Returns when the machine ends: started again before that we would claim what we cannot finish.
+asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
+  auto leaving = machine_.leave_fleet(needed);
+  if (!co_await std::move(leaving)) co_return false;
+  say("this machine leaves the fleet");
+  while (going_ != Going::Asked) {
+    auto waiting = pause(std::chrono::seconds(1));
+    co_await std::move(waiting);
+  }
+  co_return true;
+}
+
+asio::awaitable<bool> Worker::leave() {
+  const Going why = std::exchange(going_, Going::No);
+  machine_.set_idle(true);
+  if (claims_->are_foreign()) exit_status_ = 2;
+  if (why == Going::Asked || claims_->are_foreign()) co_return true;
+  if (why == Going::AllDone) {
+    say("all " + std::to_string(attempts_.count()) + " have ended: the fleet is cancelled");
+    auto cancelling = insist("everything has ended, but the fleet is not cancelled",
+                             [this] { return machine_.cancel_fleet(); });
+    co_await std::move(cancelling);
+    co_return true;
+  }
+  if (why == Going::NothingFree) {
+    auto leaving = leave_fleet(static_cast<std::uint32_t>(unfinished_));
+    if (co_await std::move(leaving)) co_return true;
+    // In no fleet, or in one that needs it: it waits for whoever gives something back.
+  }
+  if (why == Going::Broken) {
+    exit_status_ = 1;
+    auto leaving = leave_fleet(std::nullopt);
+    co_await std::move(leaving);
+    co_return true;
+  }
+  Duration wait = why == Going::NothingFree ? job_.claims->lease : kPause;
+  if (why == Going::Interrupted) {
+    say("let go: the instance is about to end");
+    wait = std::max(kPause, deadline_ + policy_.spared_after - now());
+  }
+  for (const Time until = now() + wait; now() < until && going_ == Going::No;) {
+    auto waiting = pause(std::chrono::seconds(1));
+    co_await std::move(waiting);
+  }
+  co_return going_ == Going::Asked;
+}
+
+void Worker::noticed(const decide::Happening& what) {
+  const auto* notice = std::get_if<decide::NoticeSeen>(&what);
+  if (notice == nullptr || going_ == Going::Asked) return;
+  going_ = Going::Interrupted;
+  deadline_ = notice->deadline;
+  go(false);  // who trains has seen it, too
+}
+
+void Worker::await_signal() {
+  signals_.async_wait([this](boost::system::error_code error, int) {
+    if (error) return;
+    say("asked to stop: letting go of the work");
+    going_ = Going::Asked;
+    go(true);
+    await_signal();
+  });
+}
+
+asio::awaitable<void> Worker::live() {
+  say("looking around");
+  auto learning = machine_.learn(policy_.identity_tries);
+  co_await std::move(learning);
+  auto clearing = experiments_.clear();
+  co_await std::move(clearing);
+  auto watching = machine_.watch();
+  asio::co_spawn(context_, std::move(watching), io::rethrow);
+  auto bringing = insist("the storage is not there", [this] { return attempts_.bring_storage(); });
+  const bool brought = co_await std::move(bringing);
+  bool good = brought && going_ == Going::No;
+  if (good) {
+    claims_ = std::make_unique<Claims>(
+        context_, job_, attempts_.owner(),
+        Claims::Hands{[this](const sweep::Order& order) { obey(order); },
+                      [this](std::uint64_t number, const sweep::FindParent& ask) {
+                        asio::co_spawn(context_, find_parent(number, ask), io::rethrow);
+                      },
+                      [this](const std::string& trouble) {
+                        trouble_ = trouble;
+                        show();
+                      }});
+  }
+  while (good) {
+    auto looking = machine_.experiments_here(attempts_.count());
+    auto near = co_await std::move(looking);
+    if (going_ == Going::No) claim(std::move(near));  // else there is a reason to go by now
+    while (!claims_->has_left() || publishing_ > 0 || experiments_.runs() || claims_->is_busy()) {
+      auto waiting = pause(std::chrono::milliseconds(500));
+      co_await std::move(waiting);
+    }
+    auto leaving = leave();
+    good = !co_await std::move(leaving);
+  }
+  // Before there was anything to hold; of an instance that is spared somebody starts us again.
+  if (!claims_ && going_ == Going::Interrupted) exit_status_ = wire::interrupted_exit_code;
+  auto releasing = attempts_.release_storage();
+  co_await std::move(releasing);
+  context_.stop();
+}
+
+int Worker::run() {
+  if (!service_.take(run_directory_)) return 1;
+  await_signal();
+  service_.ready();
+  asio::co_spawn(context_, live(), io::rethrow);
+  context_.run();
+  sd_notify(0, "STOPPING=1");
+  return exit_status_;
+}
+
+}  // namespace
+
+int work(config::Job job, const std::string& job_file) {
+  auto sets = job.sweep ? command::sets_of(job) : command::FetchedSets();
+  if (!sets) {
+    std::cerr << config::describe({sets.error()}, job_file);
+    return sets.error().passing ? wire::interrupted_exit_code : 2;
+  }
+  io::set_up_log();
+  io::set_log_field("SPOTTER_JOB", job.name.view());
+  io::note(event("agent-started"), spdlog::level::info,
+           "spotter agent for the job {}, claims in {}", job.name.view(),
+           wire::to_url(job.claims->at));
+  asio::io_context context(1);
+  auto worker = std::make_unique<Worker>(context, std::move(job), std::move(*sets), job_file);
+  return worker->run();
+}
+
+}  // namespace spotter

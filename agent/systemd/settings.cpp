@@ -1,0 +1,217 @@
+#include "agent/systemd/settings.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+namespace spotter::units {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+// Whatever stops the system stops the agent first, which tells the trainer and waits for it.
+constexpr const char* agent_unit = "spotter.service";
+
+const Setting kTrainer[] = {
+    {"Type", "notify"},
+    {"NotifyAccess", "main"},
+    // The supervisor asks the trainer to end, as job.yaml says how, and waits for it.
+    {"KillMode", "mixed"},
+    {"TimeoutStartSec", "60"},
+    {"SyslogIdentifier", "spotter-trainer"},
+    // How a trainer ended that ran out of memory the supervisor has to tell: it is killed last.
+    {"OOMPolicy", "continue"},
+    {"OOMScoreAdjust", "-500"},
+    // Data loaders' files and pinned memory.
+    {"LimitNOFILE", "1048576"},
+    {"LimitMEMLOCK", "infinity"},
+    // The supervisor becomes the trainer's user, signals its processes, and makes its log file;
+    // the guard copies its checkpoints. The trainer itself has none of these.
+    {"CapabilityBoundingSet",
+     "CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL CAP_SETGID CAP_SETUID"},
+    {"NoNewPrivileges", "yes"},
+    {"ProtectSystem", "strict"},
+    {"PrivateMounts", "yes"},
+    {"PrivateTmp", "yes"},
+    {"ProtectClock", "yes"},
+    {"ProtectControlGroups", "yes"},
+    {"ProtectHostname", "yes"},
+    {"ProtectKernelLogs", "yes"},
+    {"ProtectKernelModules", "yes"},
+    {"ProtectKernelTunables", "yes"},
+    {"RestrictNamespaces", "yes"},
+    {"RestrictRealtime", "yes"},
+    {"RestrictSUIDSGID", "yes"},
+    {"RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6 AF_NETLINK"},
+    {"LockPersonality", "yes"},
+    {"KeyringMode", "private"},
+    {"UMask", "0077"},  // the supervisor's own; the trainer gets the usual one
+    {"SystemCallArchitectures", "native"},
+    // Not MemoryDenyWriteExecute=: what compiles while it trains needs such memory.
+    {"SystemCallFilter", "@system-service"},
+    {"SystemCallErrorNumber", "EPERM"},
+    // GPUs and what connects them: of NVIDIA and AMD; Trainium, Gaudi, EFA.
+    {"DevicePolicy", "closed"},
+    {"DeviceAllow", "char-nvidia* rw"},
+    {"DeviceAllow", "char-gdrdrv rw"},
+    {"DeviceAllow", "char-drm rw"},
+    {"DeviceAllow", "char-kfd rw"},
+    {"DeviceAllow", "char-neuron* rw"},
+    {"DeviceAllow", "char-accel rw"},
+    {"DeviceAllow", "char-habanalabs rw"},
+    {"DeviceAllow", "char-infiniband* rw"},
+};
+
+const Setting kVerb[] = {
+    {"Type", "oneshot"},
+    {"SyslogIdentifier", "spotter"},
+    // Of each start and end PID 1 would write a line.
+    {"LogLevelMax", "warning"},
+    {"SuccessExitStatus", "1 2"},
+    {"TimeoutStopSec", "1"},
+    {"OOMPolicy", "continue"},
+};
+
+// Top-level folders that are the system's, or are seen to otherwise.
+constexpr std::string_view kSystem[] = {"bin",   "boot", "dev",        "efi", "etc",  "lib",
+                                        "lib32", "proc", "lost+found", "run", "sbin", "sys",
+                                        "lib64", "usr",  "libx32",     "tmp", "home", "root"};
+
+bool is_systems(const std::string& name) {
+  for (const std::string_view each : kSystem)
+    if (name == each) return true;
+  return false;
+}
+
+void add_writable(Settings& settings, const TrainerPlace& place) {
+  std::vector<std::string> added;
+  // Not what lies below another: process 1 would look it up as root, whom a share's server may
+  // refuse.
+  const auto add = [&](const std::string& path) {
+    const auto holds = [&](const std::string& it) { return path.starts_with(it + "/"); };
+    if (path.size() <= 1 || std::ranges::any_of(added, holds)) return;  // some live in /
+    settings.push_back({"ReadWritePaths", "-" + path});
+    added.push_back(path);
+  };
+  std::error_code error;
+  for (fs::directory_iterator at("/", error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool folder = !at->is_symlink(error) && at->is_directory(error);
+    if (folder && !is_systems(name)) add(at->path().string());
+  }
+  // Others' homes are not its own; nor is that of root, unless root it is.
+  if (place.users_home != "/root") settings.push_back({"ProtectHome", "read-only"});
+  for (const auto& path : {place.run_directory, place.home, place.users_home}) add(path);
+}
+
+bool is_of_unit_section(const std::string& name) {
+  constexpr std::string_view names[] = {"Description",       "After",       "Before",
+                                        "RequiresMountsFor", "CollectMode", "DefaultDependencies"};
+  for (const std::string_view each : names)
+    if (name == each) return true;
+  return false;
+}
+
+}  // namespace
+
+std::uint64_t most_tasks() {
+  std::uint64_t most = 65'536;
+  for (const char* limit : {"pid_max", "threads-max"}) {
+    std::uint64_t of_kernel = 0;
+    if (std::ifstream(std::string("/proc/sys/kernel/") + limit) >> of_kernel)
+      most = std::min(most, of_kernel);
+  }
+  return most / 2;
+}
+
+std::string trainer_unit(const std::string& name) { return "spotter-trainer-" + name + ".service"; }
+
+Settings of_trainer(const TrainerPlace& place) {
+  Settings settings = {{"Description", "The trainer of the job " + place.name + ", under Spotter"},
+                       {"CollectMode", "inactive-or-failed"},
+                       // What comes up before goes down after.
+                       {"Before", agent_unit},
+                       {"After", "remote-fs.target network-online.target"}};
+  if (!place.home.empty()) settings.push_back({"RequiresMountsFor", place.home});
+  for (Setting setting : kTrainer) {
+    if (place.mounts && setting.name == "NoNewPrivileges") continue;
+    if (place.mounts && setting.name == "CapabilityBoundingSet") setting.value += " CAP_SYS_ADMIN";
+    if (place.mounts && setting.name == "SystemCallFilter") setting.value += " @mount";
+    settings.push_back(std::move(setting));
+  }
+  if (place.mounts) settings.push_back({"DeviceAllow", "/dev/fuse rw"});
+  // Also for a socket that is bound to a device, for which the rule of routing does not hold.
+  if (place.refuses_metadata)
+    settings.push_back({"IPAddressDeny", "169.254.169.254 fd00:ec2::254"});
+  settings.push_back({"TasksMax", std::to_string(most_tasks())});
+  // Its checkpoint, and the guard's part of that.
+  const auto seconds = std::max(place.grace + 60s, 150s);
+  settings.push_back({"TimeoutStopSec", std::to_string(seconds.count())});
+  if (!place.memory_max.empty()) settings.push_back({"MemoryMax", place.memory_max});
+  if (!place.cpu_quota.empty()) settings.push_back({"CPUQuota", place.cpu_quota});
+  if (!place.cpu_weight.empty()) settings.push_back({"CPUWeight", place.cpu_weight});
+  add_writable(settings, place);
+  return settings;
+}
+
+Settings of_verb(std::chrono::milliseconds limit, bool leaves_processes) {
+  // The asker ends it in time; should that fail, systemd does. A system that stops needs them.
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(limit).count() + 10;
+  Settings settings = {{"Description", "Local work of Spotter"},
+                       {"CollectMode", "inactive-or-failed"},
+                       {"DefaultDependencies", "no"},
+                       {"TimeoutStartSec", std::to_string(seconds)},
+                       {"KillMode", leaves_processes ? "process" : "control-group"}};
+  settings.insert(settings.end(), std::begin(kVerb), std::end(kVerb));
+  return settings;
+}
+
+// As systemd names a mount's unit.
+std::string anchor_unit(const std::string& mount_point) {
+  std::string name;
+  constexpr std::string_view kept =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+  for (const char each : mount_point.substr(mount_point.starts_with('/') ? 1 : 0)) {
+    constexpr const char* digits = "0123456789abcdef";
+    const auto code = static_cast<unsigned char>(each);
+    if (each == '/') {
+      name += '-';
+    } else if (kept.find(each) != kept.npos) {
+      name += each;
+    } else {
+      name += std::string("\\x") + digits[code / 16] + digits[code % 16];
+    }
+  }
+  return "spotter-storage-" + name + ".service";
+}
+
+Settings of_anchor(const std::string& mount_point) {
+  return {{"Description", "Keeps " + mount_point + " mounted until Spotter's agent has stopped"},
+          {"CollectMode", "inactive-or-failed"},
+          {"Before", agent_unit},
+          {"RequiresMountsFor", mount_point},
+          {"Type", "oneshot"},
+          {"RemainAfterExit", "yes"},
+          {"LogLevelMax", "warning"}};
+}
+
+std::string to_unit_file(const Settings& settings, const std::string& command) {
+  std::string unit = "[Unit]\n";
+  std::string service = "[Service]\nExecStart=" + command + "\n";
+  for (const auto& [name, value] : settings) {
+    std::string& section = is_of_unit_section(name) ? unit : service;
+    section.append(name).append("=").append(value).append("\n");
+  }
+  return unit + service;
+}
+
+bool wanted() {
+  const char* set = std::getenv("SPOTTER_UNITS");
+  return set != nullptr && std::string_view(set) == "yes";
+}
+
+}  // namespace spotter::units

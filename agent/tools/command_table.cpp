@@ -1,0 +1,150 @@
+#include "agent/tools/command_table.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+#include "agent/wire/catalog.hpp"
+
+namespace spotter {
+namespace {
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  const auto all = commands_of(app);
+  const auto found = std::ranges::find(all, name, &CLI::App::get_name);
+  return found == all.end() ? nullptr : *found;
+}
+
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// Of "TEXT:{one,other}" each, a line each.
+std::string choices(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{');
+  const auto close = type.find('}');
+  if (open == type.npos || close == type.npos) return "";
+  std::string text = type.substr(open + 1, close - open - 1) + "\n";
+  std::ranges::replace(text, ',', '\n');
+  return text;
+}
+
+// Begins a line with text that mdoc(7) takes for text: no word of it is a macro, no dot a request.
+std::string plain(const std::string& text) {
+  std::string safe;
+  for (const char each : text) {
+    if (each == '\\')
+      safe += "\\e";
+    else if (each == '-')
+      safe += "\\-";
+    else
+      safe += each;
+  }
+  return "\\&" + safe + "\n";
+}
+
+// mdoc(7) wants a new line for each.
+std::string sentences(std::string_view line) {
+  std::string text;
+  for (auto stop = line.find(". "); stop != line.npos; stop = line.find(". ")) {
+    text += plain(std::string(line.substr(0, stop + 1)));
+    line.remove_prefix(stop + 2);
+  }
+  return text + plain(std::string(line));
+}
+
+void append_option(std::string& page, const CLI::Option& option) {
+  page += ".It ";
+  if (option.nonpositional()) {
+    page += "Fl -" + option.get_lnames().front();
+    if (takes_value(option)) page += " Ar VALUE";
+  } else {
+    page += "Ar " + option.get_name(true);
+  }
+  page += "\n" + plain(option.get_description() + ".");
+  if (const auto all = choices(option); !all.empty()) {
+    std::string line = "One of: " + all.substr(0, all.size() - 1) + ".";
+    for (auto at = line.find('\n'); at != line.npos; at = line.find('\n', at))
+      line.replace(at, 1, ", ");
+    page += plain(line);
+  }
+  if (const auto set = option.get_default_str(); !set.empty())
+    page += plain("Default: " + set + ".");
+  if (option.get_required()) page += plain("Required.");
+}
+
+void append_command(std::string& page, const CLI::App& command, const std::string& name) {
+  page += ".Ss " + name + "\n" + plain(command.get_description() + ".");
+  const auto options = command.get_options([&](const CLI::Option* option) {
+    return option != command.get_help_ptr() &&
+           (!option->nonpositional() || !option->get_lnames().empty());
+  });
+  if (!options.empty()) {
+    page += ".Bl -tag -width Ds\n";
+    for (const auto* option : options) append_option(page, *option);
+    page += ".El\n";
+  }
+  for (const auto* each : commands_of(command))
+    append_command(page, *each, name + " " + each->get_name());
+}
+
+}  // namespace
+
+std::string completions(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  const CLI::Option* awaits = nullptr;  // the option whose value is next
+  for (const auto& word : words) {
+    if (word == "--") return "";
+    if (awaits) {
+      awaits = nullptr;
+    } else if (word.starts_with("--")) {
+      const CLI::Option* option = command->get_option_no_throw(word);
+      if (option && takes_value(*option)) awaits = option;
+    } else if (const auto* below = find_command(*command, word)) {
+      command = below;
+    }
+  }
+  if (awaits) return choices(*awaits);
+  std::string text;
+  for (const auto* each : commands_of(*command)) text += each->get_name() + "\n";
+  for (const auto* option : command->get_options()) {
+    if (!option->nonpositional()) text += choices(*option);
+    for (const auto& name : option->get_lnames()) text += "--" + name + "\n";
+  }
+  return text;
+}
+
+std::string manual_of_events() {
+  std::string page;
+  for (const wire::Explanation& each : wire::explanations()) {
+    page += ".Ss " + std::string(each.name) + "\n" + plain(each.subject + ".") + ".Pp\n";
+    std::istringstream lines(each.text);
+    bool literal = false, apart = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.empty()) {
+        apart = true;
+        continue;
+      }
+      const bool command = line.starts_with("  ");
+      if (command != literal) page += command ? ".Bd -literal -offset indent\n" : ".Ed\n";
+      if (apart && !command) page += ".Pp\n";
+      page += command ? plain(line) : sentences(line);
+      literal = command;
+      apart = false;
+    }
+    if (literal) page += ".Ed\n";
+  }
+  return page;
+}
+
+std::string manual_of_commands(const CLI::App& app) {
+  std::string page;
+  for (const auto* each : commands_of(app)) append_command(page, *each, each->get_name());
+  return page;
+}
+
+}  // namespace spotter

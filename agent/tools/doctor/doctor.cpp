@@ -1,0 +1,155 @@
+#include "agent/tools/doctor/doctor.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "agent/aws/formats/ec2_places.hpp"
+
+namespace spotter::command {
+namespace {
+
+using Verdict = Finding::Verdict;
+constexpr int wrong_input = 2;
+
+const char* word(Verdict verdict) {
+  constexpr const char* words[] = {"ok", "warn", "fail"};
+  return words[static_cast<int>(verdict)];
+}
+
+void append(Findings& to, Findings more) {
+  std::move(more.begin(), more.end(), std::back_inserter(to));
+}
+
+Finding name(const AwsResult<wire::CallerIdentity>& who, const Region& region) {
+  if (who)
+    return {"credentials", Verdict::Ok,
+            who->arn + ", account " + who->account + ", region " + region.str(), ""};
+  return {"credentials", Verdict::Fail, who.error().message,
+          "give this machine credentials: `aws configure`, AWS_PROFILE, or an instance profile"};
+}
+
+// An instance's role asks under the name of the instance.
+bool is_instance(const wire::CallerIdentity& who) {
+  const auto slash = who.arn.rfind('/');
+  return who.arn.find(":assumed-role/") != std::string::npos &&
+         std::string_view(who.arn).substr(slash + 1).starts_with("i-");
+}
+
+struct Options {
+  std::string job = "job.yaml";
+  bool json = false;
+  DoctorScope scope;
+};
+
+// Everything that can be asked from here. On an instance, that is one whose role asks, the machine
+// itself, too.
+Findings examine_as(const AwsResult<wire::CallerIdentity>& who, AwsCalls& calls,
+                    const config::Job& job, const DoctorScope& scope) {
+  Findings findings{name(who, calls.region())};
+  const bool here = who && is_instance(*who);
+  if (who) {
+    append(findings, examine_storage(calls, job, scope));
+    // Where an instance is, it is; whether others may be elsewhere is no question to its role.
+    append(findings, here ? examine_permissions(calls, job) : examine_places(calls, job, scope));
+    append(findings, examine_buckets(job));
+  }
+  append(findings, examine_code(calls, job, here));
+  if (here) append(findings, examine_trainers_role(calls, job));
+  if (here) append(findings, examine_machine(job));
+  return findings;
+}
+
+// What is named on the command line goes before what `launch:` says.
+Findings examine(AwsCalls& calls, const config::Job& job, const Options& options) {
+  DoctorScope scope = scope_of(job);
+  if (!options.scope.types.empty()) scope.types = options.scope.types;
+  if (!options.scope.zones.empty()) scope.zones = options.scope.zones;
+  if (!options.scope.subnets.empty()) scope.subnets = options.scope.subnets;
+  const auto who = calls.ask(wire::GetCallerIdentity{});
+  Findings findings = examine_as(who, calls, job, scope);
+  if (!job.launch || !who || is_instance(*who)) return findings;
+  const auto launched = launched_job(options.job);
+  if (launched)
+    append(findings, examine_launching(calls, *launched));
+  else
+    findings.push_back(
+        {"user data", Verdict::Fail, launched.error().message, "`spotter launch` will refuse it"});
+  return findings;
+}
+
+int run(const Options& options) {
+  const auto job = config::load_job(options.job, config::Environment::of_process());
+  if (!job) {
+    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
+    return wrong_input;
+  }
+  Findings findings;
+  auto calls = AwsCalls::open();
+  if (calls)
+    findings = examine(**calls, *job, options);
+  else
+    findings = {{"credentials", Verdict::Fail, calls.error().message, "set AWS_REGION"}};
+  if (!options.json) {
+    std::fputs(describe(findings).c_str(), stdout);
+    return status_of(findings);
+  }
+  nlohmann::ordered_json document = nlohmann::ordered_json::array();
+  for (const Finding& it : findings)
+    document.push_back({{"check", it.check},
+                        {"verdict", word(it.verdict)},
+                        {"what", it.what},
+                        {"advice", it.advice}});
+  std::printf("%s\n",
+              document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  return status_of(findings);
+}
+
+}  // namespace
+
+Findings without_ok(Findings findings) {
+  std::erase_if(findings, [](const Finding& it) { return it.verdict == Verdict::Ok; });
+  return findings;
+}
+
+int status_of(const Findings& findings) {
+  int worst = 0;
+  for (const Finding& it : findings) worst = std::max(worst, static_cast<int>(it.verdict));
+  return worst;
+}
+
+std::string describe(const Findings& findings) {
+  std::size_t widest = 0;
+  for (const Finding& it : findings) widest = std::max(widest, it.check.size());
+  std::string text;
+  for (const Finding& it : findings) {
+    std::string line = word(it.verdict);
+    line.resize(6, ' ');
+    line += it.check + std::string(widest - it.check.size() + 2, ' ') + it.what;
+    if (!it.advice.empty()) line += ": " + it.advice;
+    text += line + "\n";
+  }
+  return text;
+}
+
+void add_doctor(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "doctor",
+      "Says whether all is there that the job needs, and what to do about what is not; "
+      "exit status 0: it is, 1: some is doubtful, 2: the job will not run");
+  auto options = std::make_shared<Options>();
+  DoctorScope& scope = options->scope;
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->add_flag("--json", options->json, "As a list of {check, verdict, what, advice}");
+  command->add_option("--types", scope.types, "Instance types that are to be offered")
+      ->delimiter(',');
+  command->add_option("--zones", scope.zones, "Zones in which it may run; default: all")
+      ->delimiter(',');
+  command->add_option("--subnets", scope.subnets, "Default: each zone's default one")
+      ->delimiter(',');
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command

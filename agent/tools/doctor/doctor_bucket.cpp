@@ -1,0 +1,94 @@
+// The buckets: reached, read, and where the job writes, written.
+#include <map>
+
+#include "agent/aws/s3/objects.hpp"
+#include "agent/aws/settings/environment.hpp"
+#include "agent/tools/doctor/doctor.hpp"
+
+namespace spotter::command {
+namespace {
+
+using Verdict = Finding::Verdict;
+
+Finding refused(const s3::Failure& failure) {
+  using Kind = s3::Failure::Kind;
+  std::string advice = "try again";
+  if (failure.kind == Kind::NoSuchBucket) advice = "make it, or name the one that is meant";
+  if (failure.kind == Kind::Permission) advice = "allow it: `spotter iam` prints the policies";
+  if (failure.kind == Kind::NoSuchKey) advice = "put it there, or name the one that is meant";
+  return {"bucket", Verdict::Fail, failure.text(), advice};
+}
+
+s3::Client client_of(bool anonymous) {
+  return s3::Client({.environment = act::Environment::of_this_process(), .anonymous = anonymous});
+}
+
+// One object is listed, no more.
+Finding readable(const wire::S3Location& where, bool anonymous, const std::string& what) {
+  s3::Client client = client_of(anonymous);
+  std::size_t seen = 0;
+  s3::Listing one;
+  one.page = [&](std::vector<wire::ListedObject> objects) {
+    seen += objects.size();
+    return false;
+  };
+  const auto listed = s3::list(client, where, one);
+  if (!listed) return refused(listed.error());
+  if (seen == 0)
+    return {"bucket", Verdict::Fail, what + ": there is nothing at " + wire::to_url(where),
+            "put the data there, or name the place that is meant"};
+  return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be listed", ""};
+}
+
+Finding there(const wire::S3Location& where, bool anonymous, const std::string& what) {
+  s3::Client client = client_of(anonymous);
+  const auto head = s3::head(client, where);
+  if (!head) return refused(head.error());
+  return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be read", ""};
+}
+
+// An instance may write there and no more: what cannot be removed stays, one object of one name.
+Finding publishable(const wire::S3Location& below) {
+  s3::Client client = client_of(false);
+  const wire::S3Location probe{below.bucket, below.key + "doctor"};
+  if (const auto put = s3::put(client, probe, ""); !put) return refused(put.error());
+  (void)s3::remove(client, probe);
+  return {"bucket", Verdict::Ok, "publish: " + wire::to_url(below) + " can be written", ""};
+}
+
+// Written, read and removed again, under a name that nobody else uses.
+Finding writable(const wire::S3Location& below, const std::string& what) {
+  s3::Client client = client_of(false);
+  const std::string content = s3::new_writer();
+  const wire::S3Location probe{below.bucket, below.key + "doctor-" + content};
+  if (const auto put = s3::put(client, probe, content); !put) return refused(put.error());
+  const auto read = s3::read(client, probe);
+  const auto removed = s3::remove(client, probe);
+  if (!read) return refused(read.error());
+  if (!removed) {
+    Finding finding = refused(removed.error());
+    finding.advice += "; then remove " + wire::to_url(probe);
+    return finding;
+  }
+  return {"bucket", Verdict::Ok,
+          what + ": " + wire::to_url(below) + " can be written, read and removed", ""};
+}
+
+}  // namespace
+
+Findings examine_buckets(const config::Job& job) {
+  Findings findings;
+  for (const wire::Channel& channel : job.channels.all) {
+    const bool one_object = channel.type != wire::S3DataType::S3Prefix;
+    const auto look = one_object ? there : readable;
+    findings.push_back(look(channel.source, channel.anonymous, "channel " + channel.name));
+  }
+  if (job.sweep && !job.sweep->source.empty())
+    if (const auto where = wire::parse_s3_url(job.sweep->source))
+      findings.push_back(there(*where, false, "sweep.parameters"));
+  if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
+  if (const auto where = job.published_at()) findings.push_back(publishable(*where));
+  return findings;
+}
+
+}  // namespace spotter::command

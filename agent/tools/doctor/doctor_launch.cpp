@@ -1,0 +1,147 @@
+// Would AWS launch what `launch:` asks for? What EC2 answers of itself comes late or never: a fleet
+// of which no instance may start exists, and waits.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/quotas.hpp"
+#include "agent/tools/doctor/doctor.hpp"
+#include "agent/tools/jobs/job_volumes.hpp"
+
+namespace spotter::command {
+namespace {
+
+using Verdict = Finding::Verdict;
+
+const char* const of_the_launcher = "give who launches what `spotter iam launcher` prints";
+
+std::string whole(double number) { return std::to_string(std::llround(number)); }
+
+// Of one quota: which types it lets start, and how many of them.
+struct Counted {
+  const wire::SpotQuota* quota;
+  double vcpus = 0;
+  std::vector<wire::TypeSize> types;
+};
+
+Finding judge(const Counted& it, const Region& region, int capacity) {
+  const auto least =
+      std::ranges::min(it.types, {}, [](const wire::TypeSize& type) { return type.vcpus; });
+  std::string what = std::string(it.quota->name) + " (" + std::string(it.quota->code) + ") is " +
+                     whole(it.vcpus) + " vCPUs in " + region.str();
+  std::string too_large;
+  std::uint64_t wanted = 0;
+  for (const wire::TypeSize& type : it.types) {
+    const std::uint64_t all = type.vcpus * static_cast<std::uint64_t>(capacity);
+    if (it.vcpus >= static_cast<double>(all)) continue;
+    too_large += (too_large.empty() ? "" : ", ") + type.type.str();
+    wanted = std::max(wanted, all);
+  }
+  if (too_large.empty()) return {"quota", Verdict::Ok, what, ""};
+  const bool none = it.vcpus < static_cast<double>(least.vcpus);
+  what += none ? ", too few for " : ", too few for " + std::to_string(capacity) + " of ";
+  return {"quota", none ? Verdict::Fail : Verdict::Warn, what + too_large,
+          "ask for more: aws service-quotas request-service-quota-increase --service-code ec2 "
+          "--quota-code " +
+              std::string(it.quota->code) + " --desired-value " + std::to_string(wanted)};
+}
+
+Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
+  const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
+  if (!sizes)
+    return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
+  std::map<std::string_view, Counted> counted;
+  bool one_is_open = false;  // of which no quota is known here
+  for (const wire::TypeSize& size : *sizes) {
+    const auto* quota = wire::spot_quota_of(size.type.view());
+    one_is_open = one_is_open || quota == nullptr;
+    if (quota == nullptr) continue;
+    counted.try_emplace(quota->code, Counted{quota, 0, {}}).first->second.types.push_back(size);
+  }
+  Findings findings;
+  for (auto& [code, it] : counted) {
+    const auto value = calls.ec2_quota(std::string(code));
+    if (!value) {
+      findings.push_back({"quota", Verdict::Warn, value.error().message,
+                          "whether it suffices is open; look in the console"});
+      continue;
+    }
+    it.vcpus = *value;
+    findings.push_back(judge(it, calls.region(), launch.capacity));
+  }
+  // One type that can start is enough for a start.
+  const bool one_fits =
+      std::ranges::any_of(findings, [](const Finding& it) { return it.verdict != Verdict::Fail; });
+  if (one_fits || one_is_open)
+    for (Finding& it : findings) it.verdict = std::min(it.verdict, Verdict::Warn);
+  return findings;
+}
+
+bool volume_is_missing(AwsCalls& calls, const config::Job& job) {
+  if (job.storage.share || job.sweep || !job.launch->volume) return false;
+  const config::Tag& tag = job.storage.ebs.tag;
+  const auto found =
+      calls.ask_all(wire::DescribeVolumes{{}, {{"tag:" + tag.key, {tag.value}}}, {}});
+  return found && found->empty();
+}
+
+}  // namespace
+
+DoctorScope scope_of(const config::Job& job) {
+  if (!job.launch) return {};
+  const config::Launch& launch = *job.launch;
+  return {launch.instance_types, launch.zones, launch.subnets,
+          static_cast<std::uint32_t>(launch.capacity), launch.volume.has_value()};
+}
+
+Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
+  const config::Job& job = launched.job;
+  Findings findings = examine_quotas(calls, *job.launch);
+  const auto image = image_of(calls, *job.launch);
+  if (!image) {
+    findings.push_back({"image", Verdict::Fail, image.error().message,
+                        image.error().permission ? of_the_launcher : "correct launch.image"});
+    return findings;
+  }
+  std::vector<wire::Query> queries{
+      wire::query_of(launch::create_template(job, {*image, launched.user_data}))};
+  if (volume_is_missing(calls, job))
+    queries.push_back(wire::query_of(launch::create_volume(job, "dry-run")));
+  auto more = examine_calls(calls, queries, of_the_launcher);
+  std::ranges::move(more, std::back_inserter(findings));
+  return findings;
+}
+
+Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched) {
+  const config::Job& job = launched.job;
+  DoctorScope scope = scope_of(job);
+  scope.makes_volume = true;  // provide_volumes() knows more: copies on their way, snapshots
+  Findings all;
+  for (Findings some :
+       {examine_storage(calls, job, scope), examine_places(calls, job, scope),
+        examine_launching(calls, launched), examine_buckets(job), examine_code(calls, job, false)})
+    std::ranges::move(some, std::back_inserter(all));
+  return all;
+}
+
+Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
+                       const launch::TemplateVersion& version) {
+  const config::Job& job = launched.job;
+  const config::Launch& launch = *job.launch;
+  const auto& places = launch.subnets.empty() ? launch.zones : launch.subnets;
+  const auto instance = launch::run_instance(job, version, launch.instance_types.front(),
+                                             places.empty() ? "" : places.front());
+  Findings findings = examine_calls(calls, {wire::query_of(instance)}, of_the_launcher);
+  // A fleet's instances EC2 launches with a role of its own: who asks need not be allowed to.
+  for (Finding& it : findings)
+    if (it.check == "permissions") it.verdict = std::min(it.verdict, Verdict::Warn);
+  // Auto Scaling has no dry runs.
+  if (launch.type == FleetKind::AutoScalingGroup) return findings;
+  const auto fleet = launch::request_fleet(job, version, "dry-run", launched.digest);
+  auto more = examine_calls(calls, {wire::query_of(fleet)}, of_the_launcher);
+  std::ranges::move(more, std::back_inserter(findings));
+  return findings;
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,122 @@
+// The code, and on an instance what the job needs of the machine: user, tools, disks.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "agent/host/checkout.hpp"
+#include "agent/host/user.hpp"
+#include "agent/tools/doctor/doctor.hpp"
+
+namespace spotter::command {
+namespace fs = std::filesystem;
+namespace {
+
+using Verdict = Finding::Verdict;
+
+// A folder that goes with it.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "spotter-doctor-XXXXXX").string();
+    if (::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+bool is_installed(const std::string& program) {
+  for (const char* folder : {"/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/", "/usr/local/bin/"})
+    if (::access((folder + program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+struct Tool {
+  std::string program;
+  std::string package;  // of Debian
+};
+
+std::vector<Tool> tools_of(const config::Job& job) {
+  std::vector<Tool> tools;
+  if (job.code) tools.push_back({"git", "git"});
+  if (!job.storage.share) {
+    const bool xfs = job.storage.ebs.filesystem == config::FileSystem::Xfs;
+    if (xfs)
+      tools.insert(tools.end(), {{"mkfs.xfs", "xfsprogs"}, {"xfs_repair", "xfsprogs"}});
+    else
+      tools.insert(tools.end(), {{"mkfs.ext4", "e2fsprogs"}, {"e2fsck", "e2fsprogs"}});
+    return tools;
+  }
+  using Kind = config::Share::Kind;
+  const config::Share& share = *job.storage.share;
+  if (share.kind == Kind::Sshfs) tools.push_back({"sshfs", "sshfs"});
+  const bool helper = share.kind == Kind::Efs && (share.tls || !share.access_point.empty());
+  if (helper)
+    tools.push_back({"mount.efs", "amazon-efs-utils"});
+  else if (share.kind == Kind::Nfs || share.kind == Kind::Efs)
+    tools.push_back({"mount.nfs", "nfs-common"});
+  return tools;
+}
+
+Finding code_finding(const act::host::Failure& failure) {
+  const bool passing = failure.kind == "code-unreachable" || failure.kind == "host-error";
+  return {"code", passing ? Verdict::Warn : Verdict::Fail, failure.error,
+          passing ? "the instances may reach it where this machine does not"
+                  : "push it, or mend code.repository, code.revision or code.token"};
+}
+
+}  // namespace
+
+Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance) {
+  if (!job.code) return {};
+  const config::Code& code = *job.code;
+  const std::string what = code.repository + " at " + code.revision.substr(0, 12);
+  if (!on_instance && code.repository.starts_with('/'))
+    return {{"code", Verdict::Warn, what + " is a path on the instances", "it was not looked at"}};
+  const auto here = config::Environment::of_process();
+  std::string token;
+  if (code.token) {
+    const auto parameter = [&](const std::string& name) -> Result<config::Secret> {
+      const auto value = calls.parameter(name);
+      if (!value) return failure(value.error().message);
+      return config::Secret(*value);
+    };
+    const auto secret = config::resolve(*code.token, here.variables, parameter);
+    if (!secret) return {{"code", Verdict::Fail, secret.error().message, "mend code.token"}};
+    token = secret->secret.reveal();
+  }
+  const Scratch scratch;
+  const auto fetched = act::host::checkout(
+      {code.repository, code.revision, scratch.path() / "code", here.user, token});
+  if (!fetched) return {code_finding(fetched.error())};
+  return {{"code", Verdict::Ok, what, ""}};
+}
+
+Findings examine_machine(const config::Job& job) {
+  Findings findings;
+  const auto user = act::host::find_user(job.trainer.user);
+  if (user)
+    findings.push_back({"user", Verdict::Ok, user->name + ", at home in " + user->home, ""});
+  else
+    findings.push_back(
+        {"user", Verdict::Fail, user.error().error, "make that user, or name another"});
+  std::string present;
+  for (const Tool& tool : tools_of(job)) {
+    if (is_installed(tool.program))
+      present += (present.empty() ? "" : ", ") + tool.program;
+    else
+      findings.push_back({"tools", Verdict::Fail, tool.program + " is not installed",
+                          "install the package " + tool.package});
+  }
+  if (!present.empty()) findings.push_back({"tools", Verdict::Ok, present, ""});
+  return findings;
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,85 @@
+#include "agent/tools/jobs/launched_job.hpp"
+
+#include <filesystem>
+
+#include "agent/aws/formats/launching.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/job/file.hpp"
+#include "agent/job/sweep.hpp"
+
+namespace spotter::command {
+namespace {
+
+// Instances have them beside job.yaml, in one folder.
+Result<void> add_file(std::map<std::string, std::string>& files, const std::string& job_file,
+                      const std::string& name) {
+  if (name.empty() || name.starts_with("s3://")) return {};
+  if (name.find('/') != name.npos && !name.starts_with("./"))
+    return failure(job_file + ": " + name +
+                   " would not be on the instances: put it beside job.yaml, or into S3");
+  const auto folder = std::filesystem::path(job_file).parent_path();
+  const auto file = config::read_small_file(folder / name, config::sets_size_limit);
+  if (!file) return failure(name + ": " + file.error().message);
+  files[std::filesystem::path(name).filename()] = file->content;
+  return {};
+}
+
+}  // namespace
+
+AwsResult<std::string> image_of(AwsCalls& calls, const config::Launch& launch) {
+  if (!launch.image.starts_with(image_parameter)) return launch.image;
+  auto image = calls.parameter(launch.image.substr(image_parameter.size()));
+  if (!image || image->starts_with("ami-")) return image;
+  return tl::unexpected(AwsFailure{"", launch.image + " is '" + *image + "', which is no image"});
+}
+
+Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work) {
+  auto environment = config::Environment::of_process();
+  environment.root = true;
+  environment.user = "root";
+  const auto text = config::read_small_file(job_file, config::job_size_limit);
+  if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
+  const auto job = config::load_job(job_file, environment);
+  if (!job) {
+    std::string problems = config::describe(job.error(), job_file);
+    while (problems.ends_with('\n')) problems.pop_back();
+    return failure(std::move(problems));
+  }
+  if (!job->launch)
+    return failure(job_file +
+                   " has no `launch:`, which says where: image, instance_types, profile");
+  std::map<std::string, std::string> files{{"job.yaml", text->content}};
+  const auto names = config::parse_job(text->content, environment);
+  for (const std::string& name :
+       {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
+    if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());
+  }
+  auto script = launch::user_data(*job, files, work);
+  if (!script) return tl::unexpected(script.error());
+  auto digest = launch::request_digest(*job, *script);
+  return LaunchedJob{*job, std::move(*script), std::move(digest)};
+}
+
+AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
+                                                    bool prepares) {
+  const config::Job& job = launched.job;
+  const auto image = image_of(calls, *job.launch);
+  if (!image) return tl::unexpected(image.error());
+  const launch::Template content{*image, launched.user_data, prepares};
+  const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
+  const auto there = calls.ask(wire::describe_templates(name), wire::decode_templates);
+  if (!there) return tl::unexpected(there.error());
+  if (there->empty()) {
+    const auto made = calls.ask(wire::query_of(launch::create_template(job, content)),
+                                wire::decode_created_template);
+    if (!made) return tl::unexpected(made.error());
+    return launch::TemplateVersion{made->id, made->latest_version};
+  }
+  const std::string& id = there->front().id;
+  const auto version = calls.ask(wire::query_of(launch::create_template_version(job, id, content)),
+                                 wire::decode_template_version);
+  if (!version) return tl::unexpected(version.error());
+  return launch::TemplateVersion{id, *version};
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,241 @@
+#include "agent/tools/launch/launch.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "agent/aws/formats/launching.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/job/storage_name.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/tools/doctor/doctor.hpp"
+#include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int wrong_input = 2;
+
+struct Options {
+  std::string job = "job.yaml";
+  bool dry_run = false;
+  bool skip_checks = false;
+};
+
+void say(const std::string& what) { std::fprintf(stderr, "spotter launch: %s\n", what.c_str()); }
+void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+// The requests of a first launch, as they are sent, but for what only AWS can say.
+int print_requests(const LaunchedJob& launched) {
+  const auto& [job, user_data, digest] = launched;
+  std::string image = job.launch->image;
+  if (image.starts_with(image_parameter)) {
+    print("# The image is the value of this:\naws ssm get-parameter --name " +
+          image.substr(image_parameter.size()));
+    image = "ami-OF-THE-PARAMETER";
+  }
+  if (!job.storage.share && !job.sweep && job.launch->volume) {
+    print("# Unless the job's volume is there:");
+    print(wire::command_of(launch::create_volume(job, "TOKEN")));
+  }
+  print("# When there is such a template already, it gets a new version instead:");
+  print(wire::command_of(launch::create_template(job, {image, user_data})));
+  print("# Once no other fleet of the job is at work:");
+  if (job.launch->type == FleetKind::AutoScalingGroup)
+    print("# (a group that is there already is changed to this instead)");
+  print(wire::command_of(launch::request_fleet(job, {"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest)));
+  if (job.launch->type == FleetKind::AutoScalingGroup)
+    print(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
+  return 0;
+}
+
+// What the job has at AWS when its launch begins.
+struct Found {
+  std::vector<JobFleet> fleets;  // over or not
+  std::optional<wire::LaunchTemplate> launch_template;
+
+  // Who sees the same begins the same: of two launches at a time one makes the fleet.
+  std::string generation() const {
+    std::string text = launch_template ? launch_template->latest_version : "0";
+    for (const JobFleet& it : fleets) text += "\n" + it.fleet.id.str();
+    return wire::sha256_hex(text).substr(0, 16);
+  }
+};
+
+AwsResult<Found> look(AwsCalls& calls, const config::Job& job) {
+  auto fleets = job_fleets(calls, key_of(job));
+  if (!fleets) return tl::unexpected(fleets.error());
+  auto templates =
+      calls.ask(wire::describe_templates(launch::resource_name(job)), wire::decode_templates);
+  if (!templates) return tl::unexpected(templates.error());
+  Found found{std::move(*fleets), {}};
+  if (!templates->empty()) found.launch_template = std::move(templates->front());
+  return found;
+}
+
+// The fleet that is as wanted in all but its target, when it is the job's only one.
+const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
+  const JobFleet* only = nullptr;
+  for (const JobFleet& it : found.fleets) {
+    if (!it.is_at_work()) continue;
+    if (only != nullptr) return nullptr;
+    only = &it;
+  }
+  return only != nullptr && only->digest == launched.digest ? only : nullptr;
+}
+
+AwsResult<FleetId> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
+  const FleetId id = fleet.fleet.id;
+  if (fleet.target == capacity) {
+    say(id.str() + " is at work already, as job.yaml wants it");
+    return id;
+  }
+  const auto changed = calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, capacity)));
+  if (!changed) return tl::unexpected(changed.error());
+  say(id.str() + " is to have " + std::to_string(capacity) + " instead of " +
+      std::to_string(fleet.target) + (capacity == 1 ? " instance" : " instances"));
+  return id;
+}
+
+AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
+                           const launch::TemplateVersion& version, const std::string& token) {
+  const auto command = launch::request_fleet(launched.job, version, token, launched.digest);
+  const auto query = wire::query_of(command);
+  const FleetKind kind = launched.job.launch->type;
+  if (kind == FleetKind::AutoScalingGroup) {
+    auto made = calls.perform(query);
+    if (!made && made.error().code == "AlreadyExists")
+      made.error().message += "; it is not this job's, or another launch is under way";
+    if (!made) return tl::unexpected(made.error());
+    const FleetId group(launch::resource_name(launched.job));
+    if (auto kept = calls.perform(wire::query_of(launch::keep_zones(group))); !kept)
+      say(kept.error().message + ": the group may end an instance to even out its zones");
+    return group;
+  }
+  auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
+                                         : calls.ask(query, wire::decode_created_fleet);
+  if (!id && id.error().code == "IdempotentParameterMismatch")
+    id.error().message = "another launch of " + launched.job.name.str() +
+                         " is under way: wait for its end, and look with `spotter list`";
+  return id;
+}
+
+// The job's group, when it is there: whatever it was last, it becomes what is wanted now.
+const JobFleet* group_of(const Found& found, const config::Job& job) {
+  const Fleet wanted{job.launch->type, FleetId(launch::resource_name(job))};
+  const auto it = std::ranges::find(found.fleets, wanted, &JobFleet::fleet);
+  return it == found.fleets.end() ? nullptr : &*it;
+}
+
+AwsResult<FleetId> renew(AwsCalls& calls, const LaunchedJob& launched,
+                         const launch::TemplateVersion& version, const JobFleet& group) {
+  const std::vector<wire::Query> steps = {
+      wire::query_of(launch::update_group(launched.job, version)),
+      wire::query_of(launch::tag_group(launched.job, launched.digest)),
+      wire::query_of(launch::keep_zones(group.fleet.id)),
+      // Of one that has no instance nobody sees that it may not launch any.
+      wire::query_of(launch::let_launch(group.fleet.id, true))};
+  for (const wire::Query& step : steps)
+    if (const auto done = calls.perform(step); !done) return tl::unexpected(done.error());
+  return group.fleet.id;
+}
+
+// A launch that began when another had made its template, but not yet its fleet, knows nothing of
+// that one: of two such fleets the younger ends.
+AwsResult<FleetId> settle(AwsCalls& calls, const JobKey& job, const FleetId& ours) {
+  auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work(); });
+  const auto own = std::ranges::find(*fleets, ours, [](const auto& it) { return it.fleet.id; });
+  if (own == fleets->end() || own == fleets->begin()) return ours;
+  const FleetId elder = fleets->front().fleet.id;
+  if (const auto ended = end_fleets(calls, {*own}, true); !ended)
+    return tl::unexpected(ended.error());
+  return tl::unexpected(AwsFailure{
+      "", "another launch made " + elder.str() + " meanwhile: " + ours.str() + " is ended again"});
+}
+
+// What is doubtful is said; false: something fails.
+bool passes(const Findings& findings) {
+  const auto doubts = without_ok(findings);
+  if (!doubts.empty()) std::fputs(describe(doubts).c_str(), stderr);
+  return status_of(doubts) < 2;
+}
+
+const AwsFailure refused{
+    "", "nothing was launched, and what runs goes on: mend what fails above, or --skip-checks"};
+
+AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bool checked) {
+  const config::Job& job = launched.job;
+  if (auto single = refuse_namesakes(calls, key_of(job)); !single)
+    return tl::unexpected(single.error());
+  if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
+  const auto found = look(calls, job);
+  if (!found) return tl::unexpected(found.error());
+  const std::string generation = found->generation();
+  const auto preparers = preparing(calls, key_of(job));
+  if (!preparers) return tl::unexpected(preparers.error());
+  if (!preparers->empty())
+    return tl::unexpected(AwsFailure{"", preparers->front().str() +
+                                             " prepares the volume: launch when it has ended, or "
+                                             "end it: `spotter stop " +
+                                             job.name.str() + " --wait`"});
+  // Before the template: who comes later, and sees that one, sees the volumes.
+  if (auto there = provide_volumes(calls, job, generation); !there)
+    return tl::unexpected(there.error());
+  if (const JobFleet* same = same_fleet(*found, launched))
+    return keep(calls, *same, job.launch->capacity);
+  const auto version = provide_template(calls, launched, false);
+  if (!version) return tl::unexpected(version.error());
+  if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
+  const auto stopped = stop_job(calls, key_of(job), {.keep_instances = false, .wait = true});
+  if (!stopped) return tl::unexpected(stopped.error());
+  const std::string own = job.name.str() + "\n" + config::storage_name(job) + "\n" + generation;
+  const std::string token = "spotter-" + wire::sha256_hex(own).substr(0, 40);
+  const JobFleet* group = group_of(*found, job);
+  const auto fleet = group != nullptr ? renew(calls, launched, *version, *group)
+                                      : request(calls, launched, *version, token);
+  return fleet ? settle(calls, key_of(job), *fleet) : fleet;
+}
+
+int run(const Options& options) {
+  const auto launched = launched_job(options.job);
+  if (!launched) {
+    say(launched.error().message);
+    return wrong_input;
+  }
+  if (options.dry_run) return print_requests(*launched);
+  const auto calls = AwsCalls::open();
+  if (!calls) {
+    say(calls.error().message);
+    return 1;
+  }
+  const auto fleet = launch_fleet(**calls, *launched, !options.skip_checks);
+  if (!fleet) {
+    say(fleet.error().message);
+    return 1;
+  }
+  print(fleet->str());
+  return 0;
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "launch",
+      "Requests the fleet of job.yaml's `launch:`, and makes what it takes: the volume, the launch "
+      "template; launched again with something changed, the job goes on in a new fleet");
+  auto options = std::make_shared<Options>();
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  command->add_flag("--dry-run", options->dry_run,
+                    "Prints the requests, as commands of `aws`, and does nothing");
+  command->add_flag("--skip-checks", options->skip_checks,
+                    "Launches even where `spotter doctor` would say that something fails");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,172 @@
+// `spotter list`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/launch/launch.hpp"
+
+namespace spotter::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  bool json = false;
+  bool all = false;
+};
+
+struct Row {
+  std::vector<JobFleet> fleets;
+  std::vector<wire::Instance> instances;
+  std::vector<wire::Volume> volumes;
+
+  bool is_over() const {
+    const auto over = [](const JobFleet& it) { return it.is_over(); };
+    return instances.empty() && std::ranges::all_of(fleets, over);
+  }
+};
+using Rows = std::map<std::string, Row>;  // by the job's name
+
+std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, launch::tag::job); }
+
+std::string storage_of(const wire::Tags& tags) {
+  return wire::value_of(tags, launch::tag::storage);
+}
+
+// An experiment's volume belongs to the sweep's job: its owner ends with the index, and so does its
+// storage. Where that is not known, a job that has the owner's whole name comes first.
+Row& row_of_volume(Rows& rows, const wire::Volume& volume) {
+  const std::string owner = job_of(volume.tags);
+  const auto dash = owner.rfind('-');
+  const bool numbered = dash != owner.npos && dash + 1 < owner.size() &&
+                        owner.find_first_not_of("0123456789", dash + 1) == owner.npos;
+  const auto sweep = numbered ? rows.find(owner.substr(0, dash)) : rows.end();
+  if (sweep == rows.end()) return rows[owner];
+  const std::string storage = storage_of(volume.tags);
+  const bool experiment = std::ranges::any_of(sweep->second.fleets, [&](const JobFleet& it) {
+    return !it.storage.empty() && it.storage + owner.substr(dash) == storage;
+  });
+  return experiment || !rows.contains(owner) ? sweep->second : rows[owner];
+}
+
+AwsResult<Rows> rows_of(AwsCalls& calls) {
+  Rows rows;
+  const auto fleets = job_fleets(calls, {});
+  if (!fleets) return tl::unexpected(fleets.error());
+  for (const JobFleet& it : *fleets) rows[it.job].fleets.push_back(it);
+  const auto instances = job_instances(calls, {});
+  if (!instances) return tl::unexpected(instances.error());
+  for (const wire::Instance& it : *instances) rows[job_of(it.tags)].instances.push_back(it);
+  const auto volumes = calls.ask_all(
+      wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {launch::tag::job}}}});
+  if (!volumes) return tl::unexpected(volumes.error());
+  for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
+  return rows;
+}
+
+std::string role_of(const wire::Volume& volume) {
+  if (volume.tags.contains("spotter:done")) return "done";
+  return wire::value_of(volume.tags, "spotter:role");
+}
+
+Json to_json(const std::string& name, const Row& row) {
+  Json one = {{"job", name},
+              {"fleets", Json::array()},
+              {"instances", Json::array()},
+              {"volumes", Json::array()}};
+  for (const JobFleet& it : row.fleets)
+    one["fleets"].push_back({{"id", it.fleet.id.str()},
+                             {"type", to_text(it.fleet.kind)},
+                             {"state", to_text(it.state)},
+                             {"target", it.target},
+                             {"storage", it.storage}});
+  for (const wire::Instance& it : row.instances)
+    one["instances"].push_back({{"id", it.id.str()},
+                                {"type", it.type.str()},
+                                {"zone", it.zone.str()},
+                                {"state", to_text(it.state)},
+                                {"storage", storage_of(it.tags)}});
+  for (const wire::Volume& it : row.volumes)
+    one["volumes"].push_back({{"id", it.id.str()},
+                              {"zone", it.zone.str()},
+                              {"state", to_text(it.state)},
+                              {"role", role_of(it)},
+                              {"storage", storage_of(it.tags)},
+                              {"gib", it.size_gib}});
+  return one;
+}
+
+// Nothing, or that there are two jobs of the name.
+std::string namesakes_in(const Row& row) {
+  std::set<std::string> storages;
+  for (const JobFleet& it : row.fleets)
+    if (!it.is_over()) storages.insert(it.storage);
+  for (const wire::Instance& it : row.instances) storages.insert(storage_of(it.tags));
+  storages.erase("");  // of an earlier version
+  if (storages.size() < 2) return {};
+  std::string names;
+  for (const std::string& it : storages) names += (names.empty() ? "" : ", ") + it;
+  return ": jobs of one name, on " + names;
+}
+
+void print(const std::string& name, const Row& row) {
+  std::printf("%s%s\n", name.c_str(), namesakes_in(row).c_str());
+  for (const JobFleet& it : row.fleets) {
+    if (it.is_over()) continue;
+    std::printf("  fleet     %-40s %s, target %d\n", it.fleet.id.str().c_str(),
+                std::string(to_text(it.state)).c_str(), it.target);
+  }
+  for (const wire::Instance& it : row.instances)
+    std::printf("  instance  %-21s %-14s %-12s %s\n", it.id.str().c_str(), it.zone.str().c_str(),
+                it.type.str().c_str(), std::string(to_text(it.state)).c_str());
+  for (const wire::Volume& it : row.volumes)
+    std::printf("  volume    %-21s %-14s %4llu GiB %s, %s\n", it.id.str().c_str(),
+                it.zone.str().c_str(), static_cast<unsigned long long>(it.size_gib),
+                std::string(to_text(it.state)).c_str(), role_of(it).c_str());
+}
+
+int run(const Options& options) {
+  const auto fail = [](const std::string& what) {
+    std::fprintf(stderr, "spotter list: %s\n", what.c_str());
+    return 1;
+  };
+  const auto calls = AwsCalls::open();
+  if (!calls) return fail(calls.error().message);
+  const auto rows = rows_of(**calls);
+  if (!rows) return fail(rows.error().message);
+  Json document = Json::array();
+  std::size_t hidden = 0;
+  for (const auto& [name, row] : *rows) {
+    const bool shown = options.all || !row.is_over() || !row.volumes.empty();
+    if (!shown) ++hidden;
+    if (!shown) continue;
+    document.push_back(to_json(name, row));
+    if (!options.json) print(name, row);
+  }
+  if (options.json)
+    std::printf("%s\n", document.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  else if (document.empty())
+    std::printf("no jobs in %s%s\n", (*calls)->region().str().c_str(),
+                hidden > 0 ? " (--all: those that are over)" : "");
+  return 0;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "list", "The jobs of this region with their fleets, instances and volumes, by their tags");
+  auto options = std::make_shared<Options>();
+  command->add_flag("--json", options->json, "With all that is known");
+  command->add_flag("--all", options->all, "Those, too, of which nothing is left but old requests");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,95 @@
+// `spotter stop`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "agent/job/file.hpp"
+#include "agent/job/values.hpp"
+#include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/launch/launch.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr const char* of_group = "aws:autoscaling:groupName";
+
+struct Options {
+  std::string job = "job.yaml";
+  bool keep_instances = false;
+  bool wait = false;
+};
+
+int complain(const std::string& what, int status = 1) {
+  std::fprintf(stderr, "spotter stop: %s\n", what.c_str());
+  return status;
+}
+
+// A file, or the job's name.
+Result<JobKey> key_in(const std::string& job) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) return JobKey{job, {}};
+  auto launched = launched_job(job);
+  if (!launched) return tl::unexpected(launched.error());
+  return key_of(launched->job);
+}
+
+// Those of a fleet that had been told to leave them, and of one that AWS forgot. A group takes out
+// its own, and gives them time for a checkpoint.
+AwsResult<void> end_instances(AwsCalls& calls, const JobKey& job) {
+  const auto left = job_instances(calls, job);
+  if (!left) return tl::unexpected(left.error());
+  wire::TerminateInstances request;
+  for (const auto& it : *left)
+    if (it.state != wire::InstanceState::ShuttingDown && !it.tags.contains(of_group))
+      request.instances.push_back(it.id);
+  if (request.instances.empty()) return {};
+  const auto ended = calls.ask(request);
+  if (!ended && !ended.error().unsettled) return tl::unexpected(ended.error());
+  return {};
+}
+
+int run(const Options& options) {
+  const auto key = key_in(options.job);
+  if (!key) return complain(key.error().message, 2);
+  const auto calls = AwsCalls::open();
+  if (!calls) return complain(calls.error().message);
+  if (key->storage.empty())
+    if (auto single = refuse_namesakes(**calls, *key); !single)
+      return complain(single.error().message);
+  const auto stopped = stop_job(**calls, *key, {options.keep_instances, options.wait});
+  return stopped ? 0 : complain(stopped.error().message);
+}
+
+}  // namespace
+
+AwsResult<void> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
+  auto fleets = job_fleets(calls, job);
+  if (!fleets) return tl::unexpected(fleets.error());
+  std::erase_if(*fleets, [&](const JobFleet& it) {
+    return !it.is_at_work() && (how.keep_instances || !it.is_suspended());
+  });
+  if (auto ended = end_fleets(calls, *fleets, !how.keep_instances); !ended) return ended;
+  for (const JobFleet& it : *fleets)
+    std::fprintf(stderr, "spotter: %s is ended%s\n", it.fleet.id.str().c_str(),
+                 how.keep_instances ? "; its instances run on" : ", and so are its instances");
+  if (how.keep_instances) return {};
+  if (auto ended = end_instances(calls, job); !ended) return ended;
+  return how.wait ? wait_for_instances_to_end(calls, job) : AwsResult<void>{};
+}
+
+void add_stop(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand(
+      "stop", "Ends the fleets and instances of a job; its volume stays, and `launch` goes on");
+  auto options = std::make_shared<Options>();
+  command->add_option("job", options->job, "The job's description, or its name")
+      ->capture_default_str();
+  command->add_flag("--keep-instances", options->keep_instances,
+                    "End only the fleets: those that run go on until they are interrupted");
+  command->add_flag("--wait", options->wait, "Until no instance is left");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,108 @@
+#include "agent/tools/pipe/beside.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int not_started = 127;  // as shells and the dynamic linker say it
+
+}  // namespace
+
+std::unique_ptr<Beside> Beside::start(std::string name, const Body& body) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return nullptr;
+  data::Descriptor ours(ends[0]);
+  data::Descriptor theirs(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return nullptr;
+  if (pid == 0) {
+    ours.reset();
+    ::setsid();  // what is typed at the terminal is for the trainer
+    body(theirs.get());
+    ::_exit(1);
+  }
+  return std::unique_ptr<Beside>(new Beside(std::move(name), pid, std::move(ours)));
+}
+
+std::optional<std::string> Beside::listen() {
+  using Kind = data::Holder::News::Kind;
+  while (!gone_) {
+    auto news = holder_.listen();
+    if (news.kind == Kind::None) break;
+    if (news.kind == Kind::Ready) ready_ = true;
+    if (news.kind == Kind::Failed) return std::move(news.text);
+    gone_ = news.kind == Kind::Gone;
+  }
+  if (!gone_ || name_.empty()) return std::nullopt;
+  int status = 0;
+  if (pid_ > 0 && ::waitpid(pid_, &status, 0) == pid_) ended(status);
+  const std::string name = std::exchange(name_, "");  // it is told once
+  if (!ready_ && status_ && WIFEXITED(*status_) && WEXITSTATUS(*status_) == not_started)
+    return name + " cannot be started (mode fast_file needs fuse3: apt install fuse3)";
+  return name + " has died";
+}
+
+void Beside::ended(int status) {
+  status_ = status;
+  pid_ = 0;
+}
+
+void Beside::leave() {
+  holder_.leave();
+  if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+  pid_ = 0;
+}
+
+void be_views(const data::PlaneSettings& settings, int socket) {
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "spotter-fastfile";
+  const std::string shard =
+      std::to_string(settings.shard.index) + "/" + std::to_string(settings.shard.count);
+  std::vector<std::string> words{program,
+                                 "--socket",
+                                 std::to_string(socket),
+                                 "--shard",
+                                 shard,
+                                 "--directory",
+                                 settings.directory,
+                                 "--budget",
+                                 std::to_string(settings.budget)};
+  if (!settings.state.empty()) words.insert(words.end(), {"--state", settings.state});
+  for (const auto& channel : settings.channels) words.push_back(wire::describe(channel));
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::fcntl(socket, F_SETFD, 0);  // it goes along
+  ::execv(pointers[0], pointers.data());
+  (void)data::say(socket, "failed channel " + settings.channels.front().name +
+                              ": mode fast_file needs " + program.string() + ": " +
+                              std::strerror(errno));
+  ::_exit(1);
+}
+
+data::PlaneSettings split_views(data::PlaneSettings& settings) {
+  const auto is_view = [](const wire::Channel& channel) {
+    return channel.mode == wire::InputMode::FastFile;
+  };
+  const std::size_t all = settings.channels.size();
+  data::PlaneSettings views = settings;
+  std::erase_if(views.channels, std::not_fn(is_view));
+  std::erase_if(settings.channels, is_view);
+  if (settings.channels.empty() || views.channels.empty()) return views;
+  const std::size_t each = std::max(settings.budget / all, data::good_budget);
+  views.budget = std::min(settings.budget, each * views.channels.size());
+  settings.budget -= views.budget;
+  return views;
+}
+
+}  // namespace spotter::command

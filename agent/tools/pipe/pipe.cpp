@@ -1,0 +1,348 @@
+#include "agent/tools/pipe/pipe.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "agent/aws/settings/environment.hpp"
+#include "agent/data/download.hpp"
+#include "agent/data/plane.hpp"
+#include "agent/host/views.hpp"
+#include "agent/supervise/processes.hpp"
+#include "agent/tools/pipe/beside.hpp"
+#include "agent/tools/pipe/pipe_options.hpp"
+
+namespace spotter::command {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int no_data_status = 74;  // EX_IOERR: the data could not be had
+constexpr milliseconds grace{10'000};
+constexpr std::size_t longest_variable = 128U << 10;  // execve(2): else nothing would be started
+
+using Leave = std::function<bool()>;
+
+void complain(const std::string& what) { std::fprintf(stderr, "spotter pipe: %s\n", what.c_str()); }
+
+// Its FIFOs are still open while this ends whoever reads them.
+void end_session(int leader) {
+  if (leader == 0) return;
+  const auto process = supervise::find_process(leader);
+  supervise::kill_session(leader, process ? process->start_ticks : 0);
+}
+
+Result<void> fetch_all(const data::DownloadSettings& settings, const Leave& left) {
+  if (settings.channels.empty()) return {};
+  const auto done = data::download(settings, left);
+  if (!done) return tl::unexpected(done.error());
+  for (const auto& each : *done) {
+    std::fprintf(stderr, "spotter pipe: channel %s: %zu files, %zu of them fetched now, %.3f GB\n",
+                 each.channel.c_str(), each.files, each.fetched,
+                 static_cast<double>(each.bytes) / 1e9);
+  }
+  return {};
+}
+
+// Whether its files are in the cache: a link leads there then. Those that are on the storage
+// already stay there; a link that an instance with other disks has left is none of ours.
+bool is_cached(const data::PlaneSettings& settings, const wire::Channel& channel) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path link = settings.directory / channel.name;
+  if (fs::is_symlink(link, error)) fs::remove(link, error);
+  if (settings.cache.empty() || fs::exists(fs::symlink_status(link, error))) return false;
+  fs::create_directories(settings.directory, error);
+  fs::create_directory_symlink(settings.cache / channel.name, link, error);
+  return !error;
+}
+
+// Mode `file`: all of it, before the trainer starts. The holder may leave meanwhile.
+Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
+  const Leave left = [socket] {
+    bool gone = false;
+    bool bye = false;
+    while (const auto word = data::hear(socket, gone)) bye = bye || word->text == "bye";
+    return gone || bye;
+  };
+  data::DownloadSettings stored{.directory = settings.directory,
+                                .state = settings.state,
+                                .budget = settings.budget,
+                                .shard = settings.shard,
+                                .s3 = settings.s3};
+  data::DownloadSettings cached = stored;
+  cached.directory = settings.cache;
+  if (!settings.state.empty()) cached.ledgers = settings.cache / ".ledgers";
+  for (const wire::Channel& each : settings.channels)
+    if (each.mode == wire::InputMode::File)
+      (is_cached(settings, each) ? cached : stored).channels.push_back(each);
+  auto done = fetch_all(stored, left);
+  return done ? fetch_all(cached, left) : done;
+}
+
+// The processes beside this one, from their start to the trainer's end.
+class Run {
+ public:
+  Run(data::PlaneSettings settings, Container container)
+      : settings_(std::move(settings)),
+        views_(split_views(settings_)),
+        container_(std::move(container)) {}
+
+  int run(const std::vector<std::string>& command);
+
+ private:
+  bool start_beside();
+  void be_plane(int socket);
+  void open_more_files();
+  void tell_container() const;
+  void start_trainer(const std::vector<std::string>& command);
+  void listen();
+  void obey();
+  void reap();
+  void stop(const std::string& why);
+  bool step();
+  bool ready() const { return std::ranges::all_of(beside_, &Beside::ready); }
+  void await_bad_news();
+  void leave();
+
+  data::PlaneSettings settings_;
+  data::PlaneSettings views_;  // the channels of mode `fast_file`
+  Container container_;
+  std::vector<std::unique_ptr<Beside>> beside_;
+  data::Descriptor signals_;
+  sigset_t before_{};
+  rlimit files_before_{};
+  pid_t trainer_ = 0;
+  std::uint64_t trainer_ticks_ = 0;
+  bool failed_ = false;
+  std::optional<int> ended_;  // as of waitpid
+  std::optional<steady_clock::time_point> kill_at_;
+};
+
+// As a trainer tells it; without an agent nobody listens.
+void tell_agent(const data::Stream& stream) {
+  const std::chrono::duration<double> stalled(stream.stalled());
+  sd_notifyf(0,
+             "X_SPOTTER_CHANNEL=%s\nX_SPOTTER_CHANNEL_BYTES=%llu\n"
+             "X_SPOTTER_CHANNEL_STALL_SECONDS=%.3f",
+             stream.name().c_str(), static_cast<unsigned long long>(stream.bytes()),
+             stalled.count());
+}
+
+void Run::be_plane(int socket) {
+  ::signal(SIGTERM, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  settings_.orphaned = end_session;
+  settings_.flows = tell_agent;
+  auto done = fetch_files(settings_, socket);
+  std::erase_if(settings_.channels,
+                [](const wire::Channel& channel) { return channel.mode != wire::InputMode::Pipe; });
+  if (done) done = data::run_plane(settings_, socket);
+  if (!done) (void)data::say(socket, "failed " + done.error().message);
+  ::_exit(done ? 0 : 1);
+}
+
+// Of each streamed channel two FIFOs are open. Not the trainer's limit: select(2) takes 1024.
+void Run::open_more_files() {
+  if (::getrlimit(RLIMIT_NOFILE, &files_before_) != 0) return;
+  rlimit most = files_before_;
+  most.rlim_cur = most.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &most);
+}
+
+bool Run::start_beside() {
+  const auto start = [this](const char* name, const Beside::Body& body) {
+    auto started = Beside::start(name, [&](int socket) {
+      signals_.reset();
+      ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+      body(socket);
+    });
+    if (started) beside_.push_back(std::move(started));
+    return !beside_.empty() && beside_.back()->name() == name;
+  };
+  if (!start("the data plane", [this](int socket) { be_plane(socket); })) return false;
+  return views_.channels.empty() ||
+         start("the process of the views", [this](int socket) { be_views(views_, socket); });
+}
+
+// As SageMaker's containers have it.
+void Run::tell_container() const {
+  const auto all = container_.root.empty() ? channel_variables(container_) : variables(container_);
+  for (const auto& [name, value] : all) {
+    if (name.size() + value.size() + 2 <= longest_variable) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    } else {
+      complain(name + " would be too long for a variable: it is left out");
+    }
+  }
+}
+
+void Run::start_trainer(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  words.reserve(command.size() + 1);
+  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t holder = ::getpid();
+  trainer_ = ::fork();
+  if (trainer_ == 0) {
+    ::setsid();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != holder) ::_exit(127);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    ::setrlimit(RLIMIT_NOFILE, &files_before_);
+    tell_container();
+    ::execvp(words[0], words.data());
+    complain(command[0] + ": " + std::strerror(errno));
+    ::_exit(127);
+  }
+  if (const auto process = supervise::find_process(trainer_)) trainer_ticks_ = process->start_ticks;
+  for (const auto& each : beside_) each->holder().tell_trainer(trainer_);
+}
+
+// No more data will come. The trainer is told by a signal, as an end of the file would be a lie.
+void Run::stop(const std::string& why) {
+  if (!failed_) complain(why);
+  failed_ = true;
+  if (trainer_ <= 0 || ended_ || kill_at_) return;
+  supervise::signal_main_process(trainer_, SIGTERM);
+  kill_at_ = steady_clock::now() + grace;
+}
+
+void Run::listen() {
+  for (const auto& each : beside_)
+    while (const auto why = each->listen())
+      if (ended_ != 0) stop(*why);  // the trainer may have ended of it
+}
+
+void Run::reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid == trainer_) ended_ = status;
+    for (const auto& each : beside_)
+      if (pid == each->pid()) each->ended(status);
+  }
+}
+
+void Run::obey() {
+  signalfd_siginfo signal{};
+  while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+    const int number = static_cast<int>(signal.ssi_signo);
+    if (number == SIGCHLD) {
+      reap();
+    } else if (trainer_ > 0) {
+      supervise::signal_main_process(trainer_, number);
+    } else {
+      failed_ = true;
+    }
+  }
+}
+
+// Waits for something to happen.
+bool Run::step() {
+  std::vector<pollfd> files{{signals_.get(), POLLIN, 0}};
+  for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
+  int wait = -1;
+  if (kill_at_) {
+    const auto left = std::chrono::ceil<milliseconds>(*kill_at_ - steady_clock::now());
+    wait = static_cast<int>(std::max(left, milliseconds(0)).count());
+  }
+  ::poll(files.data(), files.size(), wait);
+  obey();
+  listen();
+  if (kill_at_ && !ended_ && steady_clock::now() >= *kill_at_) {
+    supervise::kill_session(trainer_, trainer_ticks_);
+    kill_at_ = steady_clock::now() + grace;
+  }
+  return trainer_ > 0 ? !ended_ : !ready() && !failed_;
+}
+
+// Who is killed lets go of the trainer's files a moment before its end is seen here: a trainer that
+// failed may have ended of that.
+void Run::await_bad_news() {
+  std::vector<pollfd> files;
+  for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
+  ::poll(files.data(), files.size(), 500);
+  obey();
+}
+
+// What a process of views that has died could not unmount is unmounted here, when nobody reads it
+// any more: an empty folder would look like data.
+void Run::leave() {
+  for (const auto& each : beside_) each->leave();
+  for (const auto& channel : views_.channels)
+    act::host::detach_views(views_.directory / channel.name);
+}
+
+int Run::run(const std::vector<std::string>& command) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int each : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT}) {
+    ::sigaddset(&set, each);
+  }
+  ::sigprocmask(SIG_BLOCK, &set, &before_);
+  open_more_files();
+  signals_ = data::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!start_beside()) {
+    complain(std::strerror(errno));
+    leave();
+    return no_data_status;
+  }
+  while (step()) {
+  }
+  if (!failed_) {
+    start_trainer(command);
+    while (step()) {
+    }
+    if (ended_ != 0) await_bad_news();
+    listen();
+    // What it has started may still read.
+    supervise::kill_session(trainer_, trainer_ticks_);
+  }
+  leave();
+  const std::string reason =
+      container_.root.empty() || ended_ == 0 ? "" : reason_of_failure(container_);
+  if (!reason.empty()) complain("the trainer says: " + reason);
+  if (failed_ || !ended_) return no_data_status;
+  return WIFSIGNALED(*ended_) ? 128 + WTERMSIG(*ended_) : WEXITSTATUS(*ended_);
+}
+
+}  // namespace
+
+void add_pipe(CLI::App& app, int& status) {
+  auto options = std::make_shared<PipeOptions>();
+  auto* pipe = app.add_subcommand(
+      "pipe", "Runs a command beside its data: S3 objects through FIFOs, as SageMaker's Pipe mode");
+  options->add_to(*pipe);
+  pipe->callback([options, &status] {
+    const auto wrong = [&status](const Error& error, int with) {
+      complain(error.message);
+      status = with;
+    };
+    auto settings = options->settings(act::Environment::of_this_process());
+    if (!settings) return wrong(settings.error(), 2);
+    auto container = options->container(*settings);
+    if (!container) return wrong(container.error(), 2);
+    if (!container->root.empty()) {
+      if (auto made = prepare(*container); !made) return wrong(made.error(), no_data_status);
+    }
+    status = Run(std::move(*settings), std::move(*container)).run(options->command);
+  });
+}
+
+}  // namespace spotter::command

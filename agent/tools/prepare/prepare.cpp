@@ -1,0 +1,127 @@
+#include "agent/tools/prepare/prepare.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "agent/aws/formats/batch_values.hpp"
+#include "agent/supervise/here.hpp"
+#include "agent/sweep/sweep_sets.hpp"
+#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/prepare/prepare_afar.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int wrong_input = 2;
+
+std::atomic<bool> asked_to_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler sets it");
+bool is_stopping() { return asked_to_stop; }
+
+void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
+
+void hear_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { asked_to_stop = true; };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+}
+
+// The volume, which is made if there is none. Each refusal says what to do; what happens after this
+// look, the agent's core sees.
+AwsResult<VolumeId> provide(AwsCalls& calls, const config::Job& job, const wire::Identity& here) {
+  auto found = free_volume(calls, job, here.instance);
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) {
+    config::Job alone = job;
+    alone.sweep.reset();  // this one's alone
+    if (auto fits = fit_new_volume(alone, here.zone); !fits) return tl::unexpected(fits.error());
+    // Within a minute it is the same request: two at a time make one volume.
+    const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
+    const auto made = provide_volumes(
+        calls, alone, "prepare " + std::to_string(minute.time_since_epoch().count()));
+    if (!made) return tl::unexpected(made.error());
+    found = free_volume(calls, job, here.instance);
+    if (!found) return tl::unexpected(found.error());
+    if (!*found) return failed("the new volume is not seen yet: run it again");
+  }
+  const wire::Volume& volume = **found;
+  if (volume.zone == here.zone) return volume.id;
+  return failed(volume.id.str() + " is in " + volume.zone.str() + ", and this instance in " +
+                here.zone.str() + ": run it on one of that zone");
+}
+
+int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                const FillHere& fill_here) {
+  const auto volume = provide(calls, job, here);
+  if (!volume) {
+    say(volume.error().message);
+    return 1;
+  }
+  if (is_stopping()) return wire::interrupted_exit_code;
+  say(volume->str() + " is prepared on " + here.instance.str() + " in " + here.zone.str());
+  const int status = fill_here(job);
+  if (const auto free = await_free(calls, *volume, here.instance); !free) {
+    say(free.error().message);
+    return 1;
+  }
+  if (status == 0) say(volume->str() + " is ready, and free");
+  if (status == wire::interrupted_exit_code) say("stopped; what is there stays: run it again");
+  return status;
+}
+
+int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& here,
+                 const FillHere& fill_here) {
+  if (!job.sweep) return prepare_one(calls, job, here, fill_here);
+  const auto sets = sets_of(job);
+  if (!sets) {
+    say(sets.error().message);
+    return 1;
+  }
+  for (std::size_t index = 0; index < sets->size(); ++index) {
+    config::Job one = job;
+    become(one, index, (*sets)[index]);
+    if (const int status = prepare_one(calls, one, here, fill_here); status != 0) return status;
+  }
+  return 0;
+}
+
+int run(const AfarOptions& options, const FillHere& fill_here) {
+  const auto job = config::load_job(options.job, config::Environment::of_process());
+  if (!job) {
+    std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
+    return wrong_input;
+  }
+  if (job->storage.share) {
+    say("the job's storage is " + config::describe(*job->storage.share) +
+        ": put the data there, or name it in `channels:`; a volume (storage.ebs) is prepared");
+    return wrong_input;
+  }
+  const auto calls = AwsCalls::open();
+  if (!calls) {
+    say(calls.error().message);
+    return 1;
+  }
+  hear_signals();
+  if (const auto here = AwsCalls::here()) return prepare_here(**calls, *job, *here, fill_here);
+  return prepare_afar(**calls, *job, options, asked_to_stop);
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, FillHere fill_here, int& status) {
+  auto* command = app.add_subcommand(
+      "prepare",
+      "Makes the job's volume, gives it a file system and folders, and brings what `prepare:` of "
+      "job.yaml names; run again, it brings only what is missing");
+  auto options = std::make_shared<AfarOptions>();
+  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  add_afar_options(*command, *options);
+  command->callback(
+      [options, fill_here = std::move(fill_here), &status] { status = run(*options, fill_here); });
+}
+
+}  // namespace spotter::command

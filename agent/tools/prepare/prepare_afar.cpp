@@ -1,0 +1,183 @@
+// From where a person sits: a cheap instance in the volume's zone does it, and ends.
+#include "agent/tools/prepare/prepare_afar.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/launching.hpp"
+#include "agent/aws/formats/sigv4.hpp"
+#include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/jobs/job_volumes.hpp"
+#include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/prepare/prepare.hpp"
+
+namespace spotter::command {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int wrong_input = 2;
+constexpr std::chrono::minutes until_it_is_there{2};
+constexpr std::chrono::seconds between_looks{3};
+
+void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
+
+std::string mark_of(const wire::Volume& volume) {
+  return wire::value_of(volume.tags, config::prepared_tag);
+}
+
+// A subnet of the job in this zone; none are named: the zone's default one.
+AwsResult<std::string> subnet_in(AwsCalls& calls, const config::Launch& launch,
+                                 const std::string& zone) {
+  if (launch.subnets.empty()) return std::string();
+  const auto found = calls.ask_all(wire::DescribeSubnets{.subnets = launch.subnets});
+  if (!found) return tl::unexpected(found.error());
+  for (const wire::Subnet& it : *found)
+    if (it.zone.view() == zone) return it.id;
+  return failed("the volume is in " + zone + ", and none of launch.subnets is");
+}
+
+class Preparer {
+ public:
+  Preparer(AwsCalls& calls, const LaunchedJob& launched, const AfarOptions& options)
+      : calls_(calls), launched_(launched), job_(launched.job), options_(options) {}
+
+  AwsResult<void> run(const std::atomic<bool>& stop);
+
+ private:
+  AwsResult<std::vector<InstanceId>> begin(const std::optional<wire::Volume>& volume);
+  AwsResult<std::vector<InstanceId>> await_instance();
+
+  AwsCalls& calls_;
+  const LaunchedJob& launched_;
+  const config::Job& job_;
+  const AfarOptions& options_;
+};
+
+// EC2 shows it some seconds later.
+AwsResult<std::vector<InstanceId>> Preparer::await_instance() {
+  for (const auto until = Clock::now() + until_it_is_there; Clock::now() < until;) {
+    auto there = preparing(calls_, key_of(job_));
+    if (!there || !there->empty()) return there;
+    std::this_thread::sleep_for(between_looks);
+  }
+  return failed("no instance of type " + options_.type +
+                " came: is there capacity, and may the account launch it? Try --instance-type");
+}
+
+AwsResult<std::vector<InstanceId>> Preparer::begin(const std::optional<wire::Volume>& volume) {
+  const config::Launch& launch = *job_.launch;
+  if (!volume && !launch.volume) {
+    config::Job same = job_;
+    return tl::unexpected(fit_new_volume(same, Zone()).error());  // which says what to do
+  }
+  const std::string zone = volume ? volume->zone.str() : launch.volume->zone;
+  const auto subnet = subnet_in(calls_, launch, zone);
+  if (!subnet) return tl::unexpected(subnet.error());
+  const auto version = provide_template(calls_, launched_, true);
+  if (!version) return tl::unexpected(version.error());
+  const std::string token =
+      "prepare-" + wire::sha256_hex(version->id + "\n" + version->version).substr(0, 40);
+  const auto request =
+      launch::request_preparer(job_, *version, {options_.type, zone, *subnet}, token);
+  const auto fleet = calls_.ask(wire::query_of(request), wire::decode_created_fleet);
+  if (!fleet) return tl::unexpected(fleet.error());
+  return await_instance();
+}
+
+AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
+  auto there = preparing(calls_, key_of(job_));
+  if (!there) return tl::unexpected(there.error());
+  const auto volumes = volumes_of(calls_, job_);
+  if (!volumes) return tl::unexpected(volumes.error());
+  const std::string before = volumes->empty() ? "" : mark_of(volumes->front());
+  if (there->empty()) {
+    const auto volume = free_volume(calls_, job_, {});
+    if (!volume) return tl::unexpected(volume.error());
+    there = begin(*volume);
+    if (!there) return tl::unexpected(there.error());
+    say(there->front().str() + " prepares the volume (" + options_.type + "), and ends then");
+  } else {
+    say(there->front().str() + " is at it already");
+  }
+  const std::string id = there->front().str();
+  while (!there->empty()) {
+    if (stop) return failed(id + " goes on without us; run this again to see its end");
+    std::this_thread::sleep_for(between_looks);
+    const auto seen = preparing(calls_, key_of(job_));
+    if (seen) there = seen;  // a network that is gone for a while
+  }
+  auto fleets = job_fleets(calls_, key_of(job_));
+  if (fleets) {  // one of type instant stays listed until it is deleted
+    std::erase_if(*fleets, [](const JobFleet& it) { return !it.prepares || it.is_over(); });
+    (void)end_fleets(calls_, *fleets, true);
+  }
+  const auto volume = free_volume(calls_, job_, {});
+  if (!volume) return tl::unexpected(volume.error());
+  const std::string mark = *volume ? mark_of(**volume) : "";
+  if (mark != before && mark.starts_with(config::digest_of(job_.prepare))) {
+    say((**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
+    return {};
+  }
+  return failed(id + " has ended, and the volume is not prepared; why, it says here: aws ec2 " +
+                "get-console-output --latest --output text --instance-id " + id);
+}
+
+}  // namespace
+
+void add_afar_options(CLI::App& command, AfarOptions& options) {
+  command
+      .add_option("--instance-type", options.type,
+                  "Where this is no instance: of the one that is launched for it")
+      ->capture_default_str();
+}
+
+AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone) {
+  const config::Tag& tag = job.storage.ebs.tag;
+  if (!job.launch || !job.launch->volume)
+    return failed("no volume has the tag " + tag.key + "=" + tag.value +
+                  ": make one, or say `launch.volume: {size: 100}`, and it is made");
+  const auto& zones = job.launch->zones;
+  const bool named = std::ranges::find(zones, zone.str()) != zones.end();
+  if (!named && job.launch->volume->zone != zone.str())
+    return failed("the volume is to be in " + job.launch->volume->zone + ", and this is " +
+                  zone.str() + ": run it on an instance of that zone");
+  job.launch->volume->zone = zone.str();
+  return {};
+}
+
+int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& options,
+                 const std::atomic<bool>& stop) {
+  if (job.sweep) {
+    say("each experiment has a volume of its own: run this on a cheap instance of their zone");
+    return wrong_input;
+  }
+  const auto launched = launched_job(options.job, launch::Work::Prepare);
+  if (!launched) {
+    say(launched.error().message);
+    return wrong_input;
+  }
+  for (const config::Source& source : job.prepare) {
+    if (!source.from.starts_with('/')) continue;
+    if (!source.via) {
+      say("this is no EC2 instance: say by way of which place in S3 " + source.from +
+          " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
+      return wrong_input;
+    }
+    const auto sent = send(source, stop);
+    say(sent ? std::to_string(*sent) + " files of " + source.from + " are sent to " +
+                   wire::to_url(*source.via)
+             : sent.error().message);
+    if (!sent) return 1;
+  }
+  const auto done = Preparer(calls, *launched, options).run(stop);
+  if (done) return 0;
+  say(done.error().message);
+  return 1;
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,137 @@
+#include "agent/tools/report/report.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "agent/io/files.hpp"
+#include "agent/report/page/page.hpp"
+#include "agent/tools/report/report_place.hpp"
+#include "agent/tools/report/report_prices.hpp"
+#include "agent/tools/report/report_sources.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int wrong_input = 2;
+
+struct Options {
+  JobToShow shown;
+  std::string output;
+  bool json = false, markdown = false, no_prices = false;
+  std::optional<double> on_demand;
+};
+
+int complain(const std::string& what, int status) {
+  std::fprintf(stderr, "spotter report: %s\n", what.c_str());
+  return status;
+}
+
+// A name is also that of a file: nothing in it leads elsewhere.
+std::string usual_output(const std::string& job, const Options& options) {
+  std::string name = "spotter-report-";
+  for (const char each : job)
+    name +=
+        std::isalnum(static_cast<unsigned char>(each)) || each == '-' || each == '.' ? each : '_';
+  return name + (options.json ? ".json" : options.markdown ? ".md" : ".html");
+}
+
+int cannot_write(const std::string& where, const std::string& why) {
+  return complain("cannot write " + where + ": " + why + "; name another file with --output", 1);
+}
+
+// A file as a whole, or the one that was there stays: not half of a report.
+int write(const std::string& path, const std::string& text, bool is_told) {
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  using std::filesystem::file_type;
+  const bool replace = kind == file_type::regular || kind == file_type::not_found;
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      return cannot_write("to the standard output", std::strerror(errno));
+  } else if (replace) {
+    if (const auto done = io::replace_file(path, text); !done)
+      return cannot_write(path, done.error().message());
+  } else if (std::ofstream file(path); !file.write(text.data(), std::ssize(text)).flush()) {
+    return cannot_write(path, std::strerror(errno));
+  }
+  if (is_told) std::printf("%s\n", path.c_str());
+  return 0;
+}
+
+int report(const Options& options) {
+  const auto place = place_of(options.shown);
+  if (!place) return complain(place.error().message, wrong_input);
+  std::vector<std::string> warnings;
+  auto told = told_by(*place, &warnings);
+  if (!told) return complain(told.error().message, 1);
+  for (const std::string& warning : warnings) complain(warning, 0);
+  if (options.no_prices)
+    told->prices.on_demand_of_all = options.on_demand;
+  else
+    told->prices = prices_of(*told, options.on_demand);
+  const auto model = report::build(*told);
+  const bool nothing =
+      model.instances.empty() && model.curve.points().empty() && told->experiments.empty();
+  if (nothing && !warnings.empty()) return 1;
+  if (nothing && model.foreign > 0)
+    return complain("of the history of " + model.job + " nothing can be read: " +
+                        std::to_string(model.foreign) + " lines are not Spotter's",
+                    1);
+  if (nothing) return complain("the history of " + model.job + " is empty: nothing has run yet", 1);
+  // A table on a terminal is what one asks for, a page is not.
+  const bool to_stdout = options.output.empty() && (options.json || options.markdown);
+  const std::string output = to_stdout                ? "-"
+                             : options.output.empty() ? usual_output(model.job, options)
+                                                      : options.output;
+  if (options.json) return write(output, to_text(model) + "\n", output != "-");
+  if (options.markdown) return write(output, to_markdown(model), output != "-");
+  return write(output, page::document(to_text(model)), output != "-");
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand(
+      "report",
+      "What became of a job: time line, learning curve, cost, interruptions and what they "
+      "repeated, as one HTML file");
+  command->add_option("--job", options->shown.job,
+                      "The job's description, or its name; else job.yaml here, or the service's");
+  auto* from =
+      command->add_option("--from", options->shown.from,
+                          "Where its history is: a folder, as its storage is mounted, or "
+                          "s3://bucket/prefix/NAME; else the job's own storage, or where it is "
+                          "published");
+  command
+      ->add_option("--publish", options->shown.publish,
+                   "The place in S3 that the job's description has as publish: its history is "
+                   "read from there")
+      ->excludes(from);
+  command->add_option("--output", options->output,
+                      "Writes there; -: here; else spotter-report-NAME.html in this folder");
+  auto* json = command->add_flag("--json", options->json, "The figures as JSON, here");
+  command->add_flag("--markdown", options->markdown, "As text with tables, here")->excludes(json);
+  command
+      ->add_option("--on-demand", options->on_demand,
+                   "What a machine costs on demand, in dollars an hour; else AWS' price list "
+                   "is asked")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            double price = 0;
+            const bool good = CLI::detail::lexical_cast(text, price) && price > 0 && price < 1e6;
+            return good ? "" : "a price in dollars an hour, such as 1.21";
+          },
+          "DOLLARS"));
+  command->add_flag("--no-prices", options->no_prices,
+                    "Asks AWS for no prices: those that the machines saw have to do");
+  command->callback([options, &status] { status = report(*options); });
+}
+
+}  // namespace spotter::command

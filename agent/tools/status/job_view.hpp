@@ -1,0 +1,40 @@
+// What is known of a job from elsewhere, put together: EC2's view of its volumes, machines and
+// fleets, and what its agents have published. No I/O.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/aws/formats/ec2_values.hpp"
+#include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/report/published.hpp"
+
+namespace spotter::command {
+
+struct JobSeen {
+  std::string job;
+  std::vector<wire::Volume> volumes;      // of the state, with their copies
+  std::vector<wire::Snapshot> snapshots;  // of a move
+  std::vector<wire::Instance> instances;  // also those that have ended
+  std::vector<JobFleet> fleets;
+  std::optional<Published> published;
+  double now = 0;  // seconds since 1970
+
+  bool is_nothing() const {
+    return volumes.empty() && instances.empty() && fleets.empty() && !published;
+  }
+};
+
+// As status.json (wire/status.hpp), with what EC2 says in it: "stage", "says", "instance", "volume"
+// and "fleet" are of now; "cloud" has all of it. A published status that is none is left out.
+nlohmann::json view_of(const JobSeen& seen);
+
+// The boot clock that fits to it, for wire::status_text().
+Time clock_of(const nlohmann::json& view, double now);
+
+// One line of a sweep's table.
+std::string line_of(const nlohmann::json& view, std::size_t experiment, double now);
+
+}  // namespace spotter::command

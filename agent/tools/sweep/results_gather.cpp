@@ -1,0 +1,169 @@
+#include "agent/tools/sweep/results_gather.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "agent/aws/formats/s3.hpp"
+#include "agent/aws/s3/objects.hpp"
+#include "agent/host/summary.hpp"
+#include "agent/sweep/claim.hpp"
+
+namespace spotter::command {
+namespace {
+
+namespace fs = std::filesystem;
+using sweep::Summary;
+using Sets = std::optional<std::vector<sweep::Set>>;
+
+std::optional<std::size_t> index_of(std::string_view name) {
+  const auto index = wire::parse_count(name);
+  const bool good = index && *index < sweep::most_sets;
+  return good ? std::optional<std::size_t>(*index) : std::nullopt;
+}
+
+std::string of_another_sweep(std::size_t index, std::size_t sets) {
+  return "experiment " + std::to_string(index) + " is left out: the job's list has " +
+         std::to_string(sets) + " sets, counted from 0";
+}
+
+// As JSON has numbers: 1e-1 is 0.1.
+bool same(const sweep::Set& one, const sweep::Set& other) {
+  using nlohmann::json;
+  return json::parse(sweep::to_json(one), nullptr, false) ==
+         json::parse(sweep::to_json(other), nullptr, false);
+}
+
+std::string of_another_list(const Summary& summary) {
+  return "experiment " + std::to_string(summary.index) + " was run with " +
+         sweep::to_json(summary.parameters) +
+         ", and is shown with that: the job's list has changed since";
+}
+
+// In the order of the indices, with the sets that the job says and those that left nothing.
+Gathered complete(std::map<std::size_t, Summary> found, std::vector<std::string> warnings,
+                  const Sets& sets) {
+  Gathered gathered{{}, std::move(warnings)};
+  for (std::size_t index = 0; sets && index < sets->size(); ++index) {
+    Summary& summary = found[index];
+    summary.index = index;
+    if (summary.parameters.empty() || same(summary.parameters, (*sets)[index]))
+      summary.parameters = (*sets)[index];
+    else
+      gathered.warnings.push_back(of_another_list(summary));
+  }
+  for (auto& [index, summary] : found) {
+    if (sets && index >= sets->size())
+      gathered.warnings.push_back(of_another_sweep(index, sets->size()));
+    else
+      gathered.all.push_back(std::move(summary));
+  }
+  return gathered;
+}
+
+struct Listed {
+  std::map<std::size_t, std::string> results, claims;  // their keys
+};
+Result<Listed> look(s3::Client& client, const wire::S3Location& prefix) {
+  const auto objects = s3::list(client, prefix, {.delimiter = "/"});
+  if (!objects) return failure(objects.error().text());
+  Listed listed;
+  for (const auto& object : *objects) {
+    const std::string name = object.key.substr(prefix.key.size());
+    const auto parsed = sweep::parse_object_name(name);
+    if (!parsed) continue;
+    const std::size_t index = parsed->index;
+    if (name == sweep::result_name(index)) listed.results[index] = object.key;
+    if (name == sweep::claim_name(index)) listed.claims[index] = object.key;
+  }
+  // Its claim tells of one that is under way, or whose last agent was gone before it could say
+  // more.
+  for (const auto& result : listed.results) listed.claims.erase(result.first);
+  return listed;
+}
+
+Summary::State state_of(sweep::Claim::State state) {
+  if (state == sweep::Claim::State::Done) return Summary::State::Done;
+  if (state == sweep::Claim::State::Failed) return Summary::State::Failed;
+  return state == sweep::Claim::State::Held ? Summary::State::Running : Summary::State::Stopped;
+}
+
+Result<Summary> of_claim(const std::string& text) {
+  const auto claim = sweep::parse_claim(text);
+  if (!claim) return tl::unexpected(claim.error());
+  Summary summary;
+  summary.state = state_of(claim->state);
+  summary.attempt = claim->token;
+  return summary;
+}
+
+}  // namespace
+
+Result<Gathered> results_in_folder(const fs::path& folder, const Sets& sets) {
+  std::error_code error;
+  fs::directory_iterator at(folder, error);
+  if (error) return failure("cannot read " + folder.string() + ": " + error.message());
+  std::map<std::size_t, Summary> found;
+  std::vector<std::string> warnings;
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    const auto index = index_of(at->path().filename().string());
+    std::error_code no_folder;
+    if (!index || !at->is_directory(no_folder)) continue;  // also what others keep there
+    auto summary = act::host::summary_of(at->path(), *index, {});
+    if (summary)
+      found[*index] = std::move(*summary);
+    else
+      warnings.push_back(summary.error().message);
+  }
+  if (error) return failure("cannot read " + folder.string() + ": " + error.message());
+  if (found.empty() && warnings.empty())
+    return failure("there is no experiment in " + folder.string() +
+                   ": it should have a folder 0, 1, ... of each");
+  return complete(std::move(found), std::move(warnings), sets);
+}
+
+Result<Gathered> results_in_bucket(const wire::S3Location& prefix, const Sets& sets) {
+  wire::S3Location folder = prefix;
+  if (!folder.key.empty() && !folder.key.ends_with('/')) folder.key += '/';
+  s3::Client client({.environment = act::Environment::of_this_process()});
+  const auto listed = look(client, folder);
+  if (!listed) return tl::unexpected(listed.error());
+  const std::string place = wire::to_url(folder);
+  if (listed->results.empty() && listed->claims.empty())
+    return failure("there is no experiment at " + place);
+  std::map<std::size_t, Summary> found;
+  std::vector<std::string> warnings;
+  using Parse = Result<Summary> (*)(const std::string&);
+  const auto fetch = [&](std::size_t index, const std::string& key, Parse parse) {
+    client.start({.bucket = folder.bucket, .key = key}, [&, index, key, parse](const auto& answer) {
+      auto summary = answer ? parse(answer->body) : failure(answer.error().text());
+      if (!summary) warnings.push_back(key + ": " + summary.error().message);
+      found[index] = summary ? std::move(*summary) : Summary();
+      found[index].index = index;
+    });
+  };
+  for (const auto& [index, key] : listed->claims) fetch(index, key, of_claim);
+  for (const auto& [index, key] : listed->results)
+    fetch(index, key, [](const std::string& text) { return sweep::parse_summary(text); });
+  while (client.under_way() > 0) client.turn(std::chrono::seconds(1));
+  return complete(std::move(found), std::move(warnings), sets);
+}
+
+Result<std::string> place_of_results(const config::Job& job) {
+  std::error_code error;
+  const auto& share = job.storage.share;
+  const fs::path folder = fs::path(share ? share->mount : "") / job.name.str();
+  if (share && fs::is_directory(folder, error)) return folder.string();
+  if (job.claims) return wire::to_url(job.claims->at);
+  if (!share)
+    return failure(
+        "each experiment has a volume of its own (storage.ebs), which is not seen from here: mount "
+        "them below one folder, as 0, 1, ..., and name that with --from");
+  const bool plain = share->kind == config::Share::Kind::Folder;
+  return failure("there is no folder " + folder.string() + " here: " +
+                 (plain ? "nothing of this sweep has run on it, or it is another machine's"
+                        : config::describe(*share) + " is not mounted at " + share->mount +
+                              ", or nothing of this sweep has run: mount it") +
+                 "; or name another place with --from FOLDER or --from s3://...");
+}
+
+}  // namespace spotter::command

@@ -1,0 +1,209 @@
+// `spotter sweep submit|status|cancel|retry`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "agent/tools/sweep/sweep_batch.hpp"
+
+namespace spotter::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int wrong_input = 2;
+constexpr std::size_t most_failures_shown = 20;
+const std::vector<std::string> in_order = {"SUBMITTED", "PENDING",   "RUNNABLE", "STARTING",
+                                           "RUNNING",   "SUCCEEDED", "FAILED"};
+
+struct Options {
+  std::string job = "job.yaml";
+  bool dry_run = false;
+  bool again = false;
+  bool failed = false;
+  bool json = false;
+  std::string reason = "cancelled with `spotter sweep cancel`";
+};
+
+int complain(const std::string& what, int status = 1) {
+  std::fprintf(stderr, "spotter sweep: %s\n", what.c_str());
+  return status;
+}
+int complain(const AwsFailure& error) { return complain(error.message); }
+
+void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+bool is_over(const std::string& status) { return status == "SUCCEEDED" || status == "FAILED"; }
+
+// What every command begins with.
+struct Opened {
+  BatchSweep sweep;
+  std::unique_ptr<AwsCalls> calls;
+  std::vector<Submission> all;
+};
+tl::expected<Opened, int> open(const Options& options) {
+  auto sweep = batch_sweep(options.job);
+  if (!sweep) return tl::unexpected(complain(sweep.error().message, wrong_input));
+  auto calls = AwsCalls::open();
+  if (!calls) return tl::unexpected(complain(calls.error().message));
+  auto all = submissions(**calls, *sweep);
+  if (!all) return tl::unexpected(complain(all.error()));
+  return Opened{std::move(*sweep), std::move(*calls), std::move(*all)};
+}
+
+int print_submission(const Options& options) {
+  const auto sweep = batch_sweep(options.job);
+  if (!sweep) return complain(sweep.error().message, wrong_input);
+  const auto& [environment, queue, definition] = sweep->batch;
+  print("# Each waits until the one before is VALID. What is there already is updated instead.");
+  for (const auto& call :
+       {wire::create(environment), wire::create(queue), wire::register_definition(definition),
+        wire::submit(submission_of(*sweep, sweep::all_indices(sweep->sets), definition.name))})
+    print(wire::command_of(call));
+  return 0;
+}
+
+int submit(const Options& options) {
+  if (options.dry_run) return print_submission(options);
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  auto& [sweep, calls, all] = *opened;
+  if (!all.empty() && !options.again) {
+    const wire::BatchJob& last = all.back().job;
+    complain(sweep.name + " is submitted already, and " + last.status +
+             (last.status == "FAILED" ? ": `spotter sweep retry --failed` tries the failed sets"
+                                      : ": `spotter sweep status` tells more") +
+             "; --again submits all sets once more");
+    print(last.id);
+    return 0;
+  }
+  const auto definition = prepare(*calls, sweep);
+  if (!definition) return complain(definition.error());
+  const auto id =
+      submit_list(*calls, sweep, sweep::all_indices(sweep.sets), *definition, all.size());
+  if (!id) return complain(id.error());
+  complain(sweep.name + ": " + std::to_string(sweep.sets) +
+           (sweep.sets == 1 ? " set is submitted" : " sets are submitted"));
+  print(*id);
+  return 0;
+}
+
+Json to_json(const BatchSweep& sweep, const std::vector<SetState>& states,
+             const std::map<std::string, std::size_t>& counts) {
+  Json document = {{"name", sweep.name}, {"sets", sweep.sets}, {"counts", counts}};
+  document["indices"] = Json::array();
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    const SetState& it = states[index];
+    Json row = {{"index", index}, {"status", it.status}, {"job", it.job}, {"reason", it.reason}};
+    row["exit_code"] = it.exit_code ? Json(*it.exit_code) : Json();
+    document["indices"].push_back(std::move(row));
+  }
+  return document;
+}
+
+void print_failures(const std::vector<SetState>& states) {
+  std::size_t shown = 0;
+  for (std::size_t index = 0; index < states.size(); ++index) {
+    const SetState& it = states[index];
+    if (it.status != "FAILED") continue;
+    if (++shown > most_failures_shown) return print("  ... (--json has all)");
+    const std::string code = it.exit_code ? "exit " + std::to_string(*it.exit_code) + ", " : "";
+    print("  failed: " + std::to_string(index) + " (" + code + it.reason + ")");
+  }
+}
+
+// Exit status: 0 all have succeeded or may yet, 1 some have failed.
+int show(const Options& options) {
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  const auto& [sweep, calls, all] = *opened;
+  if (all.empty()) return complain(sweep.name + " was not submitted (or a week ago)");
+  const auto found = states(*calls, sweep, all);
+  if (!found) return complain(found.error());
+  std::map<std::string, std::size_t> counts;
+  for (const SetState& it : *found) ++counts[it.status];
+  if (options.json) {
+    print(to_json(sweep, *found, counts).dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    std::string line = sweep.name + ": " + std::to_string(sweep.sets) + " sets";
+    for (const std::string& status : in_order)
+      if (counts.contains(status)) line += ", " + std::to_string(counts[status]) + " " + status;
+    print(line);
+    print_failures(*found);
+  }
+  return counts.contains("FAILED") ? 1 : 0;
+}
+
+int cancel(const Options& options) {
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  const auto& [sweep, calls, all] = *opened;
+  std::size_t cancelled = 0;
+  for (const Submission& it : all) {
+    if (is_over(it.job.status)) continue;
+    const auto done = calls->perform(wire::terminate(it.job.id, options.reason));
+    if (!done) return complain(done.error());
+    print(it.job.id);
+    ++cancelled;
+  }
+  if (cancelled == 0) complain(sweep.name + ": nothing of it is under way");
+  return 0;
+}
+
+int retry(const Options& options) {
+  if (!options.failed) return complain("which sets? --failed: those that have failed", wrong_input);
+  auto opened = open(options);
+  if (!opened) return opened.error();
+  auto& [sweep, calls, all] = *opened;
+  if (all.empty()) return complain(sweep.name + " was not submitted (or a week ago)");
+  const auto found = states(*calls, sweep, all);
+  if (!found) return complain(found.error());
+  sweep::IndexList list{{}, sweep.sets};
+  for (std::size_t index = 0; index < found->size(); ++index)
+    if ((*found)[index].status == "FAILED") list.indices.push_back(index);
+  if (list.indices.empty()) {
+    complain(sweep.name + ": no set has failed");
+    return 0;
+  }
+  if (options.dry_run) {
+    const auto call = wire::submit(submission_of(sweep, list, sweep.batch.definition.name));
+    print(wire::command_of(call));
+    return 0;
+  }
+  const auto definition = prepare(*calls, sweep);
+  if (!definition) return complain(definition.error());
+  const auto id = submit_list(*calls, sweep, list, *definition, all.size());
+  if (!id) return complain(id.error());
+  complain(sweep.name + ": tried again are the sets " + sweep::to_text(list));
+  print(*id);
+  return 0;
+}
+
+}  // namespace
+
+void add_batch(CLI::App& sweep, int& status) {
+  auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, const char* what, int (*run)(const Options&)) {
+    auto* command = sweep.add_subcommand(name, what);
+    command->add_option("job", options->job, "The job's description")->capture_default_str();
+    command->callback([options, &status, run] { status = run(*options); });
+    return command;
+  };
+  const char* const printed = "Prints the requests, as commands of `aws`, and does nothing";
+  auto* submitting = add("submit",
+                         "Submits the sets as an array job to AWS Batch, once; makes or updates "
+                         "the compute environment, queue and job definition of sweep.batch",
+                         submit);
+  submitting->add_flag("--dry-run", options->dry_run, printed);
+  submitting->add_flag("--again", options->again, "Also when these sets were submitted before");
+  add("status", "What has become of the sets; exit status 1 when some have failed", show)
+      ->add_flag("--json", options->json, "With each set's job, reason and exit code");
+  add("cancel", "Stops what is under way of it", cancel)
+      ->add_option("--reason", options->reason, "What AWS Batch keeps with the jobs");
+  auto* retrying = add("retry", "Submits sets once more", retry);
+  retrying->add_flag("--failed", options->failed, "Those that have failed for good");
+  retrying->add_flag("--dry-run", options->dry_run, printed);
+}
+
+}  // namespace spotter::command

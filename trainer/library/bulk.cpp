@@ -1,0 +1,321 @@
+#include "trainer/library/bulk.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "trainer/library/files.hpp"
+#include "trainer/library/parallel.hpp"
+#include "trainer/library/stream_copy.hpp"
+
+namespace spotter::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{8} << 20;  // bytes a request: above it no disk is faster
+constexpr std::size_t kThreads = 4;  // requests in flight: what a gp3 or NVMe wants
+constexpr std::size_t kDirect = std::size_t{1} << 20;  // bytes; below it the page cache is as good
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kCopyPiece = std::size_t{16} << 20;  // bytes a thread takes at a time
+
+std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+// The sum of a file whose pieces come in any order, by any thread, each soon after it was touched.
+class OrderedSum {
+ public:
+  explicit OrderedSum(std::string_view bytes)
+      : bytes_(bytes), there_((bytes.size() + kPiece - 1) / kPiece) {}
+
+  void have(std::size_t piece) {
+    std::unique_lock lock(mutex_);
+    there_[piece] = true;
+    if (busy_) return;  // whoever is at it takes this one, too
+    busy_ = true;
+    while (next_ < there_.size() && there_[next_]) {
+      const auto bytes = bytes_.substr(next_ * kPiece, kPiece);
+      lock.unlock();
+      sum_.add(bytes);
+      lock.lock();
+      ++next_;
+    }
+    busy_ = false;
+  }
+  std::string hex() const { return sum_.hex(); }
+
+ private:
+  std::string_view bytes_;
+  std::mutex mutex_;
+  std::vector<bool> there_;
+  std::size_t next_ = 0;
+  bool busy_ = false;
+  Sum sum_;
+};
+
+struct Target {
+  Target(const Part& given, const fs::path& directory)
+      : part(given), shown(directory / given.name), sum(given.bytes) {}
+  const Part& part;
+  fs::path shown;
+  Descriptor file;
+  Descriptor direct;  // empty: through the page cache
+  OrderedSum sum;
+};
+
+struct Piece {
+  std::size_t file;
+  std::size_t index;
+};
+
+template <class Sizes>
+std::vector<Piece> pieces_of(std::size_t files, const Sizes& size) {
+  std::vector<Piece> pieces;
+  for (std::size_t file = 0; file < files; ++file) {
+    for (std::size_t at = 0; at < size(file); at += kPiece) pieces.push_back({file, at / kPiece});
+  }
+  return pieces;
+}
+
+Result<void> create(int directory, Target& target) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  const char* name = target.part.name.c_str();
+  target.file = Descriptor(::openat(directory, name, kFlags, 0644));
+  if (!target.file) return system_failure("cannot create", target.shown);
+  const auto size = target.part.bytes.size();
+  const bool aligned = reinterpret_cast<std::uintptr_t>(target.part.bytes.data()) % kAlignment == 0;
+  if (size < kDirect || !aligned) return {};
+  // Room first: a full disk is told before anything is written, and writes that do not lengthen the
+  // file run side by side.
+  if (::fallocate(target.file.get(), 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC) {
+    return system_failure("cannot write", target.shown);
+  }
+  target.direct = Descriptor(::openat(directory, name, O_WRONLY | O_DIRECT | O_CLOEXEC));
+  return {};
+}
+
+Result<void> write_at(int file, std::string_view bytes, std::size_t at, const fs::path& shown) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return write_failure("cannot write", shown, file);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+    at += static_cast<std::size_t>(written);
+  }
+  return {};
+}
+
+Result<void> write_piece(Target& target, std::size_t index) {
+  const std::size_t at = index * kPiece;
+  const std::string_view bytes = target.part.bytes.substr(at, kPiece);
+  // Only whole blocks can pass by the page cache; a rest goes through it.
+  std::size_t done = 0;
+  if (target.direct) {
+    const auto whole = bytes.substr(0, bytes.size() / kAlignment * kAlignment);
+    const ssize_t written =
+        ::pwrite(target.direct.get(), whole.data(), whole.size(), static_cast<off_t>(at));
+    // Short, or EINVAL of a disk with larger blocks: the other way knows better what is wrong.
+    if (written > 0) done = static_cast<std::size_t>(written);
+  }
+  auto rest = write_at(target.file.get(), bytes.substr(done), at + done, target.shown);
+  if (!rest) return rest;
+  if (done < bytes.size()) {  // on its way already, before fsync asks; a hint, so no result
+    ::sync_file_range(target.file.get(), static_cast<off_t>(at), static_cast<off_t>(bytes.size()),
+                      SYNC_FILE_RANGE_WRITE);
+  }
+  target.sum.have(index);
+  return {};
+}
+
+Result<void> finish(Target& target) {
+  if (::fsync(target.file.get()) != 0) {
+    return write_failure("cannot make durable", target.shown, target.file.get());
+  }
+  target.direct = Descriptor();
+  // close() reports late write errors of network file systems.
+  if (::close(target.file.release()) != 0) return system_failure("cannot close", target.shown);
+  return {};
+}
+
+struct Origin {
+  Origin(const PartEntry& given, const fs::path& directory)
+      : entry(given), path(directory / given.name) {}
+  const PartEntry& entry;
+  fs::path path;
+  Buffer memory;
+  Descriptor file;
+  Descriptor direct;
+  std::unique_ptr<OrderedSum> sum;
+};
+
+Result<void> open_part(Origin& origin) {
+  // Non-blocking, so that a FIFO put in a part's place cannot hang a start.
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  origin.file = Descriptor(::open(origin.path.c_str(), kFlags));
+  if (!origin.file) return system_failure("cannot open", origin.path);
+  struct stat status {};
+  if (::fstat(origin.file.get(), &status) != 0) return system_failure("cannot read", origin.path);
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  errno = 0;
+  if (!S_ISREG(status.st_mode) || size != origin.entry.bytes) {
+    return failure(origin.entry.name + " has " + std::to_string(size) + " bytes, not " +
+                   std::to_string(origin.entry.bytes));
+  }
+  if (!origin.memory.reserve(rounded_up(size, kAlignment))) {
+    errno = ENOMEM;
+    return system_failure("cannot read", origin.path);
+  }
+  origin.sum = std::make_unique<OrderedSum>(std::string_view(origin.memory.data(), size));
+  if (size >= kDirect) {
+    origin.direct = Descriptor(::open(origin.path.c_str(), kFlags | O_DIRECT));
+  }
+  return {};
+}
+
+Result<void> read_piece(Origin& origin, std::size_t index) {
+  const std::size_t begin = index * kPiece;
+  const std::size_t end = std::min<std::size_t>(begin + kPiece, origin.entry.bytes);
+  std::size_t at = begin;
+  int file = origin.direct ? origin.direct.get() : origin.file.get();
+  while (at < end) {
+    const std::size_t wanted =
+        origin.direct && file == origin.direct.get() ? rounded_up(end - at, kAlignment) : end - at;
+    const ssize_t got = ::pread(file, origin.memory.data() + at, wanted, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && file != origin.file.get()) {
+      file = origin.file.get();
+      continue;
+    }
+    if (got < 0) return system_failure("cannot read", origin.path);
+    errno = 0;
+    if (got == 0) return failure(origin.entry.name + " became shorter while it was read");
+    at += static_cast<std::size_t>(got);
+    if (at % kAlignment != 0) file = origin.file.get();  // cut short: the rest is not aligned
+  }
+  origin.sum->have(index);
+  return {};
+}
+
+}  // namespace
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), capacity_(std::exchange(other.capacity_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(capacity_, other.capacity_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) ::munmap(data_, capacity_);
+}
+
+bool Buffer::reserve(std::size_t bytes) {
+  if (bytes <= capacity_) return true;
+  const std::size_t wanted = rounded_up(bytes, bytes < kHugePage ? kAlignment : kHugePage);
+  void* memory =
+      ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  if (data_ != nullptr) ::munmap(data_, capacity_);
+  data_ = static_cast<char*>(memory);
+  capacity_ = wanted;
+  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // a wish
+  return true;
+}
+
+void Buffer::touch() {
+  for (std::size_t at = 0; at < capacity_; at += kAlignment) {
+    const_cast<volatile char*>(data_)[at] = 0;
+  }
+}
+
+Result<std::vector<PartEntry>> write_parts(int directory, const fs::path& shown,
+                                           std::span<const Part> parts) {
+  std::vector<std::unique_ptr<Target>> targets;
+  targets.reserve(parts.size());
+  for (const auto& part : parts) targets.push_back(std::make_unique<Target>(part, shown));
+  auto done = run_parallel(targets.size(), 1,
+                           [&](std::size_t i) { return create(directory, *targets[i]); });
+  if (!done) return tl::unexpected(done.error());
+  const auto pieces =
+      pieces_of(targets.size(), [&](std::size_t i) { return parts[i].bytes.size(); });
+  done = run_parallel(pieces.size(), kThreads, [&](std::size_t i) {
+    return write_piece(*targets[pieces[i].file], pieces[i].index);
+  });
+  if (!done) return tl::unexpected(done.error());
+  done = run_parallel(targets.size(), kThreads, [&](std::size_t i) { return finish(*targets[i]); });
+  if (!done) return tl::unexpected(done.error());
+  std::vector<PartEntry> entries;
+  entries.reserve(targets.size());
+  for (const auto& target : targets) {
+    entries.push_back({target->part.name, target->part.bytes.size(), target->sum.hex()});
+  }
+  return entries;
+}
+
+Result<std::vector<LoadedPart>> read_parts(const fs::path& directory,
+                                           std::span<const PartEntry> parts, int* code) {
+  std::vector<std::unique_ptr<Origin>> origins;
+  origins.reserve(parts.size());
+  for (const auto& part : parts) origins.push_back(std::make_unique<Origin>(part, directory));
+  std::mutex mutex;
+  const auto noting = [&](Result<void> result) {
+    const int seen = errno;
+    const std::scoped_lock lock(mutex);
+    if (!result && code != nullptr) *code = seen;
+    return result;
+  };
+  auto done = run_parallel(origins.size(), 1,
+                           [&](std::size_t i) { return noting(open_part(*origins[i])); });
+  if (!done) return tl::unexpected(done.error());
+  const auto pieces =
+      pieces_of(origins.size(), [&](std::size_t i) { return std::size_t{parts[i].bytes}; });
+  done = run_parallel(pieces.size(), kThreads, [&](std::size_t i) {
+    return noting(read_piece(*origins[pieces[i].file], pieces[i].index));
+  });
+  if (!done) return tl::unexpected(done.error());
+  std::vector<LoadedPart> loaded;
+  for (auto& origin : origins) {
+    if (origin->sum->hex() != origin->entry.xxh3_128) {
+      if (code != nullptr) *code = 0;
+      return failure(origin->entry.name + " has a wrong sum");
+    }
+    const std::string_view bytes(origin->memory.data(), origin->entry.bytes);
+    loaded.push_back({origin->entry.name, bytes, std::move(origin->memory)});
+  }
+  return loaded;
+}
+
+void copy_pieces(std::span<const CopyPiece> pieces) {
+  struct Slice {
+    const CopyPiece* piece;
+    std::size_t at;
+  };
+  std::vector<Slice> slices;
+  std::size_t total = 0;
+  for (const auto& piece : pieces) {
+    total += piece.source.size();
+    for (std::size_t at = 0; at < piece.source.size(); at += kCopyPiece) {
+      slices.push_back({&piece, at});
+    }
+  }
+  const std::size_t useful = std::min<std::size_t>(kThreads, std::thread::hardware_concurrency());
+  const auto copied =
+      run_parallel(slices.size(), total > 4 * kCopyPiece ? useful : 1, [&](std::size_t i) {
+        const auto [piece, at] = slices[i];
+        const auto bytes = piece->source.substr(at, kCopyPiece);
+        stream_copy(piece->target + at, bytes.data(), bytes.size());
+        return Result<void>();
+      });
+  (void)copied;  // copying cannot fail
+}
+
+}  // namespace spotter::checkpoint

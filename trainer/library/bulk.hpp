@@ -1,0 +1,74 @@
+// Large files at the disk's own speed: pieces of 8 MiB from several threads, past the page cache
+// (O_DIRECT) where the memory is aligned and the file system knows it. The sum is taken on the way.
+// Not part of what a trainer uses: see saver.hpp.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/result.hpp"
+#include "trainer/library/manifest.hpp"
+
+namespace spotter::checkpoint {
+
+// What O_DIRECT asks of addresses, offsets and sizes: a page, as no disk has larger blocks.
+inline constexpr std::size_t kAlignment = 4096;
+
+// Memory from mmap, aligned to a page and, where the kernel likes, made of huge pages. Grows, never
+// shrinks.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  // At least `bytes` of it; what it held may be lost. False: there is not so much memory.
+  bool reserve(std::size_t bytes);
+  // Touches each page once, so that a later copy into it runs at the speed of memory.
+  void touch();
+  char* data() const { return data_; }
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  char* data_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+struct Part {
+  std::string name;
+  std::string_view bytes;
+};
+
+// Creates one file for each part in the opened `directory`, writes and fsyncs them. Returns the
+// parts' entries, in the same order. After a failure the files may hold anything: the caller drops
+// the whole directory, and never fsyncs them again (see write_new_file()).
+Result<std::vector<PartEntry>> write_parts(int directory, const std::filesystem::path& shown,
+                                           std::span<const Part> parts);
+
+// One part, read and found right.
+struct LoadedPart {
+  std::string name;
+  std::string_view bytes;  // within `memory`
+  Buffer memory;
+};
+
+// Reads the parts of one checkpoint, each checked against its size and sum. On failure `code`, when
+// given, receives errno, or 0 when a file was read but is not what the manifest says.
+Result<std::vector<LoadedPart>> read_parts(const std::filesystem::path& directory,
+                                           std::span<const PartEntry> parts, int* code = nullptr);
+
+struct CopyPiece {
+  char* target;
+  std::string_view source;
+};
+
+// Copies with as many threads as memory has use for (four at most).
+void copy_pieces(std::span<const CopyPiece> pieces);
+
+}  // namespace spotter::checkpoint

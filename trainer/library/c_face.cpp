@@ -1,0 +1,242 @@
+// spotter.h over session.hpp. Nothing is decided here.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "trainer/library/c_face.hpp"
+#include "trainer/library/mirror_module.hpp"
+
+namespace ch = spotter::channel;
+namespace cp = spotter::checkpoint;
+using namespace cp::face;
+
+std::string& cp::face::last_error() {
+  thread_local std::string text;
+  return text;
+}
+
+static_assert(SPOTTER_STOPPED == cp::kStoppedStatus);
+
+struct spotter_checkpoint {
+  cp::Loaded loaded;
+  std::string meta;
+};
+
+namespace {
+
+cp::SessionOptions options_of(const spotter_options* given) {
+  // A program compiled with an older header gave a smaller struct: the rest stays zero.
+  spotter_options all{};
+  if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
+  cp::SessionOptions options;
+  options.open_mirror = cp::load_s3_mirror;
+  if (all.directory != nullptr) options.directory = all.directory;
+  if (all.faster != nullptr) options.faster = cp::paths_in(all.faster);
+  if (all.keep_last != 0) options.retention.last = all.keep_last;
+  options.retention.every = all.keep_every;
+  options.retention.best = all.keep_best;
+  options.retention.higher_is_better = all.lower_is_better == 0;
+  if (all.every_seconds < 0) options.every = std::chrono::nanoseconds(0);
+  if (all.every_seconds > 0) options.every = cp::interval(all.every_seconds);
+  return options;
+}
+
+std::vector<cp::Source> sources_of(const spotter_part* parts, std::size_t count) {
+  std::vector<cp::Source> sources;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = parts[i].name == nullptr ? "" : parts[i].name;
+    if (sources.empty() || sources.back().name != name) sources.push_back({name, {}});
+    sources.back().pieces.emplace_back(static_cast<const char*>(parts[i].data), parts[i].size);
+  }
+  return sources;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* spotter_error(void) { return last_error().c_str(); }
+
+spotter_run* spotter_open(const spotter_options* options) {
+  return guarded(
+      [&]() -> spotter_run* {
+        if (options != nullptr && options->size == 0) {
+          fail("set `size` of the options to sizeof(spotter_options)");
+          return nullptr;
+        }
+        auto session = cp::Session::open(options_of(options));
+        if (status_of(session) != 0) return nullptr;
+        auto run = std::make_unique<spotter_run>();
+        run->session = std::move(*session);
+        return run.release();
+      },
+      nullptr);
+}
+
+void spotter_close(spotter_run* run) { delete run; }
+
+int spotter_catch_signal(int number) {
+  last_error().clear();
+  if (cp::catch_stop_signal(number)) return 0;
+  return fail("this signal has a handler, or is ignored, already");
+}
+
+int spotter_restore(spotter_run* run, spotter_checkpoint** found) {
+  return guarded(
+      [&] {
+        *found = nullptr;
+        run->torn.clear();
+        auto restored = run->session->restore();
+        if (!restored) return fail(restored.error().message);
+        for (const auto& torn : restored->torn) {
+          run->torn += torn.path.string() + ": " + torn.reason;
+          if (!torn.moved_to.empty()) run->torn += "; moved to " + torn.moved_to.string();
+          run->torn += "\n";
+        }
+        run->restored = true;
+        auto& left = run->channels->left = nlohmann::json::object();
+        if (!restored->newest) return 0;
+        const auto& meta = restored->newest->checkpoint.meta;
+        if (meta.contains(ch::kPositions)) left[ch::kPositions] = meta[ch::kPositions];
+        auto text = meta.dump();
+        *found = new spotter_checkpoint{std::move(*restored->newest), std::move(text)};
+        return 0;
+      },
+      -1);
+}
+
+const char* spotter_torn(spotter_run* run) { return run->torn.c_str(); }
+
+uint64_t spotter_checkpoint_step(const spotter_checkpoint* checkpoint) {
+  return checkpoint->loaded.checkpoint.step;
+}
+const char* spotter_checkpoint_meta(const spotter_checkpoint* checkpoint) {
+  return checkpoint->meta.c_str();
+}
+const char* spotter_checkpoint_path(const spotter_checkpoint* checkpoint) {
+  return checkpoint->loaded.checkpoint.path.c_str();
+}
+size_t spotter_checkpoint_count(const spotter_checkpoint* checkpoint) {
+  return checkpoint->loaded.parts.size();
+}
+const char* spotter_checkpoint_name(const spotter_checkpoint* checkpoint, size_t index) {
+  const auto& parts = checkpoint->loaded.parts;
+  return index < parts.size() ? parts[index].name.c_str() : nullptr;
+}
+
+int spotter_checkpoint_part(const spotter_checkpoint* checkpoint, const char* name,
+                            const void** data, size_t* size) {
+  return guarded(
+      [&] {
+        for (const auto& part : checkpoint->loaded.parts) {
+          if (part.name != name) continue;
+          *data = part.bytes.data();
+          *size = part.bytes.size();
+          return 0;
+        }
+        return fail("the checkpoint has no part " + std::string(name));
+      },
+      -1);
+}
+
+void spotter_checkpoint_free(spotter_checkpoint* checkpoint) { delete checkpoint; }
+
+void spotter_begin_save(spotter_run* run) {
+  guarded(
+      [&] {
+        run->session->begin_save();
+        return 0;
+      },
+      -1);
+}
+
+int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, size_t count,
+                 const char* meta, double metric) {
+  return guarded(
+      [&] {
+        auto json = meta == nullptr ? nlohmann::json::object()
+                                    : nlohmann::json::parse(meta, nullptr, false);
+        if (!json.is_object()) return fail("`meta` is not a JSON object");
+        json.erase(ch::kPositions);  // of an older one, given back
+        json.update(run->channels->left);
+        for (const auto& [name, reader] : run->channels->open) {
+          ch::record(json, name, reader->position());
+        }
+        const auto judged = std::isfinite(metric) ? std::optional(metric) : std::nullopt;
+        const auto sources = sources_of(parts, count);
+        const auto saved = run->session->save(step, sources, json, judged);
+        if (!saved) return fail(saved.error().message);
+        return *saved == cp::Saved::Skipped ? 1 : 0;
+      },
+      -1);
+}
+
+int spotter_flush(spotter_run* run) {
+  return guarded([&] { return status_of(run->session->flush()); }, -1);
+}
+
+int spotter_should_checkpoint(spotter_run* run) {
+  return guarded([&] { return run->session->should_checkpoint() ? 1 : 0; }, 0);
+}
+
+int spotter_should_stop(spotter_run* run) {
+  return guarded([&] { return run->session->should_stop() ? 1 : 0; }, 0);
+}
+
+double spotter_deadline(spotter_run* run) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  return guarded(
+      [&] {
+        const auto left = run->session->deadline();
+        return left ? std::chrono::duration<double>(*left).count() : kNever;
+      },
+      kNever);
+}
+
+int spotter_has_time(spotter_run* run, double seconds) {
+  return guarded(
+      [&] {
+        if (run == nullptr) return cp::stop_requested() ? 0 : 1;
+        const auto needed = cp::interval(seconds);
+        return needed && run->session->has_time(*needed) ? 1 : 0;
+      },
+      1);
+}
+
+int64_t spotter_durable_step(const spotter_run* run) {
+  const auto step = run->session->durable_step();
+  return step ? static_cast<int64_t>(*step) : -1;
+}
+
+void spotter_progress(spotter_run* run, const spotter_progress_report* report) {
+  guarded(
+      [&] {
+        run->session->progress({report->step, report->steps_total, report->epoch,
+                                report->epochs_total, report->loss, report->accuracy});
+        return 0;
+      },
+      -1);
+}
+
+int spotter_progress_due(const spotter_run* run, uint64_t step, uint64_t steps_total) {
+  return run->session->progress_due(step, steps_total) ? 1 : 0;
+}
+
+void spotter_status(spotter_run* run, const char* text) {
+  guarded(
+      [&] {
+        run->session->status(text);
+        return 0;
+      },
+      -1);
+}
+
+int spotter_leave(spotter_run* run) {
+  return guarded([&] { return status_of(run->session->leave()); }, -1);
+}
+
+int spotter_finished(spotter_run* run) {
+  return guarded([&] { return status_of(run->session->finished()); }, -1);
+}
+
+}  // extern "C"

@@ -1,0 +1,59 @@
+// What the files of the C face share.
+#pragma once
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "trainer/library/reader.hpp"
+#include "trainer/library/session.hpp"
+#include "trainer/library/spotter.h"
+
+namespace spotter::checkpoint::face {
+
+// The channels of a run: a save records how far each was read.
+struct Channels {
+  std::map<std::string, const channel::Reader*> open;
+  // Of the others: where this run closed them, or the restored checkpoint left them, as a meta.
+  nlohmann::json left = nlohmann::json::object();
+};
+
+// The text of spotter_error(), of this thread.
+std::string& last_error();
+
+inline int fail(std::string message) {
+  last_error() = std::move(message);
+  return -1;
+}
+
+template <class T>
+int status_of(const T& result) {
+  return result ? 0 : fail(result.error().message);
+}
+
+// No exception may cross into C: what the standard library throws (no memory, mostly) is a failure.
+template <class Call, class Otherwise>
+auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call()) {
+  try {
+    last_error().clear();
+    return call();
+  } catch (const std::exception& error) {
+    try {
+      last_error() = error.what();
+    } catch (const std::exception&) {  // not even that much memory; the status still says it
+    }
+    return otherwise;
+  }
+}
+
+}  // namespace spotter::checkpoint::face
+
+struct spotter_run {
+  std::unique_ptr<spotter::checkpoint::Session> session;
+  std::string torn;
+  bool restored = false;  // or known to begin from scratch
+  std::shared_ptr<spotter::checkpoint::face::Channels> channels =
+      std::make_shared<spotter::checkpoint::face::Channels>();
+};

@@ -1,0 +1,208 @@
+#include "trainer/library/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>  // renameat2
+
+#include <algorithm>
+#include <cerrno>
+
+#include "trainer/library/files.hpp"
+#include "trainer/library/names.hpp"
+#include "trainer/library/refusal.hpp"
+#include "trainer/library/writer.hpp"
+#include "trainer/library/writer_lock.hpp"
+
+namespace spotter::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Torn move_aside(const fs::path& directory, std::uint64_t step, std::string reason) {
+  const fs::path path = directory / directory_name(step);
+  for (int number = 0; number < 1000; ++number) {
+    const std::string suffix = number == 0 ? "" : "-" + std::to_string(number);
+    const fs::path target = directory / (std::string(kTorn) + directory_name(step) + suffix);
+    if (::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) {
+      return {path, target, std::move(reason)};
+    }
+    if (errno != EEXIST) break;
+  }
+  return {path, {}, std::move(reason)};
+}
+
+Verdict<void> check_part(const fs::path& path, const PartEntry& part) {
+  Sum sum;
+  int code = 0;
+  const auto read = read_pieces(
+      path / part.name, [&](std::string_view piece) { sum.add(piece); }, &code, part.bytes);
+  if (!read) return tl::unexpected(refusal(code, read.error().message));
+  if (*read != part.bytes) {
+    return tl::unexpected(refusal(0, part.name + " has " + std::to_string(*read) + " bytes, not " +
+                                         std::to_string(part.bytes)));
+  }
+  if (sum.hex() != part.xxh3_128) return tl::unexpected(refusal(0, part.name + " has a wrong sum"));
+  return {};
+}
+
+Verdict<Checkpoint> open_checkpoint(const fs::path& path) {
+  auto manifest = read_manifest(path);
+  if (!manifest) {
+    auto why = std::move(manifest.error());
+    if (why.why == Refusal::Why::Newer) why.reason = path.string() + ": " + why.reason;
+    return tl::unexpected(std::move(why));
+  }
+  return Checkpoint{manifest->step, path, std::move(manifest->meta), std::move(manifest->parts)};
+}
+
+Verdict<Checkpoint> examine(const fs::path& path) {
+  auto checkpoint = open_checkpoint(path);
+  if (!checkpoint) return checkpoint;
+  for (const auto& part : checkpoint->parts) {
+    if (auto good = check_part(path, part); !good) return tl::unexpected(good.error());
+  }
+  return checkpoint;
+}
+
+Verdict<Loaded> load(const fs::path& path) {
+  auto checkpoint = open_checkpoint(path);
+  if (!checkpoint) return tl::unexpected(checkpoint.error());
+  int code = 0;
+  auto parts = read_parts(path, checkpoint->parts, &code);
+  if (!parts) return tl::unexpected(refusal(code, parts.error().message));
+  return Loaded{std::move(*checkpoint), std::move(*parts)};
+}
+
+std::uint64_t step_in(const Checkpoint& checkpoint) { return checkpoint.step; }
+std::uint64_t step_in(const Loaded& loaded) { return loaded.checkpoint.step; }
+
+enum class OfTorn : std::uint8_t { MoveAside, Leave };
+
+// What `look` makes of directory/step-..., which has to be of that step. Torn: told, moved aside or
+// left, nothing returned.
+template <class T>
+Verdict<std::optional<T>> take(Verdict<T> (*look)(const fs::path&), const fs::path& directory,
+                               std::uint64_t step, OfTorn of_torn, std::vector<Torn>& torn) {
+  auto seen = look(directory / directory_name(step));
+  if (seen && step_in(*seen) != step) {
+    const std::string says = std::to_string(step_in(*seen));
+    seen = tl::unexpected(refusal(0, "the manifest says step " + says));
+  }
+  if (seen) return std::optional<T>(std::move(*seen));
+  if (seen.error().why != Refusal::Why::Torn) return tl::unexpected(std::move(seen.error()));
+  const bool move = of_torn == OfTorn::MoveAside;
+  const fs::path path = directory / directory_name(step);
+  torn.push_back(move ? move_aside(directory, step, seen.error().reason)
+                      : Torn{path, {}, seen.error().reason});
+  return Verdict<std::optional<T>>(tl::in_place);
+}
+
+Result<Latest> first_good(const fs::path& directory, OfTorn of_torn) {
+  const auto steps = steps_in(directory);
+  if (!steps) return tl::unexpected(steps.error());
+  Latest result;
+  for (const auto step : *steps) {
+    auto taken = take<Checkpoint>(examine, directory, step, of_torn, result.torn);
+    if (!taken) return failure(taken.error().reason);
+    result.newest = std::move(*taken);
+    if (result.newest) break;
+  }
+  return result;
+}
+
+// Where none serves and yet there were some: to start from scratch would give a run up unasked.
+// Those set aside by an earlier start, or by the agent, count.
+Result<void> none_was_lost(const fs::path& directory, const std::vector<Torn>& torn) {
+  const auto names = list_names(directory);
+  if (!names) return tl::unexpected(names.error());
+  std::string lost;
+  for (const auto& name : *names) {
+    const bool aside = name.starts_with(std::string(kTorn) + std::string(kPrefix));
+    const bool immovable = std::any_of(torn.begin(), torn.end(), [&](const Torn& one) {
+      return one.path == directory / name && one.moved_to.empty();
+    });
+    if (aside || immovable) lost += " " + name;
+  }
+  if (lost.empty()) return {};
+  std::string reasons;
+  for (const auto& one : torn) reasons += "\n  " + one.path.string() + ": " + one.reason;
+  return failure("there are checkpoints in " + directory.string() + ", but all are torn:" + lost +
+                 reasons +
+                 "\n  Put a good one there (of a copy, of a snapshot of the volume). To start from"
+                 " scratch, remove these, or name another directory.");
+}
+
+}  // namespace
+
+Result<fs::path> save(const fs::path& directory, std::uint64_t step, std::span<const Part> parts,
+                      const nlohmann::json& meta, Retention retention) {
+  const auto lock = WriterLock::take(directory);
+  if (!lock) return tl::unexpected(lock.error());
+  auto writer = Writer::begin(directory, step);
+  if (!writer) return tl::unexpected(writer.error());
+  if (auto added = writer->add_parts(parts); !added) return tl::unexpected(added.error());
+  auto path = writer->commit(meta);
+  if (path) apply(retention, directory, step);
+  return path;
+}
+
+Result<Checkpoint> verify(const fs::path& path) {
+  auto checkpoint = examine(path);
+  if (!checkpoint) return failure(path.string() + ": " + checkpoint.error().reason);
+  return std::move(*checkpoint);
+}
+
+Result<Latest> latest(const fs::path& directory) {
+  remove_leftovers(directory);
+  return first_good(directory, OfTorn::MoveAside);
+}
+
+Result<Latest> newest_in(const fs::path& directory) { return first_good(directory, OfTorn::Leave); }
+
+wire::Decoded<Restored> restore(std::span<const fs::path> directories) {
+  struct Candidate {
+    std::uint64_t step;
+    const fs::path* directory;
+  };
+  std::vector<Candidate> candidates;
+  for (const auto& directory : directories) {
+    remove_leftovers(directory);
+    const auto steps = steps_in(directory);
+    if (!steps && &directory != &directories.back()) continue;
+    if (!steps) return tl::unexpected(steps.error());
+    for (const auto step : *steps) candidates.push_back({step, &directory});
+  }
+  const auto newer = [](const Candidate& a, const Candidate& b) { return a.step > b.step; };
+  std::stable_sort(candidates.begin(), candidates.end(), newer);
+  Restored result;
+  for (const auto& one : candidates) {
+    auto taken = take<Loaded>(load, *one.directory, one.step, OfTorn::MoveAside, result.torn);
+    const bool refused = !taken && taken.error().why == Refusal::Why::Newer;
+    if (!taken && !refused && one.directory != &directories.back()) continue;
+    if (!taken) return tl::unexpected(wire::Undecoded({taken.error().reason}, refused));
+    result.newest = std::move(*taken);
+    if (result.newest) return result;
+  }
+  if (auto none = none_was_lost(directories.back(), result.torn); !none) {
+    return tl::unexpected(none.error());
+  }
+  return result;
+}
+
+Result<std::string> read_part(const Checkpoint& checkpoint, std::string_view name) {
+  for (const auto& part : checkpoint.parts) {
+    if (part.name != name) continue;
+    std::string bytes;
+    bytes.reserve(part.bytes);
+    const auto read = read_pieces(checkpoint.path / part.name,
+                                  [&](std::string_view piece) { bytes.append(piece); });
+    if (!read) return tl::unexpected(read.error());
+    if (bytes.size() != part.bytes || sum_of(bytes) != part.xxh3_128) {
+      return failure((checkpoint.path / part.name).string() + " changed since it was verified");
+    }
+    return bytes;
+  }
+  return failure(checkpoint.path.string() + " has no part " + std::string(name));
+}
+
+}  // namespace spotter::checkpoint

@@ -1,0 +1,197 @@
+#include "trainer/library/link.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <cassert>
+#include <cmath>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace spotter::checkpoint {
+
+namespace {
+
+constexpr std::chrono::milliseconds kProgressInterval{100};  // 10 a second is more than an eye sees
+constexpr std::size_t kNoticeLimit = 65'536;                 // bytes; the agent writes about 100
+
+// The one piece of global state: a signal handler can reach nothing else. (A signalfd would need
+// the signals blocked in every thread, and BLAS libraries start theirs before main.)
+std::atomic<int> stop_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+extern "C" void on_stop_signal(int number) { stop_signal.store(number); }
+
+// No newline may end the value early.
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  for (char& c : line) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return line;
+}
+
+std::string number(const char* key, double value) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%s=%.6g\n", key, value);
+  return text;
+}
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Null when there is none, or it cannot be understood.
+nlohmann::json read_json(const std::filesystem::path& file) {
+  if (file.empty()) return nullptr;
+  std::string bytes;
+  const auto read = read_pieces(file, [&](std::string_view piece) {
+    if (bytes.size() <= kNoticeLimit) bytes.append(piece);
+  });
+  return read ? nlohmann::json::parse(bytes, nullptr, false) : nullptr;
+}
+
+std::optional<std::chrono::milliseconds> milliseconds_of(const nlohmann::json& json,
+                                                         const char* key) {
+  if (!json.contains(key) || !json[key].is_number_integer()) return std::nullopt;
+  return std::chrono::milliseconds(json[key]);
+}
+
+}  // namespace
+
+std::optional<std::chrono::nanoseconds> interval(double seconds) {
+  constexpr double kLongest = 1e9;
+  if (!(seconds >= 0) || seconds > kLongest) return std::nullopt;
+  const std::chrono::duration<double> time(seconds);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time);
+}
+
+std::chrono::milliseconds boot_now() {
+  timespec now{};
+  [[maybe_unused]] const int result = ::clock_gettime(CLOCK_BOOTTIME, &now);
+  assert(result == 0);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::milliseconds(now.tv_nsec / 1'000'000);
+}
+
+Link Link::from_environment() {
+  return {environment("NOTIFY_SOCKET"), environment("SPOTTER_NOTICE_FILE"),
+          environment("SPOTTER_PACE_FILE")};
+}
+
+Link::Link(std::string_view socket, std::filesystem::path notice_file,
+           std::filesystem::path pace_file)
+    : address_(socket), notice_file_(std::move(notice_file)), pace_file_(std::move(pace_file)) {
+  if (address_.empty()) return;
+  socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+void Link::send(std::string_view datagram) {
+  sockaddr_un address{};
+  if (!socket_ || address_.size() >= sizeof address.sun_path) return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, address_.data(), address_.size());
+  if (address_.front() == '@') address.sun_path[0] = '\0';
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address_.size());
+  // Addressed each time, not connected: the agent may be restarted and bind anew. A result is of no
+  // use.
+  (void)::sendto(socket_.get(), datagram.data(), datagram.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+                 reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+void Link::ready() { send("READY=1\n"); }
+
+void Link::status(std::string_view text) { send("STATUS=" + one_line(text) + "\n"); }
+
+void Link::resumed(std::uint64_t step) {
+  send("X_SPOTTER_RESUMED_STEP=" + std::to_string(step) + "\n");
+}
+
+bool Link::progress_due(std::uint64_t step, std::uint64_t steps_total) const {
+  if (!socket_) return false;
+  return !last_progress_ || step == steps_total ||
+         boot_now() - *last_progress_ >= kProgressInterval;
+}
+
+void Link::progress(const Progress& now) {
+  if (!progress_due(now.step, now.steps_total)) return;
+  last_progress_ = boot_now();
+  std::string text = "WATCHDOG=1\nX_SPOTTER_STEP=" + std::to_string(now.step) + "\n";
+  const auto count = [&](const char* key, std::uint64_t value) {
+    if (value != 0) text += std::string(key) + "=" + std::to_string(value) + "\n";
+  };
+  count("X_SPOTTER_STEPS_TOTAL", now.steps_total);
+  count("X_SPOTTER_EPOCH", now.epoch);
+  count("X_SPOTTER_EPOCHS_TOTAL", now.epochs_total);
+  if (!std::isnan(now.loss)) text += number("X_SPOTTER_LOSS", now.loss);
+  if (!std::isnan(now.accuracy)) text += number("X_SPOTTER_ACCURACY", now.accuracy);
+  send(text);
+}
+
+void Link::checkpointed(const std::filesystem::path& path, std::uint64_t step,
+                        std::optional<std::chrono::nanoseconds> stall) {
+  std::error_code ignored;
+  const auto absolute = std::filesystem::absolute(path, ignored).lexically_normal();
+  std::string text = "X_SPOTTER_CHECKPOINT=" + one_line(absolute.string()) +
+                     "\nX_SPOTTER_CHECKPOINT_STEP=" + std::to_string(step) + "\n";
+  if (stall) text += number("X_SPOTTER_CHECKPOINT_SECONDS", seconds(*stall));
+  const auto bytes = std::filesystem::file_size(absolute, ignored);
+  if (!ignored) text += "X_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(bytes) + "\n";
+  send(text);
+}
+
+void Link::window_trained(std::chrono::nanoseconds trained) {
+  send(number("X_SPOTTER_WINDOW_TRAINED_SECONDS", seconds(trained)));
+}
+
+void Link::finished() { send("X_SPOTTER_FINISHED=1\n"); }
+
+std::optional<Notice> Link::notice() const {
+  const auto json = read_json(notice_file_);
+  if (!json.is_object()) return std::nullopt;
+  Notice notice{"terminate", milliseconds_of(json, "deadline_boottime_ms"),
+                milliseconds_of(json, "stop_by_boottime_ms")};
+  if (json.contains("action") && json["action"].is_string()) notice.action = json["action"];
+  return notice;
+}
+
+Advice Link::advice() const {
+  const auto json = read_json(pace_file_);
+  if (!json.is_object()) return {};
+  Advice advice{std::nullopt, milliseconds_of(json, "asked_boottime_ms")};
+  // Said in whole ones: what was saved (or begun) in the same one may have been before it.
+  if (advice.wanted) *advice.wanted += std::chrono::milliseconds(1);
+  const auto every = json.find("checkpoint_every_seconds");
+  if (every != json.end() && every->is_number()) advice.every = interval(every->get<double>());
+  return advice;
+}
+
+bool catch_stop_signal(int number) {
+  struct sigaction before {};
+  if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return false;
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;  // a file half written by somebody's library must not see EINTR
+  return ::sigaction(number, &action, nullptr) == 0;
+}
+
+void catch_stop_signals() {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) {
+    if (number != SIGHUP) std::signal(number, SIG_DFL);
+    catch_stop_signal(number);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+std::optional<int> stop_requested() {
+  const int number = stop_signal.load();
+  return number == 0 ? std::nullopt : std::optional(number);
+}
+
+}  // namespace spotter::checkpoint

@@ -1,0 +1,125 @@
+#include "trainer/library/manifest.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+namespace spotter::checkpoint {
+
+namespace {
+
+constexpr int kFormat = 1;
+constexpr std::size_t kDigits = 32;
+constexpr std::string_view kSumMember = ",\"xxh3_128\":\"";
+constexpr std::string_view kEnd = "\"}\n";
+
+std::string hexadecimal(XXH128_hash_t hash) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : canonical.digest) {
+    text += kHex[byte >> 4];
+    text += kHex[byte & 15];
+  }
+  return text;
+}
+
+bool is_sum(std::string_view text) {
+  return text.size() == kDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+Result<std::vector<PartEntry>> decode_parts(const nlohmann::json& list) {
+  if (!list.is_array()) return failure("`parts` is not a list");
+  std::vector<PartEntry> parts;
+  std::set<std::string> names;
+  for (const auto& item : list) {
+    if (!item.is_object() || !item.contains("name") || !item["name"].is_string() ||
+        !item.contains("bytes") || !item["bytes"].is_number_unsigned() ||
+        !item.contains("xxh3_128") || !item["xxh3_128"].is_string()) {
+      return failure("a part lacks its name, bytes or xxh3_128");
+    }
+    PartEntry part{item["name"], item["bytes"], item["xxh3_128"]};
+    if (!is_part_name(part.name) || !names.insert(part.name).second) {
+      return failure("not a part's name, or twice: " + part.name);
+    }
+    if (!is_sum(part.xxh3_128)) return failure("not a sum: " + part.xxh3_128);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace
+
+struct Sum::State {
+  XXH3_state_t* hash = XXH3_createState();
+  ~State() { XXH3_freeState(hash); }
+};
+
+Sum::Sum() : state_(std::make_unique<State>()) {
+  assert(state_->hash != nullptr);
+  XXH3_128bits_reset(state_->hash);
+}
+Sum::~Sum() = default;
+void Sum::add(std::string_view bytes) {
+  XXH3_128bits_update(state_->hash, bytes.data(), bytes.size());
+}
+std::string Sum::hex() const { return hexadecimal(XXH3_128bits_digest(state_->hash)); }
+
+std::string sum_of(std::string_view bytes) {
+  return hexadecimal(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+bool is_part_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= 100 && name.front() != '.' && name != kManifestName &&
+         std::all_of(name.begin(), name.end(), allowed);
+}
+
+std::string encode(const Manifest& manifest) {
+  nlohmann::json parts = nlohmann::json::array();
+  for (const auto& part : manifest.parts) {
+    parts.push_back({{"name", part.name}, {"bytes", part.bytes}, {"xxh3_128", part.xxh3_128}});
+  }
+  nlohmann::json body = {
+      {"format", kFormat}, {"step", manifest.step}, {"parts", parts}, {"meta", manifest.meta}};
+  if (manifest.metric) body["metric"] = *manifest.metric;
+  // `replace`: a meta text that is not UTF-8 must not keep a checkpoint from being written.
+  std::string bytes = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  bytes.pop_back();
+  const std::string sum = sum_of(bytes);
+  bytes.append(kSumMember).append(sum).append(kEnd);
+  return bytes;
+}
+
+wire::Decoded<Manifest> decode(std::string_view bytes) {
+  constexpr std::size_t kTail = kSumMember.size() + kDigits + kEnd.size();
+  if (bytes.size() < kTail || bytes.size() > kManifestLimit) return failure("not a manifest");
+  const std::string_view body = bytes.substr(0, bytes.size() - kTail);
+  const std::string_view tail = bytes.substr(body.size());
+  if (!tail.starts_with(kSumMember) || !tail.ends_with(kEnd) ||
+      tail.substr(kSumMember.size(), kDigits) != sum_of(body)) {
+    return failure("the manifest's own sum is wrong");
+  }
+  const auto json = nlohmann::json::parse(bytes, nullptr, false);
+  if (!json.is_object()) return failure("the manifest is not a JSON object");
+  if (auto newer = wire::newer(json, "format", kFormat, "this checkpoint")) {
+    return tl::unexpected(std::move(*newer));
+  }
+  if (json.value("format", nlohmann::json()) != kFormat) return failure("no format");
+  if (!json.contains("step") || !json["step"].is_number_unsigned()) return failure("no step");
+  auto parts = decode_parts(json.value("parts", nlohmann::json()));
+  if (!parts) return tl::unexpected(parts.error());
+  Manifest manifest{
+      json["step"], std::move(*parts), json.value("meta", nlohmann::json::object()), {}};
+  if (json.contains("metric") && json["metric"].is_number()) manifest.metric = json["metric"];
+  return manifest;
+}
+
+}  // namespace spotter::checkpoint

@@ -1,0 +1,210 @@
+#include "trainer/library/reader.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "trainer/library/files.hpp"
+#include "trainer/library/request.hpp"
+
+namespace spotter::channel {
+
+namespace fs = std::filesystem;
+using checkpoint::Descriptor;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// As much as the largest pipe of an ordinary user holds.
+constexpr std::size_t kBuffer = std::size_t{1} << 20;
+// Whoever feeds the channel may have to list a large bucket before it makes the first FIFO.
+constexpr auto kAppears = std::chrono::minutes(10);
+constexpr milliseconds kNap{5};
+
+fs::path folder_of(const std::string& channel) {
+  std::string variable = "SM_CHANNEL_" + channel;
+  for (char& each : variable) {
+    if (each >= 'a' && each <= 'z') each = static_cast<char>(each - 'a' + 'A');
+    if (each == '-' || each == '.') each = '_';
+  }
+  const fs::path given = checkpoint::environment(variable.c_str());
+  return given.empty() ? fs::path("/opt/ml/input/data") : given.parent_path();
+}
+
+}  // namespace
+
+struct Reader::State {
+  explicit State(ReaderSettings given)
+      : settings(std::move(given)), framing(settings.format), position(settings.start) {}
+
+  ReaderSettings settings;
+  Framing framing;
+  Position position;
+  std::optional<Request> request;
+  bool begun = false;  // the stream of the first epoch begins at settings.start
+  Clock::time_point opening{};
+  Descriptor file;
+  bool ended = false;  // all of the epoch is in memory
+  std::vector<char> memory;
+  std::size_t first = 0;  // of the bytes that are not consumed
+  std::size_t last = 0;
+  std::optional<Error> failed;
+
+  std::string_view unread() const { return {memory.data() + first, last - first}; }
+  fs::path path() const {
+    return settings.folder / (settings.channel + "_" + std::to_string(position.epoch));
+  }
+
+  Result<Next> fail(const std::string& what);
+  Result<bool> begin(Clock::time_point until);
+  Result<bool> open_epoch(Clock::time_point until);
+  Result<bool> fill(Clock::time_point until);
+  Result<Next> end_epoch();
+  Result<Next> next(Clock::time_point until);
+};
+
+Result<Next> Reader::State::fail(const std::string& what) {
+  failed = Error{"channel " + settings.channel + ", epoch " + std::to_string(position.epoch) +
+                 ", byte " + std::to_string(position.bytes) + ": " + what};
+  return tl::unexpected(*failed);
+}
+
+// False, here and below: it takes longer.
+Result<bool> Reader::State::begin(Clock::time_point until) {
+  if (begun) return true;
+  if (!request) {
+    auto made = Request::make(settings.folder, settings.channel, settings.start);
+    if (!made) return tl::unexpected(made.error());
+    request = std::move(*made);
+  }
+  while (!request->is_granted()) {
+    if (Clock::now() - opening > kAppears) {
+      return failure("the process that feeds it does not answer");
+    }
+    if (Clock::now() >= until) return false;
+    std::this_thread::sleep_for(kNap);
+  }
+  return begun = true;
+}
+
+Result<bool> Reader::State::open_epoch(Clock::time_point until) {
+  if (file) return true;
+  if (opening == Clock::time_point{}) opening = Clock::now();
+  if (auto ready = begin(until); !ready || !*ready) return ready;
+  // Without waiting: poll() tells a writer that has gone from one that has not come.
+  while (!(file = Descriptor(::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)))) {
+    if (errno != ENOENT && errno != EINTR) {
+      return failure(path().string() + ": " + std::strerror(errno));
+    }
+    if (Clock::now() - opening > kAppears) {
+      return failure(path().string() + " does not appear");
+    }
+    if (Clock::now() >= until) return false;
+    std::this_thread::sleep_for(kNap);
+  }
+  opening = {};
+  struct stat status {};
+  const bool asked = request && request->was_made();
+  if (position.bytes == 0 || asked || ::fstat(file.get(), &status) != 0) return true;
+  if (S_ISREG(status.st_mode)) {
+    if (::lseek(file.get(), static_cast<off_t>(position.bytes), SEEK_SET) >= 0) return true;
+  }
+  return failure("whoever feeds it cannot begin in the middle: that needs `spotter pipe`");
+}
+
+Result<bool> Reader::State::fill(Clock::time_point until) {
+  if (memory.empty()) memory.resize(kBuffer);
+  if (first == last) first = last = 0;
+  if (first > 0 && memory.size() - last < memory.size() / 4) {
+    std::memmove(memory.data(), memory.data() + first, last - first);
+    last -= std::exchange(first, 0);
+  }
+  // Only as far as the bytes of a long record have really come.
+  if (last == memory.size()) memory.resize(2 * memory.size());
+  while (true) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+    pollfd waiting{file.get(), POLLIN, 0};
+    const int wait =
+        static_cast<int>(std::clamp(left, milliseconds(0), milliseconds(1000)).count());
+    if (::poll(&waiting, 1, wait) > 0) {
+      const ssize_t got = ::read(file.get(), memory.data() + last, memory.size() - last);
+      if (got < 0 && errno != EINTR && errno != EAGAIN) {
+        return failure(path().string() + ": " + std::strerror(errno));
+      }
+      if (got >= 0) {
+        last += static_cast<std::size_t>(got);
+        ended = got == 0;
+        return true;
+      }
+    }
+    if (Clock::now() >= until) return false;
+  }
+}
+
+Result<Next> Reader::State::end_epoch() {
+  if (first != last) {
+    const bool line = settings.format.kind == Format::Kind::Lines;
+    return fail("the last record is cut off: the stream ends " + std::to_string(last - first) +
+                " bytes behind its begin" + (line ? ", without a newline" : ""));
+  }
+  file = Descriptor();
+  ended = false;
+  position = {position.epoch + 1, 0, 0};
+  return Next{Next::Kind::EndOfEpoch, {}};
+}
+
+Result<Next> Reader::State::next(Clock::time_point until) {
+  if (failed) return tl::unexpected(*failed);
+  while (true) {
+    const auto record = framing.cut(unread());
+    if (!record) return fail(record.error().message);
+    if (*record) {
+      first += (*record)->taken;
+      position.bytes += (*record)->taken;
+      ++position.records;
+      return Next{Next::Kind::Record, (*record)->bytes};
+    }
+    if (ended) return end_epoch();
+    auto more = open_epoch(until);
+    if (more && *more) more = fill(until);
+    if (!more) return fail(more.error().message);
+    if (!*more) return Next{};
+  }
+}
+
+Result<std::unique_ptr<Reader>> Reader::open(ReaderSettings settings) {
+  const bool name = !settings.channel.empty() && settings.channel.find('/') == std::string::npos;
+  if (!name) return failure("`" + settings.channel + "` is no channel's name");
+  const bool fixed = settings.format.kind == Format::Kind::Fixed;
+  if (fixed && (settings.format.bytes == 0 || settings.format.bytes > kLongest)) {
+    return failure("records of a fixed size have 1 to 2^30 bytes");
+  }
+  if (settings.folder.empty()) settings.folder = folder_of(settings.channel);
+  return std::unique_ptr<Reader>(new Reader(std::make_unique<State>(std::move(settings))));
+}
+
+Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Reader::~Reader() = default;
+
+Result<Next> Reader::next(milliseconds longest) { return state_->next(Clock::now() + longest); }
+
+void Reader::move_to(const Position& position) {
+  ReaderSettings settings = std::move(state_->settings);
+  settings.start = position;
+  state_ = std::make_unique<State>(std::move(settings));
+}
+
+const std::string& Reader::name() const { return state_->settings.channel; }
+const Position& Reader::position() const { return state_->position; }
+
+}  // namespace spotter::channel

@@ -1,0 +1,36 @@
+// RecordIO as MXNet and SageMaker write it: magic, length (29 bits) with a flag (3 bits), both
+// little-endian, the bytes, zeros to a multiple of four. No I/O.
+// Source: https://mxnet.apache.org/versions/1.9.1/api/architecture/note_data_loading
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/base/result.hpp"
+
+namespace spotter::wire {
+
+inline constexpr std::uint32_t recordio_magic = 0xced7230a;
+inline constexpr std::size_t recordio_header = 8;
+inline constexpr std::uint64_t longest_record = (1U << 29) - 1;
+
+// REQUIRES: bytes <= longest_record.
+std::string record_header(std::uint64_t bytes);
+inline std::size_t record_padding(std::uint64_t bytes) { return (4 - bytes % 4) % 4; }
+std::string whole_record(std::string_view bytes);  // with its header and padding; as long
+inline std::uint64_t record_size(std::uint64_t bytes) {
+  return recordio_header + bytes + record_padding(bytes);
+}
+
+struct RecordHeader {
+  std::uint64_t bytes = 0;
+  // MXNet cuts a record in which the magic occurs: first, middle and last parts; between two of
+  // them a reader puts the magic back.
+  enum class Part : std::uint8_t { Whole, First, Middle, Last } part = Part::Whole;
+};
+Result<RecordHeader> parse_record_header(std::string_view eight);
+
+}  // namespace spotter::wire

@@ -1,0 +1,267 @@
+#include "trainer/library/saver.hpp"
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <mutex>
+#include <new>
+#include <set>
+#include <utility>
+
+#include "trainer/library/bulk.hpp"
+#include "trainer/library/copy.hpp"
+#include "trainer/library/own_thread.hpp"
+#include "trainer/library/place_writer.hpp"
+#include "trainer/library/writer_lock.hpp"
+
+namespace spotter::checkpoint {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class BackgroundSaver final : public Saver {
+ public:
+  struct Tier {
+    std::size_t place;
+    bool outlives;
+    WriterLock lock;
+    PlaceWriter writer;
+  };
+
+  BackgroundSaver(Settings settings, std::list<Tier> tiers)
+      : settings_(std::move(settings)), tiers_(std::move(tiers)) {
+    waiting_.reserve(slots_.size());
+    thread_.begin([this] { work(); });
+  }
+  ~BackgroundSaver() override;
+
+  Result<void> save(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
+                    std::optional<double> metric, std::chrono::nanoseconds spent) override;
+  Result<void> failed() override;
+  Result<void> flush() override;
+  void drop_waiting() override;
+  std::size_t pending() const override;
+  std::size_t writing() const override;
+  void reserve(std::uint64_t bytes) override;
+
+ private:
+  // Free -> (save) Filling -> Waiting -> (thread) Writing -> Free; Free -> (thread) Preparing.
+  enum class Stage : std::uint8_t { Free, Filling, Waiting, Writing, Preparing };
+  struct Slot {
+    Stage stage = Stage::Free;
+    Copy copy;
+  };
+
+  std::size_t count(Stage one, Stage other) const;
+  Result<void> take_failure();
+  Slot* free_slot();
+  Slot* wanting_memory();
+  void work();
+  void write(Slot& slot);
+  bool write(Slot& slot, Tier& tier);
+  void say(const std::string& trouble) const {
+    if (settings_.trouble) settings_.trouble(trouble);
+  }
+
+  Settings settings_;
+  std::list<Tier> tiers_;  // the thread's own; the last one outlives the machine
+
+  mutable std::mutex mutex_;
+  std::array<Slot, 2> slots_;
+  std::vector<Slot*> waiting_;  // never more than slots_: room for them is made at the begin
+  std::uint64_t wanted_ = 0;    // bytes of memory that each slot should have
+  std::optional<Error> failed_;
+  bool ending_ = false;
+  OwnThread thread_;
+};
+
+BackgroundSaver::~BackgroundSaver() {
+  thread_.end(mutex_, [this] { ending_ = true; });
+}
+
+std::size_t BackgroundSaver::count(Stage one, Stage other) const {
+  return static_cast<std::size_t>(
+      std::count_if(slots_.begin(), slots_.end(),
+                    [&](const Slot& slot) { return slot.stage == one || slot.stage == other; }));
+}
+
+Result<void> BackgroundSaver::take_failure() {
+  if (!failed_) return {};
+  auto error = std::move(*failed_);
+  failed_.reset();
+  return tl::unexpected(std::move(error));
+}
+
+// The one with more memory: it needs no new.
+BackgroundSaver::Slot* BackgroundSaver::free_slot() {
+  Slot* best = nullptr;
+  for (auto& slot : slots_) {
+    if (slot.stage != Stage::Free) continue;
+    if (!best || slot.copy.capacity() > best->copy.capacity()) best = &slot;
+  }
+  return best;
+}
+
+Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> sources,
+                                   const nlohmann::json& meta, std::optional<double> metric,
+                                   std::chrono::nanoseconds spent) {
+  if (thread_.inherited()) return failure("a forked child cannot save its parent's state");
+  const auto begun = Clock::now() - spent;
+  std::set<std::string_view> names;
+  for (const auto& source : sources) {
+    if (!is_part_name(source.name) || !names.insert(source.name).second) {
+      return failure("not a usable name for a part, or there twice: " + source.name);
+    }
+  }
+  std::unique_lock lock(mutex_);
+  Slot* slot = nullptr;
+  thread_.changed().wait(lock, [&] { return (slot = free_slot()) != nullptr; });
+  slot->stage = Stage::Filling;
+  lock.unlock();
+  bool copied = false;
+  try {
+    copied = slot->copy.take(step, sources, meta, metric);
+  } catch (const std::bad_alloc&) {  // as when take() says so; the slot has to be given back
+  }
+  lock.lock();
+  if (!copied) {
+    slot->stage = Stage::Free;
+    return failure("there is not enough memory for a copy of the state");
+  }
+  slot->copy.stall = Clock::now() - begun;
+  slot->stage = Stage::Waiting;
+  waiting_.push_back(slot);
+  wanted_ = std::max<std::uint64_t>(wanted_, slot->copy.capacity());
+  lock.unlock();
+  thread_.changed().notify_all();
+  return {};
+}
+
+Result<void> BackgroundSaver::failed() {
+  if (thread_.inherited()) return {};
+  const std::scoped_lock lock(mutex_);
+  return take_failure();
+}
+
+Result<void> BackgroundSaver::flush() {
+  if (thread_.inherited()) return {};
+  std::unique_lock lock(mutex_);
+  thread_.changed().wait(lock, [this] { return count(Stage::Waiting, Stage::Writing) == 0; });
+  return take_failure();
+}
+
+void BackgroundSaver::drop_waiting() {
+  if (thread_.inherited()) return;
+  const std::scoped_lock lock(mutex_);
+  for (auto* slot : waiting_) slot->stage = Stage::Free;
+  waiting_.clear();
+  thread_.changed().notify_all();
+}
+
+std::size_t BackgroundSaver::pending() const {
+  if (thread_.inherited()) return 0;
+  const std::scoped_lock lock(mutex_);
+  return count(Stage::Waiting, Stage::Writing);
+}
+
+std::size_t BackgroundSaver::writing() const {
+  if (thread_.inherited()) return 0;
+  const std::scoped_lock lock(mutex_);
+  return count(Stage::Writing, Stage::Writing);
+}
+
+void BackgroundSaver::reserve(std::uint64_t bytes) {
+  if (thread_.inherited()) return;
+  const std::scoped_lock lock(mutex_);
+  wanted_ = std::max(wanted_, bytes);
+  thread_.changed().notify_all();
+}
+
+BackgroundSaver::Slot* BackgroundSaver::wanting_memory() {
+  for (auto& slot : slots_) {
+    if (slot.stage == Stage::Free && slot.copy.capacity() < wanted_) return &slot;
+  }
+  return nullptr;
+}
+
+void BackgroundSaver::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    Slot* poor = nullptr;
+    thread_.changed().wait(lock, [&] {
+      poor = wanting_memory();
+      return ending_ || poor != nullptr || !waiting_.empty();
+    });
+    if (!waiting_.empty()) {
+      Slot& slot = *waiting_.front();
+      waiting_.erase(waiting_.begin());
+      slot.stage = Stage::Writing;
+      lock.unlock();
+      write(slot);
+      lock.lock();
+      slot.stage = Stage::Free;
+    } else if (ending_) {
+      return;
+    } else {
+      poor->stage = Stage::Preparing;
+      const auto bytes = wanted_;
+      lock.unlock();
+      const bool there = poor->copy.prepare(bytes);
+      lock.lock();
+      poor->stage = Stage::Free;
+      if (!there) wanted_ = 0;  // save() will say so, if it needs that much
+    }
+    thread_.changed().notify_all();
+  }
+}
+
+void BackgroundSaver::write(Slot& slot) {
+  tiers_.remove_if([&](Tier& tier) { return !write(slot, tier); });
+}
+
+// False: this place is not to be used any more.
+bool BackgroundSaver::write(Slot& slot, Tier& tier) {
+  const auto begun = Clock::now();
+  auto written = tier.writer.write(slot.copy);
+  // Written anew from the start, into new files: after a failed fsync the old ones cannot be
+  // trusted. What fails twice is no passing trouble.
+  if (!written) written = tier.writer.write(slot.copy);
+  if (!written && !tier.outlives) {
+    say("no more checkpoints to the faster place: " + written.error().message);
+    return false;
+  }
+  std::optional<Error> made_up_for;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!written && !failed_) failed_ = std::move(written.error());
+    if (written && tier.outlives) made_up_for = std::exchange(failed_, std::nullopt);
+  }
+  if (made_up_for) say("a checkpoint before this one was lost: " + made_up_for->message);
+  if (!written || !settings_.durable) return true;
+  settings_.durable({tier.place, tier.outlives, slot.copy.step(), written->path, slot.copy.bytes(),
+                     written->bytes, slot.copy.stall, Clock::now() - begun});
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Saver>> Saver::open(Settings settings) {
+  if (settings.places.empty()) return failure("where do checkpoints go?");
+  std::list<BackgroundSaver::Tier> tiers;
+  // The last one first: nobody else keeps it from us, not even one of the others.
+  for (std::size_t i = settings.places.size(); i-- > 0;) {
+    const bool outlives = tiers.empty();
+    auto lock = WriterLock::take(settings.places[i].directory);
+    if (lock) {
+      tiers.push_front({i, outlives, std::move(*lock), PlaceWriter(settings.places[i])});
+    } else if (outlives) {
+      return tl::unexpected(lock.error());
+    } else if (settings.trouble) {
+      settings.trouble("no checkpoints to the faster place: " + lock.error().message);
+    }
+  }
+  return std::make_unique<BackgroundSaver>(std::move(settings), std::move(tiers));
+}
+
+}  // namespace spotter::checkpoint

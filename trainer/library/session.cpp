@@ -1,0 +1,300 @@
+#include "trainer/library/session.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+#include <utility>
+
+#include "trainer/library/files.hpp"
+#include "trainer/library/pace.hpp"
+
+namespace spotter::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+constexpr Duration kExit = std::chrono::seconds(1);
+constexpr Duration kLongestCopy = std::chrono::minutes(1);  // of the last one, at the end
+constexpr Duration kUsual = std::chrono::minutes(10);  // what a crash may cost where nobody says
+
+Duration usual_interval() {
+  const std::string given = environment("SPOTTER_CHECKPOINT_EVERY");
+  char* end = nullptr;
+  const double seconds = std::strtod(given.c_str(), &end);
+  return given.empty() || *end != '\0' ? kUsual : interval(seconds).value_or(kUsual);
+}
+
+Instant now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+class OpenSession final : public Session {
+ public:
+  explicit OpenSession(const SessionOptions& options)
+      : link_(Link::from_environment()),
+        advised_(!options.every),
+        pace_(options.every ? *options.every : usual_interval(), now()) {}
+
+  Result<void> open(const SessionOptions& options);
+  Result<Restored> restore() override;
+  void progress(const Progress& now) override { link_.progress(now); }
+  bool progress_due(std::uint64_t step, std::uint64_t steps_total) const override {
+    return link_.progress_due(step, steps_total);
+  }
+  void status(std::string_view text) override { link_.status(text); }
+  bool should_checkpoint() override;
+  bool should_stop() override;
+  std::optional<std::chrono::nanoseconds> deadline() override;
+  bool has_time(Duration needed) override;
+  void begin_save() override {
+    if (!begun_) begun_ = now();
+  }
+  Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
+                     const nlohmann::json& meta, std::optional<double> metric) override;
+  Result<void> flush() override { return saver_->flush(); }
+  std::optional<std::uint64_t> durable_step() const override;
+  Result<void> leave() override;
+  Result<void> finished() override;
+
+ private:
+  void look(Instant at);
+  bool stopping() const {
+    const std::scoped_lock lock(mutex_);
+    return pace_.stopping();
+  }
+  // The copy of this step is, or will be, durable where it outlives the machine.
+  bool is_safe(std::uint64_t step) const;
+  void became_durable(const Durable& durable);
+  Result<void> open_mirror(const SessionOptions& options);
+  Result<Restored> or_from_mirror(wire::Decoded<Restored> local);
+  void say(const std::string& trouble);
+
+  Link link_;
+  bool advised_;              // the agent's word on how often counts
+  mutable std::mutex mutex_;  // pace_ and durable_step_: the writing thread reports, too
+  Pace pace_;
+  std::optional<Instant> looked_;
+  std::optional<Instant> begun_;  // the training stands still from then on, for the next save()
+  std::optional<Notice> notice_;
+  std::optional<std::uint64_t> durable_step_;
+  std::optional<std::uint64_t> accepted_step_;  // the last one; its write may fail yet
+  struct Durably {
+    std::uint64_t step;
+    fs::path path;
+  };
+  std::optional<Durably> restored_;  // from the last place
+  std::vector<fs::path> places_;     // the last one outlives the machine
+  std::unique_ptr<Mirror> mirror_;   // may be none
+  std::unique_ptr<Saver> saver_;     // last: its thread ends before the rest goes
+};
+
+Result<void> OpenSession::open(const SessionOptions& options) {
+  const fs::path directory =
+      options.directory.empty() ? fs::path(environment("SPOTTER_CHECKPOINTS")) : options.directory;
+  if (directory.empty()) {
+    return failure("where do checkpoints go? Name a directory or set SPOTTER_CHECKPOINTS");
+  }
+  places_ = options.faster.value_or(paths_in(environment("SPOTTER_CHECKPOINTS_FASTER")));
+  places_.push_back(directory);
+  Saver::Settings settings;
+  for (const auto& place : places_) settings.places.push_back({place, {.last = 1}});
+  settings.places.back().retention = options.retention;
+  if (auto opened = open_mirror(options); !opened) return opened;
+  settings.durable = [this](const Durable& durable) { became_durable(durable); };
+  settings.trouble = [this](const std::string& trouble) { say(trouble); };
+  auto saver = Saver::open(std::move(settings));
+  if (!saver) return tl::unexpected(saver.error());
+  saver_ = std::move(*saver);
+  return {};
+}
+
+Result<void> OpenSession::open_mirror(const SessionOptions& options) {
+  const std::string place = options.mirror.value_or(environment("SPOTTER_CHECKPOINTS_S3"));
+  if (place.empty()) return {};
+  if (!options.open_mirror) return failure("this program knows no copies far away: " + place);
+  const auto trouble = [this](const std::string& what) { say(what); };
+  auto opened = options.open_mirror({place, options.retention, trouble});
+  if (!opened) return tl::unexpected(opened.error());
+  mirror_ = std::move(*opened);
+  return {};
+}
+
+// The mirror's where it is newer, as of a volume that was lost, or left in another zone.
+Result<Restored> OpenSession::or_from_mirror(wire::Decoded<Restored> local) {
+  if (!mirror_ || (!local && local.error().newer)) return local;
+  Restored result = local ? std::move(*local) : Restored{};
+  const auto here = result.newest ? std::optional(result.newest->checkpoint.step) : std::nullopt;
+  const auto torn_here = result.torn.size();
+  auto far = mirror_->newest(here, result.torn);
+  if (far && *far) {
+    if (!local) say("going on from the copy far away: " + local.error().message);
+    result.newest = std::move(**far);
+    return result;
+  }
+  if (!local) return local;
+  // Without a word from there, to start from scratch would be wrong.
+  if (!far && (!here || far.error().newer)) return tl::unexpected(far.error());
+  if (!here && result.torn.size() > torn_here) {
+    const auto& newest = result.torn[torn_here];
+    return failure("there are copies of checkpoints, but all are torn: " + newest.path.string() +
+                   ": " + newest.reason +
+                   "\n  To start from scratch, remove them, or name another place.");
+  }
+  if (!far) say("it is not known whether a newer checkpoint exists: " + far.error().message);
+  const bool durable = here && result.newest->checkpoint.path.parent_path() == places_.back();
+  if (durable) mirror_->offer(result.newest->checkpoint.path, *here);
+  return result;
+}
+
+Result<Restored> OpenSession::restore() {
+  auto restored = or_from_mirror(checkpoint::restore(places_));
+  if (!restored) return restored;
+  std::uint64_t bytes = 0;
+  if (restored->newest) {
+    const auto& found = restored->newest->checkpoint;
+    if (found.path.parent_path() == places_.back()) {
+      restored_ = {found.step, found.path};
+    }
+    for (const auto& part : restored->newest->parts) bytes += part.bytes.size();
+  }
+  saver_->reserve(bytes);
+  link_.ready();
+  link_.resumed(restored->newest ? restored->newest->checkpoint.step : 0);
+  return restored;
+}
+
+// Notice, stop signal and requests: the files not at every step, as steps may be short.
+void OpenSession::look(Instant at) {
+  if (looked_ && at - *looked_ < kLookEvery && (!stop_requested() || stopping())) return;
+  looked_ = at;
+  notice_ = link_.notice();
+  const auto advice = link_.advice();
+  const std::scoped_lock lock(mutex_);
+  if (advice.every && advised_) pace_.every(*advice.every);
+  if (advice.wanted) pace_.wanted(*advice.wanted);
+  if (notice_) {
+    pace_.stop(at, notice_->gone_by);
+  } else if (stop_requested()) {
+    pace_.stop(at, std::nullopt);
+  }
+}
+
+bool OpenSession::should_checkpoint() {
+  const Instant at = now();
+  look(at);
+  const std::scoped_lock lock(mutex_);
+  pace_.stepped(at);
+  const bool due = pace_.checkpoint_due(at);
+  begun_ = due ? std::optional(at) : std::nullopt;
+  return due;
+}
+
+bool OpenSession::should_stop() {
+  const Instant at = now();
+  look(at);
+  const std::scoped_lock lock(mutex_);
+  return pace_.stop_due(at);
+}
+
+std::optional<std::chrono::nanoseconds> OpenSession::deadline() {
+  const Instant at = now();
+  look(at);
+  if (!notice_ || !notice_->deadline) return std::nullopt;
+  return std::max(Duration::zero(), *notice_->deadline - at);
+}
+
+bool OpenSession::has_time(Duration needed) {
+  const Instant at = now();
+  look(at);
+  const std::scoped_lock lock(mutex_);
+  return pace_.has_time(at, needed);
+}
+
+Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sources,
+                                const nlohmann::json& meta, std::optional<double> metric) {
+  const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
+  const bool last_words = stopping();
+  if (last_words) {
+    const bool safe = is_safe(step);
+    const auto before = saver_->writing();
+    const std::scoped_lock lock(mutex_);
+    if (safe) {
+      pace_.covered(begun);
+      return Saved::Accepted;
+    }
+    if (!pace_.can_finish(begun, before)) {
+      pace_.skipped();
+      return Saved::Skipped;
+    }
+  }
+  if (auto before = saver_->failed(); !before) {
+    if (!last_words) return tl::unexpected(before.error());
+    say("a checkpoint before this one was lost: " + before.error().message);
+  }
+  if (last_words) saver_->drop_waiting();  // this one is newer
+  auto saved = saver_->save(step, sources, meta, metric, now() - begun);
+  if (!saved) return tl::unexpected(saved.error());
+  accepted_step_ = step;
+  const std::scoped_lock lock(mutex_);
+  pace_.saved(begun, now() - begun);
+  return Saved::Accepted;
+}
+
+bool OpenSession::is_safe(std::uint64_t step) const {
+  if (accepted_step_ != step) return !accepted_step_ && restored_ && restored_->step == step;
+  // In this order: what is not pending any more was reported, or has failed.
+  return saver_->pending() > 0 || durable_step() == step;
+}
+
+void OpenSession::became_durable(const Durable& durable) {
+  {
+    const std::scoped_lock lock(mutex_);
+    pace_.wrote(durable.place, durable.took);
+    if (durable.outlives) durable_step_ = durable.step;
+  }
+  if (!durable.outlives) return;
+  link_.checkpointed(durable.path, durable.step, durable.stall);
+  if (mirror_) mirror_->offer(durable.path, durable.step);
+}
+
+void OpenSession::say(const std::string& trouble) {
+  link_.status(trouble);
+  std::fprintf(stderr, "spotter: %s\n", trouble.c_str());
+}
+
+std::optional<std::uint64_t> OpenSession::durable_step() const {
+  const std::scoped_lock lock(mutex_);
+  return durable_step_;
+}
+
+Result<void> OpenSession::leave() {
+  auto flushed = saver_->flush();
+  if (mirror_ && notice_ && notice_->gone_by) mirror_->wait(*notice_->gone_by - kExit - now());
+  const std::scoped_lock lock(mutex_);
+  // Asked to stop before anything was done: say again what is durable.
+  if (!durable_step_ && restored_) link_.checkpointed(restored_->path, restored_->step);
+  if (const auto trained = pace_.trained_in_window()) link_.window_trained(*trained);
+  return flushed;
+}
+
+Result<void> OpenSession::finished() {
+  auto flushed = saver_->flush();
+  if (mirror_) mirror_->wait(kLongestCopy);
+  link_.finished();
+  return flushed;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
+  auto session = std::make_unique<OpenSession>(options);
+  if (auto opened = session->open(options); !opened) return tl::unexpected(opened.error());
+  return session;
+}
+
+}  // namespace spotter::checkpoint

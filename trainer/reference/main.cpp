@@ -1,0 +1,25 @@
+// spotter-train: the reference trainer. What it promises to whoever starts it is in README.md.
+#include <exception>
+#include <iostream>
+
+#include "trainer/library/session.hpp"
+#include "trainer/reference/options.hpp"
+#include "trainer/reference/training.hpp"
+
+int main(int count, char** arguments) {
+  // First of all: from here on a stop signal means "checkpoint", not "die".
+  spotter::checkpoint::catch_stop_signals();
+  try {
+    const auto options = spotter::train::read_options(count, arguments);
+    if (const auto* over = std::get_if<spotter::train::Exit>(&options)) return over->status;
+    const auto outcome = spotter::train::train(std::get<spotter::train::Options>(options));
+    if (!outcome) {
+      std::cerr << "spotter-train: " << outcome.error().message << "\n";
+      return 1;
+    }
+    return *outcome == spotter::train::Outcome::Finished ? 0 : spotter::checkpoint::kStoppedStatus;
+  } catch (const std::exception& error) {  // libtorch's and the allocator's
+    std::cerr << "spotter-train: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,65 @@
+// A network being trained. The only header in front of libtorch; it includes none of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/result.hpp"
+#include "trainer/reference/dataset.hpp"
+#include "trainer/reference/parameters.hpp"
+
+namespace spotter::train {
+
+struct Score {
+  double loss_sum = 0;  // over the examples, not their mean: sums can be continued
+  std::uint64_t correct = 0;
+  std::uint64_t count = 0;
+};
+
+// Where it computes. Several devices share each batch (data parallelism): each takes an equal part,
+// the first adds up the gradients in the devices' order and steps.
+struct Hardware {
+  unsigned threads = 1;              // of the CPU
+  std::vector<std::string> devices;  // "cpu", "cuda:0", ...; empty: all GPUs, or the CPU
+};
+
+// The devices that `hardware` means, or why they cannot be had.
+Result<std::vector<std::string>> find_devices(const Hardware& hardware);
+
+// Deterministic: the same parameters, data, number of threads and of devices, and libtorch on the
+// same kind of processor give the same bits.
+class Network {
+ public:
+  // Weights are drawn from the seed. `devices` are those that find_devices() gave, at least one.
+  Network(const Parameters& parameters, const Shape& shape, const Hardware& hardware);
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  // One optimizer step on the examples that `indices` names. `step` (from 0) selects the dropout
+  // masks.
+  Score train(const Examples& examples, std::span<const std::uint32_t> indices, std::uint64_t step);
+
+  // Without dropout, over all of `examples`.
+  Score evaluate(const Examples& examples);
+
+  // The weights as they stand in result/weights.bin: "SPOTTERW", then little-endian: u32 version 1,
+  // u32 number of tensors, then each tensor: u32 dimensions, u64 sizes, float32 values. Order: from
+  // the input on, weight and bias of each layer; then the means and variances of the batch norms.
+  std::string weights() const;
+  Result<void> set_weights(std::string_view bytes);
+
+  // The optimizer's own memory, in libtorch's archive format.
+  std::string optimizer_state() const;
+  Result<void> set_optimizer_state(const std::string& bytes);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace spotter::train

@@ -1,0 +1,39 @@
+// The command line and environment of spotter-train, validated whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "trainer/reference/feed.hpp"
+#include "trainer/reference/network.hpp"
+
+namespace spotter::train {
+
+struct Options {
+  Parameters parameters;
+  std::filesystem::path data;        // `pipe:...` where it is read from channels
+  std::optional<Channels> channels;  // these
+  std::uint32_t examples = 0;        // in an epoch of a channel; 0: as many as the data set has
+  Order order = Order::Shuffled;     // of examples in memory
+  std::filesystem::path checkpoints;
+  std::filesystem::path result;
+  // Threads: so small a network as the mlp gains nothing from more, and on busy cores loses 9 x.
+  Hardware hardware;
+  std::uint64_t checkpoint_every = 0;  // steps; 0: the ends of epochs, and when the agent asks
+  std::size_t keep = 2;                // checkpoints
+  std::filesystem::path tensorboard;   // default: below the result
+  std::filesystem::path steps_log;     // empty: none
+  unsigned slow_down = 0;              // milliseconds a step
+};
+
+// The program is over before it began: after --help (0) or bad usage (2); what to say was said.
+struct Exit {
+  int status = 0;
+};
+
+std::variant<Options, Exit> read_options(int count, char** arguments);
+
+}  // namespace spotter::train

@@ -1,0 +1,45 @@
+// The hyper-parameters, by the names of the SageMaker/Batch example: batch_size, epochs,
+// hidden_nodes, dropout_rate, activate_fn, optimizer; and model, learning_rate,
+// seed.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "agent/base/result.hpp"
+
+namespace spotter::train {
+
+enum class Architecture { Mlp, Resnet50, Resnet18, Resnet8 };
+enum class Activation { Relu, Tanh, Sigmoid, Elu };
+enum class Optimizer { RmsProp, Adam, Sgd };
+
+struct Parameters {
+  Architecture architecture = Architecture::Mlp;
+  std::uint32_t batch_size = 128;
+  std::uint32_t epochs = 5;
+  std::vector<std::uint32_t> hidden_nodes = {256, 128};  // of an mlp, after its first layer of 512
+  double dropout_rate = 0.2;
+  Activation activate_fn = Activation::Relu;
+  Optimizer optimizer = Optimizer::RmsProp;
+  double learning_rate = 0.001;
+  std::uint64_t seed = 1;
+};
+
+// What a model's own example trains with: the MLP of the hyper-parameter example; the residual
+// networks as ResNet-50 in the spot example (batch 512, Adam, 50 epochs).
+Parameters defaults(Architecture architecture);
+Result<Architecture> read_architecture(const std::string& name);
+
+// Sets one parameter from text, as it stands on a command line ("256,128", "0.2", "relu").
+Result<void> set(Parameters& parameters, const std::string& name, const std::string& value);
+
+// Sets those that a JSON object names. Values may also be texts, as SageMaker passes them. The
+// error tells every mistake at once.
+Result<void> merge(Parameters& parameters, const std::string& json);
+
+nlohmann::json to_json(const Parameters& parameters);
+
+}  // namespace spotter::train

@@ -1,0 +1,387 @@
+#include "trainer/reference/training.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "trainer/library/files.hpp"
+#include "trainer/library/s3_mirror.hpp"
+#include "trainer/library/session.hpp"
+#include "trainer/reference/console.hpp"
+#include "trainer/reference/network.hpp"
+#include "trainer/reference/results.hpp"
+#include "trainer/reference/snapshot.hpp"
+#include "trainer/reference/tensorboard.hpp"
+
+namespace spotter::train {
+
+namespace {
+
+using checkpoint::Descriptor;
+using checkpoint::stop_requested;
+
+using Clock = std::chrono::steady_clock;
+using Time = std::chrono::nanoseconds;
+
+constexpr std::uint64_t kStepsARecord = 20;  // of TensorBoard's curve of the single steps
+constexpr const char* kEpochLoss = "epoch_loss";
+constexpr std::chrono::milliseconds kNap{20};  // how late a stop may be seen while slowed down
+
+std::string text(const char* format, auto... values) {
+  char line[256];
+  std::snprintf(line, sizeof line, format, values...);
+  return line;
+}
+
+tl::unexpected<Error> unwritten(const Error& error) {
+  return failure("the checkpoint could not be written: " + error.message +
+                 "\n  Older checkpoints are untouched. Make room or mend the volume, start again.");
+}
+
+class Run {
+ public:
+  explicit Run(const Options& options) : options_(options) {}
+
+  Result<Outcome> operator()();
+
+ private:
+  Result<void> find_checkpoint();
+  Result<void> check_identity() const;
+  Result<void> prepare();
+  Result<Outcome> loop();
+  Result<void> open_feed();
+  Result<bool> step();
+  Result<void> count(const Score& score);
+  Result<void> end_epoch();
+  bool time_to_evaluate();
+  Result<void> save();
+  Result<bool> look_around();
+  Result<Outcome> stop();
+  Result<Outcome> finish();
+  Result<void> log_step();
+  void slow_down() const;
+
+  std::uint64_t epoch_index() const { return position_.step / steps_per_epoch_; }
+  bool at_epoch_end() const { return position_.step % steps_per_epoch_ == 0; }
+  // Stopped at the end of an epoch, without the time to evaluate: its row is still to be made.
+  bool owes_row() const { return at_epoch_end() && position_.epoch.count != 0; }
+
+  const Options& options_;
+  std::unique_ptr<checkpoint::Session> session_;
+  Console console_;
+  std::optional<checkpoint::Checkpoint> resumed_;
+  std::optional<checkpoint::Loaded> loaded_;  // until the network has it
+  Saved saved_;
+  Position position_;
+  Identity identity_;
+  Dataset data_;
+  std::unique_ptr<Feed> feed_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<TensorBoard> board_;
+  Descriptor steps_log_;
+  std::uint64_t steps_per_epoch_ = 0;
+  std::uint64_t steps_total_ = 0;
+  Time step_took_{};
+  Time evaluation_took_{};  // zero: there was none yet
+};
+
+Result<void> Run::find_checkpoint() {
+  checkpoint::SessionOptions places;
+  places.directory = options_.checkpoints;
+  places.retention.last = options_.keep;
+  places.open_mirror = [](auto settings) {
+    return checkpoint::open_s3_mirror(std::move(settings));
+  };
+  auto session = checkpoint::Session::open(places);
+  if (!session) return tl::unexpected(session.error());
+  session_ = std::move(*session);
+  auto restored = session_->restore();
+  if (!restored) {
+    return failure("the checkpoints cannot be read: " + restored.error().message +
+                   "\n  Give this user access to " + options_.checkpoints.string() + ".");
+  }
+  for (const auto& torn : restored->torn) {
+    const bool moved = !torn.moved_to.empty();
+    console_.line("torn checkpoint " + torn.path.filename().string() + ": " + torn.reason +
+                  (moved ? "; moved to " + torn.moved_to.filename().string() : ""));
+  }
+  loaded_ = std::move(restored->newest);
+  if (!loaded_) return {};
+  resumed_ = loaded_->checkpoint;
+  auto saved = read_snapshot(*loaded_);
+  if (!saved) return tl::unexpected(saved.error());
+  saved_ = std::move(*saved);
+  return {};
+}
+
+Result<void> Run::check_identity() const {
+  const std::string advice = "\n  Go on with the same, or start anew with another --checkpoints.";
+  std::string different;
+  for (const auto& [name, value] : identity_.parameters.items()) {
+    const auto before = saved_.identity.parameters.value(name, nlohmann::json());
+    if (before != value) {
+      different += " " + name + " was " + before.dump() + ", is " + value.dump() + ";";
+    }
+  }
+  if (!different.empty()) {
+    return failure(resumed_->path.string() +
+                   " belongs to a run with other parameters:" + different + advice);
+  }
+  if (identity_.data != saved_.identity.data) {
+    return failure(resumed_->path.string() + " belongs to a run on other data than " +
+                   options_.data.string() + "." + advice);
+  }
+  if (position_.step > steps_total_) {
+    return failure(text("the newest checkpoint is of step %llu, but %u epochs have only %llu.",
+                        static_cast<unsigned long long>(position_.step), options_.parameters.epochs,
+                        static_cast<unsigned long long>(steps_total_)) +
+                   advice);
+  }
+  return {};
+}
+
+Result<void> Run::prepare() {
+  if (auto found = find_checkpoint(); !found) return found;
+  auto data = options_.channels ? read_piped(*options_.channels, options_.examples)
+                                : read_dataset(options_.data);
+  if (!data) return tl::unexpected(data.error());
+  data_ = std::move(*data);
+  if (!options_.channels && options_.order == Order::AsItLies) data_.sum += ", unshuffled";
+  identity_ = {identity_parameters(options_.parameters), data_.sum, options_.hardware.threads,
+               options_.hardware.devices.size()};
+  const std::uint64_t batch = options_.parameters.batch_size;
+  steps_per_epoch_ = (data_.training.count + batch - 1) / batch;
+  steps_total_ = steps_per_epoch_ * options_.parameters.epochs;
+  position_.log = log_header();
+  if (resumed_) {
+    position_ = saved_.position;
+    if (auto same = check_identity(); !same) return same;
+    if (identity_.threads != saved_.identity.threads) {
+      identity_.threads = saved_.identity.threads;
+      console_.line(text("keeping the run's %u threads: another number would change the bits",
+                         identity_.threads));
+    }
+    if (identity_.devices != saved_.identity.devices) {
+      console_.line(text("on %zu devices now, %zu before: this changes the last bits of the result",
+                         identity_.devices, saved_.identity.devices));
+    }
+  }
+  Hardware hardware = options_.hardware;
+  hardware.threads = identity_.threads;
+  network_ = std::make_unique<Network>(options_.parameters, data_.shape, hardware);
+  if (resumed_) {
+    if (auto restored = restore_network(*loaded_, *network_); !restored) return restored;
+    loaded_.reset();
+  }
+  if (auto opened = open_feed(); !opened) return opened;
+  auto board =
+      TensorBoard::open(options_.tensorboard, position_.step, owes_row() ? kEpochLoss : "");
+  if (!board) return tl::unexpected(board.error());
+  board_ = std::move(*board);
+  if (!options_.steps_log.empty()) {
+    steps_log_ = Descriptor(
+        ::open(options_.steps_log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!steps_log_) return checkpoint::system_failure("cannot open", options_.steps_log);
+  }
+  return {};
+}
+
+Result<void> Run::open_feed() {
+  if (!options_.channels) {
+    feed_ = feed_from_memory(data_.training, options_.order, options_.parameters.seed);
+    return {};
+  }
+  const auto meta = resumed_ ? resumed_->meta : nlohmann::json::object();
+  auto feed = feed_from_channel(options_.channels->training, data_, meta);
+  if (!feed) return tl::unexpected(feed.error());
+  feed_ = std::move(*feed);
+  return {};
+}
+
+Result<Outcome> Run::operator()() {
+  if (auto prepared = prepare(); !prepared) return tl::unexpected(prepared.error());
+  const auto step = static_cast<unsigned long long>(position_.step);
+  const auto total = static_cast<unsigned long long>(steps_total_);
+  console_.line(resumed_ ? text("resuming at step %llu of %llu from %s", step, total,
+                                resumed_->path.filename().c_str())
+                         : text("starting from scratch: %llu steps, %u training and %u test images",
+                                total, data_.training.count, data_.test.count));
+  return loop();
+}
+
+Result<Outcome> Run::loop() {
+  if (owes_row()) {
+    if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
+  }
+  while (position_.step < steps_total_) {
+    const auto leaving = look_around();
+    if (!leaving) return tl::unexpected(leaving.error());
+    if (*leaving) return stop();
+    const auto trained = step();
+    if (!trained) return tl::unexpected(trained.error());
+    if (!*trained) {
+      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+      return stop();
+    }
+    slow_down();
+    const auto every = options_.checkpoint_every;
+    const bool due = every != 0 && position_.step % every == 0;
+    if (at_epoch_end() && !time_to_evaluate()) {
+      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+      return stop();
+    }
+    if (at_epoch_end()) {
+      if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
+    } else if (due) {
+      if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+    }
+  }
+  return finish();
+}
+
+// False: asked to stop while the data did not come.
+Result<bool> Run::step() {
+  const std::uint32_t size = options_.parameters.batch_size;
+  const auto first = static_cast<std::uint32_t>(position_.step % steps_per_epoch_ * size);
+  const auto begun = Clock::now();
+  const auto batch =
+      feed_->batch(epoch_index(), first, std::min(size, data_.training.count - first));
+  if (!batch) return tl::unexpected(batch.error());
+  if (!*batch) return false;
+  const Score score = network_->train(*(*batch)->examples, (*batch)->indices, position_.step);
+  step_took_ = Clock::now() - begun;
+  if (auto counted = count(score); !counted) return tl::unexpected(counted.error());
+  return true;
+}
+
+Result<void> Run::count(const Score& score) {
+  const std::uint64_t epoch = epoch_index() + 1;
+  if (!std::isfinite(score.loss_sum)) {
+    return failure(text("the loss of step %llu is not finite; try a smaller --learning-rate",
+                        static_cast<unsigned long long>(position_.step + 1)));
+  }
+  ++position_.step;
+  position_.epoch.loss_sum += score.loss_sum;
+  position_.epoch.correct += score.correct;
+  position_.epoch.count += score.count;
+  if (auto logged = log_step(); !logged) return logged;
+  if (position_.step % kStepsARecord == 0) {
+    const auto count = static_cast<double>(score.count);
+    board_->add(position_.step, {{"batch_loss", score.loss_sum / count}});
+  }
+  const checkpoint::Progress progress{position_.step,
+                                      steps_total_,
+                                      epoch,
+                                      options_.parameters.epochs,
+                                      mean_loss(position_.epoch),
+                                      accuracy(position_.epoch)};
+  session_->progress(progress);
+  console_.progress(progress, steps_per_epoch_);
+  return {};
+}
+
+// The epoch's row belongs to its last step: whoever resumes there finds it in the checkpoint.
+Result<void> Run::end_epoch() {
+  const auto begun = Clock::now();
+  position_.test = network_->evaluate(data_.test);
+  evaluation_took_ = Clock::now() - begun;
+  position_.log += log_row(epoch_index(), position_.epoch, position_.test);
+  board_->add(position_.step, {{kEpochLoss, mean_loss(position_.epoch)},
+                               {"epoch_accuracy", accuracy(position_.epoch)},
+                               {"validation_loss", mean_loss(position_.test)},
+                               {"validation_accuracy", accuracy(position_.test)}});
+  const std::string row =
+      text("epoch %llu/%u: loss %.4f, accuracy %.4f; on the test images loss %.4f, accuracy %.4f",
+           static_cast<unsigned long long>(epoch_index()), options_.parameters.epochs,
+           mean_loss(position_.epoch), accuracy(position_.epoch), mean_loss(position_.test),
+           accuracy(position_.test));
+  position_.epoch = {};
+  if (auto saved = save(); !saved) return saved;
+  if (auto written = write_log(options_.result, position_); !written) return written;
+  console_.line(row);
+  return {};
+}
+
+// In a notice's window an evaluation must not take the time of the last checkpoint.
+bool Run::time_to_evaluate() {
+  const auto batches =
+      static_cast<Time::rep>(data_.test.count / options_.parameters.batch_size + 1);
+  const bool measured = evaluation_took_ > Time::zero();
+  return session_->has_time(measured ? evaluation_took_ : step_took_ * batches);
+}
+
+Result<void> Run::save() {
+  session_->begin_save();
+  // First, so that no row of before the checkpoint can be missing behind it.
+  if (auto written = board_->flush(); !written) return written;
+  position_.consumed = feed_->consumed();
+  auto saved = save_snapshot(*session_, *network_, position_, identity_);
+  return saved ? Result<void>() : unwritten(saved.error());
+}
+
+// What the clock, the agent or a signal asks for between two steps. True: it is time to go.
+Result<bool> Run::look_around() {
+  if (session_->should_checkpoint()) {
+    if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  }
+  return session_->should_stop();
+}
+
+Result<Outcome> Run::stop() {
+  if (auto durable = session_->leave(); !durable) return unwritten(durable.error());
+  const auto signal = stop_requested();
+  console_.line(text("stopped by %s%s at step %llu; ", signal ? "SIG" : "a notice",
+                     signal ? ::sigabbrev_np(*signal) : "",
+                     static_cast<unsigned long long>(position_.step)) +
+                "the checkpoint is durable");
+  return Outcome::Stopped;
+}
+
+// Also where a finished run is started again: the result is written once more, the same bits.
+Result<Outcome> Run::finish() {
+  auto written = write_result(options_.result, options_.parameters, position_, network_->weights());
+  if (!written) {
+    return failure(
+        "the result could not be written: " + written.error().message +
+        "\n  The last checkpoint is durable: make room or mend the volume, start again.");
+  }
+  // The result is what the job is for: a last checkpoint that could not be written is no failure.
+  if (auto flushed = session_->finished(); !flushed) console_.line(flushed.error().message);
+  console_.line(text("finished: %llu steps, accuracy %.4f on the test images; result in ",
+                     static_cast<unsigned long long>(position_.step), accuracy(position_.test)) +
+                options_.result.string());
+  return Outcome::Finished;
+}
+
+// One write a step: the line is there as soon as the step is done, even if SIGKILL follows.
+Result<void> Run::log_step() {
+  if (!steps_log_) return {};
+  const std::string line = std::to_string(position_.step) + "\n";
+  if (::write(steps_log_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    return checkpoint::system_failure("cannot write", options_.steps_log);
+  }
+  return {};
+}
+
+void Run::slow_down() const {
+  // Only a request that comes now ends the wait: what is trained after it keeps the pace.
+  const auto before = stop_requested();
+  auto left = std::chrono::milliseconds(options_.slow_down);
+  while (left.count() > 0 && stop_requested() == before) {
+    const auto nap = std::min(left, kNap);
+    std::this_thread::sleep_for(nap);
+    left -= nap;
+  }
+}
+
+}  // namespace
+
+Result<Outcome> train(const Options& options) { return Run(options)(); }
+
+}  // namespace spotter::train
