@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "agent/io/files.hpp"
-#include "agent/wire/git_server.hpp"
+#include "agent/job/git_server.hpp"
 
 namespace spotter::act::host {
 namespace {

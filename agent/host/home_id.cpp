@@ -1,10 +1,10 @@
-#include "agent/act/host/home_id.hpp"
+#include "agent/host/home_id.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
 
-#include "agent/act/host/own.hpp"
+#include "agent/host/own.hpp"
 #include "agent/io/random.hpp"
 
 namespace spotter::act::host {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "agent/act/host/failure.hpp"
+#include "agent/host/failure.hpp"
 #include "agent/io/beneath.hpp"
 
 namespace spotter::act::host {

@@ -13,14 +13,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "agent/act/host/fd.hpp"
-#include "agent/act/host/formats.hpp"
-#include "agent/act/host/home_id.hpp"
-#include "agent/act/host/layout.hpp"
-#include "agent/act/host/mounts.hpp"
-#include "agent/act/host/share_use.hpp"
-#include "agent/act/host/tool.hpp"
-#include "agent/act/host/user.hpp"
+#include "agent/host/fd.hpp"
+#include "agent/host/formats.hpp"
+#include "agent/host/home_id.hpp"
+#include "agent/host/layout.hpp"
+#include "agent/host/mounts.hpp"
+#include "agent/host/share_use.hpp"
+#include "agent/host/tool.hpp"
+#include "agent/host/user.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {

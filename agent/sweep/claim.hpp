@@ -43,7 +43,7 @@ Result<Claim> parse_claim(std::string_view json);
 
 // Two jobs of one name below one prefix would take each other's claims for their own.
 struct Owner {
-  // What no other job of that name has: the id of its folder on the share (act/host/home_id.hpp),
+  // What no other job of that name has: the id of its folder on the share (host/home_id.hpp),
   // or the tag of its volumes.
   std::string id;
   std::string storage;  // config::storage_name(), for people

@@ -1,8 +1,8 @@
 """Every action that a policy of scripts/iam allows is called by the code, and none is missing.
 
 What a role's code calls is read from its sources: a request of aws/formats/ec2_query.hpp or of
-aws/formats/batch.hpp that it makes, an operation of agent/aws/s3, a parameter of SSM. What AWS asks for
-besides is in IMPLIED.
+aws/formats/batch.hpp that it makes, an operation of agent/aws/s3, a parameter of SSM. What AWS
+asks for besides is in IMPLIED.
 """
 
 import json
@@ -13,16 +13,16 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IAM = ROOT / "scripts/iam"
 
-# Who runs which code. Of agent/command what is no person's command belongs to the instance.
-ON_THE_INSTANCE = ("claim_clerk.cpp", "container.cpp", "experiment.cpp", "pipe.cpp", "run.cpp",
-                   "supervise.cpp", "guard.cpp", "host.cpp", "beside.cpp", "follow.cpp",
-                   "pipe_options.cpp", "doctor_permissions.cpp", "prepare.cpp", "prepare_copy.cpp",
-                   "prepare_fill.cpp", "prepare_volume.cpp")
-# Fetches the sweep's list, for the agent as well as for a person.
-FOR_BOTH = ("sweep.cpp",)
+# What the service on an instance and its units run of agent/tools, beside what is theirs alone.
+ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "prepare/prepare.cpp",
+                   "prepare/prepare_volume.cpp")
+UNITS = ("agent/tools/machine", "agent/tools/pipe")
+# What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.
+COMMANDS = ("doctor", "iam", "jobs", "launch", "prepare", "report", "status", "sweep")
+FOR_BOTH = ("agent/sweep",)
 
-# agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload are
-# PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+# agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload
+# are PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 S3_CALLS = {"list": {"s3:ListBucket"}, "read": {"s3:GetObject"}, "head": {"s3:GetObject"},
             "read_into": {"s3:GetObject"}, "put": {"s3:PutObject", "s3:GetObject"},
             "remove": {"s3:DeleteObject"},
@@ -57,7 +57,7 @@ def text(path):
 def encoders():
     """Names of the code -> actions: "DescribeVolumes" -> ec2:DescribeVolumes, "create" -> ..."""
     ec2 = {}
-    source = "".join(text(path) for path in sorted((ROOT / "agent/wire").glob("ec2_*.cpp")))
+    source = "".join(text(path) for path in sorted((ROOT / "agent/aws/formats").glob("ec2_*.cpp")))
     source += text(ROOT / "agent/aws/formats/sts.cpp") + text(ROOT / "agent/aws/formats/sns.cpp")
     for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", source, re.S):
         if '"GetCallerIdentity"' in body:
@@ -153,20 +153,26 @@ class Actions(unittest.TestCase):
         self.assertEqual(actions - needed.keys(), set(), f"{name}.json allows what nobody calls")
 
     def test_agent(self):
-        commands = [ROOT / "agent/command" / name for name in ON_THE_INSTANCE + FOR_BOTH]
-        self.judge("agent", [*sources("agent", ("main.cpp", "commands.cpp")),
-                             *sources("agent/act"), *sources("agent/act/host"), *commands])
+        commands = [ROOT / "agent/tools" / file for file in ON_THE_INSTANCE]
+        folders = ("agent/service", "agent/service/act", "agent/service/observe",
+                   "agent/service/sense", "agent/service/sweep", "agent/host", *UNITS, *FOR_BOTH)
+        self.judge("agent", [*commands, *(each for folder in folders for each in sources(folder))])
 
     def test_trainer(self):
         self.judge("trainer", [*sources("agent/data"), *sources("agent/data/fast_file"),
-                               *sources("trainer/checkpoint")])
+                               *sources("trainer/library")])
 
     def test_launcher(self):
-        self.judge("launcher", sources("agent/command", ON_THE_INSTANCE))
+        folders = [f"agent/tools/{command}" for command in COMMANDS]
+        skip = [pathlib.PurePath(file).name for file in ON_THE_INSTANCE]
+        self.judge("launcher", [each for folder in (*folders, *FOR_BOTH, "agent/aws")
+                                for each in sources(folder, skip)])
 
-    def test_the_files_are_there(self):
-        for name in ON_THE_INSTANCE + FOR_BOTH:
-            self.assertTrue((ROOT / "agent/command" / name).exists(), name)
+    def test_no_folder_is_forgotten(self):
+        tools = {each.name for each in (ROOT / "agent/tools").iterdir() if each.is_dir()}
+        self.assertEqual(tools, {*COMMANDS, *(pathlib.PurePath(each).name for each in UNITS)})
+        for file in ON_THE_INSTANCE:
+            self.assertTrue((ROOT / "agent/tools" / file).exists(), file)
 
     def test_nothing_is_a_wildcard(self):
         for path in IAM.glob("*.json"):

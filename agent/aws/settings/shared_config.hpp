@@ -1,4 +1,4 @@
-// ~/.aws/credentials and ~/.aws/config. Private to act/aws.
+// ~/.aws/credentials and ~/.aws/config. Private to aws/settings.
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html
 #pragma once
 

@@ -1,7 +1,7 @@
 #include "agent/service/sweep/attempts.hpp"
 
-#include "agent/command/here.hpp"
-#include "agent/config/storage_name.hpp"
+#include "agent/job/storage_name.hpp"
+#include "agent/supervise/here.hpp"
 #include "agent/sweep/claim.hpp"
 #include "agent/sweep/summary.hpp"
 

@@ -1,4 +1,4 @@
-#include "agent/wire/git_server.hpp"
+#include "agent/job/git_server.hpp"
 
 #include <string_view>
 
