@@ -19,10 +19,6 @@ using wire::Repeatable;
 using Kind = CallError::Kind;
 using Steady = std::chrono::steady_clock;
 
-wire::WallTime system_time() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
 CallError from_http(const io::HttpError& error) {
   switch (error.kind) {
     case io::HttpError::Kind::NotSent:

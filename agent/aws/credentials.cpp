@@ -10,11 +10,11 @@ using MaybeCredentials = Result<std::optional<wire::Credentials>>;
 // As the SDKs do: early enough for a source that is down for a while.
 constexpr std::chrono::minutes refresh_before_expiry{5};
 
+}  // namespace
+
 wire::WallTime system_time() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
-
-}  // namespace
 
 CredentialChain::CredentialChain(io::HttpClient& http, Environment environment, RoleSource role,
                                  WallClock clock)

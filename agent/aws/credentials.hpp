@@ -17,6 +17,8 @@
 
 namespace spotter::act {
 
+wire::WallTime system_time();  // whole seconds
+
 class CredentialChain {
  public:
   // The instance's role, from the metadata service; absent: the instance has none. Handed in

@@ -11,9 +11,11 @@
 namespace spotter::data {
 namespace {
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t small_page = 4096;
 constexpr std::size_t large_page = 2U << 20;
-std::size_t in_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+std::size_t in_pages(std::size_t bytes) {
+  return (bytes + small_page - 1) / small_page * small_page;
+}
 
 }  // namespace
 

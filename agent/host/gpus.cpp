@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto look_every = 1s;
+constexpr auto gpu_looked_at_every = 1s;
 constexpr const char* driver = "nvidia-utils (the GPU's driver)";
 
 bool is_there(const fs::path& path) {
@@ -159,7 +159,8 @@ Outcome<void> await_gpus(const GpuQuery& wanted) {
     if (!seen) return tl::unexpected(seen.error());
     if (seen->words.empty()) return {};
     if (Clock::now() >= until) return fail("gpus-absent", seen->words);
-    std::this_thread::sleep_for(std::min<Clock::duration>(look_every, until - Clock::now()));
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(gpu_looked_at_every, until - Clock::now()));
   }
 }
 

@@ -15,7 +15,7 @@
 namespace spotter::act::host {
 namespace {
 
-constexpr off_t file_limit = 8 << 20;
+constexpr off_t journal_limit = 8 << 20;
 constexpr std::uint64_t looked_back = 64U << 10;
 
 // What cannot be read does not: then there is an empty line.
@@ -56,7 +56,7 @@ Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view nam
     if (!newer.empty()) return fail("newer-format", path.string() + ": " + newer);
   }
   const auto seen = own->look(file_name);
-  if (seen && seen->st_size >= file_limit) {
+  if (seen && seen->st_size >= journal_limit) {
     if (const auto moved = own->rename(file_name, *own, file_name + ".1"); !moved)
       return fail_errno(moved.error(), "cannot move " + path.string() + " aside");
   }

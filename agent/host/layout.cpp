@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t record_limit = 64U << 10;
-constexpr std::uint64_t known_version = 1;
+constexpr std::uint64_t known_layout = 1;
 constexpr const char* record_name = "volume.json";
 
 bool safe_relative(const fs::path& path) {
@@ -87,7 +87,7 @@ Outcome<VolumeRecord> parse_record(const std::string& text, const std::string& s
   VolumeRecord record;
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return record;
-  if (const auto newer = wire::newer(object, "version", known_version, "the storage"))
+  if (const auto newer = wire::newer(object, "version", known_layout, "the storage"))
     return fail("newer-format", shown + ": " + newer->message);
   const auto number = [&object](const char* name) {
     const auto at = object.find(name);
@@ -207,7 +207,7 @@ Outcome<void> ensure_layout(const io::Beneath& root, const MountRequest& request
   if (!request.link.empty()) {
     if (const auto linked = ensure_link(request); !linked) return linked;
   }
-  const json record = {{"version", known_version},
+  const json record = {{"version", known_layout},
                        {"volume", request.volume},
                        {"user", user.name},
                        {"uid", user.uid},

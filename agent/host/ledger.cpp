@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t ledger_limit = 64U << 10;
-constexpr std::uint64_t known_version = 1;
+constexpr std::uint64_t known_ledger = 1;
 constexpr const char* ledger_name = "ledger.json";
 
 bool read_count(const json& object, const char* name, std::uint64_t& count) {
@@ -70,7 +70,7 @@ Outcome<LedgerRead> read_in(const io::Beneath& own) {
 wire::Decoded<Ledger> parse_ledger(std::string_view text) {
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return failure("it is not a JSON object");
-  if (auto newer = wire::newer(object, "version", known_version, "the job's account")) {
+  if (auto newer = wire::newer(object, "version", known_ledger, "the job's account")) {
     return tl::unexpected(std::move(*newer));
   }
   Ledger ledger;
@@ -94,7 +94,7 @@ wire::Decoded<Ledger> parse_ledger(std::string_view text) {
 }
 
 std::string to_json(const Ledger& ledger) {
-  return json{{"version", known_version},
+  return json{{"version", known_ledger},
               {"attempts_without_progress", ledger.attempts_without_progress},
               {"newest_step", ledger.newest_step},
               {"seconds", ledger.seconds},

@@ -6,7 +6,7 @@ namespace spotter::act::host {
 namespace {
 
 constexpr std::size_t most_points = 4096;
-constexpr std::size_t file_limit = 4U << 20;
+constexpr std::size_t metrics_limit = 4U << 20;
 
 // Nothing of it is lost, nor is what was moved aside before.
 Outcome<std::string> move_aside(const io::Beneath& home, const std::string& name) {
@@ -32,7 +32,7 @@ Outcome<std::string> keep_metrics(const std::filesystem::path& path, std::string
   const auto home = io::Beneath::open(path.parent_path());
   if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
   const std::string name = path.filename();
-  const auto text = home->read(name, file_limit);
+  const auto text = home->read(name, metrics_limit);
   const bool absent = !text && text.error() == std::errc::no_such_file_or_directory;
   if (!text && !absent && text.error() != std::errc::file_too_large)
     return fail_errno(text.error(), "cannot read " + path.string());
@@ -55,7 +55,8 @@ Outcome<std::string> keep_metrics(const std::filesystem::path& path, std::string
 
 wire::Curve read_metrics(const std::filesystem::path& path) {
   const auto home = io::Beneath::open(path.parent_path());
-  const auto text = home ? home->read(path.filename(), file_limit) : tl::unexpected(home.error());
+  const auto text =
+      home ? home->read(path.filename(), metrics_limit) : tl::unexpected(home.error());
   return text ? wire::parse_curve(*text).curve : wire::Curve();
 }
 

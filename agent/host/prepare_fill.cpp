@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using act::host::AsUser;
 using act::host::User;
 using config::FillRequest;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
 
@@ -130,19 +130,20 @@ void remove_partials(const FillRequest& request, const config::Source& source) {
 
 Result<void> write_manifest(const FillRequest& request, const std::vector<Filled>& filled) {
   static constexpr const char* name = "prepared.json";
-  Json sources = Json::array();
+  OrderedJson sources = OrderedJson::array();
   for (const Filled& it : filled) {
-    Json one = {{"from", it.source.from}, {"to", it.source.to}, {"files", it.files}};
+    OrderedJson one = {{"from", it.source.from}, {"to", it.source.to}, {"files", it.files}};
     if (!it.source.sha256.empty()) one["sha256"] = it.source.sha256;
     one["ledger"] = state_of(request, it.source).lexically_relative(request.mount).string();
     sources.push_back(std::move(one));
   }
-  const Json manifest = {{"format", 1},
-                         {"job", request.job},
-                         {"volume", request.volume},
-                         {"digest", config::digest_of(request.sources)},
-                         {"sources", std::move(sources)}};
-  const std::string text = manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const OrderedJson manifest = {{"format", 1},
+                                {"job", request.job},
+                                {"volume", request.volume},
+                                {"digest", config::digest_of(request.sources)},
+                                {"sources", std::move(sources)}};
+  const std::string text =
+      manifest.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
   const auto written =
       io::Beneath::open(request.mount)
           .and_then([](const io::Beneath& root) { return root.folder(".spotter"); })

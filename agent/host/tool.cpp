@@ -42,14 +42,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-struct Prepared {
+struct ToolStart {
   std::string program;
   std::vector<std::string> environment;
   Fd null, out_read, out_write, err_read, err_write;
 };
 
 // After fork: only what is safe there, and no return. 126: could not become the user; 127: no exec.
-[[noreturn]] void become(const ToolRequest& request, const Prepared& prepared, pid_t parent,
+[[noreturn]] void become(const ToolRequest& request, const ToolStart& start, pid_t parent,
                          char** argv, char** environment) {
   if (request.user && ::geteuid() == 0) {
     const User& user = *request.user;
@@ -61,12 +61,12 @@ struct Prepared {
   if (request.own_session) ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after setuid, which clears it
   if (::getppid() != parent) ::_exit(126);
-  if (::dup2(prepared.null.get(), 0) < 0 || ::dup2(prepared.out_write.get(), 1) < 0 ||
-      ::dup2(prepared.err_write.get(), 2) < 0) {
+  if (::dup2(start.null.get(), 0) < 0 || ::dup2(start.out_write.get(), 1) < 0 ||
+      ::dup2(start.err_write.get(), 2) < 0) {
     ::_exit(126);
   }
   if (request.inherited_fd >= 0) ::fcntl(request.inherited_fd, F_SETFD, 0);
-  ::execve(prepared.program.c_str(), argv, environment);
+  ::execve(start.program.c_str(), argv, environment);
   ::_exit(127);
 }
 
@@ -88,47 +88,47 @@ void drain(Fd& end, std::string& text) {
   text.append(buffer.data(), std::min(room, static_cast<std::size_t>(n)));
 }
 
-void collect(Prepared& prepared, ToolResult& result) {
-  while (prepared.out_read || prepared.err_read) {
-    std::array<pollfd, 2> polled{pollfd{prepared.out_read.get(), POLLIN, 0},
-                                 pollfd{prepared.err_read.get(), POLLIN, 0}};
+void collect(ToolStart& start, ToolResult& result) {
+  while (start.out_read || start.err_read) {
+    std::array<pollfd, 2> polled{pollfd{start.out_read.get(), POLLIN, 0},
+                                 pollfd{start.err_read.get(), POLLIN, 0}};
     if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) return;
-    if (polled[0].revents != 0) drain(prepared.out_read, result.output);
-    if (polled[1].revents != 0) drain(prepared.err_read, result.errors);
+    if (polled[0].revents != 0) drain(start.out_read, result.output);
+    if (polled[1].revents != 0) drain(start.err_read, result.errors);
   }
 }
 
 }  // namespace
 
 Outcome<ToolResult> run_tool(const ToolRequest& request, const std::string& package) {
-  Prepared prepared;
+  ToolStart start;
   const std::string path = search_path();
-  prepared.program = find_program(request.argv.at(0), path);
-  if (prepared.program.empty()) {
+  start.program = find_program(request.argv.at(0), path);
+  if (start.program.empty()) {
     return fail("tool-missing", "the program '" + request.argv[0] +
                                     "' is not installed; install the package " + package +
                                     " in the image");
   }
-  prepared.environment.push_back("PATH=" + path);
+  start.environment.push_back("PATH=" + path);
   for (const auto& [name, value] : request.environment) {
-    prepared.environment.push_back(name + "=" + value);
+    start.environment.push_back(name + "=" + value);
   }
-  prepared.null = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!prepared.null || !make_pipe(prepared.out_read, prepared.out_write) ||
-      !make_pipe(prepared.err_read, prepared.err_write)) {
+  start.null = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!start.null || !make_pipe(start.out_read, start.out_write) ||
+      !make_pipe(start.err_read, start.err_write)) {
     return fail_errno(errno, "cannot start " + request.argv[0]);
   }
   auto argv = pointers(request.argv);
-  auto environment = pointers(prepared.environment);
+  auto environment = pointers(start.environment);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return fail_errno(errno, "cannot start " + request.argv[0]);
-  if (pid == 0) become(request, prepared, parent, argv.data(), environment.data());
-  prepared.out_write.close();
-  prepared.err_write.close();
+  if (pid == 0) become(request, start, parent, argv.data(), environment.data());
+  start.out_write.close();
+  start.err_write.close();
 
   ToolResult result;
-  collect(prepared, result);
+  collect(start, result);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0) {
     if (errno != EINTR) return fail_errno(errno, "cannot wait for " + request.argv[0]);

@@ -25,8 +25,6 @@ tl::unexpected<std::error_code> failed(int error) {
   return tl::unexpected<std::error_code>(std::error_code(error, std::generic_category()));
 }
 
-tl::unexpected<std::error_code> last_error() { return failed(errno); }
-
 // What openat2(2) does at once. It looks into its arguments, which a filter of system calls cannot.
 Expected<Descriptor> open_by_steps(int root, const std::string& path, int flags, mode_t mode) {
   struct stat home {};

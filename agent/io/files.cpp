@@ -15,10 +15,6 @@
 namespace spotter::io {
 namespace {
 
-tl::unexpected<std::error_code> last_error() {
-  return tl::unexpected<std::error_code>(std::error_code(errno, std::generic_category()));
-}
-
 // Closes on the way out; close() itself where its result matters.
 class File {
  public:

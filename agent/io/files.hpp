@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -16,6 +17,11 @@ namespace spotter::io {
 
 template <class T>
 using Expected = tl::expected<T, std::error_code>;
+
+// What errno says, as a failure.
+inline tl::unexpected<std::error_code> last_error() {
+  return tl::unexpected(std::error_code(errno, std::generic_category()));
+}
 
 // Replaces `path` by a file that holds exactly `bytes` with exactly `mode` (the umask does not
 // count). On success it is durable: temporary file in the same directory, fsync, rename, fsync of

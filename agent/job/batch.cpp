@@ -10,10 +10,8 @@
 namespace spotter::config {
 namespace {
 
-using Kind = Node::Kind;
+using NodeKind = Node::Kind;
 using Texts = std::vector<std::string>;
-constexpr auto required = Reader::required;
-constexpr auto optional = Reader::optional;
 
 const Scalar<int> positive{"a whole number, such as 4", parse_between<1, 1'000'000>};
 const Scalar<int> not_negative{"a whole number, such as 1", parse_between<0, 1'000'000>};
@@ -63,7 +61,7 @@ const Scalar<std::optional<std::chrono::seconds>> timeout{"a duration of 60s or 
 
 Reader::Take command_words(Reader& reader, Texts& to) {
   return [&](const Node& node, const std::string& path) {
-    if (node.kind != Kind::List) {
+    if (node.kind != NodeKind::List) {
       to = {"/bin/sh", "-c", ""};
       return reader.scalar(to[2], command)(node, path);
     }
@@ -99,7 +97,7 @@ void read_volume(Reader& reader, const Node& node, const std::string& path,
   wire::BatchVolume volume;
   std::string host;
   reader.map(node, path, volume_fields(reader, volume, host));
-  if (node.kind == Kind::Map && host.empty() == volume.file_system.empty())
+  if (node.kind == NodeKind::Map && host.empty() == volume.file_system.empty())
     reader.problem(node, path, "expected one of efs and host");
   if (!host.empty() && !(volume.folder + volume.access_point).empty())
     reader.problem(node, path, "root and access_point are of efs");
@@ -112,7 +110,7 @@ void read_volume(Reader& reader, const Node& node, const std::string& path,
 
 Reader::Take volumes(Reader& reader, std::vector<wire::BatchVolume>& to) {
   return [&](const Node& node, const std::string& path) {
-    if (node.kind != Kind::List)
+    if (node.kind != NodeKind::List)
       return reader.problem(node, path,
                             "expected a list, such as [{efs: fs-0123, mount: /mnt/efs}]");
     for (const Node& item : node.items) read_volume(reader, item, path, to);
@@ -151,7 +149,7 @@ void read_batch(Reader& reader, const Node& node, const std::string& path, Batch
   batch.definition.command = {"spotter", "run", "--job", "/etc/spotter/job.yaml"};
   batch.definition.attempts = 10;
   reader.map(node, path, batch_fields(reader, batch));
-  if (node.kind != Kind::Map) return;
+  if (node.kind != NodeKind::Map) return;
   const wire::BatchEnvironment& environment = batch.environment;
   if (environment.security_groups.empty() && environment.launch_template.empty())
     reader.problem(node, path,

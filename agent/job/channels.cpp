@@ -56,11 +56,11 @@ Reader::Take attributes(Reader& reader, Channel& channel, bool& good) {
 // False: problems were told.
 bool read_map(Reader& reader, const Node& node, const std::string& path, Channel& channel) {
   bool good = true;
-  Reader::Fields fields{{"source", Reader::required, source(reader, channel, good)},
-                        {"attributes", Reader::optional, attributes(reader, channel, good)}};
+  Reader::Fields fields{{"source", required, source(reader, channel, good)},
+                        {"attributes", optional, attributes(reader, channel, good)}};
   for (const auto* name : {"mode", "type", "compression", "record_wrapper", "shuffle_seed",
                            "distribution", "anonymous", "content_type"})
-    fields.push_back({name, Reader::optional, setting(reader, channel, good)});
+    fields.push_back({name, optional, setting(reader, channel, good)});
   reader.map(node, path, fields);
   return good && !channel.source.bucket.empty();
 }

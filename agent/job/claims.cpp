@@ -25,8 +25,8 @@ Reader::Take claims(Reader& reader, std::optional<Claims>& claims) {
   return [&](const Node& node, const std::string& path) {
     claims.emplace();
     reader.map(node, path,
-               {{"at", Reader::required, reader.expanded(claims->at, prefix)},
-                {"lease", Reader::optional, reader.scalar(claims->lease, lease)}});
+               {{"at", required, reader.expanded(claims->at, prefix)},
+                {"lease", optional, reader.scalar(claims->lease, lease)}});
   };
 }
 

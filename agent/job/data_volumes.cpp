@@ -7,9 +7,6 @@
 namespace spotter::config {
 namespace {
 
-constexpr auto required = Reader::required;
-constexpr auto optional = Reader::optional;
-
 // EC2 recommends eleven device names, and one is the job's own volume's.
 constexpr std::size_t most_data = 10;
 
@@ -19,7 +16,7 @@ Result<std::string> parse_snapshot(std::string_view text) {
                     SnapshotId::fits(text) &&
                     text.substr(prefix.size()).find_first_not_of("0123456789abcdef") == text.npos;
   if (fits) return std::string(text);
-  return failure(quoted(text) + " is no snapshot's id, such as snap-0123456789abcdef0");
+  return failure(in_quotes(text) + " is no snapshot's id, such as snap-0123456789abcdef0");
 }
 const Scalar<std::string> snapshot{"a snapshot's id", parse_snapshot};
 
@@ -29,8 +26,8 @@ Result<int> parse_initialization_rate(std::string_view text) {
   constexpr int least = 100, most = 300;
   const auto number = volume_rate.parse(text);
   if (number && *number >= least && *number <= most) return *number;
-  return failure(quoted(text) + " is no initialization rate: a whole number of MiB/s from 100 to " +
-                 "300");
+  return failure(in_quotes(text) +
+                 " is no initialization rate: a whole number of MiB/s from 100 to " + "300");
 }
 const Scalar<int> initialization_rate{"MiB/s, such as 200", parse_initialization_rate};
 
@@ -72,12 +69,6 @@ void check_mounts(Reader& reader, const Node& node, const std::string& path,
                        "the mounts " + data.mount + " and " + other +
                            " lie within one another: keep them apart");
   }
-}
-
-const Node* child(const Node& map, std::string_view key) {
-  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
-    if (map.keys[i].text == key) return &map.items[i];
-  return nullptr;
 }
 
 }  // namespace

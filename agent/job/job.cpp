@@ -19,8 +19,6 @@ namespace spotter::config {
 namespace {
 
 using Fields = Reader::Fields;
-constexpr auto required = Reader::required;
-constexpr auto optional = Reader::optional;
 
 const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
                                               parse_s3_prefix};
@@ -129,12 +127,6 @@ Fields job_fields(Reader& reader, Job& job) {
           {"notify", optional, reader.object(job.notify, notify_fields)},
           {"launch", optional, launch(reader, job.launch)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
-}
-
-const Node* child(const Node& map, std::string_view key) {
-  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
-    if (map.keys[i].text == key) return &map.items[i];
-  return nullptr;
 }
 
 void check_sweep(Reader& reader, const Node& root, const Job& job) {

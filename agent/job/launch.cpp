@@ -9,9 +9,7 @@
 namespace spotter::config {
 namespace {
 
-using Kind = Node::Kind;
-constexpr auto required = Reader::required;
-constexpr auto optional = Reader::optional;
+using NodeKind = Node::Kind;
 
 Result<FleetKind> parse_type(std::string_view text) {
   return choose<FleetKind>(text, {{"fleet", FleetKind::Ec2Fleet},
@@ -38,13 +36,13 @@ Result<std::string> parse_image(std::string_view text) {
   const bool known =
       text.starts_with("ami-") || (text.starts_with(parameter) && text.size() > parameter.size());
   if (known && text.find_first_of(" \t\r\n") == text.npos) return std::string(text);
-  return failure(quoted(text) + " is no image: ami-0123..., or resolve:ssm:/PARAMETER");
+  return failure(in_quotes(text) + " is no image: ami-0123..., or resolve:ssm:/PARAMETER");
 }
 const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAMETER", parse_image};
 
 Result<std::string> parse_word(std::string_view text) {
   if (!text.empty() && text.find_first_of(" ,\t\r\n") == text.npos) return std::string(text);
-  return failure(quoted(text) + " is empty or has a blank or comma in it");
+  return failure(in_quotes(text) + " is empty or has a blank or comma in it");
 }
 const Scalar<std::string> word{"a name", parse_word};
 
@@ -53,13 +51,13 @@ Result<std::string> parse_instance_type(std::string_view text) {
   if (dot != text.npos && dot > 0 && dot + 1 < text.size() && InstanceType::fits(text) &&
       text.find_first_of(" ,\t\r\n") == text.npos)
     return std::string(text);
-  return failure(quoted(text) + " is no instance type, such as g5.xlarge");
+  return failure(in_quotes(text) + " is no instance type, such as g5.xlarge");
 }
 const Scalar<std::string> instance_type{"an instance type such as g5.xlarge", parse_instance_type};
 
 Result<std::string> parse_role(std::string_view text) {
   if (text.starts_with("arn:") && text.find(":role/") != text.npos) return std::string(text);
-  return failure(quoted(text) + " is no role's ARN: arn:aws:iam::ACCOUNT:role/NAME");
+  return failure(in_quotes(text) + " is no role's ARN: arn:aws:iam::ACCOUNT:role/NAME");
 }
 const Scalar<std::string> role{"a role's ARN", parse_role};
 
@@ -67,7 +65,7 @@ Result<std::string> parse_price(std::string_view text) {
   const auto number = positive_number.parse(text);
   if (!number) return failure(number.error().message);
   if (text.find_first_not_of("0123456789.") == text.npos) return std::string(text);
-  return failure("expected dollars an hour such as 0.50, found " + quoted(text));
+  return failure("expected dollars an hour such as 0.50, found " + in_quotes(text));
 }
 const Scalar<std::string> price{"dollars an hour, such as 0.50", parse_price};
 
@@ -90,7 +88,7 @@ Result<std::string> parse_sha256(std::string_view text) {
     if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
   if (digest.size() == 64 && digest.find_first_not_of("0123456789abcdef") == digest.npos)
     return digest;
-  return failure(quoted(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");
+  return failure(in_quotes(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");
 }
 
 // It stands in a shell's single quotes, and the file is named after its last part.
@@ -100,7 +98,7 @@ Result<std::string> parse_object(std::string_view text) {
   const std::string& key = location->key;
   const bool known = key.ends_with(".deb") || key.ends_with(".rpm") || key.ends_with(".tar.gz");
   if (known && text.find_first_of("'\\\r\n") == text.npos) return std::string(text);
-  return failure(quoted(text) + " is no package: s3://bucket/ and a name that ends with .deb, " +
+  return failure(in_quotes(text) + " is no package: s3://bucket/ and a name that ends with .deb, " +
                  ".rpm or .tar.gz");
 }
 
@@ -114,7 +112,7 @@ const Scalar<std::string> package_source{"baked, apt or {s3: s3://bucket/spotter
 
 Reader::Take package(Reader& reader, Package& to) {
   return [&](const Node& node, const std::string& path) {
-    if (node.kind != Kind::Map) return reader.scalar(to.source, package_source)(node, path);
+    if (node.kind != NodeKind::Map) return reader.scalar(to.source, package_source)(node, path);
     reader.map(node, path,
                {{"s3", required, reader.expanded(to.source, object)},
                 {"sha256", required, reader.scalar(to.sha256, sha256)}});
@@ -172,12 +170,6 @@ void check_kind(Reader& reader, const Node& node, const std::string& path, const
     reader.problem(node, path, "an Auto Scaling group knows no allocation 'diversified'");
 }
 
-const Node* child(const Node& map, std::string_view key) {
-  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
-    if (map.keys[i].text == key) return &map.items[i];
-  return nullptr;
-}
-
 }  // namespace
 
 const Scalar<std::string> sha256{"a SHA-256", parse_sha256};
@@ -186,7 +178,7 @@ const Scalar<int> volume_rate{"a number such as 3000", parse_between<1, 256'000>
 
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch) {
   reader.map(node, path, launch_fields(reader, launch));
-  if (node.kind != Kind::Map) return;
+  if (node.kind != NodeKind::Map) return;
   check_kind(reader, node, path, launch);
   if (!launch.volume) return;
   if (launch.volume->zone.empty() && !launch.zones.empty()) launch.volume->zone = launch.zones[0];

@@ -57,7 +57,7 @@ class Source {
   std::mt19937_64 engine_;
 };
 
-std::string quoted(const std::string& text) {
+std::string shell_word(const std::string& text) {
   const auto plain = [](char each) {
     return has(letters, each) || has(digits, each) || has("-+./:=,@%", each);
   };
@@ -158,7 +158,7 @@ Result<std::string> fill_with(std::string_view command, const Set& set,
 }  // namespace
 
 Result<std::string> fill(std::string_view command, const Set& set) {
-  return fill_with(command, set, quoted);
+  return fill_with(command, set, shell_word);
 }
 
 Result<std::string> fill_word(std::string_view word, const Set& set) {

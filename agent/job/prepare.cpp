@@ -9,9 +9,6 @@
 namespace spotter::config {
 namespace {
 
-constexpr auto required = Reader::required;
-constexpr auto optional = Reader::optional;
-
 bool is_url(std::string_view text) {
   return text.starts_with("https://") || text.starts_with("http://");
 }
@@ -26,7 +23,8 @@ Result<std::string> parse_url(std::string_view text) {
   const std::string_view name = slash < host ? "" : path.substr(slash + 1);
   const bool is_name = !name.empty() && name != "." && name != ".." && name != ".spotter";
   if (is_name && text.find_first_of(" \t\r\n") == text.npos) return std::string(text);
-  return failure(quoted(text) + " names no file: a URL is fetched as one file, by its last part");
+  return failure(in_quotes(text) +
+                 " names no file: a URL is fetched as one file, by its last part");
 }
 
 Result<std::string> parse_from(std::string_view text) {
@@ -38,8 +36,8 @@ Result<std::string> parse_from(std::string_view text) {
   }
   const auto path = folder_path.parse(text);
   if (path) return *path;
-  return failure(quoted(text) + " is no source: s3://bucket/prefix, https://..., or an absolute " +
-                 "path");
+  return failure(in_quotes(text) +
+                 " is no source: s3://bucket/prefix, https://..., or an absolute " + "path");
 }
 const Scalar<std::string> from{"s3://bucket/prefix, https://... or a folder", parse_from};
 
@@ -51,9 +49,9 @@ Result<std::string> parse_to(std::string_view text) {
   const std::string first = path->substr(0, path->find('/'));
   for (const char* own : {".", ".spotter", "code", "log"})
     if (first == own || path->empty())
-      return failure(quoted(text) + " is Spotter's own: name a folder such as data");
+      return failure(in_quotes(text) + " is Spotter's own: name a folder such as data");
   if (("/" + *path + "/").find("/./") == path->npos && path->find("//") == path->npos) return path;
-  return failure(quoted(text) + " is no plain path below the volume, such as data/train");
+  return failure(in_quotes(text) + " is no plain path below the volume, such as data/train");
 }
 const Scalar<std::string> to{"a folder on the volume, such as data", parse_to};
 
@@ -112,7 +110,7 @@ void check_prepare(Reader& reader, const Node& root, const Job& job) {
     for (std::size_t at = 0; at < job.prepare.size() && at < list.items.size(); ++at)
       if (const std::string what = in_the_way(job.prepare[at].to, job); !what.empty())
         reader.problem(list.items[at], "prepare[" + std::to_string(at) + "].to",
-                       quoted(job.prepare[at].to) + " is where " + what +
+                       in_quotes(job.prepare[at].to) + " is where " + what +
                            ", which a source would overwrite: name a folder of its own");
   }
 }

@@ -29,8 +29,6 @@ class Reader {
     Take take;
   };
   using Fields = std::vector<Field>;
-  static constexpr Need required = Need::Required;
-  static constexpr Need optional = Need::Optional;
 
   // Both must outlive the reader.
   Reader(const Environment& environment, std::vector<Problem>& problems)
@@ -91,5 +89,15 @@ class Reader {
   const Environment& environment_;
   std::vector<Problem>& problems_;
 };
+
+inline constexpr Reader::Need required = Reader::Need::Required;
+inline constexpr Reader::Need optional = Reader::Need::Optional;
+
+// The value of a key that a map has; none: it has not.
+inline const Node* child(const Node& map, std::string_view key) {
+  for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
+    if (map.keys[i].text == key) return &map.items[i];
+  return nullptr;
+}
 
 }  // namespace spotter::config

@@ -20,7 +20,7 @@ tl::unexpected<Problems> problem(const std::string& message) {
 }
 
 // For the user's shell: each word as it is.
-std::string quoted(const std::vector<std::string>& words) {
+std::string in_quotes(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) {
     if (!line.empty()) line += ' ';
@@ -61,7 +61,7 @@ config::Checked<config::Job> job_of(const RunRequest& request, config::Environme
   if (!request.command.empty()) {
     auto words = filled(request.command, *job);
     if (!words) return problem(words.error().message);
-    job->trainer.command = "exec " + quoted(*words);
+    job->trainer.command = "exec " + in_quotes(*words);
   }
   job->trainer.inherits = true;
   // A login shell begins with a PATH of its own; the trainer with the folder that we are in, unless

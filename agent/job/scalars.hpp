@@ -13,7 +13,7 @@
 namespace spotter::config {
 
 // For a message: what is long is cut short.
-inline std::string quoted(std::string_view text) {
+inline std::string in_quotes(std::string_view text) {
   constexpr std::size_t shown = 100;
   return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
 }
@@ -31,7 +31,7 @@ Result<T> choose(std::string_view text, const Choices<T>& choices) {
     list.append(list.empty() ? "" : ", ").append(name);
   }
   const auto meant = nearest(text, names);
-  return failure(quoted(text) + " is not one of " + list +
+  return failure(in_quotes(text) + " is not one of " + list +
                  (meant.empty() ? "" : "; did you mean '" + std::string(meant) + "'?"));
 }
 
@@ -42,7 +42,7 @@ Result<int> parse_between(std::string_view text) {
   if (failed == std::errc{} && end == text.data() + text.size() && number >= least &&
       number <= most)
     return number;
-  return failure(quoted(text) + " is no whole number from " + std::to_string(least) + " to " +
+  return failure(in_quotes(text) + " is no whole number from " + std::to_string(least) + " to " +
                  std::to_string(most));
 }
 

@@ -25,9 +25,9 @@ Result<std::string> parse_folder_path(std::string_view text) {
   while (text.size() > 1 && text.back() == '/') text.remove_suffix(1);
   const std::string padded = std::string(text) + "/";
   if (text.empty() || text[0] != '/')
-    return failure(quoted(text) + " is relative; give an absolute path");
+    return failure(in_quotes(text) + " is relative; give an absolute path");
   if (padded.find("/../") != padded.npos || !is_plain(text))
-    return failure(quoted(text) + " must not have '..', a comma or a line break in it");
+    return failure(in_quotes(text) + " must not have '..', a comma or a line break in it");
   return std::string(text);
 }
 
@@ -35,7 +35,7 @@ Result<std::string> parse_host_name(std::string_view text) {
   // An IPv6 address is written in brackets, as mount.nfs and ssh want it.
   const bool good = !text.empty() && text.size() <= 255 && text[0] != '-' && only(text, ".-_:[]");
   if (good) return std::string(text);
-  return failure(quoted(text) + " is not a host's name or address");
+  return failure(in_quotes(text) + " is not a host's name or address");
 }
 
 bool is_named(std::string_view option, std::string_view name) {
@@ -44,16 +44,17 @@ bool is_named(std::string_view option, std::string_view name) {
 
 Result<std::string> parse_mount_options(std::string_view text) {
   if (text.empty() || !only(text, ",=._:/@%+-[]"))
-    return failure(quoted(text) + " is not a list of options such as ro,timeo=600");
+    return failure(in_quotes(text) + " is not a list of options such as ro,timeo=600");
   for (std::string_view rest = text; !rest.empty();) {
     const auto comma = std::min(rest.find(','), rest.size());
     const auto option = rest.substr(0, comma);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
-    if (option.empty() || option[0] == '-') return failure(quoted(text) + " has an empty option");
+    if (option.empty() || option[0] == '-')
+      return failure(in_quotes(text) + " has an empty option");
     for (const auto* ours : {"StrictHostKeyChecking", "UserKnownHostsFile", "IdentityFile",
                              "ssh_command", "directport", "ro"})
       if (is_named(option, ours))
-        return failure(quoted(option) +
+        return failure(in_quotes(option) +
                        " is not an option to give here: the server's key is always checked (key, "
                        "known_hosts), and a job writes");
   }
@@ -68,19 +69,19 @@ bool is_id(std::string_view text, std::string_view prefix) {
 Result<std::string> parse_efs_id(std::string_view text) {
   const bool is_name = text.find('.') != text.npos && parse_host_name(text);
   if (is_id(text, "fs-") || is_name) return std::string(text);
-  return failure(quoted(text) +
+  return failure(in_quotes(text) +
                  " is neither a file system's id (fs-0123456789abcdef0) nor its DNS "
                  "name");
 }
 
 Result<std::string> parse_efs_access_point(std::string_view text) {
   if (is_id(text, "fsap-")) return std::string(text);
-  return failure(quoted(text) + " is not an access point's id (fsap-0123456789abcdef0)");
+  return failure(in_quotes(text) + " is not an access point's id (fsap-0123456789abcdef0)");
 }
 
 Result<std::string> parse_sshfs_source(std::string_view text) {
   const auto colon = text.find(":/");
-  const auto wrong = failure(quoted(text) + " is not user@host:/path");
+  const auto wrong = failure(in_quotes(text) + " is not user@host:/path");
   if (colon == text.npos) return wrong;
   const auto host = text.substr(0, colon);
   const auto at = host.rfind('@');
@@ -95,13 +96,13 @@ Result<std::uint16_t> parse_port(std::string_view text) {
   std::uint16_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number > 0) return number;
-  return failure("expected a port from 1 to 65535, found " + quoted(text));
+  return failure("expected a port from 1 to 65535, found " + in_quotes(text));
 }
 
 Result<bool> parse_yes_or_no(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
-  return failure("expected true or false, found " + quoted(text));
+  return failure("expected true or false, found " + in_quotes(text));
 }
 
 }  // namespace

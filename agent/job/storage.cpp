@@ -4,8 +4,6 @@ namespace spotter::config {
 namespace {
 
 using Fields = Reader::Fields;
-constexpr auto required = Reader::required;
-constexpr auto optional = Reader::optional;
 
 Reader::Take one_tag(Reader& reader, Tag& tag) {
   return [&](const Node& node, const std::string& path) {

@@ -7,10 +7,10 @@
 namespace spotter::config {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using sweep::Parameter;
 using sweep::Set;
-using Kind = Node::Kind;
+using NodeKind = Node::Kind;
 
 template <class T>
 std::optional<T> whole_text(std::string_view text) {
@@ -22,7 +22,7 @@ std::optional<T> whole_text(std::string_view text) {
 }
 
 // What a plain scalar is in YAML 1.2's core schema: 1e-3 is a number, `yes` a text.
-Json plain_value(const std::string& text) {
+OrderedJson plain_value(const std::string& text) {
   const auto is = [&](std::initializer_list<std::string_view> words) {
     return std::ranges::find(words, text) != words.end();
   };
@@ -35,14 +35,15 @@ Json plain_value(const std::string& text) {
   return text;
 }
 
-Json json_of(const Node& node) {
-  if (node.kind == Kind::Text) return node.plain ? plain_value(node.text) : Json(node.text);
-  Json value;
-  if (node.kind == Kind::List) {
-    value = Json::array();
+OrderedJson json_of(const Node& node) {
+  if (node.kind == NodeKind::Text)
+    return node.plain ? plain_value(node.text) : OrderedJson(node.text);
+  OrderedJson value;
+  if (node.kind == NodeKind::List) {
+    value = OrderedJson::array();
     for (const Node& each : node.items) value.push_back(json_of(each));
-  } else if (node.kind == Kind::Map) {
-    value = Json::object();
+  } else if (node.kind == NodeKind::Map) {
+    value = OrderedJson::object();
     for (std::size_t i = 0; i < node.keys.size(); ++i)
       value[node.keys[i].text] = json_of(node.items[i]);
   }
@@ -50,15 +51,15 @@ Json json_of(const Node& node) {
 }
 
 Parameter parameter(const std::string& name, const Node& node) {
-  const Json value = json_of(node);
-  const std::string json = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const OrderedJson value = json_of(node);
+  const std::string json = value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   return {name, value.is_string() ? value.get<std::string>() : json, json};
 }
 
 // Of one parameter: those of a list, or the one that is there.
 Set values(const std::string& name, const Node& node) {
   Set all;
-  if (node.kind != Kind::List) return {parameter(name, node)};
+  if (node.kind != NodeKind::List) return {parameter(name, node)};
   for (const Node& each : node.items) all.push_back(parameter(name, each));
   return all;
 }
@@ -108,8 +109,8 @@ void read_list(Reader& reader, const Node& node, const std::string& path, std::v
 
 Reader::Take parameters(Reader& reader, Sweep& sweep) {
   return [&](const Node& node, const std::string& path) {
-    if (node.kind == Kind::List) return read_list(reader, node, path, sweep.sets);
-    if (node.kind == Kind::Map)
+    if (node.kind == NodeKind::List) return read_list(reader, node, path, sweep.sets);
+    if (node.kind == NodeKind::Map)
       return reader.problem(node, path, "expected a list of parameter sets, or where one is");
     reader.expanded(sweep.source, command)(node, path);
     if (!sweep.source.starts_with("s3://")) return;
@@ -134,7 +135,7 @@ Reader::Take grid(Reader& reader, Sweep& sweep) {
     for (const auto& axis : axes) bytes += longest(axis);
     if (!fit(sweep::grid_size(axes), bytes)) return reader.problem(node, path, too_large);
     sweep.sets = sweep::grid(axes);
-    if (node.kind == Kind::Map && node.keys.empty())
+    if (node.kind == NodeKind::Map && node.keys.empty())
       reader.problem(node, path, "the grid is empty");
   };
 }
@@ -142,7 +143,7 @@ Reader::Take grid(Reader& reader, Sweep& sweep) {
 // The two ends of a distribution.
 template <class T>
 bool ends(const Node& node, T& from) {
-  if (node.kind != Kind::List || node.items.size() != 2) return false;
+  if (node.kind != NodeKind::List || node.items.size() != 2) return false;
   const auto low = whole_text<decltype(from.low)>(node.items[0].text);
   const auto high = whole_text<decltype(from.high)>(node.items[1].text);
   if (!low || !high) return false;
@@ -166,16 +167,16 @@ bool distribution(const Node& node, sweep::Drawn& drawn) {
 }
 
 bool read_drawn(const Node& node, sweep::Drawn& drawn) {
-  if (node.kind != Kind::Map || node.keys.size() != 1) {
+  if (node.kind != NodeKind::Map || node.keys.size() != 1) {
     drawn.from = sweep::Choice{values(drawn.name, node)};
-    return node.kind != Kind::Map && !(node.kind == Kind::List && node.items.empty());
+    return node.kind != NodeKind::Map && !(node.kind == NodeKind::List && node.items.empty());
   }
   const std::string& kind = node.keys[0].text;
   const Node& value = node.items[0];
   if (kind == "uniform") return distribution<sweep::Uniform>(value, drawn);
   if (kind == "log_uniform") return distribution<sweep::LogUniform>(value, drawn);
   if (kind == "integer") return distribution<sweep::Integer>(value, drawn);
-  if (kind != "choice" || value.kind != Kind::List || value.items.empty()) return false;
+  if (kind != "choice" || value.kind != NodeKind::List || value.items.empty()) return false;
   drawn.from = sweep::Choice{values(drawn.name, value)};
   return true;
 }
@@ -208,9 +209,9 @@ Reader::Fields random_fields(Reader& reader, Random& random) {
                             "0), {integer: [LOW, HIGH]}, a list to choose from, or one value");
     random.parameters.push_back(std::move(drawn));
   };
-  return {{"sets", Reader::required, reader.scalar(random.sets, number_of_sets)},
-          {"seed", Reader::required, reader.scalar(random.seed, seed)},
-          {"parameters", Reader::required,
+  return {{"sets", required, reader.scalar(random.sets, number_of_sets)},
+          {"seed", required, reader.scalar(random.seed, seed)},
+          {"parameters", required,
            named(reader, "parameters, such as {lr: {log_uniform: [0.0001, 0.1]}}", each)}};
 }
 
@@ -242,14 +243,14 @@ Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep) {
   return [&](const Node& node, const std::string& path) {
     sweep.emplace();
     reader.map(node, path,
-               {{"parameters", Reader::optional, parameters(reader, *sweep)},
-                {"grid", Reader::optional, grid(reader, *sweep)},
-                {"random", Reader::optional, random(reader, *sweep)},
-                {"batch", Reader::optional, batch(reader, *sweep)}});
+               {{"parameters", optional, parameters(reader, *sweep)},
+                {"grid", optional, grid(reader, *sweep)},
+                {"random", optional, random(reader, *sweep)},
+                {"batch", optional, batch(reader, *sweep)}});
     const auto lists = std::ranges::count_if(node.keys, [](const Node& key) {
       return key.text == "parameters" || key.text == "grid" || key.text == "random";
     });
-    if (node.kind == Kind::Map && lists != 1)
+    if (node.kind == NodeKind::Map && lists != 1)
       reader.problem(node, path, "expected one of parameters, grid and random");
   };
 }
@@ -261,7 +262,7 @@ Checked<std::vector<Set>> parse_sets(std::string_view text) {
   const Environment none;
   Reader reader(none, problems);
   std::vector<Set> sets;
-  if (root->kind == Kind::List)
+  if (root->kind == NodeKind::List)
     read_list(reader, *root, "", sets);
   else
     reader.problem(*root, "", "expected a list of parameter sets, found " + describe(*root));

@@ -37,35 +37,35 @@ Result<JobName> parse_job_name(std::string_view text) {
   const bool good = !text.empty() && JobName::fits(text) &&
                     only(text, std::string(lower) + std::string(digits) + "-");
   if (good) return JobName(text);
-  return failure(quoted(text) + " is not a job's name: 1 to 63 of a-z, 0-9 and '-'");
+  return failure(in_quotes(text) + " is not a job's name: 1 to 63 of a-z, 0-9 and '-'");
 }
 
 Result<std::string> parse_mount_point(std::string_view text) {
   if (text.empty() || text[0] != '/')
-    return failure(quoted(text) + " is relative; give an absolute path");
+    return failure(in_quotes(text) + " is relative; give an absolute path");
   while (text.size() > 1 && text.back() == '/') text.remove_suffix(1);
   if (has_part(text, "..") || has_line_break(text))
-    return failure(quoted(text) + " must not have '..' or a line break in it");
+    return failure(in_quotes(text) + " must not have '..' or a line break in it");
   // Mounted over, these would take the machine down.
   constexpr std::array system{"/",     "/bin",  "/boot", "/dev", "/etc", "/home", "/lib", "/lib64",
                               "/proc", "/root", "/run",  "/srv", "/sys", "/tmp",  "/usr", "/var"};
   if (std::find(system.begin(), system.end(), text) != system.end())
-    return failure(quoted(text) + " is a directory of the system; give one of your own");
+    return failure(in_quotes(text) + " is a directory of the system; give one of your own");
   return std::string(text);
 }
 
 Result<std::string> parse_path_below_mount(std::string_view text) {
   if (text.empty() || has_line_break(text)) return failure("expected a path without a line break");
   if (text[0] == '/')
-    return failure(quoted(text) + " is absolute; give it relative to the storage's mount");
-  if (has_part(text, "..")) return failure(quoted(text) + " must not leave the mount with '..'");
+    return failure(in_quotes(text) + " is absolute; give it relative to the storage's mount");
+  if (has_part(text, "..")) return failure(in_quotes(text) + " must not leave the mount with '..'");
   return std::string(text);
 }
 
 Result<std::string> parse_file_patterns(std::string_view text) {
   if (only(text, " ") || has_line_break(text)) return failure("expected patterns such as *.h5");
   if (text.find('/') == text.npos) return std::string(text);
-  return failure(quoted(text) +
+  return failure(in_quotes(text) +
                  " has a '/' in it; a pattern is of a file's name, in any subfolder");
 }
 
@@ -85,7 +85,7 @@ Result<std::string> parse_repository(std::string_view text) {
         "the URL has a password in it, which git would store and print; "
         "take it out and name it in code.token, for example file:/etc/spotter/git-token");
   if (text[0] == '-' || text.find("::") != text.npos)
-    return failure(quoted(text) + " is not a git URL or a path");
+    return failure(in_quotes(text) + " is not a git URL or a path");
   return std::string(text);
 }
 
@@ -94,7 +94,7 @@ Result<std::string> parse_commit_id(std::string_view text) {
   for (char& each : id)
     if (each >= 'A' && each <= 'F') each = static_cast<char>(each - 'A' + 'a');
   if (id.size() == 40 && only(id, "0123456789abcdef")) return id;
-  return failure(quoted(text) +
+  return failure(in_quotes(text) +
                  " is not 40 hexadecimal digits; a branch name moves; give the full commit id: "
                  "git rev-parse HEAD");
 }
@@ -108,7 +108,7 @@ Result<std::string> parse_user_name(std::string_view text) {
   const bool good = !text.empty() && text.size() <= 32 && only(text.substr(0, 1), letters + "_") &&
                     only(text, letters + std::string(digits) + "_.-");
   if (good) return std::string(text);
-  return failure(quoted(text) + " is not a user's name");
+  return failure(in_quotes(text) + " is not a user's name");
 }
 
 Result<std::optional<int>> parse_stop_signal(std::string_view text) {
@@ -134,7 +134,7 @@ std::int64_t milliseconds(std::string_view unit) {
 
 Result<Duration> parse_duration(std::string_view text) {
   const auto wrong = [text] {
-    return failure(quoted(text) +
+    return failure(in_quotes(text) +
                    " is not a duration; write a number and a unit (ms, s, m, h, d), "
                    "as in 90s, 5m or 2h30m");
   };
@@ -148,19 +148,19 @@ Result<Duration> parse_duration(std::string_view text) {
     if (error != std::errc() || number < 0) return wrong();
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     if (rest.empty() && last_unit == std::numeric_limits<std::int64_t>::max())
-      return failure(quoted(text) + " has no unit; write " + std::string(text) + "s, " +
+      return failure(in_quotes(text) + " has no unit; write " + std::string(text) + "s, " +
                      std::string(text) + "m or, for example, 2h30m");
     const auto unit_size = std::min(rest.find_first_of(digits), rest.size());
     const std::int64_t unit = milliseconds(rest.substr(0, unit_size));
     if (unit == 0 || unit >= last_unit) return wrong();
     if (number > limit / unit || sum + number * unit > limit)
-      return failure(quoted(text) + " is more than 1000 days");
+      return failure(in_quotes(text) + " is more than 1000 days");
     sum += number * unit;
     last_unit = unit;
     rest.remove_prefix(unit_size);
   }
   if (text.empty()) return wrong();
-  if (sum == 0) return failure(quoted(text) + " is no time at all");
+  if (sum == 0) return failure(in_quotes(text) + " is no time at all");
   return Duration(sum);
 }
 
@@ -169,7 +169,7 @@ Result<int> parse_attempts(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= 1000)
     return number;
-  return failure("expected a whole number from 1 to 1000, found " + quoted(text));
+  return failure("expected a whole number from 1 to 1000, found " + in_quotes(text));
 }
 
 Result<bool> parse_cache_place(std::string_view text) {
@@ -182,7 +182,7 @@ Result<int> parse_gpu_count(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= 64)
     return number;
-  return failure("expected a whole number from 0 to 64, or auto, found " + quoted(text));
+  return failure("expected a whole number from 0 to 64, or auto, found " + in_quotes(text));
 }
 
 // A number from 1 to `most`, and what has to stand behind it; as it was written.
@@ -199,17 +199,17 @@ Result<std::string> parse_memory_amount(std::string_view text) {
   for (const char* unit : {"K", "M", "G"})
     if (is_limit(text, unit, most)) return std::string(text);
   if (is_limit(text, "%", 100)) return std::string(text);
-  return failure("expected an amount of memory such as 48G or 90%, found " + quoted(text));
+  return failure("expected an amount of memory such as 48G or 90%, found " + in_quotes(text));
 }
 
 Result<std::string> parse_cpu_quota(std::string_view text) {
   if (is_limit(text, "%", 100'000)) return std::string(text);
-  return failure("expected a share of one CPU's time such as 400%, found " + quoted(text));
+  return failure("expected a share of one CPU's time such as 400%, found " + in_quotes(text));
 }
 
 Result<std::string> parse_cpu_weight(std::string_view text) {
   if (is_limit(text, "", 10'000)) return std::string(text);
-  return failure("expected a whole number from 1 to 10000, found " + quoted(text));
+  return failure("expected a whole number from 1 to 10000, found " + in_quotes(text));
 }
 
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
@@ -223,7 +223,7 @@ Result<std::string> parse_role(std::string_view text) {
   if (arn || (!text.empty() && text.size() <= longest_name && only(text, name)))
     return std::string(text);
   return failure("expected a role's name or its ARN (arn:aws:iam::123456789012:role/NAME), found " +
-                 quoted(text));
+                 in_quotes(text));
 }
 
 Result<bool> parse_imds_access(std::string_view text) {
@@ -242,7 +242,7 @@ Result<double> parse_positive_number(std::string_view text) {
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number) &&
       number > 0)
     return number;
-  return failure("expected a number above 0, found " + quoted(text));
+  return failure("expected a number above 0, found " + in_quotes(text));
 }
 
 // arn:aws:sns:us-west-2:123456789012:training
@@ -251,13 +251,13 @@ Result<std::string> parse_topic(std::string_view text) {
   if (of_sns && std::ranges::count(text, ':') == 5 && !has_line_break(text))
     return std::string(text);
   return failure("expected the ARN of a topic (arn:aws:sns:REGION:ACCOUNT:NAME), found " +
-                 quoted(text));
+                 in_quotes(text));
 }
 
 Result<std::string> parse_occasion(std::string_view text) {
   for (const std::string_view each : {"notice", "resumed", "finished", "failed"})
     if (text == each) return std::string(text);
-  return failure("expected notice, resumed, finished or failed, found " + quoted(text));
+  return failure("expected notice, resumed, finished or failed, found " + in_quotes(text));
 }
 
 Result<FleetKind> parse_fleet_kind(std::string_view text) {
@@ -269,7 +269,7 @@ Result<FleetKind> parse_fleet_kind(std::string_view text) {
 Result<FleetId> parse_fleet_id(std::string_view text) {
   if (text.empty() || has_line_break(text))
     return failure("expected a fleet's id or a group's name");
-  if (!FleetId::fits(text)) return failure(quoted(text) + " is longer than 63 characters");
+  if (!FleetId::fits(text)) return failure(in_quotes(text) + " is longer than 63 characters");
   return FleetId(text);
 }
 
@@ -321,20 +321,21 @@ const Scalar<std::string> tag_value{"a tag's value", parse_tag_value};
 std::string wrong_variable_name(std::string_view name) {
   const bool good = !name.empty() && !only(name.substr(0, 1), digits) &&
                     only(name, letters + std::string(digits) + "_");
-  if (!good) return quoted(name) + " is not a variable's name: letters, digits and '_'";
+  if (!good) return in_quotes(name) + " is not a variable's name: letters, digits and '_'";
   // How libspotter saves is the user's to say, too.
   for (const auto* ours :
        {"SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER", "SPOTTER_CHECKPOINTS_S3"})
     if (name == ours) return {};
   if (name == "NOTIFY_SOCKET" || name.starts_with("SPOTTER_"))
-    return quoted(name) + " is set by Spotter itself";
+    return in_quotes(name) + " is set by Spotter itself";
   return {};
 }
 
 std::string wrong_tag_key(std::string_view key) {
   if (key.empty() || key.size() > 128) return "a tag's key has 1 to 128 characters";
-  if (key.starts_with("aws:")) return quoted(key) + ": keys that begin with aws: are Amazon's own";
-  if (key.starts_with("spotter:")) return quoted(key) + ": tags of spotter: are Spotter's own";
+  if (key.starts_with("aws:"))
+    return in_quotes(key) + ": keys that begin with aws: are Amazon's own";
+  if (key.starts_with("spotter:")) return in_quotes(key) + ": tags of spotter: are Spotter's own";
   return {};
 }
 

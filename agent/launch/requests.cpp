@@ -8,15 +8,15 @@
 namespace spotter::launch {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using wire::AwsCommand;
 using wire::Repeatable;
 using Texts = std::vector<std::string>;
 
-AwsCommand command(std::string service, std::string action, const Json& input,
+AwsCommand command(std::string service, std::string action, const OrderedJson& input,
                    Repeatable repeatable) {
   return {std::move(service), std::move(action),
-          input.dump(-1, ' ', false, Json::error_handler_t::replace), repeatable};
+          input.dump(-1, ' ', false, OrderedJson::error_handler_t::replace), repeatable};
 }
 
 wire::Tags own_tags(const config::Job& job) {
@@ -27,34 +27,34 @@ wire::Tags own_tags(const config::Job& job) {
   return tags;
 }
 
-Json list_of(const wire::Tags& tags) {
-  Json list = Json::array();
+OrderedJson list_of(const wire::Tags& tags) {
+  OrderedJson list = OrderedJson::array();
   for (const auto& [key, value] : tags) list.push_back({{"Key", key}, {"Value", value}});
   return list;
 }
 
-Json specification(const char* resource, const wire::Tags& tags) {
+OrderedJson specification(const char* resource, const wire::Tags& tags) {
   return {{"ResourceType", resource}, {"Tags", list_of(tags)}};
 }
 
 // Price and strategy are the request's: fleets take no template that has a spot price of its own.
-Json template_data(const config::Job& job, const Template& content) {
+OrderedJson template_data(const config::Job& job, const Template& content) {
   const config::Launch& launch = *job.launch;
-  Json data = {{"ImageId", content.image},
-               {"IamInstanceProfile",
-                {{launch.profile.starts_with("arn:") ? "Arn" : "Name", launch.profile}}},
-               {"InstanceInitiatedShutdownBehavior", "terminate"},
-               {"MetadataOptions",
-                {{"HttpEndpoint", "enabled"},
-                 {"HttpTokens", "required"},
-                 {"HttpPutResponseHopLimit", 2},  // a container is one hop further away
-                 {"InstanceMetadataTags", "enabled"}}}};
+  OrderedJson data = {{"ImageId", content.image},
+                      {"IamInstanceProfile",
+                       {{launch.profile.starts_with("arn:") ? "Arn" : "Name", launch.profile}}},
+                      {"InstanceInitiatedShutdownBehavior", "terminate"},
+                      {"MetadataOptions",
+                       {{"HttpEndpoint", "enabled"},
+                        {"HttpTokens", "required"},
+                        {"HttpPutResponseHopLimit", 2},  // a container is one hop further away
+                        {"InstanceMetadataTags", "enabled"}}}};
   if (!launch.key.empty()) data["KeyName"] = launch.key;
   if (!launch.security_groups.empty()) data["SecurityGroupIds"] = launch.security_groups;
   wire::Tags tags = own_tags(job);
   tags.emplace("Name", content.prepares ? preparer_name(job) : resource_name(job));
   if (content.prepares) tags[tag::role] = role_of_preparers;
-  data["TagSpecifications"] = Json::array({specification("instance", tags)});
+  data["TagSpecifications"] = OrderedJson::array({specification("instance", tags)});
   const wire::Tags of_disks(launch.tags.begin(), launch.tags.end());  // ours mean the job's volume
   if (!of_disks.empty()) data["TagSpecifications"].push_back(specification("volume", of_disks));
   data["UserData"] = base64(content.user_data);
@@ -86,14 +86,14 @@ std::string capitalized(config::Allocation allocation) {
 }
 
 // Each type in each zone or subnet.
-Json overrides(const config::Launch& launch, const char* price) {
+OrderedJson overrides(const config::Launch& launch, const char* price) {
   const bool in_subnets = !launch.subnets.empty();
   Texts places = in_subnets ? launch.subnets : launch.zones;
   if (places.empty()) places = {""};
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const std::string& type : launch.instance_types) {
     for (const std::string& place : places) {
-      Json one = {{"InstanceType", type}};
+      OrderedJson one = {{"InstanceType", type}};
       if (!place.empty()) one[in_subnets ? "SubnetId" : "AvailabilityZone"] = place;
       if (!launch.max_price.empty()) one[price] = launch.max_price;
       list.push_back(std::move(one));
@@ -102,19 +102,19 @@ Json overrides(const config::Launch& launch, const char* price) {
   return list;
 }
 
-Json template_of(const TemplateVersion& it) {
+OrderedJson template_of(const TemplateVersion& it) {
   return {{"LaunchTemplateId", it.id}, {"Version", it.version}};
 }
 
-Json configs(const TemplateVersion& it, Json chosen) {
-  return Json::array(
+OrderedJson configs(const TemplateVersion& it, OrderedJson chosen) {
+  return OrderedJson::array(
       {{{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", std::move(chosen)}}});
 }
 
 AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
                      const wire::Tags& tags) {
   const config::Launch& launch = *job.launch;
-  const Json input = {
+  const OrderedJson input = {
       {"ClientToken", token},
       {"Type", "maintain"},
       {"TargetCapacitySpecification",
@@ -122,14 +122,14 @@ AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const st
       {"SpotOptions", {{"AllocationStrategy", hyphenated(launch.allocation)}}},
       {"ExcessCapacityTerminationPolicy", "termination"},
       {"LaunchTemplateConfigs", configs(it, overrides(launch, "MaxPrice"))},
-      {"TagSpecifications", Json::array({specification("fleet", tags)})}};
+      {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
   return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
 
 AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
                       const wire::Tags& tags) {
   const config::Launch& launch = *job.launch;
-  const Json config = {
+  const OrderedJson config = {
       {"ClientToken", token},
       {"Type", "maintain"},
       {"TargetCapacity", launch.capacity},
@@ -137,7 +137,7 @@ AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const s
       {"IamFleetRole", launch.fleet_role},
       {"ExcessCapacityTerminationPolicy", "default"},
       {"LaunchTemplateConfigs", configs(it, overrides(launch, "SpotPrice"))},
-      {"TagSpecifications", Json::array({specification("spot-fleet-request", tags)})}};
+      {"TagSpecifications", OrderedJson::array({specification("spot-fleet-request", tags)})}};
   return command("ec2", "RequestSpotFleet", {{"SpotFleetRequestConfig", config}},
                  Repeatable::Token);
 }
@@ -147,22 +147,22 @@ AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const s
 constexpr int hook_seconds = 180;
 
 // What may be changed of a group as well as given at first.
-Json group_shape(const config::Job& job, const TemplateVersion& it) {
+OrderedJson group_shape(const config::Job& job, const TemplateVersion& it) {
   const config::Launch& launch = *job.launch;
-  Json types = Json::array();
+  OrderedJson types = OrderedJson::array();
   for (const std::string& type : launch.instance_types) types.push_back({{"InstanceType", type}});
-  const Json shares = {{"OnDemandBaseCapacity", 0},
-                       {"OnDemandPercentageAboveBaseCapacity", 0},
-                       {"SpotAllocationStrategy", hyphenated(launch.allocation)},
-                       {"SpotMaxPrice", launch.max_price}};  // empty: takes one away again
-  Json shape = {{"AutoScalingGroupName", resource_name(job)},
-                {"MixedInstancesPolicy",
-                 {{"LaunchTemplate",
-                   {{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", types}}},
-                  {"InstancesDistribution", shares}}},
-                {"MinSize", 0},
-                {"MaxSize", launch.capacity},
-                {"DesiredCapacity", launch.capacity}};
+  const OrderedJson shares = {{"OnDemandBaseCapacity", 0},
+                              {"OnDemandPercentageAboveBaseCapacity", 0},
+                              {"SpotAllocationStrategy", hyphenated(launch.allocation)},
+                              {"SpotMaxPrice", launch.max_price}};  // empty: takes one away again
+  OrderedJson shape = {{"AutoScalingGroupName", resource_name(job)},
+                       {"MixedInstancesPolicy",
+                        {{"LaunchTemplate",
+                          {{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", types}}},
+                         {"InstancesDistribution", shares}}},
+                       {"MinSize", 0},
+                       {"MaxSize", launch.capacity},
+                       {"DesiredCapacity", launch.capacity}};
   std::string subnets;
   for (const std::string& subnet : launch.subnets) subnets += (subnets.empty() ? "" : ",") + subnet;
   if (subnets.empty())
@@ -172,8 +172,8 @@ Json group_shape(const config::Job& job, const TemplateVersion& it) {
   return shape;
 }
 
-Json group_tags(const config::Job& job, const wire::Tags& tags) {
-  Json list = Json::array();
+OrderedJson group_tags(const config::Job& job, const wire::Tags& tags) {
+  OrderedJson list = OrderedJson::array();
   for (const auto& [key, value] : tags)
     list.push_back({{"ResourceId", resource_name(job)},
                     {"ResourceType", "auto-scaling-group"},
@@ -184,14 +184,14 @@ Json group_tags(const config::Job& job, const wire::Tags& tags) {
 }
 
 AwsCommand create_group(const config::Job& job, const TemplateVersion& it, const wire::Tags& tags) {
-  Json input = group_shape(job, it);
+  OrderedJson input = group_shape(job, it);
   if (job.launch->max_price.empty())
     input["MixedInstancesPolicy"]["InstancesDistribution"].erase("SpotMaxPrice");
   input["LifecycleHookSpecificationList"] =
-      Json::array({{{"LifecycleHookName", wire::checkpoint_hook},
-                    {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
-                    {"HeartbeatTimeout", hook_seconds},
-                    {"DefaultResult", "CONTINUE"}}});
+      OrderedJson::array({{{"LifecycleHookName", wire::checkpoint_hook},
+                           {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
+                           {"HeartbeatTimeout", hook_seconds},
+                           {"DefaultResult", "CONTINUE"}}});
   input["Tags"] = group_tags(job, tags);
   return command("autoscaling", "CreateAutoScalingGroup", input, Repeatable::No);
 }
@@ -225,10 +225,10 @@ std::string preparer_name(const config::Job& job) { return resource_name(job) + 
 
 AwsCommand create_volume(const config::Job& job, const std::string& token) {
   const config::NewVolume& volume = *job.launch->volume;
-  Json input = {{"AvailabilityZone", volume.zone},
-                {"Size", volume.size_gib},
-                {"VolumeType", volume.type},
-                {"ClientToken", token}};
+  OrderedJson input = {{"AvailabilityZone", volume.zone},
+                       {"Size", volume.size_gib},
+                       {"VolumeType", volume.type},
+                       {"ClientToken", token}};
   if (volume.iops) input["Iops"] = *volume.iops;
   if (volume.throughput) input["Throughput"] = *volume.throughput;
   if (volume.encrypted) input["Encrypted"] = true;
@@ -239,22 +239,22 @@ AwsCommand create_volume(const config::Job& job, const std::string& token) {
   tags[tag::role] = "state";
   tags[tag::storage] = config::storage_name(job);
   tags["spotter:format"] = "blank";
-  input["TagSpecifications"] = Json::array({specification("volume", tags)});
+  input["TagSpecifications"] = OrderedJson::array({specification("volume", tags)});
   return command("ec2", "CreateVolume", input, Repeatable::Token);
 }
 
 AwsCommand create_template(const config::Job& job, const Template& content) {
-  const Json input = {
+  const OrderedJson input = {
       {"LaunchTemplateName", content.prepares ? preparer_name(job) : resource_name(job)},
       {"LaunchTemplateData", template_data(job, content)},
-      {"TagSpecifications", Json::array({specification("launch-template", own_tags(job))})}};
+      {"TagSpecifications", OrderedJson::array({specification("launch-template", own_tags(job))})}};
   return command("ec2", "CreateLaunchTemplate", input, Repeatable::No);
 }
 
 AwsCommand create_template_version(const config::Job& job, const std::string& id,
                                    const Template& content) {
-  const Json input = {{"LaunchTemplateId", id},
-                      {"LaunchTemplateData", template_data(job, content)}};
+  const OrderedJson input = {{"LaunchTemplateId", id},
+                             {"LaunchTemplateData", template_data(job, content)}};
   return command("ec2", "CreateLaunchTemplateVersion", input, Repeatable::No);
 }
 
@@ -270,11 +270,11 @@ AwsCommand request_fleet(const config::Job& job, const TemplateVersion& launch_t
 
 AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_template,
                         const std::string& type, const std::string& place) {
-  Json input = {{"LaunchTemplate", template_of(launch_template)},
-                {"InstanceType", type},
-                {"MinCount", 1},
-                {"MaxCount", 1},
-                {"InstanceMarketOptions", {{"MarketType", "spot"}}}};
+  OrderedJson input = {{"LaunchTemplate", template_of(launch_template)},
+                       {"InstanceType", type},
+                       {"MinCount", 1},
+                       {"MaxCount", 1},
+                       {"InstanceMarketOptions", {{"MarketType", "spot"}}}};
   if (!place.empty() && job.launch->subnets.empty())
     input["Placement"] = {{"AvailabilityZone", place}};
   else if (!place.empty())
@@ -287,17 +287,18 @@ AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launc
   wire::Tags tags = own_tags(job);
   tags.emplace("Name", preparer_name(job));
   tags[tag::role] = role_of_preparers;
-  Json one = {{"InstanceType", wanted.type}};
+  OrderedJson one = {{"InstanceType", wanted.type}};
   if (wanted.subnet.empty())
     one["AvailabilityZone"] = wanted.zone;
   else
     one["SubnetId"] = wanted.subnet;
-  const Json input = {{"ClientToken", token},
-                      {"Type", "instant"},
-                      {"TargetCapacitySpecification",
-                       {{"TotalTargetCapacity", 1}, {"DefaultTargetCapacityType", "on-demand"}}},
-                      {"LaunchTemplateConfigs", configs(launch_template, Json::array({one}))},
-                      {"TagSpecifications", Json::array({specification("fleet", tags)})}};
+  const OrderedJson input = {
+      {"ClientToken", token},
+      {"Type", "instant"},
+      {"TargetCapacitySpecification",
+       {{"TotalTargetCapacity", 1}, {"DefaultTargetCapacityType", "on-demand"}}},
+      {"LaunchTemplateConfigs", configs(launch_template, OrderedJson::array({one}))},
+      {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
   return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
 
@@ -321,15 +322,15 @@ AwsCommand tag_group(const config::Job& job, const std::string& digest) {
 }
 
 AwsCommand keep_zones(const FleetId& group) {
-  return command(
-      "autoscaling", "SuspendProcesses",
-      {{"AutoScalingGroupName", group.str()}, {"ScalingProcesses", Json::array({"AZRebalance"})}},
-      Repeatable::Read);
+  return command("autoscaling", "SuspendProcesses",
+                 {{"AutoScalingGroupName", group.str()},
+                  {"ScalingProcesses", OrderedJson::array({"AZRebalance"})}},
+                 Repeatable::Read);
 }
 
 AwsCommand let_launch(const FleetId& group, bool launches) {
-  const Json input = {{"AutoScalingGroupName", group.str()},
-                      {"ScalingProcesses", Json::array({"Launch"})}};
+  const OrderedJson input = {{"AutoScalingGroupName", group.str()},
+                             {"ScalingProcesses", OrderedJson::array({"Launch"})}};
   if (launches) return command("autoscaling", "ResumeProcesses", input, Repeatable::Read);
   return command("autoscaling", "SuspendProcesses", input, Repeatable::Read);
 }
@@ -337,7 +338,8 @@ AwsCommand let_launch(const FleetId& group, bool launches) {
 AwsCommand set_capacity(const Fleet& fleet, int capacity) {
   const std::string id = fleet.id.str();
   if (fleet.kind == FleetKind::AutoScalingGroup) {
-    Json input = {{"AutoScalingGroupName", id}, {"MinSize", 0}, {"DesiredCapacity", capacity}};
+    OrderedJson input = {
+        {"AutoScalingGroupName", id}, {"MinSize", 0}, {"DesiredCapacity", capacity}};
     if (capacity > 0) input["MaxSize"] = capacity;
     return command("autoscaling", "UpdateAutoScalingGroup", input, Repeatable::Read);
   }

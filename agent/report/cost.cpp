@@ -12,7 +12,6 @@ namespace {
 constexpr double hour = 3600;
 // From boot to the agent's first word: a package is installed then, perhaps.
 constexpr double longest_boot = hour;
-constexpr double same_boot = 30;
 
 // One machine's time from boot to end, whoever trained on it meanwhile.
 struct Span {
@@ -90,12 +89,6 @@ Number price_of_another(const Span& span, const std::vector<Span>& spans) {
     if (!found || other.zone == span.zone) found = other.price;
   }
   return found;
-}
-
-std::string number_text(const char* format, double value) {
-  char text[400];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
 }
 
 class Sum {

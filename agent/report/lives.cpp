@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 namespace spotter::report {
@@ -11,8 +12,6 @@ namespace {
 using End = Instance::End;
 using wire::Moment;
 
-// Clocks, and how exactly a boot's time is known.
-constexpr double same_boot = 30;
 // More than clocks are corrected by as a matter of course.
 constexpr double set_back = 120;
 // Past its deadline a notice may stay where it was not kept; a machine that still trains then was
@@ -282,6 +281,12 @@ void hear_curve(std::vector<Life>& all, const wire::Curve& curve, double now) {
 }
 
 }  // namespace
+
+std::string number_text(const char* format, double value) {
+  std::array<char, 400> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
 
 bool Life::took_over() const {
   static constexpr std::array<std::string_view, 5> with_storage = {

@@ -2,6 +2,7 @@
 // model. Private to report/.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "agent/report/model.hpp"
@@ -25,6 +26,12 @@ struct Ended {
   Count step, checkpoint_step;
   Number stall_seconds, trained_seconds, window_trained;
 };
+
+// Clocks, and how exactly a boot's time is known: seconds.
+inline constexpr double same_boot = 30;
+
+// One number in a format of the C library.
+std::string number_text(const char* format, double value);
 
 // A machine from one boot to its end. An agent that is started again on it lives on.
 struct Life {

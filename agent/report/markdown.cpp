@@ -7,7 +7,7 @@
 #include <set>
 
 #include "agent/base/clock_text.hpp"
-#include "agent/report/model.hpp"
+#include "agent/report/lives.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::report {
@@ -29,12 +29,6 @@ std::string safe(const std::string& text) {
       words += each;
   }
   return words;
-}
-
-std::string number_text(const char* format, double value) {
-  std::array<char, 400> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
 }
 
 std::string seconds_text(const Number& seconds) {

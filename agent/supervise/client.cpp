@@ -19,8 +19,8 @@ namespace {
 
 // Nothing: no such file.
 template <class T>
-Result<std::optional<T>> read(const std::string& path,
-                              wire::Decoded<T> (*parse)(std::string_view)) {
+Result<std::optional<T>> read_as(const std::string& path,
+                                 wire::Decoded<T> (*parse)(std::string_view)) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   constexpr std::size_t limit = 64U << 10;
   const auto file = config::read_small_file(path, limit);
@@ -32,7 +32,7 @@ Result<std::optional<T>> read(const std::string& path,
 }
 
 Result<std::optional<Record>> read_record(const std::string& directory) {
-  return read(directory + "/supervisor.json", parse_record);
+  return read_as(directory + "/supervisor.json", parse_record);
 }
 
 bool lock_is_held(const std::string& directory) {
@@ -56,7 +56,7 @@ Result<void> send(const std::string& directory, const std::string& text) {
 Result<Supervised> look(const std::string& run_directory) {
   const bool held =
       lock_is_held(run_directory);  // first: what is written before its release is seen
-  const auto end = read(run_directory + "/ended.json", parse_ended);
+  const auto end = read_as(run_directory + "/ended.json", parse_ended);
   if (!end) return tl::unexpected(end.error());
   if (*end) return Supervised(**end);
   const auto record = read_record(run_directory);

@@ -33,11 +33,11 @@ constexpr std::chrono::milliseconds patience{1000};
 constexpr unsigned most_devices = 64;
 constexpr std::uint16_t port = 80;
 
-enum Seen { Nothing = 0, Bound = 1, Plain = 2, Unknown = 3 };
+enum Answered { Nothing = 0, Bound = 1, Plain = 2, Unknown = 3 };
 
 struct Attempt {
   Descriptor socket;
-  Seen means;
+  Answered means;
 };
 
 // A socket on its way to the service; none: it was refused at once.
@@ -80,13 +80,13 @@ std::vector<Attempt> begin_all() {
 }
 
 // What comes of them: the worst of all.
-Seen look() {
+Answered look() {
   const auto attempts = begin_all();
   std::vector<pollfd> waited;
   waited.reserve(attempts.size());
   for (const Attempt& each : attempts) waited.push_back({each.socket.get(), POLLOUT, 0});
   const auto until = steady_clock::now() + patience;
-  Seen worst = Nothing;
+  Answered worst = Nothing;
   for (std::size_t open = waited.size(); open > 0 && worst != Plain;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now()).count();
@@ -105,7 +105,7 @@ Seen look() {
 }
 
 // As the trainer will be; its own process, which takes its identity along.
-Seen look_as(const Account& account, BoundSockets bound) {
+Answered look_as(const Account& account, BoundSockets bound) {
   const pid_t child = ::fork();
   if (child == 0) {
     const bool ready = bound == BoundSockets::Allowed || forbid_bound_sockets();
@@ -113,7 +113,7 @@ Seen look_as(const Account& account, BoundSockets bound) {
   }
   int status = 0;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return child > 0 && WIFEXITED(status) ? static_cast<Seen>(WEXITSTATUS(status)) : Unknown;
+  return child > 0 && WIFEXITED(status) ? static_cast<Answered>(WEXITSTATUS(status)) : Unknown;
 }
 
 constexpr sock_filter load(std::size_t offset) {
@@ -167,7 +167,7 @@ bool forbid_bound_sockets() {
 }
 
 Result<BoundSockets> keep_from_metadata(const Account& account) {
-  Seen seen = look_as(account, BoundSockets::Allowed);
+  Answered seen = look_as(account, BoundSockets::Allowed);
   if (seen == Nothing) return BoundSockets::Allowed;
   if (seen == Bound) seen = look_as(account, BoundSockets::Forbidden);
   if (seen == Nothing) return BoundSockets::Forbidden;

@@ -96,7 +96,7 @@ void signal_below(const std::vector<Process>& processes, pid_t pid, int signal, 
     if (each.parent == pid && each.name != "tee") children.push_back(each);
   const bool stand_in = depth < deepest && !children.empty() && is_shell(pid) &&
                         (signal == SIGINT || !traps_or_ignores(pid, signal));
-  if (!stand_in || signal == SIGINT) kill(pid, signal);
+  if (!stand_in || signal == SIGINT) ::kill(pid, signal);
   if (!stand_in) return;
   for (const auto& child : children) signal_below(processes, child.pid, signal, depth + 1);
 }
@@ -137,12 +137,12 @@ std::vector<Process> descendants_of(pid_t ancestor, pid_t except) {
 }
 
 void signal_descendants(pid_t ancestor, int signal, pid_t except) {
-  for (const auto& each : descendants_of(ancestor, except)) kill(each.pid, signal);
+  for (const auto& each : descendants_of(ancestor, except)) ::kill(each.pid, signal);
 }
 
 void signal_main_process(pid_t trainer, int signal) {
   if (signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT)
-    kill(trainer, signal);
+    ::kill(trainer, signal);
   else
     signal_below(all_processes(), trainer, signal, 0);
 }
@@ -157,7 +157,7 @@ void kill_session(pid_t leader, std::uint64_t leader_start_ticks) {
     for (const auto& each : all_processes()) {
       if (each.session != leader) continue;
       any = true;
-      kill(each.pid, SIGKILL);
+      ::kill(each.pid, SIGKILL);
     }
     if (!any) return;
     usleep(10'000);

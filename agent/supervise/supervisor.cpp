@@ -14,6 +14,7 @@
 
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/trainer.hpp"
 #include "agent/supervise/watch.hpp"
 
 namespace spotter::supervise {
@@ -60,17 +61,6 @@ void let_go_of_everything(int pipe) {
   report(words_of(*watch));
   watch->until_the_end();
   _exit(0);
-}
-
-std::string read_to_end(int file) {
-  std::string text;
-  std::array<char, 512> buffer{};
-  while (true) {
-    const ssize_t got = read(file, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
 }
 
 tl::unexpected<StartFailure> failed(std::string message) {

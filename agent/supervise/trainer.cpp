@@ -99,17 +99,6 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   give_up(report, "cannot run the login shell " + launch.shell);
 }
 
-std::string read_to_end(int file) {
-  std::string text;
-  std::array<char, 512> buffer{};
-  while (true) {
-    const ssize_t got = read(file, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-}
-
 // For its lifetime, and for nothing but files, this process has the rights of that user alone
 // (setfsuid(2)); it has one thread. Restores them, or ends: going on without would be worse.
 class FilesAs {
@@ -144,6 +133,17 @@ class FilesAs {
 };
 
 }  // namespace
+
+std::string read_to_end(int file) {
+  std::string text;
+  std::array<char, 512> buffer{};
+  while (true) {
+    const ssize_t got = read(file, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
 
 Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPlace place) {
   constexpr int flags =

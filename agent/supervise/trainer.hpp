@@ -22,6 +22,9 @@ Result<Descriptor> open_log(const std::string& path, const Account& owner, LogPl
 // child after fork.
 bool take_identity(const Account& account);
 
+// What is written into a pipe until its last writer closes it.
+std::string read_to_end(int file);
+
 // Forks and execs. Returns the pid once exec has succeeded, or which step before it failed; then
 // the child is gone. The trainer dies when this process does. Where the launch says so, it is kept
 // from the metadata service (metadata.hpp), or not started. It is in the control group from its

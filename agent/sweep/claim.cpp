@@ -11,9 +11,9 @@
 namespace spotter::sweep {
 namespace {
 
-constexpr std::uint64_t known_version = 1;
+constexpr std::uint64_t known_claim = 1;
 constexpr std::string_view attempt_prefix = "attempt-";
-constexpr std::array<const char*, 4> states = {"held", "given", "done", "failed"};
+constexpr std::array<const char*, 4> claim_states = {"held", "given", "done", "failed"};
 
 std::string name(std::size_t index, const char* kind) {
   char text[48];
@@ -25,7 +25,7 @@ std::string name(std::size_t index, const char* kind) {
 
 std::string to_json(const Claim& claim) {
   const nlohmann::json json = {
-      {"version", known_version},   {"state", states[static_cast<std::size_t>(claim.state)]},
+      {"version", known_claim},     {"state", claim_states[static_cast<std::size_t>(claim.state)]},
       {"token", claim.token},       {"holder", claim.holder},
       {"nonce", claim.nonce},       {"span_ms", claim.span.count()},
       {"failures", claim.failures}, {"parent", claim.parent}};
@@ -35,14 +35,14 @@ std::string to_json(const Claim& claim) {
 Result<Claim> parse_claim(std::string_view text) {
   const auto json = wire::parse_json_object(text);
   if (!json) return tl::unexpected(json.error());
-  if (auto newer = wire::newer(*json, "version", known_version, "the claim")) {
+  if (auto newer = wire::newer(*json, "version", known_claim, "the claim")) {
     return tl::unexpected<Error>(std::move(*newer));
   }
   Claim claim;
   const std::string state = wire::text_field(*json, "state");
   std::size_t which = 0;
-  while (which < states.size() && state != states[which]) ++which;
-  if (which == states.size()) return failure("'" + state + "' is no state of a claim");
+  while (which < claim_states.size() && state != claim_states[which]) ++which;
+  if (which == claim_states.size()) return failure("'" + state + "' is no state of a claim");
   claim.state = static_cast<Claim::State>(which);
   const auto number = [&](const char* field, std::uint64_t most) {
     const auto found = json->find(field);
@@ -75,14 +75,14 @@ std::string hint_name(std::size_t index, Hint hint) {
 
 std::string to_json(const Owner& owner) {
   const nlohmann::json json = {
-      {"version", known_version}, {"id", owner.id}, {"storage", owner.storage}};
+      {"version", known_claim}, {"id", owner.id}, {"storage", owner.storage}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 Result<Owner> parse_owner(std::string_view text) {
   const auto json = wire::parse_json_object(text);
   if (!json) return tl::unexpected(json.error());
-  if (auto newer = wire::newer(*json, "version", known_version, "the claims' owner"))
+  if (auto newer = wire::newer(*json, "version", known_claim, "the claims' owner"))
     return tl::unexpected<Error>(std::move(*newer));
   Owner owner{wire::text_field(*json, "id"), wire::text_field(*json, "storage")};
   if (owner.id.empty()) return failure("it has no id");

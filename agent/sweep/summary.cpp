@@ -12,8 +12,9 @@ namespace {
 using Ordered = nlohmann::ordered_json;
 using wire::CurvePoint;
 
-constexpr std::array<const char*, 5> states = {"waiting", "running", "stopped", "failed", "done"};
-constexpr std::uint64_t known_version = 1;
+constexpr std::array<const char*, 5> state_names = {"waiting", "running", "stopped", "failed",
+                                                    "done"};
+constexpr std::uint64_t known_summary = 1;
 constexpr std::size_t most_points_read = 100'000;
 
 template <class T>
@@ -80,12 +81,12 @@ Result<Set> parse_set(const Ordered& object) {
 
 }  // namespace
 
-const char* to_text(Summary::State state) { return states[static_cast<std::size_t>(state)]; }
+const char* to_text(Summary::State state) { return state_names[static_cast<std::size_t>(state)]; }
 
 std::string to_json(const Summary& summary) {
   const CurvePoint last = summary.curve.last().value_or(CurvePoint{});
   const bool any = !summary.curve.points().empty();
-  const Ordered document = {{"version", known_version},
+  const Ordered document = {{"version", known_summary},
                             {"index", summary.index},
                             {"state", to_text(summary.state)},
                             {"parameters", Ordered::parse(to_json(summary.parameters))},
@@ -105,10 +106,10 @@ Result<Summary> parse_summary(std::string_view text) {
   const auto known = wire::parse_json_object(text);  // not too deep, and an object
   if (!known) return tl::unexpected(known.error());
   const Ordered object = Ordered::parse(text, nullptr, false);  // with the parameters' own order
-  if (auto newer = wire::newer(*known, "version", known_version, "the result")) {
+  if (auto newer = wire::newer(*known, "version", known_summary, "the result")) {
     return tl::unexpected<Error>(std::move(*newer));
   }
-  if (count(object.value("version", Ordered())) != known_version)
+  if (count(object.value("version", Ordered())) != known_summary)
     return failure("it is no result of a sweep");
   const auto index = count(object.value("index", Ordered()));
   if (!index || *index >= most_sets) return failure("it says no index");
@@ -116,8 +117,8 @@ Result<Summary> parse_summary(std::string_view text) {
   summary.index = *index;
   const std::string state = wire::text_field(*known, "state");
   std::size_t which = 0;
-  while (which < states.size() && state != states[which]) ++which;
-  if (which == states.size()) return failure("it says no state");
+  while (which < state_names.size() && state != state_names[which]) ++which;
+  if (which == state_names.size()) return failure("it says no state");
   summary.state = static_cast<Summary::State>(which);
   auto set = parse_set(object.value("parameters", Ordered()));
   if (!set) return tl::unexpected(set.error());

@@ -6,12 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "agent/base/exit_status.hpp"
 #include "agent/wire/catalog.hpp"
 
 namespace spotter::command {
 namespace {
-
-constexpr int wrong_input = 2;
 
 int list(const std::vector<wire::Explanation>& all) {
   std::size_t widest = 0;

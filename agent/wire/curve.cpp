@@ -9,7 +9,7 @@
 namespace spotter::wire {
 namespace {
 
-constexpr std::uint64_t known_version = 1;
+constexpr std::uint64_t known_curve = 1;
 
 // `newer` says it, or else `older` did.
 template <class T>
@@ -38,7 +38,7 @@ std::optional<std::uint64_t> count(const Json& object, const char* name) {
 std::optional<CurvePoint> parse_point(std::string_view line, std::string& newer) {
   const auto object = parse_json_object(line);
   if (!object) return std::nullopt;
-  if (auto later = wire::newer(*object, "version", known_version, "the learning curve")) {
+  if (auto later = wire::newer(*object, "version", known_curve, "the learning curve")) {
     newer = std::move(later->message);
     return std::nullopt;
   }

@@ -15,13 +15,13 @@ constexpr std::array<std::string_view, 13> kinds = {
     "began",      "price", "phase",  "notice",  "notice-withdrawn", "rebalance", "resumed",
     "checkpoint", "ended", "volume", "account", "problem",          "left"};
 
-constexpr std::uint64_t known_version = 1;
+constexpr std::uint64_t known_history = 1;
 constexpr double latest = 1e11;  // whoever computes with a time must not overflow
 
 std::optional<Moment> parse_moment(std::string_view line, std::string& newer) {
   auto object = parse_json_object(line);
   if (!object) return std::nullopt;
-  if (auto later = wire::newer(*object, "version", known_version, "the history")) {
+  if (auto later = wire::newer(*object, "version", known_history, "the history")) {
     newer = std::move(later->message);
     return std::nullopt;
   }

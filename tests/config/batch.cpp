@@ -8,7 +8,7 @@
 namespace spotter::config {
 namespace {
 
-std::string with(const std::string& more) {
+std::string with_batch(const std::string& more) {
   return smallest_and("sweep:\n  grid: {lr: [0.1, 0.2]}\n  batch:\n    image: trainer:1\n" + more);
 }
 constexpr const char* needs =
@@ -16,7 +16,7 @@ constexpr const char* needs =
     "    security_groups: [sg-1, sg-2]\n";
 
 Batch batch_of(const std::string& more) {
-  const auto job = parse_job(with(needs + more), as_root);
+  const auto job = parse_job(with_batch(needs + more), as_root);
   EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
   return job ? *job->sweep->batch : Batch{};
 }
@@ -56,12 +56,14 @@ TEST(Batch, ReadsWhatIsGiven) {
 }
 
 TEST(Batch, SaysWhatIsWrong) {
-  const auto problem = [](const std::string& more) { return problems_of(with(needs + more)); };
+  const auto problem = [](const std::string& more) {
+    return problems_of(with_batch(needs + more));
+  };
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), text.npos) << text;
   };
-  has(problems_of(with("")), "the key 'memory' is missing");
-  has(problems_of(with("    vcpus: 1\n    memory: 9\n    max_vcpus: 1\n    subnets: a\n")),
+  has(problems_of(with_batch("")), "the key 'memory' is missing");
+  has(problems_of(with_batch("    vcpus: 1\n    memory: 9\n    max_vcpus: 1\n    subnets: a\n")),
       "security_groups");
   has(problem("    attempts: 11\n"), "from 1 to 10");
   has(problem("    timeout: 59s\n"), "60s at least");

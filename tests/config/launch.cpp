@@ -8,13 +8,13 @@
 namespace spotter::config {
 namespace {
 
-constexpr const char* needs =
+constexpr const char* launch_needs =
     "launch:\n  image: ami-0123\n  instance_types: [g5.xlarge, g4dn.xlarge]\n  profile: spotter\n";
 
-std::string with(const std::string& more) { return smallest_and(needs + more); }
+std::string with_launch(const std::string& more) { return smallest_and(launch_needs + more); }
 
 Launch launch_of(const std::string& more) {
-  const auto job = parse_job(with(more), as_root);
+  const auto job = parse_job(with_launch(more), as_root);
   EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
   return job ? *job->launch : Launch{};
 }
@@ -53,7 +53,7 @@ TEST(Launch, SaysWhatIsWrong) {
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), text.npos) << text;
   };
-  const auto problem = [](const std::string& more) { return problems_of(with(more)); };
+  const auto problem = [](const std::string& more) { return problems_of(with_launch(more)); };
   has(problems_of(smallest_and("launch: {image: ami-1}\n")), "'instance_types' is missing");
   has(problems_of(smallest_and("launch: [a]\n")), "launch: expected");
   has(problem("  type: spot-flet\n"), "did you mean 'spot-fleet'?");
@@ -76,14 +76,14 @@ TEST(Launch, SaysWhatIsWrong) {
   has(problem("  tags: {'spotter:job': x}\n"), "Spotter's own");
   has(problem("  instance_typs: a.b\n"), "did you mean 'instance_types'?");
   const auto replaced = [&](const std::string& what, const std::string& by) {
-    std::string text = with("");
+    std::string text = with_launch("");
     return problems_of(text.replace(text.find(what), what.size(), by));
   };
   has(replaced("ami-0123", "debian"), "is no image");
   has(replaced("g5.xlarge", "g5"), "is no instance type");
   has(replaced("{ebs: {tag: {Name: v}}}", "{folder: {path: /data}}") +
           problems_of("job: a\nstorage: {folder: {path: /d}}\ntrainer: {command: a}\n" +
-                      std::string(needs) + "  volume: {size: 1, zone: a}\n"),
+                      std::string(launch_needs) + "  volume: {size: 1, zone: a}\n"),
       "storage is no EBS volume");
 }
 

@@ -6,7 +6,7 @@
 namespace spotter::config {
 namespace {
 
-std::string with(const std::string& sources) {
+std::string with_prepare(const std::string& sources) {
   return "job: a\ntrainer: {command: x}\nstorage: {ebs: {tag: {Name: v}}}\nprepare: " + sources;
 }
 
@@ -16,10 +16,11 @@ void has(const std::string& told, const std::string& words) {
 
 TEST(Prepare, TakesBucketsUrlsAndFolders) {
   const std::string digest(64, 'A');
-  const auto job = parse_job(with("[{from: 's3://data/${WHO}/', to: data/train/}, {from: "
-                                  "'https://host/a/b.gz?v=1', to: data, sha256: " +
-                                  digest + "}, {from: /home/me/set, to: set, via: s3://way/b}]"),
-                             as_root);
+  const auto job =
+      parse_job(with_prepare("[{from: 's3://data/${WHO}/', to: data/train/}, {from: "
+                             "'https://host/a/b.gz?v=1', to: data, sha256: " +
+                             digest + "}, {from: /home/me/set, to: set, via: s3://way/b}]"),
+                as_root);
   ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
   ASSERT_EQ(job->prepare.size(), 3U);
   EXPECT_EQ(job->prepare[0].from, "s3://data/me/");
@@ -31,9 +32,9 @@ TEST(Prepare, TakesBucketsUrlsAndFolders) {
 
 TEST(Prepare, IsToldWhatIsWrong) {
   const auto wrong = [](const std::string& fields) {
-    return problems_of(with("[{" + fields + "}]"));
+    return problems_of(with_prepare("[{" + fields + "}]"));
   };
-  has(problems_of(with("{from: /a, to: b}")), "expected a list such as");
+  has(problems_of(with_prepare("{from: /a, to: b}")), "expected a list such as");
   has(wrong("from: s3://data/x"), "'to' is missing");
   has(wrong("from: data, to: data"), "is no source");
   has(wrong("from: 'https://host/', to: data"), "names no file");
@@ -52,8 +53,8 @@ TEST(Prepare, IsToldWhatIsWrong) {
 TEST(Prepare, KeepsOutOfSpottersOwnFolders) {
   for (const char* to :
        {"/data", "../data", ".spotter", ".spotter/x", "code", "log/x", ".", "a//b", "a/./b"})
-    EXPECT_NE(problems_of(with(std::string("[{from: /x, to: '") + to + "'}]")), "") << to;
-  EXPECT_EQ(problems_of(with("[{from: /x, to: logs}]")), "");
+    EXPECT_NE(problems_of(with_prepare(std::string("[{from: /x, to: '") + to + "'}]")), "") << to;
+  EXPECT_EQ(problems_of(with_prepare("[{from: /x, to: logs}]")), "");
 }
 
 TEST(Prepare, KeepsOutOfWhatTheTrainerWrites) {

@@ -6,18 +6,18 @@
 namespace spotter::config {
 namespace {
 
-std::string with(const std::string& storage) {
+std::string with_storage(const std::string& storage) {
   return "job: a\ntrainer: {command: x}\nstorage: {" + storage + "}\n";
 }
 
 Share share_of(const std::string& storage) {
-  const auto job = parse_job(with(storage), as_root);
+  const auto job = parse_job(with_storage(storage), as_root);
   EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
   return job && job->storage.share ? *job->storage.share : Share{};
 }
 
 TEST(Share, IsAFolder) {
-  const auto job = parse_job(with("folder: {path: /data/}"), as_root);
+  const auto job = parse_job(with_storage("folder: {path: /data/}"), as_root);
   ASSERT_TRUE(job);
   EXPECT_EQ(job->storage.share->kind, Share::Kind::Folder);
   EXPECT_EQ(job->storage.mount(), "/data");
@@ -57,7 +57,7 @@ TEST(Share, IsSshfs) {
 
 TEST(Share, MayBeSharedOutByClaims) {
   const auto job =
-      parse_job(with("folder: {path: /data}") + "claims: {at: 's3://bucket/all'}", as_root);
+      parse_job(with_storage("folder: {path: /data}") + "claims: {at: 's3://bucket/all'}", as_root);
   ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
   EXPECT_EQ(wire::to_url(job->claims->at), "s3://bucket/all/a/")
       << "below it, each job has its own";
@@ -77,13 +77,14 @@ TEST(Share, ClaimsThatCannotWorkAreSaid) {
     const auto job = parse_job(text, as_root);
     return job ? std::string() : describe(job.error(), "job.yaml");
   };
-  const auto share = with("folder: {path: /data}");
+  const auto share = with_storage("folder: {path: /data}");
   EXPECT_NE(says(share + "claims: {at: /tmp}").find(":4:14: claims.at: "), std::string::npos);
   EXPECT_NE(says(share + "claims: {at: 's3://bucket', lease: 10ms}").find("it lasts from 1s to 1h"),
             std::string::npos);
   EXPECT_NE(says(share + "claims: {lease: 5s}").find("claims: the key 'at' is missing"),
             std::string::npos);
-  const std::string volume = with("ebs: {tag: {Name: v}}") + "claims: {at: 's3://bucket'}\n";
+  const std::string volume =
+      with_storage("ebs: {tag: {Name: v}}") + "claims: {at: 's3://bucket'}\n";
   EXPECT_NE(says(volume).find("a volume is attached to one instance at a time"), std::string::npos);
   EXPECT_EQ(says(volume + "sweep: {parameters: [{lr: 1}]}\n"), "");
 }
@@ -96,7 +97,7 @@ struct WrongShare {
 class WrongShares : public testing::TestWithParam<WrongShare> {};
 
 TEST_P(WrongShares, AreExplained) {
-  const std::string said = problems_of(with(GetParam().storage));
+  const std::string said = problems_of(with_storage(GetParam().storage));
   EXPECT_NE(said.find(GetParam().message), std::string::npos) << said;
 }
 

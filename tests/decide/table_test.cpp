@@ -86,7 +86,7 @@ std::string row(const Stage& stage, const Happening& what) {
   return line.str();
 }
 
-std::string table() {
+std::string golden_table() {
   std::string all =
       "# stage + event -> next stage : effects. A pair that is not listed is ignored, or only\n"
       "# remembered. Written by decide_test with SPOTTER_REWRITE=1.\n";
@@ -98,7 +98,7 @@ std::string table() {
 }
 
 TEST(Transitions, AreThoseOfTheGoldenTable) {
-  const std::string now = table();
+  const std::string now = golden_table();
   if (std::getenv("SPOTTER_REWRITE")) std::ofstream(kGolden) << now;
   std::ifstream file(kGolden);
   std::stringstream golden;

@@ -6,7 +6,7 @@ namespace spotter::emulator {
 namespace {
 
 // AWS's published suite (aws-sig-v4-test-suite): one key, one instant, one region.
-constexpr const char* secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+constexpr const char* documented_secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 constexpr const char* timestamp = "20150830T123600Z";
 
 struct Vector {
@@ -103,7 +103,8 @@ Authorization authorization_of(const Vector& vector) {
 TEST(Sigv4, GivesTheSignaturesOfTheSuiteOfAws) {
   for (const auto& vectors : {paths_and_queries(), headers_and_bodies()}) {
     for (const auto& vector : vectors) {
-      EXPECT_EQ(expected_signature(vector.request, authorization_of(vector), timestamp, secret),
+      EXPECT_EQ(expected_signature(vector.request, authorization_of(vector), timestamp,
+                                   documented_secret),
                 vector.signature)
           << vector.name << "\n"
           << canonical_request(vector.request, authorization_of(vector));
@@ -116,14 +117,14 @@ class Verify : public ::testing::Test {
   HttpRequest request_ = {"POST", "/", plain, "Action=DescribeVolumes"};
   Verification rules_{"us-east-1", "ec2", {}, std::chrono::seconds{300}, {}};
   std::string token_;
-  std::string secret_ = secret;
+  std::string secret_ = documented_secret;
 
   void SetUp() override {
     using namespace std::chrono;
     rules_.now = {sys_days{year{2015} / 8 / 30} + hours{12} + minutes{36}};
     rules_.key = [this](std::string_view key) -> std::optional<SigningKey> {
       if (key != "AKIDEXAMPLE") return std::nullopt;
-      return SigningKey{secret, token_, "user"};
+      return SigningKey{documented_secret, token_, "user"};
     };
   }
   void sign(const std::string& key = "AKIDEXAMPLE") {

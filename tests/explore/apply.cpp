@@ -17,11 +17,6 @@ namespace {
 // How long a call without an answer may still be carried out.
 const Duration kFlight = small_policy().ec2_call;
 
-template <class... Commands>
-bool is(const Command& command) {
-  return (std::holds_alternative<Commands>(command) || ...);
-}
-
 std::uint8_t place_of(const Node& node, const Host& host) {
   return static_cast<std::uint8_t>(&host - node.hosts.data() + 1);
 }

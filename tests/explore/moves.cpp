@@ -28,11 +28,6 @@ struct List {
 
 bool is_over(const Node& node) { return node.cancelled || node.scaled_to_zero; }
 
-template <class... Commands>
-bool is(const Command& command) {
-  return (std::holds_alternative<Commands>(command) || ...);
-}
-
 void storage_moves(const Node& node, List& list) {
   for (std::size_t i = 0; i < node.volumes.size(); ++i) {
     const Volume& it = node.volumes[i];

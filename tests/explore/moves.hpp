@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tests/explore/model.hpp"
@@ -69,5 +70,10 @@ void apply(Node& node, const Move& move);
 Time next_time(const Node& node);  // when the next thing is due of itself
 // A line for people.
 std::string describe(const Node& before, const Move& move, const Node& after);
+
+template <class... Commands>
+bool is(const decide::Command& command) {
+  return (std::holds_alternative<Commands>(command) || ...);
+}
 
 }  // namespace spotter::explore

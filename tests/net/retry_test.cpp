@@ -12,18 +12,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Environment with(std::map<std::string, std::string, std::less<>> values) {
+Environment retrying_with(std::map<std::string, std::string, std::less<>> values) {
   values.emplace("HOME", "/nonexistent");
   return Environment(std::move(values));
 }
 
 TEST(Retry, IsTheStandardModeUnlessToldOtherwise) {
-  EXPECT_EQ(retry_policy(with({})).attempts, 3);
-  EXPECT_EQ(retry_policy(with({{"AWS_MAX_ATTEMPTS", "7"}})).attempts, 7);
-  EXPECT_EQ(retry_policy(with({{"AWS_MAX_ATTEMPTS", "1"}})).attempts, 1);
+  EXPECT_EQ(retry_policy(retrying_with({})).attempts, 3);
+  EXPECT_EQ(retry_policy(retrying_with({{"AWS_MAX_ATTEMPTS", "7"}})).attempts, 7);
+  EXPECT_EQ(retry_policy(retrying_with({{"AWS_MAX_ATTEMPTS", "1"}})).attempts, 1);
   for (const char* wrong : {"", "0", "-2", "many", "3x"})
-    EXPECT_EQ(retry_policy(with({{"AWS_MAX_ATTEMPTS", wrong}})).attempts, 3) << wrong;
-  EXPECT_EQ(retry_policy(with({{"AWS_RETRY_MODE", "adaptive"}})).attempts, 3);
+    EXPECT_EQ(retry_policy(retrying_with({{"AWS_MAX_ATTEMPTS", wrong}})).attempts, 3) << wrong;
+  EXPECT_EQ(retry_policy(retrying_with({{"AWS_RETRY_MODE", "adaptive"}})).attempts, 3);
 }
 
 TEST(Retry, ReadsTheProfileAfterTheEnvironment) {

@@ -9,7 +9,7 @@ using std::chrono::seconds;
 
 namespace {
 
-bool is_current(const world::Volume& volume) {
+bool carries_discovery_tag(const world::Volume& volume) {
   const auto found = volume.tags.find(kDiscoveryKey);
   return volume.state != world::VolumeState::Deleted && found != volume.tags.end();
 }
@@ -83,7 +83,7 @@ void Simulation::delete_volume() {
   VolumeId id;
   bool result = false;
   world_.cloud().volumes.each([&](const world::Volume& volume) {
-    if (is_current(volume)) id = volume.id;
+    if (carries_discovery_tag(volume)) id = volume.id;
     result = result || disks_[volume.id].result;
   });
   const world::Volume* volume = id ? world_.cloud().volumes.find(id) : nullptr;
@@ -129,7 +129,8 @@ void Simulation::mend() {
       disk.full = false;
       if (stray) return;
       const auto role = volume.tags.find("spotter:role");
-      any = any || is_current(volume) || (role != volume.tags.end() && role->second == "verified");
+      any = any || carries_discovery_tag(volume) ||
+            (role != volume.tags.end() && role->second == "verified");
       if (disk.content == Disk::Content::Foreign || disk.content == Disk::Content::HalfMade) {
         disk.content = Disk::Content::Blank;
       }

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<fs::path> save_step(const fs::path& directory, std::uint64_t step, Retention retention) {
+Result<fs::path> try_to_save(const fs::path& directory, std::uint64_t step, Retention retention) {
   const std::string model = "model of " + std::to_string(step);
   const std::array<Part, 1> parts = {Part{"model.bin", model}};
   return save(directory, step, parts, {}, retention);
@@ -24,7 +24,7 @@ class Newer : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const std::uint64_t step : {1, 2, 3}) {
-      ASSERT_TRUE(save_step(directory(), step, {.last = 9}));
+      ASSERT_TRUE(try_to_save(directory(), step, {.last = 9}));
     }
   }
   template <class T>
@@ -53,7 +53,7 @@ TEST_F(Newer, IsRefusedAndNothingIsTouched) {
 TEST_F(Newer, IsRefusedInAFasterPlaceToo) {
   test::make_newer(directory() / directory_name(3));
   const fs::path durable = directory() / "volume";
-  ASSERT_TRUE(save_step(durable, 1, {}));
+  ASSERT_TRUE(try_to_save(durable, 1, {}));
   const auto before = test::contents(directory());
   expect_sentence(restore(std::array{directory(), durable}));
   EXPECT_EQ(test::contents(directory()), before);
@@ -62,7 +62,7 @@ TEST_F(Newer, IsRefusedInAFasterPlaceToo) {
 TEST_F(Newer, IsRemovedByNoRetention) {
   test::make_newer(directory() / directory_name(1));
   for (const std::size_t best : {0, 1}) {
-    ASSERT_TRUE(save_step(directory(), 4 + best, {.last = 1, .best = best}));
+    ASSERT_TRUE(try_to_save(directory(), 4 + best, {.last = 1, .best = best}));
     EXPECT_TRUE(fs::exists(directory() / directory_name(1))) << best;
     EXPECT_FALSE(fs::exists(directory() / directory_name(2))) << best;
   }
@@ -71,7 +71,7 @@ TEST_F(Newer, IsRemovedByNoRetention) {
 TEST_F(Newer, IsNotReplacedByOneOfTheSameStep) {
   test::make_newer(directory() / directory_name(3));
   const auto before = test::contents(directory());
-  expect_sentence(save_step(directory(), 3, {}));
+  expect_sentence(try_to_save(directory(), 3, {}));
   EXPECT_EQ(test::contents(directory()), before);
 }
 

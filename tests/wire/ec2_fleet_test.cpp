@@ -6,13 +6,13 @@
 namespace spotter::wire {
 namespace {
 
-std::string answer(const std::string& action, const std::string& content) {
+std::string fleet_answer(const std::string& action, const std::string& content) {
   return "<" + action + "Response xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>r" +
          "</requestId>" + content + "</" + action + "Response>";
 }
 
 TEST(FleetAnswer, SeesTheFailureInsideASuccessfulCancellation) {
-  const auto outcome = decode<CancelSpotFleetRequests>(answer("CancelSpotFleetRequests", R"(
+  const auto outcome = decode<CancelSpotFleetRequests>(fleet_answer("CancelSpotFleetRequests", R"(
     <unsuccessfulFleetRequestSet><item><error><code>fleetRequestIdDoesNotExist</code>
       <message>no such fleet</message></error><spotFleetRequestId>sfr-2</spotFleetRequestId></item>
     </unsuccessfulFleetRequestSet>
@@ -30,7 +30,7 @@ TEST(FleetAnswer, SeesTheFailureInsideASuccessfulCancellation) {
 }
 
 TEST(FleetAnswer, SeesTheFailureInsideASuccessfulDeletion) {
-  const auto outcome = decode<DeleteFleets>(answer("DeleteFleets", R"(
+  const auto outcome = decode<DeleteFleets>(fleet_answer("DeleteFleets", R"(
     <unsuccessfulFleetDeletionSet><item><error><code>fleetNotInDeletableState</code>
       <message>no</message></error><fleetId>fleet-2</fleetId></item></unsuccessfulFleetDeletionSet>
     <successfulFleetDeletionSet><item><fleetId>fleet-1</fleetId>
@@ -42,13 +42,13 @@ TEST(FleetAnswer, SeesTheFailureInsideASuccessfulDeletion) {
 }
 
 TEST(FleetAnswer, TakesSilenceForNoCancellation) {
-  EXPECT_FALSE(decode<DeleteFleets>(answer("DeleteFleets", "")));
+  EXPECT_FALSE(decode<DeleteFleets>(fleet_answer("DeleteFleets", "")));
   EXPECT_FALSE(decode<CancelSpotFleetRequests>(
-      answer("CancelSpotFleetRequests", "<successfulFleetRequestSet/>")));
+      fleet_answer("CancelSpotFleetRequests", "<successfulFleetRequestSet/>")));
 }
 
 TEST(FleetAnswer, ReadsBothKindsOfFleet) {
-  const auto spot = decode<DescribeSpotFleetRequests>(answer("DescribeSpotFleetRequests", R"(
+  const auto spot = decode<DescribeSpotFleetRequests>(fleet_answer("DescribeSpotFleetRequests", R"(
     <spotFleetRequestConfigSet><item><spotFleetRequestId>sfr-1</spotFleetRequestId>
       <spotFleetRequestState>active</spotFleetRequestState><spotFleetRequestConfig>
       <targetCapacity>1</targetCapacity><fulfilledCapacity>1.0</fulfilledCapacity>
@@ -57,7 +57,7 @@ TEST(FleetAnswer, ReadsBothKindsOfFleet) {
   EXPECT_EQ(spot->items.at(0).state, FleetState::Active);
   EXPECT_EQ(spot->items.at(0).target_capacity, 1);
   EXPECT_DOUBLE_EQ(spot->items.at(0).fulfilled_capacity, 1.0);
-  const auto fleet = decode<DescribeFleets>(answer("DescribeFleets", R"(
+  const auto fleet = decode<DescribeFleets>(fleet_answer("DescribeFleets", R"(
     <fleetSet><item><fleetId>fleet-1</fleetId><fleetState>deleted_terminating</fleetState>
       <fulfilledCapacity>0.0</fulfilledCapacity><type>maintain</type>
       <targetCapacitySpecification><totalTargetCapacity>2</totalTargetCapacity>
@@ -69,7 +69,7 @@ TEST(FleetAnswer, ReadsBothKindsOfFleet) {
 }
 
 TEST(FleetAnswer, ReadsPrices) {
-  const auto prices = decode<DescribeSpotPriceHistory>(answer("DescribeSpotPriceHistory", R"(
+  const auto prices = decode<DescribeSpotPriceHistory>(fleet_answer("DescribeSpotPriceHistory", R"(
     <spotPriceHistorySet><item><instanceType>p3.2xlarge</instanceType>
       <productDescription>Linux/UNIX</productDescription><spotPrice>0.918000</spotPrice>
       <timestamp>2026-11-21T10:15:30.000Z</timestamp>

@@ -8,7 +8,7 @@ namespace spotter::wire {
 namespace {
 
 // As AWS answers: each product is a text that is a document.
-std::string answer(const std::string& dimensions) {
+std::string price_answer(const std::string& dimensions) {
   const std::string product =
       R"({"product":{"attributes":{"instanceType":"g5.xlarge"},"sku":"A"},"serviceCode":"AmazonEC2",
           "terms":{"Reserved":{"A.R":{"priceDimensions":{"A.R.X":{"unit":"Hrs",
@@ -38,20 +38,20 @@ TEST(Prices, NameThePlainMachine) {
 }
 
 TEST(Prices, OnDemandByTheHour) {
-  EXPECT_EQ(decode_get_products(answer(rate("Hrs", R"({"USD":"1.0060000000"})"))), 1.006);
-  EXPECT_EQ(decode_get_products(answer(rate("Hrs", R"({"USD":"0.0000000000"})") + "," +
-                                       rate("Hrs", R"({"USD":"2.5"})", "A.J.2"))),
+  EXPECT_EQ(decode_get_products(price_answer(rate("Hrs", R"({"USD":"1.0060000000"})"))), 1.006);
+  EXPECT_EQ(decode_get_products(price_answer(rate("Hrs", R"({"USD":"0.0000000000"})") + "," +
+                                             rate("Hrs", R"({"USD":"2.5"})", "A.J.2"))),
             2.5)
       << "nothing is to be paid for a part of it";
 }
 
 TEST(Prices, WhatIsNoPriceIsSaid) {
   for (const std::string& wrong :
-       {answer(""), answer(rate("Quantity", R"({"USD":"3.0"})")),
-        answer(rate("Hrs", R"({"CNY":"3.0"})")), answer(rate("Hrs", R"({"USD":"3.0x"})")),
-        answer(rate("Hrs", "7")), std::string(R"({"PriceList":["{","[]",7]})"),
-        std::string(R"({"PriceList":[]})"), std::string(R"({"PriceList":{}})"), std::string("{}"),
-        std::string("nothing")})
+       {price_answer(""), price_answer(rate("Quantity", R"({"USD":"3.0"})")),
+        price_answer(rate("Hrs", R"({"CNY":"3.0"})")),
+        price_answer(rate("Hrs", R"({"USD":"3.0x"})")), price_answer(rate("Hrs", "7")),
+        std::string(R"({"PriceList":["{","[]",7]})"), std::string(R"({"PriceList":[]})"),
+        std::string(R"({"PriceList":{}})"), std::string("{}"), std::string("nothing")})
     EXPECT_FALSE(decode_get_products(wrong)) << wrong;
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 // The example of https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html,
 // shortened.
-const std::string answer = R"(
+const std::string sts_answer = R"(
 <AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
   <AssumeRoleResult>
     <AssumedRoleUser><Arn>arn:aws:sts::123456789012:assumed-role/demo/TestAR</Arn></AssumedRoleUser>
@@ -25,7 +25,7 @@ TEST(Sts, AssumeRole) {
   EXPECT_EQ(form_body(query),
             "Action=AssumeRole&DurationSeconds=3600&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fdemo"
             "&RoleSessionName=spotter-job&Version=2011-06-15");
-  const auto keys = decode<AssumeRole>(answer);
+  const auto keys = decode<AssumeRole>(sts_answer);
   ASSERT_TRUE(keys) << keys.error().message;
   EXPECT_EQ(keys->session_token, "AQoDYXdzEPT//////////wEXAMPLE");
   EXPECT_EQ(to_rfc3339(keys->expiration.value()), "2019-11-09T13:34:41Z");
@@ -33,7 +33,7 @@ TEST(Sts, AssumeRole) {
 
 TEST(Sts, AnAnswerThatIsNotWholeShowsNoSecret) {
   for (const char* name : {"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"}) {
-    std::string lacking = answer;
+    std::string lacking = sts_answer;
     lacking.erase(lacking.find(std::string("<") + name), 1 + std::string(name).size());
     const auto keys = decode<AssumeRole>(lacking);
     ASSERT_FALSE(keys);
@@ -42,7 +42,7 @@ TEST(Sts, AnAnswerThatIsNotWholeShowsNoSecret) {
 }
 
 TEST(Sts, WhatAContainerIsGivenIsWhatAContainersSdkReads) {
-  const auto keys = decode<AssumeRole>(answer).value();
+  const auto keys = decode<AssumeRole>(sts_answer).value();
   const auto read = parse_credentials(container_credentials(keys, "arn"));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->secret_access_key, keys.secret_access_key);

@@ -25,9 +25,9 @@ void write_snapshot(Xml& xml, Cloud& cloud, const Snapshot& snapshot) {
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSnapshots.html, Filters
-const std::vector<std::string> known = {"snapshot-id", "volume-id",   "status",      "progress",
-                                        "owner-id",    "owner-alias", "encrypted",   "description",
-                                        "volume-size", "start-time",  "storage-tier"};
+const std::vector<std::string> snapshot_filters = {
+    "snapshot-id", "volume-id",   "status",      "progress",   "owner-id",    "owner-alias",
+    "encrypted",   "description", "volume-size", "start-time", "storage-tier"};
 
 Facts facts(Cloud& cloud, const Snapshot& snapshot) {
   return {{"snapshot-id", snapshot.id.str()},
@@ -65,8 +65,8 @@ Answer describe_snapshots(Session& session) {
       });
   if (!ours) rows.clear();
   const auto page = select<Snapshot>(
-      session, std::move(rows), session.query.list("SnapshotId"), "InvalidSnapshot.NotFound", known,
-      [&](const Snapshot& it) { return facts(session.cloud, it); },
+      session, std::move(rows), session.query.list("SnapshotId"), "InvalidSnapshot.NotFound",
+      snapshot_filters, [&](const Snapshot& it) { return facts(session.cloud, it); },
       [](const Snapshot& it) { return it.id.str(); });
   if (!page) return tl::unexpected(page.error());
   Xml xml;

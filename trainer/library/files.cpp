@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;  // bytes a read(): large enough for any disk
+constexpr std::size_t kReadAtOnce = std::size_t{1}
+                                    << 20;  // bytes a read(): large enough for any disk
 
 Result<void> write_all(int file, std::string_view bytes, const fs::path& shown) {
   while (!bytes.empty()) {
@@ -132,10 +133,10 @@ Result<std::uint64_t> read_pieces(const fs::path& path,
   const std::string too_many = "has more than " + std::to_string(most) + " bytes";
   if (static_cast<std::uint64_t>(status.st_size) > most) return wrong(too_many);
   if (is_hollow(file.get())) return wrong("is hollow: nobody wrote most of its bytes");
-  const auto buffer = std::make_unique<char[]>(kPiece);
+  const auto buffer = std::make_unique<char[]>(kReadAtOnce);
   std::uint64_t total = 0;
   while (true) {
-    const ssize_t got = ::read(file.get(), buffer.get(), kPiece);
+    const ssize_t got = ::read(file.get(), buffer.get(), kReadAtOnce);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failed("cannot read");
     if (got == 0) return total;

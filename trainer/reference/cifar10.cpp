@@ -12,13 +12,13 @@ namespace {
 
 constexpr Shape kShape{3, 32, 32};
 constexpr std::size_t kRecord = 1 + 3 * 32 * 32;
-constexpr std::size_t kFileLimit = std::size_t{1}
-                                   << 30;  // 30 x a batch: memory is not for guessing
+constexpr std::size_t kBatchFileLimit = std::size_t{1}
+                                        << 30;  // 30 x a batch: memory is not for guessing
 
 Result<void> append_batch(const fs::path& path, Examples& examples) {
   std::string bytes;
   const auto read = checkpoint::read_pieces(path, [&](std::string_view piece) {
-    if (bytes.size() <= kFileLimit) bytes.append(piece);
+    if (bytes.size() <= kBatchFileLimit) bytes.append(piece);
   });
   if (!read) return failure(read.error().message);
   if (bytes.empty() || bytes.size() % kRecord != 0) {

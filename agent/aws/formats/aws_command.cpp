@@ -7,7 +7,7 @@
 namespace spotter::wire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Where EC2's Query API has another name than the CLI: botocore's service model, `locationName` and
 // `queryName` of the members of what is sent here (tests/launch compares with botocore itself).
@@ -18,7 +18,7 @@ std::string name_at_ec2(const std::string& name) {
 }
 
 // EC2's lists are Name.1, and some names differ; those of the Query protocol are Name.member.1.
-void flatten(const std::string& prefix, const Json& value, bool ec2,
+void flatten(const std::string& prefix, const OrderedJson& value, bool ec2,
              std::map<std::string, std::string>& to) {
   if (value.is_object()) {
     for (const auto& [name, item] : value.items())
@@ -27,7 +27,7 @@ void flatten(const std::string& prefix, const Json& value, bool ec2,
   } else if (value.is_array()) {
     const std::string list = prefix + (ec2 ? "." : ".member.");
     std::size_t number = 0;
-    for (const Json& item : value) flatten(list + std::to_string(++number), item, ec2, to);
+    for (const OrderedJson& item : value) flatten(list + std::to_string(++number), item, ec2, to);
   } else {
     to[prefix] = value.is_string() ? value.get<std::string>() : value.dump();
   }
@@ -42,7 +42,7 @@ Query query_of(const AwsCommand& command) {
               .version = ec2 ? "2016-11-15" : "2011-01-01",
               .repeatable = command.repeatable,
               .parameters = {}};
-  flatten("", Json::parse(command.input, nullptr, false), ec2, query.parameters);
+  flatten("", OrderedJson::parse(command.input, nullptr, false), ec2, query.parameters);
   return query;
 }
 
@@ -53,8 +53,8 @@ std::string command_of(std::string_view service, std::string_view action, std::s
     if (capital && !name.empty()) name += '-';
     name += capital ? static_cast<char>(letter - 'A' + 'a') : letter;
   }
-  const Json body = Json::parse(input, nullptr, false);
-  const std::string text = body.dump(2, ' ', false, Json::error_handler_t::replace);
+  const OrderedJson body = OrderedJson::parse(input, nullptr, false);
+  const std::string text = body.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
   return "aws " + std::string(service) + " " + name + " --cli-input-json " + shell_quoted(text);
 }
 

@@ -123,19 +123,6 @@ Instance read_instance(const Fields& fields) {
           .tags = fields.tags()};
 }
 
-template <class Item>
-Page<Item> read_page(const Fields& fields, const char* set, Item (*read)(const Fields&)) {
-  Page<Item> page;
-  for (const Fields& item : fields.items(set)) page.items.push_back(read(item));
-  page.next_token = fields.optional_text("nextToken");
-  return page;
-}
-
-Done read_yes(const Fields& fields) {
-  if (fields.text("return") != "true") fields.note("return", "is not true");
-  return {};
-}
-
 ResourceTag read_resource_tag(const Fields& fields) {
   return {.resource = fields.text("resourceId"),
           .resource_type = fields.text("resourceType"),

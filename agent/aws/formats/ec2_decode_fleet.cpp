@@ -50,11 +50,6 @@ FleetCancellation read_cancellation(const Fields& fields, const CancellationName
   return answer;
 }
 
-Done read_yes(const Fields& fields) {
-  if (fields.text("return") != "true") fields.note("return", "is not true");
-  return {};
-}
-
 int capacity(const Fields& fields, const char* name) {
   return static_cast<int>(std::min<std::uint64_t>(fields.number(name), 1'000'000));
 }
@@ -112,14 +107,6 @@ SpotPrice read_price(const Fields& fields) {
           .product = fields.text("productDescription"),
           .dollars_per_hour = fields.decimal("spotPrice"),
           .since = fields.time("timestamp")};
-}
-
-template <class Item>
-Page<Item> read_page(const Fields& fields, const char* set, Item (*read)(const Fields&)) {
-  Page<Item> page;
-  for (const Fields& item : fields.items(set)) page.items.push_back(read(item));
-  page.next_token = fields.optional_text("nextToken");
-  return page;
 }
 
 Done read_nothing(const Fields&) { return {}; }

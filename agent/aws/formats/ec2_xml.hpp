@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/ec2_values.hpp"
 #include "agent/base/result.hpp"
 
@@ -70,6 +71,19 @@ auto read_answer(std::string_view xml, const std::string& action, Read read)
   auto value = read(Fields(document->document_element(), problem));
   if (!problem.empty()) return failure("the answer of " + action + ": " + problem);
   return value;
+}
+
+template <class Item>
+Page<Item> read_page(const Fields& fields, const char* set, Item (*read)(const Fields&)) {
+  Page<Item> page;
+  for (const Fields& item : fields.items(set)) page.items.push_back(read(item));
+  page.next_token = fields.optional_text("nextToken");
+  return page;
+}
+
+inline Done read_yes(const Fields& fields) {
+  if (fields.text("return") != "true") fields.note("return", "is not true");
+  return {};
 }
 
 }  // namespace spotter::wire

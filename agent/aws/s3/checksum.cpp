@@ -10,16 +10,16 @@
 namespace spotter::s3 {
 namespace {
 
-using Kind = Checksum::Kind;
+using ChecksumKind = Checksum::Kind;
 
 struct Known {
   std::string_view header;
-  Kind kind;
+  ChecksumKind kind;
   std::size_t size;
 };
-constexpr std::array<Known, 3> known{Known{"x-amz-checksum-crc32c", Kind::Crc32c, 4},
-                                     Known{"x-amz-checksum-sha256", Kind::Sha256, 32},
-                                     Known{"x-amz-checksum-crc32", Kind::Crc32, 4}};
+constexpr std::array<Known, 3> known{Known{"x-amz-checksum-crc32c", ChecksumKind::Crc32c, 4},
+                                     Known{"x-amz-checksum-sha256", ChecksumKind::Sha256, 32},
+                                     Known{"x-amz-checksum-crc32", ChecksumKind::Crc32, 4}};
 
 }  // namespace
 
@@ -49,15 +49,15 @@ struct Digest::Sha {
 };
 
 Digest::Digest(Checksum expected) : expected_(std::move(expected)) {
-  if (expected_.kind == Kind::Sha256) sha_ = std::make_unique<Sha>();
+  if (expected_.kind == ChecksumKind::Sha256) sha_ = std::make_unique<Sha>();
 }
 Digest::~Digest() = default;
 Digest::Digest(Digest&&) noexcept = default;
 Digest& Digest::operator=(Digest&&) noexcept = default;
 
 void Digest::add(std::string_view bytes) {
-  if (expected_.kind == Kind::Crc32c) crc_ = crc32c(crc_, bytes);
-  if (expected_.kind == Kind::Crc32) {
+  if (expected_.kind == ChecksumKind::Crc32c) crc_ = crc32c(crc_, bytes);
+  if (expected_.kind == ChecksumKind::Crc32) {
     const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
     crc_ = static_cast<std::uint32_t>(::crc32_z(crc_, data, bytes.size()));
   }
@@ -65,7 +65,7 @@ void Digest::add(std::string_view bytes) {
 }
 
 bool Digest::matches() {
-  if (expected_.kind == Kind::None) return true;
+  if (expected_.kind == ChecksumKind::None) return true;
   if (!sha_) return bytes_of(crc_) == expected_.value;
   std::array<unsigned char, 32> sum{};
   EVP_DigestFinal_ex(sha_->context, sum.data(), nullptr);

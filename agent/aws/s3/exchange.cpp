@@ -6,7 +6,7 @@ namespace spotter::s3 {
 namespace {
 
 // From the socket: what is copied on from here should still be in the processor's cache.
-constexpr long received_at_once = 128L << 10;
+constexpr long document_read_at_once = 128L << 10;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ Exchange::Exchange(Loop& loop) : loop_(loop), easy_(curl_easy_init()) {
   curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);  // a key may be a/../b
   curl_easy_setopt(easy_, CURLOPT_USERAGENT, "spotter");
-  curl_easy_setopt(easy_, CURLOPT_BUFFERSIZE, received_at_once);
+  curl_easy_setopt(easy_, CURLOPT_BUFFERSIZE, document_read_at_once);
   curl_easy_setopt(easy_, CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
   curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_limit.count());
   curl_easy_setopt(easy_, CURLOPT_LOW_SPEED_LIMIT, 1L);

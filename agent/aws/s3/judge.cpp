@@ -8,7 +8,7 @@
 namespace spotter::s3 {
 namespace {
 
-using Kind = Failure::Kind;
+using FailureKind = Failure::Kind;
 using Next = Judgement::Next;
 
 template <std::size_t count>
@@ -34,17 +34,18 @@ constexpr std::array<std::string_view, 7> forbidden{
 
 bool is_read(const Request& request) { return request.method == "GET" || request.method == "HEAD"; }
 
-Kind kind_of(const Request& request, int status, std::string_view code) {
-  if (code == "NoSuchBucket") return Kind::NoSuchBucket;
-  if (code == "NoSuchKey") return Kind::NoSuchKey;
+FailureKind kind_of(const Request& request, int status, std::string_view code) {
+  if (code == "NoSuchBucket") return FailureKind::NoSuchBucket;
+  if (code == "NoSuchKey") return FailureKind::NoSuchKey;
   if (code == "PreconditionFailed" || status == 412) {
-    return is_read(request) ? Kind::Changed : Kind::Exists;
+    return is_read(request) ? FailureKind::Changed : FailureKind::Exists;
   }
-  if (among(forbidden, code)) return Kind::Permission;
-  if (!code.empty()) return Kind::Refused;
+  if (among(forbidden, code)) return FailureKind::Permission;
+  if (!code.empty()) return FailureKind::Refused;
   // The answer to HEAD has no body.
-  if (status == 404) return request.key.empty() ? Kind::NoSuchBucket : Kind::NoSuchKey;
-  return status == 401 || status == 403 ? Kind::Permission : Kind::Refused;
+  if (status == 404)
+    return request.key.empty() ? FailureKind::NoSuchBucket : FailureKind::NoSuchKey;
+  return status == 401 || status == 403 ? FailureKind::Permission : FailureKind::Refused;
 }
 
 Next next_of(int status, std::string_view code, bool names_another_region) {
@@ -95,7 +96,8 @@ Judgement judge(const Request& request, const Answer& answer) {
                        .status = answer.status};
   // The answer to HEAD has no code.
   Failure& failure = judgement.failure;
-  if (failure.kind == Kind::Permission && (failure.code == "AccessDenied" || failure.code.empty()))
+  if (failure.kind == FailureKind::Permission &&
+      (failure.code == "AccessDenied" || failure.code.empty()))
     failure.message = wire::missing_permission(action_of(request), failure.message);
   return judgement;
 }

@@ -9,10 +9,6 @@ constexpr std::chrono::minutes refresh_before_expiry{20};
 constexpr std::chrono::minutes last_use{1};
 constexpr std::chrono::seconds pause_after_failure{2};
 
-wire::WallTime system_time() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
 }  // namespace
 
 FreshKeys::FreshKeys(asio::io_context& context, Load load, CredentialChain::WallClock clock)

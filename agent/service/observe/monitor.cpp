@@ -22,10 +22,10 @@ asio::awaitable<io::LocalResponse> not_here() {
   co_return io::LocalResponse{404, "ask for /metrics\n", "text/plain"};
 }
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // Of the wall clock, as Prometheus wants its times.
-double wall(Time at, Time now) { return io::wall_clock() - seconds(now - at); }
+double wall(Time at, Time now) { return io::wall_clock() - in_seconds(now - at); }
 
 std::string file_of(const config::Job& job) {
   return job.prometheus.folder.empty()
@@ -176,7 +176,7 @@ std::string Monitor::text(Time now) const {
   to.gauge("done", "1: the result is durable.");
   to.sample(facts.done ? 1 : 0);
   to.gauge("deadline_seconds", "Time until the instance's announced end.");
-  if (facts.notice) to.sample(seconds(facts.notice->deadline - now));
+  if (facts.notice) to.sample(in_seconds(facts.notice->deadline - now));
   add_progress(to, *state);
   add_flows(to);
   to.gauge("checkpoint_timestamp_seconds", "When the newest checkpoint became durable.");

@@ -8,11 +8,7 @@
 #include "agent/io/clock.hpp"
 
 namespace spotter {
-namespace {
-
 Time now() { return Time(io::boot_time()); }
-
-}  // namespace
 
 sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, std::string holder) {
   std::random_device random;

@@ -13,6 +13,8 @@
 
 namespace spotter {
 
+Time now();  // since boot: what leases are measured by
+
 // A new Claimant's, of the job's `count` experiments; `holder`: this machine's name.
 sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, std::string holder);
 

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "of-";  // short: sockets lie below it
-constexpr Duration kPause{200};
+constexpr Duration kBetweenLooks{200};
 constexpr int kMostPauses = 1500;        // five minutes
 constexpr int kPausesUntilKilled = 150;  // 30 s: its trainer is dead already
 
@@ -38,7 +38,7 @@ Experiments::Experiments(asio::io_context& context, std::string job_file, std::s
       child_(context) {}
 
 asio::awaitable<void> Experiments::pause() {
-  asio::steady_timer timer(context_, kPause);
+  asio::steady_timer timer(context_, kBetweenLooks);
   co_await timer.async_wait(asio::use_awaitable);
 }
 

@@ -32,8 +32,6 @@ constexpr Duration kPause{5'000};  // before the same is tried again
 constexpr int kFailuresOfAMachine = 3;
 constexpr int kIdleLooks = 5;  // a lease apart: about as long as a claim holds unrenewed
 
-Time now() { return Time(io::boot_time()); }
-
 class Worker {
  public:
   Worker(asio::io_context& context, config::Job job, std::vector<sweep::Set> sets,

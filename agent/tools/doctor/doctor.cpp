@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/ec2_places.hpp"
+#include "agent/base/exit_status.hpp"
 
 namespace spotter::command {
 namespace {
 
 using Verdict = Finding::Verdict;
-constexpr int wrong_input = 2;
 
 const char* word(Verdict verdict) {
   constexpr const char* words[] = {"ok", "warn", "fail"};
@@ -38,7 +38,7 @@ bool is_instance(const wire::CallerIdentity& who) {
          std::string_view(who.arn).substr(slash + 1).starts_with("i-");
 }
 
-struct Options {
+struct DoctorOptions {
   std::string job = "job.yaml";
   bool json = false;
   DoctorScope scope;
@@ -63,7 +63,7 @@ Findings examine_as(const AwsResult<wire::CallerIdentity>& who, AwsCalls& calls,
 }
 
 // What is named on the command line goes before what `launch:` says.
-Findings examine(AwsCalls& calls, const config::Job& job, const Options& options) {
+Findings examine(AwsCalls& calls, const config::Job& job, const DoctorOptions& options) {
   DoctorScope scope = scope_of(job);
   if (!options.scope.types.empty()) scope.types = options.scope.types;
   if (!options.scope.zones.empty()) scope.zones = options.scope.zones;
@@ -80,7 +80,7 @@ Findings examine(AwsCalls& calls, const config::Job& job, const Options& options
   return findings;
 }
 
-int run(const Options& options) {
+int run(const DoctorOptions& options) {
   const auto job = config::load_job(options.job, config::Environment::of_process());
   if (!job) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
@@ -139,7 +139,7 @@ void add_doctor(CLI::App& app, int& status) {
       "doctor",
       "Says whether all is there that the job needs, and what to do about what is not; "
       "exit status 0: it is, 1: some is doubtful, 2: the job will not run");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   DoctorScope& scope = options->scope;
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_flag("--json", options->json, "As a list of {check, verdict, what, advice}");

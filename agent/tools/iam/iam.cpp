@@ -7,13 +7,14 @@
 
 #include "agent/aws/settings/endpoints.hpp"
 #include "agent/aws/settings/environment.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/job/trainer_role.hpp"
 #include "agent/launch/requests.hpp"
 
 namespace spotter::command {
 namespace {
 
-constexpr int wrong_input = 2;
 constexpr const char* all_roles = "roles";  // not one document, but the commands that make all
 
 std::string partition_of(std::string_view region) {
@@ -164,7 +165,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
     values.many["launch-roles"].push_back(job.launch->fleet_role);
 }
 
-struct Options {
+struct IamOptions {
   std::string document;
   std::string job = "job.yaml";
   IamScope scope;
@@ -172,12 +173,7 @@ struct Options {
   std::vector<std::string> checkpoints;
 };
 
-int complain(const std::string& what, int status = wrong_input) {
-  std::fprintf(stderr, "spotter iam: %s\n", what.c_str());
-  return status;
-}
-
-int print(Options options) {
+int print(IamOptions options) {
   const auto job = config::load_job(options.job, config::Environment::of_process());
   if (!job) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
@@ -185,11 +181,12 @@ int print(Options options) {
   }
   if (options.region.empty())
     options.region = act::configured_region(act::Environment::of_this_process()).str();
-  if (options.region.empty()) return complain("no region is known: --region, or set AWS_REGION");
+  if (options.region.empty())
+    return io::complain("iam", "no region is known: --region, or set AWS_REGION", wrong_input);
   options.scope.region = Region(options.region);
   for (const std::string& url : options.checkpoints) {
     const auto where = wire::parse_s3_url(url);
-    if (!where) return complain("--checkpoints: " + where.error().message);
+    if (!where) return io::complain("iam", "--checkpoints: " + where.error().message, wrong_input);
     options.scope.checkpoints.push_back(*where);
   }
   if (options.document == all_roles) {
@@ -200,13 +197,13 @@ int print(Options options) {
   for (const wire::IamDocument& document : wire::iam_documents()) {
     if (document.name != options.document) continue;
     const auto filled = wire::fill_in(document, values);
-    if (!filled) return complain(filled.error().message);
+    if (!filled) return io::complain("iam", filled.error().message, wrong_input);
     if (filled->find("\"Effect\"") == filled->npos)
-      return complain("the job needs no such policy: nothing is left of it", 1);
+      return io::complain("iam", "the job needs no such policy: nothing is left of it");
     std::printf("%s\n", filled->c_str());
     return 0;
   }
-  return complain("there is no document " + options.document);
+  return io::complain("iam", "there is no document " + options.document, wrong_input);
 }
 
 }  // namespace
@@ -243,7 +240,7 @@ void add_iam(CLI::App& app, int& status) {
       "iam",
       "Prints a role's or user's policy, or whom a role trusts, for the job of job.yaml; "
       "`roles`: the commands of `aws` that make them all");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<IamOptions>();
   std::set<std::string> names{all_roles};
   for (const auto& document : wire::iam_documents()) names.emplace(document.name);
   command->add_option("document", options->document, "Which of scripts/iam, or roles")

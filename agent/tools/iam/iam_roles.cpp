@@ -8,14 +8,14 @@
 namespace spotter::command {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // What is filled in of the document; empty: nothing is left of it.
 std::string filled(const std::string& name, const wire::IamValues& values) {
   for (const wire::IamDocument& document : wire::iam_documents()) {
     if (document.name != name) continue;
     const auto text = wire::fill_in(document, values);
-    if (text && text->find("\"Effect\"") != text->npos) return Json::parse(*text).dump();
+    if (text && text->find("\"Effect\"") != text->npos) return OrderedJson::parse(*text).dump();
   }
   return "";
 }
@@ -26,7 +26,7 @@ class Commands {
       : values_(iam_values(job, scope)), policy_("spotter-" + job.name.str()) {}
 
   void remark(const std::string& text) { text_ += "# " + text + "\n"; }
-  void iam(const char* action, const Json& input) {
+  void iam(const char* action, const OrderedJson& input) {
     text_ += wire::command_of("iam", action, input.dump()) + "\n";
   }
   void role(const std::string& name, const std::string& trust, const std::string& policy) {

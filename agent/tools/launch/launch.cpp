@@ -7,6 +7,8 @@
 
 #include "agent/aws/formats/launching.hpp"
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/job/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/doctor/doctor.hpp"
@@ -17,15 +19,12 @@
 namespace spotter::command {
 namespace {
 
-constexpr int wrong_input = 2;
-
-struct Options {
+struct LaunchOptions {
   std::string job = "job.yaml";
   bool dry_run = false;
   bool skip_checks = false;
 };
 
-void say(const std::string& what) { std::fprintf(stderr, "spotter launch: %s\n", what.c_str()); }
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 // The requests of a first launch, as they are sent, but for what only AWS can say.
@@ -90,13 +89,14 @@ const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
 AwsResult<FleetId> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
   const FleetId id = fleet.fleet.id;
   if (fleet.target == capacity) {
-    say(id.str() + " is at work already, as job.yaml wants it");
+    io::complain("launch", id.str() + " is at work already, as job.yaml wants it");
     return id;
   }
   const auto changed = calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, capacity)));
   if (!changed) return tl::unexpected(changed.error());
-  say(id.str() + " is to have " + std::to_string(capacity) + " instead of " +
-      std::to_string(fleet.target) + (capacity == 1 ? " instance" : " instances"));
+  io::complain("launch", id.str() + " is to have " + std::to_string(capacity) + " instead of " +
+                             std::to_string(fleet.target) +
+                             (capacity == 1 ? " instance" : " instances"));
   return id;
 }
 
@@ -112,7 +112,8 @@ AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
     if (!made) return tl::unexpected(made.error());
     const FleetId group(launch::resource_name(launched.job));
     if (auto kept = calls.perform(wire::query_of(launch::keep_zones(group))); !kept)
-      say(kept.error().message + ": the group may end an instance to even out its zones");
+      io::complain("launch",
+                   kept.error().message + ": the group may end an instance to even out its zones");
     return group;
   }
   auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
@@ -201,21 +202,21 @@ AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bo
   return fleet ? settle(calls, key_of(job), *fleet) : fleet;
 }
 
-int run(const Options& options) {
+int run(const LaunchOptions& options) {
   const auto launched = launched_job(options.job);
   if (!launched) {
-    say(launched.error().message);
+    io::complain("launch", launched.error().message);
     return wrong_input;
   }
   if (options.dry_run) return print_requests(*launched);
   const auto calls = AwsCalls::open();
   if (!calls) {
-    say(calls.error().message);
+    io::complain("launch", calls.error().message);
     return 1;
   }
   const auto fleet = launch_fleet(**calls, *launched, !options.skip_checks);
   if (!fleet) {
-    say(fleet.error().message);
+    io::complain("launch", fleet.error().message);
     return 1;
   }
   print(fleet->str());
@@ -229,7 +230,7 @@ void add_launch(CLI::App& app, int& status) {
       "launch",
       "Requests the fleet of job.yaml's `launch:`, and makes what it takes: the volume, the launch "
       "template; launched again with something changed, the job goes on in a new fleet");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LaunchOptions>();
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_flag("--dry-run", options->dry_run,
                     "Prints the requests, as commands of `aws`, and does nothing");

@@ -15,9 +15,9 @@
 namespace spotter::command {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-struct Options {
+struct ListOptions {
   bool json = false;
   bool all = false;
 };
@@ -76,11 +76,11 @@ std::string role_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, "spotter:role");
 }
 
-Json to_json(const std::string& name, const Row& row) {
-  Json one = {{"job", name},
-              {"fleets", Json::array()},
-              {"instances", Json::array()},
-              {"volumes", Json::array()}};
+OrderedJson to_json(const std::string& name, const Row& row) {
+  OrderedJson one = {{"job", name},
+                     {"fleets", OrderedJson::array()},
+                     {"instances", OrderedJson::array()},
+                     {"volumes", OrderedJson::array()}};
   for (const JobFleet& it : row.fleets)
     one["fleets"].push_back({{"id", it.fleet.id.str()},
                              {"type", to_text(it.fleet.kind)},
@@ -132,7 +132,7 @@ void print(const std::string& name, const Row& row) {
                 std::string(to_text(it.state)).c_str(), role_of(it).c_str());
 }
 
-int run(const Options& options) {
+int run(const ListOptions& options) {
   const auto fail = [](const std::string& what) {
     std::fprintf(stderr, "spotter list: %s\n", what.c_str());
     return 1;
@@ -141,7 +141,7 @@ int run(const Options& options) {
   if (!calls) return fail(calls.error().message);
   const auto rows = rows_of(**calls);
   if (!rows) return fail(rows.error().message);
-  Json document = Json::array();
+  OrderedJson document = OrderedJson::array();
   std::size_t hidden = 0;
   for (const auto& [name, row] : *rows) {
     const bool shown = options.all || !row.is_over() || !row.volumes.empty();
@@ -151,7 +151,8 @@ int run(const Options& options) {
     if (!options.json) print(name, row);
   }
   if (options.json)
-    std::printf("%s\n", document.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::printf("%s\n",
+                document.dump(2, ' ', false, OrderedJson::error_handler_t::replace).c_str());
   else if (document.empty())
     std::printf("no jobs in %s%s\n", (*calls)->region().str().c_str(),
                 hidden > 0 ? " (--all: those that are over)" : "");
@@ -163,7 +164,7 @@ int run(const Options& options) {
 void add_list(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "list", "The jobs of this region with their fleets, instances and volumes, by their tags");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ListOptions>();
   command->add_flag("--json", options->json, "With all that is known");
   command->add_flag("--all", options->all, "Those, too, of which nothing is left but old requests");
   command->callback([options, &status] { status = run(*options); });

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "agent/io/complain.hpp"
 #include "agent/job/file.hpp"
 #include "agent/job/values.hpp"
 #include "agent/tools/jobs/fleets.hpp"
@@ -16,16 +17,11 @@ namespace {
 
 constexpr const char* of_group = "aws:autoscaling:groupName";
 
-struct Options {
+struct StopOptions {
   std::string job = "job.yaml";
   bool keep_instances = false;
   bool wait = false;
 };
-
-int complain(const std::string& what, int status = 1) {
-  std::fprintf(stderr, "spotter stop: %s\n", what.c_str());
-  return status;
-}
 
 // A file, or the job's name.
 Result<JobKey> key_in(const std::string& job) {
@@ -51,16 +47,16 @@ AwsResult<void> end_instances(AwsCalls& calls, const JobKey& job) {
   return {};
 }
 
-int run(const Options& options) {
+int run(const StopOptions& options) {
   const auto key = key_in(options.job);
-  if (!key) return complain(key.error().message, 2);
+  if (!key) return io::complain("stop", key.error().message, 2);
   const auto calls = AwsCalls::open();
-  if (!calls) return complain(calls.error().message);
+  if (!calls) return io::complain("stop", calls.error().message);
   if (key->storage.empty())
     if (auto single = refuse_namesakes(**calls, *key); !single)
-      return complain(single.error().message);
+      return io::complain("stop", single.error().message);
   const auto stopped = stop_job(**calls, *key, {options.keep_instances, options.wait});
-  return stopped ? 0 : complain(stopped.error().message);
+  return stopped ? 0 : io::complain("stop", stopped.error().message);
 }
 
 }  // namespace
@@ -83,7 +79,7 @@ AwsResult<void> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
 void add_stop(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "stop", "Ends the fleets and instances of a job; its volume stays, and `launch` goes on");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StopOptions>();
   command->add_option("job", options->job, "The job's description, or its name")
       ->capture_default_str();
   command->add_flag("--keep-instances", options->keep_instances,

@@ -20,14 +20,14 @@ namespace {
 
 constexpr std::size_t largest = 4U << 20;
 
-struct Options {
+struct PublishOptions {
   std::string to, from, name;
   std::optional<std::uint64_t> resumed;
   bool history = false, status = false;
   int patience = 20'000;  // ms
 };
 
-int complain(const std::string& words) {
+int give_up(const std::string& words) {
   std::fprintf(stderr, "%s\n", words.c_str());
   return 1;
 }
@@ -44,9 +44,9 @@ std::optional<std::string> put(s3::Client& client, const std::string& file,
 }
 
 // The status comes last: it is of what the others have.
-int write(const Options& options) {
+int write(const PublishOptions& options) {
   const auto place = wire::parse_s3_url(options.to);
-  if (!place) return complain(place.error().message);
+  if (!place) return give_up(place.error().message);
   s3::Client client({.environment = act::Environment::of_this_process(),
                      .patience = std::chrono::milliseconds(options.patience)});
   const auto below = [&](const std::string& key) {
@@ -56,30 +56,29 @@ int write(const Options& options) {
   const int lock =
       ::open((options.from + "/publish.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock < 0 || ::flock(lock, LOCK_EX) != 0)
-    return complain("cannot lock " + options.from + "/publish.lock");
+    return give_up("cannot lock " + options.from + "/publish.lock");
   const std::string curve = options.from + "/curve.jsonl";
   const std::string news{std::istreambuf_iterator<char>(std::cin), {}};
   if (!news.empty() || options.resumed) {
     const auto kept =
         act::host::keep_metrics(curve, news, options.resumed, supervise::private_mode);
-    if (!kept) return complain(kept.error().error);
+    if (!kept) return give_up(kept.error().error);
     const auto wrong = put(client, curve, below("metrics/" + options.name + ".jsonl"));
-    if (wrong) return complain(*wrong);
+    if (wrong) return give_up(*wrong);
   }
   if (options.history) {
     const auto to = below("history/" + options.name + ".jsonl");
-    if (const auto wrong = put(client, options.from + "/history.jsonl", to))
-      return complain(*wrong);
+    if (const auto wrong = put(client, options.from + "/history.jsonl", to)) return give_up(*wrong);
   }
   if (!options.status) return 0;
   const auto wrong = put(client, options.from + "/status.json", below("status.json"));
-  return wrong ? complain(*wrong) : 0;
+  return wrong ? give_up(*wrong) : 0;
 }
 
 }  // namespace
 
 int publish(int argc, char** argv) {
-  Options options;
+  PublishOptions options;
   CLI::App app("Writes what the agent has to tell to S3, once", "spotter publish");
   app.add_option("--to", options.to, "s3://bucket/prefix/NAME/")->required();
   app.add_option("--from", options.from, "the agent's directory")->required();

@@ -9,15 +9,11 @@
 #include <filesystem>
 #include <iostream>
 
+#include "agent/io/complain.hpp"
 #include "agent/supervise/supervisor.hpp"
 
 namespace spotter::command {
 namespace {
-
-int complain(int status, const std::string& message) {
-  std::cerr << "spotter supervise: " << message << std::endl;
-  return status;
-}
 
 Result<std::string> read_all(const std::string& name) {
   const int file = name == "-" ? dup(0) : open(name.c_str(), O_RDONLY | O_CLOEXEC);
@@ -56,9 +52,9 @@ int supervise(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   const auto text = read_all(spec_name);
-  if (!text) return complain(2, text.error().message);
+  if (!text) return io::complain("supervise", text.error().message, 2);
   const auto spec = supervise::parse_spec(*text);
-  if (!spec) return complain(2, spec.error().message);
+  if (!spec) return io::complain("supervise", spec.error().message, 2);
   std::error_code ignored;
   if (!report.empty()) {
     std::filesystem::remove(spec_name, ignored);  // it holds secrets
@@ -68,7 +64,7 @@ int supervise(int argc, char** argv) {
   const auto started = supervise::start(absolute, *spec);
   if (started) return 0;
   const bool running = started.error().kind == supervise::StartFailure::Kind::AlreadyRunning;
-  return complain(running ? 3 : 1, started.error().message);
+  return io::complain("supervise", started.error().message, running ? 3 : 1);
 }
 
 }  // namespace spotter::command

@@ -18,6 +18,7 @@
 
 #include "agent/host/host.hpp"
 #include "agent/host/verb_request.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
@@ -31,11 +32,6 @@ using units::Manager;
 
 constexpr int tries_to_start = 50;  // a unit of that name may just be ending
 constexpr useconds_t microseconds_between = 100'000;
-
-int complain(int status, const std::string& message) {
-  std::cerr << "spotter unit: " << message << std::endl;
-  return status;
-}
 
 std::string all_of(std::istream& stream) { return {std::istreambuf_iterator<char>(stream), {}}; }
 
@@ -117,24 +113,24 @@ int start_trainer(TrainerOptions options) {
   const Scratch spec(place.run_directory + "/trainer.spec", all_of(std::cin));
   const Scratch report(place.run_directory + "/trainer.report", "");
   for (const auto* file : {&spec, &report})
-    if (!*file) return complain(1, file->why());
+    if (!*file) return io::complain("unit", file->why());
   const auto manager = Manager::connect();
-  if (!manager) return complain(1, manager.error().message);
+  if (!manager) return io::complain("unit", manager.error().message);
   const Request request{units::trainer_unit(place.name),
                         {own_program(), "supervise", "--run-directory", place.run_directory,
                          "--spec", spec.path(), "--report", report.path()},
                         units::of_trainer(place)};
   const auto job = begin(**manager, request);
-  if (!job) return complain(1, job.error().message);
+  if (!job) return io::complain("unit", job.error().message);
   const std::string how = (*manager)->wait(request.unit, *job, asked.get());
-  if (how.empty()) return complain(1, "given up while " + request.unit + " started");
+  if (how.empty()) return io::complain("unit", "given up while " + request.unit + " started");
   const std::string said = report.read();
   if (said.empty())
-    return complain(1, request.unit + ": " + how + "; see journalctl -u " + request.unit);
+    return io::complain("unit", request.unit + ": " + how + "; see journalctl -u " + request.unit);
   const auto started = supervise::understand(said);
   if (started) return 0;
   const bool running = started.error().kind == supervise::StartFailure::Kind::AlreadyRunning;
-  return complain(running ? 3 : 1, started.error().message);
+  return io::complain("unit", started.error().message, running ? 3 : 1);
 }
 
 struct VerbOptions {
@@ -178,15 +174,15 @@ int do_verb(const VerbOptions& options) {
                           to_bytes({getpid(), answer.path(), options.words,
                                     environment_of_this_process(), all_of(std::cin)}));
   for (const auto* file : {&answer, &asked_for})
-    if (!*file) return complain(1, file->why());
+    if (!*file) return io::complain("unit", file->why());
   const auto manager = Manager::connect();
-  if (!manager) return complain(1, manager.error().message);
+  if (!manager) return io::complain("unit", manager.error().message);
   const Request request{
       "spotter-host-" + std::to_string(getpid()) + ".service",
       {own_program(), "host", "--request", asked_for.path()},
       units::of_verb(std::chrono::milliseconds(options.limit), leaves_processes(options.words))};
   const auto job = begin(**manager, request);
-  if (!job) return complain(1, job.error().message);
+  if (!job) return io::complain("unit", job.error().message);
   const std::string how = (*manager)->wait(request.unit, *job, asked.get());
   if (how.empty()) {
     give_up(**manager, request, *job);
@@ -195,7 +191,7 @@ int do_verb(const VerbOptions& options) {
   const std::string words = answer.read();
   if (words.find(R"("ok":true)") != words.npos) anchor(**manager, options.words);
   std::cout << words << std::flush;
-  return words.empty() ? complain(1, request.unit + ": " + how + "; see journalctl") : 0;
+  return words.empty() ? io::complain("unit", request.unit + ": " + how + "; see journalctl") : 0;
 }
 
 int print(const units::TrainerPlace& place) {
@@ -207,7 +203,7 @@ int print(const units::TrainerPlace& place) {
 
 int requested_verb(const std::string& file) {
   auto words = take_verb_request(file);
-  if (!words) return complain(1, words.error().message);
+  if (!words) return io::complain("unit", words.error().message);
   words->insert(words->begin(), "host");
   std::vector<char*> arguments;
   for (auto& word : *words) arguments.push_back(word.data());

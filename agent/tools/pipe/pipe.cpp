@@ -23,6 +23,7 @@
 #include "agent/data/download.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/host/views.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/tools/pipe/beside.hpp"
 #include "agent/tools/pipe/pipe_options.hpp"
@@ -38,8 +39,6 @@ constexpr milliseconds grace{10'000};
 constexpr std::size_t longest_variable = 128U << 10;  // execve(2): else nothing would be started
 
 using Leave = std::function<bool()>;
-
-void complain(const std::string& what) { std::fprintf(stderr, "spotter pipe: %s\n", what.c_str()); }
 
 // Its FIFOs are still open while this ends whoever reads them.
 void end_session(int leader) {
@@ -188,7 +187,7 @@ void Run::tell_container() const {
     if (name.size() + value.size() + 2 <= longest_variable) {
       ::setenv(name.c_str(), value.c_str(), 1);
     } else {
-      complain(name + " would be too long for a variable: it is left out");
+      io::complain("pipe", name + " would be too long for a variable: it is left out");
     }
   }
 }
@@ -208,7 +207,7 @@ void Run::start_trainer(const std::vector<std::string>& command) {
     ::setrlimit(RLIMIT_NOFILE, &files_before_);
     tell_container();
     ::execvp(words[0], words.data());
-    complain(command[0] + ": " + std::strerror(errno));
+    io::complain("pipe", command[0] + ": " + std::strerror(errno));
     ::_exit(127);
   }
   if (const auto process = supervise::find_process(trainer_)) trainer_ticks_ = process->start_ticks;
@@ -217,7 +216,7 @@ void Run::start_trainer(const std::vector<std::string>& command) {
 
 // No more data will come. The trainer is told by a signal, as an end of the file would be a lie.
 void Run::stop(const std::string& why) {
-  if (!failed_) complain(why);
+  if (!failed_) io::complain("pipe", why);
   failed_ = true;
   if (trainer_ <= 0 || ended_ || kill_at_) return;
   supervise::signal_main_process(trainer_, SIGTERM);
@@ -299,7 +298,7 @@ int Run::run(const std::vector<std::string>& command) {
   open_more_files();
   signals_ = data::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!start_beside()) {
-    complain(std::strerror(errno));
+    io::complain("pipe", std::strerror(errno));
     leave();
     return no_data_status;
   }
@@ -317,7 +316,7 @@ int Run::run(const std::vector<std::string>& command) {
   leave();
   const std::string reason =
       container_.root.empty() || ended_ == 0 ? "" : reason_of_failure(container_);
-  if (!reason.empty()) complain("the trainer says: " + reason);
+  if (!reason.empty()) io::complain("pipe", "the trainer says: " + reason);
   if (failed_ || !ended_) return no_data_status;
   return WIFSIGNALED(*ended_) ? 128 + WTERMSIG(*ended_) : WEXITSTATUS(*ended_);
 }
@@ -331,7 +330,7 @@ void add_pipe(CLI::App& app, int& status) {
   options->add_to(*pipe);
   pipe->callback([options, &status] {
     const auto wrong = [&status](const Error& error, int with) {
-      complain(error.message);
+      io::complain("pipe", error.message);
       status = with;
     };
     auto settings = options->settings(act::Environment::of_this_process());

@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "agent/aws/formats/batch_values.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
@@ -16,13 +18,9 @@
 namespace spotter::command {
 namespace {
 
-constexpr int wrong_input = 2;
-
 std::atomic<bool> asked_to_stop{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler sets it");
 bool is_stopping() { return asked_to_stop; }
-
-void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
 
 void hear_signals() {
   struct sigaction action {};
@@ -58,18 +56,20 @@ int prepare_one(AwsCalls& calls, const config::Job& job, const wire::Identity& h
                 const FillHere& fill_here) {
   const auto volume = provide(calls, job, here);
   if (!volume) {
-    say(volume.error().message);
+    io::complain("prepare", volume.error().message);
     return 1;
   }
   if (is_stopping()) return wire::interrupted_exit_code;
-  say(volume->str() + " is prepared on " + here.instance.str() + " in " + here.zone.str());
+  io::complain("prepare",
+               volume->str() + " is prepared on " + here.instance.str() + " in " + here.zone.str());
   const int status = fill_here(job);
   if (const auto free = await_free(calls, *volume, here.instance); !free) {
-    say(free.error().message);
+    io::complain("prepare", free.error().message);
     return 1;
   }
-  if (status == 0) say(volume->str() + " is ready, and free");
-  if (status == wire::interrupted_exit_code) say("stopped; what is there stays: run it again");
+  if (status == 0) io::complain("prepare", volume->str() + " is ready, and free");
+  if (status == wire::interrupted_exit_code)
+    io::complain("prepare", "stopped; what is there stays: run it again");
   return status;
 }
 
@@ -78,7 +78,7 @@ int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& 
   if (!job.sweep) return prepare_one(calls, job, here, fill_here);
   const auto sets = sets_of(job);
   if (!sets) {
-    say(sets.error().message);
+    io::complain("prepare", sets.error().message);
     return 1;
   }
   for (std::size_t index = 0; index < sets->size(); ++index) {
@@ -96,13 +96,15 @@ int run(const AfarOptions& options, const FillHere& fill_here) {
     return wrong_input;
   }
   if (job->storage.share) {
-    say("the job's storage is " + config::describe(*job->storage.share) +
-        ": put the data there, or name it in `channels:`; a volume (storage.ebs) is prepared");
+    io::complain(
+        "prepare",
+        "the job's storage is " + config::describe(*job->storage.share) +
+            ": put the data there, or name it in `channels:`; a volume (storage.ebs) is prepared");
     return wrong_input;
   }
   const auto calls = AwsCalls::open();
   if (!calls) {
-    say(calls.error().message);
+    io::complain("prepare", calls.error().message);
     return 1;
   }
   hear_signals();

@@ -1,5 +1,6 @@
 // From where a person sits: a cheap instance in the volume's zone does it, and ends.
 #include "agent/tools/prepare/prepare_afar.hpp"
+#include "agent/io/complain.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/launching.hpp"
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/base/exit_status.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
@@ -20,11 +22,8 @@ namespace spotter::command {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int wrong_input = 2;
 constexpr std::chrono::minutes until_it_is_there{2};
 constexpr std::chrono::seconds between_looks{3};
-
-void say(const std::string& what) { std::fprintf(stderr, "spotter prepare: %s\n", what.c_str()); }
 
 std::string mark_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, config::prepared_tag);
@@ -100,9 +99,10 @@ AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
     if (!volume) return tl::unexpected(volume.error());
     there = begin(*volume);
     if (!there) return tl::unexpected(there.error());
-    say(there->front().str() + " prepares the volume (" + options_.type + "), and ends then");
+    io::complain("prepare", there->front().str() + " prepares the volume (" + options_.type +
+                                "), and ends then");
   } else {
-    say(there->front().str() + " is at it already");
+    io::complain("prepare", there->front().str() + " is at it already");
   }
   const std::string id = there->front().str();
   while (!there->empty()) {
@@ -120,7 +120,8 @@ AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
   if (!volume) return tl::unexpected(volume.error());
   const std::string mark = *volume ? mark_of(**volume) : "";
   if (mark != before && mark.starts_with(config::digest_of(job_.prepare))) {
-    say((**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
+    io::complain("prepare",
+                 (**volume).id.str() + " in " + (**volume).zone.str() + " is ready, and free");
     return {};
   }
   return failed(id + " has ended, and the volume is not prepared; why, it says here: aws ec2 " +
@@ -153,30 +154,34 @@ AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone) {
 int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& options,
                  const std::atomic<bool>& stop) {
   if (job.sweep) {
-    say("each experiment has a volume of its own: run this on a cheap instance of their zone");
+    io::complain(
+        "prepare",
+        "each experiment has a volume of its own: run this on a cheap instance of their zone");
     return wrong_input;
   }
   const auto launched = launched_job(options.job, launch::Work::Prepare);
   if (!launched) {
-    say(launched.error().message);
+    io::complain("prepare", launched.error().message);
     return wrong_input;
   }
   for (const config::Source& source : job.prepare) {
     if (!source.from.starts_with('/')) continue;
     if (!source.via) {
-      say("this is no EC2 instance: say by way of which place in S3 " + source.from +
-          " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
+      io::complain(
+          "prepare",
+          "this is no EC2 instance: say by way of which place in S3 " + source.from +
+              " goes to one (`via: s3://bucket/prefix`), or run this on an instance that has it");
       return wrong_input;
     }
     const auto sent = send(source, stop);
-    say(sent ? std::to_string(*sent) + " files of " + source.from + " are sent to " +
-                   wire::to_url(*source.via)
-             : sent.error().message);
+    io::complain("prepare", sent ? std::to_string(*sent) + " files of " + source.from +
+                                       " are sent to " + wire::to_url(*source.via)
+                                 : sent.error().message);
     if (!sent) return 1;
   }
   const auto done = Preparer(calls, *launched, options).run(stop);
   if (done) return 0;
-  say(done.error().message);
+  io::complain("prepare", done.error().message);
   return 1;
 }
 

@@ -12,7 +12,7 @@
 namespace spotter::command {
 namespace {
 
-constexpr std::chrono::seconds between_looks{1};
+constexpr std::chrono::seconds detach_looked_at_every{1};
 constexpr std::chrono::seconds patience{120};  // a detach takes some seconds, as a rule
 
 using wire::AttachmentState;
@@ -83,7 +83,7 @@ AwsResult<void> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId
     if (!seen) return tl::unexpected(seen.error());
     const wire::Attachment* held = seen->empty() ? nullptr : holder(seen->front());
     if (held == nullptr || held->instance != self) return {};
-    std::this_thread::sleep_for(between_looks);
+    std::this_thread::sleep_for(detach_looked_at_every);
   }
   return failed(id.str() + " is still attached here: run `spotter prepare` again");
 }

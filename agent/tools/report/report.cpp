@@ -8,6 +8,8 @@
 #include <fstream>
 #include <memory>
 
+#include "agent/base/exit_status.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/report/page/page.hpp"
 #include "agent/tools/report/report_place.hpp"
@@ -17,22 +19,15 @@
 namespace spotter::command {
 namespace {
 
-constexpr int wrong_input = 2;
-
-struct Options {
+struct ReportOptions {
   JobToShow shown;
   std::string output;
   bool json = false, markdown = false, no_prices = false;
   std::optional<double> on_demand;
 };
 
-int complain(const std::string& what, int status) {
-  std::fprintf(stderr, "spotter report: %s\n", what.c_str());
-  return status;
-}
-
 // A name is also that of a file: nothing in it leads elsewhere.
-std::string usual_output(const std::string& job, const Options& options) {
+std::string usual_output(const std::string& job, const ReportOptions& options) {
   std::string name = "spotter-report-";
   for (const char each : job)
     name +=
@@ -41,7 +36,8 @@ std::string usual_output(const std::string& job, const Options& options) {
 }
 
 int cannot_write(const std::string& where, const std::string& why) {
-  return complain("cannot write " + where + ": " + why + "; name another file with --output", 1);
+  return io::complain(
+      "report", "cannot write " + where + ": " + why + "; name another file with --output", 1);
 }
 
 // A file as a whole, or the one that was there stays: not half of a report.
@@ -64,13 +60,13 @@ int write(const std::string& path, const std::string& text, bool is_told) {
   return 0;
 }
 
-int report(const Options& options) {
+int report(const ReportOptions& options) {
   const auto place = place_of(options.shown);
-  if (!place) return complain(place.error().message, wrong_input);
+  if (!place) return io::complain("report", place.error().message, wrong_input);
   std::vector<std::string> warnings;
   auto told = told_by(*place, &warnings);
-  if (!told) return complain(told.error().message, 1);
-  for (const std::string& warning : warnings) complain(warning, 0);
+  if (!told) return io::complain("report", told.error().message, 1);
+  for (const std::string& warning : warnings) io::complain("report", warning, 0);
   if (options.no_prices)
     told->prices.on_demand_of_all = options.on_demand;
   else
@@ -80,10 +76,13 @@ int report(const Options& options) {
       model.instances.empty() && model.curve.points().empty() && told->experiments.empty();
   if (nothing && !warnings.empty()) return 1;
   if (nothing && model.foreign > 0)
-    return complain("of the history of " + model.job + " nothing can be read: " +
-                        std::to_string(model.foreign) + " lines are not Spotter's",
-                    1);
-  if (nothing) return complain("the history of " + model.job + " is empty: nothing has run yet", 1);
+    return io::complain("report",
+                        "of the history of " + model.job + " nothing can be read: " +
+                            std::to_string(model.foreign) + " lines are not Spotter's",
+                        1);
+  if (nothing)
+    return io::complain("report", "the history of " + model.job + " is empty: nothing has run yet",
+                        1);
   // A table on a terminal is what one asks for, a page is not.
   const bool to_stdout = options.output.empty() && (options.json || options.markdown);
   const std::string output = to_stdout                ? "-"
@@ -97,7 +96,7 @@ int report(const Options& options) {
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   auto* command = app.add_subcommand(
       "report",
       "What became of a job: time line, learning curve, cost, interruptions and what they "

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "agent/base/exit_status.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/tools/report/report_prices.hpp"
 #include "agent/tools/status/page_server.hpp"
 
@@ -21,7 +23,6 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int wrong_input = 2;
 constexpr std::chrono::seconds shortest_pause{1};
 // Of a job of three days, whose history is some MiB: a tenth of a core at most.
 constexpr int pause_per_look = 10;
@@ -125,10 +126,6 @@ class Watcher {
   std::thread thread_;
 };
 
-void complain(const std::string& what) {
-  std::fprintf(stderr, "spotter status: %s\n", what.c_str());
-}
-
 }  // namespace
 
 void add_serve_options(CLI::App& status, ServeOptions& options) {
@@ -148,7 +145,7 @@ void add_serve_options(CLI::App& status, ServeOptions& options) {
 int serve(const ServeOptions& options) {
   auto place = place_of(options.shown);
   if (!place) {
-    complain(place.error().message);
+    io::complain("status", place.error().message);
     return wrong_input;
   }
   Watcher watcher(std::move(*place));
@@ -158,7 +155,7 @@ int serve(const ServeOptions& options) {
                                     std::fflush(stdout);
                                   }});
   if (served) return 0;
-  complain(served.error().message);
+  io::complain("status", served.error().message);
   return 1;
 }
 

@@ -16,6 +16,7 @@
 
 #include "agent/aws/settings/environment.hpp"
 #include "agent/io/clock.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/tools/status/serve.hpp"
@@ -27,7 +28,7 @@ namespace {
 
 constexpr std::size_t largest = 64U << 10;
 
-struct Options {
+struct StatusOptions {
   bool json = false;
   bool watch = false;
   std::string job, publish;
@@ -126,17 +127,12 @@ int watch(const std::string& run_directory) {
   return 0;
 }
 
-int complain(const std::string& words) {
-  std::fprintf(stderr, "spotter status: %s\n", words.c_str());
-  return 1;
-}
-
 int written() {
   if (std::ferror(stdout) == 0) return 0;
-  return complain(std::string("cannot write: ") + std::strerror(errno));
+  return io::complain("status", std::string("cannot write: ") + std::strerror(errno));
 }
 
-int show(const Options& options) {
+int show(const StatusOptions& options) {
   const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
   if (!options.job.empty())
     return show_from_afar({options.job, options.publish, options.json, columns});
@@ -146,12 +142,13 @@ int show(const Options& options) {
     const auto file = io::read_file(run_directory + "/status.json", largest);
     if (file) put(*file);
     const std::string trouble = file ? wire::status_trouble(*file) : "";
-    if (!trouble.empty()) return complain("the status in " + run_directory + " is " + trouble);
+    if (!trouble.empty())
+      return io::complain("status", "the status in " + run_directory + " is " + trouble);
     if (file) return written();
   }
   const Shown seen = look(run_directory, columns);
   put(seen.text);
-  return seen.trouble.empty() ? written() : complain(seen.trouble);
+  return seen.trouble.empty() ? written() : io::complain("status", seen.trouble);
 }
 
 }  // namespace
@@ -159,7 +156,7 @@ int show(const Options& options) {
 void add_status(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "status", "What the agent on this instance is doing; with --job how a job is, from anywhere");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
   auto* watch =
       command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);

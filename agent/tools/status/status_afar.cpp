@@ -10,8 +10,10 @@
 
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/settings/environment.hpp"
+#include "agent/base/exit_status.hpp"
 #include "agent/base/json.hpp"
 #include "agent/io/clock.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/job/job.hpp"
 #include "agent/job/scalars.hpp"
 #include "agent/launch/requests.hpp"
@@ -24,12 +26,6 @@ namespace {
 
 using nlohmann::json;
 using Experiment = std::optional<std::size_t>;
-
-constexpr int wrong_input = 2;
-
-void complain(const std::string& words) {
-  std::fprintf(stderr, "spotter status: %s\n", words.c_str());
-}
 
 struct Asked {
   std::string name;
@@ -100,7 +96,7 @@ class Looker {
         {.environment = act::Environment::of_this_process(), .patience = std::chrono::seconds(20)});
     auto all = read_published(client, *asked_.place, Wanted::Status);
     if (!all) {
-      complain(all.error().text());
+      io::complain("status", all.error().text());
       return false;
     }
     bool sound = true;
@@ -109,9 +105,9 @@ class Looker {
       const std::string trouble = wire::status_trouble(one.status);
       if (!trouble.empty()) {
         sound = false;
-        complain("the status in " + wire::to_url(*asked_.place) +
-                 (experiment ? std::to_string(*experiment) + "/" : "") +
-                 (one.status.empty() ? " is not there yet" : " is " + trouble));
+        io::complain("status", "the status in " + wire::to_url(*asked_.place) +
+                                   (experiment ? std::to_string(*experiment) + "/" : "") +
+                                   (one.status.empty() ? " is not there yet" : " is " + trouble));
       }
       JobSeen& seen = job(experiment);
       seen.published = std::move(one);
@@ -122,12 +118,12 @@ class Looker {
   bool look_at_cloud() {
     const auto calls = AwsCalls::open();
     if (!calls) {
-      complain(calls.error().message);
+      io::complain("status", calls.error().message);
       return false;
     }
     region_ = (*calls)->region().str();
     const auto done = ask(**calls);
-    if (!done) complain(done.error().message);
+    if (!done) io::complain("status", done.error().message);
     return done.has_value();
   }
 
@@ -258,7 +254,7 @@ void print(const Jobs& jobs, const StatusFromAfar& options) {
 int show_from_afar(const StatusFromAfar& options) {
   const auto asked = asked_of(options);
   if (!asked) {
-    complain(asked.error().message);
+    io::complain("status", asked.error().message);
     return wrong_input;
   }
   Looker looker(*asked);
@@ -267,12 +263,12 @@ int show_from_afar(const StatusFromAfar& options) {
   const bool nothing =
       std::ranges::all_of(jobs, [](const auto& one) { return one.second.is_nothing(); });
   if (nothing) {
-    if (whole) complain(unknown_job(*asked, looker));
+    if (whole) io::complain("status", unknown_job(*asked, looker));
     return 1;
   }
   print(jobs, options);
   if (std::fflush(stdout) == 0) return whole ? 0 : 1;
-  complain(std::string("cannot write: ") + std::strerror(errno));
+  io::complain("status", std::string("cannot write: ") + std::strerror(errno));
   return 1;
 }
 

@@ -6,18 +6,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/exit_status.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/tools/sweep/sweep_batch.hpp"
 
 namespace spotter::command {
 namespace {
 
-using Json = nlohmann::ordered_json;
-constexpr int wrong_input = 2;
+using OrderedJson = nlohmann::ordered_json;
 constexpr std::size_t most_failures_shown = 20;
 const std::vector<std::string> in_order = {"SUBMITTED", "PENDING",   "RUNNABLE", "STARTING",
                                            "RUNNING",   "SUCCEEDED", "FAILED"};
 
-struct Options {
+struct SweepCommandOptions {
   std::string job = "job.yaml";
   bool dry_run = false;
   bool again = false;
@@ -25,12 +26,6 @@ struct Options {
   bool json = false;
   std::string reason = "cancelled with `spotter sweep cancel`";
 };
-
-int complain(const std::string& what, int status = 1) {
-  std::fprintf(stderr, "spotter sweep: %s\n", what.c_str());
-  return status;
-}
-int complain(const AwsFailure& error) { return complain(error.message); }
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
@@ -42,19 +37,19 @@ struct Opened {
   std::unique_ptr<AwsCalls> calls;
   std::vector<Submission> all;
 };
-tl::expected<Opened, int> open(const Options& options) {
+tl::expected<Opened, int> open(const SweepCommandOptions& options) {
   auto sweep = batch_sweep(options.job);
-  if (!sweep) return tl::unexpected(complain(sweep.error().message, wrong_input));
+  if (!sweep) return tl::unexpected(io::complain("sweep", sweep.error().message, wrong_input));
   auto calls = AwsCalls::open();
-  if (!calls) return tl::unexpected(complain(calls.error().message));
+  if (!calls) return tl::unexpected(io::complain("sweep", calls.error().message));
   auto all = submissions(**calls, *sweep);
-  if (!all) return tl::unexpected(complain(all.error()));
+  if (!all) return tl::unexpected(io::complain("sweep", all.error().message));
   return Opened{std::move(*sweep), std::move(*calls), std::move(*all)};
 }
 
-int print_submission(const Options& options) {
+int print_submission(const SweepCommandOptions& options) {
   const auto sweep = batch_sweep(options.job);
-  if (!sweep) return complain(sweep.error().message, wrong_input);
+  if (!sweep) return io::complain("sweep", sweep.error().message, wrong_input);
   const auto& [environment, queue, definition] = sweep->batch;
   print("# Each waits until the one before is VALID. What is there already is updated instead.");
   for (const auto& call :
@@ -64,39 +59,41 @@ int print_submission(const Options& options) {
   return 0;
 }
 
-int submit(const Options& options) {
+int submit(const SweepCommandOptions& options) {
   if (options.dry_run) return print_submission(options);
   auto opened = open(options);
   if (!opened) return opened.error();
   auto& [sweep, calls, all] = *opened;
   if (!all.empty() && !options.again) {
     const wire::BatchJob& last = all.back().job;
-    complain(sweep.name + " is submitted already, and " + last.status +
-             (last.status == "FAILED" ? ": `spotter sweep retry --failed` tries the failed sets"
-                                      : ": `spotter sweep status` tells more") +
-             "; --again submits all sets once more");
+    io::complain("sweep", sweep.name + " is submitted already, and " + last.status +
+                              (last.status == "FAILED"
+                                   ? ": `spotter sweep retry --failed` tries the failed sets"
+                                   : ": `spotter sweep status` tells more") +
+                              "; --again submits all sets once more");
     print(last.id);
     return 0;
   }
   const auto definition = prepare(*calls, sweep);
-  if (!definition) return complain(definition.error());
+  if (!definition) return io::complain("sweep", definition.error().message);
   const auto id =
       submit_list(*calls, sweep, sweep::all_indices(sweep.sets), *definition, all.size());
-  if (!id) return complain(id.error());
-  complain(sweep.name + ": " + std::to_string(sweep.sets) +
-           (sweep.sets == 1 ? " set is submitted" : " sets are submitted"));
+  if (!id) return io::complain("sweep", id.error().message);
+  io::complain("sweep", sweep.name + ": " + std::to_string(sweep.sets) +
+                            (sweep.sets == 1 ? " set is submitted" : " sets are submitted"));
   print(*id);
   return 0;
 }
 
-Json to_json(const BatchSweep& sweep, const std::vector<SetState>& states,
-             const std::map<std::string, std::size_t>& counts) {
-  Json document = {{"name", sweep.name}, {"sets", sweep.sets}, {"counts", counts}};
-  document["indices"] = Json::array();
+OrderedJson states_json(const BatchSweep& sweep, const std::vector<SetState>& states,
+                        const std::map<std::string, std::size_t>& counts) {
+  OrderedJson document = {{"name", sweep.name}, {"sets", sweep.sets}, {"counts", counts}};
+  document["indices"] = OrderedJson::array();
   for (std::size_t index = 0; index < states.size(); ++index) {
     const SetState& it = states[index];
-    Json row = {{"index", index}, {"status", it.status}, {"job", it.job}, {"reason", it.reason}};
-    row["exit_code"] = it.exit_code ? Json(*it.exit_code) : Json();
+    OrderedJson row = {
+        {"index", index}, {"status", it.status}, {"job", it.job}, {"reason", it.reason}};
+    row["exit_code"] = it.exit_code ? OrderedJson(*it.exit_code) : OrderedJson();
     document["indices"].push_back(std::move(row));
   }
   return document;
@@ -114,17 +111,18 @@ void print_failures(const std::vector<SetState>& states) {
 }
 
 // Exit status: 0 all have succeeded or may yet, 1 some have failed.
-int show(const Options& options) {
+int show(const SweepCommandOptions& options) {
   auto opened = open(options);
   if (!opened) return opened.error();
   const auto& [sweep, calls, all] = *opened;
-  if (all.empty()) return complain(sweep.name + " was not submitted (or a week ago)");
+  if (all.empty()) return io::complain("sweep", sweep.name + " was not submitted (or a week ago)");
   const auto found = states(*calls, sweep, all);
-  if (!found) return complain(found.error());
+  if (!found) return io::complain("sweep", found.error().message);
   std::map<std::string, std::size_t> counts;
   for (const SetState& it : *found) ++counts[it.status];
   if (options.json) {
-    print(to_json(sweep, *found, counts).dump(2, ' ', false, Json::error_handler_t::replace));
+    print(states_json(sweep, *found, counts)
+              .dump(2, ' ', false, OrderedJson::error_handler_t::replace));
   } else {
     std::string line = sweep.name + ": " + std::to_string(sweep.sets) + " sets";
     for (const std::string& status : in_order)
@@ -135,7 +133,7 @@ int show(const Options& options) {
   return counts.contains("FAILED") ? 1 : 0;
 }
 
-int cancel(const Options& options) {
+int cancel(const SweepCommandOptions& options) {
   auto opened = open(options);
   if (!opened) return opened.error();
   const auto& [sweep, calls, all] = *opened;
@@ -143,27 +141,28 @@ int cancel(const Options& options) {
   for (const Submission& it : all) {
     if (is_over(it.job.status)) continue;
     const auto done = calls->perform(wire::terminate(it.job.id, options.reason));
-    if (!done) return complain(done.error());
+    if (!done) return io::complain("sweep", done.error().message);
     print(it.job.id);
     ++cancelled;
   }
-  if (cancelled == 0) complain(sweep.name + ": nothing of it is under way");
+  if (cancelled == 0) io::complain("sweep", sweep.name + ": nothing of it is under way");
   return 0;
 }
 
-int retry(const Options& options) {
-  if (!options.failed) return complain("which sets? --failed: those that have failed", wrong_input);
+int retry(const SweepCommandOptions& options) {
+  if (!options.failed)
+    return io::complain("sweep", "which sets? --failed: those that have failed", wrong_input);
   auto opened = open(options);
   if (!opened) return opened.error();
   auto& [sweep, calls, all] = *opened;
-  if (all.empty()) return complain(sweep.name + " was not submitted (or a week ago)");
+  if (all.empty()) return io::complain("sweep", sweep.name + " was not submitted (or a week ago)");
   const auto found = states(*calls, sweep, all);
-  if (!found) return complain(found.error());
+  if (!found) return io::complain("sweep", found.error().message);
   sweep::IndexList list{{}, sweep.sets};
   for (std::size_t index = 0; index < found->size(); ++index)
     if ((*found)[index].status == "FAILED") list.indices.push_back(index);
   if (list.indices.empty()) {
-    complain(sweep.name + ": no set has failed");
+    io::complain("sweep", sweep.name + ": no set has failed");
     return 0;
   }
   if (options.dry_run) {
@@ -172,10 +171,10 @@ int retry(const Options& options) {
     return 0;
   }
   const auto definition = prepare(*calls, sweep);
-  if (!definition) return complain(definition.error());
+  if (!definition) return io::complain("sweep", definition.error().message);
   const auto id = submit_list(*calls, sweep, list, *definition, all.size());
-  if (!id) return complain(id.error());
-  complain(sweep.name + ": tried again are the sets " + sweep::to_text(list));
+  if (!id) return io::complain("sweep", id.error().message);
+  io::complain("sweep", sweep.name + ": tried again are the sets " + sweep::to_text(list));
   print(*id);
   return 0;
 }
@@ -183,8 +182,8 @@ int retry(const Options& options) {
 }  // namespace
 
 void add_batch(CLI::App& sweep, int& status) {
-  auto options = std::make_shared<Options>();
-  const auto add = [&](const char* name, const char* what, int (*run)(const Options&)) {
+  auto options = std::make_shared<SweepCommandOptions>();
+  const auto add = [&](const char* name, const char* what, int (*run)(const SweepCommandOptions&)) {
     auto* command = sweep.add_subcommand(name, what);
     command->add_option("job", options->job, "The job's description")->capture_default_str();
     command->callback([options, &status, run] { status = run(*options); });

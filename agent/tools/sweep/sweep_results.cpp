@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "agent/aws/formats/s3.hpp"
+#include "agent/base/exit_status.hpp"
+#include "agent/io/complain.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/sweep/results_gather.hpp"
 #include "agent/tools/sweep/sweep.hpp"
@@ -15,19 +17,13 @@
 namespace spotter::command {
 namespace {
 
-constexpr int wrong_input = 2;
 // On a terminal; all of them go to a pipe or a file.
 constexpr std::size_t most_rows = 100;
 
-struct Options {
+struct ResultsOptions {
   std::string job = "job.yaml";
   std::string from, sort, csv, json, plot;
 };
-
-int complain(const std::string& what, int status) {
-  std::fprintf(stderr, "spotter sweep: %s\n", what.c_str());
-  return status;
-}
 
 struct Sweep {
   std::string name;
@@ -36,7 +32,7 @@ struct Sweep {
 };
 
 // With --from a job is not needed: without one, what was left behind says which parameters it had.
-tl::expected<Sweep, int> read_sweep(const Options& options, bool job_is_named) {
+tl::expected<Sweep, int> read_sweep(const ResultsOptions& options, bool job_is_named) {
   std::error_code error;
   const bool is_there = std::filesystem::exists(options.job, error);
   if (!options.from.empty() && !job_is_named && !is_there) return Sweep{{}, options.from, {}};
@@ -45,13 +41,14 @@ tl::expected<Sweep, int> read_sweep(const Options& options, bool job_is_named) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
     return tl::unexpected(wrong_input);
   }
-  if (!job->sweep) return tl::unexpected(complain(options.job + " has no `sweep:`", wrong_input));
+  if (!job->sweep)
+    return tl::unexpected(io::complain("sweep", options.job + " has no `sweep:`", wrong_input));
   auto sets = sets_of(*job);
-  if (!sets) return tl::unexpected(complain(sets.error().message, 1));
+  if (!sets) return tl::unexpected(io::complain("sweep", sets.error().message, 1));
   Sweep sweep{job->name.str(), options.from, std::move(*sets)};
   if (!sweep.place.empty()) return sweep;
   auto place = place_of_results(*job);
-  if (!place) return tl::unexpected(complain(place.error().message, 1));
+  if (!place) return tl::unexpected(io::complain("sweep", place.error().message, 1));
   sweep.place = std::move(*place);
   return sweep;
 }
@@ -68,7 +65,7 @@ bool write(const std::string& path, const std::string& text) {
   std::FILE* file = to_stdout ? stdout : std::fopen(path.c_str(), "we");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file != nullptr && (to_stdout ? std::fflush(file) : std::fclose(file)) != 0) written = false;
-  if (!written) complain("cannot write " + path, 1);
+  if (!written) io::complain("sweep", "cannot write " + path, 1);
   return written;
 }
 
@@ -79,18 +76,19 @@ Screen screen() {
   return {known ? size.ws_col : std::size_t{80}, most_rows};
 }
 
-int show(const Options& options, bool job_is_named) {
+int show(const ResultsOptions& options, bool job_is_named) {
   if (options.csv == "-" && options.json == "-")
-    return complain("--csv and --json cannot both go to the standard output", wrong_input);
+    return io::complain("sweep", "--csv and --json cannot both go to the standard output",
+                        wrong_input);
   const auto sweep = read_sweep(options, job_is_named);
   if (!sweep) return sweep.error();
   auto gathered = gather(*sweep);
-  if (!gathered) return complain(gathered.error().message, 1);
-  for (const std::string& warning : gathered->warnings) complain(warning, 0);
+  if (!gathered) return io::complain("sweep", gathered.error().message, 1);
+  for (const std::string& warning : gathered->warnings) io::complain("sweep", warning, 0);
   Summaries& all = gathered->all;
-  if (all.empty()) return complain("there is nothing to show", 1);
+  if (all.empty()) return io::complain("sweep", "there is nothing to show", 1);
   const auto order = sort_order(all, options.sort);
-  if (!order) return complain(order.error().message, wrong_input);
+  if (!order) return io::complain("sweep", order.error().message, wrong_input);
   sort(all, *order);
   const bool no_table = options.csv == "-" || options.json == "-" || options.plot == "-";
   bool good = no_table || write("-", to_table(all, *order, screen()));
@@ -99,14 +97,14 @@ int show(const Options& options, bool job_is_named) {
   if (options.plot.empty()) return good ? 0 : 1;
   const auto name = sweep->name.empty() ? sweep->place : sweep->name;
   const auto plot = to_svg(all, *order, name);
-  if (!plot) return complain(plot.error().message, 1);
+  if (!plot) return io::complain("sweep", plot.error().message, 1);
   return write(options.plot, *plot) && good ? 0 : 1;
 }
 
 }  // namespace
 
 void add_results(CLI::App& sweep, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ResultsOptions>();
   auto* command = sweep.add_subcommand(
       "results", "A table of the experiments, the best first; learning curves, CSV, JSON");
   auto* job = command->add_option("job", options->job, "The job's description");

@@ -16,8 +16,8 @@ constexpr int longest_validity = 604800;  // seconds: seven days
 
 using Refusal = tl::unexpected<Refused>;
 
-Refusal refuse(std::string code, std::string message, int status,
-               std::vector<std::pair<std::string, std::string>> more = {}) {
+Refusal refusal(std::string code, std::string message, int status,
+                std::vector<std::pair<std::string, std::string>> more = {}) {
   return Refusal(Refused{{std::move(code), std::move(message), status}, std::move(more)});
 }
 
@@ -50,21 +50,21 @@ std::vector<std::string> split(const std::string& text, char separator) {
 tl::expected<Claim, Refused> claim_of_header(const HttpRequest& request) {
   const auto parsed = parse_authorization(request.header("authorization"));
   if (!parsed)
-    return refuse("AuthorizationHeaderMalformed",
-                  "The authorization header is malformed; " + parsed.error().message, 400);
+    return refusal("AuthorizationHeaderMalformed",
+                   "The authorization header is malformed; " + parsed.error().message, 400);
   Claim claim{*parsed, std::string(request.header("x-amz-date")),
               std::string(request.header("x-amz-security-token")),
               std::string(request.header("x-amz-content-sha256")), std::nullopt};
   if (claim.payload_hash.empty())
-    return refuse("InvalidRequest",
-                  "Missing required header for this request: x-amz-content-sha256", 400);
+    return refusal("InvalidRequest",
+                   "Missing required header for this request: x-amz-content-sha256", 400);
   return claim;
 }
 
 tl::expected<Claim, Refused> claim_of_query(const FormFields& query) {
   Claim claim;
   const auto wrong = [](const std::string& what) {
-    return refuse("AuthorizationQueryParametersError", what, 400);
+    return refusal("AuthorizationQueryParametersError", what, 400);
   };
   if (const auto parsed =
           parse_credential(parameter(query, "X-Amz-Credential"), claim.authorization);
@@ -144,25 +144,25 @@ tl::expected<Signer, Refused> check(const HttpRequest& request, const Claim& cla
   const std::string& access_key = claim.authorization.access_key;
   const auto known = rules.key(access_key);
   if (!known)
-    return refuse("InvalidAccessKeyId",
-                  "The AWS Access Key Id you provided does not exist in our records.", 403,
-                  {{"AWSAccessKeyId", access_key}});
+    return refusal("InvalidAccessKeyId",
+                   "The AWS Access Key Id you provided does not exist in our records.", 403,
+                   {{"AWSAccessKeyId", access_key}});
   if (claim.token != known->session_token)
-    return refuse("InvalidToken", "The provided token is malformed or otherwise invalid.", 400);
+    return refusal("InvalidToken", "The provided token is malformed or otherwise invalid.", 400);
   const std::string canonical = canonical_of(request, claim);
   const std::string text = std::string(algorithm) + "\n" + claim.timestamp + "\n" +
                            claim.authorization.scope() + "\n" + sha256_text(canonical);
   const std::string key = rules.derive(known->secret, claim.authorization);
   if (!same_signature(signature(key, text), claim.authorization.signature))
-    return refuse("SignatureDoesNotMatch",
-                  "The request signature we calculated does not match the signature you provided. "
-                  "Check your key and signing method.",
-                  403,
-                  {{"AWSAccessKeyId", access_key},
-                   {"StringToSign", text},
-                   {"SignatureProvided", claim.authorization.signature},
-                   {"CanonicalRequest", canonical}});
-  if (known->expired) return refuse("ExpiredToken", "The provided token has expired.", 400);
+    return refusal("SignatureDoesNotMatch",
+                   "The request signature we calculated does not match the signature you provided. "
+                   "Check your key and signing method.",
+                   403,
+                   {{"AWSAccessKeyId", access_key},
+                    {"StringToSign", text},
+                    {"SignatureProvided", claim.authorization.signature},
+                    {"CanonicalRequest", canonical}});
+  if (known->expired) return refusal("ExpiredToken", "The provided token has expired.", 400);
   return Signer{known->owner, claim.authorization.region, claim.payload_hash,
                 claim.authorization.signature, chunk_signer(key, claim)};
 }
@@ -181,10 +181,10 @@ tl::expected<Signer, Refused> verify(const HttpRequest& request, const Signature
   }
   // Signature Version 2, as older SDKs presign for an endpoint that they do not know.
   if (!parameter(query, "AWSAccessKeyId").empty())
-    return refuse("InvalidRequest",
-                  "The authorization mechanism you have provided is not supported. Please use "
-                  "AWS4-HMAC-SHA256.",
-                  400);
+    return refusal("InvalidRequest",
+                   "The authorization mechanism you have provided is not supported. Please use "
+                   "AWS4-HMAC-SHA256.",
+                   400);
   return Signer{"", "", std::string(request.header("x-amz-content-sha256")), "", {}};
 }
 
