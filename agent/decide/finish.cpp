@@ -75,13 +75,13 @@ const SeenVolume* to_mark(const Survey& survey, const Facts& facts) {
 // Who raised a copy of the volume as it is now has not seen `done`, and may have deleted the
 // original for it a moment ago, which is still shown. When it has been free for so long and the
 // original is there, it was not: nobody deletes the original without having the copy in hand.
-bool heirs_settle(const SeenVolume& current, const Survey& survey, Context& c) {
+bool candidates_settle(const SeenVolume& current, const Survey& survey, Context& c) {
   const bool any =
       std::any_of(survey.volumes.begin(), survey.volumes.end(), [&](const SeenVolume& it) {
         return is_copy(it) && it.generation >= current.generation &&
                it.state == VolumeState::Available && !it.holder;
       });
-  Time& since = c.facts.heirs_free_since;
+  Time& since = c.facts.candidates_free_since;
   if (!any || since == kNever) since = any ? c.now : kNever;
   return any && c.now - since < c.policy.consistency_bound + c.policy.ec2_call;
 }
@@ -90,7 +90,7 @@ bool heirs_settle(const SeenVolume& current, const Survey& survey, Context& c) {
 
 Stage tidy_up(Context& c) {
   c.facts.tidying_since = c.now;
-  c.facts.heirs_free_since = kNever;
+  c.facts.candidates_free_since = kNever;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
   return Tidying{c.now, c.now, 0};
 }
@@ -120,12 +120,12 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (enough) return cancel_fleet(c);
   const Survey ours = of_line(seen.survey, c.facts.lineage, c.facts.volume);
   const SeenVolume* current = current_volume(ours);
-  if (!current && winner(ours)) {  // the result has moved: it is brought to its end there
+  if (!current && elect(ours)) {  // the result has moved: it is brought to its end there
     c.facts.done = false;
     return plan(seen.survey, c);
   }
   std::optional<Command> command;
-  if (!current || !heirs_settle(*current, ours, c)) {
+  if (!current || !candidates_settle(*current, ours, c)) {
     command = leftover(ours, c.facts.instance, false);
   }
   if (!command) command = data_left_over(seen.survey, c.facts);

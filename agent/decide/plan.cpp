@@ -268,7 +268,7 @@ Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
 
 }  // namespace
 
-const SeenVolume* winner(const Survey& survey) {
+const SeenVolume* elect(const Survey& survey) {
   const SeenVolume* best = nullptr;
   for (const SeenVolume& volume : survey.volumes) {
     const bool able = volume.role == Role::Verified && volume.state != VolumeState::Deleting &&
@@ -277,15 +277,15 @@ const SeenVolume* winner(const Survey& survey) {
     // A copy of an earlier generation lacks what was written since, whatever its id.
     const auto age = [](const SeenVolume& it) { return std::pair(it.generation, it.moves); };
     const bool newer = best && age(volume) > age(*best);
-    const bool twin = best && age(volume) == age(*best) && volume.id < best->id;
-    if (!best || newer || twin) best = &volume;
+    const bool tie = best && age(volume) == age(*best) && volume.id < best->id;
+    if (!best || newer || tie) best = &volume;
   }
   return best;
 }
 
 namespace {
 
-Stage crown(const Survey& survey, const SeenVolume& best, Context& c) {
+Stage promote_candidate(const Survey& survey, const SeenVolume& best, Context& c) {
   const SeenVolume* held = other_in_hand(survey, c.facts, best.id);
   if (held) return drop(*held, c);  // ours lost
   const bool elsewhere = best.holder && best.holder != c.facts.instance;
@@ -294,10 +294,10 @@ Stage crown(const Survey& survey, const SeenVolume& best, Context& c) {
   return Promoting{best.id};
 }
 
-// No volume carries the discovery tag. Either a migration was committed and its winner is not yet
-// crowned, or the volume was lost, or there never was one.
+// No volume carries the discovery tag. Either a migration was committed and its candidate is not
+// yet promoted, or the volume was lost, or there never was one.
 Stage recover(const Survey& survey, const Survey& everything, Context& c) {
-  const SeenVolume* best = winner(survey);
+  const SeenVolume* best = elect(survey);
   const SeenSnapshot* newest = nullptr;
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.state != SnapshotState::Completed) continue;
@@ -309,17 +309,17 @@ Stage recover(const Survey& survey, const Survey& everything, Context& c) {
     if (lost && !volume.discoverable) return block(c, Block::NoVolume, Detail(volume.id.view()));
   }
   if (!best && !newest) return block(c, Block::NoVolume, {});
-  // Another heir may have been proven a moment ago, or crowned already: each is waited for anew.
-  const VolumeId heir = best ? best->id : VolumeId();
-  if (c.facts.parent_gone_since == kNever || c.facts.heir != heir) {
+  // Another candidate may have been verified or promoted a moment ago: each is waited for anew.
+  const VolumeId elected = best ? best->id : VolumeId();
+  if (c.facts.parent_gone_since == kNever || c.facts.elected != elected) {
     c.facts.parent_gone_since = c.now;
-    c.facts.heir = heir;
+    c.facts.elected = elected;
   }
   const Duration left = c.facts.parent_gone_since + 2 * c.policy.consistency_bound - c.now;
   if (left > Duration::zero()) {
     return wait(c, Wait::CommitSettling, std::min<Duration>(left, c.policy.poll_snapshot));
   }
-  if (best) return crown(survey, *best, c);
+  if (best) return promote_candidate(survey, *best, c);
   return raise_candidate(survey, newest->parent, newest->generation, true, c);
 }
 
@@ -335,8 +335,8 @@ Next check_single(const Survey& survey, Context& c) {
   // Between a commit and its promotion a volume that never was the job's has the tag: it is a
   // second one all the same.
   if (current.size() == 1 && current.front()->generation == 0 && current.front()->parent.empty()) {
-    const SeenVolume* heir = winner(survey);
-    if (heir && heir->parent != current.front()->id) current.push_back(heir);
+    const SeenVolume* elected = elect(survey);
+    if (elected && elected->parent != current.front()->id) current.push_back(elected);
   }
   if (current.size() > 1) return block(c, Block::TwoVolumes, names_of(current));
   return std::nullopt;

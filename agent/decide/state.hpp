@@ -236,13 +236,13 @@ struct Facts {
   Time proven_at = kNever;           // when it was tagged `verified`
   Time claimed_at = kNever;          // since when others may see that we use it
   Time parent_gone_since = kNever;   // since when no volume carries the discovery tag, and ...
-  VolumeId heir;                     // ... this copy is the one that follows (empty: none)
+  VolumeId elected;                  // ... this copy is the one that follows (empty: none)
   Time changing_since = kNever;      // since when EC2 shows it attaching or detaching here
   std::uint32_t attach_attempt = 0;  // that came to nothing; each has its own device name
   Time tidying_since = kNever;
-  Time heirs_free_since = kNever;  // since when a copy that may be the heir is in nobody's hands
-  Time imaged_at = kNever;         // when we asked for a snapshot ahead, and no answer came
-  VolumeId let_go;                 // what we detached last; EC2 may still show it as attached here
+  Time candidates_free_since = kNever;  // since when no instance holds a copy that may be elected
+  Time imaged_at = kNever;              // when we asked for a snapshot ahead, and no answer came
+  VolumeId let_go;  // what we detached last; EC2 may still show it as attached here
   Time let_go_at = kNever;
   std::uint32_t create_attempt = 0;
   Time created_at = kNever;         // a copy that EC2 does not show yet

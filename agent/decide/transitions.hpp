@@ -58,7 +58,7 @@ Stage attach_anew(Context&, Block when_in_vain);          // storage.cpp
 Stage bring_up(Context&);                                 // storage.cpp
 Next plan(const Survey&, Context&);                       // plan.cpp
 bool is_done(const Survey&);                              // plan.cpp
-const SeenVolume* winner(const Survey&);                  // plan.cpp; nullptr: none
+const SeenVolume* elect(const Survey&);                   // plan.cpp; nullptr: none
 const SeenVolume* current_volume(const Survey&);          // plan.cpp; nullptr: none
 // Only what is of the line, or was made of `current` before copies had the tag.
 Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);

@@ -1,10 +1,10 @@
 // What the bytes of a checkpoint file say of themselves: is its end there? Three formats tell; of
 // any other nothing is known.
 //   zip (torch.save since 1.6, .npz, .keras): the end-of-central-directory record is written last,
-//   and
-//     each entry carries a CRC-32 (PKWARE APPNOTE.TXT, 4.3.6 to 4.3.16)
-//   safetensors: the header names the last byte (https://github.com/huggingface/safetensors,
-//   "Format") HDF5: the superblock names the end of the file (HDF5 File Format Specification, II.A)
+//     and each entry carries a CRC-32 (PKWARE APPNOTE.TXT, 4.3.6 to 4.3.16)
+//   safetensors: the header names the last byte
+//     (https://github.com/huggingface/safetensors, "Format")
+//   HDF5: the superblock names the end of the file (HDF5 File Format Specification, II.A)
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,7 @@ struct Inspection {
 // Blank means: libblkid finds neither a superblock nor a partition table (an ambivalent answer is
 // not "nothing"), and the first and last MiB and every block of sample_positions() hold zeros only.
 // A directory (ordinary-user emulation) is blank when empty, and holds the file system that its
-// marker
-// `.spotter-filesystem` names.
+// marker `.spotter-filesystem` names.
 // Kinds: "device-absent", "not-permitted", "input-output", "inspect-failed".
 Outcome<Inspection> inspect(const std::filesystem::path& device);
 

@@ -67,7 +67,7 @@ Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
 Fields notify_fields(Reader& reader, Notify& notify) {
   return {{"webhook", optional, reader.scalar(notify.webhook, secret_reference)},
           {"topic", optional, reader.expanded(notify.topic, topic)},
-          {"on", optional, reader.texts(notify.on, occasion)}};
+          {"on", optional, reader.texts(notify.on, notified_event)}};
 }
 
 Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {

@@ -52,8 +52,8 @@ extern const Scalar<std::string> cpu_quota;      // 1% to 100000%
 extern const Scalar<std::string> cpu_weight;     // 1 to 10000
 extern const Scalar<GiveUp> give_up;
 extern const Scalar<double> positive_number;
-extern const Scalar<std::string> topic;     // of SNS: its ARN
-extern const Scalar<std::string> occasion;  // notice, resumed, finished or failed
+extern const Scalar<std::string> topic;           // of SNS: its ARN
+extern const Scalar<std::string> notified_event;  // notice, resumed, finished or failed
 extern const Scalar<FleetKind> fleet_kind;
 extern const Scalar<FleetId> fleet_id;
 extern const Scalar<std::string> environment_value;  // any text, the empty one, too

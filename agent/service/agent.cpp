@@ -21,7 +21,7 @@
 #include "agent/service/ending.hpp"
 #include "agent/service/follow.hpp"
 #include "agent/service/loop.hpp"
-#include "agent/service/observe/audience.hpp"
+#include "agent/service/observe/observers.hpp"
 #include "agent/service/sense/link.hpp"
 #include "agent/service/sense/notices.hpp"
 #include "agent/service/sense/trainer_end.hpp"
@@ -29,8 +29,8 @@
 #include "agent/service/settings.hpp"
 #include "agent/service/share_watch.hpp"
 #include "agent/supervise/client.hpp"
-#include "agent/supervise/companion.hpp"
 #include "agent/supervise/here.hpp"
+#include "agent/supervise/sidecar.hpp"
 #include "agent/wire/events.hpp"
 
 namespace spotter {
@@ -55,17 +55,16 @@ class Agent {
         http_(context),
         imds_(http_, command::imds_settings(environment_)),
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
-        link_(context,
-              {[this](decide::Happening what) { sensed(std::move(what)); },
-               [this](const wire::TrainerMessage& message) { heard(message); },
-               !job_.checkpoints.files.empty(),
-               [this](pid_t pid) { return supervise::is_companion(run_directory_, pid); }}),
+        link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
+                        [this](const wire::TrainerMessage& message) { heard(message); },
+                        !job_.checkpoints.files.empty(),
+                        [this](pid_t pid) { return supervise::is_sidecar(run_directory_, pid); }}),
         trainer_end_(
             context, run_directory_, [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
-        audience_(context, job_, policy_, run_directory_,
-                  {[this] { return loop_ ? &loop_->state() : nullptr; },
-                   [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
+        observers_(context, job_, policy_, run_directory_,
+                   {[this] { return loop_ ? &loop_->state() : nullptr; },
+                    [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
         signals_(context, SIGTERM, SIGINT),
         service_(context),
         machines_end_(context) {
@@ -98,7 +97,7 @@ class Agent {
   }
   void heard(const wire::TrainerMessage& message) {
     said_finished_ = said_finished_ || message.finished;
-    audience_.hear(message, now());
+    observers_.hear(message, now());
     if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
   }
 
@@ -122,7 +121,7 @@ class Agent {
   sense::Notices notices_;
   sense::Link link_;
   sense::TrainerEnd trainer_end_;
-  Audience audience_;
+  Observers observers_;
   act::Metrics metrics_;
   asio::signal_set signals_;
   Service service_;
@@ -156,7 +155,7 @@ bool Agent::prepare() {
 }
 
 void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
-  audience_.tell(event, state, before);
+  observers_.tell(event, state, before);
   if (state.stage.index() == before) return;
   const bool trains = std::holds_alternative<decide::Training>(state.stage);
   // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
@@ -177,7 +176,7 @@ void Agent::compose_loop(Region region) {
       act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
                               [this] { return !loop_->state().facts.instance.empty(); }});
   keys_->resume();
-  audience_.notify_by(std::make_unique<Notifier>(context_, http_, aws_->client(), job_));
+  observers_.notify_by(std::make_unique<Notifier>(context_, http_, aws_->client(), job_));
   data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
   trainer_ = std::make_unique<act::Trainer>(
       job_,
@@ -196,8 +195,8 @@ void Agent::compose_loop(Region region) {
     return loop_->state().facts.surrender != decide::Surrender::None;
   };
   surroundings.exit = [this] { leave(); };
-  surroundings.history = [this] { return audience_.history().file().news(); };
-  surroundings.history_kept = [this](std::size_t bytes) { audience_.history().file().kept(bytes); };
+  surroundings.history = [this] { return observers_.history().file().news(); };
+  surroundings.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
   surroundings.run_directory = run_directory_;
   surroundings.result = result_path();
   performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
@@ -208,7 +207,7 @@ void Agent::compose_loop(Region region) {
   Loop::Hands hands;
   hands.now = now;
   hands.perform = [this](const decide::Effect& effect) {
-    audience_.ask(effect);
+    observers_.ask(effect);
     performer_->perform(effect);
   };
   hands.trace = [this](const decide::Event& event, const decide::State& after, std::size_t before) {
@@ -223,7 +222,7 @@ void Agent::watch_share() {
   hands.wanted = [this] { return loop_->state().facts.mounted; };
   hands.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
   hands.say = [this](std::string words) {
-    audience_.storage_says(std::move(words), loop_->state(), now());
+    observers_.storage_says(std::move(words), loop_->state(), now());
   };
   share_watch_ = std::make_unique<ShareWatch>(context_, command::own_program(),
                                               ShareWatch::share_of(job_), std::move(hands));
@@ -326,7 +325,7 @@ void Agent::leave_with_the_machine(Time until) {
 // When everybody has heard the last news.
 void Agent::end() {
   const Duration rest = for_last_words(facts(), now());
-  asio::co_spawn(context_, audience_.finish(rest), [this](std::exception_ptr error) {
+  asio::co_spawn(context_, observers_.finish(rest), [this](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
     context_.stop();
   });
@@ -356,7 +355,7 @@ int Agent::run() {
   asio::co_spawn(context_, live(), io::rethrow);
   context_.run();
   sd_notify(0, "STOPPING=1");
-  if (loop_) audience_.leave(loop_->state(), for_last_words(facts(), now()));
+  if (loop_) observers_.leave(loop_->state(), for_last_words(facts(), now()));
   return exit_status(policy_, facts(), !job_.attempt.empty(), trainer_status_);
 }
 

@@ -46,10 +46,10 @@ void Machine::notice(const decide::NoticeSeen& seen) {
 }
 
 // Waits for it a few seconds: what follows may end this machine.
-asio::awaitable<void> Machine::tell(std::string_view occasion, std::string words) {
+asio::awaitable<void> Machine::tell(std::string_view event, std::string words) {
   constexpr Duration patience{5'000};
   if (!notifier_) co_return;
-  notifier_->tell({occasion, std::move(words)});
+  notifier_->tell({event, std::move(words)});
   auto sending = notifier_->drain(patience);
   co_await std::move(sending);
 }

@@ -46,7 +46,7 @@ class Machine {
   asio::awaitable<void> complete_lifecycle();
   void notice(const decide::NoticeSeen& seen);
   void let_end();
-  asio::awaitable<void> tell(std::string_view occasion, std::string words);
+  asio::awaitable<void> tell(std::string_view event, std::string words);
 
   asio::io_context& context_;
   const config::Job& job_;

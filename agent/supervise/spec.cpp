@@ -36,16 +36,16 @@ Result<void> read_environment(const Json& json, Spec& spec) {
   return {};
 }
 
-Result<void> read_companion(const Json& json, Spec& spec) {
+Result<void> read_sidecar(const Json& json, Spec& spec) {
   const auto found = json.find("companion");
   if (found == json.end()) return {};
   const auto wrong = [] { return failure("spec: 'companion' must be a list of strings"); };
   if (!found->is_array()) return wrong();
   for (const Json& word : *found) {
     if (!word.is_string()) return wrong();
-    spec.companion.push_back(word.get<std::string>());
+    spec.sidecar.push_back(word.get<std::string>());
   }
-  if (!spec.companion.empty() && !spec.companion.front().starts_with('/'))
+  if (!spec.sidecar.empty() && !spec.sidecar.front().starts_with('/'))
     return failure("spec: 'companion' must begin with an absolute path");
   return {};
 }
@@ -89,7 +89,7 @@ Result<Spec> parse_spec(std::string_view text) {
   Spec spec;
   if (auto read = read_texts(json, spec); !read) return tl::unexpected(read.error());
   if (auto read = read_environment(json, spec); !read) return tl::unexpected(read.error());
-  if (auto read = read_companion(json, spec); !read) return tl::unexpected(read.error());
+  if (auto read = read_sidecar(json, spec); !read) return tl::unexpected(read.error());
   const auto kind = text_of(json, "environment_kind");
   if (!kind) return tl::unexpected(kind.error());
   if (!kind->empty()) {
@@ -125,7 +125,7 @@ std::string to_json(const Spec& spec) {
                   {"job", spec.job},
                   {"lease", spec.lease},
                   {"refuse_metadata", spec.refuse_metadata},
-                  {"companion", spec.companion}};
+                  {"companion", spec.sidecar}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

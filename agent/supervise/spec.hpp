@@ -27,7 +27,7 @@ struct Spec {
   std::string job;
   std::string lease;             // a file that says until when (lease.hpp); empty: no such limit
   bool refuse_metadata = false;  // the instance's metadata service must not answer the trainer
-  std::vector<std::string> companion;  // a program and its arguments (companion.hpp); empty: none
+  std::vector<std::string> sidecar;  // a program and its arguments (sidecar.hpp); empty: none
 };
 
 // {"command", "shell", "user", "environment": {NAME: value}, "secrets": "NAME NAME",

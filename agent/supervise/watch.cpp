@@ -36,8 +36,8 @@ using Json = nlohmann::json;
 
 constexpr int milliseconds_to_end = 2000;  // what descendants get between SIGTERM and SIGKILL
 constexpr int milliseconds_to_die = 5000;  // after SIGKILL only a process stuck in the kernel stays
-constexpr int milliseconds_to_die_at_most = 60'000;  // of those that fork faster than they die
-constexpr int milliseconds_to_settle = 60'000;       // what the companion gets to make all durable
+constexpr int milliseconds_to_die_at_most = 60'000;    // of those that fork faster than they die
+constexpr int milliseconds_to_settle = 60'000;         // what the sidecar gets to make all durable
 constexpr std::chrono::seconds time_to_get_ready(20);  // of the agent's 30 to start a trainer
 constexpr int milliseconds_to_try_again = 1000;
 constexpr off_t last_words_bytes = 4096;
@@ -73,7 +73,7 @@ Watch::Watch(const std::string& directory, const Spec& spec)
     : directory_(directory),
       stop_signal_(spec.stop_signal),
       job_(spec.job),
-      companion_(spec.companion, directory),
+      sidecar_(spec.sidecar, directory),
       lease_(spec.lease) {
   std::istringstream names(spec.secrets);
   for (std::string name; names >> name;) {
@@ -109,7 +109,7 @@ tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, con
   // Of a supervisor that was killed, something may still write to the storage.
   if (auto cleared = end_vanished(directory); !cleared) return failed(cleared.error().message);
   auto ready = watch.listen();
-  if (ready) ready = watch.companion_.start(time_to_get_ready);
+  if (ready) ready = watch.sidecar_.start(time_to_get_ready);
   if (ready) ready = watch.start_trainer(spec, launch);
   if (ready) return watch;
   watch.undo();
@@ -165,7 +165,7 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
 }
 
 void Watch::undo() {
-  companion_.kill();
+  sidecar_.kill();
   kill_everybody();
   remove_control_group(control_group_);
   for (const char* name : {"supervisor.sock", "supervisor.json"})
@@ -176,9 +176,9 @@ void Watch::until_the_end() {
   std::array<pollfd, 3> watched{pollfd{signals_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN, 0},
                                 pollfd{lease_.descriptor(), POLLIN, 0}};
   while (!trainer_ended()) {
-    const int limit = companion_.wanted() ? milliseconds_to_try_again : -1;
+    const int limit = sidecar_.wanted() ? milliseconds_to_try_again : -1;
     const int seen = poll(watched.data(), watched.size(), limit);
-    if (seen == 0) restart_companion();
+    if (seen == 0) restart_sidecar();
     if (seen <= 0) continue;
     if (watched[0].revents != 0) obey_signal();
     if (watched[1].revents != 0) obey_datagram();
@@ -187,23 +187,23 @@ void Watch::until_the_end() {
   ended_ = boottime_milliseconds();
   out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
   auto left_over = end_descendants();
-  end_companion();
-  if (left_over.empty()) left_over = kill_everybody();  // what the companion left
+  end_sidecar();
+  if (left_over.empty()) left_over = kill_everybody();  // what the sidecar left
   if (left_over.empty()) remove_control_group(control_group_);
   record_end(left_over);
 }
 
 void Watch::reap_all() {
   for (pid_t pid = 0; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
-    if (companion_.is(pid)) companion_.forget();
+    if (sidecar_.is(pid)) sidecar_.forget();
   }
 }
 
-// Until nobody but the companion is left, or only what the kernel holds on to: these are returned.
+// Until nobody but the sidecar is left, or only what the kernel holds on to: these are returned.
 std::vector<pid_t> Watch::kill_everybody() {
   kill_control_group(control_group_);
   kill_tree();
-  Children children(companion_.pid());
+  Children children(sidecar_.pid());
   const std::int64_t began = boottime_milliseconds();
   std::int64_t now = began, last_found = began;
   while (now - last_found < milliseconds_to_die && now - began < milliseconds_to_die_at_most) {
@@ -212,31 +212,31 @@ std::vector<pid_t> Watch::kill_everybody() {
     now = boottime_milliseconds();
     if (found) last_found = now;
     if (found) continue;
-    if (nobody_descends(companion_.pid())) return {};
+    if (nobody_descends(sidecar_.pid())) return {};
     kill_tree();  // below one that is stuck in the kernel, too
     usleep(1000);
   }
   std::vector<pid_t> left_over;
-  for (const auto& each : descendants_of(getpid(), companion_.pid())) left_over.push_back(each.pid);
+  for (const auto& each : descendants_of(getpid(), sidecar_.pid())) left_over.push_back(each.pid);
   return left_over;
 }
 
 // Nothing writes any more. It may take its time, unless the agent says `kill` once more: then what
 // it has not done is left to the next start.
-void Watch::end_companion() {
+void Watch::end_sidecar() {
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  companion_.tell(status == 0 || status == EX_TEMPFAIL ? "ended\n" : "killed\n");
+  sidecar_.tell(status == 0 || status == EX_TEMPFAIL ? "ended\n" : "killed\n");
   constexpr int step = 10;
-  for (int waited = 0; companion_.runs(); waited += step) {
+  for (int waited = 0; sidecar_.runs(); waited += step) {
     reap_all();
-    if (!companion_.runs()) return;
-    if (waited >= milliseconds_to_settle) companion_.kill();
+    if (!sidecar_.runs()) return;
+    if (waited >= milliseconds_to_settle) sidecar_.kill();
     pollfd watched{socket_.get(), POLLIN, 0};
     if (poll(&watched, 1, step) <= 0) continue;
     std::array<char, 64> buffer{};
     const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
     const std::string_view text(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-    if (text == "kill") companion_.kill();
+    if (text == "kill") sidecar_.kill();
     if (waited >= milliseconds_to_settle + milliseconds_to_die) return;  // stuck in the kernel
   }
 }
@@ -247,7 +247,7 @@ bool Watch::trainer_ended() {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid <= 0) return false;
-    if (companion_.is(pid)) restart_companion();
+    if (sidecar_.is(pid)) restart_sidecar();
     if (pid != trainer_) continue;
     status_ = status;
     return true;
@@ -255,8 +255,8 @@ bool Watch::trainer_ended() {
 }
 
 // Without it the trainer's files are made sure of at the next start only.
-void Watch::restart_companion() {
-  const auto restarted = companion_.restart();
+void Watch::restart_sidecar() {
+  const auto restarted = sidecar_.restart();
   if (!restarted) dprintf(log_.get(), "spotter: %s\n", restarted.error().message.c_str());
 }
 
@@ -284,23 +284,23 @@ void Watch::obey_datagram() {
   if (text.substr(0, space) == "signal-group") ::kill(-trainer_, signal);
 }
 
-// What the companion still copies could overwrite the work of another machine.
+// What the sidecar still copies could overwrite the work of another machine.
 void Watch::obey_lease() {
   lease_.renew();
   if (!lease_.is_over()) return;
   dprintf(log_.get(), "spotter: the lease is over: another machine may train this by now\n");
-  companion_.kill();
+  sidecar_.kill();
   kill_tree();
 }
 
-void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL, companion_.pid()); }
+void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL, sidecar_.pid()); }
 
 std::vector<pid_t> Watch::end_descendants() {
-  signal_descendants(getpid(), SIGTERM, companion_.pid());
+  signal_descendants(getpid(), SIGTERM, sidecar_.pid());
   constexpr int step = 10;
   for (int waited = 0; waited < milliseconds_to_end; waited += step) {
     reap_all();
-    if (nobody_descends(companion_.pid())) return {};
+    if (nobody_descends(sidecar_.pid())) return {};
     usleep(step * 1000);
   }
   return kill_everybody();

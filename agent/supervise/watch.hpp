@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "agent/supervise/companion.hpp"
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/lease.hpp"
 #include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/sidecar.hpp"
 #include "agent/supervise/supervisor.hpp"
 
 namespace spotter::supervise {
@@ -35,14 +35,14 @@ class Watch {
   void undo();
 
   bool trainer_ended();
-  void restart_companion();
+  void restart_sidecar();
   void obey_signal();
   void obey_datagram();
   void obey_lease();
   void kill_tree();
   std::vector<pid_t> kill_everybody();
   void reap_all();
-  void end_companion();
+  void end_sidecar();
   std::vector<pid_t> end_descendants();
   std::string last_words() const;
   void record_end(const std::vector<pid_t>& left_over);
@@ -52,7 +52,7 @@ class Watch {
   int stop_signal_;
   std::string job_;
   std::vector<std::string> secrets_;  // values
-  Companion companion_;
+  Sidecar sidecar_;
   Lease lease_;
   Descriptor lock_;
   Descriptor socket_;

@@ -8,10 +8,9 @@
 //   this agent's alone, and an old one that arrives late is refused.
 // - A result counts when the claim says `done`: that write is conditional, too. Whoever was taken
 //   over meanwhile cannot make it, whatever its clock says.
-// - A holder trains until `span` after it *sent* its last accepted write (its own boot time);
-// others
-//   wait until `span + margin` after S3 *received* it (S3's clock). So clocks that run decide how
-//   long two may train side by side (not at all, as a rule), never who publishes.
+// - A holder trains until `span` after it *sent* its last accepted write (its own boot time); the
+//   others wait until `span + margin` after S3 *received* it (S3's clock). So clocks that run
+//   decide how long two may train side by side (not at all, as a rule), never who publishes.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,7 @@ def torch_asynchronous(folder):
 
 
 def python_figures(folder, size):
-    """torch.save + fsync beside this library's Python face: the same dict of tensors."""
+    """torch.save + fsync beside this library's Python API: the same dict of tensors."""
     os.environ.setdefault("SPOTTER_LIBRARY", str(ROOT / "build/release/lib/libspotter.so"))
     sys.path.insert(0, str(ROOT / "trainer/library/python"))
     import torch

@@ -12,12 +12,12 @@ import textwrap
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import faces_test  # noqa: E402
+import api_test  # noqa: E402
 from recordio import record  # noqa: E402
 
 
-@unittest.skipUnless(faces_test.torch, "without PyTorch")
-class Ranks(faces_test.Face):
+@unittest.skipUnless(api_test.torch, "without PyTorch")
+class Ranks(api_test.Api):
     """Each of several processes reads its own part."""
 
     PROGRAM = """
@@ -46,7 +46,7 @@ class Ranks(faces_test.Face):
         processes = [subprocess.Popen(
             ["/usr/bin/python3", "-c", textwrap.dedent(self.PROGRAM), str(rank), str(ranks),
              self.folder, str(count), self.folder / f"meeting-{self.meetings}"],
-            env=dict(os.environ, PYTHONPATH=str(faces_test.PYTHON)), stdout=subprocess.PIPE,
+            env=dict(os.environ, PYTHONPATH=str(api_test.PYTHON)), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
         for each in processes:
             self.addCleanup(each.stdout.close)

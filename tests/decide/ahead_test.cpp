@@ -112,13 +112,13 @@ TEST_F(Ahead, NoMoveIsMadeFromOneAndNoneIsTakenForAMoveUnderWay) {
 }
 
 TEST_F(Ahead, WhenEverythingElseIsLostItIsWhatIsLeft) {
-  Story heir;
-  heir.boot("us-west-2b");
+  Story elected;
+  elected.boot("us-west-2b");
   const auto left = image("snap-1", SnapshotState::Completed, 100);
-  heir.survey({}, {left});
-  for (int i = 0; i < 100 && heir.stage() == "waiting"; ++i) heir.survey({}, {left});
-  ASSERT_TRUE(heir.did<CreateVolume>());
-  EXPECT_EQ(heir.did<CreateVolume>()->snapshot, SnapshotId("snap-1"));
+  elected.survey({}, {left});
+  for (int i = 0; i < 100 && elected.stage() == "waiting"; ++i) elected.survey({}, {left});
+  ASSERT_TRUE(elected.did<CreateVolume>());
+  EXPECT_EQ(elected.did<CreateVolume>()->snapshot, SnapshotId("snap-1"));
 }
 
 }  // namespace

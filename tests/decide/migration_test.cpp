@@ -59,16 +59,16 @@ TEST(Migration, DeletesTheOldVolumeOnlyAfterTheCopyIsVerifiedAndTheBoundHasPasse
   }
   EXPECT_GE(story.now - committed, 2 * story.policy.consistency_bound);
   story.answer(CallAccepted{});
-  SeenVolume crowned = copy;
-  crowned.role = Role::State;
-  crowned.discoverable = true;
-  story.survey({crowned});
+  SeenVolume promoted = copy;
+  promoted.role = Role::State;
+  promoted.discoverable = true;
+  story.survey({promoted});
   EXPECT_EQ(story.asked(), "claim-volume");
   // Proving it has moved nothing aside: what is torn is seen to now, before a trainer takes it.
-  crowned.generation = story.did<ClaimVolume>()->generation;
+  promoted.generation = story.did<ClaimVolume>()->generation;
   story.answer(CallAccepted{});
-  story.answer(StorageSurveyed{{{crowned}, {}}});
-  if (story.stage() == "waiting") story.survey({crowned});
+  story.answer(StorageSurveyed{{{promoted}, {}}});
+  if (story.stage() == "waiting") story.survey({promoted});
   story.answer(DeviceFound{"/dev/nvme1n1"});
   story.answer(disk);
   ASSERT_TRUE(story.did<Mount>());
@@ -127,7 +127,7 @@ TEST(Migration, ACommitLostToAnotherInstanceGoesToTheLowestId) {
   EXPECT_EQ(story.did<DetachVolume>()->volume, kCopy);
 }
 
-TEST(Migration, AVerifiedCopyWhoseHolderDiedIsCrownedFromAnyZone) {
+TEST(Migration, AVerifiedCopyWhoseHolderDiedIsPromotedFromAnyZone) {
   Story story;
   story.boot("us-west-2a");
   const SeenVolume orphan = held(the_copy(Role::Verified), "i-dead", HolderState::Gone);
@@ -200,7 +200,7 @@ TEST(Migration, AnotherOnesDoneTagIsNotOurs) {
 }
 
 // Found by simulate, seed 103: the stale copy had the lower id, and step 50 was lost.
-TEST(Migration, ACopyOfAnEarlierGenerationIsNeverCrowned) {
+TEST(Migration, ACopyOfAnEarlierGenerationIsNeverPromoted) {
   Story story;
   story.boot("us-west-2b");
   SeenVolume stale = the_copy(Role::Verified, 0);
@@ -267,7 +267,7 @@ TEST(Lineage, WhatANamesakeHasLeftFreeIsNotDeleted) {
   }
 }
 
-TEST(Lineage, ANamesakesVerifiedCopyIsNeitherCrownedNorWaitedFor) {
+TEST(Lineage, ANamesakesVerifiedCopyIsNeitherPromotedNorWaitedFor) {
   Story story;
   story.boot();
   SeenVolume volume = the_volume();

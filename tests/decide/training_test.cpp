@@ -117,7 +117,7 @@ TEST(Finish, ACopyThatIsStillBeingCreatedIsWaitedForNotLeftBehind) {
   }
   ASSERT_TRUE(story.did<DeleteVolume>());
   EXPECT_EQ(story.did<DeleteVolume>()->volume, copy.id);
-  EXPECT_GE(story.now - free, story.policy.consistency_bound) << "it may be the heir";
+  EXPECT_GE(story.now - free, story.policy.consistency_bound) << "it may be elected";
 }
 
 TEST(Finish, AResultThatHasMovedIsFollowed) {

@@ -124,11 +124,12 @@ template <class A>
 void walk(A& a, decide::Facts& facts) {
   auto& [instance, type, zone, region, fleet, fleet_known, dollars_per_hour, volume, purpose,
          ours_to_format, attached, mounted, attached_as, device, lineage, moves, generation, proven,
-         proven_at, claimed_at, parent_gone_since, heir, changing_since, attach_attempt,
-         tidying_since, heirs_free_since, imaged_at, let_go, let_go_at, create_attempt, created_at,
-         snapshot_asked_at, data, data_left, retries, blocked, crashes, surrender, notice, leave,
-         unfit, trainer_running, started_at, checkpoint_at, heard_at, paced, ended_success, filled,
-         done, ledger, ledger_known, accounted, step, resumed_step, checkpoint_step] = facts;
+         proven_at, claimed_at, parent_gone_since, elected, changing_since, attach_attempt,
+         tidying_since, candidates_free_since, imaged_at, let_go, let_go_at, create_attempt,
+         created_at, snapshot_asked_at, data, data_left, retries, blocked, crashes, surrender,
+         notice, leave, unfit, trainer_running, started_at, checkpoint_at, heard_at, paced,
+         ended_success, filled, done, ledger, ledger_known, accounted, step, resumed_step,
+         checkpoint_step] = facts;
   const Field<A> field{a};
   (void)type, (void)region, (void)fleet, (void)dollars_per_hour;  // always the same here
   (void)attached_as;                                              // of the device's name
@@ -141,8 +142,8 @@ void walk(A& a, decide::Facts& facts) {
   field(instance), field(zone), field(fleet_known), field(volume), field(purpose);
   field(ours_to_format), field(attached), field(mounted), field(device), field(lineage);
   a.generation(generation);
-  field(proven), field(proven_at), field(claimed_at), field(parent_gone_since), field(heir);
-  field(changing_since), field(attach_attempt), field(tidying_since), field(heirs_free_since),
+  field(proven), field(proven_at), field(claimed_at), field(parent_gone_since), field(elected);
+  field(changing_since), field(attach_attempt), field(tidying_since), field(candidates_free_since),
       field(imaged_at), field(let_go), field(let_go_at);
   field(create_attempt), field(created_at), field(snapshot_asked_at), field(data), field(retries);
   auto rounds = static_cast<std::uint8_t>(blocked / kBlockedRound);

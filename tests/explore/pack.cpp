@@ -178,10 +178,10 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   at_least(facts.proven_at, kNow - bound);
   forget(facts.claimed_at, kNow - bound);
   at_least(facts.parent_gone_since, kNow - 2 * bound);
-  if (facts.parent_gone_since == kNever) facts.heir = {};
+  if (facts.parent_gone_since == kNever) facts.elected = {};
   at_least(facts.changing_since, kNow - policy.attaching_limit);
   at_least(facts.tidying_since, kNow - policy.tidy_limit);
-  at_least(facts.heirs_free_since, kNow - bound - policy.ec2_call);
+  at_least(facts.candidates_free_since, kNow - bound - policy.ec2_call);
   facts.attach_attempt %= policy.attach_tries;
   at_least(facts.imaged_at, kNow - bound - policy.ec2_call);
   if (facts.let_go_at == kNever || facts.let_go_at <= kNow - bound) {

@@ -40,9 +40,9 @@ class Mount : public Disk {
 };
 
 // A child that does one thing and stays until it is told to end.
-class Companion {
+class Sidecar {
  public:
-  explicit Companion(const std::function<bool()>& first) {
+  explicit Sidecar(const std::function<bool()>& first) {
     int ready[2];
     if (::pipe(ready) != 0) return;
     pid_ = ::fork();
@@ -56,7 +56,7 @@ class Companion {
     ::close(ready[0]);
     ::close(ready[1]);
   }
-  ~Companion() { end(); }
+  ~Sidecar() { end(); }
   void end() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -212,7 +212,7 @@ TEST_F(Mount, BusyNamesTheHolderAndIsNeverForced) {
   ASSERT_TRUE(format(loop_->path(), "xfs"));
   ASSERT_TRUE(mount(request()));
   const auto file = mount_point() / "log" / "held.txt";
-  Companion holder([&] { return ::open(file.c_str(), O_CREAT | O_WRONLY, 0600) >= 0; });
+  Sidecar holder([&] { return ::open(file.c_str(), O_CREAT | O_WRONLY, 0600) >= 0; });
   ASSERT_TRUE(holder.ok());
   const auto busy = unmount(mount_point(), 200ms);
   EXPECT_EQ(kind_of(busy), "mount-busy");
@@ -226,7 +226,7 @@ TEST_F(Mount, BusyNamesTheHolderAndIsNeverForced) {
 TEST_F(Mount, IsNotReleasedWhileAnotherNamespaceHoldsIt) {
   ASSERT_TRUE(format(loop_->path(), "xfs"));
   ASSERT_TRUE(mount(request()));
-  Companion other([] { return ::unshare(CLONE_NEWNS) == 0; });
+  Sidecar other([] { return ::unshare(CLONE_NEWNS) == 0; });
   ASSERT_TRUE(other.ok());
   const auto held = unmount(mount_point(), 200ms);
   EXPECT_EQ(kind_of(held), "mount-busy");

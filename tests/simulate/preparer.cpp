@@ -51,8 +51,8 @@ void Simulation::launch_preparer() {
   say(launched->id.view(), "is to prepare the volume");
 }
 
-// Its machine ends with it, as that of `spotter prepare` from afar does. In vain, it is tried
-// again.
+// Its machine ends with it, as that of `spotter prepare` on another machine does. In vain, it is
+// tried again.
 void Simulation::preparer_left(const Host& host) {
   if (!preparers_.count(host.id)) return;
   if (!host.agent.state.facts.filled && to_prepare_ > 0)

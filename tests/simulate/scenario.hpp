@@ -1,6 +1,6 @@
 // A story as a file of tests/scenarios: what was scripted, and the transcript that follows from it.
 //
-//   # Killed right after the commit: the next instance crowns the verified copy
+//   # Killed right after the commit: the next instance promotes the verified copy
 //   seed 1
 //   replacement other-zone              same-zone | other-zone | any-zone
 //   steps 6                             of the trainer, until it has finished

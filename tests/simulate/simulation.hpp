@@ -226,7 +226,7 @@ class Simulation {
   void fault(const char* name, const std::map<std::string, std::string>& arguments);
   Host* any_host();
 
-  // --- blows.cpp: one function a kind ---
+  // --- fault_kinds.cpp: one function a kind ---
   void interrupt(Host& host, InterruptionAction action, Duration lead, const char* words);
   void blow_instance(Fault fault, Host& host);
   void blow_cloud(Fault fault);
@@ -234,7 +234,7 @@ class Simulation {
   void blow_disk(Fault fault);
   void finish_in_a_notice(Host& host);
 
-  // --- people.cpp: what users do, by mistake and to mend ---
+  // --- operator.cpp: what users do, by mistake and to mend ---
   void blow_people(Fault fault);
   void raise_target(int target);
   void add_second_volume();

@@ -89,7 +89,7 @@ TEST_F(OfOthers, WhatALifeLeavesIsItsOwnersAlone) {
   std::ofstream(path("companion")) << "#!/bin/sh\necho ready; read line\n";
   fs::permissions(path("companion"), fs::perms(0700));
   auto what = spec("echo a secret of the trainer; exit 3");
-  what.companion = {path("companion")};
+  what.sidecar = {path("companion")};
   what.lease = path("lease");
   ASSERT_TRUE(write_lease(what.lease, boottime_milliseconds() + 3'600'000));
   started(what);

@@ -2,7 +2,7 @@
 """The Python module within frameworks: Keras and Lightning, and several processes of PyTorch.
 
 Keras and Lightning are no Debian packages: stand-ins with the parts of them that we use.
-Environment: as for faces_test.py.
+Environment: as for api_test.py.
 """
 
 import json
@@ -13,10 +13,10 @@ import sys
 import textwrap
 import unittest
 
-from faces_test import PYTHON, Face, boot_ms, spotter, torch
+from api_test import PYTHON, Api, boot_ms, spotter, torch
 
 
-class Stubbed(Face):
+class Stubbed(Api):
     def setUp(self):
         super().setUp()
         for name in ("keras.callbacks", "lightning.pytorch"):
@@ -212,7 +212,7 @@ class Lightning(Stubbed):
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
-class Ranks(Face):
+class Ranks(Api):
     """Two processes that train one model."""
 
     PROGRAM = """

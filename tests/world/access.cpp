@@ -24,8 +24,7 @@ struct Letter {
 using Pattern = std::vector<Letter>;
 
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html: ${*}, ${?}
-// and
-// ${$} stand for themselves; a variable without a value fits nothing.
+// and ${$} stand for themselves; a variable without a value fits nothing.
 bool expand(std::string_view text, const AccessRequest& request, Pattern& into) {
   const auto add = [&](std::string_view letters) {
     for (const char letter : letters) into.push_back({letter});

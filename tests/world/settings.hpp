@@ -27,8 +27,7 @@ struct Settings {
   // The wall clock at Time{0}; every timestamp in an answer is origin + now.
   WallTime origin = std::chrono::sys_days{std::chrono::year{2026} / 1 / 1};
 
-  // "Attach and detach take 1 to 4 s" (design.md); the rest are typical values of the EBS/EC2
-  // guides.
+  // Attach and detach take 1 to 4 s; the rest are typical values of the EBS and EC2 guides.
   Range volume_creation{Duration{500}, Duration{3000}};
   Range attach{Duration{1000}, Duration{4000}};
   Range detach{Duration{1000}, Duration{4000}};

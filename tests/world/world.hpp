@@ -1,9 +1,8 @@
 // One fake AWS, pure, on virtual time, seeded: no sockets, threads, clocks, files. It has two
-// faces:
+// interfaces:
 //   typed   volumes(now), snapshots(now), instances(now), fleets(now), ...: for the simulator;
 //   wire    ec2(Call) -> XML as the EC2 Query API answers, auto_scaling(Call), metadata(...) as
-//   IMDSv2 answers: for the
-//           emulator, which only adds HTTP, signatures, processes and devices.
+//           IMDSv2 answers: for the emulator, which only adds HTTP, signatures, processes, devices.
 // A World is a value: a copy goes its own way from the same instant.
 //
 // Time never goes backwards: a `now` earlier than one given before counts as that earlier one.

@@ -1,5 +1,5 @@
 /* libspotter: checkpoints that cannot tear, written behind the training's back; the interruption
- * notice; progress. The C face, stable: what a program compiled today uses stays as it is.
+ * notice; progress. The C API, stable: what a program compiled today uses stays as it is.
  *
  *   spotter_run* run = spotter_open(NULL);
  *   spotter_checkpoint* old = NULL;

@@ -239,12 +239,12 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.lease = paths_.lease;
   spec.refuse_metadata = units::wanted() && !job_.trainer.imds_allowed;  // the service sees to it
   if (!job_.checkpoints.files.empty()) {
-    spec.companion = {paths_.program, "guard",
-                      "--mount",      job_.home(),
-                      "--directory",  job_.checkpoints.directory,
-                      "--files",      job_.checkpoints.files,
-                      "--socket",     paths_.run_directory + "/trainer.sock"};
-    if (is_on_share()) spec.companion.insert(spec.companion.end(), {"--as", job_.trainer.user});
+    spec.sidecar = {paths_.program, "guard",
+                    "--mount",      job_.home(),
+                    "--directory",  job_.checkpoints.directory,
+                    "--files",      job_.checkpoints.files,
+                    "--socket",     paths_.run_directory + "/trainer.sock"};
+    if (is_on_share()) spec.sidecar.insert(spec.sidecar.end(), {"--as", job_.trainer.user});
   }
 
   io::ProcessRequest request;

@@ -32,17 +32,17 @@ std::string words_of(const std::string& body) {
   return one_word ? " (" + body + ")" : "";
 }
 
-void complain(std::string_view occasion, const std::string& why) {
+void complain(std::string_view event, const std::string& why) {
   io::note(wire::event("notification-failed"), spdlog::level::warn, "nobody was told ({}): {}",
-           occasion, why);
+           event, why);
 }
 
 }  // namespace
 
 void Notifier::tell(const Notification& notification) {
   const auto& on = job_.notify.on;
-  if (std::ranges::find(on, notification.occasion) == on.end()) return;
-  if (!job_.attempt.empty() && notification.occasion != "failed") return;
+  if (std::ranges::find(on, notification.event) == on.end()) return;
+  if (!job_.attempt.empty() && notification.event != "failed") return;
   if (job_.notify.webhook) add(hook_, notification);
   if (!job_.notify.topic.empty()) add(topic_, notification);
 }
@@ -60,7 +60,7 @@ asio::awaitable<void> Notifier::send_all(Way& way) {
     way.waiting.pop_front();
     auto sending = (this->*way.send)(next);
     const Result<void> sent = co_await std::move(sending);
-    if (!sent) complain(next.occasion, sent.error().message);
+    if (!sent) complain(next.event, sent.error().message);
   }
   way.sending = false;
 }
@@ -101,10 +101,10 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
 
 asio::awaitable<Result<void>> Notifier::publish(const Notification& notification) {
   const std::string job = job_.volumes_owner();
-  auto call = aws_.call(wire::Publish{job_.notify.topic,
-                                      "spotter: " + job + ": " + std::string(notification.occasion),
-                                      job + ": " + notification.words},
-                        whole_publish);
+  auto call = aws_.call(
+      wire::Publish{job_.notify.topic, "spotter: " + job + ": " + std::string(notification.event),
+                    job + ": " + notification.words},
+      whole_publish);
   const auto sent = co_await std::move(call);
   if (sent) co_return Result<void>();
   co_return failure("SNS Publish: " + sent.error().message);

@@ -1,7 +1,7 @@
-// Sends what a person wants to be told (occasions.hpp) to where job.yaml says: one POST to a web
-// hook, in the form that Slack takes and others (Mattermost, Discord's /slack, Rocket.Chat) took
-// over, and one message to a topic of SNS. Nothing waits for it; in vain, a line in the journal
-// says so.
+// Sends what a person wants to be told (notification_rules.hpp) to where job.yaml says: one POST to
+// a web hook, in the form that Slack takes and others (Mattermost, Discord's /slack, Rocket.Chat)
+// took over, and one message to a topic of SNS. Nothing waits for it; in vain, a line in the
+// journal says so.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/job/job.hpp"
-#include "agent/service/observe/occasions.hpp"
+#include "agent/service/observe/notification_rules.hpp"
 
 namespace spotter {
 
@@ -20,7 +20,7 @@ class Notifier {
            const config::Job& job)
       : context_(context), http_(http), aws_(aws), job_(job) {}
 
-  // Unless `notify.on` leaves this occasion out. Of an experiment under a claim only what failed is
+  // Unless `notify.on` leaves this event out. Of an experiment under a claim only what failed is
   // told: for the rest its machine speaks (machine.hpp).
   void tell(const Notification& notification);
   // Returns when nothing is left to send, at the latest after so long: then false.

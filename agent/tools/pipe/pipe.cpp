@@ -25,8 +25,8 @@
 #include "agent/host/views.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/supervise/processes.hpp"
-#include "agent/tools/pipe/beside.hpp"
 #include "agent/tools/pipe/pipe_options.hpp"
+#include "agent/tools/pipe/sidecar.hpp"
 
 namespace spotter::command {
 namespace {
@@ -116,14 +116,14 @@ class Run {
   void reap();
   void stop(const std::string& why);
   bool step();
-  bool ready() const { return std::ranges::all_of(beside_, &Beside::ready); }
+  bool ready() const { return std::ranges::all_of(beside_, &Sidecar::ready); }
   void await_bad_news();
   void leave();
 
   data::PlaneSettings settings_;
   data::PlaneSettings views_;  // the channels of mode `fast_file`
   Container container_;
-  std::vector<std::unique_ptr<Beside>> beside_;
+  std::vector<std::unique_ptr<Sidecar>> beside_;
   data::Descriptor signals_;
   sigset_t before_{};
   rlimit files_before_{};
@@ -166,8 +166,8 @@ void Run::open_more_files() {
 }
 
 bool Run::start_beside() {
-  const auto start = [this](const char* name, const Beside::Body& body) {
-    auto started = Beside::start(name, [&](int socket) {
+  const auto start = [this](const char* name, const Sidecar::Body& body) {
+    auto started = Sidecar::start(name, [&](int socket) {
       signals_.reset();
       ::sigprocmask(SIG_SETMASK, &before_, nullptr);
       body(socket);

@@ -13,7 +13,7 @@
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
-#include "agent/tools/prepare/prepare_afar.hpp"
+#include "agent/tools/prepare/prepare_remote.hpp"
 
 namespace spotter::command {
 namespace {
@@ -89,7 +89,7 @@ int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& 
   return 0;
 }
 
-int run(const AfarOptions& options, const FillHere& fill_here) {
+int run(const RemoteOptions& options, const FillHere& fill_here) {
   const auto job = config::load_job(options.job, config::Environment::of_process());
   if (!job) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
@@ -109,7 +109,7 @@ int run(const AfarOptions& options, const FillHere& fill_here) {
   }
   hear_signals();
   if (const auto here = AwsCalls::here()) return prepare_here(**calls, *job, *here, fill_here);
-  return prepare_afar(**calls, *job, options, asked_to_stop);
+  return prepare_remote(**calls, *job, options, asked_to_stop);
 }
 
 }  // namespace
@@ -119,9 +119,9 @@ void add_prepare(CLI::App& app, FillHere fill_here, int& status) {
       "prepare",
       "Makes the job's volume, gives it a file system and folders, and brings what `prepare:` of "
       "job.yaml names; run again, it brings only what is missing");
-  auto options = std::make_shared<AfarOptions>();
+  auto options = std::make_shared<RemoteOptions>();
   command->add_option("job", options->job, "The job's description")->capture_default_str();
-  add_afar_options(*command, *options);
+  add_remote_options(*command, *options);
   command->callback(
       [options, fill_here = std::move(fill_here), &status] { status = run(*options, fill_here); });
 }

@@ -34,7 +34,7 @@ constexpr std::chrono::seconds idle{30};
 // A storage that hangs does not keep who wants to leave.
 constexpr std::chrono::seconds patience{2};
 
-bool is_afar(const ReportPlace& place) {
+bool is_remote(const ReportPlace& place) {
   std::error_code error;
   if (!place.from.empty()) return place.from.starts_with("s3://");
   return place.job && !std::filesystem::is_directory(place.job->home(), error);
@@ -77,8 +77,9 @@ class Watcher {
       lock.unlock();
       const auto began = Clock::now();
       auto seen = look();
-      const auto pause = std::max<Clock::duration>(is_afar(place_) ? bucket_pause : shortest_pause,
-                                                   pause_per_look * (Clock::now() - began));
+      const auto pause =
+          std::max<Clock::duration>(is_remote(place_) ? bucket_pause : shortest_pause,
+                                    pause_per_look * (Clock::now() - began));
       lock.lock();
       latest_ = std::move(seen);
       changed_.wait_for(lock, pause, [this] { return stopping_; });

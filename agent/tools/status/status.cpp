@@ -20,7 +20,7 @@
 #include "agent/io/files.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/tools/status/serve.hpp"
-#include "agent/tools/status/status_afar.hpp"
+#include "agent/tools/status/status_remote.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {
@@ -135,7 +135,7 @@ int written() {
 int show(const StatusOptions& options) {
   const std::size_t columns = ::isatty(STDOUT_FILENO) != 0 ? window().columns : largest;
   if (!options.job.empty())
-    return show_from_afar({options.job, options.publish, options.json, columns});
+    return show_remote({options.job, options.publish, options.json, columns});
   const auto run_directory = run_directory_of(act::Environment::of_this_process());
   if (options.watch) return watch(run_directory);
   if (options.json) {

@@ -262,7 +262,7 @@ class Prepare(Preparing):
         self.assert_free()
 
 
-class PrepareFromAfar(Preparing):
+class PrepareRemotely(Preparing):
     """`spotter prepare` where a person sits: an instance comes, does it, and is gone."""
 
     def setUp(self):
@@ -272,7 +272,7 @@ class PrepareFromAfar(Preparing):
                                           api=self.ec2.endpoint))
         script.chmod(0o755)
 
-    def from_afar(self, job, *options, code=0, before_instance=None):
+    def remotely(self, job, *options, code=0, before_instance=None):
         text = life.harness.jobs.yaml(job) + "\n"
         self.world.allow_only(text)
         file = self.world.workplace / "job.yaml"
@@ -306,7 +306,7 @@ class PrepareFromAfar(Preparing):
         self.local.rename(own["from"])
         time.sleep(2)  # the copies are younger by a second that S3 shows
         job = self.a_job({"from": "s3://data/train/", "to": "data"}, own)
-        said = self.from_afar(
+        said = self.remotely(
             job, before_instance=lambda: pathlib.Path(own["from"]).rename(self.local))
         self.assertIn(f"2 files of {own['from']} are sent to s3://way/to/", said)
         self.assertIn("is ready, and free", said)
@@ -319,7 +319,7 @@ class PrepareFromAfar(Preparing):
         self.assert_nobody_is_left()
         self.put("train/3.bin", b"3")
         self.local.rename(own["from"])
-        said = self.from_afar(job, "--instance-type", "m5.large")
+        said = self.remotely(job, "--instance-type", "m5.large")
         self.assertIn(f"0 files of {own['from']} are sent", said)
         self.assert_nobody_is_left()
         self.launch(self.a_job(trainer={"command": "cd $SPOTTER_STORAGE && "
@@ -330,12 +330,12 @@ class PrepareFromAfar(Preparing):
         self.assert_ended_well()
 
     def test_what_went_wrong_there_is_told_and_the_machine_ends(self):
-        said = self.from_afar(self.a_job({"from": "s3://data/nothing/", "to": "data"}), code=1)
+        said = self.remotely(self.a_job({"from": "s3://data/nothing/", "to": "data"}), code=1)
         self.assertIn("the volume is not prepared", said)
         console = self.world.console(self.ec2.instances()[0].text("instanceId"))
         self.assertIn("there is nothing at s3://data/nothing/", console)
         self.assert_nobody_is_left()
-        said = self.from_afar(self.a_job(), code=2)
+        said = self.remotely(self.a_job(), code=2)
         self.assertIn(f"by way of which place in S3 {self.local} goes", said)
 
 

@@ -1,4 +1,4 @@
-"""The Python face of spotter.h."""
+"""The Python API of spotter.h."""
 
 import json
 import math

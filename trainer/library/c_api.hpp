@@ -1,4 +1,4 @@
-// What the files of the C face share.
+// What the files of the C API share.
 #pragma once
 
 #include <exception>
@@ -11,7 +11,7 @@
 #include "trainer/library/session.hpp"
 #include "trainer/library/spotter.h"
 
-namespace spotter::checkpoint::face {
+namespace spotter::checkpoint::api {
 
 // The channels of a run: a save records how far each was read.
 struct Channels {
@@ -48,12 +48,12 @@ auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call())
   }
 }
 
-}  // namespace spotter::checkpoint::face
+}  // namespace spotter::checkpoint::api
 
 struct spotter_run {
   std::unique_ptr<spotter::checkpoint::Session> session;
   std::string torn;
   bool restored = false;  // or known to begin from scratch
-  std::shared_ptr<spotter::checkpoint::face::Channels> channels =
-      std::make_shared<spotter::checkpoint::face::Channels>();
+  std::shared_ptr<spotter::checkpoint::api::Channels> channels =
+      std::make_shared<spotter::checkpoint::api::Channels>();
 };

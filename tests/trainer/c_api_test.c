@@ -1,4 +1,4 @@
-/* libspotter's C face, as a C99 program sees it. Usage: c_face_test DIRECTORY */
+/* libspotter's C API, as a C99 program sees it. Usage: c_api_test DIRECTORY */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

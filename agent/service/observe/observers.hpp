@@ -8,18 +8,18 @@
 #include "agent/service/observe/history.hpp"
 #include "agent/service/observe/journal.hpp"
 #include "agent/service/observe/monitor.hpp"
+#include "agent/service/observe/notification_rules.hpp"
 #include "agent/service/observe/notifier.hpp"
-#include "agent/service/observe/occasions.hpp"
 #include "agent/service/observe/publisher.hpp"
 #include "agent/service/observe/status.hpp"
 
 namespace spotter {
 
-class Audience {
+class Observers {
  public:
   // References must outlive it.
-  Audience(asio::io_context& context, const config::Job& job, const decide::Policy& policy,
-           const std::string& run_directory, Monitor::Sources sources);
+  Observers(asio::io_context& context, const config::Job& job, const decide::Policy& policy,
+            const std::string& run_directory, Monitor::Sources sources);
 
   // What the trainer said.
   void hear(const wire::TrainerMessage& message, Time now);
@@ -44,7 +44,7 @@ class Audience {
   Journal journal_;
   Status status_;
   Monitor monitor_;
-  Occasions occasions_;
+  NotificationRules rules_;
   std::unique_ptr<Notifier> notifier_;
   History history_;
   std::unique_ptr<Publisher> publisher_;  // where job.yaml wants one

@@ -1,4 +1,4 @@
-#include "agent/service/observe/occasions.hpp"
+#include "agent/service/observe/notification_rules.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -66,9 +66,9 @@ std::string notice_words(const std::string& machine, Time deadline, Time now) {
   return "interruption notice: " + machine + " ends in " + std::to_string(left.count()) + " s";
 }
 
-std::optional<Notification> Occasions::after(const decide::Event& event, std::size_t before,
-                                             const decide::State& state,
-                                             const decide::Policy& policy) {
+std::optional<Notification> NotificationRules::after(const decide::Event& event, std::size_t before,
+                                                     const decide::State& state,
+                                                     const decide::Policy& policy) {
   const Facts& facts = state.facts;
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&event.what)) {
     if (!facts.done) return Notification{"notice", of_notice(*notice, event.at, facts)};

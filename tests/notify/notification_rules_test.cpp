@@ -1,4 +1,4 @@
-#include "agent/service/observe/occasions.hpp"
+#include "agent/service/observe/notification_rules.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ using decide::Stage;
 struct Life {
   decide::State state;
   decide::Policy policy;
-  Occasions occasions;
+  NotificationRules rules;
 
   Life() {
     state.facts.instance = InstanceId("i-0123");
@@ -22,12 +22,12 @@ struct Life {
     const std::size_t before = state.stage.index();
     state.stage = std::move(into);
     const auto told =
-        occasions.after(Event{Time(Duration(1000)), {}, std::move(what)}, before, state, policy);
-    return told ? std::string(told->occasion) + ": " + told->words : "";
+        rules.after(Event{Time(Duration(1000)), {}, std::move(what)}, before, state, policy);
+    return told ? std::string(told->event) + ": " + told->words : "";
   }
 };
 
-TEST(Occasions, the_first_start_is_no_news_and_the_next_machines_is) {
+TEST(NotificationRules, the_first_start_is_no_news_and_the_next_machines_is) {
   Life first;
   first.step(decide::StartingTrainer{});
   EXPECT_EQ(first.step(decide::Training{}), "");
@@ -40,7 +40,7 @@ TEST(Occasions, the_first_start_is_no_news_and_the_next_machines_is) {
   EXPECT_EQ(next.step(decide::Training{}), "");
 }
 
-TEST(Occasions, lost_without_a_checkpoint) {
+TEST(NotificationRules, lost_without_a_checkpoint) {
   Life life;
   life.state.facts.ledger.losses = 1;
   life.step(decide::StartingTrainer{});
@@ -49,7 +49,7 @@ TEST(Occasions, lost_without_a_checkpoint) {
             "checkpoint");
 }
 
-TEST(Occasions, neither_a_crash_here_nor_an_agent_that_takes_over_is_a_resumption) {
+TEST(NotificationRules, neither_a_crash_here_nor_an_agent_that_takes_over_is_a_resumption) {
   Life crashed;
   crashed.state.facts.ledger.newest_step = 5;
   crashed.state.facts.crashes = 1;
@@ -61,7 +61,7 @@ TEST(Occasions, neither_a_crash_here_nor_an_agent_that_takes_over_is_a_resumptio
   EXPECT_EQ(adopted.step(decide::Training{}), "");
 }
 
-TEST(Occasions, a_notice) {
+TEST(NotificationRules, a_notice) {
   Life life;
   life.state.facts.trainer_running = true;
   life.state.facts.step = 77;
@@ -75,7 +75,7 @@ TEST(Occasions, a_notice) {
   EXPECT_EQ(over.step(decide::Finished{}, notice), "");
 }
 
-TEST(Occasions, the_end_is_told_once_and_before_the_fleet_is_cancelled) {
+TEST(NotificationRules, the_end_is_told_once_and_before_the_fleet_is_cancelled) {
   Life life;
   life.state.facts.done = true;
   life.state.facts.ledger.seconds = 7200;
@@ -89,14 +89,14 @@ TEST(Occasions, the_end_is_told_once_and_before_the_fleet_is_cancelled) {
   EXPECT_EQ(life.step(decide::Finished{}), "");
 }
 
-TEST(Occasions, who_finds_it_done_says_nothing) {
+TEST(NotificationRules, who_finds_it_done_says_nothing) {
   Life life;
   life.state.facts.done = true;
   EXPECT_EQ(life.step(decide::Unmounting{}), "");
   EXPECT_EQ(life.step(decide::CancellingFleet{}), "");
 }
 
-TEST(Occasions, what_needs_a_person_is_told_once_until_it_is_something_else) {
+TEST(NotificationRules, what_needs_a_person_is_told_once_until_it_is_something_else) {
   Life life;
   const std::string first = life.step(decide::Blocked{decide::Block::TwoVolumes, {}});
   EXPECT_TRUE(first.starts_with("failed: a person is needed: ")) << first;
@@ -108,7 +108,7 @@ TEST(Occasions, what_needs_a_person_is_told_once_until_it_is_something_else) {
   EXPECT_NE(life.step(decide::Blocked{decide::Block::MountFailed, {}}), "");
 }
 
-TEST(Occasions, given_up) {
+TEST(NotificationRules, given_up) {
   Life life;
   life.state.facts.surrender = decide::Surrender::NoProgress;
   const std::string told = life.step(decide::ClosingAccount{});

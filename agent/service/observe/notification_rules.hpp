@@ -14,11 +14,11 @@
 namespace spotter {
 
 struct Notification {
-  std::string_view occasion;  // notice, resumed, finished, failed
-  std::string words;          // a sentence, without the job's name
+  std::string_view event;  // notice, resumed, finished, failed
+  std::string words;       // a sentence, without the job's name
 };
 
-class Occasions {
+class NotificationRules {
  public:
   // After each step of the core; `before`: the index of the stage before it.
   std::optional<Notification> after(const decide::Event& event, std::size_t before,

@@ -1,4 +1,4 @@
-#include "agent/supervise/companion.hpp"
+#include "agent/supervise/sidecar.hpp"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -55,7 +55,7 @@ Result<void> name_this_process(const std::string& run_directory) {
 
 }  // namespace
 
-bool is_companion(const std::string& run_directory, pid_t pid) {
+bool is_sidecar(const std::string& run_directory, pid_t pid) {
   std::ifstream file(RunDirectory(run_directory).file(name_of_file));
   pid_t number = 0;
   std::uint64_t ticks = 0;
@@ -65,7 +65,7 @@ bool is_companion(const std::string& run_directory, pid_t pid) {
 }
 
 // A line of its stdout, without the end; what there is of it after `limit`.
-std::string Companion::read_word(std::chrono::milliseconds limit) const {
+std::string Sidecar::read_word(std::chrono::milliseconds limit) const {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + limit;
   std::string line;
@@ -83,7 +83,7 @@ std::string Companion::read_word(std::chrono::milliseconds limit) const {
   }
 }
 
-Result<void> Companion::start(std::chrono::milliseconds limit) {
+Result<void> Sidecar::start(std::chrono::milliseconds limit) {
   if (arguments_.empty()) return {};
   if (auto spawned = spawn(arguments_); !spawned) return spawned;
   const std::string line = read_word(limit);
@@ -97,7 +97,7 @@ Result<void> Companion::start(std::chrono::milliseconds limit) {
   return failure(arguments_.front() + (lived ? " does not get ready" : " ended without a word"));
 }
 
-Result<void> Companion::restart() {
+Result<void> Sidecar::restart() {
   pid_ = 0;
   std::string line = read_word({});
   if (line == ready) line.clear();
@@ -111,7 +111,7 @@ Result<void> Companion::restart() {
   return line.empty() ? Result<void>() : failure(line);
 }
 
-Result<void> Companion::spawn(const std::vector<std::string>& arguments) {
+Result<void> Sidecar::spawn(const std::vector<std::string>& arguments) {
   int input[2];
   int output[2];
   if (pipe2(input, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
@@ -130,12 +130,12 @@ Result<void> Companion::spawn(const std::vector<std::string>& arguments) {
   return {};
 }
 
-void Companion::tell(const std::string& word) const {
+void Sidecar::tell(const std::string& word) const {
   if (pid_ == 0) return;
   [[maybe_unused]] const auto written = write(stdin_.get(), word.data(), word.size());
 }
 
-void Companion::kill() const {
+void Sidecar::kill() const {
   if (pid_ != 0) ::kill(pid_, SIGKILL);
 }
 

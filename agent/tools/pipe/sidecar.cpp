@@ -1,4 +1,4 @@
-#include "agent/tools/pipe/beside.hpp"
+#include "agent/tools/pipe/sidecar.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ constexpr int not_started = 127;  // as shells and the dynamic linker say it
 
 }  // namespace
 
-std::unique_ptr<Beside> Beside::start(std::string name, const Body& body) {
+std::unique_ptr<Sidecar> Sidecar::start(std::string name, const Body& body) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return nullptr;
   data::Descriptor ours(ends[0]);
@@ -31,10 +31,10 @@ std::unique_ptr<Beside> Beside::start(std::string name, const Body& body) {
     body(theirs.get());
     ::_exit(1);
   }
-  return std::unique_ptr<Beside>(new Beside(std::move(name), pid, std::move(ours)));
+  return std::unique_ptr<Sidecar>(new Sidecar(std::move(name), pid, std::move(ours)));
 }
 
-std::optional<std::string> Beside::listen() {
+std::optional<std::string> Sidecar::listen() {
   using Kind = data::Holder::News::Kind;
   while (!gone_) {
     auto news = holder_.listen();
@@ -52,12 +52,12 @@ std::optional<std::string> Beside::listen() {
   return name + " has died";
 }
 
-void Beside::ended(int status) {
+void Sidecar::ended(int status) {
   status_ = status;
   pid_ = 0;
 }
 
-void Beside::leave() {
+void Sidecar::leave() {
   holder_.leave();
   if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
   pid_ = 0;

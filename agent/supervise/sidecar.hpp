@@ -13,14 +13,14 @@
 
 namespace spotter::supervise {
 
-// Is that process the companion that was started last? Its number, given away again, is not.
-bool is_companion(const std::string& run_directory, pid_t pid);
+// Is that process the sidecar that was started last? Its number, given away again, is not.
+bool is_sidecar(const std::string& run_directory, pid_t pid);
 
-class Companion {
+class Sidecar {
  public:
   // No arguments: there is none, and nothing below does anything. Before the program begins, its
-  // process is named in the run directory, for is_companion(); an empty one: nowhere.
-  explicit Companion(std::vector<std::string> arguments = {}, std::string run_directory = {})
+  // process is named in the run directory, for is_sidecar(); an empty one: nowhere.
+  explicit Sidecar(std::vector<std::string> arguments = {}, std::string run_directory = {})
       : arguments_(std::move(arguments)), run_directory_(std::move(run_directory)) {}
 
   // Returns once it has said `ready` on its stdout; fails with what else it said, or when it says

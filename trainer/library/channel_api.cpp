@@ -3,10 +3,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "trainer/library/c_face.hpp"
+#include "trainer/library/c_api.hpp"
 
 namespace ch = spotter::channel;
-using namespace spotter::checkpoint::face;
+using namespace spotter::checkpoint::api;
 
 struct spotter_channel {
   std::unique_ptr<ch::Reader> reader;

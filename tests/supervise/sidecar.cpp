@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/supervise/companion.hpp"
+#include "agent/supervise/sidecar.hpp"
 #include "tests/supervise/stage.hpp"
 
 namespace spotter::supervise {
@@ -14,12 +14,12 @@ namespace {
 
 class Beside : public Stage {
  protected:
-  // A companion that writes down what it is told.
-  Spec with_companion(const std::string& command, const std::string& companion) const {
-    std::ofstream(path("companion")) << "#!/bin/sh\ncd " << directory() << "\n" << companion;
+  // A sidecar that writes down what it is told.
+  Spec with_sidecar(const std::string& command, const std::string& sidecar) const {
+    std::ofstream(path("companion")) << "#!/bin/sh\ncd " << directory() << "\n" << sidecar;
     std::filesystem::permissions(path("companion"), std::filesystem::perms(0755));
     Spec result = spec(command);
-    result.companion = {path("companion"), "word"};
+    result.sidecar = {path("companion"), "word"};
     return result;
   }
   std::string told() const { return read_file(path("told")); }
@@ -29,7 +29,7 @@ class Beside : public Stage {
 };
 
 TEST_F(Beside, IsReadyBeforeTheTrainerStartsAndIsToldOfItsEnd) {
-  started(with_companion("cat arguments; exit 0", listens));
+  started(with_sidecar("cat arguments; exit 0", listens));
   EXPECT_EQ(wait_for_end().exit_code, 0);
   EXPECT_EQ(log(), "word\n");
   EXPECT_EQ(told(), "ended\n");
@@ -37,38 +37,38 @@ TEST_F(Beside, IsReadyBeforeTheTrainerStartsAndIsToldOfItsEnd) {
 
 TEST_F(Beside, ItsProcessIsKnownFromItsFirstWordToItsLast) {
   const auto trainer =
-      started(with_companion("echo up; while [ ! -e enough ]; do sleep 0.01; done", listens));
+      started(with_sidecar("echo up; while [ ! -e enough ]; do sleep 0.01; done", listens));
   ASSERT_TRUE(says("up"));
   const int first = std::stoi(read_file(path("pid")));
-  EXPECT_TRUE(is_companion(directory(), first));
-  EXPECT_FALSE(is_companion(directory(), trainer.trainer_pid));
-  EXPECT_FALSE(is_companion(directory(), trainer.supervisor_pid));
+  EXPECT_TRUE(is_sidecar(directory(), first));
+  EXPECT_FALSE(is_sidecar(directory(), trainer.trainer_pid));
+  EXPECT_FALSE(is_sidecar(directory(), trainer.supervisor_pid));
   ::kill(first, SIGKILL);
   ASSERT_TRUE(eventually([&] { return read_file(path("arguments")) == "word\nword --again\n"; }));
   const int second = std::stoi(read_file(path("pid")));
-  EXPECT_TRUE(is_companion(directory(), second));
-  EXPECT_FALSE(is_companion(directory(), first));
+  EXPECT_TRUE(is_sidecar(directory(), second));
+  EXPECT_FALSE(is_sidecar(directory(), first));
   std::ofstream(path("enough")) << "x";
   wait_for_end();
-  EXPECT_TRUE(is_companion(directory(), second)) << "what it said last may not have been read yet";
+  EXPECT_TRUE(is_sidecar(directory(), second)) << "what it said last may not have been read yet";
   std::ofstream(path("companion.pid")) << getpid() << " 1\n";
-  EXPECT_FALSE(is_companion(directory(), getpid())) << "its number was given away again";
+  EXPECT_FALSE(is_sidecar(directory(), getpid())) << "its number was given away again";
 }
 
 TEST_F(Beside, ATrainerThatStoppedAsAskedHasEnded) {
-  started(with_companion("exit 75", listens));
+  started(with_sidecar("exit 75", listens));
   wait_for_end();
   EXPECT_EQ(told(), "ended\n");
 }
 
 TEST_F(Beside, AnyOtherEndIsAKill) {
-  started(with_companion("kill -KILL $$", listens));
+  started(with_sidecar("kill -KILL $$", listens));
   EXPECT_EQ(wait_for_end().signal, SIGKILL);
   EXPECT_EQ(told(), "killed\n");
 }
 
 TEST_F(Beside, TheKillOfTheTrainersTreeSparesIt) {
-  started(with_companion("sleep 1000 & echo up; sleep 1000", listens));
+  started(with_sidecar("sleep 1000 & echo up; sleep 1000", listens));
   ASSERT_TRUE(says("up"));
   ASSERT_TRUE(kill(directory()));
   EXPECT_EQ(wait_for_end().signal, SIGKILL);
@@ -76,7 +76,7 @@ TEST_F(Beside, TheKillOfTheTrainersTreeSparesIt) {
 }
 
 TEST_F(Beside, ASecondKillEndsItToo) {
-  started(with_companion("echo up; sleep 1000", "echo ready; read line; echo > busy; sleep 1000"));
+  started(with_sidecar("echo up; sleep 1000", "echo ready; read line; echo > busy; sleep 1000"));
   ASSERT_TRUE(says("up"));
   ASSERT_TRUE(kill(directory()));
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(path("busy")); }));
@@ -87,7 +87,7 @@ TEST_F(Beside, ASecondKillEndsItToo) {
 
 TEST_F(Beside, WithoutItTheTrainerDoesNotStart) {
   const auto result =
-      start(directory(), with_companion("echo up", "echo 'cannot watch the folder'; exit 1"));
+      start(directory(), with_sidecar("echo up", "echo 'cannot watch the folder'; exit 1"));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "cannot watch the folder");
   EXPECT_EQ(log(), "");
@@ -95,7 +95,7 @@ TEST_F(Beside, WithoutItTheTrainerDoesNotStart) {
 }
 
 TEST_F(Beside, ItIsStartedAgainWhenItDies) {
-  started(with_companion("echo up; while [ ! -e enough ]; do sleep 0.01; done", listens));
+  started(with_sidecar("echo up; while [ ! -e enough ]; do sleep 0.01; done", listens));
   ASSERT_TRUE(says("up"));
   const int first = std::stoi(read_file(path("pid")));
   ::kill(first, SIGKILL);
@@ -108,16 +108,16 @@ TEST_F(Beside, ItIsStartedAgainWhenItDies) {
 TEST_F(Beside, OneThatSaysNothingIsNotWaitedForForEver) {
   // What an earlier test's trainer left behind is inherited, and may be ending still.
   ASSERT_TRUE(eventually([] { return ::waitpid(-1, nullptr, WNOHANG) == -1; }));
-  Companion companion({"/bin/sleep", "1000"});
-  const auto begun = companion.start(std::chrono::milliseconds(50));
+  Sidecar sidecar({"/bin/sleep", "1000"});
+  const auto begun = sidecar.start(std::chrono::milliseconds(50));
   ASSERT_FALSE(begun);
   EXPECT_EQ(begun.error().message, "/bin/sleep does not get ready");
-  EXPECT_FALSE(companion.runs());
+  EXPECT_FALSE(sidecar.runs());
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "and is gone";
 }
 
 TEST_F(Beside, WhyItCannotBeStartedAgainIsInTheLog) {
-  started(with_companion(
+  started(with_sidecar(
       "echo up; while [ ! -e enough ]; do sleep 0.01; done",
       "[ \"$2\" = --again ] && { echo 'no watches left'; exit 1; }\n" + std::string(listens)));
   ASSERT_TRUE(says("up"));
@@ -129,11 +129,11 @@ TEST_F(Beside, WhyItCannotBeStartedAgainIsInTheLog) {
 }
 
 TEST_F(Beside, ItDiesWithTheSupervisor) {
-  const auto trainer = started(with_companion("echo up; sleep 1000", listens));
+  const auto trainer = started(with_sidecar("echo up; sleep 1000", listens));
   ASSERT_TRUE(says("up"));
-  const int companion = std::stoi(read_file(path("pid")));
+  const int sidecar = std::stoi(read_file(path("pid")));
   ::kill(trainer.supervisor_pid, SIGKILL);
-  EXPECT_TRUE(eventually([&] { return !runs(companion); }));
+  EXPECT_TRUE(eventually([&] { return !runs(sidecar); }));
 }
 
 }  // namespace

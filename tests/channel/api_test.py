@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python face of channels, on plain files: records, positions in checkpoints, PyTorch's loader.
+"""The Python API of channels, on plain files: records, positions in checkpoints, PyTorch's loader.
 
 Environment: SPOTTER_LIBRARY.
 """
@@ -27,7 +27,7 @@ except ImportError:
     torch = None
 
 
-class Face(unittest.TestCase):
+class Api(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="spotter-test-")
         self.addCleanup(folder.cleanup)
@@ -52,7 +52,7 @@ class Face(unittest.TestCase):
         return run
 
 
-class Channels(Face):
+class Channels(Api):
     def test_each_iteration_is_an_epoch(self):
         epochs = self.numbered(3, 100)
         channel = self.channel()
@@ -96,7 +96,7 @@ class Channels(Face):
             next(iter(channel))
 
 
-class OfARun(Face):
+class OfARun(Api):
     def life(self, records, more=None):
         """Reads so many records, saves, and reads some more; all that it got."""
         with self.open() as run:
@@ -210,7 +210,7 @@ class OfARun(Face):
             copy.close()
 
 
-class Waits(Face):
+class Waits(Api):
     """A stream in which nothing comes."""
 
     PROGRAM = """
@@ -278,7 +278,7 @@ class Waits(Face):
 
 
 @unittest.skipUnless(torch, "without PyTorch")
-class Loaders(Face):
+class Loaders(Api):
     def loader(self, channel, workers, **options):
         records = spotter.data.Records(channel, lambda each: int(each.split(b".")[1]))
         return spotter.data.DataLoader(records, num_workers=workers, **options)

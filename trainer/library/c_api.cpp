@@ -3,14 +3,14 @@
 #include <cstring>
 #include <limits>
 
-#include "trainer/library/c_face.hpp"
+#include "trainer/library/c_api.hpp"
 #include "trainer/library/mirror_module.hpp"
 
 namespace ch = spotter::channel;
 namespace cp = spotter::checkpoint;
-using namespace cp::face;
+using namespace cp::api;
 
-std::string& cp::face::last_error() {
+std::string& cp::api::last_error() {
   thread_local std::string text;
   return text;
 }

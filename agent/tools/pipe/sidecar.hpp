@@ -14,13 +14,13 @@
 
 namespace spotter::command {
 
-class Beside {
+class Sidecar {
  public:
   // Becomes that process, with its end of the socket; never returns.
   using Body = std::function<void(int socket)>;
 
   // Null: errno.
-  static std::unique_ptr<Beside> start(std::string name, const Body& body);
+  static std::unique_ptr<Sidecar> start(std::string name, const Body& body);
 
   data::Holder& holder() { return holder_; }
   const std::string& name() const { return name_; }
@@ -35,7 +35,7 @@ class Beside {
   void leave();
 
  private:
-  Beside(std::string name, pid_t pid, data::Descriptor socket)
+  Sidecar(std::string name, pid_t pid, data::Descriptor socket)
       : name_(std::move(name)), pid_(pid), holder_(std::move(socket)) {}
 
   std::string name_;

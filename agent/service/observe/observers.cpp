@@ -1,4 +1,4 @@
-#include "agent/service/observe/audience.hpp"
+#include "agent/service/observe/observers.hpp"
 
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
@@ -28,8 +28,9 @@ bool speaks_for_the_job(const decide::State& state) {
 
 }  // namespace
 
-Audience::Audience(asio::io_context& context, const config::Job& job, const decide::Policy& policy,
-                   const std::string& run_directory, Monitor::Sources sources)
+Observers::Observers(asio::io_context& context, const config::Job& job,
+                     const decide::Policy& policy, const std::string& run_directory,
+                     Monitor::Sources sources)
     : policy_(policy),
       status_(run_directory + "/status.json", job.name.str()),
       monitor_(context, job, std::move(sources)),
@@ -42,7 +43,7 @@ Audience::Audience(asio::io_context& context, const config::Job& job, const deci
   history_.add_sink([this](const wire::Moment& moment) { publisher_->see(moment); });
 }
 
-void Audience::hear(const wire::TrainerMessage& message, Time now) {
+void Observers::hear(const wire::TrainerMessage& message, Time now) {
   history_.hear(message);
   if (message.window_trained)
     spdlog::info("the trainer went on for {:.1f} s after the notice", *message.window_trained);
@@ -56,18 +57,18 @@ void Audience::hear(const wire::TrainerMessage& message, Time now) {
   monitor_.hear(message);
 }
 
-void Audience::tell(const decide::Event& event, const decide::State& state, std::size_t before) {
+void Observers::tell(const decide::Event& event, const decide::State& state, std::size_t before) {
   const bool moved = state.stage.index() != before;
   journal_.tell(event, state, policy_, moved);
   status_.update(state, journal_.said(), event.at, moved);
   monitor_.update(event.at, moved);
   if (publisher_) publisher_->speak_for_the_job(speaks_for_the_job(state));
   history_.tell(event, state, policy_, before);
-  const auto notification = occasions_.after(event, before, state, policy_);
+  const auto notification = rules_.after(event, before, state, policy_);
   if (notification && notifier_) notifier_->tell(*notification);
 }
 
-asio::awaitable<void> Audience::finish(Duration at_most) {
+asio::awaitable<void> Observers::finish(Duration at_most) {
   if (!notifier_) co_return;
   auto draining = notifier_->drain(at_most);
   if (!co_await std::move(draining))
@@ -75,12 +76,12 @@ asio::awaitable<void> Audience::finish(Duration at_most) {
              "nobody was told the last news: the agent ends before they are sent");
 }
 
-void Audience::leave(const decide::State& state, Duration at_most) {
+void Observers::leave(const decide::State& state, Duration at_most) {
   history_.leave(state);
   if (publisher_) publisher_->end(at_most);
 }
 
-void Audience::storage_says(std::string words, const decide::State& state, Time now) {
+void Observers::storage_says(std::string words, const decide::State& state, Time now) {
   sd_notifyf(0, "STATUS=%s", words.empty() ? journal_.said().c_str() : words.c_str());
   status_.storage_says(std::move(words));
   status_.update(state, journal_.said(), now, true);

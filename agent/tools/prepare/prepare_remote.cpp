@@ -1,5 +1,5 @@
 // From where a person sits: a cheap instance in the volume's zone does it, and ends.
-#include "agent/tools/prepare/prepare_afar.hpp"
+#include "agent/tools/prepare/prepare_remote.hpp"
 #include "agent/io/complain.hpp"
 
 #include <CLI/CLI.hpp>
@@ -42,7 +42,7 @@ AwsResult<std::string> subnet_in(AwsCalls& calls, const config::Launch& launch,
 
 class Preparer {
  public:
-  Preparer(AwsCalls& calls, const LaunchedJob& launched, const AfarOptions& options)
+  Preparer(AwsCalls& calls, const LaunchedJob& launched, const RemoteOptions& options)
       : calls_(calls), launched_(launched), job_(launched.job), options_(options) {}
 
   AwsResult<void> run(const std::atomic<bool>& stop);
@@ -54,7 +54,7 @@ class Preparer {
   AwsCalls& calls_;
   const LaunchedJob& launched_;
   const config::Job& job_;
-  const AfarOptions& options_;
+  const RemoteOptions& options_;
 };
 
 // EC2 shows it some seconds later.
@@ -130,7 +130,7 @@ AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
 
 }  // namespace
 
-void add_afar_options(CLI::App& command, AfarOptions& options) {
+void add_remote_options(CLI::App& command, RemoteOptions& options) {
   command
       .add_option("--instance-type", options.type,
                   "Where this is no instance: of the one that is launched for it")
@@ -151,8 +151,8 @@ AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone) {
   return {};
 }
 
-int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& options,
-                 const std::atomic<bool>& stop) {
+int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions& options,
+                   const std::atomic<bool>& stop) {
   if (job.sweep) {
     io::complain(
         "prepare",

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""libspotter's other faces: the C program, the Python module, a shell's one line.
+"""libspotter's other APIs: the C program, the Python module, a shell's one line.
 
-Environment: SPOTTER_LIBRARY (libspotter.so), C_FACE_TEST (the C program).
+Environment: SPOTTER_LIBRARY (libspotter.so), C_API_TEST (the C program).
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def boot_ms():
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
 
 
-class Face(unittest.TestCase):
+class Api(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="spotter-test-")
         self.addCleanup(folder.cleanup)
@@ -68,12 +68,12 @@ class Face(unittest.TestCase):
         return trainer
 
 
-class CProgram(Face):
+class CProgram(Api):
     def test_a_program_in_c99(self):
-        subprocess.run([os.environ["C_FACE_TEST"], self.checkpoints], check=True, timeout=120)
+        subprocess.run([os.environ["C_API_TEST"], self.checkpoints], check=True, timeout=120)
 
 
-class Plain(Face):
+class Plain(Api):
     def test_what_was_saved_comes_back_as_it_was(self):
         state = {"a": [1, 2.5, None, ("x", b"small")], "large": b"l" * 200_000,
                  "mutable": bytearray(b"m" * 200_000), 3: {"deep": set("abc")}}
@@ -155,7 +155,7 @@ class Plain(Face):
             self.assertEqual(run.durable_step, 1)
 
 
-class Agent(Face):
+class Agent(Api):
     def test_the_agent_hears_of_progress_and_of_what_is_durable(self):
         ear = self.ear()
         with spotter.open(self.checkpoints) as run:
@@ -281,7 +281,7 @@ class Agent(Face):
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
-class PyTorch(Face):
+class PyTorch(Api):
     def train(self, run, steps):
         """Six lines of a user's; returns the final weights."""
         torch.manual_seed(1)

@@ -5,7 +5,7 @@
 
 namespace spotter::command {
 
-struct StatusFromAfar {
+struct RemoteStatus {
   std::string job;      // its name, or its description
   std::string publish;  // s3://bucket/prefix, where the description does not say it
   bool json = false;
@@ -14,6 +14,6 @@ struct StatusFromAfar {
 
 // Prints it; what could not be had is said on stderr. The exit status: 0 all was there, 1 not all,
 // 2 wrong input.
-int show_from_afar(const StatusFromAfar& options);
+int show_remote(const RemoteStatus& options);
 
 }  // namespace spotter::command

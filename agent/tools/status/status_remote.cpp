@@ -1,4 +1,4 @@
-#include "agent/tools/status/status_afar.hpp"
+#include "agent/tools/status/status_remote.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -32,7 +32,7 @@ struct Asked {
   std::optional<wire::S3Location> place;  // where it is published: ends with the name
 };
 
-Result<Asked> asked_of(const StatusFromAfar& options) {
+Result<Asked> asked_of(const RemoteStatus& options) {
   Asked asked;
   std::optional<wire::S3Location> prefix;
   if (is_a_file(options.job)) {
@@ -222,7 +222,7 @@ std::string unknown_job(const Asked& asked, const Looker& looker) {
   return words + (names.empty() ? "; no job is known there" : "; known jobs: " + names);
 }
 
-void print(const Jobs& jobs, const StatusFromAfar& options) {
+void print(const Jobs& jobs, const RemoteStatus& options) {
   const double now = io::wall_clock();
   const bool table = jobs.size() > 1 || jobs.begin()->first.has_value();
   json all = json::array();
@@ -251,7 +251,7 @@ void print(const Jobs& jobs, const StatusFromAfar& options) {
 
 }  // namespace
 
-int show_from_afar(const StatusFromAfar& options) {
+int show_remote(const RemoteStatus& options) {
   const auto asked = asked_of(options);
   if (!asked) {
     io::complain("status", asked.error().message);

@@ -13,17 +13,17 @@ class App;
 
 namespace spotter::command {
 
-struct AfarOptions {
+struct RemoteOptions {
   std::string job = "job.yaml";
   std::string type = "t3.micro";
 };
 
-void add_afar_options(CLI::App& command, AfarOptions& options);
+void add_remote_options(CLI::App& command, RemoteOptions& options);
 
 // Sends what only this machine has to S3, launches an instance in the volume's zone that prepares
 // it and ends, and waits for that. Exit status.
-int prepare_afar(AwsCalls& calls, const config::Job& job, const AfarOptions& options,
-                 const std::atomic<bool>& stop);
+int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions& options,
+                   const std::atomic<bool>& stop);
 
 // A volume that is to be made can be made in this zone: then `job` says so. Else what is missing.
 AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone);
