@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/reader.hpp"
 #include "agent/job/scalars.hpp"
 
@@ -172,8 +173,8 @@ void name_after(const std::string& job, std::string storage, Batch& batch) {
     const bool allowed = byte >= 0x80 || std::isalnum(byte) != 0;
     if (!allowed && std::string_view(" +-=._:/@").find(each) == std::string_view::npos) each = '.';
   }
-  environment.tags = {{"spotter:job", job}};
-  if (!storage.empty()) environment.tags["spotter:storage"] = storage;
+  environment.tags = {{tag::job, job}};
+  if (!storage.empty()) environment.tags[tag::storage] = storage;
   queue.tags = definition.tags = environment.tags;
 }
 

@@ -16,10 +16,9 @@ Reader::Take prepare(Reader& reader, std::vector<Source>& sources);
 // What concerns other parts of the job, too. `root`: all of job.yaml.
 void check_prepare(Reader& reader, const Node& root, const Job& job);
 
-// What was asked to be brought, in short: the value of the volume's tag `prepared_tag` begins with
-// it once it was; behind it, when that was.
+// What was asked to be brought, in short: the value of the volume's tag `spotter:prepared` begins
+// with it once it was; behind it, when that was.
 std::string digest_of(const std::vector<Source>& sources);
-inline constexpr const char* prepared_tag = "spotter:prepared";
 
 // For the process that brings it: `spotter host fill`.
 struct FillRequest {

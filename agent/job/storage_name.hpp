@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/job.hpp"
 
 namespace spotter::config {
@@ -15,7 +16,7 @@ std::string storage_name(const Job& job);
 // Was what has these tags made for other storage? What has none is older than the tag: it is not.
 template <class Tags>
 bool is_of_other_storage(const Tags& tags, const Job& job) {
-  const auto found = tags.find("spotter:storage");
+  const auto found = tags.find(tag::storage);
   return found != tags.end() && !found->second.empty() && found->second != storage_name(job);
 }
 

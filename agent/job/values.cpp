@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/scalars.hpp"
 
 namespace spotter::config {
@@ -336,7 +337,7 @@ std::string wrong_tag_key(std::string_view key) {
   if (key.empty() || key.size() > 128) return "a tag's key has 1 to 128 characters";
   if (key.starts_with("aws:"))
     return in_quotes(key) + ": keys that begin with aws: are Amazon's own";
-  if (key.starts_with("spotter:")) return in_quotes(key) + ": tags of spotter: are Spotter's own";
+  if (key.starts_with(tag::prefix)) return in_quotes(key) + ": tags of spotter: are Spotter's own";
   return {};
 }
 

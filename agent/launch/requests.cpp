@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"
 
 namespace spotter::launch {
@@ -238,7 +239,7 @@ AwsCommand create_volume(const config::Job& job, const std::string& token) {
   tags[tag::job] = job.volumes_owner();
   tags[tag::role] = "state";
   tags[tag::storage] = config::storage_name(job);
-  tags["spotter:format"] = "blank";
+  tags[tag::format] = "blank";
   input["TagSpecifications"] = OrderedJson::array({specification("volume", tags)});
   return command("ec2", "CreateVolume", input, Repeatable::Token);
 }

@@ -11,14 +11,6 @@
 
 namespace spotter::launch {
 
-// By these the job's things are found again. All have spotter:job.
-namespace tag {
-inline constexpr const char* job = "spotter:job";
-inline constexpr const char* role = "spotter:role";
-inline constexpr const char* request = "spotter:request";  // of a fleet: request_digest()
-inline constexpr const char* storage = "spotter:storage";  // config::storage_name()
-}  // namespace tag
-
 // Of the launch template, and the Name of instances and fleet.
 std::string resource_name(const config::Job& job);
 std::string preparer_name(const config::Job& job);           // the same of `spotter prepare`

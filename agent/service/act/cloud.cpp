@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/prepare.hpp"
 #include "agent/job/storage_name.hpp"
 
@@ -54,7 +55,7 @@ std::string device_name(std::uint32_t attempt) {
 }
 
 bool is_ours_or_reserved(const std::string& key) {
-  return key.rfind("aws:", 0) == 0 || key.rfind("spotter:", 0) == 0;
+  return key.rfind("aws:", 0) == 0 || key.rfind(tag::prefix, 0) == 0;
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ Cloud::Answer Cloud::mark_prepared(VolumeId volume, Duration limit) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   const std::string mark =
       config::digest_of(job_.prepare) + " " + std::to_string(now.time_since_epoch().count());
-  return set_tags(volume.str(), {{config::prepared_tag, mark}}, limit);
+  return set_tags(volume.str(), {{tag::prepared, mark}}, limit);
 }
 
 // From its creation on, so that nobody ever sees it without.

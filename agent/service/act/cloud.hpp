@@ -17,21 +17,6 @@ namespace spotter::act {
 // A failed call as the core sees it. `detail` keeps AWS's own code and words.
 decide::EffectFailed as_failure(const CallError& error);
 
-// The tags that Spotter keeps on what it owns (spotter-storage(7)).
-namespace tag {
-inline constexpr const char* job = "spotter:job";
-inline constexpr const char* role = "spotter:role";
-inline constexpr const char* role_data = "data";  // its value for a volume of data
-inline constexpr const char* parent = "spotter:parent";
-inline constexpr const char* lineage = "spotter:lineage";  // the job's first volume
-inline constexpr const char* moves = "spotter:moves";      // from that to this
-inline constexpr const char* storage = "spotter:storage";  // config::storage_name()
-inline constexpr const char* ahead = "spotter:ahead";
-inline constexpr const char* generation = "spotter:generation";
-inline constexpr const char* format = "spotter:format";
-inline constexpr const char* done = "spotter:done";
-}  // namespace tag
-
 class Cloud {
  public:
   Cloud(AwsClient& aws, const config::Job& job) : aws_(aws), job_(job) {}

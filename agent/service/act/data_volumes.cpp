@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "agent/aws/formats/tags.hpp"
 #include "agent/io/log.hpp"
 #include "agent/job/storage_name.hpp"
 #include "agent/service/act/seen.hpp"

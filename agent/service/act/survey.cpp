@@ -6,6 +6,7 @@
 
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/s3.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/seen.hpp"

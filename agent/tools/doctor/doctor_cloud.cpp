@@ -4,6 +4,7 @@
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 
 namespace spotter::command {
@@ -28,17 +29,17 @@ Finding judge(const wire::Volume& volume, const config::Job& job) {
   const std::string what = volume.id.str() + " in " + volume.zone.str() + ", " + volume.type +
                            ", " + std::to_string(volume.size_gib) + " GiB, " +
                            std::string(to_text(volume.state));
-  const std::string owner = wire::value_of(volume.tags, "spotter:job");
+  const std::string owner = wire::value_of(volume.tags, tag::job);
   if (!owner.empty() && owner != job.volumes_owner())
     return {"volume", Verdict::Fail, what + ", is of the job " + owner,
             "give this job a tag of its own in storage.ebs.tag, or remove the tag spotter:job"};
   if (volume.state == wire::VolumeState::Error)
     return {"volume", Verdict::Fail, what, "make another and move the tag to it"};
-  if (!wire::value_of(volume.tags, "spotter:done").empty())
+  if (!wire::value_of(volume.tags, tag::done).empty())
     return {"volume", Verdict::Warn, what + ", says that the job is done",
             "remove the tag spotter:done to run it again"};
   const bool new_and_blank = owner.empty() && volume.from_snapshot.empty();
-  if (new_and_blank && wire::value_of(volume.tags, "spotter:format").empty())
+  if (new_and_blank && wire::value_of(volume.tags, tag::format).empty())
     return {"volume", Verdict::Warn, what + ", was never used by Spotter",
             "if it is new and empty, give it the tag spotter:format=blank: only then it gets a "
             "file system"};

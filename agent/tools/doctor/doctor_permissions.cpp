@@ -2,6 +2,7 @@
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/sts.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/trainer_role.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/trainer_keys.hpp"
@@ -51,10 +52,10 @@ Findings examine_permissions(AwsCalls& calls, const config::Job& job) {
       calls.ask_all(wire::DescribeVolumes{{}, {{"tag:" + tag.key, {tag.value}}}, {}});
   if (!volumes || volumes->size() != 1) return {};  // told already
   const wire::Volume& volume = volumes->front();
-  const wire::Tags owned{{act::tag::job, job.volumes_owner()}};
+  const wire::Tags owned{{tag::job, job.volumes_owner()}};
   wire::Tags claim = owned;
-  claim[act::tag::role] = "state";
-  claim[act::tag::generation] = "1";
+  claim[tag::role] = "state";
+  claim[tag::generation] = "1";
   wire::CreateVolume copy;
   copy.zone = volume.zone;
   copy.size_gib = 1;

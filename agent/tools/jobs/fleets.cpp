@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 
@@ -25,24 +26,24 @@ constexpr std::chrono::seconds between_looks{2};
 void say(const std::string& what) { std::fprintf(stderr, "spotter: %s\n", what.c_str()); }
 
 bool is_namesakes(const wire::Tags& tags, const JobKey& job) {
-  const std::string storage = wire::value_of(tags, launch::tag::storage);
+  const std::string storage = wire::value_of(tags, tag::storage);
   return !storage.empty() && !job.storage.empty() && storage != job.storage;
 }
 
 void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::FleetStatus>& all,
          const JobKey& job) {
   for (const wire::FleetStatus& it : all) {
-    const std::string whose = wire::value_of(it.tags, launch::tag::job);
+    const std::string whose = wire::value_of(it.tags, tag::job);
     if (whose.empty() || (!job.name.empty() && whose != job.name)) continue;
     if (is_namesakes(it.tags, job)) continue;
     to.push_back({{kind, it.id},
                   whose,
-                  wire::value_of(it.tags, launch::tag::storage),
+                  wire::value_of(it.tags, tag::storage),
                   it.state,
                   it.target_capacity,
-                  wire::value_of(it.tags, launch::tag::request),
+                  wire::value_of(it.tags, tag::request),
                   it.create_time,
-                  wire::value_of(it.tags, launch::tag::role) == launch::role_of_preparers});
+                  wire::value_of(it.tags, tag::role) == launch::role_of_preparers});
   }
 }
 
@@ -150,9 +151,9 @@ AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const JobKey& job) 
 AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const JobKey& job) {
   wire::DescribeInstances request;
   if (job.name.empty())
-    request.filters = {{"tag-key", {launch::tag::job}}};
+    request.filters = {{"tag-key", {tag::job}}};
   else
-    request.filters = {{std::string("tag:") + launch::tag::job, {job.name}}};
+    request.filters = {{std::string("tag:") + tag::job, {job.name}}};
   auto all = calls.ask_all(request);
   if (all)
     std::erase_if(*all, [&](const auto& it) {
@@ -166,8 +167,7 @@ AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const JobKey& job)
   if (!all) return tl::unexpected(all.error());
   std::vector<InstanceId> ids;
   for (const wire::Instance& it : *all)
-    if (wire::value_of(it.tags, launch::tag::role) == launch::role_of_preparers)
-      ids.push_back(it.id);
+    if (wire::value_of(it.tags, tag::role) == launch::role_of_preparers) ids.push_back(it.id);
   return ids;
 }
 
@@ -186,7 +186,7 @@ AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
   for (const JobFleet& it : *fleets)
     if (!it.is_over()) there.emplace_back(it.storage, it.fleet.id.str());
   for (const wire::Instance& it : *instances)
-    there.emplace_back(wire::value_of(it.tags, launch::tag::storage), it.id.str());
+    there.emplace_back(wire::value_of(it.tags, tag::storage), it.id.str());
   std::string ours = job.storage;
   for (const auto& [storage, id] : there) {
     if (storage.empty() || storage == ours) continue;

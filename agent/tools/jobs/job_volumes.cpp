@@ -8,6 +8,7 @@
 
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/job/prepare.hpp"
 #include "agent/job/storage_name.hpp"
 #include "agent/launch/requests.hpp"
@@ -26,7 +27,7 @@ bool is_gone(const wire::Volume& volume) {
 
 // Made beside it of a user's snapshot.
 bool is_of_data(const wire::Volume& volume) {
-  return wire::value_of(volume.tags, "spotter:role") == "data";
+  return wire::value_of(volume.tags, tag::role) == "data";
 }
 
 // EC2 answers 200 for one whose key may not be used, and then it vanishes.
@@ -57,7 +58,7 @@ AwsResult<void> refuse_namesakes_volume(const std::vector<wire::Volume>& there,
   const config::Tag& tag = job.storage.ebs.tag;
   const std::string own = tag.key + "=" + tag.value;
   for (const wire::Volume& it : there) {
-    if (wire::value_of(it.tags, launch::tag::role) != "state") continue;
+    if (wire::value_of(it.tags, tag::role) != "state") continue;
     const std::string its = wire::value_of(it.tags, tag.key);
     return failed("two jobs are called " + job.volumes_owner() + ", or the job's volume lost its " +
                   "tag: " + it.id.str() + (its.empty() ? "" : " (" + tag.key + "=" + its + ")") +
@@ -71,12 +72,12 @@ AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::stri
   const auto there = volumes_of(calls, job);
   if (!there) return tl::unexpected(there.error());
   for (const wire::Volume& volume : *there)
-    if (volume.tags.contains("spotter:done") && !job.sweep)
+    if (volume.tags.contains(tag::done) && !job.sweep)
       return failed("the job is done already: " + volume.id.str() +
                     " has the tag spotter:done; remove that to run it again");
   for (const wire::Volume& volume : *there)
-    if (!job.prepare.empty() && !wire::value_of(volume.tags, config::prepared_tag)
-                                     .starts_with(config::digest_of(job.prepare)))
+    if (!job.prepare.empty() &&
+        !wire::value_of(volume.tags, tag::prepared).starts_with(config::digest_of(job.prepare)))
       std::fprintf(stderr, "spotter: %s has not got what `prepare:` names: `spotter prepare`\n",
                    volume.id.str().c_str());
   if (auto own = refuse_namesakes_volume(*there, job); !own) return own;
@@ -107,7 +108,7 @@ AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::J
   const config::Tag& tag = job.storage.ebs.tag;
   for (const wire::Filter& filter :
        {wire::Filter{"tag:" + tag.key, {tag.value}},
-        wire::Filter{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}}) {
+        wire::Filter{std::string("tag:") + tag::job, {job.volumes_owner()}}}) {
     auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
     if (!some) return tl::unexpected(some.error());
     for (auto& volume : *some) {
@@ -122,7 +123,7 @@ AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::J
 
 AwsResult<bool> has_snapshots(AwsCalls& calls, const config::Job& job) {
   wire::DescribeSnapshots request;
-  request.filters = {{std::string("tag:") + launch::tag::job, {job.volumes_owner()}}};
+  request.filters = {{std::string("tag:") + tag::job, {job.volumes_owner()}}};
   const auto found = calls.ask_all(request);
   if (!found) return tl::unexpected(found.error());
   return std::ranges::any_of(

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/launch/launch.hpp"
@@ -34,11 +35,9 @@ struct Row {
 };
 using Rows = std::map<std::string, Row>;  // by the job's name
 
-std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, launch::tag::job); }
+std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, tag::job); }
 
-std::string storage_of(const wire::Tags& tags) {
-  return wire::value_of(tags, launch::tag::storage);
-}
+std::string storage_of(const wire::Tags& tags) { return wire::value_of(tags, tag::storage); }
 
 // An experiment's volume belongs to the sweep's job: its owner ends with the index, and so does its
 // storage. Where that is not known, a job that has the owner's whole name comes first.
@@ -64,16 +63,16 @@ AwsResult<Rows> rows_of(AwsCalls& calls) {
   const auto instances = job_instances(calls, {});
   if (!instances) return tl::unexpected(instances.error());
   for (const wire::Instance& it : *instances) rows[job_of(it.tags)].instances.push_back(it);
-  const auto volumes = calls.ask_all(
-      wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {launch::tag::job}}}});
+  const auto volumes =
+      calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {tag::job}}}});
   if (!volumes) return tl::unexpected(volumes.error());
   for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
   return rows;
 }
 
 std::string role_of(const wire::Volume& volume) {
-  if (volume.tags.contains("spotter:done")) return "done";
-  return wire::value_of(volume.tags, "spotter:role");
+  if (volume.tags.contains(tag::done)) return "done";
+  return wire::value_of(volume.tags, tag::role);
 }
 
 OrderedJson to_json(const std::string& name, const Row& row) {

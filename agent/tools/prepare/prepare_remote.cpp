@@ -1,5 +1,6 @@
 // From where a person sits: a cheap instance in the volume's zone does it, and ends.
 #include "agent/tools/prepare/prepare_remote.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/io/complain.hpp"
 
 #include <CLI/CLI.hpp>
@@ -26,7 +27,7 @@ constexpr std::chrono::minutes until_it_is_there{2};
 constexpr std::chrono::seconds between_looks{3};
 
 std::string mark_of(const wire::Volume& volume) {
-  return wire::value_of(volume.tags, config::prepared_tag);
+  return wire::value_of(volume.tags, tag::prepared);
 }
 
 // A subnet of the job in this zone; none are named: the zone's default one.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
@@ -35,7 +36,7 @@ AwsResult<void> nobody_else(AwsCalls& calls, const config::Job& job, const Insta
   const auto instances = job_instances(calls, key_of(job));
   if (!instances) return tl::unexpected(instances.error());
   for (const wire::Instance& it : *instances)
-    if (it.id != self && value_of(it.tags, launch::tag::role) != launch::role_of_preparers)
+    if (it.id != self && value_of(it.tags, tag::role) != launch::role_of_preparers)
       return failed("the job's instance " + it.id.str() + " is " + std::string(to_text(it.state)) +
                     ": " + stop);
   return {};
@@ -60,12 +61,12 @@ AwsResult<std::optional<wire::Volume>> free_volume(AwsCalls& calls, const config
   }
   const wire::Volume& volume = found->front();
   const std::string id = volume.id.str();
-  const std::string owner = value_of(volume.tags, "spotter:job");
+  const std::string owner = value_of(volume.tags, tag::job);
   if (!owner.empty() && owner != job.volumes_owner())
     return failed(id + " is of the job " + owner + ": give this one a tag of its own");
-  const std::string role = value_of(volume.tags, "spotter:role");
+  const std::string role = value_of(volume.tags, tag::role);
   if (role == "candidate" || role == "verified") return failed(id + " is a copy: " + move);
-  if (volume.tags.contains("spotter:done"))
+  if (volume.tags.contains(tag::done))
     return failed("the job is done already: " + id +
                   " has the tag spotter:done; remove that to run it again");
   const wire::Attachment* held = holder(volume);

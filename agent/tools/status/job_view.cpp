@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/base/json.hpp"
 #include "agent/wire/status.hpp"
 
@@ -90,7 +91,7 @@ class View {
   }
   bool is_done() const {
     return ended_as("finished") || std::ranges::any_of(seen_.volumes, [](const wire::Volume& it) {
-             return wire::value_of(it.tags, "spotter:done") == "true";
+             return wire::value_of(it.tags, tag::done) == "true";
            });
   }
   bool wants_instances() const {
@@ -150,7 +151,7 @@ class View {
     }
     std::string volumes;
     for (const wire::Volume& it : seen_.volumes) {
-      const std::string role = wire::value_of(it.tags, "spotter:role");
+      const std::string role = wire::value_of(it.tags, tag::role);
       std::string one =
           it.id.str() + " in " + it.zone.str() + ", " + std::string(to_text(it.state));
       if (role == "candidate" || role == "verified") one += ", a copy";
@@ -184,8 +185,8 @@ class View {
       cloud["volumes"].push_back({{"id", it.id.view()},
                                   {"zone", it.zone.view()},
                                   {"state", to_text(it.state)},
-                                  {"role", wire::value_of(it.tags, "spotter:role")},
-                                  {"generation", wire::value_of(it.tags, "spotter:generation")}});
+                                  {"role", wire::value_of(it.tags, tag::role)},
+                                  {"generation", wire::value_of(it.tags, tag::generation)}});
     for (const wire::Snapshot& it : seen_.snapshots)
       cloud["snapshots"].push_back(
           {{"id", it.id.view()}, {"volume", it.volume.view()}, {"progress", it.progress}});

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/aws/settings/environment.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/base/json.hpp"
@@ -63,7 +64,7 @@ Experiment index_in(const std::string& owner, const std::string& sweep) {
   return number ? Experiment(std::stoul(digits)) : std::nullopt;
 }
 
-std::string owner_of(const wire::Tags& tags) { return wire::value_of(tags, launch::tag::job); }
+std::string owner_of(const wire::Tags& tags) { return wire::value_of(tags, tag::job); }
 
 // By experiment; of one job there is only the one without an index.
 using Jobs = std::map<Experiment, JobSeen>;
@@ -128,8 +129,7 @@ class Looker {
   }
 
   AwsResult<void> ask(AwsCalls& calls) {
-    const auto volumes =
-        calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {launch::tag::job}}}, {}});
+    const auto volumes = calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {tag::job}}}, {}});
     if (!volumes) return tl::unexpected(volumes.error());
     // Then what is called NAME-N is another job.
     const bool is_whole =
@@ -148,7 +148,7 @@ class Looker {
     for (const auto& [index, seen] : jobs_)
       if (seen.published) holders[last_instance(*seen.published)] = index;
     auto snapshots = calls.ask_all(
-        wire::DescribeSnapshots{{}, {{std::string("tag:") + launch::tag::job, owners()}}, {}});
+        wire::DescribeSnapshots{{}, {{std::string("tag:") + tag::job, owners()}}, {}});
     if (!snapshots) return tl::unexpected(snapshots.error());
     for (wire::Snapshot& it : *snapshots)
       job(index_in(owner_of(it.tags), asked_.name)).snapshots.push_back(std::move(it));
@@ -187,15 +187,13 @@ class Looker {
     auto launched = job_instances(calls, {asked_.name, {}});
     if (!launched) return tl::unexpected(launched.error());
     std::erase_if(*launched, [](const wire::Instance& it) {
-      return wire::value_of(it.tags, launch::tag::role) == launch::role_of_preparers;
+      return wire::value_of(it.tags, tag::role) == launch::role_of_preparers;
     });
     take(std::move(*launched));
     return {};
   }
 
-  static bool is_data(const wire::Tags& tags) {
-    return wire::value_of(tags, launch::tag::role) == "data";
-  }
+  static bool is_data(const wire::Tags& tags) { return wire::value_of(tags, tag::role) == "data"; }
   static std::string last_instance(const Published& published) {
     const auto status = json::parse(published.status, nullptr, false);
     return status.is_object() ? wire::text_field(status, "instance") : std::string();

@@ -7,6 +7,7 @@
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/sweep/sweep_sets.hpp"
 #include "agent/tools/jobs/fleets.hpp"
@@ -77,11 +78,11 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
 std::string namesake(const std::string& what, const wire::BatchTags& its,
                      const wire::BatchTags& ours) {
   using wire::value_of;
-  const std::string theirs = value_of(its, launch::tag::storage);
-  const std::string mine = value_of(ours, launch::tag::storage);
-  const std::string name = value_of(ours, launch::tag::job);
+  const std::string theirs = value_of(its, tag::storage);
+  const std::string mine = value_of(ours, tag::storage);
+  const std::string name = value_of(ours, tag::job);
   // What has no such tag is older than it.
-  if (theirs.empty() || mine.empty() || theirs == mine || value_of(its, launch::tag::job) != name)
+  if (theirs.empty() || mine.empty() || theirs == mine || value_of(its, tag::job) != name)
     return {};
   return two_jobs(name, mine, theirs, "the " + what);
 }

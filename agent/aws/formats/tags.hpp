@@ -1,0 +1,29 @@
+// The tags that Spotter writes on what it makes, and finds it by (spotter-storage(7)).
+#pragma once
+
+namespace spotter::tag {
+
+// All begin with it: no tag of a user may.
+inline constexpr const char* prefix = "spotter:";
+
+inline constexpr const char* job = "spotter:job";  // its name; of all that is made for it
+inline constexpr const char* role = "spotter:role";
+inline constexpr const char* storage = "spotter:storage";  // config::storage_name()
+
+// Of volumes and snapshots.
+inline constexpr const char* parent = "spotter:parent";    // the volume that this is a copy of
+inline constexpr const char* lineage = "spotter:lineage";  // the job's first volume
+inline constexpr const char* moves = "spotter:moves";      // from that to this
+inline constexpr const char* generation = "spotter:generation";
+inline constexpr const char* ahead = "spotter:ahead";    // a snapshot before any notice
+inline constexpr const char* format = "spotter:format";  // "blank": a file system may be made
+inline constexpr const char* done = "spotter:done";      // the job is finished
+inline constexpr const char* prepared =
+    "spotter:prepared";  // config::digest_of() what was filled in
+
+inline constexpr const char* request = "spotter:request";  // of a fleet: request_digest()
+
+// Values of `role`.
+inline constexpr const char* role_data = "data";
+
+}  // namespace spotter::tag
