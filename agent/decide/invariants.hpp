@@ -1,4 +1,4 @@
-// What must hold after every step, whatever happened (design: "What must hold, always"). The loop
+// What must hold after every step, whatever happened (agent/README.md, "What must hold"). The loop
 // and the simulator ask after each step. A violation is our own bug: the process stops, is started
 // again, and looks at the world afresh.
 #pragma once

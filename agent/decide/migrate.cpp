@@ -1,5 +1,5 @@
 // The volume follows its job into another zone: snapshot, candidate, proof, commit, promotion
-// (design: "The migration, step by step"). DeleteVolume of the parent is the commit: atomic, and
+// (spotter-storage(7)). DeleteVolume of the parent is the commit: atomic, and
 // refused while anybody has it attached. What to do next is always decided by a fresh look, in
 // plan.cpp.
 #include <algorithm>

@@ -37,7 +37,7 @@ struct MarketModel {
   double snapshot_least = 20;
   double snapshot_rate = 0.1;
   double lazy = 0.1;
-  double make_volume = 2;  // design: 1 to 4 s each; the fake AWS draws its own
+  double make_volume = 2;  // 1 to 4 s each; the fake AWS draws its own
   double attach = 2.5;
   double mount = 1;
   // AWS calls notices "best effort": one in ten interruptions comes without. Half of them are
