@@ -40,7 +40,7 @@ Result<std::optional<ArrayIndex>> index_of_engine(const Variable& variable) {
 }  // namespace
 
 Result<std::optional<ArrayIndex>> array_index(const Variable& variable) {
-  const auto found = index_of_engine(variable);
+  auto found = index_of_engine(variable);
   const std::string text = variable(indices_variable);
   if (!found || text.empty()) return found;
   const auto list = parse_index_list(text);

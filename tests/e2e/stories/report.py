@@ -47,7 +47,8 @@ class Reporting:
         self.assertGreater(cost["on_demand_dollars"], cost["spot_dollars"])
         said = (1 - cost["billable_seconds"] / cost["instance_seconds"]) * 100
         self.assertAlmostEqual(cost["savings_percent"], said, 1)
-        self.assertIn(f"{cost['savings_percent']:.1f}", cost["formula"])
+        shown = float(re.search(r"= ([\d.]+)%?;", cost["formula"])[1])
+        self.assertAlmostEqual(cost["savings_percent"], shown, delta=0.11)
 
 
 class OfASweep(Reporting, sweep_fleet.Shared):
@@ -153,10 +154,17 @@ class Report(Reporting, shares.ShareLife):
                          told["repeated_steps"] + lost["repeated_steps"])
         for it in model["interruptions"]:
             self.assertGreater(it["down_seconds"], 0)
-        self.assertEqual(model["curve"]["step"][-1], self.steps)
-        self.assertAlmostEqual(model["curve"]["loss"][-1], 1 / self.steps, 6)
         part = model["goodput"]["part"]
         self.assertTrue(0 < part < 1, part)
+
+    def assert_whole_curve(self, curve):
+        self.assertEqual(curve["step"][-1], self.steps)
+        self.assertAlmostEqual(curve["loss"][-1], 1 / self.steps, 6)
+
+    def last_words_are_published(self):
+        """The status is written last. The machine may end with the fleet before that."""
+        status = self.world.directory / "s3/seen/jobs" / self.job_name / "status.json"
+        return json.loads(status.read_text())["stage"] == "finished"
 
     def seen_training(self, place, instance):
         model = self.model(place)
@@ -172,9 +180,12 @@ class Report(Reporting, shares.ShareLife):
         self.assertIsNone(model["to"])
         self.assert_ended_well(torn=self.every)
         for place in (None, published):
-            model = self.model(place)
-            self.assert_is_what_happened(model, instances)
-            self.assert_cost(model["cost"])
+            with self.subTest(place=place or "the storage"):
+                model = self.model(place)
+                self.assert_is_what_happened(model, instances)
+                if place is None or self.last_words_are_published():
+                    self.assert_whole_curve(model["curve"])
+                self.assert_cost(model["cost"])
         page = self.report("--output", "-")
         self.assertIn("<!doctype html>", page.lower())
         self.assertIsNone(re.search(r"https?://(?!www\.w3\.org/)", page), "something is loaded")
