@@ -80,7 +80,7 @@ void BM_WholeLife(benchmark::State& bench) {
       if (std::holds_alternative<Woke>(event.what)) event.at = state.wake_at;
       event.effect = event.what.index() >= first_answer ? state.awaited : EffectId{};
       step(state, event, policy, effects);
-      if (broken_invariant(state)) bench.SkipWithError("a broken invariant");
+      if (const char* broken = broken_invariant(state)) bench.SkipWithError(broken);
     }
     if (!std::holds_alternative<Released>(state.stage)) bench.SkipWithError("the story went wrong");
     benchmark::DoNotOptimize(state);
