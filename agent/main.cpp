@@ -13,10 +13,12 @@
 #include "agent/tools/explain.hpp"
 #include "agent/tools/iam/iam.hpp"
 #include "agent/tools/launch/launch.hpp"
+#include "agent/tools/machine/follow_log.hpp"
 #include "agent/tools/machine/guard.hpp"
 #include "agent/tools/machine/metadata.hpp"
 #include "agent/tools/machine/publish.hpp"
 #include "agent/tools/machine/supervise.hpp"
+#include "agent/tools/machine/tier.hpp"
 #include "agent/tools/machine/unit.hpp"
 #include "agent/tools/pipe/pipe.hpp"
 #include "agent/tools/prepare/prepare.hpp"
@@ -28,6 +30,7 @@ int main(int argc, char** argv) {
   spotter::io::log_to_stderr();
   // Those that the service, the agent itself and its supervisor run.
   const std::string_view own = argc > 1 ? argv[1] : "";
+  if (own == "follow-log") return spotter::command::follow_log(argc - 1, argv + 1);
   if (own == "guard") return spotter::command::guard(argc - 1, argv + 1);
   if (own == "host" && argc == 4 && std::string_view(argv[2]) == "--request")
     return spotter::command::requested_verb(argv[3]);
@@ -35,6 +38,7 @@ int main(int argc, char** argv) {
   if (own == "metadata") return spotter::command::metadata(argc - 1, argv + 1);
   if (own == "publish") return spotter::command::publish(argc - 1, argv + 1);
   if (own == "supervise") return spotter::command::supervise(argc - 1, argv + 1);
+  if (own == "tier") return spotter::command::tier(argc - 1, argv + 1);
   if (own == "unit") return spotter::command::unit(argc - 1, argv + 1);
   CLI::App app{"Spotter keeps a training job alive on spot instances"};
   app.require_subcommand(1);

@@ -11,14 +11,14 @@ namespace {
 
 constexpr Duration limit{60'000};
 
-std::string describe(const act::CallError& error, const std::string& action) {
+std::string describe(const CallError& error, const std::string& action) {
   std::string text = action + ": " + error.message;
   if (!error.code.empty()) text += " (" + error.code + ")";
   if (error.unsettled()) text += "; it may have been carried out all the same";
   return text;
 }
 
-using Body = asio::awaitable<act::CallResult<std::string>>;
+using Body = asio::awaitable<Result<std::string, CallError>>;
 
 Body begin(act::AwsClient& client, wire::BatchCall call) {
   return client.batch(std::move(call), limit);
@@ -37,7 +37,7 @@ Body begin(act::AwsClient& client, Parameter it) {
 struct Quota {
   std::string code;
 };
-asio::awaitable<act::CallResult<double>> begin(act::AwsClient& client, Quota it) {
+asio::awaitable<Result<double, CallError>> begin(act::AwsClient& client, Quota it) {
   return client.ec2_quota(std::move(it.code), limit);
 }
 
@@ -45,7 +45,7 @@ struct OnDemand {
   InstanceType type;
   Region region;
 };
-asio::awaitable<act::CallResult<double>> begin(act::AwsClient& client, OnDemand it) {
+asio::awaitable<Result<double, CallError>> begin(act::AwsClient& client, OnDemand it) {
   return client.on_demand_price(std::move(it.type), std::move(it.region), limit);
 }
 
@@ -89,7 +89,7 @@ std::optional<wire::Identity> AwsCalls::here() {
   asio::io_context context{1};
   io::HttpClient http(context);
   sense::ImdsClient imds(http, imds_settings(environment));
-  using Answer = sense::ImdsResult<wire::Identity>;
+  using Answer = Result<std::optional<wire::Identity>, CallError>;
   std::optional<Answer> answer;
   auto ask = [](sense::ImdsClient& from, std::optional<Answer>& to) -> asio::awaitable<void> {
     auto asking = from.identity();
@@ -106,8 +106,8 @@ std::optional<wire::Identity> AwsCalls::here() {
 const Region& AwsCalls::region() const { return parts_->aws.client().region(); }
 
 template <class T, class Call>
-AwsResult<T> AwsCalls::wait_for(const Call& call, const std::string& action) {
-  using Answer = std::optional<act::CallResult<T>>;
+Result<T, CallError> AwsCalls::wait_for(const Call& call, const std::string& action) {
+  using Answer = std::optional<Result<T, CallError>>;
   Answer answer;
   auto work = [](act::AwsClient& client, Call what, Answer& to) -> asio::awaitable<void> {
     auto pending = begin(client, std::move(what));
@@ -118,30 +118,33 @@ AwsResult<T> AwsCalls::wait_for(const Call& call, const std::string& action) {
   parts_->context.restart();
   while (!answer && parts_->context.run_one() > 0) {
   }
-  if (!answer) return tl::unexpected(AwsFailure{"", action + ": no answer", true});
+  if (!answer)
+    return tl::unexpected(
+        CallError{.kind = CallError::Kind::Unknown, .message = action + ": no answer"});
   if (*answer) return std::move(**answer);
-  const act::CallError& error = answer->error();
-  return tl::unexpected(AwsFailure{error.code, describe(error, action), error.unsettled(),
-                                   error.kind == act::CallError::Kind::Permission});
+  CallError error = std::move(answer->error());
+  error.message = describe(error, action);
+  return tl::unexpected(std::move(error));
 }
 
-AwsResult<std::string> AwsCalls::perform(const wire::BatchCall& call) {
+Result<std::string, CallError> AwsCalls::perform(const wire::BatchCall& call) {
   return wait_for<std::string>(call, call.action);
 }
 
-AwsResult<std::string> AwsCalls::perform(const wire::Query& query) {
+Result<std::string, CallError> AwsCalls::perform(const wire::Query& query) {
   return wait_for<std::string>(query, query.action);
 }
 
-AwsResult<std::string> AwsCalls::parameter(const std::string& name) {
+Result<std::string, CallError> AwsCalls::parameter(const std::string& name) {
   return wait_for<std::string>(Parameter{name}, "GetParameter " + name);
 }
 
-AwsResult<double> AwsCalls::on_demand_price(const InstanceType& type, const Region& region) {
+Result<double, CallError> AwsCalls::on_demand_price(const InstanceType& type,
+                                                    const Region& region) {
   return wait_for<double>(OnDemand{type, region}, "GetProducts " + type.str());
 }
 
-AwsResult<double> AwsCalls::ec2_quota(const std::string& code) {
+Result<double, CallError> AwsCalls::ec2_quota(const std::string& code) {
   return wait_for<double>(Quota{code}, "GetServiceQuota " + code);
 }
 

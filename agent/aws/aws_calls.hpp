@@ -4,31 +4,27 @@
 //   auto volumes = calls.ask_all(wire::DescribeVolumes{...});   // every page
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
+#include <vector>
 
+#include "agent/aws/formats/aws_error.hpp"
 #include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 #include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/pages.hpp"
+#include "agent/base/call_error.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::command {
 
-struct AwsFailure {
-  std::string code;        // ClientException; empty without an answer
-  std::string message;     // for a person, with the action
-  bool unsettled = false;  // it may have been carried out
-  bool permission = false;
-};
-template <class T>
-using AwsResult = tl::expected<T, AwsFailure>;
-
 // What AWS had no part in.
-inline tl::unexpected<AwsFailure> failed(std::string message) {
-  return tl::unexpected(AwsFailure{"", std::move(message)});
+inline tl::unexpected<CallError> failed(std::string message) {
+  return tl::unexpected(CallError{.message = std::move(message)});
 }
 
 class AwsCalls {
@@ -45,47 +41,53 @@ class AwsCalls {
 
   const Region& region() const;
 
-  // The body of a 200; throttling and AWS's own trouble were waited out for a minute at most.
-  AwsResult<std::string> perform(const wire::BatchCall& call);
-  AwsResult<std::string> perform(const wire::Query& query);
+  // The body of a 200; an error's message names the action. Throttling and AWS's own trouble were
+  // waited out for a minute at most.
+  Result<std::string, CallError> perform(const wire::BatchCall& call);
+  Result<std::string, CallError> perform(const wire::Query& query);
   // The value of an SSM parameter.
-  AwsResult<std::string> parameter(const std::string& name);
+  Result<std::string, CallError> parameter(const std::string& name);
   // What an instance of the type costs on demand in that region, in dollars an hour. For calls that
   // were opened for the price list's own region.
-  AwsResult<double> on_demand_price(const InstanceType& type, const Region& region);
+  Result<double, CallError> on_demand_price(const InstanceType& type, const Region& region);
   // What the account has in this region of EC2's quota of this code (aws/formats/quotas.hpp).
-  AwsResult<double> ec2_quota(const std::string& code);
+  Result<double, CallError> ec2_quota(const std::string& code);
 
   // The same, decoded.
-  template <class T, class... Wanted>
-  AwsResult<T> ask(const wire::BatchCall& call,
-                   Result<T> (*decode)(std::string_view, const Wanted&...),
-                   const Wanted&... wanted) {
+  template <class Call, class T, class... Wanted>
+  Result<T, CallError> ask(const Call& call,
+                           Result<T> (*decode)(std::string_view, const Wanted&...),
+                           const Wanted&... wanted) {
     return decoded(call, perform(call),
                    [&](std::string_view body) { return decode(body, wanted...); });
   }
-  template <class T>
-  AwsResult<T> ask(const wire::Query& query, Result<T> (*decode)(std::string_view)) {
-    return decoded(query, perform(query), decode);
-  }
   template <class Request>
-  AwsResult<typename Request::Answer> ask(const Request& request) {
+  Result<typename Request::Answer, CallError> ask(const Request& request) {
     return ask(encode(request), wire::decode<Request>);  // of whichever header of wire
   }
   // All pages of a Describe as one list.
   template <class Request>
-  AwsResult<decltype(Request::Answer::items)> ask_all(Request request) {
-    decltype(Request::Answer::items) all;
-    wire::Pages pages;
-    do {
-      auto page = ask(request);
-      if (!page) return tl::unexpected(page.error());
-      if (const auto more = pages.add(page->items.size(), page->next_token); !more)
-        return tl::unexpected(
-            AwsFailure{"", encode(request).action + ": " + more.error().message, false});
-      for (auto& item : page->items) all.push_back(std::move(item));
-      request.next_token = std::move(page->next_token);
-    } while (!request.next_token.empty());
+  Result<decltype(Request::Answer::items), CallError> ask_all(Request request) {
+    using Item = typename decltype(Request::Answer::items)::value_type;
+    return all_pages<Item>(encode(request).action, [&](const std::string& token) {
+      request.next_token = token;
+      return ask(request);
+    });
+  }
+  // The same of any listing: `page` asks for the page of a token.
+  template <class Item, class AskPage>
+  Result<std::vector<Item>, CallError> all_pages(const std::string& action, AskPage page) {
+    std::vector<Item> all;
+    const auto take = [&all](wire::Page<Item> it) {
+      const std::size_t items = it.items.size();
+      std::ranges::move(it.items, std::back_inserter(all));
+      return wire::PageSeen{.items = items, .next_token = std::move(it.next_token)};
+    };
+    const auto endless = [&action](const Error& error) {
+      return CallError{.message = action + ": " + error.message};
+    };
+    auto done = wire::each_page({}, page, take, endless);
+    if (!done) return tl::unexpected(std::move(done.error()));
     return all;
   }
 
@@ -93,16 +95,16 @@ class AwsCalls {
   struct Parts;
   explicit AwsCalls(std::unique_ptr<Parts> parts);
   template <class T, class Call>
-  AwsResult<T> wait_for(const Call& call, const std::string& action);
+  Result<T, CallError> wait_for(const Call& call, const std::string& action);
 
   template <class Call, class Decode>
-  static auto decoded(const Call& call, const AwsResult<std::string>& body, Decode decode)
-      -> AwsResult<typename decltype(decode(std::string_view()))::value_type> {
+  static auto decoded(const Call& call, const Result<std::string, CallError>& body, Decode decode)
+      -> Result<typename decltype(decode(std::string_view()))::value_type, CallError> {
     if (!body) return tl::unexpected(body.error());
     auto value = decode(*body);
     if (value) return std::move(*value);
-    return tl::unexpected(AwsFailure{"", call.action + ": " + value.error().message,
-                                     call.repeatable != wire::Repeatable::Read});
+    return tl::unexpected(
+        wire::unreadable({call.action + ": " + value.error().message}, call.repeatable));
   }
 
   std::unique_ptr<Parts> parts_;

@@ -19,23 +19,6 @@ using wire::Repeatable;
 using Kind = CallError::Kind;
 using Steady = std::chrono::steady_clock;
 
-CallError from_http(const io::HttpError& error) {
-  switch (error.kind) {
-    case io::HttpError::Kind::NotSent:
-      return {.kind = Kind::NotSent, .message = error.message};
-    case io::HttpError::Kind::Security:
-      return {.kind = Kind::Permission, .message = error.message};
-    case io::HttpError::Kind::TooLarge:
-      return {.kind = Kind::Unreadable, .message = error.message};
-    case io::HttpError::Kind::Cancelled:
-      return {.kind = Kind::Cancelled, .message = error.message};
-    case io::HttpError::Kind::Timeout:
-    case io::HttpError::Kind::Broken:
-      break;
-  }
-  return {.kind = Kind::Transient, .message = error.message};
-}
-
 Kind kind_of(ErrorClass what) {
   switch (what) {
     case ErrorClass::Throttled:
@@ -96,13 +79,6 @@ void explain(CallError& error, const std::string& service, std::string action) {
 
 }  // namespace
 
-CallError unreadable(const Error& error, Repeatable repeatable) {
-  return {.kind = repeatable == Repeatable::Read ? Kind::Unreadable : Kind::Unknown,
-          .message = error.message,
-          .status = 200,
-          .attempts = 1};
-}
-
 AwsClient::AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSettings settings)
     : http_(http),
       credentials_(credentials),
@@ -113,7 +89,8 @@ AwsClient::AwsClient(io::HttpClient& http, CredentialChain& credentials, AwsSett
 
 wire::WallTime AwsClient::now() const { return settings_.clock() + skew_; }
 
-asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Duration deadline) {
+asio::awaitable<Result<std::string, CallError>> AwsClient::query(wire::Query query,
+                                                                 Duration deadline) {
   SignedCall call{.service = query.service,
                   .action = query.action,
                   .request = {},
@@ -125,14 +102,15 @@ asio::awaitable<CallResult<std::string>> AwsClient::query(wire::Query query, Dur
   call.request.body = wire::form_body(query);
   call.request.fresh_connection = query.repeatable != Repeatable::Read;
   auto pending = perform(std::move(call), deadline);
-  CallResult<std::string> body = co_await std::move(pending);
+  Result<std::string, CallError> body = co_await std::move(pending);
   if (!body) explain(body.error(), query.service, std::move(query.action));
   co_return body;
 }
 
-asio::awaitable<CallResult<std::string>> AwsClient::read_json(std::string service,
-                                                              std::string target, std::string body,
-                                                              Duration deadline) {
+asio::awaitable<Result<std::string, CallError>> AwsClient::read_json(std::string service,
+                                                                     std::string target,
+                                                                     std::string body,
+                                                                     Duration deadline) {
   const std::string action = target.substr(target.find('.') + 1);
   SignedCall call{
       .service = service, .action = action, .request = {}, .repeatable = Repeatable::Read};
@@ -142,44 +120,47 @@ asio::awaitable<CallResult<std::string>> AwsClient::read_json(std::string servic
   call.request.headers.emplace_back("X-Amz-Target", target);
   call.request.body = std::move(body);
   auto pending = perform(std::move(call), deadline);
-  CallResult<std::string> answer = co_await std::move(pending);
+  Result<std::string, CallError> answer = co_await std::move(pending);
   if (!answer) explain(answer.error(), service, action);
   co_return answer;
 }
 
-asio::awaitable<CallResult<std::string>> AwsClient::ssm_parameter(std::string name,
-                                                                  Duration deadline) {
+asio::awaitable<Result<std::string, CallError>> AwsClient::ssm_parameter(std::string name,
+                                                                         Duration deadline) {
   auto pending =
       read_json("ssm", "AmazonSSM.GetParameter", wire::encode_get_parameter(name), deadline);
-  const CallResult<std::string> body = co_await std::move(pending);
+  const Result<std::string, CallError> body = co_await std::move(pending);
   if (!body) co_return body;
   auto value = wire::decode_get_parameter(*body);
-  if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
+  if (!value) co_return tl::unexpected(wire::unreadable(value.error(), Repeatable::Read));
   co_return std::move(*value);
 }
 
-asio::awaitable<CallResult<double>> AwsClient::ec2_quota(std::string code, Duration deadline) {
+asio::awaitable<Result<double, CallError>> AwsClient::ec2_quota(std::string code,
+                                                                Duration deadline) {
   auto pending = read_json("servicequotas", "ServiceQuotasV20190624.GetServiceQuota",
                            wire::encode_get_ec2_quota(code), deadline);
-  const CallResult<std::string> body = co_await std::move(pending);
+  const Result<std::string, CallError> body = co_await std::move(pending);
   if (!body) co_return tl::unexpected(body.error());
   const auto value = wire::decode_get_ec2_quota(*body);
-  if (!value) co_return tl::unexpected(unreadable(value.error(), Repeatable::Read));
+  if (!value) co_return tl::unexpected(wire::unreadable(value.error(), Repeatable::Read));
   co_return *value;
 }
 
-asio::awaitable<CallResult<double>> AwsClient::on_demand_price(InstanceType type, Region region,
-                                                               Duration deadline) {
+asio::awaitable<Result<double, CallError>> AwsClient::on_demand_price(InstanceType type,
+                                                                      Region region,
+                                                                      Duration deadline) {
   auto pending = read_json("pricing", "AWSPriceListService.GetProducts",
                            wire::encode_get_products(type.view(), region.view()), deadline);
-  const CallResult<std::string> body = co_await std::move(pending);
+  const Result<std::string, CallError> body = co_await std::move(pending);
   if (!body) co_return tl::unexpected(body.error());
   const auto price = wire::decode_get_products(*body);
-  if (!price) co_return tl::unexpected(unreadable(price.error(), Repeatable::Read));
+  if (!price) co_return tl::unexpected(wire::unreadable(price.error(), Repeatable::Read));
   co_return *price;
 }
 
-asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, Duration deadline) {
+asio::awaitable<Result<std::string, CallError>> AwsClient::batch(wire::BatchCall call,
+                                                                 Duration deadline) {
   SignedCall signed_call{
       .service = "batch", .action = call.action, .request = {}, .repeatable = call.repeatable};
   signed_call.request.method = "POST";
@@ -189,12 +170,13 @@ asio::awaitable<CallResult<std::string>> AwsClient::batch(wire::BatchCall call, 
   signed_call.request.body = std::move(call.body);
   signed_call.request.fresh_connection = call.repeatable != Repeatable::Read;
   auto pending = perform(std::move(signed_call), deadline);
-  CallResult<std::string> body = co_await std::move(pending);
+  Result<std::string, CallError> body = co_await std::move(pending);
   if (!body) explain(body.error(), "batch", std::move(call.action));
   co_return body;
 }
 
-asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Duration deadline) {
+asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall call,
+                                                                   Duration deadline) {
   const auto until = Steady::now() + deadline;
   bool renewed = false;    // the credentials, or our idea of the time: once
   bool unsettled = false;  // an earlier attempt may have been carried out
@@ -207,7 +189,7 @@ asio::awaitable<CallResult<std::string>> AwsClient::perform(SignedCall call, Dur
     if (number > 1) ++tally.retries;
     const auto left = std::chrono::ceil<Duration>(until - Steady::now());
     auto pending = attempt(call, std::max(left, Duration{1}));
-    CallResult<std::string> answer = co_await std::move(pending);
+    Result<std::string, CallError> answer = co_await std::move(pending);
     if (answer) {
       bucket_.give_back(retries == 0 ? RetryBucket::reward : taken);
       co_return answer;
@@ -249,7 +231,8 @@ bool AwsClient::renew(const CallError& error) {
   return keys_may_be_old || (what == ErrorClass::ClockSkew && clock_was_wrong);
 }
 
-asio::awaitable<CallResult<std::string>> AwsClient::attempt(const SignedCall& call, Duration left) {
+asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedCall& call,
+                                                                   Duration left) {
   auto pending_credentials = credentials_.get();
   Result<wire::Credentials> credentials = co_await std::move(pending_credentials);
   if (!credentials) {
@@ -263,8 +246,8 @@ asio::awaitable<CallResult<std::string>> AwsClient::attempt(const SignedCall& ca
   const SigningScope scope{call.service, settings_.region.str(), now()};
   sign(request, *credentials, scope);
   auto pending = http_.send(std::move(request));
-  io::HttpResult response = co_await std::move(pending);
-  if (!response) co_return tl::unexpected(from_http(response.error()));
+  Result<io::HttpResponse, CallError> response = co_await std::move(pending);
+  if (!response) co_return tl::unexpected(std::move(response.error()));
   if (response->status == 200) co_return std::move(response->body);
   CallError error = from_response(*response);
   if (wire::classify(error.status, error.code) == ErrorClass::ClockSkew) learn_clock(*response);

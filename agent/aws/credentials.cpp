@@ -69,7 +69,7 @@ asio::awaitable<MaybeCredentials> CredentialChain::from_container(ContainerEndpo
   request.timeout = std::chrono::seconds{5};
   request.use_proxy = false;
   auto pending = http_.send(std::move(request));
-  io::HttpResult answer = co_await std::move(pending);
+  Result<io::HttpResponse, CallError> answer = co_await std::move(pending);
   if (!answer) co_return failure("the container's credentials: " + answer.error().message);
   if (answer->status != 200) {
     co_return failure("the container's credentials: HTTP " + std::to_string(answer->status));

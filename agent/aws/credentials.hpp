@@ -29,8 +29,8 @@ class CredentialChain {
   CredentialChain(io::HttpClient& http, Environment environment, RoleSource role = {},
                   WallClock clock = {});
 
-  // Cached; asked for anew 5 minutes before they expire (a failure then is no failure while the old
-  // ones are valid). Fails when no source has any, saying which were asked.
+  // Cached; asked for again 5 minutes before they expire (a failure then is no failure while the
+  // old ones are valid). Fails when no source has any, saying which were asked.
   asio::awaitable<Result<wire::Credentials>> get();
 
   // The service called them expired: the next get() asks the source again.

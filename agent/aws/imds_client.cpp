@@ -11,7 +11,7 @@ namespace {
 constexpr const char* token_lifetime_seconds = "21600";  // the longest there is
 constexpr std::size_t longest_answer = 256U << 10;
 
-ImdsAnswer interpret(io::HttpResult result) {
+ImdsAnswer interpret(Result<io::HttpResponse, CallError> result) {
   ImdsAnswer answer;
   if (!result) {
     answer.problem = "instance metadata: " + result.error().message;
@@ -35,24 +35,29 @@ ImdsAnswer interpret(io::HttpResult result) {
   return answer;
 }
 
+// It becomes a header's value: visible ASCII. A service in trouble may answer with anything.
+bool can_be_token(const std::string& text) {
+  const auto visible = [](char each) { return each > ' ' && each < '\x7f'; };
+  return !text.empty() && std::all_of(text.begin(), text.end(), visible);
+}
+
 // Found -> parsed; Absent -> nothing; the others, and what does not parse -> an error.
 template <class Parse>
 auto read(const ImdsAnswer& answer, const char* what, Parse parse)
-    -> ImdsResult<typename decltype(parse(answer.body))::value_type> {
+    -> Result<std::optional<typename decltype(parse(answer.body))::value_type>, CallError> {
   using Value = typename decltype(parse(answer.body))::value_type;
   using Kind = ImdsAnswer::Kind;
+  const auto failed = [&answer](CallError::Kind kind, std::string message) {
+    CallError error{.kind = kind, .message = std::move(message), .status = answer.status};
+    return tl::unexpected(std::move(error));
+  };
   if (answer.kind == Kind::Absent) return std::optional<Value>();
-  if (answer.kind == Kind::Disabled) {
-    return tl::unexpected(ImdsError{ImdsError::Kind::Disabled, answer.problem});
-  }
-  if (answer.kind == Kind::Unavailable) {
-    return tl::unexpected(ImdsError{ImdsError::Kind::Unavailable, answer.problem});
-  }
+  if (answer.kind == Kind::Disabled) return failed(CallError::Kind::Permission, answer.problem);
+  if (answer.kind == Kind::Unavailable) return failed(CallError::Kind::Transient, answer.problem);
   auto value = parse(answer.body);
   if (!value) {
-    return tl::unexpected(
-        ImdsError{ImdsError::Kind::Unreadable,
-                  "instance metadata, " + std::string(what) + ": " + value.error().message});
+    return failed(CallError::Kind::Unreadable,
+                  "instance metadata, " + std::string(what) + ": " + value.error().message);
   }
   return std::optional<Value>(std::move(*value));
 }
@@ -77,7 +82,7 @@ ImdsClient::ImdsClient(io::HttpClient& http, ImdsSettings settings)
   while (settings_.endpoint.ends_with('/')) settings_.endpoint.pop_back();
 }
 
-asio::awaitable<io::HttpResult> ImdsClient::fetch(std::string path) {
+asio::awaitable<Result<io::HttpResponse, CallError>> ImdsClient::fetch(std::string path) {
   io::HttpRequest request;
   request.url = settings_.endpoint + "/latest/" + path;
   request.headers.emplace_back("X-aws-ec2-metadata-token", token_);
@@ -99,9 +104,9 @@ asio::awaitable<std::optional<ImdsAnswer>> ImdsClient::refresh_token() {
   request.response_limit = 4096;
   request.use_proxy = false;
   auto pending = http_.send(std::move(request));
-  io::HttpResult result = co_await std::move(pending);
+  Result<io::HttpResponse, CallError> result = co_await std::move(pending);
   ImdsAnswer answer = interpret(std::move(result));
-  if (answer.kind == ImdsAnswer::Kind::Found && !answer.body.empty()) {
+  if (answer.kind == ImdsAnswer::Kind::Found && can_be_token(answer.body)) {
     token_ = std::move(answer.body);
     co_return std::nullopt;
   }
@@ -122,9 +127,11 @@ asio::awaitable<ImdsAnswer> ImdsClient::get(std::string path) {
     if (failed) co_return std::move(*failed);
   }
   auto pending = fetch(path);
-  io::HttpResult result = co_await std::move(pending);
-  if (result && result->status == 401) {
-    token_.clear();
+  Result<io::HttpResponse, CallError> result = co_await std::move(pending);
+  const bool refused = result && (result->status == 401 || result->status == 400);
+  // A token that damage made on its way may be why there is no answer at all.
+  if (!result || refused) token_.clear();
+  if (refused) {
     if (token_was_old) {  // expired, or the service restarted: once more with a new one
       auto again = get(std::move(path));
       co_return co_await std::move(again);
@@ -133,13 +140,13 @@ asio::awaitable<ImdsAnswer> ImdsClient::get(std::string path) {
   co_return interpret(std::move(result));
 }
 
-asio::awaitable<ImdsResult<wire::Identity>> ImdsClient::identity() {
+asio::awaitable<Result<std::optional<wire::Identity>, CallError>> ImdsClient::identity() {
   auto pending = get("dynamic/instance-identity/document");
   ImdsAnswer answer = co_await std::move(pending);
   co_return read(answer, "identity document", wire::parse_identity);
 }
 
-asio::awaitable<ImdsResult<SpotAction>> ImdsClient::spot_action() {
+asio::awaitable<Result<std::optional<SpotAction>, CallError>> ImdsClient::spot_action() {
   auto pending = get("meta-data/spot/instance-action");
   ImdsAnswer answer = co_await std::move(pending);
   auto notice = read(answer, "spot/instance-action", wire::parse_spot_notice);
@@ -148,23 +155,14 @@ asio::awaitable<ImdsResult<SpotAction>> ImdsClient::spot_action() {
   co_return std::optional(action_at(answer, **notice));
 }
 
-asio::awaitable<ImdsResult<SpotAction>> ImdsClient::termination_time() {
-  auto pending = get("meta-data/spot/termination-time");
-  ImdsAnswer answer = co_await std::move(pending);
-  auto time = read(answer, "spot/termination-time", wire::parse_termination_time);
-  if (!time) co_return tl::unexpected(time.error());
-  if (!*time || **time <= date_of(answer)) co_return std::optional<SpotAction>();
-  const wire::SpotNotice notice{InterruptionAction::Terminate, **time};
-  co_return std::optional(action_at(answer, notice));
-}
-
-asio::awaitable<ImdsResult<wire::WallTime>> ImdsClient::rebalance() {
+asio::awaitable<Result<std::optional<wire::WallTime>, CallError>> ImdsClient::rebalance() {
   auto pending = get("meta-data/events/recommendations/rebalance");
   ImdsAnswer answer = co_await std::move(pending);
   co_return read(answer, "rebalance", wire::parse_rebalance);
 }
 
-asio::awaitable<ImdsResult<wire::LifecycleState>> ImdsClient::lifecycle_state() {
+asio::awaitable<Result<std::optional<wire::LifecycleState>, CallError>>
+ImdsClient::lifecycle_state() {
   auto pending = get("meta-data/autoscaling/target-lifecycle-state");
   ImdsAnswer answer = co_await std::move(pending);
   co_return read(answer, "lifecycle state", [](const std::string& body) {
@@ -172,13 +170,15 @@ asio::awaitable<ImdsResult<wire::LifecycleState>> ImdsClient::lifecycle_state() 
   });
 }
 
-asio::awaitable<ImdsResult<std::vector<wire::MaintenanceEvent>>> ImdsClient::maintenance() {
+asio::awaitable<Result<std::optional<std::vector<wire::MaintenanceEvent>>, CallError>>
+ImdsClient::maintenance() {
   auto pending = get("meta-data/events/maintenance/scheduled");
   ImdsAnswer answer = co_await std::move(pending);
   co_return read(answer, "maintenance events", wire::parse_maintenance);
 }
 
-asio::awaitable<ImdsResult<std::map<std::string, std::string>>> ImdsClient::tags() {
+asio::awaitable<Result<std::optional<std::map<std::string, std::string>>, CallError>>
+ImdsClient::tags() {
   using Answer = std::optional<std::map<std::string, std::string>>;
   const auto text = [](const std::string& body) { return Result<std::string>(body); };
   auto pending = get("meta-data/tags/instance");
@@ -197,7 +197,8 @@ asio::awaitable<ImdsResult<std::map<std::string, std::string>>> ImdsClient::tags
   co_return Answer(std::move(tags));
 }
 
-asio::awaitable<ImdsResult<wire::Credentials>> ImdsClient::role_credentials() {
+asio::awaitable<Result<std::optional<wire::Credentials>, CallError>>
+ImdsClient::role_credentials() {
   const std::string path = "meta-data/iam/security-credentials/";
   auto pending_roles = get(path);
   ImdsAnswer roles = co_await std::move(pending_roles);

@@ -5,11 +5,12 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "agent/aws/formats/imds.hpp"
+#include "agent/base/call_error.hpp"
 #include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
 #include "agent/io/http.hpp"
 
 namespace spotter::sense {
@@ -28,16 +29,6 @@ struct ImdsAnswer {
   std::optional<wire::WallTime> date;  // the answer's own Date
   Time received_at{};                  // of the answer's arrival
 };
-
-struct ImdsError {
-  enum class Kind { Disabled, Unavailable, Unreadable };
-  Kind kind = Kind::Unavailable;
-  std::string message;
-};
-
-// Absent (404) is an empty optional.
-template <class T>
-using ImdsResult = tl::expected<std::optional<T>, ImdsError>;
 
 struct SpotAction {
   InterruptionAction action = InterruptionAction::Terminate;
@@ -65,21 +56,22 @@ class ImdsClient {
   // `path` below /latest/, e.g. "meta-data/spot/instance-action".
   asio::awaitable<ImdsAnswer> get(std::string path);
 
-  asio::awaitable<ImdsResult<wire::Identity>> identity();
-  asio::awaitable<ImdsResult<SpotAction>> spot_action();
-  // Only future times: AWS may leave a past one after a termination that failed.
-  asio::awaitable<ImdsResult<SpotAction>> termination_time();
-  asio::awaitable<ImdsResult<wire::WallTime>> rebalance();
-  asio::awaitable<ImdsResult<wire::LifecycleState>> lifecycle_state();
-  asio::awaitable<ImdsResult<std::vector<wire::MaintenanceEvent>>> maintenance();
+  // Absent (404) is an empty optional. Switched off (403) is Kind::Permission, an answer that is
+  // not what AWS documents Kind::Unreadable, no answer or another status Kind::Transient.
+  asio::awaitable<Result<std::optional<wire::Identity>, CallError>> identity();
+  asio::awaitable<Result<std::optional<SpotAction>, CallError>> spot_action();
+  asio::awaitable<Result<std::optional<wire::WallTime>, CallError>> rebalance();
+  asio::awaitable<Result<std::optional<wire::LifecycleState>, CallError>> lifecycle_state();
+  asio::awaitable<Result<std::optional<std::vector<wire::MaintenanceEvent>>, CallError>>
+  maintenance();
   // Absent unless instance tags in metadata are switched on.
-  asio::awaitable<ImdsResult<std::map<std::string, std::string>>> tags();
+  asio::awaitable<Result<std::optional<std::map<std::string, std::string>>, CallError>> tags();
   // Absent: the instance has no role.
-  asio::awaitable<ImdsResult<wire::Credentials>> role_credentials();
+  asio::awaitable<Result<std::optional<wire::Credentials>, CallError>> role_credentials();
 
  private:
   asio::awaitable<std::optional<ImdsAnswer>> refresh_token();  // the failure, if it is one
-  asio::awaitable<io::HttpResult> fetch(std::string path);
+  asio::awaitable<Result<io::HttpResponse, CallError>> fetch(std::string path);
 
   io::HttpClient& http_;
   ImdsSettings settings_;

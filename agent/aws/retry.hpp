@@ -1,7 +1,7 @@
 // The AWS SDKs' standard retry mode as values: no clock, no sleep. Of 2026: transient errors are
 // retried soon, throttling after a second; a retry of a transient error costs more of the quota.
 // Source: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
-// The limits of a single HTTP call live here and not in decide/policy.hpp: the core knows of a call
+// The limits of a single HTTP call are here and not in decide/policy.hpp: the core knows of a call
 // only how long it may take in all (Policy::ec2_call).
 #pragma once
 

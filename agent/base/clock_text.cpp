@@ -13,7 +13,7 @@ using namespace std::chrono;
 constexpr std::array<std::string_view, 12> month_names{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-// Takes text from the left; every step says whether it fitted.
+// Takes text from the left; every step returns whether it matched.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}

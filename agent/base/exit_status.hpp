@@ -1,4 +1,4 @@
-// What a command's exit status says, where it is neither 0 nor 1.
+// Exit statuses of commands, other than 0 and 1.
 #pragma once
 
 namespace spotter {

@@ -13,7 +13,7 @@ Result<Json> parse_json(std::string_view text) {
   Json value = Json::parse(text, limit, false);
   if (too_deep) return failure("JSON nested too deeply");
   if (value.is_discarded()) {
-    // It may hold anything, and is told in a line that others print.
+    // The text may hold anything, and the message is printed as one line.
     const Json begin = std::string(text.substr(0, 64));
     return failure("not JSON: " + begin.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
@@ -37,6 +37,21 @@ std::optional<double> number_field(const Json& object, const char* name) {
   if (field == object.end() || !field->is_number()) return std::nullopt;
   const auto value = field->get<double>();
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+MetricValues metrics_in(const Json& object) {
+  MetricValues metrics;
+  if (!object.is_object()) return metrics;
+  for (const auto& [name, member] : object.items()) {
+    if (!member.is_number() || !is_metric_name(name) || metrics.size() == most_metrics) continue;
+    if (const auto value = member.get<double>(); std::isfinite(value)) metrics.emplace(name, value);
+  }
+  return metrics;
+}
+
+MetricValues metrics_field(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  return field == object.end() ? MetricValues() : metrics_in(*field);
 }
 
 Result<std::string> required_text(const Json& object, const char* name) {

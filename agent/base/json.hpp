@@ -6,13 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "agent/base/metrics.hpp"
 #include "agent/base/result.hpp"
 
 namespace spotter::wire {
 
 using Json = nlohmann::json;
 
-// Deeper nesting than any answer of AWS has: a parser that recurses must not be led down.
+// The deepest nesting that is parsed. No answer of AWS is deeper, and a recursive parser copes.
 inline constexpr int deepest_json = 32;
 
 Result<Json> parse_json(std::string_view text);
@@ -24,5 +25,10 @@ std::string text_field(const Json& object, const char* name);
 Result<std::string> required_text(const Json& object, const char* name);
 // Nothing when the field is absent, no number, or not finite.
 std::optional<double> number_field(const Json& object, const char* name);
+// The members that are metrics by name and value, `most_metrics` at most; empty for what is no
+// object.
+MetricValues metrics_in(const Json& object);
+// The same of the object in this field.
+MetricValues metrics_field(const Json& object, const char* name);
 
 }  // namespace spotter::wire

@@ -13,19 +13,18 @@
 namespace spotter {
 
 // Monotonic time that also advances while the machine is suspended (CLOCK_BOOTTIME), or virtual
-// time in the simulator. Never the wall clock: that one may be wrong.
+// time in the simulator. Never the wall clock, which may be wrong.
 struct BootClock {
   using duration = std::chrono::milliseconds;
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<BootClock>;
-  static constexpr bool is_steady = true;
 };
 using Time = BootClock::time_point;
 using Duration = BootClock::duration;
 
-// A short text without a heap, so that State is cheap to copy. Longer input is cut; `fits()` tells
-// a parser beforehand.
+// A short text without a heap, so that State is cheap to copy. Longer input is cut; a parser checks
+// `fits()` first.
 template <std::size_t Capacity>
 class ShortText {
  public:
@@ -72,7 +71,7 @@ using InstanceType = Name<struct TypeTag, 31>;    // p3.2xlarge
 using JobName = Name<struct JobTag, 63>;          // the job of job.yaml
 using Device = Name<struct DeviceTag, 127>;       // a path below /dev (or a directory in a test)
 
-// How the instance came to be, and so what "cancel the fleet" means for it.
+// What launched the instance, and so what "cancel the fleet" means for it.
 enum class FleetKind : std::uint8_t { None, SpotFleet, Ec2Fleet, AutoScalingGroup };
 
 struct Fleet {

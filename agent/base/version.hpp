@@ -1,6 +1,6 @@
-// Versions of what outlives the program that wrote it: on the storage, in a bucket, in SPOTTER_RUN.
-// A package is upgraded, and rolled back, in mid-job; whoever reads tells what is damaged from what
-// a later Spotter has written. The latter is refused: not moved, not overwritten, not deleted.
+// Format versions of files that outlive the program that wrote them: on the storage, in a bucket,
+// in SPOTTER_RUN. A package may be up- or downgraded during a job, so a reader tells damaged files
+// from a newer Spotter's. It refuses the latter: does not move, overwrite or delete them.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,12 @@
 
 namespace spotter::wire {
 
-// Why a document is not read. `newer`: it is whole, and of a later version of its format.
-struct Undecoded : Error {
-  Undecoded(Error error, bool is_newer = false) : Error(std::move(error)), newer(is_newer) {}
-  bool newer;
-};
+// The kind of the Error about a document that is undamaged, but of a later version of its format.
+inline constexpr const char* newer_format = "newer-format";
 
-template <class T>
-using Decoded = tl::expected<T, Undecoded>;
+inline bool is_newer(const Error& error) { return error.kind == newer_format; }
 
-// What a person is told.
+// The message for a person.
 inline std::string newer_text(std::string_view what, std::string_view version,
                               std::uint64_t known) {
   return std::string(what) + " was written by a newer Spotter (format " + std::string(version) +
@@ -30,17 +26,17 @@ inline std::string newer_text(std::string_view what, std::string_view version,
          "): install that version or a later one; nothing was changed";
 }
 
-// The refusal of a document whose `member` says a version after `known`, or one that is no number
-// from before: nobody has ever written such. None for what may be read. Absent means version 1:
-// some formats had none at first.
-inline std::optional<Undecoded> newer(const nlohmann::json& document, const char* member,
-                                      std::uint64_t known, std::string_view what) {
+// Returns an error when `member` is a version after `known`, or no unsigned number (which no
+// version ever wrote). Returns none when the document may be read. Without the member the version
+// is 1: the first versions of some formats had no such member.
+inline std::optional<Error> newer(const nlohmann::json& document, const char* member,
+                                  std::uint64_t known, std::string_view what) {
   const auto version = document.find(member);
   if (version == document.end()) return std::nullopt;
   if (version->is_number_unsigned() && version->get<std::uint64_t>() <= known) return std::nullopt;
   const auto text =
       version->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 20);
-  return Undecoded({newer_text(what, text, known)}, true);
+  return Error{newer_text(what, text, known), newer_format};
 }
 
 }  // namespace spotter::wire

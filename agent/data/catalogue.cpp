@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t longest_manifest = 1U << 30;
 
-// What consoles make of a "folder": an object without content, not one of the data.
+// Consoles make a "folder" as an object without content, which is no data.
 bool is_folder(const wire::ListedObject& object) {
   return object.size == 0 && object.key.ends_with('/');
 }
@@ -47,7 +47,7 @@ void Catalogue::ask(s3::Client& client, const std::string& token) {
   s3::Request request{.bucket = channel_.source.bucket};
   request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", channel_.source.key}};
   if (!token.empty()) request.query.emplace_back("continuation-token", token);
-  client.start(std::move(request), [this, &client](const s3::Outcome<s3::Answer>& answer) {
+  client.start(std::move(request), [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
     if (answer) return take(client, *answer);
     s3::Failure failure = answer.error();
     failure.key = channel_.source.key;
@@ -80,13 +80,13 @@ void Catalogue::take(s3::Client& client, const s3::Answer& answer) {
   }
 }
 
-// What S3 lists a second time is compared as it comes: ten million objects are in memory once.
+// A second listing is compared as it arrives: ten million objects are in memory only once.
 void Catalogue::add(Entry entry) {
   if (thawed_) return compare(&entry);
   first_.entries.push_back(std::move(entry));
 }
 
-// With the next one that was frozen; nullptr: S3 lists no more.
+// Compares with the next frozen entry; nullptr: S3 lists no more.
 void Catalogue::compare(const Entry* now) {
   if (failed_) return;
   const auto& before = first_.entries;
@@ -99,7 +99,7 @@ void Catalogue::compare(const Entry* now) {
   const bool newer = old == nullptr || (now != nullptr && now->key < old->key);
   fail(url(newer ? *now : *old) +
        " is not what it was when the job began: the data has changed (remove " + frozen_.string() +
-       " to begin anew with it)");
+       " to start over with it)");
 }
 
 std::string Catalogue::url(const Entry& entry) const {
@@ -107,11 +107,11 @@ std::string Catalogue::url(const Entry& entry) const {
   return wire::to_url({bucket_of(entry, channel_), entry.key});
 }
 
-// It may be longer than one answer.
+// The manifest may be longer than one answer.
 void Catalogue::read_manifest(s3::Client& client) {
   s3::Request request{
       .method = "HEAD", .bucket = channel_.source.bucket, .key = channel_.source.key};
-  client.start(std::move(request), [this, &client](const s3::Outcome<s3::Answer>& answer) {
+  client.start(std::move(request), [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
     if (!answer) return fail(answer.error().text());
     const auto size = wire::parse_count(answer->header("content-length"));
     if (!size || *size > longest_manifest) {
@@ -130,10 +130,11 @@ void Catalogue::fetch_manifest(s3::Client& client, std::uint64_t size, const std
     request.into = std::span(manifest_).subspan(offset, std::min(s3::piece_bytes, size - offset));
     request.offset = offset;
     request.etag = etag;
-    client.start(std::move(request), [this, &client](const s3::Outcome<s3::Answer>& answer) {
-      if (!answer) return fail(answer.error().text());
-      if (--open_ == 0) take_manifest(client);
-    });
+    client.start(std::move(request),
+                 [this, &client](const Result<s3::Answer, s3::Failure>& answer) {
+                   if (!answer) return fail(answer.error().text());
+                   if (--open_ == 0) take_manifest(client);
+                 });
   }
 }
 
@@ -149,15 +150,15 @@ void Catalogue::take_manifest(s3::Client& client) {
 }
 
 void Catalogue::reorder() {
-  // Of what is only compared with a frozen listing, nobody needs anything first.
+  // The order does not matter where entries are only compared with a frozen listing.
   if (!counted_ || thawed_ || !ask_order_) return;
   order_ = ask_order_();
   assert(order_.empty() || order_.size() == listed().entries.size());
   next_ = 0;
 }
 
-// As many at once as there are places that nobody else wants (Stream::plan wants some more than
-// there are): a million of them take neither a million requests' memory nor the readers' time.
+// Starts as many requests as the client has idle places (Stream::plan asks for more than it has): a
+// million entries must not fill the memory with requests, or delay the readers' data.
 void Catalogue::look_further(s3::Client& client) {
   const auto& entries = listed().entries;
   const auto is_room = [&] { return open_ == 0 || client.under_way() < client.width(); };
@@ -213,25 +214,27 @@ bool Catalogue::parse_augmented() {
   return true;
 }
 
-// Size and ETag, which a manifest does not say.
+// Asks for size and ETag, which a manifest lacks.
 void Catalogue::look_at(s3::Client& client, std::size_t index) {
   const Entry& entry = listed().entries[index];
   s3::Request request{.method = "HEAD", .bucket = bucket_of(entry, channel_), .key = entry.key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  client.start(std::move(request), [this, &client, index](const s3::Outcome<s3::Answer>& answer) {
-    if (!answer) return fail(answer.error().text());
-    Entry& known = listed().entries[index];
-    const auto size = wire::parse_count(answer->header("content-length"));
-    const auto etag = answer->header("etag");
-    if (!size || etag.empty()) return fail(url(known) + ": S3 says no size, or no ETag");
-    known.size = *size;
-    known.etag = etag;
-    if (const auto modified = wire::parse_http_date(answer->header("last-modified")))
-      known.modified = modified->time_since_epoch().count();
-    known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
-    --open_;
-    look_further(client);
-  });
+  client.start(std::move(request),
+               [this, &client, index](const Result<s3::Answer, s3::Failure>& answer) {
+                 if (!answer) return fail(answer.error().text());
+                 Entry& known = listed().entries[index];
+                 const auto size = wire::parse_count(answer->header("content-length"));
+                 const auto etag = answer->header("etag");
+                 if (!size || etag.empty())
+                   return fail(url(known) + ": S3 says no size, or no ETag");
+                 known.size = *size;
+                 known.etag = etag;
+                 if (const auto modified = wire::parse_http_date(answer->header("last-modified")))
+                   known.modified = modified->time_since_epoch().count();
+                 known.checksum = s3::checksum_of(*answer).kind != s3::Checksum::Kind::None;
+                 --open_;
+                 look_further(client);
+               });
 }
 
 void Catalogue::all_listed() {

@@ -1,6 +1,6 @@
 // The objects of a channel, frozen when they are listed for the first time: key, size and ETag. A
-// restart reads the same ones in the same order, and a prefix that has changed meanwhile is an
-// error and not a shift.
+// restart reads the same objects in the same order. If the prefix has changed meanwhile, that is an
+// error, and not a shifted stream.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +20,30 @@ namespace spotter::data {
 
 class Catalogue {
  public:
-  // `frozen`: where the listing is kept; empty: nowhere.
+  // `frozen`: the file that keeps the listing; empty: none.
   Catalogue(wire::Channel channel, std::filesystem::path frozen)
       : channel_(std::move(channel)), frozen_(std::move(frozen)) {}
 
-  // Numbers of a manifest's objects, each once, what is to be known first at the front; empty: in
-  // their order. Called when they are counted().
+  // Numbers of a manifest's objects, each once, those needed first at the front; empty: in the
+  // manifest's order. Called once counted() is true.
   using Order = std::function<std::vector<std::uint32_t>()>;
 
-  // Asks S3, while the client is turned; a frozen listing is there at once, and what S3 says is
-  // compared with it. REQUIRES: neither this nor the client moves or ends before complete().
+  // Asks S3; answers come while the client is turned. A frozen listing is there at once, and S3's
+  // is compared with it. REQUIRES: neither this nor the client moves or ends before complete().
   void begin(s3::Client& client, Order order = {});
-  // The order is now another one.
+  // Calls Order again, whose result has changed.
   void reorder();
 
-  // In the order of their keys' bytes, or of the manifest. They come page by page. An augmented
-  // manifest's line gives as many as the channel has attributes.
+  // In the order of their keys' bytes, or of the manifest; they arrive page by page. A line of an
+  // augmented manifest gives as many entries as the channel has attributes.
   const std::vector<Entry>& entries() const { return first_.entries; }
   const std::string& prefix() const { return first_.prefix; }
-  // No more will come: those of a manifest are then named, but not all of them known().
+  // No more entries will come. Those of a manifest then have names, but not all are known().
   bool counted() const { return counted_ || complete_; }
   bool complete() const { return complete_; }
-  // S3 has said, in this life, that it is still so. Before that no epoch may end.
+  // S3 has confirmed to this process that the objects are unchanged. No epoch may end before.
   bool confirmed() const { return confirmed_; }
-  // A text that names the channel and what is wrong.
+  // A message that names the channel and what is wrong.
   const std::optional<std::string>& failed() const { return failed_; }
 
  private:
@@ -67,18 +67,18 @@ class Catalogue {
   wire::Channel channel_;
   std::filesystem::path frozen_;
   Listing first_;
-  Listing again_;  // what a manifest names now, where first_ was frozen
-  // Of a prefix's objects, which come in order: how many are as they were.
+  Listing again_;  // what a manifest names now, to be compared with a frozen first_
+  // Of a prefix's objects, which come in order: how many are unchanged.
   std::size_t compared_ = 0;
   wire::Pages pages_{wire::object_pages};
   bool thawed_ = false;
   bool counted_ = false;
   bool complete_ = false;
   bool confirmed_ = false;
-  std::string manifest_;  // its text, while it is fetched
-  std::size_t open_ = 0;  // requests of one step
+  std::string manifest_;  // the manifest's text, while it is fetched
+  std::size_t open_ = 0;  // requests of the current step
   Order ask_order_;
-  // Of a manifest's entries: which come first, which is next of them, and which were looked at.
+  // Of a manifest's entries: the order to look at them, the next one in it, and those looked at.
   std::vector<std::uint32_t> order_;
   std::size_t next_ = 0;
   std::vector<bool> looked_at_;

@@ -1,5 +1,5 @@
-// The clients of a process that fetches several channels: one signs, one is anonymous. Channels
-// share them, and with them their connections.
+// The S3 clients of a process that fetches several channels: one signs, one is anonymous. Channels
+// share them and their connections.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Clients {
     return *client;
   }
 
-  // Null: no channel has needed it.
+  // Null: no channel has used it.
   const std::array<std::unique_ptr<s3::Client>, 2>& all() const { return clients_; }
 
  private:

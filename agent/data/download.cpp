@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// After so much was written, or so long, it is made durable and noted.
+// Makes data durable and records it after so many bytes, or so much time.
 constexpr std::uint64_t bytes_at_risk = 64U << 20;
 constexpr std::chrono::seconds time_at_risk{1};
 constexpr std::chrono::milliseconds turn_at_most{100};
@@ -84,18 +84,18 @@ class Download {
 
   const DownloadSettings& settings_;
   std::vector<std::unique_ptr<Wanted>> channels_;
-  std::map<dev_t, int> disks_;  // those of the channels' folders; a file of each, for syncfs()
-  std::deque<File> files_;      // that are to be fetched, in order
+  std::map<dev_t, int> disks_;  // devices of the channels' folders; a file on each, for syncfs()
+  std::deque<File> files_;      // to be fetched, in order
   std::size_t next_ = 0;        // of files_, to be planned
   std::deque<Chunk> chunks_;
   std::size_t used_ = 0;       // bytes of memory
-  std::vector<File*> risked_;  // whole, but not yet durable
+  std::vector<File*> risked_;  // complete, but not yet durable
   File* partly_ = nullptr;     // written in part
   std::uint64_t at_risk_ = 0;
   Clock::time_point risked_since_ = Clock::now();
   std::optional<Commit> commit_;
   std::optional<std::string> failed_;
-  Clients clients_;  // they end before all that their calls write to
+  Clients clients_;  // end before the objects that their calls write to
 };
 
 Result<void> Download::begin() {
@@ -182,7 +182,7 @@ void Download::ask_for_checksum(File& file) {
       .method = "HEAD", .bucket = file.wanted->bucket(file), .key = file.entry->key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   auto& client = file.wanted->client();
-  client.start(std::move(request), [this, &file](const s3::Outcome<s3::Answer>& answer) {
+  client.start(std::move(request), [this, &file](const Result<s3::Answer, s3::Failure>& answer) {
     if (!answer) return fail(file, answer.error());
     file.checksum = s3::checksum_of(*answer);
   });
@@ -196,7 +196,7 @@ void Download::fetch(File& file, std::size_t size) {
   chunk.whole = size == 0;
   file.planned += size;
   if (size == 0) return;
-  chunk.bytes.reset(new char[size]);  // without zeros in it
+  chunk.bytes.reset(new char[size]);  // not zeroed
   used_ += size;
   s3::Request request{.bucket = file.wanted->bucket(file), .key = file.entry->key};
   request.into = {chunk.bytes.get(), size};
@@ -205,7 +205,7 @@ void Download::fetch(File& file, std::size_t size) {
   request.whole = size == file.entry->size;
   if (request.whole) request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   auto& client = file.wanted->client();
-  client.start(std::move(request), [this, &chunk](const s3::Outcome<s3::Answer>& answer) {
+  client.start(std::move(request), [this, &chunk](const Result<s3::Answer, s3::Failure>& answer) {
     if (!answer) return fail(*chunk.file, answer.error());
     chunk.whole = true;
     if (chunk.size == chunk.file->entry->size) chunk.file->checksum = s3::checksum_of(*answer);
@@ -227,8 +227,8 @@ void Download::plan() {
   }
 }
 
-// What was there before is read again: the checksum is of the whole. A block at a time: the network
-// and who wants to end this have their turn in between.
+// Reads the bytes of an earlier run again, as the checksum is of the whole file. One block at a
+// time, so that network requests and `stop` are handled in between.
 bool Download::digest_block(File& file) {
   std::string block(std::min<std::uint64_t>(4U << 20, file.begin - file.digested), '\0');
   const ssize_t got =
@@ -241,7 +241,7 @@ bool Download::digest_block(File& file) {
   return true;
 }
 
-// False: the next bytes are not here yet, or it has failed.
+// False: the next bytes have not arrived, or the download has failed.
 bool Download::write_front() {
   if (failed_ || chunks_.empty() || !chunks_.front().whole) return false;
   Chunk& chunk = chunks_.front();
@@ -274,18 +274,18 @@ bool Download::finish(File& file) {
                               .bucket = file.wanted->bucket(file),
                               .key = file.entry->key};
     fail(file, corrupt);
-    ::unlink(file.partial.c_str());  // the next attempt is not to go on with it
+    ::unlink(file.partial.c_str());  // so that the next attempt does not continue it
     return false;
   }
   if (::ftruncate(file.open.get(), static_cast<off_t>(file.entry->size)) != 0)
     return fail_at(file, file.partial);
-  file.open.reset();
+  file.open.close();
   file.digest.reset();
   risked_.push_back(&file);
   return true;
 }
 
-// What was written becomes durable beside the network's work, then gets its name, then is noted.
+// Makes files durable while the network works on, then renames them, then records them.
 void Download::begin_commit() {
   commit_.emplace();
   commit_->files = std::exchange(risked_, {});
@@ -317,7 +317,7 @@ bool Download::end_commit() {
   return !failed_;
 }
 
-// Whatever is due of these two.
+// Does whatever is due of these two.
 void Download::note() {
   if (commit_) {
     const auto ready = commit_->synced.wait_for(std::chrono::seconds(0));
@@ -350,7 +350,7 @@ Result<std::vector<Downloaded>> Download::run(const std::function<bool()>& stop)
     look_at_listings();
   }
   if (failed_ || !commit_all()) return failed();
-  // What was fetched was listed in an earlier life, perhaps: S3 says whether it is still so.
+  // The objects may have been listed in an earlier run: S3 must confirm that they are unchanged.
   const auto sure = [](const Wanted& each) {
     return !each.has_fetched() || each.catalogue().confirmed();
   };

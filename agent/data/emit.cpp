@@ -1,4 +1,4 @@
-// The way from the memory into the pipe.
+// Writes a stream's bytes from memory into the pipe.
 #include <algorithm>
 
 #include "agent/data/epoch.hpp"
@@ -9,14 +9,13 @@ namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t staged_at_most = 1U << 20;
-// What no pipe of ours can hold: pages that went in before so much was written behind them are
-// read.
+// More than a pipe of ours holds: once so much was written after a page, the page was read.
 constexpr std::size_t pipe_at_most = 1U << 20;
 
 }  // namespace
 
-// Pages whose bytes were read may be used again. To ask for them takes the pipe's lock, in which
-// the reader copies: that has to be worth it.
+// Frees pages whose bytes were read. Asking takes the pipe's lock, which the reader holds while it
+// copies, so it is done only when it pays.
 void Stream::reclaim(Epoch& epoch) {
   if (epoch.in_pipe.empty()) return;
   const bool needed = starved_ || draining_;
@@ -45,7 +44,7 @@ bool Stream::emit() {
 
 bool Stream::emit_chunk(Chunk& chunk) {
   if (chunk.whole) verify(chunk);
-  // The last bytes wait until it is known that they are right: an object that is not never ends.
+  // The last bytes are sent only once they are verified: a damaged object never ends.
   const std::size_t until =
       chunk.verified ? chunk.size : std::min(chunk.arrived, chunk.size - 1) / page * page;
   if (settings_.channel.gzip) {
@@ -61,7 +60,7 @@ void Stream::verify(Chunk& chunk) {
   if (chunk.verified || failed_) return;
   Epoch& epoch = *current_;
   if (chunk.first) {
-    if (chunk.sums && !chunk.known) return;  // S3 has not said it yet
+    if (chunk.sums && !chunk.known) return;  // S3 has not answered yet
     epoch.digest = s3::Digest(chunk.sums ? *chunk.known : chunk.checksum);
   }
   epoch.digest.add({chunk.piece.memory, chunk.size});
@@ -113,7 +112,7 @@ bool Stream::send_bytes(Chunk& chunk, std::size_t until) {
   epoch.drop -= dropped;
   chunk.sent += dropped;
   while (chunk.sent < until) {
-    // The end of an epoch is copied: when it has ended, no page of ours is left in its pipe.
+    // The end of an epoch is copied, so that at its end none of our pages is left in the pipe.
     const std::size_t left = is_planned(epoch) ? left_to_send() : pipe_at_most + 1;
     const bool splice = settings_.splice && left > pipe_at_most;
     std::size_t size = until - chunk.sent;
@@ -144,7 +143,7 @@ void Stream::unpack(Chunk& chunk, std::size_t until) {
     more = *used > 0 || out.size() > before;
     if (framed && out.size() > wire::longest_record) return failed("no record is so large");
   }
-  // It is over when nothing comes out any more, and not only when all has gone in.
+  // It ends when no more output comes, and not as soon as all input was taken.
   if (more || !chunk.verified || chunk.sent < chunk.size || !chunk.last) return;
   if (!framed && !out.empty()) return;
   if (auto ended = gunzip_.end(); !ended) return failed(ended.error().message);
@@ -177,14 +176,14 @@ bool Stream::end_epoch() {
          " bytes behind the end of " + name_of(epoch));
     return false;
   }
-  if (!epoch.fifo.has_reader() && epoch.written == 0) return false;  // it has to come first
+  if (!epoch.fifo.has_reader() && epoch.written == 0) return false;  // nobody has read it yet
   if (!catalogue_.confirmed()) return false;
   draining_ = true;
   reclaim(epoch);
   draining_ = !epoch.in_pipe.empty();
   if (draining_) return false;
   epoch.fifo.remove_name();
-  told_.ended(name_of(epoch));
+  callbacks_.ended(name_of(epoch));
   follow();
   return !failed_;
 }

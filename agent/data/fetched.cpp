@@ -23,7 +23,7 @@ std::int64_t modified(const struct stat& status) {
   return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// A regular file's.
+// None: it is no regular file.
 std::optional<struct stat> look(const std::filesystem::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
@@ -55,7 +55,7 @@ Result<Fetched> Fetched::open(std::filesystem::path path) {
     return failure(fetched.path_.string() + ": " + text.error().message());
   }
   if (text) fetched.files_ = parse(*text);
-  // The line that follows one that was cut off is not to be a part of it.
+  // The next line must not continue one that was cut off.
   if (text && !text->empty() && text->back() != '\n') fetched.lines_ = "\n";
   return fetched;
 }

@@ -1,8 +1,8 @@
-// Which files of a channel in mode `file` are whole, so that none is fetched twice: one JSON array
-// a line, only ever appended.
-//   ["a/b.bin",1234,"\"etag\"",1700000000000000000]    whole; its size and modification time
-//   ["a/c.bin",268435456,"\"etag\""]                    the first bytes of it, in its partial file
-// A line is written when the bytes it speaks of are durable. One that is cut off says nothing.
+// Which files of a channel in mode `file` are complete, so that none is fetched twice: one JSON
+// array a line, append-only.
+//   ["a/b.bin",1234,"\"etag\"",1700000000000000000]    complete; its size and modification time
+//   ["a/c.bin",268435456,"\"etag\""]                    its first bytes, in its partial file
+// A line is written once its bytes are durable. A line that was cut off is ignored.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +19,31 @@ namespace spotter::data {
 class Fetched {
  public:
   struct File {
-    std::uint64_t size = 0;  // so much of it
+    std::uint64_t size = 0;  // bytes of it that are there
     std::string etag;
-    std::optional<std::int64_t> modified;  // ns since 1970; none: it is not whole
+    std::optional<std::int64_t> modified;  // ns since 1970; none: it is not complete
     friend bool operator==(const File&, const File&) = default;
   };
 
-  // `path` empty: nothing is known, and nothing kept.
+  // An empty `path`: nothing is known, and nothing is recorded.
   static Result<Fetched> open(std::filesystem::path path);
-  // What the lines say, the last one about a file.
+  // The last line of each file.
   static std::map<std::string, File> parse(std::string_view text);
 
   const std::map<std::string, File>& files() const { return files_; }
-  // The file has this size and is the one that was noted, of that ETag.
+  // True: the file has this size and is the recorded one, of that ETag.
   bool is_whole(const std::filesystem::path& folder, const std::string& name, std::uint64_t size,
                 const std::string& etag) const;
-  // So many of the first bytes are in `partial`.
+  // How many of the file's first bytes are in `partial`.
   std::uint64_t begun(const std::filesystem::path& partial, const std::string& name,
                       std::uint64_t size, const std::string& etag) const;
 
-  // False: errno.
+  // False: see errno.
   bool add_whole(const std::filesystem::path& folder, const std::string& name,
                  const std::string& etag);
   void add_begun(const std::string& name, std::uint64_t bytes, const std::string& etag);
   void forget(const std::string& name) { files_.erase(name); }
-  // Writes down what was added.
+  // Writes what was added to the file.
   Result<void> keep();
 
  private:

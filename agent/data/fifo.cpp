@@ -14,7 +14,7 @@
 namespace spotter::data {
 namespace {
 
-// What an ordinary user may have: 1 MiB, unless an administrator says otherwise.
+// The limit for ordinary users: 1 MiB by default.
 int pipe_size() {
   std::ifstream file("/proc/sys/fs/pipe-max-size");
   int size = 1 << 20;
@@ -24,20 +24,6 @@ int pipe_size() {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    reset();
-    number_ = other.release();
-  }
-  return *this;
-}
-
-int Descriptor::release() { return std::exchange(number_, -1); }
-
-void Descriptor::reset() {
-  if (number_ >= 0) ::close(release());
-}
-
 Result<Fifo> Fifo::make(const std::filesystem::path& path) {
   const auto wrong = [&](const char* what) {
     return failure(std::string(what) + " " + path.string() + ": " + std::strerror(errno));
@@ -45,7 +31,7 @@ Result<Fifo> Fifo::make(const std::filesystem::path& path) {
   Fifo fifo(path);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return wrong("cannot replace");
   if (::mkfifo(path.c_str(), 0644) != 0) return wrong("cannot make the FIFO");
-  // A write end alone cannot be opened before there is a reader: for a moment it is us.
+  // A write end cannot be opened before there is a reader, so this process reads for a moment.
   const Descriptor both(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!both) return wrong("cannot open");
   fifo.write_end_ = Descriptor(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
@@ -84,7 +70,7 @@ Fifo::Sent Fifo::send(std::span<const iovec> pieces, bool splice, std::size_t& b
 void Fifo::end() {
   read_end_ = Descriptor(::open(("/proc/self/fd/" + std::to_string(write_end_.get())).c_str(),
                                 O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  write_end_.reset();
+  write_end_.close();
 }
 
 void Fifo::remove_name() const { ::unlink(path_.c_str()); }

@@ -1,4 +1,4 @@
-// A named pipe that one epoch of a channel is read from.
+// The named pipe from which one epoch of a channel is read.
 #pragma once
 
 #include <sys/types.h>
@@ -10,28 +10,15 @@
 #include <string>
 
 #include "agent/base/result.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::data {
 
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor() { reset(); }
-  int get() const { return number_; }
-  int release();
-  void reset();
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
+using io::Descriptor;
 
 class Fifo {
  public:
-  // Made anew, whatever lay there, with the write end open: a reader's open() does not wait.
+  // Replaces whatever is at `path`. The write end is open, so a reader's open() does not wait.
   static Result<Fifo> make(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -41,12 +28,12 @@ class Fifo {
   std::size_t unread() const;
 
   enum class Sent { Some, Full, NoReader };
-  // As much as goes in now. `splice`: the pages themselves, which must not change until they were
-  // read (unread()); else their bytes. `bytes` says how many.
+  // Sends as much as fits now. `splice`: moves the pages themselves, which must not change until
+  // they were read (unread()); else copies. `bytes` becomes the number sent.
   Sent send(std::span<const iovec> pieces, bool splice, std::size_t& bytes);
 
-  // No more is written: with the last write end closed, a reader comes to the end. Until all is
-  // read, unread() still tells.
+  // Closes the write end: once all others are closed, too, a reader gets the end of file. Until all
+  // is read, unread() still works.
   void end();
   void remove_name() const;
 
@@ -55,7 +42,7 @@ class Fifo {
 
   std::filesystem::path path_;
   Descriptor write_end_;
-  Descriptor read_end_;  // after end(), to look only
+  Descriptor read_end_;  // after end(), for unread() only
 };
 
 }  // namespace spotter::data

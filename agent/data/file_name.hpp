@@ -1,4 +1,4 @@
-// Where the file of an object is, in mode `file`.
+// The path of an object's file, in mode `file`.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace spotter::data {
 
-// Relative to the channel's folder: the key below `prefix`, which is the channel's or its
+// Relative to the channel's folder: the key without `prefix`, which is the channel's or its
 // manifest's. When the prefix ends inside a name ("data/part-"), the name stays whole. Fails for
 // keys that cannot be files: "a//b", "../a", "a/", a name of more than 255 bytes.
 Result<std::string> file_name(std::string_view prefix, std::string_view key);

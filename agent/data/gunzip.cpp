@@ -9,7 +9,7 @@ namespace spotter::data {
 struct Gunzip::State {
   z_stream stream{};
   bool inside = false;  // a member
-  bool any = false;     // a member was there
+  bool any = false;     // a member has begun
 };
 
 Gunzip::Gunzip() : state_(std::make_unique<State>()) {
@@ -37,7 +37,7 @@ Result<std::size_t> Gunzip::unpack(std::string_view in, std::string& out, std::s
       code = Z_OK;
     }
   }
-  // What inflate() keeps back comes out with the next call, also without new input.
+  // inflate() may hold back output, which the next call returns without new input.
   if (code == Z_OK && state_->inside && stream.avail_in == 0 && stream.avail_out > 0) {
     code = inflate(&stream, Z_SYNC_FLUSH);
     if (code == Z_STREAM_END) state_->inside = false;

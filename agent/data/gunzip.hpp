@@ -1,5 +1,5 @@
-// One gzip object after the other, unpacked as its bytes come. Several members in one are one, as
-// gzip(1) has it.
+// Unpacks gzip objects one after the other, as their bytes arrive. Several members in one object
+// are unpacked as one, as by gzip(1).
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  // Appends at most about `room` bytes to `out`; says how many of `in` were used. Fails on what is
-  // no gzip.
+  // Appends about `room` bytes at most to `out`; returns how many bytes of `in` it used. Fails for
+  // input that is not gzip.
   Result<std::size_t> unpack(std::string_view in, std::string& out, std::size_t room);
 
-  // The object's bytes are over: fails when a member is cut off. Ready for the next one.
+  // Ends the object: fails when a member was cut off. The next object can then begin.
   Result<void> end();
 
  private:

@@ -2,26 +2,26 @@
 
 namespace spotter::data {
 
-Holder::News Holder::listen() {
-  using Kind = News::Kind;
+Holder::Report Holder::listen() {
+  using Kind = Report::Kind;
   while (true) {
     bool gone = false;
-    auto word = hear(socket_.get(), gone);
+    auto message = receive_message(socket_.get(), gone);
     if (gone) return {Kind::Gone, {}};
-    if (!word) return {};
-    const auto blank = std::min(word->text.find(' '), word->text.size());
-    const std::string verb = word->text.substr(0, blank);
-    std::string rest = blank < word->text.size() ? word->text.substr(blank + 1) : "";
+    if (!message) return {};
+    const auto blank = std::min(message->text.find(' '), message->text.size());
+    const std::string verb = message->text.substr(0, blank);
+    std::string rest = blank < message->text.size() ? message->text.substr(blank + 1) : "";
     if (verb == "ready") return {Kind::Ready, {}};
     if (verb == "failed") return {Kind::Failed, std::move(rest)};
-    if (verb == "made") held_[rest] = std::move(word->file);
+    if (verb == "made") held_[rest] = std::move(message->file);
     if (verb == "ended") held_.erase(rest);
   }
 }
 
 void Holder::leave() {
-  (void)say(socket_.get(), "bye");
-  socket_.reset();
+  (void)send_message(socket_.get(), "bye");
+  socket_.close();
 }
 
 }  // namespace spotter::data

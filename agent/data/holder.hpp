@@ -1,11 +1,11 @@
-// The other end of the data plane's socket: keeps a second write end of each FIFO until its stream
-// has been told to be over. So a data plane that dies never looks like the end of an epoch.
+// The other end of the data plane's socket: keeps a second write end of each FIFO open until the
+// plane reports the end of its stream. So a plane that dies never looks like an epoch's end.
 #pragma once
 
 #include <map>
 #include <string>
 
-#include "agent/data/words.hpp"
+#include "agent/data/messages.hpp"
 
 namespace spotter::data {
 
@@ -15,21 +15,23 @@ class Holder {
 
   int descriptor() const { return socket_.get(); }
 
-  struct News {
+  struct Report {
     enum class Kind {
       None,    // nothing more now
       Ready,   // the FIFOs are there: the trainer may start
-      Failed,  // `text` says why: no more data will come
-      Gone,    // the data plane has died; what it held is still open here
+      Failed,  // no more data will come; `text` says why
+      Gone,    // the data plane has died; its FIFOs are still open here
     } kind = Kind::None;
     std::string text;
   };
-  // What has happened; to be called until there is nothing more.
-  News listen();
+  // The next message of the plane; to be called until Kind::None.
+  Report listen();
 
-  // The process that must be gone before any FIFO closes, should the holder die.
-  void tell_trainer(int pid) { (void)say(socket_.get(), "trainer " + std::to_string(pid)); }
-  // The trainer is gone: so may the data plane.
+  // Names the process that must have ended before any FIFO closes, if the holder dies.
+  void send_trainer(int pid) {
+    (void)send_message(socket_.get(), "trainer " + std::to_string(pid));
+  }
+  // Says that the trainer has ended, so that the data plane can end.
   void leave();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t known_format = 1;
-constexpr std::size_t longest_line = 1U << 30;  // as long as a manifest that it is of
+constexpr std::size_t longest_line = 1U << 30;  // as long as its manifest may be
 
 Json header_of(const wire::Channel& channel) {
   Json header = {{"format", known_format},
@@ -20,7 +20,7 @@ Json header_of(const wire::Channel& channel) {
                  {"type", static_cast<int>(channel.type)}};
   if (!channel.attributes.empty()) header["attributes"] = channel.attributes;
   if (channel.mode != wire::InputMode::Pipe) return header;
-  // A position in the stream means the same bytes only while these are the same.
+  // The same position in the stream means the same bytes only if these are unchanged.
   if (channel.shuffle_seed) header["seed"] = *channel.shuffle_seed;
   if (channel.gzip) header["gzip"] = true;
   if (channel.recordio) header["recordio"] = true;
@@ -58,7 +58,7 @@ Json line_of(const Entry& entry) {
   return line;
 }
 
-// The listing's prefix, from a first line that fits the channel.
+// The listing's prefix; none: the first line does not fit the channel.
 std::optional<std::string> prefix_of(const wire::Channel& channel, Json header) {
   if (!header.is_object()) return std::nullopt;
   std::string prefix = channel.source.key;
@@ -81,7 +81,7 @@ std::string first_line(const wire::Channel& channel, const Listing& listing) {
   return written(header);
 }
 
-// Takes the lines of a file, one after the other.
+// Takes the lines of a file one by one.
 class Decoder {
  public:
   explicit Decoder(const wire::Channel& channel) : channel_(channel) {}
@@ -155,7 +155,7 @@ Result<std::optional<Listing>> read_listing(const std::filesystem::path& path,
   if (good) good = decoder.end();
   if (good) return std::move(decoder.listing);
   const std::string why = "the frozen listing " + path.string() + ": " + good.error().message;
-  return failure(decoder.is_newer ? why : why + "; remove it to begin anew");
+  return failure(decoder.is_newer ? why : why + "; remove it to start over");
 }
 
 Result<Listing> decode_listing(const wire::Channel& channel, std::string_view text) {

@@ -1,6 +1,5 @@
-// The memory through which a channel's bytes go: a bounded piece of address space, given out in
-// pages, the lowest that fit. So a stream that needs little touches little, and finds it in the
-// processor's caches.
+// The memory for a channel's data: a fixed range of addresses, handed out in pages, the lowest that
+// fit. So a stream that needs little touches little, and that stays in the processor's caches.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +23,7 @@ class Memory {
   Memory& operator=(Memory&&) = delete;
   ~Memory();
 
-  // `bytes` is not 0.
+  // REQUIRES: `bytes` is not 0.
   Piece take(std::size_t bytes);
   void give_back(Region region);
   std::size_t used() const { return used_; }
@@ -37,10 +36,10 @@ class Memory {
   }
 
   std::span<char> mapping_;
-  char* memory_;  // in it, where a large page begins
+  char* memory_;  // the first large page's begin in it
   std::size_t capacity_;
   std::size_t used_ = 0;
-  std::map<std::size_t, std::size_t> free_;   // begin -> size; never two side by side
+  std::map<std::size_t, std::size_t> free_;   // begin -> size; neighbours are merged
   std::map<std::size_t, std::size_t> taken_;  // begin -> size
 };
 

@@ -6,7 +6,7 @@
 namespace spotter::data {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood, 2014): the same everywhere, unlike std::shuffle's.
+// SplitMix64 (Steele, Lea, Flood, 2014): the same on all platforms, unlike std::shuffle's.
 std::uint64_t next(std::uint64_t& state) {
   state += 0x9E3779B97F4A7C15U;
   std::uint64_t value = state;

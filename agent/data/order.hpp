@@ -9,7 +9,7 @@
 
 namespace spotter::data {
 
-// This instance's part of the objects: those with number = index modulo count.
+// This instance's part of the objects: those whose number is `index` modulo `count`.
 struct Shard {
   std::size_t index = 0;
   std::size_t count = 1;
@@ -18,7 +18,7 @@ struct Shard {
 // Numbers 0 .. count - 1 in an order that depends on seed and epoch only.
 std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t epoch);
 
-// How many of so many objects are in the shard.
+// How many of `objects` objects are in the shard.
 std::size_t share(std::size_t objects, const Shard& shard);
 
 }  // namespace spotter::data

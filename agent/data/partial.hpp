@@ -1,5 +1,5 @@
-// What a download has in hand: files that are not whole yet, ranges of them on their way, and what
-// is being made durable.
+// A download's unfinished work: files that are not complete yet, ranges of them being fetched, and
+// data being made durable.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ struct File {
   Wanted* wanted = nullptr;  // its channel
   const Entry* entry = nullptr;
   std::string name;               // relative to the channel's folder
-  std::filesystem::path partial;  // until it is whole
+  std::filesystem::path partial;  // its path until it is complete
   Descriptor open;                // while it is written
-  std::uint64_t begin = 0;        // so much is there already
-  std::uint64_t digested = 0;     // of that
+  std::uint64_t begin = 0;        // bytes that an earlier run left
+  std::uint64_t digested = 0;     // of `begin`
   std::uint64_t planned = 0;
   std::uint64_t written = 0;
-  bool asks = false;                     // for the checksum, beside
+  bool asks = false;                     // for the checksum, by a request of its own
   std::optional<s3::Checksum> checksum;  // known
   std::optional<s3::Digest> digest;
 };

@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "agent/data/clients.hpp"
-#include "agent/data/words.hpp"
+#include "agent/data/messages.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::data {
@@ -38,24 +38,24 @@ class Plane {
   Result<void> add(const wire::Channel& channel);
   void wait();
   void listen();
-  void tell_failures();
-  void tell_flows();
+  void report_failures();
+  void report_flows();
   void begin_where_asked();
   void await_predecessor();
 
   const PlaneSettings& settings_;
   int socket_;
-  bool gone_ = false;  // the holder
+  bool gone_ = false;  // the holder has died
   bool unanswered_ = false;
   bool dismissed_ = false;
   int trainer_ = 0;
-  bool told_ = false;  // of a failure
-  std::chrono::steady_clock::time_point flows_told_ = std::chrono::steady_clock::now();
-  Descriptor lock_;  // of the directory: let go of when all else is gone
+  bool failure_reported_ = false;
+  std::chrono::steady_clock::time_point flows_reported_ = std::chrono::steady_clock::now();
+  Descriptor lock_;  // of the directory: released after all else
   std::optional<Requests> requests_;
-  Descriptor opened_;  // inotify: of FIFOs and requests
+  Descriptor opened_;  // inotify: FIFOs opened, and requests
   Clients clients_;
-  std::vector<std::unique_ptr<Stream>> streams_;  // before their clients
+  std::vector<std::unique_ptr<Stream>> streams_;  // destroyed before their clients
 };
 
 Result<void> Plane::add(const wire::Channel& channel) {
@@ -70,16 +70,18 @@ Result<void> Plane::add(const wire::Channel& channel) {
   if (start != settings_.start.end()) stream.start = start->second;
   auto made = Stream::make(
       std::move(stream), clients_.of(channel),
-      {.made = [this](const std::string& name,
-                      int write_end) { gone_ |= !say(socket_, "made " + name, write_end); },
-       .ended = [this](const std::string& name) { gone_ |= !say(socket_, "ended " + name); }});
+      {.made = [this](
+                   const std::string& name,
+                   int write_end) { gone_ |= !send_message(socket_, "made " + name, write_end); },
+       .ended =
+           [this](const std::string& name) { gone_ |= !send_message(socket_, "ended " + name); }});
   if (!made) return tl::unexpected(made.error());
   streams_.push_back(std::move(*made));
   return {};
 }
 
-// One whose `spotter pipe` was killed notices that a moment later, and then removes what it had
-// made here. Where the directory cannot be locked (NFS), nobody waits.
+// Waits for a plane whose `spotter pipe` was killed: it notices within moments, and removes what it
+// had made here. Where the directory cannot be locked (NFS), does not wait.
 void Plane::await_predecessor() {
   lock_ = Descriptor(::open(settings_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (int tries = 0; tries < 100; ++tries) {
@@ -117,18 +119,18 @@ Result<void> Plane::begin() {
   return {};
 }
 
-void Plane::tell_failures() {
+void Plane::report_failures() {
   for (const auto& stream : streams_) {
-    if (told_ || !stream->failed()) continue;
-    told_ = true;
-    gone_ |= !say(socket_, "failed " + *stream->failed());
+    if (failure_reported_ || !stream->failed()) continue;
+    failure_reported_ = true;
+    gone_ |= !send_message(socket_, "failed " + *stream->failed());
   }
 }
 
-void Plane::tell_flows() {
+void Plane::report_flows() {
   if (!settings_.flows) return;
   for (const auto& stream : streams_) settings_.flows(*stream);
-  flows_told_ = std::chrono::steady_clock::now();
+  flows_reported_ = std::chrono::steady_clock::now();
 }
 
 void Plane::begin_where_asked() {
@@ -136,11 +138,12 @@ void Plane::begin_where_asked() {
   for (const auto& stream : streams_) {
     const auto start = requests_->asked(stream->name());
     if (!start) {
-      gone_ |= !say(socket_, "failed channel " + stream->name() + ": " + start.error().message);
+      gone_ |=
+          !send_message(socket_, "failed channel " + stream->name() + ": " + start.error().message);
     } else if (!*start) {
       continue;
     } else if (!stream->begin_at(**start)) {
-      unanswered_ = true;  // its reader's leaving is told a moment before it has left
+      unanswered_ = true;  // inotify reports a close just before the reader is gone
       continue;
     }
     requests_->answer(stream->name());
@@ -157,7 +160,7 @@ void Plane::wait() {
   }
   for (const auto& stream : streams_) {
     files.push_back(stream->poll_for());
-    if (stream->wants_to_look()) longest = std::min(longest, look_again);
+    if (stream->needs_polling()) longest = std::min(longest, look_again);
   }
   if (::poll(files.data(), files.size(), static_cast<int>(longest.count())) < 0) return;
   if (files[0].revents != 0) {
@@ -170,10 +173,10 @@ void Plane::wait() {
 }
 
 void Plane::listen() {
-  while (const auto word = hear(socket_, gone_)) {
-    if (word->text == "bye") dismissed_ = true;
-    if (word->text.starts_with("trainer ")) {
-      trainer_ = static_cast<int>(wire::parse_count(word->text.substr(8)).value_or(0));
+  while (const auto message = receive_message(socket_, gone_)) {
+    if (message->text == "bye") dismissed_ = true;
+    if (message->text.starts_with("trainer ")) {
+      trainer_ = static_cast<int>(wire::parse_count(message->text.substr(8)).value_or(0));
     }
   }
 }
@@ -185,12 +188,12 @@ void Plane::run() {
     }
     if (unanswered_) begin_where_asked();
     for (const auto& stream : streams_) stream->advance();
-    tell_failures();
-    if (std::chrono::steady_clock::now() - flows_told_ >= between_flows) tell_flows();
+    report_failures();
+    if (std::chrono::steady_clock::now() - flows_reported_ >= between_flows) report_flows();
     if (!gone_) wait();
   }
-  tell_flows();
-  if (!dismissed_) listen();  // the word may have come just before
+  report_flows();
+  if (!dismissed_) listen();  // the message may have come just before
   if (!dismissed_ && settings_.orphaned) settings_.orphaned(trainer_);
 }
 
@@ -199,7 +202,7 @@ void Plane::run() {
 Result<void> run_plane(const PlaneSettings& settings, int socket) {
   Plane plane(settings, socket);
   if (auto begun = plane.begin(); !begun) return begun;
-  if (!say(socket, "ready")) return failure("nobody waits for the data");
+  if (!send_message(socket, "ready")) return failure("nobody waits for the data");
   plane.run();
   return {};
 }

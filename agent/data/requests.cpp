@@ -35,7 +35,7 @@ Result<std::optional<Position>> Requests::asked(const std::string& channel) cons
   const auto text = io::read_file(folder_ / channel, longest);
   if (!text && text.error() == std::errc::no_such_file_or_directory) return std::nullopt;
   if (!text) return failure((folder_ / channel).string() + ": " + text.error().message());
-  // Without its end it is still being written, by a shell: that moment is told of, too.
+  // Without a newline a shell is still writing it; inotify will report the end of that.
   if (!text->ends_with('\n')) return std::nullopt;
   const auto position = parse_position(std::string_view(*text).substr(0, text->size() - 1));
   if (!position) return failure((folder_ / channel).string() + " is not EPOCH:BYTES");

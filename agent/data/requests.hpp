@@ -1,11 +1,11 @@
-// Where a trainer asks that a channel begins elsewhere: it knows which checkpoint it goes on from,
-// and nobody else does (it may be one in a faster place, or in S3, or an older one that a person
-// chose). A trainer that knows nothing of this asks for nothing, and begins at epoch 0.
+// How a trainer asks that a channel begins at another position. Only the trainer knows from which
+// checkpoint it resumes: one in a faster place, in S3, or an older one that a person chose. A
+// trainer that does not ask begins at epoch 0.
 //
 //   <folder of the FIFOs>/.start/<channel>, "EPOCH:BYTES\n", put there by a rename
 //
-// That it is gone again is the answer: the FIFOs now begin there. It is answered as soon as nobody
-// reads the channel. A folder without .start is fed by somebody who cannot be asked.
+// The plane removes the file once the FIFOs begin there: that is the answer. It does so as soon as
+// nobody reads the channel. A folder without .start belongs to a feeder that takes no requests.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@
 
 namespace spotter::data {
 
-// Where a stream begins: so many bytes into that epoch's.
+// Where a stream begins: after `bytes` bytes of that epoch.
 struct Position {
   std::uint64_t epoch = 0;
   std::uint64_t bytes = 0;
@@ -29,14 +29,14 @@ std::optional<Position> parse_position(std::string_view text);
 
 class Requests {
  public:
-  // Nothing is asked yet: what lay there is of a run that is over.
+  // Removes requests of an earlier run.
   static Result<Requests> make(const std::filesystem::path& fifos);
   Requests(Requests&& other) noexcept : folder_(std::move(other.folder_)) { other.folder_.clear(); }
   Requests& operator=(Requests&&) = delete;
   ~Requests();
 
   const std::filesystem::path& folder() const { return folder_; }
-  // None: nobody asks. Fails on what is no position.
+  // None: there is no request. Fails for text that is no position.
   Result<std::optional<Position>> asked(const std::string& channel) const;
   void answer(const std::string& channel) const;
 

@@ -9,16 +9,16 @@
 namespace spotter::data {
 namespace {
 
-// What is fetched of an epoch that nobody has asked for yet.
+// How much of the next epoch is fetched before a reader opens it.
 constexpr std::size_t ahead_of_the_reader = 16U << 20;
-constexpr std::size_t most_chunks = 8192;  // also of what takes no memory of ours
-// What a reader may take at once without waiting: a block of 16 MiB, as in AWS's example. With more
-// the bytes are gone from the processor's caches before they are read.
+constexpr std::size_t most_chunks = 8192;  // also limits chunks that use none of our memory
+// What a reader may take at once without waiting: a block of 16 MiB, as in AWS's example. More
+// would leave the processor's caches before it is read.
 constexpr std::size_t least_ahead = 16U << 20;
-// Requests for which there is no place yet: by them the client sees that more are wanted.
+// Requests beyond the client's places, by which the client sees that more are wanted.
 constexpr std::size_t waiting = 2;
 constexpr std::size_t least_pieces = 4;  // that fit into the memory
-// Beyond its window a slow answer may hold up so many others.
+// How many windows of answers a slow one may hold up.
 constexpr std::size_t pieces_ahead = 2;
 
 std::filesystem::path beside(std::filesystem::path listing) {
@@ -28,12 +28,12 @@ std::filesystem::path beside(std::filesystem::path listing) {
 }  // namespace
 
 Result<std::unique_ptr<Stream>> Stream::make(StreamSettings settings, s3::Client& client,
-                                             Told told) {
-  // The rest is the program's own.
+                                             Callbacks callbacks) {
+  // The rest is for the program itself.
   auto memory = Memory::make(settings.budget - settings.budget / 16);
   if (!memory) return tl::unexpected(memory.error());
   std::unique_ptr<Stream> stream(
-      new Stream(std::move(settings), client, std::move(told), std::move(*memory)));
+      new Stream(std::move(settings), client, std::move(callbacks), std::move(*memory)));
   if (auto made = stream->make_epochs(); !made) return tl::unexpected(made.error());
   stream->catalogue_.begin(client, [it = stream.get()] { return it->needed_first(); });
   return stream;
@@ -57,7 +57,7 @@ bool Stream::begin_at(Position start) {
   if (is_read()) return false;
   const bool first = current_->number == settings_.start.epoch;
   const Position now{current_->number, first ? settings_.start.bytes : 0};
-  if (start == now && current_->written == 0) return true;  // what was fetched is kept
+  if (start == now && current_->written == 0) return true;  // keeps what was fetched
   for (auto* epoch : {current_.get(), following_.get()}) epoch->fifo.remove_name();
   if (is_read()) {
     fail("somebody reads it whose begin was not asked for");
@@ -71,10 +71,10 @@ bool Stream::begin_at(Position start) {
   return true;
 }
 
-Stream::Stream(StreamSettings settings, s3::Client& client, Told told, Memory memory)
+Stream::Stream(StreamSettings settings, s3::Client& client, Callbacks callbacks, Memory memory)
     : settings_(std::move(settings)),
       client_(client),
-      told_(std::move(told)),
+      callbacks_(std::move(callbacks)),
       memory_(std::move(memory)),
       catalogue_(settings_.channel, settings_.frozen),
       unpacked_(settings_.channel.gzip ? beside(settings_.frozen) : std::filesystem::path()) {}
@@ -93,7 +93,7 @@ Result<std::unique_ptr<Stream::Epoch>> Stream::make_epoch(std::uint64_t number) 
   const std::string name = settings_.channel.name + "_" + std::to_string(number);
   auto fifo = Fifo::make(settings_.directory / name);
   if (!fifo) return tl::unexpected(fifo.error());
-  told_.made(name, fifo->descriptor());
+  callbacks_.made(name, fifo->descriptor());
   return std::make_unique<Epoch>(number, std::move(*fifo));
 }
 
@@ -105,7 +105,7 @@ bool Stream::is_planned(const Epoch& epoch) const {
   return catalogue_.counted() && epoch.next >= share(units(), settings_.shard) * unit_size();
 }
 
-// What is shuffled and shared out: objects, or lines of an augmented manifest.
+// What is shuffled and split into shards: objects, or lines of an augmented manifest.
 std::size_t Stream::unit_size() const {
   return std::max<std::size_t>(1, settings_.channel.attributes.size());
 }
@@ -113,7 +113,7 @@ std::size_t Stream::unit_size() const {
 std::size_t Stream::units() const { return catalogue_.entries().size() / unit_size(); }
 
 // Null: all are planned, or the listing has not come so far. A shuffled epoch needs all names, and
-// is shared out after the shuffle: an instance does not see the same part each epoch.
+// is sharded after the shuffle, so that an instance gets another part each epoch.
 const Entry* Stream::next_entry(Epoch& epoch) const {
   const auto& entries = catalogue_.entries();
   const auto& shard = settings_.shard;
@@ -126,12 +126,12 @@ const Entry* Stream::next_entry(Epoch& epoch) const {
     unit = epoch.order[unit];
   }
   const std::size_t index = unit * unit_size() + epoch.next % unit_size();
-  // The entries of a manifest come in any order.
+  // Entries of a manifest become known in any order.
   const bool there = index < entries.size() && entries[index].known();
   return there ? &entries[index] : nullptr;
 }
 
-// Of a manifest's objects those that this epoch begins with: a million others may take a while.
+// The manifest's objects with which this epoch begins: looking at a million others takes long.
 std::vector<std::uint32_t> Stream::needed_first() const {
   const auto& shard = settings_.shard;
   const auto& seed = settings_.channel.shuffle_seed;
@@ -159,8 +159,8 @@ void Stream::plan(Epoch& epoch, std::size_t limit) {
   }
 }
 
-// Of an object that the reader has had: nothing is fetched. Into the middle of one goes a ranged
-// request; what is packed or framed is fetched whole, and its begin dropped on the way.
+// Fetches nothing of an object that the reader has read. Begins in the middle of one by a ranged
+// request; what is packed or framed is fetched whole, and its begin dropped.
 void Stream::skip(Epoch& epoch, const Entry& entry) const {
   const auto& channel = settings_.channel;
   if (epoch.skip == 0 || epoch.offset != 0) return;
@@ -177,7 +177,7 @@ void Stream::skip(Epoch& epoch, const Entry& entry) const {
   }
 }
 
-// Bytes that are here already.
+// Plans bytes that are here already.
 bool Stream::plan_value(Epoch& epoch, const std::string& value) {
   Chunk& chunk = epoch.chunks.emplace_back();
   chunk.first = chunk.last = chunk.whole = chunk.verified = true;
@@ -234,18 +234,19 @@ void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t
     chunk.sums = true;
     ask_for_checksum(epoch, chunk);
   }
-  chunk.call = client_.start(std::move(request), [this, &chunk](s3::Outcome<s3::Answer> answer) {
-    if (!answer) return fail(answer.error().text());
-    chunk.whole = true;
-    if (chunk.first && chunk.last) chunk.checksum = s3::checksum_of(*answer);
-  });
+  chunk.call =
+      client_.start(std::move(request), [this, &chunk](Result<s3::Answer, s3::Failure> answer) {
+        if (!answer) return fail(answer.error().text());
+        chunk.whole = true;
+        if (chunk.first && chunk.last) chunk.checksum = s3::checksum_of(*answer);
+      });
 }
 
 void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk) {
   s3::Request request{.method = "HEAD", .bucket = chunk.bucket, .key = chunk.key};
   request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  epoch.asked.push_back(
-      client_.start(std::move(request), [this, &chunk](const s3::Outcome<s3::Answer>& answer) {
+  epoch.asked.push_back(client_.start(
+      std::move(request), [this, &chunk](const Result<s3::Answer, s3::Failure>& answer) {
         if (!answer) return fail(answer.error().text());
         chunk.known = s3::checksum_of(*answer);
       }));
@@ -256,8 +257,8 @@ void Stream::advance() {
   if (failed_) return;
   measure();
   full_ = draining_ = false;
-  turn_to_following();
-  // What has gone into the pipe makes room for more, and nobody wakes us to ask for that.
+  take_following();
+  // Each send into the pipe makes room for more, and no event would call this again.
   for (bool sent = true; sent && !failed_;) {
     reclaim(*current_);
     starved_ = false;
@@ -267,7 +268,7 @@ void Stream::advance() {
   }
 }
 
-// Of the time since the last turn: what was lacking then came with this one at the earliest.
+// Counts the time since the last turn: what was lacking then came in this turn at the earliest.
 void Stream::measure() {
   const auto now = std::chrono::steady_clock::now();
   if (hungry_since_) stalled_ += now - *hungry_since_;
@@ -283,14 +284,14 @@ void Stream::plan_ahead() {
   if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
 }
 
-// The reader has left this epoch and opened the next one.
-void Stream::turn_to_following() {
+// If the reader has left this epoch and opened the next one, goes on to that.
+void Stream::take_following() {
   const auto left = [this] {
     return !current_->fifo.has_reader() && following_->fifo.has_reader();
   };
   if (!left()) return;
   current_->fifo.remove_name();
-  if (!left()) return;  // somebody was quicker
+  if (!left()) return;  // a reader opened it in between
   drop(*current_);
   follow();
 }
@@ -301,11 +302,11 @@ void Stream::drop(Epoch& epoch) {
     client_.drop(chunk.call);
     if (chunk.piece.memory != nullptr) memory_.give_back(chunk.piece.region);
   }
-  // Nobody can read them any more: no reader is there, and the name is gone.
+  // They cannot be read any more: no reader is left, and the name is gone.
   for (const auto& each : epoch.in_pipe) memory_.give_back(each.region);
   in_pipe_ = 0;
   (void)gunzip_.end();
-  told_.ended(name_of(epoch));
+  callbacks_.ended(name_of(epoch));
 }
 
 void Stream::follow() {

@@ -1,9 +1,9 @@
 // One channel's bytes, from S3 into the FIFOs of its epochs: NAME_0, NAME_1, ...
 //
-// What a reader may do: read an epoch to its end; close early and open the same FIFO again (it goes
-// on at the very byte); open the next epoch instead (the rest of the one before is dropped); read
-// several channels at once or one after the other; never come. The FIFO of the next epoch is there
-// before this one can be opened, and its first bytes are fetched before this one has ended.
+// A reader may read an epoch to its end; close early and open the same FIFO again (it continues at
+// the next byte); open the next epoch instead (the rest of the previous one is dropped); read
+// several channels at once or one after the other; never come. The next epoch's FIFO exists before
+// this one can be opened, and its first bytes are fetched before this one has ended.
 #pragma once
 
 #include <poll.h>
@@ -35,44 +35,44 @@ struct StreamSettings {
   std::filesystem::path directory;  // of the FIFOs
   std::filesystem::path frozen;     // the listing's file; empty: none
   std::size_t budget = 0;           // bytes of memory
-  bool splice = true;               // pages into the pipe, not copies of them
+  bool splice = true;               // move pages into the pipe instead of copying
   Shard shard;
   Position start;
 };
 
 class Stream {
  public:
-  // What whoever holds the second write ends must know, before it happens.
-  struct Told {
+  // Called before a FIFO is made or has ended, for the holder of the second write ends.
+  struct Callbacks {
     std::function<void(const std::string& name, int write_end)> made;
     std::function<void(const std::string& name)> ended;
   };
 
   static Result<std::unique_ptr<Stream>> make(StreamSettings settings, s3::Client& client,
-                                              Told told);
+                                              Callbacks callbacks);
   ~Stream();
 
   const std::string& name() const { return settings_.channel.name; }
-  // From now on it begins there, in FIFOs made anew. False: not while somebody reads it.
+  // Begins there from now on, in new FIFOs. False: not while a reader has one open.
   bool begin_at(Position start);
 
-  // As much as can be done now, without waiting. Called after every turn of the client, whenever
-  // something happened to the FIFOs, and when poll_for() was ready.
+  // Does all that is possible without waiting. Called after every turn of the client, whenever the
+  // FIFOs changed, and when poll_for() was ready.
   void advance();
   pollfd poll_for() const;
-  // What it waits for, the reader's taking pages out of the pipe, wakes nobody: it has to look.
-  bool wants_to_look() const { return draining_ || (starved_ && in_pipe_ > 0); }
+  // It waits for the reader to empty the pipe, which nothing signals: the caller must poll by time.
+  bool needs_polling() const { return draining_ || (starved_ && in_pipe_ > 0); }
 
   const std::optional<std::string>& failed() const { return failed_; }
 
-  std::uint64_t bytes() const { return bytes_; }  // that have gone into the FIFOs
-  // For so long a reader stood before an empty FIFO, whatever for.
+  std::uint64_t bytes() const { return bytes_; }  // sent into the FIFOs
+  // How long a reader waited at an empty FIFO, for whatever reason.
   std::chrono::nanoseconds stalled() const { return stalled_; }
 
  private:
   struct Chunk;
   struct Epoch;
-  Stream(StreamSettings settings, s3::Client& client, Told told, Memory memory);
+  Stream(StreamSettings settings, s3::Client& client, Callbacks callbacks, Memory memory);
 
   Result<std::unique_ptr<Epoch>> make_epoch(std::uint64_t number) const;
   bool is_planned(const Epoch& epoch) const;
@@ -87,8 +87,8 @@ class Stream {
   bool plan_one(Epoch& epoch, const Entry& entry);  // false: there is no room now
   void fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t offset);
   void ask_for_checksum(Epoch& epoch, Chunk& chunk);
-  bool emit();                    // false: nothing more goes in now, or is there
-  bool emit_chunk(Chunk& chunk);  // false: it is not all in
+  bool emit();                    // false: nothing more fits now, or has arrived
+  bool emit_chunk(Chunk& chunk);  // false: not all of it was sent
   bool send_staged();
   bool send_bytes(Chunk& chunk, std::size_t until);
   bool send(char* bytes, std::size_t size, bool splice, std::size_t& sent);
@@ -97,7 +97,7 @@ class Stream {
   void finish_chunk();
   bool end_epoch();
   void follow();
-  void turn_to_following();
+  void take_following();
   void measure();
   void drop(Epoch& epoch);
   Result<void> make_epochs();
@@ -108,7 +108,7 @@ class Stream {
 
   StreamSettings settings_;
   s3::Client& client_;
-  Told told_;
+  Callbacks callbacks_;
   Memory memory_;
   Catalogue catalogue_;
   Unpacked unpacked_;
@@ -116,9 +116,9 @@ class Stream {
   std::unique_ptr<Epoch> following_;
   Gunzip gunzip_;
   bool full_ = false;        // the pipe
-  bool draining_ = false;    // all is in the pipe, and pages of ours among it
-  std::size_t in_pipe_ = 0;  // bytes of the memory that only wait to be read
-  bool starved_ = false;     // there was no memory for what is to be fetched
+  bool draining_ = false;    // all is in the pipe, some of it our own pages
+  std::size_t in_pipe_ = 0;  // bytes of the memory that wait in the pipe to be read
+  bool starved_ = false;     // there was no memory for the next request
   std::optional<std::string> failed_;
   std::uint64_t bytes_ = 0;
   std::chrono::nanoseconds stalled_{0};

@@ -40,8 +40,8 @@ void Unpacked::learn(const std::string& etag, std::uint64_t bytes) {
   const bool is_word = !etag.empty() && etag.find_first_of(" \n") == std::string::npos;
   if (!is_word || !bytes_.emplace(etag, bytes).second || file_.empty()) return;
   const Descriptor file(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  // Behind half a line, which a lost machine has left, this makes one that is none: both are
-  // unknown.
+  // After an incomplete line, left by a lost machine, this completes a line that is invalid: both
+  // sizes stay unknown.
   const std::string line = etag + " " + std::to_string(bytes) + "\n";
   [[maybe_unused]] const auto written = ::write(file.get(), line.data(), line.size());
 }

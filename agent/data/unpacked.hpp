@@ -1,8 +1,8 @@
-// How long gzip objects are when they are unpacked, learnt from those that came to their end: gzip
-// does not say it. With it a stream that begins in the middle passes over the objects before, as of
-// any others, and nothing of them is fetched. What is not known costs that only.
+// The unpacked sizes of gzip objects, learnt when they are read to their end, as gzip does not
+// state them. With them a stream that begins in the middle skips objects without fetching them.
+// Where a size is unknown the object is fetched.
 //
-// The file: a line an object, `"etag" 1234`, appended; what is no such line is passed over.
+// The file: a line an object, `"etag" 1234`, append-only; other lines are ignored.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace spotter::data {
 
 class Unpacked {
  public:
-  // Empty: it is remembered in this life only.
+  // Empty: sizes are kept in memory only.
   explicit Unpacked(std::filesystem::path file);
 
-  // By ETag: what has another one is another object.
+  // An object with another ETag is another object.
   std::optional<std::uint64_t> bytes_of(const std::string& etag) const;
   void learn(const std::string& etag, std::uint64_t bytes);
 

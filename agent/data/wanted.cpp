@@ -19,8 +19,7 @@ using partial::File;
 
 Result<std::unique_ptr<Wanted>> Wanted::open(const DownloadSettings& settings,
                                              const wire::Channel& channel, s3::Client& client) {
-  // Without a state the files say themselves which of them are ours: a changed listing is then
-  // none.
+  // Without a state the record of files says which are ours, so a changed listing is no error.
   const fs::path ledger = settings.state.empty()
                               ? settings.directory / (".spotter-" + channel.name + ".files")
                               : (settings.ledgers.empty() ? settings.state : settings.ledgers) /
@@ -72,7 +71,7 @@ void Wanted::remove_others(const std::map<std::string, const Entry*>& names) {
     if (fetched_.is_whole(folder_, name, file.size, file.etag)) {
       const fs::path path = folder_ / name;
       ::unlink(path.c_str());
-      // A folder that is empty now may be in the way of a file.
+      // Removes folders that have become empty, which may be in the way of a file.
       for (fs::path above = path.parent_path(); above != folder_; above = above.parent_path())
         if (::rmdir(above.c_str()) != 0) break;
     }
@@ -80,7 +79,7 @@ void Wanted::remove_others(const std::map<std::string, const Entry*>& names) {
   }
 }
 
-// What cannot be gone on with, of this listing or an earlier one, only takes room.
+// Partial files that cannot be continued, of this listing or an earlier one, only take space.
 void Wanted::remove_partials(const std::deque<File>& files) const {
   std::set<fs::path> begun;
   for (const auto& file : files)
@@ -101,7 +100,7 @@ Result<void> Wanted::choose(std::deque<File>& files) {
     file.wanted = this;
     file.entry = entry;
     file.name = name;
-    // Its name says whose bytes it holds, whatever listing they were fetched by.
+    // The name depends on the content alone, whatever listing it was fetched by.
     file.partial = partials_ / wire::sha256_hex(name + "\n" + entry->etag);
     file.begin = file.planned = file.written =
         fetched_.begun(file.partial, name, entry->size, entry->etag);
@@ -115,7 +114,7 @@ Result<void> Wanted::choose(std::deque<File>& files) {
 
 Result<void> Wanted::make_folders() {
   for (const auto& folder : {folder_, partials_}) {
-    if (folder == partials_ && !has_fetched()) continue;  // a disk that is read only has all of it
+    if (folder == partials_ && !has_fetched()) continue;  // a read-only disk must have all of it
     if (auto made = io::make_directories(folder, 0755); !made)
       return failure(wrong(folder.string() + ": " + made.error().message()));
   }

@@ -1,5 +1,4 @@
-// One channel of a download: what was listed of it, what of that is there, and what is to be
-// fetched.
+// One channel of a download: its listing, which of its files exist, and which are to be fetched.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +19,8 @@ namespace spotter::data {
 
 class Wanted {
  public:
-  // Opens what is known of it. REQUIRES: `settings` and `client` outlive it, and it does not move.
+  // Reads the record of complete files. REQUIRES: `settings` and `client` outlive it; it does not
+  // move.
   static Result<std::unique_ptr<Wanted>> open(const DownloadSettings& settings,
                                               const wire::Channel& channel, s3::Client& client);
 
@@ -29,23 +29,23 @@ class Wanted {
   const Catalogue& catalogue() const { return catalogue_; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  // Once the listing is complete: appends what is not there yet, and removes what an earlier
-  // listing had and this one has no more. Fails on names that cannot be files, and then has
-  // removed nothing.
+  // To be called once the listing is complete. Appends the files that are missing, and removes
+  // those that only an earlier listing had. Fails on names that cannot be files, before it removes
+  // any.
   Result<void> choose(std::deque<partial::File>& files);
-  // And opens them.
+  // Also opens them.
   Result<void> make_folders();
   const Descriptor& disk() const { return disk_; }
   dev_t device() const { return device_; }
 
-  // It is whole and durable: it gets its name. False: errno, at `at`.
+  // Renames a complete and durable file to its name. False: see errno, at path `at`.
   bool add_whole(const partial::File& file, std::filesystem::path& at);
   void add_begun(const partial::File& file, std::uint64_t bytes);
-  // Writes down what was added.
+  // Writes what was added to the record.
   Result<void> keep() { return fetched_.keep(); }
   void came(std::size_t bytes) { done_.bytes += bytes; }
 
-  // All of it is there.
+  // To be called when all of it is there.
   Downloaded finish() const;
   bool has_fetched() const { return done_.fetched > 0; }
 

@@ -1,6 +1,5 @@
 #include "agent/data/web_file.hpp"
 
-#include <curl/curl.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "agent/aws/formats/sigv4.hpp"
+#include "agent/curl/easy.hpp"
 #include "agent/data/fetched.hpp"
 #include "agent/data/fifo.hpp"
 #include "agent/io/files.hpp"
@@ -24,14 +24,12 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t bytes_at_risk = 64U << 20;  // then it is made durable and noted
+constexpr std::uint64_t bytes_at_risk = 64U << 20;  // after so many it is made durable and recorded
 constexpr long most_redirects = 10;
-constexpr long connect_seconds = 15;
+constexpr std::chrono::seconds connect_limit{15};
 constexpr std::chrono::milliseconds pause{500};  // before a try; doubled up to 8 s
 
-struct FreeCurl {
-  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+struct FreeDigest {
   void operator()(EVP_MD_CTX* digest) const { EVP_MD_CTX_free(digest); }
 };
 
@@ -45,7 +43,7 @@ std::string hexadecimal(const unsigned char* bytes, unsigned size) {
   return text;
 }
 
-class Fetch {
+class Fetch final : public curl::Sink {
  public:
   Fetch(const WebFile& file, const std::function<bool()>& stop, Fetched& fetched)
       : file_(file),
@@ -61,8 +59,9 @@ class Fetch {
   Tried attempt();
   Tried judge(CURLcode code);
   bool begin_body();
-  void take_header(std::string_view line);
-  std::size_t take_body(std::string_view bytes);
+  curl::Headers condition() const;
+  bool take_header(std::string_view line) override;
+  bool take_body(std::string_view bytes) override;
   void keep_begun();
   bool is_known();
   Result<void> check_sum() const;
@@ -80,40 +79,33 @@ class Fetch {
   std::string name_;
   fs::path partial_;
   Descriptor open_;
-  std::string etag_;                   // of the answer that is read, else its time
-  std::string before_;                 // of the file that is there, whole; empty: none is
-  std::string resumed_;                // of the bytes that are there
+  std::string etag_;                   // of the current answer; without an ETag its time
+  std::string before_;                 // of the complete file; empty: there is none
+  std::string resumed_;                // of the partial file
   std::uint64_t written_ = 0;          // of the partial file
   std::uint64_t noted_ = 0;            // of it, durable
-  std::uint64_t came_ = 0;             // over the network
-  long status_ = 0;                    // of the answer that is read
-  bool body_ = false;                  // its first byte has come
+  std::uint64_t came_ = 0;             // received over the network
+  int status_ = 0;                     // of the current answer
+  bool body_ = false;                  // its first byte was received
   std::optional<std::uint64_t> from_;  // of a 206: where the bytes belong
   std::string wrong_;
   Clock::time_point progress_ = Clock::now();
 };
 
-void Fetch::take_header(std::string_view line) {
-  while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
-  if (line.starts_with("HTTP/")) {
-    const auto blank = line.find(' ');
-    status_ = blank == line.npos ? 0 : std::atol(std::string(line.substr(blank)).c_str());
+bool Fetch::take_header(std::string_view line) {
+  if (const auto status = curl::parse_status(line)) {
+    status_ = *status;
     etag_.clear();
     from_.reset();
-    return;
+  } else if (const auto header = curl::parse_header(line)) {
+    const auto& [name, value] = *header;
+    // Of a weak one only the meaning is the same, not the bytes.
+    if (name == "etag" && value.starts_with('"')) etag_ = value;
+    if (name == "last-modified" && etag_.empty()) etag_ = value;
+    if (name == "content-range" && value.starts_with("bytes "))
+      from_ = std::strtoull(value.c_str() + 6, nullptr, 10);
   }
-  const auto colon = line.find(':');
-  if (colon == line.npos) return;
-  std::string name(line.substr(0, colon));
-  for (char& each : name)
-    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
-  std::string_view value = line.substr(colon + 1);
-  while (value.starts_with(' ')) value.remove_prefix(1);
-  // Of a weak one only the meaning is the same, not the bytes.
-  if (name == "etag" && value.starts_with('"')) etag_ = value;
-  if (name == "last-modified" && etag_.empty()) etag_ = value;
-  if (name == "content-range" && value.starts_with("bytes "))
-    from_ = std::strtoull(std::string(value.substr(6)).c_str(), nullptr, 10);
+  return true;
 }
 
 bool Fetch::begin_body() {
@@ -122,7 +114,7 @@ bool Fetch::begin_body() {
     wrong_ = file_.url + ": the server sends other bytes than it was asked for";
     return false;
   }
-  if (status_ != 206) written_ = noted_ = 0;  // not the bytes that were asked for: all of them
+  if (status_ != 206) written_ = noted_ = 0;  // the server sends the whole file
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
   if (!open_) open_ = Descriptor(::open(partial_.c_str(), flags, 0644));
   if (open_ && ::ftruncate(open_.get(), static_cast<off_t>(written_)) == 0) return true;
@@ -130,16 +122,16 @@ bool Fetch::begin_body() {
   return false;
 }
 
-std::size_t Fetch::take_body(std::string_view bytes) {
-  if (status_ != 200 && status_ != 206) return bytes.size();
-  if (!body_ && !begin_body()) return 0;
+bool Fetch::take_body(std::string_view bytes) {
+  if (status_ != 200 && status_ != 206) return true;
+  if (!body_ && !begin_body()) return false;
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t put = ::pwrite(open_.get(), bytes.data() + done, bytes.size() - done,
                                  static_cast<off_t>(written_));
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       wrong_ = partial_.string() + ": " + std::strerror(errno);
-      return 0;
+      return false;
     }
     done += static_cast<std::size_t>(put);
     written_ += static_cast<std::uint64_t>(put);
@@ -147,10 +139,10 @@ std::size_t Fetch::take_body(std::string_view bytes) {
   came_ += bytes.size();
   progress_ = Clock::now();
   if (written_ - noted_ >= bytes_at_risk) keep_begun();
-  return bytes.size();
+  return true;
 }
 
-// A later try goes on there, if the server still has the same file then.
+// A later try resumes there, if the server still has the same file.
 void Fetch::keep_begun() {
   if (!open_ || etag_.empty() || written_ == 0 || ::fdatasync(open_.get()) != 0) return;
   noted_ = written_;
@@ -162,13 +154,13 @@ Fetch::Tried Fetch::judge(CURLcode code) {
   if (!wrong_.empty()) return Tried::Failed;
   if (code == CURLE_ABORTED_BY_CALLBACK) return wrong("it was stopped");
   if (code == CURLE_OK && status_ == 304) return Tried::Same;
-  if (code == CURLE_OK && status_ == 416) {  // what is there is no part of it
+  if (code == CURLE_OK && status_ == 416) {  // the partial file is no part of it
     resumed_.clear();
     written_ = noted_ = 0;
     return Tried::Again;
   }
   if (code == CURLE_OK && (status_ == 200 || status_ == 206)) {
-    if (!body_ && !begin_body()) return Tried::Failed;  // it is empty
+    if (!body_ && !begin_body()) return Tried::Failed;  // an empty file
     return Tried::Whole;
   }
   const bool passes = status_ == 429 || status_ >= 500;
@@ -177,65 +169,34 @@ Fetch::Tried Fetch::judge(CURLcode code) {
                  (status_ == 404 ? ": there is no such file" : ""));
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
       code == CURLE_TOO_MANY_REDIRECTS || code == CURLE_PEER_FAILED_VERIFICATION)
-    return wrong(curl_easy_strerror(code));
+    return wrong(curl::words_for(code));
   if (Clock::now() - progress_ > file_.patience)
     return wrong(code == CURLE_OK ? "the server answers " + std::to_string(status_)
-                                  : curl_easy_strerror(code));
+                                  : curl::words_for(code));
   return Tried::Again;
 }
 
+// What is asked for: the rest of what is there, or what is newer than that.
+curl::Headers Fetch::condition() const {
+  if (written_ > 0 && !resumed_.empty())
+    return {{"Range", "bytes=" + std::to_string(written_) + "-"}, {"If-Range", resumed_}};
+  if (before_.empty()) return {};
+  return {{before_[0] == '"' ? "If-None-Match" : "If-Modified-Since", before_}};
+}
+
 Fetch::Tried Fetch::attempt() {
-  const std::unique_ptr<CURL, FreeCurl> easy(curl_easy_init());
-  CURL* const it = easy.get();
+  curl::Easy easy(curl::TrustStore::of_this_machine(),
+                  {.connect = connect_limit,
+                   .silence = std::chrono::floor<std::chrono::seconds>(file_.patience / 2)});
   status_ = 0;
   body_ = false;
-  std::unique_ptr<curl_slist, FreeCurl> headers;
-  const auto add = [&](const std::string& line) {
-    headers.reset(curl_slist_append(headers.release(), line.c_str()));
-  };
-  if (written_ > 0 && !resumed_.empty()) {
-    add("Range: bytes=" + std::to_string(written_) + "-");
-    add("If-Range: " + resumed_);
-  } else if (!before_.empty()) {
-    add((before_[0] == '"' ? "If-None-Match: " : "If-Modified-Since: ") + before_);
-  }
-  curl_easy_setopt(it, CURLOPT_URL, file_.url.c_str());
-  curl_easy_setopt(it, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(it, CURLOPT_PROTOCOLS_STR, "http,https");
-  // A libcurl before 7.85 does not know the option: led astray by nobody, it follows nobody.
-  const char* const redirects = file_.url.starts_with("https:") ? "https" : "http,https";
-  const bool bounded = curl_easy_setopt(it, CURLOPT_REDIR_PROTOCOLS_STR, redirects) == CURLE_OK;
-  curl_easy_setopt(it, CURLOPT_FOLLOWLOCATION, bounded ? 1L : 0L);
-  curl_easy_setopt(it, CURLOPT_MAXREDIRS, most_redirects);
-  curl_easy_setopt(it, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(it, CURLOPT_USERAGENT, "spotter");
-  curl_easy_setopt(it, CURLOPT_CONNECTTIMEOUT, connect_seconds);
-  curl_easy_setopt(it, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(it, CURLOPT_LOW_SPEED_TIME,
-                   std::max<long>(1, static_cast<long>(file_.patience.count() / 2000)));
-  for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
-    if (const char* bundle = std::getenv(name); bundle != nullptr && *bundle != 0)
-      curl_easy_setopt(it, CURLOPT_CAINFO, bundle);
-  using Callback = std::size_t (*)(char*, std::size_t, std::size_t, void*);
-  const Callback header = [](char* text, std::size_t, std::size_t size, void* self) {
-    static_cast<Fetch*>(self)->take_header({text, size});
-    return size;
-  };
-  const Callback body = [](char* text, std::size_t, std::size_t size, void* self) {
-    return static_cast<Fetch*>(self)->take_body({text, size});
-  };
-  const curl_xferinfo_callback ask = [](void* self, curl_off_t, curl_off_t, curl_off_t,
-                                        curl_off_t) {
-    return static_cast<Fetch*>(self)->stop_() ? 1 : 0;
-  };
-  curl_easy_setopt(it, CURLOPT_HEADERFUNCTION, header);
-  curl_easy_setopt(it, CURLOPT_HEADERDATA, this);
-  curl_easy_setopt(it, CURLOPT_WRITEFUNCTION, body);
-  curl_easy_setopt(it, CURLOPT_WRITEDATA, this);
-  curl_easy_setopt(it, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(it, CURLOPT_XFERINFOFUNCTION, ask);
-  curl_easy_setopt(it, CURLOPT_XFERINFODATA, this);
-  const CURLcode code = curl_easy_perform(it);
+  easy.hand_to(*this);
+  easy.set_url(file_.url);
+  easy.set_headers(condition());
+  easy.set_method("GET");
+  easy.follow_redirects(most_redirects, file_.url.starts_with("https:"));
+  easy.stop_when(stop_);
+  const CURLcode code = easy.perform();
   if (body_ && code != CURLE_OK) {
     keep_begun();
     resumed_ = etag_;
@@ -244,7 +205,7 @@ Fetch::Tried Fetch::attempt() {
   return judge(code);
 }
 
-// Nobody need ask: its bytes were compared with this very sum, and it is what it was then.
+// No request is needed: the file was compared with this SHA-256, and is unchanged since.
 bool Fetch::is_known() {
   const auto known = fetched_.files().find(name_);
   if (known == fetched_.files().end()) return false;
@@ -264,7 +225,7 @@ bool Fetch::is_known() {
 
 Result<void> Fetch::check_sum() const {
   if (file_.sha256.empty()) return {};
-  const std::unique_ptr<EVP_MD_CTX, FreeCurl> digest(EVP_MD_CTX_new());
+  const std::unique_ptr<EVP_MD_CTX, FreeDigest> digest(EVP_MD_CTX_new());
   EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr);
   std::string block(4U << 20, '\0');
   for (std::uint64_t at = 0; at < written_;) {
@@ -280,7 +241,7 @@ Result<void> Fetch::check_sum() const {
   EVP_DigestFinal_ex(digest.get(), sum.data(), &size);
   const std::string found = hexadecimal(sum.data(), size);
   if (found == file_.sha256) return {};
-  ::unlink(partial_.c_str());  // the next try is not to go on with it
+  ::unlink(partial_.c_str());  // so that the next try does not continue it
   return failure(file_.url + " has the SHA-256 " + found + ", not " + file_.sha256 +
                  ": it is another file, or job.yaml is wrong");
 }

@@ -1,6 +1,6 @@
-// The volume is ours, mounted and verified. Before the trainer starts: is the job already done, has
-// it failed too often, is there money left? Then the GPUs (gpus.cpp), the volumes of data
-// (data.cpp), the code, and the trainer.
+// The storage is mounted and its newest checkpoint verified. Before the trainer starts: is the job
+// done, has it failed too often, is there money left? Then come the GPUs (gpus.cpp), the volumes of
+// data (data.cpp), the code, and the trainer.
 #include <algorithm>
 
 #include "agent/decide/pace.hpp"
@@ -10,15 +10,15 @@ namespace spotter::decide {
 namespace {
 
 Stage start_trainer(Context& c) {
-  c.facts.paced = checkpoint_every(c.facts.ledger, c.policy);
-  c.ask(StartTrainer{c.facts.paced}, c.policy.start_trainer);
+  c.facts.trainer.advised_interval = checkpoint_every(c.facts.progress.ledger, c.policy);
+  c.ask(StartTrainer{c.facts.trainer.advised_interval}, c.policy.start_trainer);
   return StartingTrainer{};
 }
 
 }  // namespace
 
 std::optional<Surrender> overspent(const Context& c) {
-  const Ledger& ledger = c.facts.ledger;
+  const Ledger& ledger = c.facts.progress.ledger;
   if (c.policy.hours_limit > 0 && ledger.seconds >= c.policy.hours_limit * 3600) {
     return Surrender::HoursSpent;
   }
@@ -29,9 +29,9 @@ std::optional<Surrender> overspent(const Context& c) {
 }
 
 Stage prepare_training(Context& c) {
-  if (c.facts.ledger.done || c.facts.ended_success) {
-    c.facts.done = true;
-    return let_go(c, After::Finish);
+  if (c.facts.progress.ledger.done || c.facts.trainer.ended_success) {
+    c.facts.exit.done = true;
+    return release_storage(c, After::Finish);
   }
   if (c.policy.gpus == 0) return prepare_data(c);
   c.ask(AwaitGpus{}, c.policy.await_gpus);
@@ -44,14 +44,14 @@ Stage fetch_code(Context& c) {
   return FetchingCode{};
 }
 
-// A start is counted before it begins: an instance that dies in it has counted it, too.
+// A start is counted before it begins, so that it counts also when the instance ends in it.
 Stage count_attempt(Context& c) {
   if (const auto why = overspent(c)) return give_up(c, *why);
   const std::uint32_t most = c.policy.attempts_without_progress;
-  Ledger& ledger = c.facts.ledger;
-  const bool failing = ledger.attempts_without_progress >= most ||
-                       ledger.starts_without_progress >= most * c.policy.starts_per_attempt;
-  if (failing) return give_up(c, Surrender::NoProgress);
+  Ledger& ledger = c.facts.progress.ledger;
+  if (ledger.attempts_without_progress >= most) return give_up(c, Surrender::NoProgress);
+  if (ledger.starts_without_progress >= most * c.policy.starts_per_attempt)
+    return give_up(c, Surrender::StartsInVain);
   ++ledger.starts_without_progress;
   ledger.running = true;
   c.ask(WriteLedger{ledger}, c.policy.ledger);
@@ -63,10 +63,10 @@ Next on(const CountingAttempt&, const LedgerWritten&, Context& c) {
   return start_trainer(c);
 }
 
-// A volume that takes no account (full, read-only) takes no checkpoint either.
+// A volume that takes no ledger (full, read-only) takes no checkpoint either.
 Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
-  --c.facts.ledger.starts_without_progress;
-  c.facts.ledger.running = false;
+  --c.facts.progress.ledger.starts_without_progress;
+  c.facts.progress.ledger.running = false;
   if (Next end = leaving(c)) return end;
   return block(c, Block::MountFailed, failed.detail);
 }
@@ -83,23 +83,20 @@ Next on(const FetchingCode&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const StartingTrainer&, const TrainerStarted&, Context& c) {
-  c.facts.trainer_running = true;
-  c.facts.ended_success = false;
-  c.facts.step = c.facts.resumed_step = -1;
-  c.facts.started_at = c.now;
-  c.facts.checkpoint_at = kNever;
+  Facts::Trainer& trainer = c.facts.trainer;
+  trainer = {.running = true, .started_at = c.now, .advised_interval = trainer.advised_interval};
   return train(c);
 }
 
-// No trainer ran: that is no attempt. When it is not known whether one runs, look.
+// No trainer started: that is no attempt. When it is unknown whether one runs, look.
 Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
   if (failed.unsettled) {
     c.ask(LookAtHost{}, c.policy.look);
     return LookingAround{};
   }
-  --c.facts.ledger.starts_without_progress;
-  c.facts.ledger.running = false;
-  c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
+  --c.facts.progress.ledger.starts_without_progress;
+  c.facts.progress.ledger.running = false;
+  c.issue(WriteLedger{c.facts.progress.ledger}, c.policy.ledger);
   if (Next end = leaving(c)) return end;
   if (failed.failure == Failure::Unavailable) return retry_later(c, failed);
   return block(c, Block::TrainerUnstartable, failed.detail);

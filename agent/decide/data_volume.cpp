@@ -82,7 +82,7 @@ DataStep DataVolume::make(const std::vector<SeenVolume>& seen, Time now, const P
                                  [&](const SeenVolume& volume) { return volume.id == made_; });
   if (made_ && !shown && now - made_at_ < policy.consistency_bound) return {};
   if (made_ && !shown && ++vanished_ > 1) return {Kind::Vanished, made_, 0, {}};
-  // The same request again would be answered with what is of no use.
+  // EC2 would answer the same ClientToken with the volume that is gone.
   if (made_) ++attempt_;
   made_ = {};
   return {Kind::Make, {}, attempt_, {}};

@@ -1,7 +1,7 @@
-// How a volume of one snapshot comes to be attached here: pure, asked after every look, by
-// service/act/data_volumes.cpp and by the simulator. A free one in this zone is taken, one that is
-// being let go of is waited for, and where all are in other hands another is made: nobody is
-// fenced, for nothing is ever written to them.
+// The steps that attach a volume of one snapshot to this instance. Pure;
+// service/act/data_volumes.cpp and the simulator ask for the next step after every survey. A free
+// volume in this zone is attached, one that is detaching is waited for; where other instances use
+// all of them, another is made. Nothing is ever written to them, so no instance is fenced.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace spotter::decide {
 struct DataStep {
   enum class Kind : std::uint8_t {
     Wait,
-    Make,      // and say made(), or burned() when the ClientToken was
-    Attach,    // when that is refused: refused()
-    Detach,    // it hangs, or its device does not appear
-    Use,       // it is attached; when its device is not there: absent()
-    Vanished,  // what is made is gone again: a key that may not be used
+    Make,      // then call made(), or burned() when the ClientToken was used up
+    Attach,    // call refused() when EC2 refuses it
+    Detach,    // the attachment is stuck, or its device does not appear
+    Use,       // it is attached; call absent() when its device is not there
+    Vanished,  // EC2 made it and removed it: the instance's role may not use its key
   } kind = Kind::Wait;
   VolumeId volume;
   std::uint32_t attempt = 0;  // Make: part of the ClientToken; Attach: chooses the device's name
   ShortText<31> attached_as;
 };
 
-// Lies in nobody's hands: it may be deleted.
+// No instance has it attached: it may be deleted.
 inline bool is_free(const SeenVolume& volume) {
   return !volume.holder &&
          (volume.state == VolumeState::Available || volume.state == VolumeState::Error);
@@ -60,7 +60,7 @@ class DataVolume {
   VolumeId made_;
   Time made_at_;
   VolumeId absent_;
-  VolumeId changing_;  // which is attaching or detaching, and is waited for ...
+  VolumeId changing_;  // which is attaching or detaching, and waited for ...
   Time since_;         // ... since then
 };
 

@@ -1,117 +1,20 @@
 #include "agent/decide/describe.hpp"
 
-#include <array>
-
 namespace spotter::decide {
 namespace {
-
-// In the order of the variants' alternatives (tests/decide checks that none is missing).
-constexpr std::array<std::string_view, std::variant_size_v<Stage>> kStages = {
-    "booting",          "looking-around",   "identifying",
-    "reading-fleet",    "surveying",        "waiting",
-    "blocked",          "attaching",        "claiming",
-    "finding-device",   "inspecting",       "formatting",
-    "mounting",         "reading-account",  "verifying",
-    "preparing",        "snapshotting",     "creating-candidate",
-    "attesting",        "committing",       "promoting",
-    "discarding",       "awaiting-gpus",    "preparing-data",
-    "counting-attempt", "fetching-code",    "starting-trainer",
-    "filling",          "marking-prepared", "training",
-    "stopping",         "securing",         "closing-account",
-    "unmounting",       "imaging",          "detaching",
-    "releasing",        "releasing-data",   "released",
-    "giving-back",      "marking-done",     "tidying",
-    "cancelling-fleet", "scaling-to-zero",  "finished",
-    "gave-up",          "leaving"};
-
-constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenings = {
-    "started",
-    "woke",
-    "notice-seen",
-    "notice-withdrawn",
-    "rebalance-recommended",
-    "trainer-progressed",
-    "trainer-resumed",
-    "checkpoint-made",
-    "trainer-ended",
-    "stop-requested",
-    "host-looked",
-    "identity-read",
-    "fleet-read",
-    "storage-surveyed",
-    "call-accepted",
-    "snapshot-started",
-    "volume-created",
-    "device-found",
-    "disk-inspected",
-    "filesystem-made",
-    "mounted",
-    "unmounted",
-    "ledger-read",
-    "ledger-written",
-    "storage-synced",
-    "checkpoints-verified",
-    "gpus-found",
-    "code-fetched",
-    "volume-filled",
-    "trainer-started",
-    "effect-failed"};
-
-constexpr std::array<std::string_view, std::variant_size_v<Command>> kCommands = {
-    "look-at-host",
-    "read-identity",
-    "read-fleet",
-    "survey-storage",
-    "attach-volume",
-    "detach-volume",
-    "claim-volume",
-    "create-snapshot",
-    "create-volume",
-    "mark-verified",
-    "promote-volume",
-    "mark-done",
-    "mark-prepared",
-    "delete-volume",
-    "delete-snapshot",
-    "cancel-fleet",
-    "scale-fleet-to-zero",
-    "give-back-instance",
-    "complete-lifecycle",
-    "find-device",
-    "inspect-disk",
-    "make-filesystem",
-    "mount",
-    "unmount",
-    "prepare-share",
-    "release-share",
-    "prepare-data",
-    "release-data",
-    "read-ledger",
-    "write-ledger",
-    "sync-storage",
-    "verify-checkpoints",
-    "await-gpus",
-    "fetch-code",
-    "fill-volume",
-    "start-trainer",
-    "pace-trainer",
-    "stop-trainer",
-    "kill-trainer",
-    "abandon",
-    "exit"};
 
 std::string seconds_text(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
 }
 
-std::string in_hand(const Facts& facts, const Policy& policy) {
+std::string storage_name(const Facts& facts, const Policy& policy) {
   if (policy.storage == StorageKind::Share) return policy.place.str();
-  return (facts.purpose == Purpose::Prove ? "the copy " : "") + facts.volume.str();
+  return (facts.holding.purpose == Purpose::Verify ? "the copy " : "") + facts.holding.volume.str();
 }
 
 std::string newest(const Facts& facts) {
-  if (facts.checkpoint_step < 0) return "no checkpoint yet";
-  return "newest checkpoint: step " + std::to_string(facts.checkpoint_step);
+  if (facts.progress.checkpoint_step < 0) return "no checkpoint yet";
+  return "newest checkpoint: step " + std::to_string(facts.progress.checkpoint_step);
 }
 
 std::string volumes_of_data(const Policy& policy) {
@@ -127,7 +30,8 @@ std::string sentence(const Identifying& stage, const Facts&, const Policy&) {
                              : "the metadata service does not answer; asking again";
 }
 std::string sentence(const ReadingFleet&, const Facts& facts, const Policy&) {
-  return "this is " + facts.instance.str() + " in " + facts.zone.str() + "; asking for its fleet";
+  return "this is " + facts.identity.instance.str() + " in " + facts.identity.zone.str() +
+         "; asking for its fleet";
 }
 std::string sentence(const Waiting& stage, const Facts&, const Policy&) {
   return std::string(words(stage.why));
@@ -139,23 +43,24 @@ std::string sentence(const Blocked& stage, const Facts&, const Policy& policy) {
   return text + ". Looking again in " + seconds_text(policy.blocked_retry);
 }
 std::string sentence(const Attaching&, const Facts& facts, const Policy& policy) {
-  return "attaching " + in_hand(facts, policy);
+  return "attaching " + storage_name(facts, policy);
 }
 std::string sentence(const Claiming& stage, const Facts& facts, const Policy&) {
-  return "claiming " + facts.volume.str() + " as generation " + std::to_string(stage.generation);
+  return "claiming " + facts.holding.volume.str() + " as generation " +
+         std::to_string(stage.generation);
 }
 std::string sentence(const FindingDevice&, const Facts& facts, const Policy& policy) {
-  return "finding the device of " + in_hand(facts, policy);
+  return "finding the device of " + storage_name(facts, policy);
 }
 std::string sentence(const Inspecting&, const Facts& facts, const Policy&) {
-  return "looking at what is on " + facts.device.str();
+  return "looking at what is on " + facts.holding.device.str();
 }
 std::string sentence(const Formatting&, const Facts& facts, const Policy&) {
-  return facts.volume.str() + " is blank and ours to format: making a file system";
+  return facts.holding.volume.str() + " is blank and ours to format: making a file system";
 }
 std::string sentence(const Mounting&, const Facts& facts, const Policy& policy) {
-  return "mounting " + in_hand(facts, policy) +
-         (facts.purpose == Purpose::Prove ? " read-only" : "");
+  return "mounting " + storage_name(facts, policy) +
+         (facts.holding.purpose == Purpose::Verify ? " read-only" : "");
 }
 std::string sentence(const Verifying&, const Facts&, const Policy&) {
   return "verifying the newest checkpoint";
@@ -164,20 +69,20 @@ std::string sentence(const Preparing&, const Facts&, const Policy& policy) {
   return "preparing " + policy.place.str();
 }
 std::string sentence(const Releasing&, const Facts&, const Policy& policy) {
-  return "letting go of " + policy.place.str();
+  return "releasing " + policy.place.str();
 }
 std::string sentence(const Snapshotting& stage, const Facts& facts, const Policy&) {
-  return stage.volume.str() + " is in another zone than " + facts.zone.str() +
+  return stage.volume.str() + " is in another zone than " + facts.identity.zone.str() +
          ": taking a snapshot of it";
 }
 std::string sentence(const CreatingCandidate& stage, const Facts& facts, const Policy&) {
-  return "making a copy in " + facts.zone.str() + " from " + stage.snapshot.str();
+  return "making a copy in " + facts.identity.zone.str() + " from " + stage.snapshot.str();
 }
-std::string sentence(const Attesting& stage, const Facts& facts, const Policy&) {
+std::string sentence(const MarkingVerified& stage, const Facts& facts, const Policy&) {
   return "the copy " + stage.candidate.str() + " is whole, " + newest(facts);
 }
 std::string sentence(const Committing& stage, const Facts& facts, const Policy&) {
-  return "the copy " + facts.volume.str() + " is verified; deleting the original " +
+  return "the copy " + facts.holding.volume.str() + " is verified; deleting the original " +
          stage.parent.str();
 }
 std::string sentence(const Promoting& stage, const Facts&, const Policy&) {
@@ -191,77 +96,86 @@ std::string sentence(const AwaitingGpus&, const Facts&, const Policy& policy) {
   return "waiting for " + std::to_string(policy.gpus) + (policy.gpus == 1 ? " GPU" : " GPUs");
 }
 std::string sentence(const PreparingData&, const Facts& facts, const Policy& policy) {
-  return "bringing up the " + volumes_of_data(policy) + " in " + facts.zone.str() + ", read-only";
+  return "bringing up the " + volumes_of_data(policy) + " in " + facts.identity.zone.str() +
+         ", read-only";
 }
 std::string sentence(const ReleasingData& stage, const Facts&, const Policy& policy) {
   const bool over = stage.then == After::Finish || stage.then == After::GiveUp;
-  return (over ? "removing the " : "letting go of the ") + volumes_of_data(policy) +
+  return (over ? "removing the " : "releasing the ") + volumes_of_data(policy) +
          (stage.failures == 0 ? "" : ", failed; it is tried again");
 }
 std::string sentence(const GivingBack& stage, const Facts& facts, const Policy&) {
-  const std::string what = "giving back " + facts.instance.str() + ", which lacks GPUs";
+  const std::string what = "giving back " + facts.identity.instance.str() + ", which lacks GPUs";
   return stage.failures == 0 ? what : what + ", failed; it is tried until it succeeds";
 }
 std::string sentence(const FetchingCode&, const Facts&, const Policy&) {
   return "fetching the code";
 }
 std::string sentence(const StartingTrainer&, const Facts& facts, const Policy&) {
-  return "starting the trainer, attempt " + std::to_string(facts.ledger.attempts_without_progress) +
+  return "starting the trainer, attempt " +
+         std::to_string(facts.progress.ledger.attempts_without_progress) +
          " without progress so far";
 }
 std::string sentence(const Filling&, const Facts& facts, const Policy&) {
-  return "filling " + facts.volume.str();
+  return "filling " + facts.holding.volume.str();
 }
 std::string sentence(const MarkingPrepared&, const Facts& facts, const Policy&) {
-  return "all is there: marking " + facts.volume.str() + " as prepared";
+  return "all is there: marking " + facts.holding.volume.str() + " as prepared";
 }
 std::string sentence(const Training&, const Facts& facts, const Policy& policy) {
-  return "training on " + in_hand(facts, policy) + ", " + newest(facts);
+  return "training on " + storage_name(facts, policy) + ", " + newest(facts);
 }
 std::string sentence(const Stopping& stage, const Facts& facts, const Policy&) {
   if (stage.kills > 0) return "the trainer did not end in time and is killed";
-  if (facts.surrender != Surrender::None) return std::string(words(facts.surrender));
+  if (facts.exit.surrender != Surrender::None)
+    return "gave up: " + std::string(words(facts.exit.surrender));
+  if (stage.then == After::Finish)
+    return "the sweep ends this experiment early: " + facts.progress.ledger.stopped_early.str();
   return "the trainer is asked to checkpoint and end";
 }
 std::string sentence(const Unmounting&, const Facts& facts, const Policy& policy) {
-  return "syncing and unmounting " + in_hand(facts, policy);
+  return "syncing and unmounting " + storage_name(facts, policy);
 }
-std::string sentence(const Imaging&, const Facts& facts, const Policy&) {
-  return "taking a snapshot of " + facts.volume.str() + ", in case it has to move";
+std::string sentence(const FinalSnapshot&, const Facts& facts, const Policy&) {
+  return "taking a snapshot of " + facts.holding.volume.str() + ", in case it has to move";
 }
 std::string sentence(const Detaching&, const Facts& facts, const Policy& policy) {
-  return "detaching " + in_hand(facts, policy);
+  return "detaching " + storage_name(facts, policy);
 }
 std::string sentence(const Released&, const Facts& facts, const Policy&) {
   return "released: nothing of the job is held here any more, " + newest(facts);
 }
 std::string sentence(const MarkingDone&, const Facts& facts, const Policy& policy) {
-  return "the result is durable: marking " + in_hand(facts, policy) + " as done";
+  return "the result is durable: marking " + storage_name(facts, policy) + " as done";
 }
 std::string sentence(const Tidying&, const Facts&, const Policy&) {
   return "removing what is left of earlier moves";
 }
 std::string sentence(const CancellingFleet& stage, const Facts& facts, const Policy&) {
-  const std::string left =
-      facts.data_left ? "volumes of data that stay: " + facts.data_left.str() + "; " : "";
-  const std::string what = left + "cancelling the fleet " + facts.fleet.id.str();
+  const Detail& data = facts.tidying.data_left;
+  const std::string left = data ? "volumes of data that stay: " + data.str() + "; " : "";
+  if (!facts.identity.fleet_known)
+    return left + "asking EC2 which fleet to cancel, until two minutes have shown that it is none";
+  const std::string what = left + "cancelling the fleet " + facts.identity.fleet.id.str();
   return stage.failures == 0 ? what : what + " failed; it is tried until it succeeds";
 }
 std::string sentence(const ScalingToZero&, const Facts& facts, const Policy&) {
-  return "setting the target capacity of " + facts.fleet.id.str() +
+  if (!facts.identity.fleet_known)
+    return "asking EC2 which fleet to scale to 0, until two minutes have shown that it is none";
+  return "setting the target capacity of " + facts.identity.fleet.id.str() +
          " to 0: nothing is cancelled, nothing deleted";
 }
 std::string sentence(const Securing&, const Facts&, const Policy&) {
   return "the trainer is done: syncing the result";
 }
 std::string sentence(const Finished&, const Facts& facts, const Policy&) {
-  if (facts.fleet.kind == FleetKind::None) {
+  if (facts.identity.fleet.kind == FleetKind::None) {
     return "finished: the result is durable. No fleet is known: end this instance yourself";
   }
   return "finished: the result is durable";
 }
 std::string sentence(const GaveUp&, const Facts& facts, const Policy&) {
-  return "gave up: " + std::string(words(facts.surrender));
+  return "gave up: " + std::string(words(facts.exit.surrender));
 }
 template <class QuietStage>
 std::string sentence(const QuietStage&, const Facts&, const Policy&) {
@@ -270,16 +184,15 @@ std::string sentence(const QuietStage&, const Facts&, const Policy&) {
 
 }  // namespace
 
-std::string_view name(const Stage& stage) { return kStages[stage.index()]; }
-std::string_view name(const Happening& happening) { return kHappenings[happening.index()]; }
-std::string_view name(const Command& command) { return kCommands[command.index()]; }
-
 std::string_view words(Wait why) {
   switch (why) {
     case Wait::Retry:
       return "a call failed; looking again soon";
     case Wait::ShareHeld:
       return "an instance of the fleet that began earlier is not gone yet, and may use the share";
+    case Wait::FleetUnseen:
+      return "EC2 does not show yet which fleet this instance is of, and an earlier one of it may "
+             "use the share; asking again for two minutes";
     case Wait::VolumeHeld:
       return "the volume is attached to another instance; waiting for it";
     case Wait::VolumeChanging:
@@ -347,14 +260,15 @@ std::string_view words(Block why) {
              "trainer.command";
     case Block::GpusAbsent:
       return "the GPUs that trainer.gpus names are not seen, and no fleet would start another "
-             "machine "
-             "in the place of this one: see `nvidia-smi -L` and `dmesg`, or correct trainer.gpus";
+             "machine in the place of this one: see `nvidia-smi -L` and `dmesg`, or correct "
+             "trainer.gpus";
     case Block::Rejected:
       return "AWS does not take a call as it is";
     case Block::CopyVanished:
-      return "the copy of the volume was made, and then was gone. For an encrypted volume this "
-             "means "
-             "KMS: the instance's role (or the service-linked role) may not use the volume's key";
+      return "the copy of the volume was made, and then was gone. If it is encrypted: the "
+             "instance's role (or the service-linked role) may not use its KMS key";
+    case Block::ChangeInVain:
+      return "EC2 takes a change again and again, and never shows it: what else changes it?";
     case Block::NotFree:
       return "the volume cannot be filled now: another machine has it, the job is done, or moves "
              "between zones. End the job first, or run this in the volume's zone";
@@ -371,9 +285,11 @@ std::string_view words(Surrender why) {
     case Surrender::None:
       return "";
     case Surrender::NoProgress:
-      return "the job was started as often as on_failure.attempts_without_progress allows without "
-             "a "
-             "new checkpoint: see the trainer's log";
+      return "the trainer failed, or could not run, as often as "
+             "on_failure.attempts_without_progress allows without a new checkpoint: see its log";
+    case Surrender::StartsInVain:
+      return "the trainer was started as often as on_failure.starts_per_attempt allows without a "
+             "new checkpoint: let it make one sooner, or raise that limit";
     case Surrender::HoursSpent:
       return "limits.hours is used up";
     case Surrender::DollarsSpent:

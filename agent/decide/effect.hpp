@@ -1,6 +1,5 @@
-// Everything the core can ask of the world. An imperative each; every one is answered by exactly
-// one event that names its id, at the latest at its deadline (then EffectFailed). All are
-// idempotent.
+// All that the core can ask for. An imperative each; exactly one event answers it and carries its
+// id, at the latest at its deadline (then EffectFailed). All are idempotent.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ struct SurveyStorage {};
 struct AttachVolume {
   VolumeId volume;
   InstanceId instance;
-  std::uint32_t attempt = 0;  // chooses the device name: a stuck one is not used again
+  std::uint32_t attempt = 0;  // chooses the device name: one that is stuck is not used again
 };
 struct DetachVolume {
   VolumeId volume;
@@ -40,7 +39,7 @@ struct CreateSnapshot {
   std::uint32_t generation = 0;
   VolumeId lineage;  // these two of the volume, for the tags
   std::uint32_t moves = 0;
-  // While we use the volume: only so that EBS has less to copy when it moves. No copy is made from
+  // Taken while we use the volume, so that EBS copies less when it moves. No candidate is made from
   // it as long as the volume exists.
   bool ahead = false;
 };
@@ -51,7 +50,7 @@ struct CreateVolume {  // a candidate in our zone, in all else like its parent
   std::uint32_t generation = 0;
   VolumeId lineage;           // of the parent, for the tag
   std::uint32_t moves = 0;    // one more than the parent, for the tag
-  std::uint32_t attempt = 0;  // part of the ClientToken: one whose creation failed is burned
+  std::uint32_t attempt = 0;  // part of the ClientToken, which cannot be used again after a failure
 };
 struct MarkVerified {
   VolumeId volume;
@@ -99,11 +98,11 @@ struct MakeFilesystem {
 struct Mount {
   Device device;
   VolumeId volume;
-  bool read_only = false;  // a copy that is being proven: nothing may write to it yet
+  bool read_only = false;  // a copy that is being verified: nothing may write to it yet
 };
 struct Unmount {};
-struct PrepareShare {};  // mounted (by us, if nobody did), laid out and written to
-struct ReleaseShare {};  // unmounted lazily, if it was us who mounted it and nobody else needs it
+struct PrepareShare {};  // mounts it, if it is not mounted, lays it out and writes to it
+struct ReleaseShare {};  // unmounts it lazily, if we mounted it and no other process needs it
 struct ReadLedger {};
 struct WriteLedger {
   Ledger ledger;
@@ -127,19 +126,19 @@ struct FillVolume {  // with what `prepare:` names, whole and durable; what is t
   VolumeId volume;
 };
 struct StartTrainer {
-  Duration checkpoint_every{0};  // what it is advised to
+  Duration checkpoint_every{0};  // the interval that it is advised
 };
-// Says to a running trainer how often to write a checkpoint, and, when `asked` is not kNever, that
-// one is wanted of a moment after `asked`. A trainer that does not ask is not disturbed.
+// Advises a running trainer how often to write a checkpoint and, when `asked` is not kNever, asks
+// for one that is newer than `asked`. The trainer reads both when it polls.
 struct PaceTrainer {
   Duration checkpoint_every{0};
   Time asked = Time::max();
 };
-struct StopTrainer {  // tell it why and until when, then its stop signal
+struct StopTrainer {  // tells it the reason and the deadline, then sends its stop signal
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
-  Time usable_until = Time::max();  // up to here it may train on; max: nothing is won by that
-  bool signalled = false;           // it has had its stop signal; only the times are others
+  Time usable_until = Time::max();  // up to here it may go on training; max: it stops at once
+  bool signalled = false;           // it has its stop signal; only the times are new
 };
 struct KillTrainer {};
 

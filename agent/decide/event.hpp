@@ -1,5 +1,5 @@
-// Everything that can happen to an agent. A past participle each; `at` is when it was seen.
-// Answers name the effect that asked (`effect`); what is sensed unasked has none.
+// All that can happen to an agent. A past participle each; `at` is when the agent saw it. An answer
+// carries the id of the effect that asked (`effect`); an event that is sensed has none.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace spotter::decide {
 
-// Which process asked (drawn at each start of the agent), and its how-manieth question. {0,0}:
-// nobody.
+// The session that asked (a number drawn at each start of the agent), and the number of its effect.
+// {0,0}: none.
 struct EffectId {
   std::uint32_t incarnation = 0;
   std::uint32_t number = 0;
@@ -21,20 +21,20 @@ struct EffectId {
   friend bool operator==(const EffectId&, const EffectId&) = default;
 };
 
-// Why an effect failed, as far as the core cares. The words for a person travel in `detail`.
+// Why an effect failed, as far as the core decides by it. `detail` has the text for a person.
 enum class Failure : std::uint8_t {
   Unavailable,  // throttled, 5xx, no network, timed out: try again later
   Refused,      // no permission: a person must act
   Rejected,     // a request that EC2 will never take: a person must act
-  Missing,      // the thing named does not exist (any more)
-  Conflict,     // the thing is in another state than we thought (in use, already there)
+  Missing,      // what the call names does not exist (any more)
+  Conflict,     // it is in another state than we thought (in use, already there)
   Abandoned,    // we asked for it to be given up
   DeviceAbsent,
   DiskForeign,        // another file system or other data than the job's
   DiskNotBlank,       // asked to format, found data
   FilesystemDamaged,  // fsck or log replay says no
   MountFailed,
-  Busy,         // cannot unmount: somebody holds a file
+  Busy,         // cannot unmount: a process has a file open
   ShareSilent,  // its server does not answer
   CodeUnreachable,
   CodeMissing,  // the pinned revision does not exist there
@@ -57,6 +57,7 @@ struct NoticeWithdrawn {};
 struct RebalanceRecommended {};
 struct TrainerProgressed {
   std::int64_t step = 0;
+  bool logged = false;  // read in the trainer's own log, which may get a line an epoch only
 };
 struct TrainerResumed {
   std::int64_t step = 0;
@@ -69,7 +70,10 @@ struct TrainerEnded {
   bool success = false;           // exit status 0, and the declared result exists
   bool stopped_as_asked = false;  // EX_TEMPFAIL (75), or death by the signal that we sent
 };
-struct StopRequested {  // SIGINT, or SIGTERM while the machine shuts down: let go of everything
+struct RuledOut {  // by the rule of the sweep (sweep/asha.hpp): more training is not worth its cost
+  Detail why;
+};
+struct StopRequested {  // SIGINT, or SIGTERM while the machine shuts down: release everything
   Time deadline;
 };
 
@@ -90,8 +94,17 @@ struct FleetRead {
   Fleet fleet;
   double dollars_per_hour = 0;  // 0: unknown
   std::uint32_t target = 0;     // how many instances it keeps; 0: unknown, or not asked for
-  // Others of it that began before this one and are not gone yet: on a share the eldest writes.
-  std::uint32_t elders = 0;
+  // Its instances that were launched before this one and are not terminated: on a share the one
+  // that was launched first writes.
+  std::uint32_t earlier = 0;
+  // Instances of the same image, launched before this one, that show no fleet: they may be its.
+  std::uint32_t untagged = 0;
+  // The fleet launches once. A group with several types launches each instance by such a fleet, and
+  // the group's own tag may come later.
+  bool instant = false;
+
+  // Else there may be a fleet whose tags come yet.
+  bool is_final() const { return fleet.kind != FleetKind::None && !instant; }
 };
 struct StorageSurveyed {
   Survey survey;
@@ -136,8 +149,8 @@ struct EffectFailed {
 
 using Happening =
     std::variant<Started, Woke, NoticeSeen, NoticeWithdrawn, RebalanceRecommended,
-                 TrainerProgressed, TrainerResumed, CheckpointMade, TrainerEnded, StopRequested,
-                 HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
+                 TrainerProgressed, TrainerResumed, CheckpointMade, TrainerEnded, RuledOut,
+                 StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
                  SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected, FilesystemMade,
                  Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced, CheckpointsVerified,
                  GpusFound, CodeFetched, VolumeFilled, TrainerStarted, EffectFailed>;

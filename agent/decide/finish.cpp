@@ -7,81 +7,76 @@
 namespace spotter::decide {
 namespace {
 
-// That this agent ends; or so it must be taken, as long as nobody has said which.
+// Is there a fleet to end? As long as EC2 has not answered which, there may be one.
 bool has_fleet(const Context& c) {
   if (c.policy.once) return false;
-  return !c.facts.fleet_known || c.facts.fleet.kind != FleetKind::None;
+  return !c.facts.identity.fleet_known || c.facts.identity.fleet.kind != FleetKind::None;
 }
 
-// A fleet that could not be asked for at the start is asked for now: it costs money.
+// A fleet that could not be read at the start is read now: it costs money.
 void ask_fleet(Context& c) {
-  if (c.facts.instance) return c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
-  c.ask(ReadIdentity{}, c.policy.imds_call);  // a share was there without it
+  if (c.facts.identity.instance)
+    return c.ask(ReadFleet{c.facts.identity.instance}, c.policy.ec2_call);
+  c.ask(ReadIdentity{}, c.policy.imds_call);  // a share does not need it before
 }
 
 Stage ask_cancel(Context& c, std::uint32_t failures) {
-  if (c.facts.fleet_known) c.ask(CancelFleet{c.facts.fleet}, c.policy.ec2_call);
-  if (!c.facts.fleet_known) ask_fleet(c);
+  if (c.facts.identity.fleet_known) c.ask(CancelFleet{c.facts.identity.fleet}, c.policy.ec2_call);
+  if (!c.facts.identity.fleet_known) ask_fleet(c);
   return CancellingFleet{failures};
 }
 
 Stage ask_scale(Context& c, std::uint32_t failures) {
-  if (c.facts.fleet_known) c.ask(ScaleFleetToZero{c.facts.fleet}, c.policy.ec2_call);
-  if (!c.facts.fleet_known) ask_fleet(c);
+  if (c.facts.identity.fleet_known)
+    c.ask(ScaleFleetToZero{c.facts.identity.fleet}, c.policy.ec2_call);
+  if (!c.facts.identity.fleet_known) ask_fleet(c);
   return ScalingToZero{failures};
 }
 
-void remember_identity(Context& c, const IdentityRead& identity) {
-  c.facts.instance = identity.instance;
-  c.facts.type = identity.type;
-  c.facts.zone = identity.zone;
-  c.facts.region = identity.region;
-}
-
 // No metadata service, so no fleet: a laptop, a container.
-bool is_nobodys(const Context& c, std::uint32_t failures) {
-  return on_share(c) && !c.facts.instance && !c.facts.fleet_known &&
+bool is_outside_ec2(const Context& c, std::uint32_t failures) {
+  return on_share(c) && !c.facts.identity.instance && !c.facts.identity.fleet_known &&
          failures + 1 >= c.policy.identity_tries;
 }
 
-// Or so it seems: a service that hiccups for long would leave a fleet running for nobody.
+// The metadata service may only be down for long, and a fleet run on: the agent asks again.
 Stage rest_unsure(Context& c, Stage last) {
   c.wake_in(c.policy.tidy_every);
   return rest(c, std::move(last));
 }
 
-Stage end_of(const Context& c) { return c.facts.done ? Stage(Finished{}) : Stage(GaveUp{}); }
+Stage end_of(const Context& c) { return c.facts.exit.done ? Stage(Finished{}) : Stage(GaveUp{}); }
 
-// What somebody asked for a moment ago may not be shown yet, or not even be made, and what is left
-// when the fleet ends nobody will ever remove. Another agent may see the volume as not done for one
-// bound after it was marked; what it then asks for is on its way, and shown to us a bound later.
-// Where no fleet ends, that agent lives on and removes it.
+// When everything that an agent asked for is shown: no agent removes what is left when the fleet
+// ends. Another agent may see the volume as not done for one bound after it was marked; what it
+// asks for then takes up to a bound to be made, and another one to be shown to us. Where no fleet
+// ends, that agent runs on and removes it.
 Time all_seen(const Tidying& stage, const Context& c) {
   const Duration bound = c.policy.consistency_bound;
-  const Time heard = has_fleet(c) ? stage.marked_at + 3 * bound : stage.marked_at;
-  const Time shown = std::max(heard, stage.quiet_since + bound);
-  if (c.facts.imaged_at == kNever) return shown;
-  return std::max(shown, c.facts.imaged_at + c.policy.ec2_call + bound);
+  const Time marked = has_fleet(c) ? stage.marked_at + 3 * bound : stage.marked_at;
+  const Time shown = std::max(marked, stage.quiet_since + bound);
+  if (c.facts.move.snapshot_asked_ahead_at == kNever) return shown;
+  return std::max(shown, c.facts.move.snapshot_asked_ahead_at + c.policy.ec2_call + bound);
 }
 
 // The job's volume, as long as EC2 does not show it as done.
 const SeenVolume* to_mark(const Survey& survey, const Facts& facts) {
   for (const SeenVolume& volume : survey.volumes) {
-    if (volume.id == facts.volume && volume.discoverable && !volume.done) return &volume;
+    if (volume.id == facts.holding.volume && volume.discoverable && !volume.done) return &volume;
   }
   return nullptr;
 }
 
-// Who raised a copy of the volume as it is now has not seen `done`, and may have deleted the
-// original for it a moment ago, which is still shown. When it has been free for so long and the
-// original is there, it was not: nobody deletes the original without having the copy in hand.
+// An agent that made a copy of the volume as it is now has not seen `done`, and may have deleted
+// the original, which EC2 may still show. When the copy has been free for so long and the original
+// is there, it was not deleted: an agent deletes the original only while it has the copy attached.
 bool candidates_settle(const SeenVolume& current, const Survey& survey, Context& c) {
   const bool any =
       std::any_of(survey.volumes.begin(), survey.volumes.end(), [&](const SeenVolume& it) {
         return is_copy(it) && it.generation >= current.generation &&
                it.state == VolumeState::Available && !it.holder;
       });
-  Time& since = c.facts.candidates_free_since;
+  Time& since = c.facts.tidying.candidates_free_since;
   if (!any || since == kNever) since = any ? c.now : kNever;
   return any && c.now - since < c.policy.consistency_bound + c.policy.ec2_call;
 }
@@ -89,8 +84,8 @@ bool candidates_settle(const SeenVolume& current, const Survey& survey, Context&
 }  // namespace
 
 Stage tidy_up(Context& c) {
-  c.facts.tidying_since = c.now;
-  c.facts.candidates_free_since = kNever;
+  c.facts.tidying.since = c.now;
+  c.facts.tidying.candidates_free_since = kNever;
   c.ask(SurveyStorage{}, c.policy.ec2_call);
   return Tidying{c.now, c.now, 0};
 }
@@ -100,40 +95,40 @@ Stage cancel_fleet(Context& c) { return has_fleet(c) ? ask_cancel(c, 0) : rest(c
 Stage scale_to_zero(Context& c) { return has_fleet(c) ? ask_scale(c, 0) : rest(c, GaveUp{}); }
 
 Stage rest(Context& c, Stage last) {
-  let_group_end_it(c);
-  if (!c.facts.leave && !c.policy.once) return last;
-  c.tell(Exit{}, c.policy.look);
+  complete_lifecycle(c);
+  if (!c.facts.exit.leave && !c.policy.once) return last;
+  c.issue(Exit{}, c.policy.look);
   return Leaving{};
 }
 
-// Once, before the volume is let go, so that who takes it next knows. In vain, it is tried again
-// when tidying; the volume's ledger says `done`, too.
+// Once, before the volume is released, so that the next instance sees it. After a failure tidying
+// tries it again; the volume's ledger says `done`, too.
 Next on(const MarkingDone&, const CallAccepted&, Context& c) { return release(c, After::Finish); }
 
 Next on(const MarkingDone&, const EffectFailed&, Context& c) { return release(c, After::Finish); }
 
-// Quiet: nothing of ours is left, and nothing came up since everybody could see `done`. Then no
-// other agent begins anything that the end of the fleet would leave behind.
+// The fleet ends when nothing of ours is left, and nothing was made since every agent could see
+// `done`. Then no other agent begins anything that the end of the fleet would leave behind.
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
-  const bool enough = c.now - c.facts.tidying_since >= c.policy.tidy_limit;
-  c.facts.data_left = data_in_use(seen.survey);
+  const bool enough = c.now - c.facts.tidying.since >= c.policy.tidy_limit;
+  c.facts.tidying.data_left = data_in_use(seen.survey);
   if (enough) return cancel_fleet(c);
-  const Survey ours = of_line(seen.survey, c.facts.lineage, c.facts.volume);
+  const Survey ours = of_line(seen.survey, c.facts.move.lineage, c.facts.holding.volume);
   const SeenVolume* current = current_volume(ours);
-  if (!current && elect(ours)) {  // the result has moved: it is brought to its end there
-    c.facts.done = false;
+  if (!current && elect(ours)) {  // the result has moved: the job ends on the candidate
+    c.facts.exit.done = false;
     return plan(seen.survey, c);
   }
   std::optional<Command> command;
   if (!current || !candidates_settle(*current, ours, c)) {
-    command = leftover(ours, c.facts.instance, false);
+    command = leftover(ours, c.facts.identity.instance, false);
   }
   if (!command) command = data_left_over(seen.survey, c.facts);
   const SeenVolume* unmarked = to_mark(ours, c.facts);
   if (unmarked) command = MarkDone{unmarked->id};
-  // A copy in another agent's hands: it sees `done`, too, and lets go of it. One that is still
-  // being created cannot be deleted yet.
-  const bool kept = c.facts.data_left ||
+  // Another agent that has a copy sees `done`, too, and releases it. A copy that is still being
+  // created cannot be deleted yet.
+  const bool kept = c.facts.tidying.data_left ||
                     std::any_of(ours.volumes.begin(), ours.volumes.end(), [](const SeenVolume& it) {
                       return is_copy(it) && it.state != VolumeState::Deleting;
                     });
@@ -148,13 +143,13 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
 }
 
 Next on(const Tidying& stage, const CallAccepted&, Context& c) {
-  c.wake_in(c.policy.poll_attachment);  // what is gone is listed for a while
+  c.wake_in(c.policy.poll_attachment);  // EC2 still lists what was deleted for a while
   return Tidying{c.now, stage.marked_at, stage.failures};
 }
 
-// Also without the permission: it may be given, and what stays costs for ever.
+// Tried again also without the permission: it may be given, and what stays costs for ever.
 Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
-  if (c.now - c.facts.tidying_since >= c.policy.tidy_limit) return cancel_fleet(c);
+  if (c.now - c.facts.tidying.since >= c.policy.tidy_limit) return cancel_fleet(c);
   const bool gone = failed.failure == Failure::Missing;
   c.wake_in(backoff(c.policy, gone ? 0 : stage.failures));
   return Tidying{stage.quiet_since, stage.marked_at, stage.failures + (gone ? 0 : 1)};
@@ -170,17 +165,19 @@ Next on(const CancellingFleet& stage, const IdentityRead& identity, Context& c) 
   return ask_cancel(c, stage.failures);
 }
 
-Next on(const CancellingFleet&, const FleetRead& read, Context& c) {
-  c.facts.fleet = read.fleet;
-  c.facts.fleet_known = true;
-  return cancel_fleet(c);
+// While its tags may still come, "none" is no answer: what is not cancelled costs on.
+Next on(const CancellingFleet& stage, const FleetRead& read, Context& c) {
+  remember_fleet(c, read);
+  if (c.facts.identity.fleet_known) return cancel_fleet(c);
+  c.wake_in(c.policy.poll_held);
+  return stage;
 }
 
 Next on(const CancellingFleet&, const CallAccepted&, Context& c) { return rest(c, end_of(c)); }
 
 // It costs money until it succeeds: there is no last try.
 Next on(const CancellingFleet& stage, const EffectFailed&, Context& c) {
-  if (is_nobodys(c, stage.failures)) return rest_unsure(c, end_of(c));
+  if (is_outside_ec2(c, stage.failures)) return rest_unsure(c, end_of(c));
   c.wake_in(backoff(c.policy, stage.failures));
   return CancellingFleet{stage.failures + 1};
 }
@@ -194,16 +191,17 @@ Next on(const ScalingToZero& stage, const IdentityRead& identity, Context& c) {
   return ask_scale(c, stage.failures);
 }
 
-Next on(const ScalingToZero&, const FleetRead& read, Context& c) {
-  c.facts.fleet = read.fleet;
-  c.facts.fleet_known = true;
-  return scale_to_zero(c);
+Next on(const ScalingToZero& stage, const FleetRead& read, Context& c) {
+  remember_fleet(c, read);
+  if (c.facts.identity.fleet_known) return scale_to_zero(c);
+  c.wake_in(c.policy.poll_held);
+  return stage;
 }
 
 Next on(const ScalingToZero&, const CallAccepted&, Context& c) { return rest(c, GaveUp{}); }
 
 Next on(const ScalingToZero& stage, const EffectFailed&, Context& c) {
-  if (is_nobodys(c, stage.failures)) return rest_unsure(c, GaveUp{});
+  if (is_outside_ec2(c, stage.failures)) return rest_unsure(c, GaveUp{});
   c.wake_in(backoff(c.policy, stage.failures));
   return ScalingToZero{stage.failures + 1};
 }
@@ -227,16 +225,16 @@ Next on(const Finished&, const EffectFailed&, Context& c) {
   return std::nullopt;
 }
 
-// The group that we told to have no instance takes this one out.
+// The group, whose target is 0 by now, takes this instance out.
 Next on(const Finished&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
-  let_group_end_it(c);
+  complete_lifecycle(c);
   return std::nullopt;
 }
 
 Next on(const GaveUp&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
-  let_group_end_it(c);
+  complete_lifecycle(c);
   return std::nullopt;
 }
 
@@ -262,7 +260,7 @@ Next on(const Finished&, const StopRequested& stop, Context& c) {
 
 Next on(const GaveUp&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return let_go(c, After::Exit);
+  return release_storage(c, After::Exit);
 }
 
 }  // namespace spotter::decide

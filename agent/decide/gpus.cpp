@@ -1,34 +1,35 @@
 // Are the GPUs there that the job needs? Asked before each start of the trainer: one may be missing
-// from the beginning, or have fallen off the bus under the trainer that failed. A machine without
-// them is given back, with nothing of the job on it, and its fleet starts another.
+// from the beginning, or have fallen off the bus while a trainer ran. A machine without them is
+// given back, with nothing of the job on it, and its fleet launches another.
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
 namespace {
 
-// Who would start another: a fleet that is known, of machines that are the job's own.
+// Would a fleet launch another machine in the place of this one?
 bool is_replaced(const Context& c) {
-  return c.facts.instance && c.facts.fleet_known && c.facts.fleet.kind != FleetKind::None;
+  return c.facts.identity.instance && c.facts.identity.fleet_known &&
+         c.facts.identity.fleet.kind != FleetKind::None;
 }
 
-// It counts as an attempt: a fleet that only has such machines would change them for ever.
-Stage part_with_machine(Context& c) {
-  c.facts.unfit = true;
-  if (++c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
+// It counts as an attempt: a fleet that only has such machines would replace them for ever.
+Stage leave_unfit_machine(Context& c) {
+  c.facts.exit.unfit = true;
+  if (++c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
     return give_up(c, Surrender::GpusAbsent);
   }
-  return let_go(c, After::GiveBack);
+  return release_storage(c, After::GiveBack);
 }
 
 }  // namespace
 
 Stage give_back(Context& c, std::uint32_t failures) {
-  c.ask(GiveBackInstance{c.facts.instance}, c.policy.ec2_call);
+  c.ask(GiveBackInstance{c.facts.identity.instance}, c.policy.ec2_call);
   return GivingBack{failures};
 }
 
 Next on(const AwaitingGpus&, const GpusFound&, Context& c) {
-  c.facts.unfit = false;
+  c.facts.exit.unfit = false;
   if (Next end = leaving(c)) return end;
   return prepare_data(c);
 }
@@ -36,12 +37,12 @@ Next on(const AwaitingGpus&, const GpusFound&, Context& c) {
 Next on(const AwaitingGpus&, const EffectFailed& failed, Context& c) {
   if (Next end = leaving(c)) return end;
   if (failed.failure == Failure::Abandoned) return retry_later(c, failed);
-  // Not even an answer: the driver hangs. Any other failure is none of the GPUs'.
+  // No answer at all: the driver hangs. Any other failure says nothing of the GPUs.
   const bool hangs = failed.failure == Failure::Unavailable && failed.unsettled;
   const bool absent = hangs || failed.failure == Failure::GpusAbsent;
-  // `once`: whoever started this process finds it another machine.
-  if (absent && (is_replaced(c) || c.policy.once)) return part_with_machine(c);
-  c.facts.blocked += c.policy.await_gpus;
+  // `once`: what started this process finds it another machine.
+  if (absent && (is_replaced(c) || c.policy.once)) return leave_unfit_machine(c);
+  c.facts.trouble.blocked += c.policy.await_gpus;
   return block(c, Block::GpusAbsent, failed.detail);
 }
 

@@ -1,35 +1,61 @@
-// Who am I, and what is already going on here? An agent that was killed and started again finds its
-// trainer running, or how it ended, and its volume still mounted.
+// Which machine is this, and what runs here already? An agent that was killed and started again
+// finds its trainer running, or how it ended, and its volume still mounted.
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
 
 Stage read_fleet(Context& c, std::uint32_t failures) {
-  c.ask(ReadFleet{c.facts.instance}, c.policy.ec2_call);
+  c.ask(ReadFleet{c.facts.identity.instance}, c.policy.ec2_call);
   return ReadingFleet{failures};
+}
+
+// EC2 shows none until the fleet's tags are written.
+void remember_fleet(Context& c, const FleetRead& read) {
+  Facts::Identity& identity = c.facts.identity;
+  if (identity.fleet_asked_at == kNever) identity.fleet_asked_at = c.now;
+  const bool named = c.policy.fleet.kind != FleetKind::None;
+  identity.fleet = named ? c.policy.fleet : read.fleet;
+  identity.fleet_known =
+      named || read.is_final() || c.now - identity.fleet_asked_at >= c.policy.fleet_tags;
+  if (read.dollars_per_hour > 0) identity.dollars_per_hour = read.dollars_per_hour;
 }
 
 namespace {
 
-// An adopted trainer is watched before anything is asked of the cloud.
-Stage go_to_work(Context& c) {
-  if (c.facts.trainer_running) return read_account(c);
+// On a share the instance that was launched first writes, and which these are only tags say.
+bool may_be_second(const Context& c, const FleetRead& read) {
+  const Facts::Identity& identity = c.facts.identity;
+  if (!identity.fleet_known) return true;
+  return read.untagged > 0 && c.now - identity.fleet_asked_at < c.policy.fleet_tags;
+}
+
+// An adopted trainer is watched before EC2 is called.
+Stage begin_work(Context& c) {
+  if (c.facts.trainer.running) return read_ledger(c);
   if (Next end = leaving(c)) return *end;
   return prepare(c);
 }
 
-// It is told in go_to_work(); its fleet can be asked for later.
+// begin_work() stops it; its fleet can be read later.
 bool must_stop_trainer(const Context& c) {
-  return c.facts.trainer_running && (c.facts.notice || c.facts.leave);
+  return c.facts.trainer.running && (c.facts.exit.notice || c.facts.exit.leave);
 }
 
-// Neither Batch's hosts nor a laptop are ours to end.
+// Batch's hosts and laptops are not ours to end.
 Stage skip_fleet(Context& c) {
-  c.facts.fleet_known = true;
-  return go_to_work(c);
+  c.facts.identity.fleet_known = true;
+  return begin_work(c);
 }
 
 }  // namespace
+
+void remember_identity(Context& c, const IdentityRead& read) {
+  Facts::Identity& identity = c.facts.identity;
+  identity.instance = read.instance;
+  identity.type = read.type;
+  identity.zone = read.zone;
+  identity.region = read.region;
+}
 
 Stage identify(Context& c, std::uint32_t failures) {
   c.ask(ReadIdentity{}, c.policy.imds_call);
@@ -42,22 +68,24 @@ Next on(const Booting&, const Started&, Context& c) {
 }
 
 Next on(const LookingAround&, const HostLooked& seen, Context& c) {
-  c.facts.volume = seen.mounted;
-  c.facts.attached = static_cast<bool>(seen.mounted);
-  c.facts.mounted = c.facts.attached || seen.share;
-  c.facts.data = c.policy.data > 0;  // of an earlier agent
-  c.facts.trainer_running = seen.trainer == HostLooked::Trainer::Running && c.facts.mounted;
-  // Nothing of ours is mounted, and a trainer runs: it writes where nobody will look.
-  if (seen.trainer == HostLooked::Trainer::Running && !c.facts.mounted) {
-    c.tell(KillTrainer{}, c.policy.look);
+  Facts::Holding& holding = c.facts.holding;
+  Facts::Trainer& trainer = c.facts.trainer;
+  holding.volume = seen.mounted;
+  holding.attached = static_cast<bool>(seen.mounted);
+  holding.mounted = holding.attached || seen.share;
+  holding.data = c.policy.data > 0;  // of an earlier agent
+  trainer.running = seen.trainer == HostLooked::Trainer::Running && holding.mounted;
+  // A trainer runs, and the storage is not mounted: what it writes is lost.
+  if (seen.trainer == HostLooked::Trainer::Running && !holding.mounted) {
+    c.issue(KillTrainer{}, c.policy.look);
   }
-  c.facts.ended_success =
-      seen.trainer == HostLooked::Trainer::Ended && seen.ended.success && c.facts.mounted;
+  trainer.ended_success =
+      seen.trainer == HostLooked::Trainer::Ended && seen.ended.success && holding.mounted;
   return identify(c, 0);
 }
 
-// The host cannot be looked at (a hung mount, no memory): nothing may be started beside what may be
-// running, so look again until it can.
+// The host cannot be examined (a hung mount, no memory). A trainer may be running, and nothing may
+// be started beside it: look again until it can.
 Next on(const LookingAround&, const EffectFailed&, Context& c) {
   c.wake_in(c.policy.retry_first);
   return LookingAround{};
@@ -69,22 +97,19 @@ Next on(const LookingAround&, const Woke&, Context& c) {
 }
 
 Next on(const Identifying&, const IdentityRead& identity, Context& c) {
-  c.facts.instance = identity.instance;
-  c.facts.type = identity.type;
-  c.facts.zone = identity.zone;
-  c.facts.region = identity.region;
-  if (c.facts.accounted == kNever) c.facts.accounted = c.now;
+  remember_identity(c, identity);
+  if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;
   if (c.policy.once) return skip_fleet(c);
-  if (must_stop_trainer(c)) return go_to_work(c);
+  if (must_stop_trainer(c)) return begin_work(c);
   return read_fleet(c, 0);
 }
 
 Next on(const Identifying& stage, const EffectFailed&, Context& c) {
-  if (must_stop_trainer(c)) return go_to_work(c);
+  if (must_stop_trainer(c)) return begin_work(c);
   if (Next end = leaving(c)) return end;
-  // Needed for a volume; a share is there without it. The end asks once more (finish.cpp).
+  // A volume needs it; a share does not. The end asks once more (finish.cpp).
   if (c.policy.once) return skip_fleet(c);
-  if (on_share(c) && stage.failures + 1 >= c.policy.identity_tries) return go_to_work(c);
+  if (on_share(c) && stage.failures + 1 >= c.policy.identity_tries) return begin_work(c);
   c.wake_in(backoff(c.policy, stage.failures));
   return Identifying{stage.failures + 1};
 }
@@ -92,27 +117,27 @@ Next on(const Identifying& stage, const EffectFailed&, Context& c) {
 Next on(const Identifying& stage, const Woke&, Context& c) { return identify(c, stage.failures); }
 
 Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
-  c.facts.fleet = c.policy.fleet.kind == FleetKind::None ? read.fleet : c.policy.fleet;
-  c.facts.fleet_known = true;
-  c.facts.dollars_per_hour = read.dollars_per_hour;
-  if (!c.facts.trainer_running) {
+  remember_fleet(c, read);
+  if (!c.facts.trainer.running) {
     if (Next end = leaving(c)) return end;
-    // EBS lets one instance have the volume; a share takes what anybody writes.
+    // EBS attaches a volume to one instance; on a share every machine can write.
     if (on_share(c) && read.target > 1) {
-      return block(c, Block::ManyInstances, Detail(c.facts.fleet.id.view()));
+      return block(c, Block::ManyInstances, Detail(c.facts.identity.fleet.id.view()));
     }
-    // A predecessor that shuts down, or that EC2 replaces before it ends.
-    if (on_share(c) && read.elders > 0) return wait(c, Wait::ShareHeld, c.policy.poll_held);
+    // One that is shutting down, or that EC2 replaces before it terminates it.
+    if (on_share(c) && read.earlier > 0) return wait(c, Wait::ShareHeld, c.policy.poll_held);
+    if (on_share(c) && may_be_second(c, read))
+      return wait(c, Wait::FleetUnseen, c.policy.poll_held);
   }
-  return go_to_work(c);
+  return begin_work(c);
 }
 
 // Which fleet to cancel is needed only at the end: without permission to ask, work begins.
 Next on(const ReadingFleet& stage, const EffectFailed& failed, Context& c) {
-  if (failed.failure == Failure::Refused || c.facts.trainer_running) {
-    c.facts.fleet = c.policy.fleet;
-    c.facts.fleet_known = c.policy.fleet.kind != FleetKind::None;
-    return go_to_work(c);
+  if (failed.failure == Failure::Refused || c.facts.trainer.running) {
+    c.facts.identity.fleet = c.policy.fleet;
+    c.facts.identity.fleet_known = c.policy.fleet.kind != FleetKind::None;
+    return begin_work(c);
   }
   if (Next end = leaving(c)) return end;
   c.wake_in(backoff(c.policy, stage.failures));

@@ -1,8 +1,10 @@
-// The account that travels with the volume: what the job has spent, and whether it gets anywhere.
+// The ledger that travels with the volume: what the job has spent, and whether it gets anywhere.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+
+#include "agent/base/names.hpp"
 
 namespace spotter::decide {
 
@@ -17,11 +19,34 @@ struct Ledger {
   std::uint32_t releases = 0;  // interruptions announced in time: the last checkpoint was written
   bool running = false;        // a trainer was started, and its end has not been seen yet
   double stall = 0;            // seconds that a checkpoint holds the training up; 0: not known
-  bool speaks = false;         // the trainer tells of its steps: long silence means that it hangs
+  bool speaks = false;         // the trainer reports its steps: one that stops doing so hangs
   bool done = false;           // the result is durable
-  std::int64_t reached = -1;   // the step that the trainer told of last, on whichever machine
+  std::int64_t reached = -1;   // the step that the trainer reported last, on whichever machine
   std::uint64_t repeated = 0;  // steps that were lost, and trained again
+  double trained = 0;          // of `seconds`: while a trainer ran
+  // Why the sweep's rule ended this experiment before its time (RuledOut); empty: it did not.
+  ShortText<200> stopped_early;
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
+
+// Each field with its name in the file (wire/ledger.hpp), of a Ledger or of a const one.
+template <class AnyLedger, class Visit>
+void each_field(AnyLedger& ledger, const Visit& visit) {
+  visit("attempts_without_progress", ledger.attempts_without_progress);
+  visit("starts", ledger.starts_without_progress);
+  visit("newest_step", ledger.newest_step);
+  visit("seconds", ledger.seconds);
+  visit("dollars", ledger.dollars);
+  visit("losses", ledger.losses);
+  visit("releases", ledger.releases);
+  visit("running", ledger.running);
+  visit("stall", ledger.stall);
+  visit("speaks", ledger.speaks);
+  visit("done", ledger.done);
+  visit("reached", ledger.reached);
+  visit("repeated", ledger.repeated);
+  visit("trained", ledger.trained);
+  visit("stopped_early", ledger.stopped_early);
+}
 
 }  // namespace spotter::decide

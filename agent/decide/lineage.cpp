@@ -1,4 +1,5 @@
-// Which job's what is. Two jobs of one name share a tag, but no first volume (survey.hpp).
+// Which volumes and snapshots are this job's. Two jobs of one name share a tag, but not the first
+// volume (survey.hpp).
 #include <algorithm>
 #include <vector>
 
@@ -7,7 +8,7 @@
 namespace spotter::decide {
 
 Survey of_line(const Survey& survey, const VolumeId& known, const VolumeId& current) {
-  VolumeId line = known;  // an agent that adopted its trainer knows only the volume
+  VolumeId line = known;  // empty for an agent that adopted its trainer: it knows only the volume
   for (const SeenVolume& volume : survey.volumes) {
     if (volume.id == current) line = line_of(volume);
   }

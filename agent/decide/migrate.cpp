@@ -1,7 +1,6 @@
-// The volume follows its job into another zone: snapshot, candidate, proof, commit, promotion
-// (spotter-storage(7)). DeleteVolume of the parent is the commit: atomic, and
-// refused while anybody has it attached. What to do next is always decided by a fresh look, in
-// plan.cpp.
+// The volume follows its job into another zone: snapshot, candidate, verification, commit,
+// promotion (spotter-storage(7)). DeleteVolume of the parent is the commit: atomic, and refused
+// while any instance has it attached. plan.cpp decides each next step by a fresh survey.
 #include <algorithm>
 
 #include "agent/decide/transitions.hpp"
@@ -14,7 +13,7 @@ Stage look_again(Context& c) {
   return survey(c);
 }
 
-// What is gone may be shown for a while: to look again at once would find it again.
+// EC2 may show what was deleted for a while: a survey at once would find it again.
 Stage look_again_soon(Context& c) {
   if (Next end = leaving(c)) return *end;
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
@@ -23,34 +22,36 @@ Stage look_again_soon(Context& c) {
 }  // namespace
 
 Next on(const Snapshotting&, const SnapshotStarted&, Context& c) {
-  c.facts.snapshot_asked_at = c.now;
+  c.facts.move.snapshot_asked_at = c.now;
   if (Next end = leaving(c)) return end;
   return wait(c, Wait::SnapshotPending, c.policy.poll_snapshot);
 }
 
 Next on(const Snapshotting&, const EffectFailed& failed, Context& c) {
-  if (failed.unsettled) c.facts.snapshot_asked_at = c.now;  // it may be on its way
+  if (failed.unsettled) c.facts.move.snapshot_asked_at = c.now;  // it may be on its way
   return call_failed(c, failed);
 }
 
 Next on(const CreatingCandidate&, const VolumeCreated&, Context& c) {
-  c.facts.created_at = c.now;
+  c.facts.move.created_at = c.now;
   if (Next end = leaving(c)) return end;
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
 
 Next on(const CreatingCandidate&, const EffectFailed& failed, Context& c) {
-  // Conflict: the ClientToken was burned by a creation that failed later (a key we may not use).
-  if (failed.failure == Failure::Conflict) ++c.facts.create_attempt;
+  // Conflict: the ClientToken belongs to a creation that failed later (a key we may not use).
+  if (failed.failure == Failure::Conflict) ++c.facts.move.create_attempt;
   return call_failed(c, failed);
 }
 
-Next on(const Attesting&, const CallAccepted&, Context& c) {
-  c.facts.proven_at = c.now;
+Next on(const MarkingVerified&, const CallAccepted&, Context& c) {
+  c.facts.move.verified_at = c.now;
   return look_again(c);
 }
 
-Next on(const Attesting&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
+Next on(const MarkingVerified&, const EffectFailed& failed, Context& c) {
+  return call_failed(c, failed);
+}
 
 Next on(const Committing&, const CallAccepted&, Context& c) { return look_again(c); }
 
@@ -61,7 +62,8 @@ Next on(const Committing&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const Promoting& stage, const CallAccepted&, Context& c) {
-  if (c.facts.volume == stage.candidate) c.facts.generation = 0;  // to be claimed as any other
+  if (c.facts.holding.volume == stage.candidate)
+    c.facts.holding.generation = 0;  // to be claimed as any other
   if (Next end = leaving(c)) return end;
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
@@ -93,16 +95,16 @@ bool is_base(const SeenSnapshot& snapshot, const Survey& survey) {
 
 }  // namespace
 
-// It keeps what it holds, also when it never starts again; an attach that hung when it stopped
-// hangs for ever.
+// A stopped instance keeps its attachments, also when it never starts again; one that was attaching
+// when it stopped stays so for ever.
 bool held_by_stopped(const SeenVolume& volume) {
   return volume.holder && volume.holder_state == HolderState::Stopped &&
          volume.attachment != AttachmentState::Detaching;
 }
 
-// Only for the holder of the current volume, which has claimed it: every snapshot taken for a move
-// and every candidate is then of the past. One at a time; nullopt: nothing is left. `idle`: this
-// instance uses none of what it holds (an old picture may show the volume in use as a copy).
+// Only for the instance that holds and has claimed the current volume: every snapshot taken for a
+// move and every candidate is obsolete then. One at a time; nullopt: nothing is left. `idle`: this
+// instance uses none of what it holds (a stale survey may show the volume in use as a copy).
 std::optional<Command> leftover(const Survey& survey, const InstanceId& idle, bool keep_newest) {
   for (const SeenVolume& volume : survey.volumes) {
     const bool free = volume.state == VolumeState::Available || volume.state == VolumeState::Error;

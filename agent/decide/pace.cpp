@@ -9,7 +9,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kNewestWeighs = 0.3;  // of the stall's average: half of it is the last two
+constexpr double kNewestWeighs = 0.3;  // in the stall's average, of which half is the last two
 
 double share_unannounced(const Ledger& ledger, const Policy& policy) {
   const double seen = 1 + ledger.losses;

@@ -1,4 +1,4 @@
-// How often to write a checkpoint, and what is worth its price: sums of the job's own account
+// How often to write a checkpoint, and what is worth its price, computed from the job's ledger
 // (ledger.hpp). Pure; tests/decide/pace_test.cpp.
 #pragma once
 

@@ -28,20 +28,18 @@ struct Policy {
   FailurePolicy then = FailurePolicy::ScaleToZero;
   double hours_limit = 0;    // 0: none
   double dollars_limit = 0;  // 0: none
-  // An instance that is lost without notice is no failure of the job. But a trainer that takes the
-  // machine down with it must end some time, too: after this many times as many starts.
+  // An instance that is lost without notice is no failure of the job. But a job whose trainer takes
+  // the machine down must end, too: after this many times as many starts.
   std::uint32_t starts_per_attempt = 10;
-  // A trainer that says nothing of checkpoints and has worked for this long is taken to have made
-  // one.
+  // A trainer that reports no checkpoints counts as having made one after it ran for this long.
   Duration settled = minutes(30);
   bool has_code = false;   // is there a repository to check out?
   std::uint32_t gpus = 0;  // that the trainer needs; 0: nothing is looked for; all_gpus
   std::uint32_t data = 0;  // volumes of data beside the job's own; 0: none
   StorageKind storage = StorageKind::Volume;
   ShortText<200> place;  // of a share, for a person: "/mnt/share (user@host:/opt/host)"
-  // `spotter run`: somebody else (AWS Batch, Slurm, a person) starts it again and owns the
-  // machines. The process ends with the trainer or with a notice, and no fleet is asked for or
-  // ended.
+  // `spotter run`: AWS Batch, Slurm or a person starts the process again and owns the machines. The
+  // process ends with the trainer or with a notice, and asks for no fleet and ends none.
   bool once = false;
   // `spotter prepare`: fills the volume, and starts no trainer (fill.cpp). Goes with `once`.
   bool fills = false;
@@ -53,20 +51,28 @@ struct Policy {
   // it. A move waits it three times, and so does the end: a job may lower it
   // (storage.ebs.consistency_bound).
   Duration consistency_bound = seconds(30);
+  // A fleet's tags come after its instance, by what users report up to a minute or more later; AWS
+  // names no bound. Who shows none for so long has no fleet.
+  Duration fleet_tags = minutes(2);
   // An EC2 call answers in well under a second; the SDKs allow 60 s. Half of that leaves time to
   // look again within the two minutes of a notice.
   Duration ec2_call = seconds(30);
   // While a state change is awaited (attach takes 1 to 4 s, a snapshot minutes).
   Duration poll_attachment = seconds(1);
   Duration poll_snapshot = seconds(5);
-  Duration poll_held = seconds(5);  // the volume is another instance's: it may be let go any second
+  // While another instance has the volume, which it may release at any time.
+  Duration poll_held = seconds(5);
   // AWS support's advice: more than a minute and a half in `attaching` never ends well.
   Duration attaching_limit = seconds(90);
-  // Device names that are tried before a person is asked; EC2 recommends eleven (/dev/sd[f-p]).
+  // Device names that are tried before a person is needed; EC2 recommends eleven (/dev/sd[f-p]).
   std::uint32_t attach_tries = 5;
   // After a failed call that the client has already retried: double from the first to the last.
   Duration retry_first = seconds(2);
   Duration retry_last = seconds(60);
+  // A change that EC2 took so often, and does not show, is made again only after a pause; after so
+  // many a person should look. EC2 may show the first ones late.
+  std::uint32_t changes_at_once = 3;
+  std::uint32_t changes_in_vain = 20;
   // A person has to act: looking twice a minute notices it soon and costs nothing.
   Duration blocked_retry = seconds(30);
   // An instance that waits for a person for longer costs money for nothing: the job's failure
@@ -74,8 +80,8 @@ struct Policy {
   Duration blocked_limit = minutes(60);
   // How often the work tree of the cloud (old snapshots, dropped candidates) is tidied.
   Duration tidy_every = minutes(10);
-  // At the end: a copy in another agent's hands comes free when that one sees `done`, a missing
-  // permission may be given; beyond the limit an idle instance costs more than what it leaves.
+  // At the end: another agent detaches its copy when it sees `done`, and a missing permission may
+  // be given; beyond the limit an idle instance costs more than what it leaves.
   Duration tidy_limit = minutes(15);
 
   // --- the host ---
@@ -95,22 +101,22 @@ struct Policy {
   Duration start_trainer = seconds(30);
   Duration ledger = seconds(30);
   Duration unmount = seconds(60);
-  // The account of hours, dollars and attempts is written this often while training.
+  // The ledger of hours, dollars and attempts is written this often while training.
   Duration ledger_every = seconds(60);
 
   // --- a share ---
   // mount.nfs tries for two minutes before it says why not; ssh is done in seconds.
   Duration prepare_share = seconds(150);
-  // A lazy unmount waits for nobody; what was written was synced by who wrote it.
+  // A lazy unmount does not wait for open files; each process has synced what it wrote.
   Duration release_share = seconds(5);
-  // The account may hang on a dead server; when we have to go, it is worth this much of what is
-  // left.
-  Duration parting_account = seconds(5);
+  // Writing the ledger blocks while the server is dead; before a deadline it gets no more time than
+  // this.
+  Duration ledger_while_leaving = seconds(5);
   // A trainer that waits for a dead server in the kernel survives SIGKILL until the server answers
   // or the mount is gone. It does nothing more of its own: after so many kills we go without it.
   std::uint32_t share_kills = 2;
-  // A machine without a metadata service (a laptop, a container) is told from one whose service
-  // hiccups by so many questions in vain.
+  // A machine whose metadata service does not answer so many requests has none (a laptop, a
+  // container); fewer failures are an outage.
   std::uint32_t identity_tries = 4;
 
   // --- volumes of data ---
@@ -126,15 +132,14 @@ struct Policy {
   // The trainer is killed this long before the deadline, so that unmount (a sync of what remains in
   // the page cache) and detach (1 to 4 s) still fit. For a short notice: a third of what is left.
   Duration release_reserve = seconds(20);
-  // A busy mount, a refused detach: the deadline is near. And SIGKILL once more, to whoever was
-  // born since the last.
+  // A busy mount or a refused detach is tried again this soon, for the deadline is near; SIGKILL is
+  // sent again to processes that were started since the last.
   Duration release_again = seconds(1);
   Duration kill_again = seconds(5);
   // A mount that stays busy, or a trainer that survives SIGKILL, is stuck in the kernel. When the
-  // job is over all the same, the fleet is ended after so many tries; the instance's end does the
-  // rest.
+  // job is over, the fleet is ended after so many tries; the instance's end does the rest.
   std::uint32_t stuck_tries = 60;
-  // An instance alive this long after its deadline was spared: it takes up work again.
+  // EC2 did not terminate an instance that runs this long after its deadline: it works again.
   Duration spared_after = seconds(60);
 
   // --- what it pays to do ahead (pace.hpp) ---
@@ -144,31 +149,31 @@ struct Policy {
   // effort" and gives no share.
   Duration between_interruptions = minutes(100);
   double unannounced = 0.1;
-  // A trainer that says nothing of its checkpoints is taken to stand still for this long.
+  // How long a checkpoint is taken to hold up a trainer that does not report it.
   Duration checkpoint_stall = seconds(5);
   // More often, and a checkpoint begins before the one before it is durable; more seldom, and one
   // unlucky loss hurts whatever the average.
   Duration checkpoint_least = seconds(30);
   Duration checkpoint_most = minutes(60);
-  // The trainer is told of another interval when it differs by more than this share.
+  // The trainer is advised another interval when it differs by more than this share.
   double pace_change = 0.2;
   // Of 30 rebalance recommendations in one public report 9 were followed by an interruption.
   double hint_followed = 0.3;
   // Snapshots ahead: one in this time, each begun after a durable checkpoint. They are incremental,
-  // so more of them store no more; but each is looked for, made and removed by calls.
+  // so more of them store no more; but each costs calls to find, make and delete it.
   Duration snapshot_every = minutes(5);
   // EBS standard snapshots cost 0.05 dollars a GB-month (us-east-1); two in three interruptions
   // lead to another of three zones; a full copy takes about 10 s a GB.
   double snapshot_dollars = 0.05;
   double moves = 2.0 / 3;
   std::chrono::duration<double> copy_of_gigabyte{10};
-  // The answer to the last snapshot before the volume is let go is awaited for this share of what
-  // is left of a notice.
-  std::uint32_t parting_share = 4;
+  // The answer to the final snapshot is awaited for one in so many parts of the time that a notice
+  // leaves.
+  std::uint32_t final_snapshot_share = 4;
 
   // --- the trainer ---
-  // One that has told of steps and then is silent for so long hangs, and is killed. Longer than
-  // an evaluation between two epochs; one that never said a word is left alone.
+  // A trainer that has reported steps and then reports none for so long hangs, and is killed.
+  // Longer than an evaluation between two epochs; one that never reported a step is not killed.
   Duration silence_limit = minutes(60);
   Duration restart_first = seconds(2);  // after a crash, doubled each time ...
   Duration restart_last = seconds(60);  // ... up to here

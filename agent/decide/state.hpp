@@ -1,6 +1,6 @@
-// All that an agent knows: the stage it is in, and the facts it has learned. Nothing else decides.
-// A stage is a participle: what is going on now. It awaits one answer (`awaited`), or a wake-up
-// (`wake_at`), or something sensed. There is no state file: after a crash the agent looks again.
+// All that an agent knows: the stage it is in, and the facts. Nothing else decides. A stage is a
+// participle: what is going on now. It awaits one answer (`awaited`), or a wake-up (`wake_at`), or
+// an event that is sensed. There is no state file: after a crash the agent looks again.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,11 @@ namespace spotter::decide {
 
 constexpr Time kNever = Time::max();
 
-// Why a volume is being brought up: to train on it, or to prove a copy before its parent may go.
-enum class Purpose : std::uint8_t { Train, Prove };
+// Why a volume is being brought up: to train on it, or to verify a candidate before the original is
+// deleted.
+enum class Purpose : std::uint8_t { Train, Verify };
 
-// Why nothing can be done just now, and no person needs to act.
+// Why the agent waits, and no person needs to act.
 enum class Wait : std::uint8_t {
   Retry,           // a call failed; look again
   VolumeHeld,      // another instance has the volume
@@ -27,10 +28,11 @@ enum class Wait : std::uint8_t {
   CandidateSettling,  // the consistency bound before the commit
   CommitSettling,     // two bounds after it
   TrainerRestart,     // it crashed; start it again after a pause
-  ShareHeld,          // an instance of the fleet that began before this one may use the share
+  ShareHeld,    // an instance of the fleet that was launched before this one may use the share
+  FleetUnseen,  // EC2 does not show yet whose instances these are: one of them may use the share
 };
 
-// Why nothing can be done until a person acts.
+// Why the agent cannot go on until a person acts.
 enum class Block : std::uint8_t {
   NoVolume,
   TwoVolumes,
@@ -51,19 +53,20 @@ enum class Block : std::uint8_t {
   TrainerUnstartable,
   NotPermitted,
   Rejected,
-  GpusAbsent,    // and nobody would start another machine in the place of this one
-  CopyVanished,  // a copy was made, and then was gone: a key that may not be used
+  GpusAbsent,    // and no fleet would launch another machine in the place of this one
+  CopyVanished,  // EC2 made a copy and removed it: the instance's role may not use its key
+  ChangeInVain,  // EC2 takes the same change again and again, and does not show it
   NotFree,       // to be filled: it is in use, done, elsewhere, or a move of it is under way
   NotFilled,
 };
 
-// What follows when the volume has been let go.
+// What follows when the volume has been released.
 enum class After : std::uint8_t {
   Release,   // wait for the end of the instance
   Finish,    // the result is durable: cancel the fleet
   GiveUp,    // the job's failure policy or a limit
   Survey,    // drop this volume (a stale candidate) and look again
-  GiveBack,  // this machine is of no use: end it, and the fleet starts another
+  GiveBack,  // the job cannot use this machine: end it, and the fleet launches another
   Exit,      // the service was asked to stop
 };
 
@@ -96,7 +99,7 @@ struct FindingDevice {};
 struct Inspecting {};
 struct Formatting {};
 struct Mounting {};
-struct ReadingAccount {};
+struct ReadingLedger {};
 struct Verifying {};
 // --- share.cpp ---
 struct Preparing {};
@@ -107,7 +110,7 @@ struct Snapshotting {
 struct CreatingCandidate {
   SnapshotId snapshot;
 };
-struct Attesting {  // tagging the candidate `verified`
+struct MarkingVerified {  // tagging the candidate `verified`
   VolumeId candidate;
 };
 struct Committing {  // deleting the parent
@@ -134,13 +137,13 @@ struct MarkingPrepared {};
 // --- training.cpp ---
 struct Training {
   bool tidying = false;
-  bool tidied = false;   // nothing of an earlier move is left
-  bool hurried = false;  // the first checkpoint has moved next_tidy here
-  bool changed = false;  // a checkpoint was made since the last snapshot
-  bool imaging = false;  // the next look ends with a snapshot
+  bool tidied = false;         // nothing of an earlier move is left
+  bool tidy_advanced = false;  // the first checkpoint has moved next_tidy here
+  bool changed = false;        // a checkpoint was made since the last snapshot
+  bool snapshot_due = false;   // the next look ends with a snapshot
   Time next_ledger;
   Time next_tidy = kNever;
-  Time next_image;  // no snapshot before this
+  Time next_snapshot;  // no snapshot before this
 };
 // --- release.cpp ---
 struct Stopping {
@@ -149,14 +152,14 @@ struct Stopping {
   std::uint32_t kills = 0;
 };
 struct Securing {};  // syncing the result, before anything calls it durable
-struct ClosingAccount {
+struct ClosingLedger {
   After then = After::Release;
 };
 struct Unmounting {
   After then = After::Release;
   std::uint32_t tries = 0;
 };
-struct Imaging {  // the last snapshot, on a notice: it is copied while the next instance boots
+struct FinalSnapshot {  // begun on a notice: EBS copies it while the next instance boots
   After then = After::Release;
 };
 struct Detaching {
@@ -189,17 +192,17 @@ struct Leaving {};  // asked to stop: the process ends
 using Stage =
     std::variant<Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked,
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
-                 ReadingAccount, Verifying, Preparing, Snapshotting, CreatingCandidate, Attesting,
-                 Committing, Promoting, Discarding, AwaitingGpus, PreparingData, CountingAttempt,
-                 FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training, Stopping,
-                 Securing, ClosingAccount, Unmounting, Imaging, Detaching, Releasing, ReleasingData,
-                 Released, GivingBack, MarkingDone, Tidying, CancellingFleet, ScalingToZero,
-                 Finished, GaveUp, Leaving>;
+                 ReadingLedger, Verifying, Preparing, Snapshotting, CreatingCandidate,
+                 MarkingVerified, Committing, Promoting, Discarding, AwaitingGpus, PreparingData,
+                 CountingAttempt, FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training,
+                 Stopping, Securing, ClosingLedger, Unmounting, FinalSnapshot, Detaching, Releasing,
+                 ReleasingData, Released, GivingBack, MarkingDone, Tidying, CancellingFleet,
+                 ScalingToZero, Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
   Time deadline;
-  bool held = false;  // by its Auto Scaling group, until we let it end
+  bool held = false;  // by a lifecycle hook of its Auto Scaling group, until we complete it
 };
 
 // Why the job was given up, for the journal.
@@ -209,71 +212,129 @@ enum class Surrender : std::uint8_t {
   HoursSpent,
   DollarsSpent,
   BlockedTooLong,
-  GpusAbsent
+  GpusAbsent,
+  StartsInVain
 };
 
+// What is known of the world, whatever the stage. The parts differ in who writes them and in what
+// resets them; a new session of the agent begins with none of it.
 struct Facts {
-  // who am I
-  InstanceId instance;
-  InstanceType type;
-  Zone zone;
-  Region region;
-  Fleet fleet;
-  bool fleet_known = false;
-  double dollars_per_hour = 0;
-  // the volume in hand
-  VolumeId volume;
-  Purpose purpose = Purpose::Train;
-  bool ours_to_format = false;
-  bool attached = false;
-  bool mounted = false;
-  ShortText<31> attached_as;
-  Device device;
-  VolumeId lineage;                  // the job's first volume: line_of() of all that is its own
-  std::uint32_t moves = 0;           // of the job's volume, as last seen
-  std::uint32_t generation = 0;      // that we wrote on `volume`; 0: not claimed by us yet
-  VolumeId proven;                   // the candidate whose newest checkpoint we verified ourselves
-  Time proven_at = kNever;           // when it was tagged `verified`
-  Time claimed_at = kNever;          // since when others may see that we use it
-  Time parent_gone_since = kNever;   // since when no volume carries the discovery tag, and ...
-  VolumeId elected;                  // ... this copy is the one that follows (empty: none)
-  Time changing_since = kNever;      // since when EC2 shows it attaching or detaching here
-  std::uint32_t attach_attempt = 0;  // that came to nothing; each has its own device name
-  Time tidying_since = kNever;
-  Time candidates_free_since = kNever;  // since when no instance holds a copy that may be elected
-  Time imaged_at = kNever;              // when we asked for a snapshot ahead, and no answer came
-  VolumeId let_go;  // what we detached last; EC2 may still show it as attached here
-  Time let_go_at = kNever;
-  std::uint32_t create_attempt = 0;
-  Time created_at = kNever;         // a copy that EC2 does not show yet
-  Time snapshot_asked_at = kNever;  // EC2 may not show a snapshot at once
-  // the volumes of data
-  bool data = false;  // some may be here: mounted, attached, or asked for
-  Detail data_left;   // those that stay at the end, and who has them
-  // what goes wrong
-  std::uint32_t retries = 0;  // of calls, since the last success
-  Duration blocked{0};        // for how long a person was needed since the last real work
-  std::uint32_t crashes = 0;  // of the trainer, on this instance, since the last checkpoint
-  Surrender surrender = Surrender::None;
-  // the end
-  std::optional<Notice> notice;
-  bool leave = false;  // StopRequested: go when all is let go
-  bool unfit = false;  // this machine lacks what the job needs
-  // the job
-  bool trainer_running = false;
-  Time started_at = kNever;     // of the trainer, by us
-  Time checkpoint_at = kNever;  // when the newest checkpoint of this trainer became durable
-  Time heard_at = kNever;       // when it last told of a step or a checkpoint, or began
-  Duration paced{0};            // the interval that the trainer was told; 0: none
-  bool ended_success = false;   // it ended well while no agent was there to see
-  bool filled = false;          // and marked so: Policy::fills
-  bool done = false;  // the result is durable, by the volume's tag, its ledger or the trainer
-  Ledger ledger;
-  bool ledger_known = false;
-  Time accounted = kNever;  // up to here the ledger's seconds are counted
-  std::int64_t step = -1;
-  std::int64_t resumed_step = -1;
-  std::int64_t checkpoint_step = -1;
+  // This machine and its fleet. identity.cpp writes it when the metadata service and EC2 answer,
+  // finish.cpp when they did not answer before; nothing resets it.
+  struct Identity {
+    InstanceId instance;
+    InstanceType type;
+    Zone zone;
+    Region region;
+    Fleet fleet;
+    bool fleet_known = false;
+    Time fleet_asked_at = kNever;  // since when EC2 answers which fleet it is: none, at first
+    double dollars_per_hour = 0;   // 0: unknown
+  };
+
+  // The storage that this machine attaches, mounts and releases. identity.cpp writes it at the
+  // start, then plan.cpp, storage.cpp and share.cpp; a detach resets what belongs to one attachment
+  // (release.cpp).
+  struct Holding {
+    VolumeId volume;  // the job's, or a copy that is being verified
+    Purpose purpose = Purpose::Train;
+    bool ours_to_format = false;
+    bool attached = false;
+    ShortText<31> attached_as;
+    std::uint32_t attach_attempt = 0;  // that came to nothing; each has its own device name
+    Time changing_since = kNever;      // since when EC2 shows it attaching or detaching
+    Device device;
+    bool mounted = false;
+    std::uint32_t generation = 0;  // that we wrote on `volume`; 0: we have not claimed it yet
+    Time claimed_at = kNever;      // since when others may see that we use it
+    VolumeId released;  // the volume that we detached last; EC2 may still show it as attached here
+    Time released_at = kNever;
+    bool data = false;  // volumes of data may be here: mounted, attached, or asked for
+  };
+
+  // The move between zones. plan.cpp and migrate.cpp write it, release.cpp and training.cpp the
+  // snapshot ahead. A detach resets `verified` and `verified_at`, an answer or a survey the times
+  // of what EC2 shows by then.
+  struct Move {
+    VolumeId lineage;         // the job's first volume: line_of() of all that is its own
+    std::uint32_t moves = 0;  // of the job's volume, as last seen
+    std::uint32_t create_attempt = 0;
+    Time created_at = kNever;               // of a copy that EC2 does not show yet
+    Time snapshot_asked_at = kNever;        // EC2 may not show a snapshot at once
+    Time snapshot_asked_ahead_at = kNever;  // of a snapshot ahead that was not answered yet
+    VolumeId verified;                // the candidate whose newest checkpoint this session verified
+    Time verified_at = kNever;        // when it was tagged `verified`
+    Time parent_gone_since = kNever;  // since when no volume carries the discovery tag, and ...
+    VolumeId elected;                 // ... this candidate follows it (empty: none)
+  };
+
+  // What is removed at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.
+  struct Tidying {
+    Time since = kNever;
+    Time candidates_free_since = kNever;  // since when no instance holds an electable candidate
+    Detail data_left;  // volumes of data that stay at the end, and the instances that hold them
+  };
+
+  // The trainer of this machine. code.cpp resets it at each start, training.cpp and release.cpp
+  // write what the trainer reports; identity.cpp and transitions.hpp how it ended unwatched.
+  struct Trainer {
+    bool running = false;
+    bool ended_success = false;    // it ended well while no agent watched it
+    Time started_at = kNever;      // by this session
+    Time reported_at = kNever;     // its last report of a step or a checkpoint, or its start
+    Duration advised_interval{0};  // between checkpoints, as StartTrainer or PaceTrainer said it
+    std::int64_t step = -1;
+    std::int64_t resumed_step = -1;
+    Time checkpoint_at = kNever;  // when the newest checkpoint of this trainer became durable
+  };
+
+  // The job's record on its storage. storage.cpp reads it, training.cpp and release.cpp count in it
+  // and write it; `ledger_known` is reset when the storage is released (settle()).
+  struct Progress {
+    Ledger ledger;
+    bool ledger_known = false;
+    Time counted_until = kNever;        // up to here the ledger's seconds are counted
+    std::int64_t checkpoint_step = -1;  // of the newest checkpoint; -1: none
+  };
+
+  // The last change that a look at the storage led to. Only repeats.cpp writes it.
+  struct Change {
+    std::size_t kind = 0;  // of Command
+    ShortText<31> of;      // the id of what was to be changed
+    // With no other one in between, how often EC2 took it, and how often nobody knows.
+    std::uint32_t taken = 0;
+    std::uint32_t unsure = 0;
+    EffectId asked;
+    Time asked_at = kNever;
+  };
+
+  // Counters behind pauses and limits. Whoever fails adds to one; a success resets it.
+  struct Trouble {
+    std::uint32_t retries = 0;  // calls that failed since the last success
+    Duration blocked{0};        // for how long a person was needed since the last real work
+    std::uint32_t crashes = 0;  // of the trainer, on this instance, since the last checkpoint
+    Change change;
+  };
+
+  // Why this session ends, or will. Any file writes it. Reset are: a notice that was withdrawn or
+  // did not come true, `unfit` when the GPUs appear, `done` when the result was lost or has moved.
+  struct Exit {
+    std::optional<Notice> notice;
+    bool leave = false;  // StopRequested: the process ends when all is released
+    bool unfit = false;  // this machine lacks what the job needs
+    Surrender surrender = Surrender::None;
+    bool done = false;    // the result is durable, by the volume's tag, its ledger or the trainer
+    bool filled = false;  // and marked so: Policy::fills
+  };
+
+  Identity identity;
+  Holding holding;
+  Move move;
+  Tidying tidying;
+  Trainer trainer;
+  Progress progress;
+  Trouble trouble;
+  Exit exit;
 };
 
 struct State {

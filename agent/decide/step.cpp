@@ -17,7 +17,8 @@ void step(State& state, const Event& event, const Policy& policy, Effects& effec
   const bool changed = std::holds_alternative<CallAccepted>(event.what) ||
                        std::holds_alternative<SnapshotStarted>(event.what) ||
                        std::holds_alternative<VolumeCreated>(event.what);
-  if (changed) state.facts.retries = 0;
+  if (changed) state.facts.trouble.retries = 0;
+  count_taken(state, event);
   Context context{state, state.facts, policy, event.at, effects, std::nullopt};
   const Next next = std::visit(
       [&](const auto& stage, const auto& happening) { return on(stage, happening, context); },

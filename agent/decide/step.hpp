@@ -1,5 +1,5 @@
 // The core: one pure function. No clock, no I/O, no randomness; the same state and event always
-// give the same new state and effects, so a whole life can be simulated and replayed.
+// give the same new state and effects, so whole jobs can be simulated and replayed.
 #pragma once
 
 #include "agent/decide/effect.hpp"
@@ -10,7 +10,7 @@
 namespace spotter::decide {
 
 // Moves `state` on by one event and leaves in `effects` what is to be done now, in order.
-// An answer to a question that is not awaited (late, of an earlier incarnation) changes nothing.
+// An answer that is not awaited (late, of an earlier session) changes nothing.
 // The caller sends Woke at state.wake_at (kNever: no need), answers every effect once, and asks
 // broken_invariant() (invariants.hpp) before it does anything.
 void step(State& state, const Event& event, const Policy& policy, Effects& effects);

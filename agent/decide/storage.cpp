@@ -1,6 +1,5 @@
-// From "which volume is mine" to "it is mounted, and its newest checkpoint is whole". Every change
-// at EC2 is followed by a fresh look (plan.cpp), so it does not matter where an earlier agent
-// stopped.
+// From finding the job's volume to mounting it and verifying its newest checkpoint. A fresh survey
+// follows every change at EC2 (plan.cpp), so it does not matter where an earlier agent stopped.
 #include <algorithm>
 
 #include "agent/decide/transitions.hpp"
@@ -14,7 +13,7 @@ Stage survey(Context& c) {
 
 Stage wait(Context& c, Wait why, Duration how_long) {
   const bool held = why == Wait::VolumeHeld || why == Wait::ShareHeld;
-  if (held) c.facts.blocked = {};  // another instance gets on with it
+  if (held) c.facts.trouble.blocked = {};  // another instance works
   c.wake_in(how_long);
   return Waiting{why};
 }
@@ -23,9 +22,9 @@ Duration backoff(const Policy& policy, std::uint32_t failures) {
   return std::min(policy.retry_last, policy.retry_first * (1 << std::min(failures, 10U)));
 }
 
-// A changing call whose answer was lost may show only after the consistency bound.
+// EC2 may show the effect of a call whose answer was lost only after the consistency bound.
 Stage retry_later(Context& c, const EffectFailed& failed) {
-  const Duration pause = backoff(c.policy, c.facts.retries++);
+  const Duration pause = backoff(c.policy, c.facts.trouble.retries++);
   return wait(c, Wait::Retry, failed.unsettled ? c.policy.consistency_bound : pause);
 }
 
@@ -37,13 +36,13 @@ Stage call_failed(Context& c, const EffectFailed& failed) {
 }
 
 Stage block(Context& c, Block why, const Detail& detail) {
-  // A file system that was shut down after an I/O error comes back only by a new mount, which
-  // replays its log. `mounted` stays: it may be busy. What was not synced yet is lost with it, a
-  // result among it.
-  if (why == Block::MountFailed && c.facts.mounted) {
-    c.facts.ended_success = false;
-    if (on_share(c)) c.tell(ReleaseShare{}, c.policy.release_share);
-    if (!on_share(c)) c.tell(Unmount{}, c.policy.unmount);
+  // A file system that was shut down after an I/O error works again only after a new mount, which
+  // replays its log. `mounted` stays: the unmount may fail. What was not synced is lost, a result,
+  // too.
+  if (why == Block::MountFailed && c.facts.holding.mounted) {
+    c.facts.trainer.ended_success = false;
+    if (on_share(c)) c.issue(ReleaseShare{}, c.policy.release_share);
+    if (!on_share(c)) c.issue(Unmount{}, c.policy.unmount);
   }
   c.wake_in(c.policy.blocked_retry);
   return Blocked{why, detail};
@@ -51,35 +50,36 @@ Stage block(Context& c, Block why, const Detail& detail) {
 
 Stage attach(Context& c, const VolumeId& volume, Purpose purpose) {
   // Each attachment has its own claim: it may have been free in between, and copied.
-  c.facts.generation = 0;
-  c.facts.volume = volume;
-  c.facts.purpose = purpose;
-  c.ask(AttachVolume{volume, c.facts.instance, c.facts.attach_attempt}, c.policy.ec2_call);
+  c.facts.holding.generation = 0;
+  c.facts.holding.volume = volume;
+  c.facts.holding.purpose = purpose;
+  c.ask(AttachVolume{volume, c.facts.identity.instance, c.facts.holding.attach_attempt},
+        c.policy.ec2_call);
   return Attaching{volume};
 }
 
-// The attachment comes to nothing: let go of it, and look again. After some tries a person is asked
-// in between; they go on, for it may be EC2 that mends it.
-Stage attach_anew(Context& c, Block when_in_vain) {
-  if (++c.facts.attach_attempt % c.policy.attach_tries == 0) {
-    return block(c, when_in_vain, Detail(c.facts.volume.view()));
+// The attachment failed: release it, and look again. Every few tries the agent is blocked until a
+// person acts, and then tries on, for the cause may be EC2's.
+Stage reattach(Context& c, Block when_in_vain) {
+  if (++c.facts.holding.attach_attempt % c.policy.attach_tries == 0) {
+    return block(c, when_in_vain, Detail(c.facts.holding.volume.view()));
   }
-  return let_go(c, After::Survey);
+  return release_storage(c, After::Survey);
 }
 
-Stage read_account(Context& c) {
-  c.ask(ReadLedger{}, account_limit(c));
-  return ReadingAccount{};
+Stage read_ledger(Context& c) {
+  c.ask(ReadLedger{}, ledger_limit(c));
+  return ReadingLedger{};
 }
 
 Stage bring_up(Context& c) {
-  c.ask(FindDevice{c.facts.volume, c.facts.attached_as}, c.policy.device);
+  c.ask(FindDevice{c.facts.holding.volume, c.facts.holding.attached_as}, c.policy.device);
   return FindingDevice{};
 }
 
 namespace {
 
-// Local work that failed: either given up because we have to go, or a person must look.
+// Local work that failed: it was abandoned because we have to leave, or a person must look.
 Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
   if (Next end = leaving(c)) return *end;
   if (failed.failure == Failure::Unavailable || failed.failure == Failure::ShareSilent ||
@@ -90,14 +90,14 @@ Stage host_failed(Context& c, const EffectFailed& failed, Block why) {
 }
 
 Stage verify(Context& c) {
-  c.ask(VerifyCheckpoints{c.facts.purpose == Purpose::Prove}, c.policy.verify);
+  c.ask(VerifyCheckpoints{c.facts.holding.purpose == Purpose::Verify}, c.policy.verify);
   return Verifying{};
 }
 
-// A copy that is blank like its parent, or whose newest checkpoint verifies, has proved itself.
-Stage proved(Context& c) {
-  c.facts.proven = c.facts.volume;
-  c.facts.proven_at = kNever;
+// A copy is verified when it is blank like its parent, or when its newest checkpoint is whole.
+Stage remember_verified(Context& c) {
+  c.facts.move.verified = c.facts.holding.volume;
+  c.facts.move.verified_at = kNever;
   return survey(c);
 }
 
@@ -105,69 +105,69 @@ Stage proved(Context& c) {
 
 Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
   if (Next end = leaving(c)) return end;
-  return plan(seen.survey, c);
+  return plan_spaced(seen.survey, c);
 }
 
 Next on(const Surveying&, const EffectFailed& failed, Context& c) { return call_failed(c, failed); }
 
 Next on(const Waiting& stage, const Woke&, Context& c) {
   if (stage.why == Wait::TrainerRestart) return verify(c);  // what it left may be torn
-  if (stage.why == Wait::ShareHeld) return read_fleet(c, 0);
+  if (stage.why == Wait::ShareHeld || stage.why == Wait::FleetUnseen) return read_fleet(c, 0);
   return prepare(c);
 }
 
 Next on(const Waiting&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
-  return let_go(c, After::Release);
+  return release_storage(c, After::Release);
 }
 
 Next on(const Waiting&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return let_go(c, After::Exit);
+  return release_storage(c, After::Exit);
 }
 
 Next on(const Blocked& stage, const Woke&, Context& c) {
-  if (c.policy.fills) return let_go(c, After::Exit);
-  // Summed, for it may come again and again: a copy that vanishes is made anew each time.
-  c.facts.blocked += c.policy.blocked_retry;
-  if (c.facts.blocked >= c.policy.blocked_limit) {
+  if (c.policy.fills) return release_storage(c, After::Exit);
+  // Summed over all blocks: a copy that vanishes, for one, is made again each time.
+  c.facts.trouble.blocked += c.policy.blocked_retry;
+  if (c.facts.trouble.blocked >= c.policy.blocked_limit) {
     return give_up(c, Surrender::BlockedTooLong);
   }
   if (stage.why == Block::ManyInstances) return read_fleet(c, 0);
-  // Nobody was to be asked for its fleet, which may start another machine.
-  if (stage.why == Block::GpusAbsent && !c.facts.fleet_known) return identify(c, 0);
+  // Its fleet could not be read before; it may launch another machine.
+  if (stage.why == Block::GpusAbsent && !c.facts.identity.fleet_known) return identify(c, 0);
   return prepare(c);
 }
 
 Next on(const Blocked&, const NoticeSeen& notice, Context& c) {
   remember_notice(c, notice);
-  return let_go(c, After::Release);
+  return release_storage(c, After::Release);
 }
 
 Next on(const Blocked&, const StopRequested& stop, Context& c) {
   remember_stop(c, stop);
-  return let_go(c, After::Exit);
+  return release_storage(c, After::Exit);
 }
 
-// Accepted is not attached: the next looks will tell.
+// EC2 has accepted the call; the next surveys show when it is attached.
 Next on(const Attaching&, const CallAccepted&, Context& c) {
-  c.facts.attached = true;
-  c.facts.changing_since = c.now;
+  c.facts.holding.attached = true;
+  c.facts.holding.changing_since = c.now;
   if (Next end = leaving(c)) return end;
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
 
 Next on(const Attaching&, const EffectFailed& failed, Context& c) {
-  // It may be attaching all the same; letting go of what we do not hold does no harm.
-  c.facts.attached = failed.unsettled;
+  // It may be attaching all the same; releasing what we do not hold does no harm.
+  c.facts.holding.attached = failed.unsettled;
   if (failed.failure == Failure::Conflict)
-    ++c.facts.attach_attempt;  // the device name may be taken
+    ++c.facts.holding.attach_attempt;  // the device name may be taken
   return call_failed(c, failed);
 }
 
 Next on(const Claiming& stage, const CallAccepted&, Context& c) {
-  c.facts.generation = stage.generation;
-  c.facts.claimed_at = c.now;
+  c.facts.holding.generation = stage.generation;
+  c.facts.holding.claimed_at = c.now;
   if (Next end = leaving(c)) return end;
   return survey(c);  // read back before anything is written
 }
@@ -176,7 +176,7 @@ Next on(const Claiming&, const EffectFailed& failed, Context& c) { return call_f
 
 Next on(const FindingDevice&, const DeviceFound& found, Context& c) {
   if (Next end = leaving(c)) return end;
-  c.facts.device = found.device;
+  c.facts.holding.device = found.device;
   c.ask(InspectDisk{found.device}, c.policy.inspect);
   return Inspecting{};
 }
@@ -184,19 +184,21 @@ Next on(const FindingDevice&, const DeviceFound& found, Context& c) {
 Next on(const FindingDevice&, const EffectFailed& failed, Context& c) {
   if (failed.failure != Failure::DeviceAbsent) return host_failed(c, failed, Block::DeviceAbsent);
   if (Next end = leaving(c)) return end;
-  return attach_anew(c, Block::DeviceAbsent);
+  return reattach(c, Block::DeviceAbsent);
 }
 
 Next on(const Inspecting&, const DiskInspected& disk, Context& c) {
   if (Next end = leaving(c)) return end;
-  if (disk.blank && !c.facts.ours_to_format) return block(c, Block::BlankNotOurs, {});
-  if (disk.blank && c.facts.purpose == Purpose::Prove) return proved(c);
+  if (disk.blank && !c.facts.holding.ours_to_format) return block(c, Block::BlankNotOurs, {});
+  if (disk.blank && c.facts.holding.purpose == Purpose::Verify) return remember_verified(c);
   if (disk.blank) {
-    c.ask(MakeFilesystem{c.facts.device}, c.policy.make_filesystem);
+    c.ask(MakeFilesystem{c.facts.holding.device}, c.policy.make_filesystem);
     return Formatting{};
   }
   if (!disk.matches) return block(c, Block::DiskForeign, disk.found);
-  c.ask(Mount{c.facts.device, c.facts.volume, c.facts.purpose == Purpose::Prove}, c.policy.mount);
+  c.ask(Mount{c.facts.holding.device, c.facts.holding.volume,
+              c.facts.holding.purpose == Purpose::Verify},
+        c.policy.mount);
   return Mounting{};
 }
 
@@ -206,7 +208,7 @@ Next on(const Inspecting&, const EffectFailed& failed, Context& c) {
 
 Next on(const Formatting&, const FilesystemMade&, Context& c) {
   if (Next end = leaving(c)) return end;
-  c.ask(Mount{c.facts.device, c.facts.volume, false}, c.policy.mount);
+  c.ask(Mount{c.facts.holding.device, c.facts.holding.volume, false}, c.policy.mount);
   return Mounting{};
 }
 
@@ -215,52 +217,54 @@ Next on(const Formatting&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const Mounting&, const Mounted&, Context& c) {
-  c.facts.mounted = true;
+  c.facts.holding.mounted = true;
   if (Next end = leaving(c)) return end;
-  return c.policy.fills ? fill(c) : read_account(c);
+  return c.policy.fills ? fill(c) : read_ledger(c);
 }
 
 Next on(const Mounting&, const EffectFailed& failed, Context& c) {
-  // A mount that was given up or timed out may have happened: unmounting settles it.
+  // A mount that was abandoned or timed out may have happened: unmounting settles it.
   const bool unsure = failed.failure == Failure::Abandoned || failed.unsettled;
-  c.facts.mounted = c.facts.mounted || unsure;
+  c.facts.holding.mounted = c.facts.holding.mounted || unsure;
   const bool damaged = failed.failure == Failure::FilesystemDamaged;
   return host_failed(c, failed, damaged ? Block::FilesystemDamaged : Block::MountFailed);
 }
 
-Next on(const ReadingAccount&, const LedgerRead& read, Context& c) {
-  c.facts.ledger = read.ledger;
-  c.facts.ledger_known = true;
-  if (c.facts.accounted == kNever) c.facts.accounted = c.now;
-  if (c.facts.trainer_running) return train(c);
-  if (c.facts.purpose == Purpose::Train) {
-    // Its instance is gone, and nobody saw it end.
-    if (c.facts.ledger.running && !c.facts.ended_success) ++c.facts.ledger.losses;
-    c.facts.ledger.running = false;
+Next on(const ReadingLedger&, const LedgerRead& read, Context& c) {
+  c.facts.progress.ledger = read.ledger;
+  c.facts.progress.ledger_known = true;
+  if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;
+  if (c.facts.trainer.running) return train(c);
+  if (c.facts.holding.purpose == Purpose::Train) {
+    // The instance of the earlier trainer is gone, and no agent recorded how it ended.
+    if (c.facts.progress.ledger.running && !c.facts.trainer.ended_success)
+      ++c.facts.progress.ledger.losses;
+    c.facts.progress.ledger.running = false;
   }
   if (Next end = leaving(c)) return end;
   return verify(c);
 }
 
-Next on(const ReadingAccount&, const EffectFailed& failed, Context& c) {
-  if (c.facts.trainer_running) return train(c);
+Next on(const ReadingLedger&, const EffectFailed& failed, Context& c) {
+  if (c.facts.trainer.running) return train(c);
   return host_failed(c, failed, Block::MountFailed);
 }
 
 Next on(const Verifying&, const CheckpointsVerified& seen, Context& c) {
-  c.facts.checkpoint_step = seen.newest.value_or(-1);
+  Facts::Progress& progress = c.facts.progress;
+  progress.checkpoint_step = seen.newest.value_or(-1);
   if (Next end = leaving(c)) return end;
-  if (c.facts.checkpoint_step > c.facts.ledger.newest_step && c.facts.purpose == Purpose::Train) {
-    c.facts.ledger.newest_step =
-        c.facts.checkpoint_step;  // progress that nobody was there to write
-    forget_failures(c);
+  if (progress.checkpoint_step > progress.ledger.newest_step &&
+      c.facts.holding.purpose == Purpose::Train) {
+    progress.ledger.newest_step = progress.checkpoint_step;  // which no agent recorded
+    reset_failures(c);
   }
-  if (c.facts.purpose == Purpose::Train) return prepare_training(c);
+  if (c.facts.holding.purpose == Purpose::Train) return prepare_training(c);
   // The copy's own ledger says which checkpoint must be there. If it is not, the original stays. A
   // trainer with a format of its own has none that we could verify: then the file system must do.
   const bool other_format = !seen.newest && seen.torn == 0;
-  const bool whole = other_format || c.facts.checkpoint_step >= c.facts.ledger.newest_step;
-  return whole ? proved(c) : block(c, Block::CopyDamaged, {});
+  const bool whole = other_format || progress.checkpoint_step >= progress.ledger.newest_step;
+  return whole ? remember_verified(c) : block(c, Block::CopyDamaged, {});
 }
 
 Next on(const Verifying&, const EffectFailed& failed, Context& c) {

@@ -1,4 +1,4 @@
-// What one look at the cloud tells about the job's storage.
+// The job's storage as EC2 describes it at one time.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct SeenVolume {
   SnapshotId from;
   AttachmentState attachment = AttachmentState::None;
   InstanceId holder;
-  ShortText<31> attached_as;  // the device name of the attachment; true to its word only on Xen
+  ShortText<31> attached_as;  // the device name of the attachment; the kernel's name only on Xen
   HolderState holder_state = HolderState::Alive;
 };
 
@@ -50,7 +50,7 @@ struct SeenSnapshot {
   std::uint32_t moves = 0;   // those of the volume
 };
 
-// One that a move raised and that is not the job's yet, or never was.
+// One that a move made and that is not the job's yet, or never was.
 inline bool is_copy(const SeenVolume& volume) {
   return volume.role != Role::State && !volume.discoverable;
 }

@@ -1,5 +1,5 @@
-// The long stage. The trainer works; the agent watches, keeps the account, and tidies up after an
-// earlier move as soon as a checkpoint of our own is durable.
+// The long stage. The trainer works; the agent watches it, keeps the ledger, and removes what an
+// earlier move left as soon as a checkpoint of this trainer is durable.
 #include <algorithm>
 
 #include "agent/decide/pace.hpp"
@@ -13,59 +13,71 @@ void plan_wake(const Training& stage, Context& c) {
 }
 
 void pace(Context& c, Time asked) {
-  c.facts.paced = checkpoint_every(c.facts.ledger, c.policy);
-  c.tell(PaceTrainer{c.facts.paced, asked}, c.policy.start_trainer);
+  const Duration interval = checkpoint_every(c.facts.progress.ledger, c.policy);
+  c.facts.trainer.advised_interval = interval;
+  c.issue(PaceTrainer{interval, asked}, c.policy.start_trainer);
 }
 
-// Only when it matters: each word is a file written and read.
+// Only when it matters: each advice is a file that is written and read.
 void keep_pace(Context& c) {
-  const Duration now = checkpoint_every(c.facts.ledger, c.policy);
-  const Duration differs = now > c.facts.paced ? now - c.facts.paced : c.facts.paced - now;
-  const std::chrono::duration<double> bearable = c.facts.paced * c.policy.pace_change;
+  const Duration now = checkpoint_every(c.facts.progress.ledger, c.policy);
+  const Duration advised = c.facts.trainer.advised_interval;
+  const Duration differs = now > advised ? now - advised : advised - now;
+  const std::chrono::duration<double> bearable = advised * c.policy.pace_change;
   if (differs > bearable) pace(c, kNever);
 }
 
-// What was not read must not be overwritten: read it first, and write the next time.
-void write_account(Training& stage, Context& c) {
+// A ledger that was not read must not be overwritten: read it first, and write the next time.
+void write_ledger(Training& stage, Context& c) {
   stage.next_ledger = c.now + c.policy.ledger_every;
-  if (c.facts.ledger_known) {
-    account(c);
+  if (c.facts.progress.ledger_known) {
+    count_spending(c);
     keep_pace(c);
-    c.tell(WriteLedger{c.facts.ledger}, c.policy.ledger);
+    c.issue(WriteLedger{c.facts.progress.ledger}, c.policy.ledger);
   } else if (!c.state.awaited) {
     c.ask(ReadLedger{}, c.policy.ledger);
   }
 }
 
-bool images_pay(const Context& c) {
-  return !on_share(c) && snapshots_pay(c.facts.ledger, c.facts.dollars_per_hour, c.policy);
+// Its tags may have come by now: a group's hooks and the end of the job need it.
+void ask_fleet_again(const Training& stage, Context& c) {
+  const Facts::Identity& identity = c.facts.identity;
+  if (identity.fleet_known || identity.fleet_asked_at == kNever) return;
+  if (stage.tidying || c.state.awaited || c.now >= stage.next_tidy) return;
+  c.ask(ReadFleet{identity.instance}, c.policy.ec2_call);
 }
 
-// After a durable checkpoint, not too often, and never two rounds at once.
-void image_soon(Training& stage, const Context& c) {
-  if (!stage.changed || stage.tidying || c.now < stage.next_image || !images_pay(c)) return;
-  stage.imaging = true;
+bool snapshots_pay(const Context& c) {
+  return !on_share(c) &&
+         snapshots_pay(c.facts.progress.ledger, c.facts.identity.dollars_per_hour, c.policy);
+}
+
+// After a durable checkpoint, not too often, and never while another survey is under way.
+void snapshot_soon(Training& stage, const Context& c) {
+  if (!stage.changed || stage.tidying || c.now < stage.next_snapshot || !snapshots_pay(c)) return;
+  stage.snapshot_due = true;
   stage.next_tidy = c.now;
 }
 
-// The generation that the snapshot is of: one before the present one, which is not over yet. None:
-// the volume is not seen to be in our hands, or one is under way already.
-std::optional<std::uint32_t> imageable(const Survey& survey, const Context& c) {
+// The generation that the snapshot belongs to: the one before the present one, which is not over.
+// None: EC2 does not show the volume as attached here, or another snapshot is pending.
+std::optional<std::uint32_t> snapshot_generation(const Survey& survey, const Context& c) {
   for (const SeenSnapshot& snapshot : survey.snapshots) {
     if (snapshot.state == SnapshotState::Pending) return std::nullopt;
   }
   for (const SeenVolume& volume : survey.volumes) {
-    const bool ours = volume.id == c.facts.volume && volume.holder == c.facts.instance;
+    const bool ours =
+        volume.id == c.facts.holding.volume && volume.holder == c.facts.identity.instance;
     if (ours && volume.generation > 0) return volume.generation - 1;
   }
   return std::nullopt;
 }
 
-// A share is never moved: nothing of a move is left to tidy up.
+// A share is never moved: nothing is left to remove.
 Time next_round(const Context& c) { return on_share(c) ? kNever : c.now + c.policy.tidy_every; }
 
 Training tidying_later(Training stage, bool clean, Context& c) {
-  stage.tidying = stage.imaging = false;
+  stage.tidying = stage.snapshot_due = false;
   stage.tidied = stage.tidied || clean;
   stage.next_tidy = next_round(c);
   plan_wake(stage, c);
@@ -82,24 +94,25 @@ Time kill_time(const Context& c, Time deadline) {
 
 Stage stop_trainer(Context& c, After then, InterruptionAction action, Time deadline) {
   const Time kill_at = std::max(c.now, kill_time(c, deadline));
-  const Time usable_until = c.facts.notice ? kill_at : kNever;
-  c.tell(StopTrainer{action, deadline, usable_until}, c.policy.start_trainer);
+  const Time usable_until = c.facts.exit.notice ? kill_at : kNever;
+  c.issue(StopTrainer{action, deadline, usable_until}, c.policy.start_trainer);
   c.wake_at(kill_at);
   return Stopping{then, kill_at};
 }
 
 Stage train(Context& c) {
-  c.facts.blocked = {};
-  c.facts.heard_at = c.now;
-  if (c.facts.accounted == kNever) c.facts.accounted = c.now;
-  if (c.facts.notice) {
-    return stop_trainer(c, After::Release, c.facts.notice->action, c.facts.notice->deadline);
+  c.facts.trouble.blocked = {};
+  c.facts.trainer.reported_at = c.now;
+  if (c.facts.progress.counted_until == kNever) c.facts.progress.counted_until = c.now;
+  if (c.facts.exit.notice) {
+    return stop_trainer(c, After::Release, c.facts.exit.notice->action,
+                        c.facts.exit.notice->deadline);
   }
-  if (c.facts.leave) {
+  if (c.facts.exit.leave) {
     return stop_trainer(c, After::Exit, InterruptionAction::Stop, c.now + c.policy.stop_grace);
   }
   Training stage;
-  stage.next_image = c.now;
+  stage.next_snapshot = c.now;
   stage.next_ledger = c.now + c.policy.ledger_every;
   stage.next_tidy = next_round(c);
   stage.tidied = on_share(c);
@@ -107,46 +120,56 @@ Stage train(Context& c) {
   return stage;
 }
 
-// Told to end in time it loses nothing; any other end but success loses what was not written yet.
-void trainer_gone(Context& c, const TrainerEnded& ended, bool announced) {
-  Ledger& ledger = c.facts.ledger;
-  c.facts.trainer_running = false;
+// Stopped in time it loses nothing; any other end but success loses what was not written yet.
+void count_trainer_end(Context& c, const TrainerEnded& ended, bool announced) {
+  count_spending(c);  // while it still counts as running
+  Ledger& ledger = c.facts.progress.ledger;
+  c.facts.trainer.running = false;
   ledger.running = false;
   if (!ended.success && !ended.stopped_as_asked) ++ledger.losses;
   if (!ended.success && ended.stopped_as_asked && announced) ++ledger.releases;
 }
 
-void forget_failures(Context& c) {
-  c.facts.ledger.attempts_without_progress = 0;
-  c.facts.ledger.starts_without_progress = 0;
+void reset_failures(Context& c) {
+  c.facts.progress.ledger.attempts_without_progress = 0;
+  c.facts.progress.ledger.starts_without_progress = 0;
 }
 
 // A crash of the agent loses at most `ledger_every`.
-void account(Context& c) {
-  if (c.facts.accounted == kNever) return;
-  const double spent = std::chrono::duration<double>(c.now - c.facts.accounted).count();
-  c.facts.ledger.seconds += spent;
-  c.facts.ledger.dollars += spent / 3600 * c.facts.dollars_per_hour;
-  c.facts.accounted = c.now;
+void count_spending(Context& c) {
+  if (c.facts.progress.counted_until == kNever) return;
+  const auto until_now = [&c](Time from) {
+    return std::chrono::duration<double>(c.now - from).count();
+  };
+  const Time since = c.facts.progress.counted_until;
+  const double spent = until_now(since);
+  Ledger& ledger = c.facts.progress.ledger;
+  ledger.seconds += spent;
+  ledger.dollars += spent / 3600 * c.facts.identity.dollars_per_hour;
+  const Time started = c.facts.trainer.started_at;  // kNever: by an earlier session
+  if (c.facts.trainer.running)
+    ledger.trained += until_now(started == kNever ? since : std::max(since, started));
+  c.facts.progress.counted_until = c.now;
 }
 
 Stage give_up(Context& c, Surrender why) {
-  c.facts.surrender = why;
-  if (c.facts.trainer_running) {
+  c.facts.exit.surrender = why;
+  if (c.facts.trainer.running) {
     return stop_trainer(c, After::GiveUp, InterruptionAction::Stop, c.now + c.policy.stop_grace);
   }
-  return let_go(c, After::GiveUp);
+  return release_storage(c, After::GiveUp);
 }
 
 namespace {
 
-// The first word ever is kept at once: an agent that takes over must know that silence is no habit.
-Next heard(const Training& training, Context& c) {
-  c.facts.heard_at = c.now;
-  if (c.facts.ledger.speaks || !c.facts.ledger_known) return std::nullopt;
-  c.facts.ledger.speaks = true;
+// The ledger records the first report at once: the next agent must know that this trainer reports,
+// and hangs when it does not.
+Next note_report(const Training& training, Context& c) {
+  c.facts.trainer.reported_at = c.now;
+  if (c.facts.progress.ledger.speaks || !c.facts.progress.ledger_known) return std::nullopt;
+  c.facts.progress.ledger.speaks = true;
   Training stage = training;
-  write_account(stage, c);
+  write_ledger(stage, c);
   plan_wake(stage, c);
   return stage;
 }
@@ -154,52 +177,56 @@ Next heard(const Training& training, Context& c) {
 }  // namespace
 
 Next on(const Training& training, const TrainerProgressed& progress, Context& c) {
-  c.facts.step = c.facts.ledger.reached = progress.step;
-  return heard(training, c);
+  c.facts.trainer.step = c.facts.progress.ledger.reached = progress.step;
+  if (!progress.logged) return note_report(training, c);
+  // An epoch, and so the pause between two lines, may be longer than a trainer may be silent.
+  c.facts.trainer.reported_at = c.now;
+  return std::nullopt;
 }
 
 Next on(const Training& training, const TrainerResumed& resumed, Context& c) {
-  Ledger& ledger = c.facts.ledger;
+  Ledger& ledger = c.facts.progress.ledger;
   if (resumed.step < ledger.reached)
     ledger.repeated += static_cast<std::uint64_t>(ledger.reached - resumed.step);
-  c.facts.resumed_step = c.facts.step = ledger.reached = resumed.step;
-  return heard(training, c);
+  c.facts.trainer.resumed_step = c.facts.trainer.step = ledger.reached = resumed.step;
+  return note_report(training, c);
 }
 
 Next on(const Training& training, const CheckpointMade& made, Context& c) {
   Training stage = training;
-  c.facts.heard_at = c.now;
-  c.facts.checkpoint_step = made.step;
-  c.facts.checkpoint_at = c.now;
-  learn_stall(c.facts.ledger, made.stall);
+  c.facts.trainer.reported_at = c.now;
+  c.facts.progress.checkpoint_step = made.step;
+  c.facts.trainer.checkpoint_at = c.now;
+  learn_stall(c.facts.progress.ledger, made.stall);
   keep_pace(c);
-  if (made.step > c.facts.ledger.newest_step) {
-    const bool had_failed = c.facts.ledger.attempts_without_progress != 0 ||
-                            c.facts.ledger.starts_without_progress != 0;
-    c.facts.ledger.newest_step = made.step;
-    forget_failures(c);
-    c.facts.crashes = 0;
-    if (had_failed) write_account(stage, c);
+  if (made.step > c.facts.progress.ledger.newest_step) {
+    const bool had_failed = c.facts.progress.ledger.attempts_without_progress != 0 ||
+                            c.facts.progress.ledger.starts_without_progress != 0;
+    c.facts.progress.ledger.newest_step = made.step;
+    reset_failures(c);
+    c.facts.trouble.crashes = 0;
+    if (had_failed) write_ledger(stage, c);
   }
-  if (!stage.tidied && !stage.tidying && !stage.hurried) {
-    stage.next_tidy = c.now;  // what an earlier move left is not needed any more
-    stage.hurried = true;
+  if (!stage.tidied && !stage.tidying && !stage.tidy_advanced) {
+    stage.next_tidy = c.now;  // what an earlier move left is obsolete now
+    stage.tidy_advanced = true;
   }
   stage.changed = true;
-  image_soon(stage, c);
+  snapshot_soon(stage, c);
   plan_wake(stage, c);
   return stage;
 }
 
-// Mostly it comes to nothing: worth a checkpoint, never the end of training.
+// Mostly no interruption follows: worth a checkpoint, never the end of training.
 Next on(const Training& training, const RebalanceRecommended&, Context& c) {
   Training stage = training;
-  const Time since = c.facts.checkpoint_at != kNever ? c.facts.checkpoint_at : c.facts.started_at;
+  const Time since = c.facts.trainer.checkpoint_at != kNever ? c.facts.trainer.checkpoint_at
+                                                             : c.facts.trainer.started_at;
   const Duration at_risk = since != kNever ? c.now - since : c.policy.checkpoint_most;
-  stage.next_image = c.now;
-  const bool pays = hint_pays(c.facts.ledger, at_risk, c.policy);
+  stage.next_snapshot = c.now;
+  const bool pays = hint_pays(c.facts.progress.ledger, at_risk, c.policy);
   if (pays) pace(c, c.now);
-  if (!pays) image_soon(stage, c);  // else after the checkpoint that was asked for
+  if (!pays) snapshot_soon(stage, c);  // else after the checkpoint that was asked for
   plan_wake(stage, c);
   return stage;
 }
@@ -207,23 +234,31 @@ Next on(const Training& training, const RebalanceRecommended&, Context& c) {
 Next on(const Training&, const TrainerEnded& ended, Context& c) { return trainer_ended(c, ended); }
 
 Next trainer_ended(Context& c, const TrainerEnded& ended) {
-  trainer_gone(c, ended, false);
+  count_trainer_end(c, ended, false);
   if (ended.success) {
-    c.facts.done = true;
-    return let_go(c, After::Finish);
+    c.facts.progress.ledger.stopped_early = {};
+    c.facts.exit.done = true;
+    return release_storage(c, After::Finish);
   }
-  account(c);
-  const bool settled =
-      c.facts.started_at != kNever && c.now - c.facts.started_at >= c.policy.settled;
-  if (settled) forget_failures(c);
-  // Ended as somebody asked (an earlier agent, a person): no failure, and its start is counted.
-  if (!ended.stopped_as_asked) ++c.facts.ledger.attempts_without_progress;
-  if (c.facts.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
+  const bool settled = c.facts.trainer.started_at != kNever &&
+                       c.now - c.facts.trainer.started_at >= c.policy.settled;
+  if (settled) reset_failures(c);
+  // Ended because an earlier agent or a person asked: no failure, and its start is counted.
+  if (!ended.stopped_as_asked) ++c.facts.progress.ledger.attempts_without_progress;
+  if (c.facts.progress.ledger.attempts_without_progress >= c.policy.attempts_without_progress) {
     return give_up(c, Surrender::NoProgress);
   }
-  const std::uint32_t doublings = std::min<std::uint32_t>(c.facts.crashes++, 10);
+  const std::uint32_t doublings = std::min<std::uint32_t>(c.facts.trouble.crashes++, 10);
   return wait(c, Wait::TrainerRestart,
               std::min(c.policy.restart_last, c.policy.restart_first * (1 << doublings)));
+}
+
+// Its last checkpoint and what it has reported are its result: neither a failure nor an
+// interruption. A trainer that the agent cannot end gracefully is killed after the same grace.
+Next on(const Training&, const RuledOut& ruled_out, Context& c) {
+  if (!c.facts.progress.ledger_known) return std::nullopt;  // where the reason is kept
+  c.facts.progress.ledger.stopped_early = ruled_out.why;
+  return stop_trainer(c, After::Finish, InterruptionAction::Stop, c.now + c.policy.stop_grace);
 }
 
 Next on(const Training&, const NoticeSeen& notice, Context& c) {
@@ -239,11 +274,13 @@ Next on(const Training&, const StopRequested& stop, Context& c) {
 Next on(const Training& training, const Woke&, Context& c) {
   Training stage = training;
   if (c.now >= stage.next_ledger) {
-    write_account(stage, c);
+    write_ledger(stage, c);
     if (const auto why = overspent(c)) return give_up(c, *why);
+    ask_fleet_again(stage, c);
     // It hangs; its end then counts as any other failure.
-    const bool silent = c.facts.ledger.speaks && c.now - c.facts.heard_at >= c.policy.silence_limit;
-    if (silent) c.tell(KillTrainer{}, c.policy.look);
+    const bool silent = c.facts.progress.ledger.speaks &&
+                        c.now - c.facts.trainer.reported_at >= c.policy.silence_limit;
+    if (silent) c.issue(KillTrainer{}, c.policy.look);
   }
   if (c.now >= stage.next_tidy && !stage.tidying) {
     stage.tidying = true;
@@ -256,30 +293,32 @@ Next on(const Training& training, const Woke&, Context& c) {
 
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   Training stage = training;
-  for (const SeenVolume& volume : seen.survey.volumes) {  // who adopted its trainer asks here first
-    if (volume.id != c.facts.volume) continue;
-    c.facts.lineage = line_of(volume);
-    c.facts.moves = volume.moves;
+  // The first survey of an agent that adopted its trainer.
+  for (const SeenVolume& volume : seen.survey.volumes) {
+    if (volume.id != c.facts.holding.volume) continue;
+    c.facts.move.lineage = line_of(volume);
+    c.facts.move.moves = volume.moves;
   }
-  const Survey ours = of_line(seen.survey, c.facts.lineage, c.facts.volume);
-  if (const auto command = leftover(ours, {}, images_pay(c))) {
+  const Survey ours = of_line(seen.survey, c.facts.move.lineage, c.facts.holding.volume);
+  if (const auto command = leftover(ours, {}, snapshots_pay(c))) {
     c.ask(*command, c.policy.ec2_call);
     plan_wake(stage, c);
     return stage;
   }
-  const auto generation = stage.imaging ? imageable(ours, c) : std::nullopt;
+  const auto generation = stage.snapshot_due ? snapshot_generation(ours, c) : std::nullopt;
   if (!generation) return tidying_later(stage, true, c);
-  c.facts.imaged_at = c.now;
-  c.ask(CreateSnapshot{c.facts.volume, *generation, c.facts.lineage, c.facts.moves, true},
+  c.facts.move.snapshot_asked_ahead_at = c.now;
+  c.ask(CreateSnapshot{c.facts.holding.volume, *generation, c.facts.move.lineage,
+                       c.facts.move.moves, true},
         c.policy.ec2_call);
   stage.changed = false;
-  stage.next_image = c.now + c.policy.snapshot_every;
+  stage.next_snapshot = c.now + c.policy.snapshot_every;
   plan_wake(stage, c);
   return stage;
 }
 
 Next on(const Training& training, const SnapshotStarted&, Context& c) {
-  c.facts.imaged_at = kNever;
+  c.facts.move.snapshot_asked_ahead_at = kNever;
   return tidying_later(training, true, c);
 }
 
@@ -289,19 +328,26 @@ Next on(const Training& training, const CallAccepted&, Context& c) {
   return training;
 }
 
-// The account of an earlier agent, which could not be read when this one took over.
+// The ledger could not be read when this agent adopted the trainer.
 Next on(const Training&, const LedgerRead& read, Context& c) {
-  const std::int64_t newest = std::max(c.facts.ledger.newest_step, read.ledger.newest_step);
-  c.facts.ledger = read.ledger;
-  c.facts.ledger.newest_step = newest;
-  if (c.facts.step >= 0) c.facts.ledger.reached = c.facts.step;
-  c.facts.ledger_known = true;
+  const std::int64_t newest =
+      std::max(c.facts.progress.ledger.newest_step, read.ledger.newest_step);
+  c.facts.progress.ledger = read.ledger;
+  c.facts.progress.ledger.newest_step = newest;
+  if (c.facts.trainer.step >= 0) c.facts.progress.ledger.reached = c.facts.trainer.step;
+  c.facts.progress.ledger_known = true;
+  return std::nullopt;
+}
+
+Next on(const Training&, const FleetRead& read, Context& c) {
+  remember_fleet(c, read);
   return std::nullopt;
 }
 
 Next on(const Training& training, const EffectFailed& failed, Context& c) {
+  if (!training.tidying) return std::nullopt;  // of the ledger or the fleet: asked again with it
   Training stage = tidying_later(training, false, c);
-  // Gone already, and still listed for a while: the rest need not wait for the next round.
+  // Deleted already, and still listed for a while: the rest need not wait for the next round.
   if (failed.failure == Failure::Missing && !on_share(c))
     stage.next_tidy = c.now + c.policy.consistency_bound;
   plan_wake(stage, c);

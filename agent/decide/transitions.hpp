@@ -1,5 +1,5 @@
-// Which stage does something about which event: the table of contents of decide/. A pair that is
-// not here means nothing and reaches ignored(); tests/decide/transitions.txt shows every pair.
+// Which stage handles which event: the table of contents of decide/. A pair that is not here
+// reaches ignored(); tests/decide/transitions.txt shows every pair.
 #pragma once
 
 #include <optional>
@@ -22,10 +22,10 @@ struct Context {
   Effects& effects;
   std::optional<Time> wake;
 
-  // Asks, and awaits the answer: the stage that follows stands on it.
-  void ask(Command command, Duration limit) { state.awaited = tell(std::move(command), limit); }
+  // Asks, and awaits the answer: the next stage depends on it.
+  void ask(Command command, Duration limit) { state.awaited = issue(std::move(command), limit); }
   // Asks without waiting: the answer will be ignored.
-  EffectId tell(Command command, Duration limit) {
+  EffectId issue(Command command, Duration limit) {
     const EffectId id{state.incarnation, ++state.effects_made};
     effects.add({id, now + limit, std::move(command)});
     return id;
@@ -37,12 +37,14 @@ struct Context {
 inline Next ignored() { return std::nullopt; }
 
 // --- shared beginnings of a stage; each asks what the stage awaits ---
-Stage identify(Context&, std::uint32_t failures);  // identity.cpp
-Stage survey(Context&);                            // storage.cpp
-Stage read_account(Context&);                      // storage.cpp
-Duration account_limit(const Context&);            // share.cpp: what reading or writing it is worth
+Stage identify(Context&, std::uint32_t failures);       // identity.cpp
+void remember_identity(Context&, const IdentityRead&);  // identity.cpp
+Stage survey(Context&);                                 // storage.cpp
+Stage read_ledger(Context&);                            // storage.cpp
+Duration ledger_limit(const Context&);  // share.cpp: what reading or writing it is worth
 Stage read_fleet(Context&, std::uint32_t failures);  // identity.cpp
-// The storage's two sides, whatever its kind: to have it at hand, and to let go of it.
+void remember_fleet(Context&, const FleetRead&);     // identity.cpp; known or not yet
+// Both kinds of storage: to make it ready here, and to release it.
 Stage prepare(Context&);         // share.cpp
 Stage release(Context&, After);  // share.cpp; REQUIRES: in use here
 inline bool on_share(const Context& c) { return c.policy.storage == StorageKind::Share; }
@@ -54,29 +56,33 @@ Stage call_failed(Context&, const EffectFailed&);         // storage.cpp
 Duration backoff(const Policy&, std::uint32_t failures);  // storage.cpp
 Stage block(Context&, Block why, const Detail& detail);   // storage.cpp
 Stage attach(Context&, const VolumeId&, Purpose);         // storage.cpp
-Stage attach_anew(Context&, Block when_in_vain);          // storage.cpp
+Stage reattach(Context&, Block when_in_vain);             // storage.cpp
 Stage bring_up(Context&);                                 // storage.cpp
 Next plan(const Survey&, Context&);                       // plan.cpp
-bool is_done(const Survey&);                              // plan.cpp
-const SeenVolume* elect(const Survey&);                   // plan.cpp; nullptr: none
-const SeenVolume* current_volume(const Survey&);          // plan.cpp; nullptr: none
+// The same, but a change that EC2 took many times and does not show is not made again at once.
+Next plan_spaced(const Survey&, Context&);        // repeats.cpp
+void count_taken(State&, const Event&);           // repeats.cpp: what was asked for so
+bool is_done(const Survey&);                      // plan.cpp
+const SeenVolume* elect(const Survey&);           // plan.cpp; nullptr: none
+const SeenVolume* current_volume(const Survey&);  // plan.cpp; nullptr: none
 // Only what is of the line, or was made of `current` before copies had the tag.
 Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);
-// Where no volume is current: sets `line`, if it is not one that is left, to that of the verified
-// copies or else of the snapshots. More than one: their names, for a person to choose.
+// Where no volume is current: sets `line`, unless it is one of those found, to the line of the
+// verified copies or else of the snapshots. More than one: their names, for a person to choose.
 Detail lines_left(const Survey&, VolumeId& line);
 std::optional<Command> leftover(const Survey&, const InstanceId& self,
                                 bool keep_newest);  // migrate.cpp
 bool held_by_stopped(const SeenVolume&);            // migrate.cpp
 bool job_is_over(After);                            // release.cpp
-// `lost`: the parent is gone for good, and any snapshot of it is better than none.
-Stage raise_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
-                      Context&);
+// The next change toward a verified candidate. `lost`: the parent is deleted, and any snapshot of
+// it is better than none.
+Stage advance_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
+                        Context&);
 Stage prepare_training(Context&);                                    // code.cpp
 Stage prepare_data(Context&);                                        // data.cpp; then the code
 Stage release_data(Context&, After, std::uint32_t failures = 0);     // data.cpp
 std::optional<Command> data_left_over(const Survey&, const Facts&);  // data.cpp: to be removed
-Detail data_in_use(const Survey&);                                   // data.cpp: in other hands
+Detail data_in_use(const Survey&);                                   // data.cpp: by other instances
 Stage give_back(Context&, std::uint32_t failures);                   // gpus.cpp
 Stage fetch_code(Context&);                                          // code.cpp
 Stage count_attempt(Context&);                                       // code.cpp
@@ -85,18 +91,19 @@ Stage fill(Context&);                                                // fill.cpp
 std::optional<Detail> in_use(const Survey&, const SeenVolume&, const Context&);  // fill.cpp
 std::optional<Detail> copy_of(const Survey&, const VolumeId&);  // plan.cpp: a move is under way
 Stage train(Context&);                                          // training.cpp
-void account(Context&);          // training.cpp: time and money so far
-void forget_failures(Context&);  // training.cpp: there is progress
-void trainer_gone(Context&, const TrainerEnded&, bool announced);  // training.cpp: for the pace
-Stage give_up(Context&, Surrender);                                // training.cpp
-Next trainer_ended(Context&, const TrainerEnded&);                 // training.cpp
-Stage let_go(Context&, After);                                     // release.cpp
-Next leaving(Context&);            // release.cpp: a notice or a stop waits
-Stage settle(Context&, After);     // release.cpp: all is let go; what now?
-Stage tidy_up(Context&);           // finish.cpp
-Stage cancel_fleet(Context&);      // finish.cpp
-Stage scale_to_zero(Context&);     // finish.cpp
-Stage rest(Context&, Stage last);  // finish.cpp: unless asked to leave
+void count_spending(Context&);  // training.cpp: time and money so far
+void reset_failures(Context&);  // training.cpp: there is progress
+void count_trainer_end(Context&, const TrainerEnded&,
+                       bool announced);             // training.cpp: for the pace
+Stage give_up(Context&, Surrender);                 // training.cpp
+Next trainer_ended(Context&, const TrainerEnded&);  // training.cpp
+Stage release_storage(Context&, After);             // release.cpp
+Next leaving(Context&);                             // release.cpp: after a notice or StopRequested
+Stage settle(Context&, After);                      // release.cpp: all is released; what now?
+Stage tidy_up(Context&);                            // finish.cpp
+Stage cancel_fleet(Context&);                       // finish.cpp
+Stage scale_to_zero(Context&);                      // finish.cpp
+Stage rest(Context&, Stage last);                   // finish.cpp: unless asked to leave
 Stage stop_trainer(Context&, After, InterruptionAction, Time deadline);  // training.cpp
 
 // --- identity.cpp ---
@@ -131,8 +138,8 @@ Next on(const Formatting&, const FilesystemMade&, Context&);
 Next on(const Formatting&, const EffectFailed&, Context&);
 Next on(const Mounting&, const Mounted&, Context&);
 Next on(const Mounting&, const EffectFailed&, Context&);
-Next on(const ReadingAccount&, const LedgerRead&, Context&);
-Next on(const ReadingAccount&, const EffectFailed&, Context&);
+Next on(const ReadingLedger&, const LedgerRead&, Context&);
+Next on(const ReadingLedger&, const EffectFailed&, Context&);
 Next on(const Verifying&, const CheckpointsVerified&, Context&);
 Next on(const Verifying&, const EffectFailed&, Context&);
 // --- share.cpp ---
@@ -145,8 +152,8 @@ Next on(const Snapshotting&, const SnapshotStarted&, Context&);
 Next on(const Snapshotting&, const EffectFailed&, Context&);
 Next on(const CreatingCandidate&, const VolumeCreated&, Context&);
 Next on(const CreatingCandidate&, const EffectFailed&, Context&);
-Next on(const Attesting&, const CallAccepted&, Context&);
-Next on(const Attesting&, const EffectFailed&, Context&);
+Next on(const MarkingVerified&, const CallAccepted&, Context&);
+Next on(const MarkingVerified&, const EffectFailed&, Context&);
 Next on(const Committing&, const CallAccepted&, Context&);
 Next on(const Committing&, const EffectFailed&, Context&);
 Next on(const Promoting&, const CallAccepted&, Context&);
@@ -184,6 +191,7 @@ Next on(const Training&, const TrainerResumed&, Context&);
 Next on(const Training&, const CheckpointMade&, Context&);
 Next on(const Training&, const RebalanceRecommended&, Context&);
 Next on(const Training&, const TrainerEnded&, Context&);
+Next on(const Training&, const RuledOut&, Context&);
 Next on(const Training&, const NoticeSeen&, Context&);
 Next on(const Training&, const StopRequested&, Context&);
 Next on(const Training&, const Woke&, Context&);
@@ -191,6 +199,7 @@ Next on(const Training&, const StorageSurveyed&, Context&);
 Next on(const Training&, const CallAccepted&, Context&);
 Next on(const Training&, const SnapshotStarted&, Context&);
 Next on(const Training&, const LedgerRead&, Context&);
+Next on(const Training&, const FleetRead&, Context&);
 Next on(const Training&, const EffectFailed&, Context&);
 // --- release.cpp ---
 Next on(const Stopping&, const TrainerProgressed&, Context&);
@@ -200,13 +209,13 @@ Next on(const Stopping&, const NoticeSeen&, Context&);
 Next on(const Stopping&, const Woke&, Context&);
 Next on(const Securing&, const StorageSynced&, Context&);
 Next on(const Securing&, const EffectFailed&, Context&);
-Next on(const ClosingAccount&, const LedgerWritten&, Context&);
-Next on(const ClosingAccount&, const EffectFailed&, Context&);
+Next on(const ClosingLedger&, const LedgerWritten&, Context&);
+Next on(const ClosingLedger&, const EffectFailed&, Context&);
 Next on(const Unmounting&, const Unmounted&, Context&);
 Next on(const Unmounting&, const EffectFailed&, Context&);
 Next on(const Unmounting&, const Woke&, Context&);
-Next on(const Imaging&, const SnapshotStarted&, Context&);
-Next on(const Imaging&, const EffectFailed&, Context&);
+Next on(const FinalSnapshot&, const SnapshotStarted&, Context&);
+Next on(const FinalSnapshot&, const EffectFailed&, Context&);
 Next on(const Detaching&, const CallAccepted&, Context&);
 Next on(const Detaching&, const EffectFailed&, Context&);
 Next on(const Detaching&, const Woke&, Context&);
@@ -242,11 +251,12 @@ Next on(const GaveUp&, const EffectFailed&, Context&);
 Next on(const GaveUp&, const NoticeSeen&, Context&);
 Next on(const GaveUp&, const StopRequested&, Context&);
 
-// --- what holds in every stage that says nothing else ---
-// A notice is remembered at once; the stage's own answer then finds it (leaving()). Local work that
-// may take long is given up now. A call to EC2 is not: its outcome must be known before we go.
+// --- the default of every stage ---
+// A notice is stored at once, and the stage that handles the awaited answer acts on it (leaving()).
+// Local work that may take long is abandoned now. A call to EC2 is not: the agent must know its
+// outcome before it releases the storage.
 void remember_notice(Context&, const NoticeSeen&);  // release.cpp
-void let_group_end_it(Context&);                    // release.cpp
+void complete_lifecycle(Context&);                  // release.cpp
 void remember_stop(Context&, const StopRequested&);
 void abandon_local_work(Context&);
 
@@ -264,14 +274,14 @@ Next on(const AnyStage&, const StopRequested& stop, Context& c) {
 }
 template <class AnyStage>
 Next on(const AnyStage&, const NoticeWithdrawn&, Context& c) {
-  c.facts.notice.reset();
+  c.facts.exit.notice.reset();
   return std::nullopt;
 }
-// An adopted trainer may end before we are done looking: prepare_training() finds it.
+// An adopted trainer may end before the agent has looked: prepare_training() sees that.
 template <class AnyStage>
 Next on(const AnyStage&, const TrainerEnded& ended, Context& c) {
-  c.facts.ended_success = c.facts.trainer_running && ended.success;
-  c.facts.trainer_running = false;
+  c.facts.trainer.ended_success = c.facts.trainer.running && ended.success;
+  c.facts.trainer.running = false;
   return std::nullopt;
 }
 template <class AnyStage, class AnyEvent>

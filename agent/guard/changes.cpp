@@ -1,7 +1,6 @@
 #include "agent/guard/changes.hpp"
 
 #include <fcntl.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,9 +24,10 @@ Result<void> Changes::watch_folder(const std::string& folder) {
   const Descriptor opened = place_.open(folder, O_PATH | O_DIRECTORY);
   if (!opened) return {};  // gone already
   const std::string path = "/proc/self/fd/" + std::to_string(opened.get());
+  const std::uint32_t removed = place_.where().folders.empty() ? 0 : IN_DELETE;
   const int watch = ::inotify_add_watch(
       inotify_.get(), path.c_str(),
-      IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR);
+      IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR | removed);
   if (watch < 0 && errno == ENOSPC) {
     return failure(
         "too many folders are watched on this machine; raise the sysctl "
@@ -39,8 +39,25 @@ Result<void> Changes::watch_folder(const std::string& folder) {
   return {};
 }
 
+Result<std::vector<Found>> Changes::list(std::vector<std::string>& folders) const {
+  if (place_.where().folders.empty()) return place_.list(&folders);
+  const auto units = list_units(place_);
+  if (!units) return tl::unexpected(units.error());
+  std::vector<Found> found;
+  folders.emplace_back();
+  for (const Unit& unit : *units) {
+    found.push_back({unit.name, unit.contents ? unit.contents->bytes : 0,
+                     unit.contents ? unit.contents->mtime_ns : 0});
+    if (!unit.contents) continue;  // it is left alone
+    folders.push_back(unit.name);
+    for (const std::string& inner : unit.contents->folders)
+      folders.push_back(unit.name + "/" + inner);
+  }
+  return found;
+}
+
 Result<std::vector<Found>> Changes::watch() {
-  // Anew: the watch of a folder that was moved keeps its old name.
+  // Again: the watch of a folder that was moved keeps its old name.
   inotify_ = Descriptor(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!inotify_)
     return failure("cannot watch " + place_.where().directory + ": " + std::strerror(errno));
@@ -48,7 +65,7 @@ Result<std::vector<Found>> Changes::watch() {
   // The outer ones first, each before its files are looked at; until no new folder turns up.
   for (std::size_t before = SIZE_MAX;;) {
     std::vector<std::string> folders;
-    auto files = place_.list(&folders);
+    auto files = list(folders);
     if (!files) return files;
     if (folders.size() == before) return files;
     before = folders.size();
@@ -56,6 +73,32 @@ Result<std::vector<Found>> Changes::watch() {
       if (auto watched = watch_folder(folder); !watched) return tl::unexpected(watched.error());
     }
   }
+}
+
+// REQUIRES: `name` is the event's own, which may be longer than its type says.
+void Changes::take(const inotify_event& event, const char* name,
+                   std::vector<Change>& changes) const {
+  const bool folder = is_one_of(event.mask, IN_ISDIR) && event.len > 0;
+  if (folder || is_one_of(event.mask, IN_Q_OVERFLOW)) {
+    changes.push_back({Change::Kind::Folders, {}});
+    return;
+  }
+  const auto known = folders_.find(event.wd);
+  if (known == folders_.end() || event.len == 0) return;
+  const bool closed = is_one_of(event.mask, IN_CLOSE_WRITE | IN_MOVED_TO);
+  if (!place_.where().folders.empty()) {
+    if (known->second.empty()) return;  // a file beside the folders
+    const bool removed = is_one_of(event.mask, IN_DELETE);
+    const auto kind = removed  ? Change::Kind::Removed
+                      : closed ? Change::Kind::Closed
+                               : Change::Kind::Modified;
+    changes.push_back({kind, known->second.substr(0, known->second.find('/'))});
+    return;
+  }
+  const std::string path = known->second.empty() ? name : known->second + "/" + name;
+  if (!matches(place_.where().files, path)) return;
+  if (!closed && !is_one_of(event.mask, IN_MODIFY | IN_CREATE)) return;
+  changes.push_back({closed ? Change::Kind::Closed : Change::Kind::Modified, path});
 }
 
 std::vector<Change> Changes::read() {
@@ -67,19 +110,7 @@ std::vector<Change> Changes::read() {
     for (ssize_t at = 0; at < got;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-      const bool folder = is_one_of(event->mask, IN_ISDIR) && event->len > 0;
-      if (folder || is_one_of(event->mask, IN_Q_OVERFLOW)) {
-        changes.push_back({Change::Kind::Folders, {}});
-        continue;
-      }
-      const auto known = folders_.find(event->wd);
-      if (known == folders_.end() || event->len == 0) continue;
-      const std::string name =
-          known->second.empty() ? event->name : known->second + "/" + event->name;
-      if (!matches(place_.where().files, name)) continue;
-      const bool closed = is_one_of(event->mask, IN_CLOSE_WRITE | IN_MOVED_TO);
-      if (!closed && !is_one_of(event->mask, IN_MODIFY | IN_CREATE)) continue;
-      changes.push_back({closed ? Change::Kind::Closed : Change::Kind::Modified, name});
+      take(*event, event->name, changes);
     }
   }
 }

@@ -1,11 +1,13 @@
 // What happens to the files of a folder and all its subfolders, by inotify(7).
 #pragma once
 
+#include <sys/inotify.h>
+
 #include <map>
 #include <string>
 #include <vector>
 
-#include "agent/guard/place.hpp"
+#include "agent/guard/contents.hpp"
 
 namespace spotter::guard {
 
@@ -13,10 +15,13 @@ struct Change {
   enum class Kind : std::uint8_t {
     Closed,    // by a writer, or moved here
     Modified,  // written to
+    Removed,   // a file of a folder that is one checkpoint went
     Folders,   // a folder came, went or moved, or events were lost: watch() and look at all again
   };
   Kind kind = Kind::Closed;
-  std::string name;  // relative to the place's directory; of Folders empty
+  // Relative to the place's directory: the file, or the folder that is one checkpoint, whatever
+  // happened in it; of Folders empty.
+  std::string name;
 };
 
 class Changes {
@@ -25,7 +30,8 @@ class Changes {
   explicit Changes(const Place& place) : place_(place) {}
 
   // Watches every folder there is now, beside those watched already; answers the matching files in
-  // them: one that was finished before its folder was watched gives no event.
+  // them, or the folders that are one checkpoint: one that was finished before its folder was
+  // watched gives no event.
   Result<std::vector<Found>> watch();
 
   // What has happened since, in order, without waiting.
@@ -35,6 +41,8 @@ class Changes {
 
  private:
   Result<void> watch_folder(const std::string& folder);
+  Result<std::vector<Found>> list(std::vector<std::string>& folders) const;
+  void take(const inotify_event& event, const char* name, std::vector<Change>& changes) const;
 
   const Place& place_;
   Descriptor inotify_;

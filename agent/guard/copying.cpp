@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
 #include "agent/guard/zip.hpp"
 #include "trainer/library/files.hpp"
@@ -17,6 +18,8 @@ namespace spotter::guard {
 namespace {
 
 constexpr std::uint64_t piece_size = 4U << 20;
+// Of a copy that may be stopped: each is written out, so that the last fsync is as short.
+constexpr std::uint64_t copied_at_once = 64U << 20;
 
 bool has_room(int file, std::uint64_t bytes) {
   struct statvfs volume {};
@@ -24,7 +27,7 @@ bool has_room(int file, std::uint64_t bytes) {
   return std::uint64_t{volume.f_bavail} * volume.f_frsize >= 2 * bytes;
 }
 
-bool copy_bytes(int from, int to, std::uint64_t bytes) {
+bool copy_bytes(int from, int to, std::uint64_t bytes, const Stopped& stopped) {
   if (::ioctl(to, FICLONE, from) == 0) return true;
   if (!has_room(to, bytes)) {
     errno = ENOSPC;
@@ -33,29 +36,43 @@ bool copy_bytes(int from, int to, std::uint64_t bytes) {
   off_t at = 0;
   off_t target = 0;
   for (std::uint64_t left = bytes; left > 0;) {
-    const ssize_t copied = ::copy_file_range(from, &at, to, &target, left, 0);
+    const std::uint64_t piece = stopped ? std::min(left, copied_at_once) : left;
+    const ssize_t copied = ::copy_file_range(from, &at, to, &target, piece, 0);
     if (copied < 0 && errno == EINTR) continue;
     if (copied <= 0) return false;
     left -= static_cast<std::uint64_t>(copied);
+    if (!stopped) continue;
+    if (::fdatasync(to) != 0) return false;
+    if (!stopped()) continue;
+    errno = ECANCELED;
+    return false;
   }
   return true;
 }
 
 }  // namespace
 
-Result<std::string> sum_of_file(int file, std::uint64_t bytes) {
+bool is_being_written(int file) {
+  ::signal(SIGIO, SIG_IGN);  // of a writer who comes in this very moment
+  if (::fcntl(file, F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN;
+  ::fcntl(file, F_SETLEASE, F_UNLCK);
+  return false;
+}
+
+Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& stopped) {
   checkpoint::Sum sum;
   for (std::uint64_t at = 0; at < bytes;) {
     const auto piece = read_at(file, at, std::min(piece_size, bytes - at));
     if (!piece) return failure("a file became shorter while it was read, or cannot be read");
     sum.add(*piece);
     at += piece->size();
+    if (stopped && stopped()) return failure("stopped");
   }
   return sum.hex();
 }
 
 Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
-                       const std::string& name) {
+                       const std::string& name, const Stopped& stopped) {
   const auto failed = [&](const std::string& why) {
     return failure("cannot copy to " + (folder.path() / name).string() + ": " + why);
   };
@@ -65,10 +82,10 @@ Result<void> copy_file(int from, const struct stat& status, const io::Beneath& f
   if (!to) return failed(to.error().message());
   const timespec times[2] = {status.st_atim, status.st_mtim};
   const bool owned = ::geteuid() != 0 || io::give(*to, status.st_uid, status.st_gid);
-  const bool good = owned &&
-                    copy_bytes(from, to->get(), static_cast<std::uint64_t>(status.st_size)) &&
-                    ::fchmod(to->get(), status.st_mode & 0777) == 0 &&
-                    ::futimens(to->get(), times) == 0 && ::fsync(to->get()) == 0;
+  const bool good =
+      owned && copy_bytes(from, to->get(), static_cast<std::uint64_t>(status.st_size), stopped) &&
+      ::fchmod(to->get(), status.st_mode & 0777) == 0 && ::futimens(to->get(), times) == 0 &&
+      ::fsync(to->get()) == 0;
   const std::string why = std::generic_category().message(errno);
   if (!good) {
     (void)folder.remove(beside);

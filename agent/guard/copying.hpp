@@ -1,9 +1,10 @@
-// A file's content: its sum, and a copy of it. Internal to guard.
+// A file's content: who writes it, its sum, and a copy of it. Internal to guard.
 #pragma once
 
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "agent/base/result.hpp"
@@ -11,13 +12,20 @@
 
 namespace spotter::guard {
 
-// Of the first `bytes` bytes. Fails when there are fewer.
-Result<std::string> sum_of_file(int file, std::uint64_t bytes);
+// A read lease is given only while nobody has the file open for writing (fcntl(2)). Where leases
+// are not to be had, nothing is known: then the close alone counts.
+bool is_being_written(int file);
+
+// Asked between two pieces; true: whoever asked for this wants something else now.
+using Stopped = std::function<bool()>;
+
+// Of the first `bytes` bytes. Fails when there are fewer, or `stopped`.
+Result<std::string> sum_of_file(int file, std::uint64_t bytes, const Stopped& stopped = {});
 
 // Makes `name` in `folder` (replacing it), with owner, permissions and times of `status`, but
 // without its set-user-id and set-group-id bits: shares the blocks where the file system can (xfs),
 // else copies, and only where as much room is left again; fsynced.
 Result<void> copy_file(int from, const struct stat& status, const io::Beneath& folder,
-                       const std::string& name);
+                       const std::string& name, const Stopped& stopped = {});
 
 }  // namespace spotter::guard

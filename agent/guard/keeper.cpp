@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/guard/copying.hpp"
+#include "agent/guard/format.hpp"
 #include "agent/guard/shape.hpp"
 #include "trainer/library/files.hpp"
 
@@ -36,15 +37,6 @@ Result<std::uint64_t> steps_in_ledger(const Beneath& own) {
   return at != object.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
 }
 
-// A read lease is given only while nobody has the file open for writing (fcntl(2)). Where leases
-// are not to be had, nothing is known: then the close alone counts.
-bool is_being_written(int file) {
-  ::signal(SIGIO, SIG_IGN);  // of a writer who comes in this very moment
-  if (::fcntl(file, F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN;
-  ::fcntl(file, F_SETLEASE, F_UNLCK);
-  return false;
-}
-
 bool same(const struct stat& a, const struct stat& b) {
   return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec && a.st_ino == b.st_ino;
@@ -65,11 +57,15 @@ Result<Keeper> Keeper::open(Where where) {
   keeper.absent_ = !text;
   if (text) {
     auto record = decode(*text);
-    if (!record && record.error().newer) {
+    if (!record && wire::is_newer(record.error())) {
       return failure(keeper.place_.shown_own(record_name).string() + ": " + record.error().message);
     }
     keeper.damaged_ = !record;
     if (record) keeper.record_ = *std::move(record);
+    // What job.yaml kept before says nothing of what it keeps now: nobody watched that.
+    if (keeper.record_.of_folders != keeper.keeps_folders()) keeper.record_.watching = false;
+    std::erase_if(keeper.record_.files,
+                  [&keeper](const Entry& entry) { return entry.folder != keeper.keeps_folders(); });
   }
   const auto ledger = steps_in_ledger(*own);
   if (!ledger) return tl::unexpected(ledger.error());
@@ -91,12 +87,18 @@ Result<void> Keeper::save() {
   return {};
 }
 
-Result<void> Keeper::begin() {
+Result<void> Keeper::make_own_folders() const {
   for (const char* name : {kept_directory, torn_directory}) {
     if (const auto made = place_.own(name); !made) return wrong("cannot make", name, made.error());
   }
+  return {};
+}
+
+Result<void> Keeper::begin() {
+  if (auto made = make_own_folders(); !made) return made;
   ++record_.run;
   record_.watching = true;
+  record_.of_folders = keeps_folders();
   return save();
 }
 
@@ -112,7 +114,7 @@ std::string Keeper::copy(int file, const struct stat& status) {
   return kept && copy_file(file, status, *kept, name) ? name : std::string();
 }
 
-tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closing closing) {
+Result<Candidate, Refusal> Keeper::examine(const std::string& name, Closing closing) {
   using Why = Refusal::Why;
   const Descriptor file = place_.open(name, O_RDONLY);
   struct stat before {};
@@ -121,13 +123,14 @@ tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closin
     return refuse(Why::Gone);
   }
   if (!place_.is_trainers(before)) {
-    return refuse(Why::Failed, "it has another name elsewhere, and another owner than its folder");
+    return refuse(Why::Failed, "it " + std::string(has_other_name));
   }
   const auto bytes = static_cast<std::uint64_t>(before.st_size);
   if (is_being_written(file.get())) return refuse(Why::Busy);
   const Look look = look_at(file.get(), bytes, name);
   if (look.shape == Shape::Torn) return refuse(Why::Torn, look.why);
-  if (checkpoint::is_hollow(file.get())) return refuse(Why::Torn, "most of it was never written");
+  if (checkpoint::is_mostly_unwritten(file.get()))
+    return refuse(Why::Torn, "most of it was never written");
   if (closing == Closing::Unsure && look.shape != Shape::Sealed) return refuse(Why::Unsure);
   if (::fsync(file.get()) != 0) {
     return refuse(Why::Failed, "cannot make it durable: " + std::string(std::strerror(errno)));
@@ -135,8 +138,9 @@ tl::expected<Candidate, Refusal> Keeper::examine(const std::string& name, Closin
   Candidate candidate{found(name, before), {}, copy(file.get(), before)};
   // The copy is nobody's to change while it is read.
   const auto kept = place_.own(kept_directory);
-  const auto copied = kept && !candidate.kept.empty() ? kept->file(candidate.kept, O_RDONLY)
-                                                      : io::Expected<Descriptor>(Descriptor());
+  const auto copied = kept && !candidate.kept.empty()
+                          ? kept->file(candidate.kept, O_RDONLY)
+                          : Result<Descriptor, std::error_code>(Descriptor());
   const auto sum = sum_of_file(copied && *copied ? copied->get() : file.get(), bytes);
   struct stat after {};
   if (sum && ::fstat(file.get(), &after) == 0 && same(before, after)) {
@@ -170,7 +174,11 @@ Result<Entry> Keeper::finish(Candidate candidate) {
   entry.mtime_ns = candidate.file.mtime_ns;
   entry.sum = candidate.sum;
   entry.kept = candidate.kept;
-  const Entry finished = record_.finish(std::move(entry));
+  entry.folder = !candidate.parts.empty();
+  if (entry.folder) entry.look = look_of(candidate.parts);
+  entry.parts = std::move(candidate.parts);
+  const Entry finished = record_.finish(
+      std::move(entry), keeps_folders() ? step_in(candidate.file.name) : std::nullopt);
   forget_old_copies();
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
   clear_kept();
@@ -199,7 +207,7 @@ Result<bool> Keeper::is_whole(const Entry& entry, const Found& file, bool thorou
   if (!opened) return checkpoint::system_failure("cannot open", place_.shown(entry.name));
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  if (checkpoint::is_hollow(opened.get())) return false;
+  if (checkpoint::is_mostly_unwritten(opened.get())) return false;
   const auto sum = sum_of_file(opened.get(), entry.bytes);
   if (!sum) return failure(place_.shown(entry.name) + ": " + sum.error().message);
   return *sum == entry.sum;

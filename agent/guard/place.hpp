@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/base/result.hpp"
+#include "agent/guard/plain.hpp"
 #include "agent/io/beneath.hpp"
 
 namespace spotter::guard {
@@ -26,6 +28,9 @@ struct Where {
   std::string files;            // patterns of file names (fnmatch(3)), separated by spaces
   // All is done with the rights of the trainer's user: nothing of ours is on a share.
   bool as_trainer = false;
+  // In the place of `files`: patterns of the names of folders directly below the directory, each of
+  // which is one checkpoint.
+  std::string folders;
 };
 
 bool matches(const std::string& patterns, const std::string& path);  // by the last component
@@ -34,8 +39,14 @@ struct Found {
   std::string name;  // relative to the directory
   std::uint64_t bytes = 0;
   std::int64_t mtime_ns = 0;
+  friend bool operator==(const Found&, const Found&) = default;
 };
 Found found(const std::string& name, const struct stat& status);
+
+inline constexpr std::size_t units_limit = 1000;  // checkpoints of one job
+// For words of a file that is_trainers() refuses.
+inline constexpr std::string_view has_other_name =
+    "has another name elsewhere, and another owner than its folder";
 
 class Place {
  public:
@@ -47,17 +58,24 @@ class Place {
 
   // `name` is relative to the directory; "": the directory itself. Not open: errno says why.
   Descriptor open(const std::string& name, int flags) const;
-  io::Expected<Beneath> parent(const std::string& name) const;
+  Result<Beneath, std::error_code> parent(const std::string& name) const;
 
-  // Every matching regular file, in any subfolder, sorted by name; `folders` (if given) gets every
-  // folder, "" first. A directory that is not there has none.
-  Result<std::vector<Found>> list(std::vector<std::string>* folders = nullptr) const;
+  // Every matching regular file, in any subfolder but such as are one checkpoint (is_one()), sorted
+  // by name; `folders` (if given) gets every other folder, "" first, `ones` those that are one. A
+  // directory that is not there has none.
+  Result<std::vector<Found>> list(std::vector<std::string>* folders = nullptr,
+                                  std::vector<std::string>* ones = nullptr) const;
+  // The names of the folders directly below the directory that `folders` matches, sorted; a link is
+  // none. No more than units_limit + 1 of them.
+  Result<std::vector<std::string>> folders() const;
+  Result<Beneath, std::error_code> folder(
+      const std::string& name) const;  // "": the directory itself
 
   // <mount>/.spotter. Fails, where we are root and do not act as the trainer, when it is not
   // root's: then somebody else put it there. std::errc::no_such_file_or_directory: there is none.
-  io::Expected<Beneath> own() const;
+  Result<Beneath, std::error_code> own() const;
   // A folder in it, ours as well, made if it is missing.
-  io::Expected<Beneath> own(const std::string& name) const;
+  Result<Beneath, std::error_code> own(const std::string& name) const;
   std::filesystem::path shown_own(const std::string& name) const;  // for words
 
   // Root does not touch a file that has another name elsewhere, unless whoever owns the directory
@@ -66,13 +84,18 @@ class Place {
 
  private:
   explicit Place(Where where, Beneath mount) : where_(std::move(where)), mount_(std::move(mount)) {}
-  Result<void> walk(const std::string& folder, int depth, std::vector<Found>& files,
-                    std::vector<std::string>* folders) const;
+  struct Walk;
+  Result<void> walk(const std::string& folder, int depth, Walk& into) const;
   bool is_root() const;
 
   Where where_;
   Beneath mount_;
 };
+
+// Is this folder a checkpoint of several files, by its name (checkpoint-500, checkpoint_5,
+// global_step500, iter_0000500) or by a file that only Transformers, Accelerate, PyTorch's
+// distributed checkpoints, DeepSpeed or Orbax write? Of such a folder no single file is moved.
+bool is_one(const Beneath& folder, const std::string& name);
 
 // Whether an open that failed with `code` says that there is no such file in the place: gone, or
 // behind a link or another mount. All other codes say nothing about it.

@@ -10,10 +10,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t known_format = 1;
-constexpr std::size_t gone_limit = 4096;  // remembered names of files that are no more
-constexpr std::string_view sum_member = ",\"xxh3_128\":\"";
-constexpr std::size_t sum_digits = 32;
+constexpr std::uint64_t format_of_files = 1;
+constexpr std::uint64_t known_format = 2;      // of folders, too
+constexpr std::size_t folders_with_parts = 2;  // of a thousand ranks each would have 500 KB
+constexpr std::size_t gone_limit = 4096;       // remembered names of files that are no more
 
 json to_json(const Entry& entry) {
   json object = {{"name", entry.name}, {"bytes", entry.bytes}, {"mtime_ns", entry.mtime_ns},
@@ -21,7 +21,26 @@ json to_json(const Entry& entry) {
   if (!entry.kept.empty()) object["kept"] = entry.kept;
   if (entry.gone) object["gone"] = true;
   if (entry.restoring) object["restoring"] = true;
+  if (!entry.folder) return object;
+  object["look"] = entry.look;
+  json parts = json::array();
+  for (const Part& part : entry.parts) {
+    parts.push_back({{"name", part.name},
+                     {"bytes", part.bytes},
+                     {"mtime_ns", part.mtime_ns},
+                     {"sum", part.sum}});
+  }
+  object["parts"] = std::move(parts);
   return object;
+}
+
+std::vector<Part> parts_of(const json& object) {
+  std::vector<Part> parts;
+  for (const json& part : object.value("parts", json::array())) {
+    parts.push_back({part.at("name").get<std::string>(), part.at("bytes").get<std::uint64_t>(),
+                     part.at("mtime_ns").get<std::int64_t>(), part.at("sum").get<std::string>()});
+  }
+  return parts;
 }
 
 Entry entry_of(const json& object) {
@@ -33,7 +52,10 @@ Entry entry_of(const json& object) {
           object.at("run").get<std::uint64_t>(),
           object.value("kept", ""),
           object.value("gone", false),
-          object.value("restoring", false)};
+          object.value("restoring", false),
+          object.contains("look"),
+          object.value("look", ""),
+          parts_of(object)};
 }
 
 }  // namespace
@@ -49,15 +71,25 @@ const Entry* Record::find(std::string_view name) const {
 }
 
 const Entry* Record::newest() const {
-  const auto at =
-      std::find_if(files.rbegin(), files.rend(), [](const Entry& entry) { return !entry.gone; });
-  return at == files.rend() ? nullptr : &*at;
+  const Entry* newest = nullptr;
+  for (const Entry& entry : files) {
+    const bool later = newest == nullptr || !entry.folder || entry.step >= newest->step;
+    if (!entry.gone && later) newest = &entry;
+  }
+  return newest;
 }
 
-Entry& Record::finish(Entry entry) {
+const Entry* Record::last_folder() const {
+  const auto at =
+      std::find_if(files.rbegin(), files.rend(), [](const Entry& entry) { return entry.folder; });
+  return at == files.rend() || at->run != run ? nullptr : &*at;
+}
+
+Entry& Record::finish(Entry entry, std::optional<std::uint64_t> number) {
   const Entry* before = find(entry.name);
-  if (before == nullptr || before->run == run) ++step;
-  entry.step = step;
+  if (!number && (before == nullptr || before->run == run)) ++step;
+  entry.step = number.value_or(step);
+  step = std::max(step, entry.step);
   entry.run = run;
   std::erase_if(files, [&](const Entry& other) { return other.name == entry.name; });
   const auto gone =
@@ -67,39 +99,51 @@ Entry& Record::finish(Entry entry) {
         std::find_if(files.begin(), files.end(), [](const Entry& other) { return other.gone; }));
   }
   files.push_back(std::move(entry));
+  std::size_t folders = 0;
+  for (auto at = files.rbegin(); at != files.rend(); ++at) {
+    if (at->folder && ++folders > folders_with_parts) at->parts.clear();
+  }
   return files.back();
+}
+
+std::string sum_of_parts(const std::vector<Part>& parts) {
+  std::string lines;
+  for (const Part& part : parts)
+    lines += part.name + '\n' + std::to_string(part.bytes) + '\n' + part.sum + '\n';
+  return checkpoint::sum_of(lines);
 }
 
 std::string encode(const Record& record) {
   json files = json::array();
   for (const Entry& entry : record.files) files.push_back(to_json(entry));
-  const json object = {{"format", known_format},  {"watching", record.watching},
-                       {"run", record.run},       {"step", record.step},
-                       {"number", record.number}, {"files", std::move(files)}};
+  const bool folders =
+      std::ranges::any_of(record.files, [](const Entry& entry) { return entry.folder; });
+  json object = {{"format", folders ? known_format : format_of_files},
+                 {"watching", record.watching},
+                 {"run", record.run},
+                 {"step", record.step},
+                 {"number", record.number},
+                 {"files", std::move(files)}};
+  if (record.of_folders) object["of_folders"] = true;
   // A file's name need not be UTF-8: what cannot be said in JSON is not watched (see Keeper).
-  std::string text = object.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.pop_back();
-  return text + std::string(sum_member) + checkpoint::sum_of(text) + "\"}\n";
+  return checkpoint::seal(object);
 }
 
-wire::Decoded<Record> decode(std::string_view bytes) {
-  const std::size_t tail = sum_member.size() + sum_digits + 3;
+Result<Record> decode(std::string_view bytes) {
   const auto damaged = [] { return failure("the record of finished checkpoints is damaged"); };
-  if (bytes.size() < tail) return damaged();
-  const std::string_view body = bytes.substr(0, bytes.size() - tail);
-  const std::string_view rest = bytes.substr(body.size());
-  if (!rest.starts_with(sum_member) || !rest.ends_with("\"}\n")) return damaged();
-  if (rest.substr(sum_member.size(), sum_digits) != checkpoint::sum_of(body)) return damaged();
-  const json object = json::parse(std::string(body) + "}", nullptr, false);
-  if (!object.is_object()) return damaged();
+  const auto unsealed = checkpoint::unseal(bytes);
+  if (!unsealed || !unsealed->is_object()) return damaged();
+  const json& object = *unsealed;
   if (auto newer =
           wire::newer(object, "format", known_format, "the record of finished checkpoints")) {
     return tl::unexpected(std::move(*newer));
   }
   Record record;
   try {
-    if (object.at("format") != known_format) return damaged();
+    const auto format = object.at("format").get<std::uint64_t>();
+    if (format != format_of_files && format != known_format) return damaged();
     record.watching = object.at("watching").get<bool>();
+    record.of_folders = object.value("of_folders", format == known_format);
     record.run = object.at("run").get<std::uint64_t>();
     record.step = object.at("step").get<std::uint64_t>();
     record.number = object.at("number").get<std::uint64_t>();

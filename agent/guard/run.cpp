@@ -1,14 +1,18 @@
-// The process around a Guard: who else lives, what the supervisor says, what the agent hears.
-#include <fcntl.h>
+// The process around a Guard: which processes run, what the supervisor sends, what the agent is
+// sent.
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <thread>
 
+#include "agent/guard/best.hpp"
+#include "agent/guard/copier.hpp"
 #include "agent/guard/guard.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/run_directory.hpp"
@@ -16,16 +20,21 @@
 namespace spotter::guard {
 namespace {
 
+using std::chrono::milliseconds;
+
 constexpr int milliseconds_between_looks = 50;
+constexpr milliseconds while_copying(500);
+// At the trainer's end, for the last copy: less than the supervisor waits for us.
+constexpr milliseconds longest_copy(45'000);
+constexpr milliseconds spared(1000);  // of what a notice leaves
 
 // The supervisor's other children and theirs: the trainer's processes.
 class Family {
  public:
-  bool somebody_died() {
+  bool process_died() {
     std::set<Member> now;
     bool died = false;
-    for (const auto& process : supervise::descendants_of(::getppid())) {
-      if (process.pid == ::getpid()) continue;
+    for (const auto& process : supervise::descendants_of(::getppid(), ::getpid())) {
       died = died || process.exiting;
       now.emplace(process.pid, process.start_ticks);
     }
@@ -45,7 +54,7 @@ std::string datagram(const Saying& saying) {
   if (saying.path.empty()) {
     std::string words = saying.words;
     for (char& each : words) each = each == '\n' ? ' ' : each;
-    text += "X_SPOTTER_NOTE=" + words;
+    text += (saying.wrong ? "X_SPOTTER_NOTE=" : "X_SPOTTER_BEST=") + words;
   } else {
     text += "X_SPOTTER_CHECKPOINT_STEP=" + std::to_string(saying.step) +
             "\nX_SPOTTER_CHECKPOINT=" + saying.path +
@@ -56,17 +65,48 @@ std::string datagram(const Saying& saying) {
 
 // Nobody listens while no agent runs: what was finished stands in the record all the same.
 void send(const std::string& socket, const std::string& text) {
+  (void)supervise::send_datagram(socket, text, milliseconds(1000));
+}
+
+// After a notice the storage is to be free by then.
+milliseconds time_for_the_last_copy(const std::string& socket) {
+  constexpr std::size_t limit = 64U << 10;
   const auto slash = socket.rfind('/');
-  if (slash == std::string::npos) return;
-  using supervise::Descriptor;
-  const Descriptor here(::open(socket.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const Descriptor sender(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const timeval patience{.tv_sec = 1, .tv_usec = 0};  // an agent that is busy
-  ::setsockopt(sender.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  const auto address = supervise::socket_address(here, socket.substr(slash + 1));
-  [[maybe_unused]] const auto sent =
-      ::sendto(sender.get(), text.data(), text.size(), MSG_NOSIGNAL,
-               reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const auto run = slash == std::string::npos
+                       ? tl::unexpected(std::make_error_code(std::errc::no_such_file_or_directory))
+                       : Beneath::open(socket.substr(0, slash));
+  const auto text = run ? run->read("notice", limit) : tl::unexpected(run.error());
+  const auto notice = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  for (const char* name : {"stop_by_boottime_ms", "deadline_boottime_ms"}) {
+    const auto found = notice.is_object() ? notice.find(name) : notice.end();
+    if (found == notice.end() || !found->is_number_integer()) continue;
+    const milliseconds at(supervise::boottime_milliseconds());
+    const milliseconds left = milliseconds(found->get<std::int64_t>()) - at - spared;
+    return std::clamp(left, milliseconds(0), longest_copy);
+  }
+  return longest_copy;
+}
+
+// When the trainer was started, or a little earlier.
+Best::Clock::time_point start_of_supervisor() {
+  const auto supervisor = supervise::find_process(::getppid());
+  if (!supervisor) return Best::Clock::now();
+  const auto hertz = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  const milliseconds up(supervise::boottime_milliseconds());
+  return Best::Clock::now() - up + std::chrono::seconds(supervisor->start_ticks / hertz);
+}
+
+bool is_readable(int file) {
+  pollfd watched{file, POLLIN, 0};
+  return ::poll(&watched, 1, 0) > 0;
+}
+
+supervise::ReportedValues reported_values(const std::string& run_directory) {
+  constexpr std::size_t limit = 1U << 20;
+  const auto run = Beneath::open(run_directory);
+  const auto text = run ? run->read(supervise::values_name, limit) : tl::unexpected(run.error());
+  const auto values = text ? supervise::parse_values(*text) : failure("none");
+  return values.value_or(supervise::ReportedValues());
 }
 
 void answer(const std::string& line) {
@@ -74,15 +114,15 @@ void answer(const std::string& line) {
   std::fflush(stdout);
 }
 
-// What the supervisor has said; empty: nothing yet.
-enum class Told { Nothing, Ended, Killed, Gone };
-Told hear() {
+// The supervisor's message; Nothing: none yet.
+enum class Instruction { Nothing, Ended, Killed, Gone };
+Instruction read_instruction() {
   std::array<char, 64> buffer{};
   const ssize_t got = ::read(0, buffer.data(), buffer.size());
-  if (got <= 0) return Told::Gone;
+  if (got <= 0) return Instruction::Gone;
   return std::string_view(buffer.data(), static_cast<std::size_t>(got)).starts_with("ended")
-             ? Told::Ended
-             : Told::Killed;
+             ? Instruction::Ended
+             : Instruction::Killed;
 }
 
 }  // namespace
@@ -95,16 +135,38 @@ int run(const Options& options) {
     return 1;
   }
   Family family;
+  Copier copier(options.copying);
+  const std::string run_directory = options.socket.substr(0, options.socket.rfind('/') + 1);
+  Best best(
+      *keeper, options.best, [&run_directory] { return reported_values(run_directory); },
+      start_of_supervisor());
   Guard guard(
-      *keeper, [&family] { return family.somebody_died(); },
-      [&options](const Saying& saying) { send(options.socket, datagram(saying)); });
+      *keeper, [&family] { return family.process_died(); },
+      [&options, &copier, &best](const Saying& saying) {
+        send(options.socket, datagram(saying));
+        if (saying.path.empty()) return;
+        copier.offer();
+        best.offer(saying.name, saying.closed);
+      });
+  const auto say_best = [&options](const std::vector<Best::Word>& words) {
+    for (const Best::Word& one : words)
+      send(options.socket, datagram({.words = one.text, .wrong = one.wrong}));
+  };
+  const auto say = [&options](const std::optional<std::string>& words) {
+    if (words) send(options.socket, datagram({.words = *words}));
+  };
   if (const auto begun = guard.begin(options.again); !begun) {
     answer(begun.error().message);
     return 1;
   }
   answer("ready");
+  copier.offer();  // what an earlier one did not copy
   for (;;) {
-    const auto patience = guard.look();
+    auto patience = std::min(guard.look(), copier.is_busy() ? while_copying : longest_copy);
+    say(copier.look());
+    // The trainer's end, and its last checkpoint, wait for no copy.
+    say_best(best.look(Best::Clock::now(), false, [] { return is_readable(0); }));
+    patience = std::min(patience, best.wait(Best::Clock::now()).value_or(patience));
     std::array<pollfd, 2> watched{pollfd{0, POLLIN, 0}, pollfd{guard.descriptor(), POLLIN, 0}};
     // A checkpoint of many gigabytes is thousands of events: they are looked at together.
     if (::poll(watched.data(), 1, milliseconds_between_looks) == 0 &&
@@ -112,9 +174,20 @@ int run(const Options& options) {
       continue;
     }
     if (watched[0].revents == 0) continue;
-    const Told told = hear();
-    if (told == Told::Gone) return 1;
-    guard.end(told == Told::Ended);
+    const Instruction instruction = read_instruction();
+    if (instruction == Instruction::Gone) return 1;
+    guard.end(instruction == Instruction::Ended);
+    // A trainer that failed starts again: nothing waits for S3 then.
+    const auto end = Best::Clock::now() + time_for_the_last_copy(options.socket);
+    const auto left = [&end] {
+      return std::max(milliseconds(0), std::chrono::floor<milliseconds>(end - Best::Clock::now()));
+    };
+    if (instruction == Instruction::Ended) say(copier.finish(left()));
+    // What the trainer reported last may still be on its way.
+    if (const auto moment = best.wait(Best::Clock::now()))
+      std::this_thread::sleep_for(std::min(*moment, left()));
+    say_best(best.look(Best::Clock::now(), true, [&left] { return left() == milliseconds(0); }));
+    if (best.is_busy()) say("there was no time to look whether the last checkpoint is the best");
     return 0;
   }
 }

@@ -27,33 +27,38 @@ const Found* find(const std::vector<Found>& files, const std::string& name) {
 
 constexpr const char* cannot_be_read = " cannot be read, and is left as it is";
 
-std::vector<std::string> names_in(const io::Expected<Beneath>& directory) {
+std::vector<std::string> names_in(const Result<Beneath, std::error_code>& directory) {
   auto names = directory ? directory->names() : tl::unexpected(directory.error());
   return names ? *std::move(names) : std::vector<std::string>();
 }
 
 }  // namespace
 
-Result<Settled> Keeper::settle(bool thorough) {
-  Settled settled;
-  auto files = place_.list();
-  if (!files) return tl::unexpected(files.error());
-  if (absent_ && files->empty()) return settled;
-  for (const char* name : {kept_directory, torn_directory}) {
-    if (const auto made = place_.own(name); !made) return wrong("cannot make", name, made.error());
-  }
+Result<void> Keeper::begin_settling(Settled& settled) {
+  if (auto made = make_own_folders(); !made) return made;
   if (damaged_) {
-    settled.said.emplace_back(
-        "the record of finished checkpoint files is damaged: the files are taken as they are");
+    settled.said.push_back(
+        std::string("the record of finished checkpoint ") +
+        (keeps_folders() ? "folders is damaged: the folders" : "files is damaged: the files") +
+        " are taken as they are");
   }
-  if (damaged_ || absent_) {
-    if (const auto aside = set_unnamed_aside(); !aside) return tl::unexpected(aside.error());
-  }
+  return damaged_ || absent_ ? set_unnamed_aside() : Result<void>();
+}
+
+Result<Settled> Keeper::settle(bool thorough) {
+  if (keeps_folders()) return settle_folders(thorough);
+  Settled settled;
+  std::vector<std::string> ones;
+  auto files = place_.list(nullptr, &ones);
+  if (!files) return tl::unexpected(files.error());
+  forget_parts_of(ones, settled);
+  if (absent_ && files->empty()) return settled;
+  if (auto begun = begin_settling(settled); !begun) return tl::unexpected(begun.error());
   std::vector<Found> unknown;
   auto done = settle_recorded(*files, thorough, unknown, settled);
   if (done) done = settle_unknown(std::move(unknown), settled);
   if (!done) return tl::unexpected(done.error());
-  // Its owner removed it, and then did not live to finish the next.
+  // Its owner removed it, and then ended before it finished the next.
   Entry* last = record_.files.empty() ? nullptr : &record_.files.back();
   if (last != nullptr && record_.newest() == nullptr) {
     const auto copy = whole_copy(*last);
@@ -64,12 +69,24 @@ Result<Settled> Keeper::settle(bool thorough) {
   record_.watching = false;
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
   clear_kept();
-  forget_torn(std::time(nullptr));
+  forget_torn(std::time(nullptr), settled.said);
   if (const Entry* newest = record_.newest()) {
     settled.newest = newest == &record_.files.back() ? record_.step : newest->step;
     settled.name = newest->name;
   }
   return settled;
+}
+
+// Of folders that are one checkpoint an earlier Spotter recorded single files, and moved them.
+void Keeper::forget_parts_of(const std::vector<std::string>& ones, Settled& settled) {
+  for (const std::string& one : ones) {
+    std::erase_if(record_.files,
+                  [&one](const Entry& entry) { return entry.name.starts_with(one + "/"); });
+  }
+  if (ones.empty()) return;
+  settled.said.push_back(place_.shown(ones.front()) + " is one checkpoint of several files" +
+                         (ones.size() > 1 ? ", as are others" : "") +
+                         ": checkpoints.files keeps none of them; checkpoints.folders does");
 }
 
 Result<void> Keeper::settle_recorded(const std::vector<Found>& files, bool thorough,
@@ -101,7 +118,7 @@ Result<void> Keeper::settle_recorded(const std::vector<Found>& files, bool thoro
       if (!opened && !is_out_of_place(errno)) {
         return checkpoint::system_failure("cannot open", place_.shown(entry.name));
       }
-      if (opened && is_proven(opened.get(), file->bytes)) {
+      if (opened && is_known_complete(opened.get(), file->bytes)) {
         unknown.push_back(*file);
         continue;
       }
@@ -128,8 +145,8 @@ Result<void> Keeper::settle_unknown(std::vector<Found> unknown, Settled& settled
         settled.said.push_back(place_.shown(file.name) + cannot_be_read);
         continue;
       }
-      const bool proven = opened && is_proven(opened.get(), file.bytes);
-      if (!proven) why = "it was not finished when its trainer ended";
+      const bool complete = opened && is_known_complete(opened.get(), file.bytes);
+      if (!complete) why = "it was not finished when its trainer ended";
     }
     if (why.empty()) {
       auto candidate = examine(file.name, Closing::Voluntary);
@@ -156,9 +173,12 @@ Result<void> Keeper::settle_unknown(std::vector<Found> unknown, Settled& settled
 }
 
 Result<void> Keeper::set_aside(const std::string& name, const std::string& why, Settled& settled) {
-  const std::string moved = next_number() + "-" + last_component(name);
   const auto parent = place_.parent(name);
   const auto torn = place_.own(torn_directory);
+  std::string moved = next_number() + "-" + last_component(name);
+  // A number that was given before something failed, and was not saved, is given again.
+  for (int tries = 0; torn && torn->look(moved) && tries < 1000; ++tries)
+    moved = next_number() + "-" + last_component(name);
   const auto done = !parent ? tl::unexpected(parent.error())
                     : !torn ? tl::unexpected(torn.error())
                             : parent->rename(last_component(name), *torn, moved);
@@ -264,20 +284,11 @@ void Keeper::clear_kept() const {
   }
 }
 
-// The time of its last change of state is that of its move.
-void Keeper::forget_torn(std::int64_t now) const {
-  const auto torn = place_.own(torn_directory);
-  const auto names = names_in(torn);  // the oldest first
-  for (std::size_t i = 0; i + torn_limit < names.size(); ++i) {
-    const auto status = torn->look(names[i]);
-    if (status && now - status->st_ctime >= torn_seconds) (void)torn->remove(names[i]);
-  }
-}
-
 Result<Settled> Keeper::prove() const {
   Settled settled;
   if (damaged_) settled.torn.emplace_back("the record of finished checkpoint files is damaged");
   if (absent_ || damaged_) return settled;
+  if (keeps_folders()) return prove_folders();
   const auto files = place_.list();
   if (!files) return tl::unexpected(files.error());
   if (record_.step > 0) settled.newest = record_.step;

@@ -176,8 +176,8 @@ Look look_at(int file, std::uint64_t bytes, std::string_view name) {
   return hdf5 ? torn("it has no HDF5 superblock") : Look{};
 }
 
-bool is_proven(int file, std::uint64_t bytes) {
-  if (checkpoint::is_hollow(file)) return false;
+bool is_known_complete(int file, std::uint64_t bytes) {
+  if (checkpoint::is_mostly_unwritten(file)) return false;
   const auto entries = read_zip_directory(file, bytes);
   return entries && !entries->empty() &&
          std::all_of(entries->begin(), entries->end(),

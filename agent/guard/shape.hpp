@@ -30,6 +30,6 @@ Look look_at(int file, std::uint64_t bytes, std::string_view name);
 
 // Reads all of a zip and compares each entry's CRC-32: true when every byte is as it was written.
 // This is what is left to believe in after a power cut, when a length alone proves nothing.
-bool is_proven(int file, std::uint64_t bytes);
+bool is_known_complete(int file, std::uint64_t bytes);
 
 }  // namespace spotter::guard

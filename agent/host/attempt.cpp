@@ -24,7 +24,7 @@ struct Attempt {
 };
 
 // By their tokens; a home that is not there has none.
-Outcome<std::vector<Attempt>> attempts_in(const fs::path& home) {
+Result<std::vector<Attempt>> attempts_in(const fs::path& home) {
   std::vector<Attempt> all;
   std::error_code error;
   fs::directory_iterator at(home, error), end;
@@ -75,7 +75,7 @@ void remove_copies_before(const fs::path& home, const std::string& attempt) {
   for (const fs::path& each : copies) remove_quietly(each);
 }
 
-Outcome<void> copy_one(const fs::directory_entry& entry, const fs::path& to) {
+Result<void> copy_one(const fs::directory_entry& entry, const fs::path& to) {
   std::error_code error;
   const auto kind = entry.symlink_status(error);
   if (!error && fs::is_symlink(kind)) {
@@ -92,7 +92,7 @@ Outcome<void> copy_one(const fs::directory_entry& entry, const fs::path& to) {
   return fail_errno(error, "cannot copy " + entry.path().string() + " to " + to.string());
 }
 
-Outcome<void> copy_tree(const fs::path& from, const fs::path& to) {
+Result<void> copy_tree(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::recursive_directory_iterator at(from, error), end;
   for (; !error && at != end; at.increment(error)) {
@@ -111,23 +111,23 @@ Outcome<void> copy_tree(const fs::path& from, const fs::path& to) {
 }
 
 // Elsewhere it may go better: the failures are counted by who hands the work out.
-Outcome<void> forgive(const fs::path& attempt) {
+Result<void> forgive(const fs::path& attempt) {
   std::error_code error;
   if (!fs::exists(attempt / ".spotter", error)) return {};
   const auto read = read_ledger(attempt);
-  if (!read) return tl::unexpected<Failure>(read.error());
-  Ledger ledger = read->ledger;
-  ledger.attempts_without_progress = ledger.starts = 0;
-  return write_ledger(attempt, ledger);
+  if (!read) return tl::unexpected<Error>(read.error());
+  wire::LedgerFile file = read->file;
+  file.ledger.attempts_without_progress = file.ledger.starts_without_progress = 0;
+  return write_ledger(attempt, file);
 }
 
-Outcome<void> make_copy(const fs::path& home, const std::string& parent, const fs::path& copy) {
+Result<void> make_copy(const fs::path& home, const std::string& parent, const fs::path& copy) {
   if (::mkdir(copy.c_str(), 0755) != 0) return fail_errno(errno, "cannot make " + copy.string());
   std::error_code error;
-  const fs::path account = home / ".spotter" / "ledger.json";
-  const bool without_claims = fs::exists(account, error);
-  // Else what may be there would be begun anew.
-  if (error) return fail_errno(error, "cannot look at " + account.string());
+  const fs::path ledger = home / ".spotter" / "ledger.json";
+  const bool without_claims = fs::exists(ledger, error);
+  // Else what may be there would be begun again.
+  if (error) return fail_errno(error, "cannot look at " + ledger.string());
   if (parent.empty() && !without_claims) return {};
   if (!fs::is_directory(home / parent, error)) {
     return fail("attempt-gone", (home / parent).string() +
@@ -148,7 +148,7 @@ void make_room(const fs::path& link, std::error_code& error) {
 }
 
 // A link is made beside and renamed over what is there: a reader sees the old one or the new one.
-Outcome<void> link_to(const fs::path& target, const fs::path& link) {
+Result<void> link_to(const fs::path& target, const fs::path& link) {
   const fs::path beside = link.string() + ".new";
   std::error_code error;
   fs::remove(beside, error);
@@ -161,17 +161,17 @@ Outcome<void> link_to(const fs::path& target, const fs::path& link) {
 
 }  // namespace
 
-Outcome<std::string> find_parent(const fs::path& home, std::uint64_t token) {
+Result<std::string> find_parent(const fs::path& home, std::uint64_t token) {
   const auto all = attempts_in(home);
-  if (!all) return tl::unexpected<Failure>(all.error());
+  if (!all) return tl::unexpected<Error>(all.error());
   std::string newest;
   for (const Attempt& each : *all)
     if (each.token < token) newest = each.name;
   return newest;
 }
 
-Outcome<void> begin_attempt(const fs::path& home, const std::string& attempt,
-                            const std::string& parent) {
+Result<void> begin_attempt(const fs::path& home, const std::string& attempt,
+                           const std::string& parent) {
   std::error_code error;
   fs::create_directories(home, error);
   if (error) return fail_errno(error, "cannot make " + home.string());
@@ -188,7 +188,7 @@ Outcome<void> begin_attempt(const fs::path& home, const std::string& attempt,
     if (error) return fail_errno(error, "cannot rename " + copy.string());
   }
   const auto all = attempts_in(home);
-  if (!all) return tl::unexpected<Failure>(all.error());
+  if (!all) return tl::unexpected<Error>(all.error());
   const auto is_parent = [&](const Attempt& each) { return each.name == parent; };
   const auto end = std::ranges::find_if(*all, is_parent);
   if (end != all->end())
@@ -197,7 +197,7 @@ Outcome<void> begin_attempt(const fs::path& home, const std::string& attempt,
   return sync_tree(home / attempt / ".spotter");
 }
 
-Outcome<void> publish_attempt(const fs::path& home, const std::string& attempt) {
+Result<void> publish_attempt(const fs::path& home, const std::string& attempt) {
   std::error_code error;
   const fs::path from = home / attempt;
   std::vector<fs::path> names;
@@ -211,7 +211,7 @@ Outcome<void> publish_attempt(const fs::path& home, const std::string& attempt) 
   for (const auto& name : names)
     if (const auto made = link_to(fs::path(attempt) / name, home / name); !made) return made;
   const auto all = attempts_in(home);
-  if (!all) return tl::unexpected<Failure>(all.error());
+  if (!all) return tl::unexpected<Error>(all.error());
   for (const Attempt& each : *all)
     if (each.name != attempt) remove_quietly(home / each.name);
   remove_copies_before(home, attempt);

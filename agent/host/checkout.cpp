@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The trainer's user's own files, done as that user; of its repository what configures git is not
-// read: GIT_DIR is a folder below it that is made anew.
+// read: GIT_DIR is a folder below it that is made again.
 struct Place {
   explicit Place(const fs::path& directory)
       : repository(directory / ".git"),
@@ -43,11 +43,10 @@ bool says(const ToolResult& result, std::initializer_list<const char*> phrases) 
   });
 }
 
-tl::unexpected<Failure> git_failure(const ToolResult& result, const CheckoutRequest& request) {
+tl::unexpected<Error> git_failure(const ToolResult& result, const verbs::Checkout& request) {
   const auto words = last_words(result);
   if (says(result, {"No space left on device", "Disk quota exceeded"})) {
-    return fail("storage-full",
-                "no room for the code in " + request.directory.string() + ": " + words);
+    return fail("storage-full", "no room for the code in " + request.directory + ": " + words);
   }
   if (says(result, {"requested URL returned error: 30"})) {
     return fail("code-denied", request.repository +
@@ -75,7 +74,7 @@ tl::unexpected<Failure> git_failure(const ToolResult& result, const CheckoutRequ
   return fail("code-failed", "git failed for " + request.repository + ": " + words);
 }
 
-Outcome<void> check(const CheckoutRequest& request) {
+Result<void> check(const verbs::Checkout& request) {
   const auto& revision = request.revision;
   const bool hex =
       revision.size() == 40 && std::all_of(revision.begin(), revision.end(), [](unsigned char c) {
@@ -95,14 +94,14 @@ Outcome<void> check(const CheckoutRequest& request) {
       return fail("bad-request", "code.repository has a password in it; use code.token instead");
     }
   }
-  if (!request.directory.is_absolute())
+  if (!fs::path(request.directory).is_absolute())
     return fail("bad-request", "the directory must be absolute");
   return {};
 }
 
 // As the user alone, who may have put a link in the place of what is above it: where the user could
 // not make it, whoever mounted the storage has.
-Outcome<void> ensure_directory(const fs::path& directory, const User& user) {
+Result<void> ensure_directory(const fs::path& directory, const User& user) {
   const AsUser as_user(user);
   const auto above = io::Beneath::open(directory.parent_path());
   const auto made = above ? above->make_folder(directory.filename(), 0755)
@@ -113,7 +112,7 @@ Outcome<void> ensure_directory(const fs::path& directory, const User& user) {
 
 // The user's repository, and ours below it, without what a killed git left behind: nobody else runs
 // one.
-Outcome<void> prepare(const User& user, const Place& place) {
+Result<void> prepare(const User& user, const Place& place) {
   const AsUser as_user(user);
   std::error_code error;
   for (const auto& directory : {place.repository, place.git.objects})
@@ -130,25 +129,25 @@ Outcome<void> prepare(const User& user, const Place& place) {
       return fail_errno(errno, "cannot make " + directory.string(), "code-failed");
     if (auto ready = make_git_directory(directory); !ready)
       return fail(ready.error().kind == "host-error" ? "code-failed" : ready.error().kind,
-                  ready.error().error);
+                  ready.error().message);
   }
   return {};
 }
 
-Outcome<bool> has_revision(const Git& git, const Place& place, const std::string& revision) {
+Result<bool> has_revision(const Git& git, const Place& place, const std::string& revision) {
   const auto result = git.run(place.git, {"cat-file", "-e", revision + "^{commit}"});
-  if (!result) return tl::unexpected<Failure>(result.error());
+  if (!result) return tl::unexpected<Error>(result.error());
   return result->status == 0;
 }
 
 // Just the commit; where the server does not serve one by its id, everything.
-Outcome<void> fetch(const Git& git, const GitPlace& to, const std::string& from,
-                    const CheckoutRequest& request, const GitToken& token = {}) {
+Result<void> fetch(const Git& git, const GitPlace& to, const std::string& from,
+                   const verbs::Checkout& request, const GitToken& token = {}) {
   const auto one = git.run(to,
                            {"fetch", "--quiet", "--no-tags", "--depth=1", "--no-write-fetch-head",
                             "--", from, request.revision},
                            token);
-  if (!one) return tl::unexpected<Failure>(one.error());
+  if (!one) return tl::unexpected<Error>(one.error());
   if (one->status == 0) return {};
   const auto why = git_failure(*one, request);
   if (why.value().kind != "revision-missing" && why.value().kind != "code-failed" &&
@@ -159,19 +158,19 @@ Outcome<void> fetch(const Git& git, const GitPlace& to, const std::string& from,
                            {"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", from,
                             "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"},
                            token);
-  if (!all) return tl::unexpected<Failure>(all.error());
+  if (!all) return tl::unexpected<Error>(all.error());
   if (all->status != 0) return git_failure(*all, request);
   return {};
 }
 
 // With the token in reach nothing of the trainer's is read, and none of its processes can look on;
 // what came with it is then fetched from there.
-Outcome<void> fetch_by_token(const Git& git, const Place& place, const CheckoutRequest& request,
-                             const GitToken& token) {
+Result<void> fetch_by_token(const Git& git, const Place& place, const verbs::Checkout& request,
+                            const GitToken& token) {
   const auto folder = PrivateFolder::make();
-  if (!folder) return tl::unexpected<Failure>(folder.error());
+  if (!folder) return tl::unexpected<Error>(folder.error());
   const auto stranger = Git::as(folder->user());
-  if (!stranger) return tl::unexpected<Failure>(stranger.error());
+  if (!stranger) return tl::unexpected<Error>(stranger.error());
   const GitPlace private_place{.directory = folder->path()};
   {
     const AsUser as_stranger(folder->user());
@@ -183,21 +182,21 @@ Outcome<void> fetch_by_token(const Git& git, const Place& place, const CheckoutR
   return fetch(git, place.git, folder->path(), request);
 }
 
-Outcome<void> fetch(const Git& git, const Place& place, const CheckoutRequest& request) {
+Result<void> fetch(const Git& git, const Place& place, const verbs::Checkout& request) {
   const auto server = token_server(request.repository);
   if (request.token.empty() || (server && server->empty()))
     return fetch(git, place.git, request.repository, request);
-  if (!server) return tl::unexpected<Failure>(server.error());
+  if (!server) return tl::unexpected<Error>(server.error());
   return fetch_by_token(git, place, request, {request.token, *server});
 }
 
-Outcome<void> put_in_place(const Git& git, const Place& place, const CheckoutRequest& request) {
+Result<void> put_in_place(const Git& git, const Place& place, const verbs::Checkout& request) {
   const auto placed =
       git.run(place.git, {"checkout", "--quiet", "--force", "--detach", request.revision});
-  if (!placed) return tl::unexpected<Failure>(placed.error());
+  if (!placed) return tl::unexpected<Error>(placed.error());
   if (placed->status != 0) return git_failure(*placed, request);
   const auto head = git.run(place.git, {"rev-parse", "--verify", "HEAD"});
-  if (!head) return tl::unexpected<Failure>(head.error());
+  if (!head) return tl::unexpected<Error>(head.error());
   if (head->output.substr(0, 40) != request.revision) {
     return fail("code-failed", "after the checkout HEAD is not " + request.revision);
   }
@@ -205,8 +204,8 @@ Outcome<void> put_in_place(const Git& git, const Place& place, const CheckoutReq
 }
 
 // For the user's own git: where HEAD is, and which commits have no parents here.
-Outcome<void> show_to_user(const User& user, const Place& place, const CheckoutRequest& request,
-                           bool fetched) {
+Result<void> show_to_user(const User& user, const Place& place, const verbs::Checkout& request,
+                          bool fetched) {
   const AsUser as_user(user);
   const auto shallow = place.repository / "shallow";
   if (fetched && ::rename((place.git.directory / "shallow").c_str(), shallow.c_str()) != 0)
@@ -220,25 +219,25 @@ Outcome<void> show_to_user(const User& user, const Place& place, const CheckoutR
   return {};
 }
 
-Outcome<CheckedOut> once(const Git& git, const CheckoutRequest& request) {
+Result<CheckedOut> once(const Git& git, const verbs::Checkout& request) {
   const Place place(request.directory);
   if (const auto ready = prepare(git.user(), place); !ready)
-    return tl::unexpected<Failure>(ready.error());
+    return tl::unexpected<Error>(ready.error());
   const auto there = has_revision(git, place, request.revision);
-  if (!there) return tl::unexpected<Failure>(there.error());
+  if (!there) return tl::unexpected<Error>(there.error());
   if (!*there) {
     if (const auto got = fetch(git, place, request); !got)
-      return tl::unexpected<Failure>(got.error());
+      return tl::unexpected<Error>(got.error());
     const auto came = has_revision(git, place, request.revision);
-    if (!came) return tl::unexpected<Failure>(came.error());
+    if (!came) return tl::unexpected<Error>(came.error());
     if (!*came)
       return fail("revision-missing", "commit " + request.revision + " is not in " +
                                           request.repository + "; was it pushed, or rewritten?");
   }
   if (const auto placed = put_in_place(git, place, request); !placed)
-    return tl::unexpected<Failure>(placed.error());
+    return tl::unexpected<Error>(placed.error());
   if (const auto shown = show_to_user(git.user(), place, request, !*there); !shown)
-    return tl::unexpected<Failure>(shown.error());
+    return tl::unexpected<Error>(shown.error());
   return CheckedOut{!*there};
 }
 
@@ -256,16 +255,16 @@ class UsualModes {
 
 }  // namespace
 
-Outcome<CheckedOut> checkout(const CheckoutRequest& request) {
-  if (const auto good = check(request); !good) return tl::unexpected<Failure>(good.error());
+Result<CheckedOut> checkout(const verbs::Checkout& request) {
+  if (const auto good = check(request); !good) return tl::unexpected<Error>(good.error());
   const UsualModes modes;
   auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Failure>(user.error());
+  if (!user) return tl::unexpected<Error>(user.error());
   if (const auto made = ensure_directory(request.directory, *user); !made) {
-    return tl::unexpected<Failure>(made.error());
+    return tl::unexpected<Error>(made.error());
   }
   const auto git = Git::as(std::move(*user));
-  if (!git) return tl::unexpected<Failure>(git.error());
+  if (!git) return tl::unexpected<Error>(git.error());
   auto result = once(*git, request);
   if (result || result.error().kind != "code-failed") return result;
   // A repository that a power cut damaged: a fresh one in its place; the work tree, with its
@@ -273,7 +272,7 @@ Outcome<CheckedOut> checkout(const CheckoutRequest& request) {
   {
     const AsUser as_user(git->user());
     std::error_code error;
-    fs::remove_all(request.directory / ".git", error);
+    fs::remove_all(fs::path(request.directory) / ".git", error);
     if (error) return result;
   }
   return once(*git, request);

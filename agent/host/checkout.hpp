@@ -2,20 +2,10 @@
 // repository run.
 #pragma once
 
-#include <filesystem>
-#include <string>
-
 #include "agent/host/failure.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
-
-struct CheckoutRequest {
-  std::string repository;  // any git URL or path; no password in it
-  std::string revision;    // 40 hex digits
-  std::filesystem::path directory;
-  std::string user;
-  std::string token;  // empty: none. For the server of `repository` alone, over TLS
-};
 
 struct CheckedOut {
   bool fetched = false;  // false: the commit was there already
@@ -29,6 +19,6 @@ struct CheckedOut {
 // the same user, whose other processes could read the token. Kinds: "code-unreachable",
 // "revision-missing", "code-denied", "code-failed", "storage-full", "tool-missing", "user-missing",
 // "not-permitted", "bad-request".
-Outcome<CheckedOut> checkout(const CheckoutRequest& request);
+Result<CheckedOut> checkout(const verbs::Checkout& request);
 
 }  // namespace spotter::act::host

@@ -68,21 +68,21 @@ bool serial_contradicts(const fs::path& device, const std::string& serial, const
   return stated != serial && stated != "vol-" + serial.substr(3);
 }
 
-std::optional<fs::path> by_id(const DeviceQuery& query, const std::string& serial) {
-  const auto link = query.devices / "disk" / "by-id" / (link_prefix + serial);
+std::optional<fs::path> by_id(const Machine& machine, const std::string& serial) {
+  const auto link = machine.devices / "disk" / "by-id" / (link_prefix + serial);
   std::error_code error;
   const auto device = fs::canonical(link, error);
-  if (error || !is_device(device) || serial_contradicts(device, serial, query.sysfs)) {
+  if (error || !is_device(device) || serial_contradicts(device, serial, machine.sysfs)) {
     return std::nullopt;
   }
   return device;
 }
 
-std::optional<fs::path> by_serial(const DeviceQuery& query, const std::string& serial) {
-  for (const auto& disk : nvme_disks(query.sysfs)) {
+std::optional<fs::path> by_serial(const Machine& machine, const std::string& serial) {
+  for (const auto& disk : nvme_disks(machine.sysfs)) {
     const auto stated = attribute(disk / "device" / "serial");
     if (stated != serial && stated != "vol-" + serial.substr(3)) continue;
-    const auto device = query.devices / disk.filename();
+    const auto device = machine.devices / disk.filename();
     if (is_device(device)) return device;
   }
   return std::nullopt;
@@ -98,36 +98,36 @@ bool names_mean_something(const fs::path& sysfs) {
 
 // /dev/sdf is seen as /dev/xvdf by most kernels on Xen, as /dev/sdf by some.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
-std::optional<fs::path> by_hint(const DeviceQuery& query) {
-  const auto name = fs::path(query.hint).filename().string();
-  if (name.empty() || name == "." || name == ".." || !names_mean_something(query.sysfs)) {
+std::optional<fs::path> by_hint(const Machine& machine, const std::string& hint) {
+  const auto name = fs::path(hint).filename().string();
+  if (name.empty() || name == "." || name == ".." || !names_mean_something(machine.sysfs)) {
     return std::nullopt;
   }
   std::vector<std::string> names;
   if (name.rfind("sd", 0) == 0) names.push_back("xvd" + name.substr(2));
   if (name.rfind("sd", 0) == 0 || name.rfind("xvd", 0) == 0) names.push_back(name);
   for (const auto& candidate : names) {
-    if (is_device(query.devices / candidate)) return query.devices / candidate;
+    if (is_device(machine.devices / candidate)) return machine.devices / candidate;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-Outcome<fs::path> find_device(const DeviceQuery& query) {
-  const auto serial = serial_of(query.volume);
-  if (!serial) return fail("bad-request", "'" + query.volume + "' is not a volume id (vol-...)");
-  const auto until = std::chrono::steady_clock::now() + query.wait;
+Result<fs::path> find_device(const verbs::FindDevice& asked, const Machine& machine) {
+  const auto serial = serial_of(asked.volume);
+  if (!serial) return fail("bad-request", "'" + asked.volume + "' is not a volume id (vol-...)");
+  const auto until = std::chrono::steady_clock::now() + asked.wait;
   for (;;) {
-    if (const auto device = by_id(query, *serial)) return *device;
-    if (const auto device = by_serial(query, *serial)) return *device;
-    if (const auto device = by_hint(query)) return *device;
+    if (const auto device = by_id(machine, *serial)) return *device;
+    if (const auto device = by_serial(machine, *serial)) return *device;
+    if (const auto device = by_hint(machine, asked.hint)) return *device;
     if (std::chrono::steady_clock::now() >= until) break;
     std::this_thread::sleep_for(look_every);
   }
-  return fail("device-absent", "no disk with the serial of " + query.volume + " in " +
-                                   query.devices.string() + " after " +
-                                   std::to_string(query.wait.count()) +
+  return fail("device-absent", "no disk with the serial of " + asked.volume + " in " +
+                                   machine.devices.string() + " after " +
+                                   std::to_string(asked.wait.count()) +
                                    " ms; is the volume attached to this instance?");
 }
 

@@ -2,27 +2,21 @@
 // https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <string>
 
 #include "agent/host/failure.hpp"
+#include "agent/host/machine.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
-
-struct DeviceQuery {
-  std::string volume;  // vol-0123456789abcdef0
-  std::string hint;    // the device name of the attachment, /dev/sdf; only believed on Xen
-  std::chrono::milliseconds wait{0};
-  std::filesystem::path devices = "/dev";
-  std::filesystem::path sysfs = "/sys";
-};
 
 // The path of the block device (or, for ordinary-user emulation, directory) with symlinks resolved.
 // Looked for every 100 ms until `wait` is over. In this order: the by-id symlink, the serials of
 // the NVMe disks in sysfs, and, where the machine has no NVMe disk of EBS at all (Xen), the hint.
 // Kinds: "device-absent", "bad-request" (not a volume id).
-Outcome<std::filesystem::path> find_device(const DeviceQuery& query);
+Result<std::filesystem::path> find_device(const verbs::FindDevice& asked,
+                                          const Machine& machine = {});
 
 // The other way round: vol-... of a device by its serial or by-id symlink; empty when neither says.
 std::string volume_of(const std::filesystem::path& device,

@@ -32,8 +32,8 @@ const char* who_may() {
 
 }  // namespace
 
-tl::unexpected<Failure> fail_errno(std::error_code code, const std::string& what,
-                                   std::string_view otherwise) {
+tl::unexpected<Error> fail_errno(std::error_code code, const std::string& what,
+                                 std::string_view otherwise) {
   const std::string text = what + ": " + code.message();
   for (const auto& entry : known) {
     if (code.value() != entry.error_number) continue;
@@ -42,8 +42,8 @@ tl::unexpected<Failure> fail_errno(std::error_code code, const std::string& what
   return fail(otherwise, text);
 }
 
-tl::unexpected<Failure> fail_errno(int error_number, const std::string& what,
-                                   std::string_view otherwise) {
+tl::unexpected<Error> fail_errno(int error_number, const std::string& what,
+                                 std::string_view otherwise) {
   return fail_errno(std::error_code(error_number, std::generic_category()), what, otherwise);
 }
 

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <vector>
 
-#include "agent/host/fd.hpp"
 #include "agent/host/tool.hpp"
+#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -26,14 +26,14 @@ Maker maker_of(const std::string& filesystem, const fs::path& device) {
   return {{"mkfs.ext4", "-q", "-E", "nodiscard", device.string()}, "e2fsprogs"};
 }
 
-Outcome<void> make(const fs::path& device, const std::string& filesystem) {
+Result<void> make(const fs::path& device, const std::string& filesystem) {
   if (is_directory_device(device)) {
     const auto written = io::atomic_write(device / directory_marker, filesystem + "\n", 0644);
     if (!written) return fail_errno(written.error(), "cannot write to " + device.string());
     return {};
   }
   {  // O_EXCL on a block device: nobody else has it mounted or claimed, in any mount namespace
-    const Fd claim(::open(device.c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
+    const io::Descriptor claim(::open(device.c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
     if (!claim && errno == EBUSY) {
       return fail("device-busy", device.string() + " is in use; it is not formatted");
     }
@@ -42,7 +42,7 @@ Outcome<void> make(const fs::path& device, const std::string& filesystem) {
   const auto maker = maker_of(filesystem, device);
   const ToolRequest request{.argv = maker.argv, .environment = {{"LC_ALL", "C"}}};
   const auto result = run_tool(request, maker.package);
-  if (!result) return tl::unexpected<Failure>(result.error());
+  if (!result) return tl::unexpected<Error>(result.error());
   if (result->status != 0) {
     return fail("format-failed",
                 maker.argv[0] + " failed on " + device.string() + ": " + last_words(*result));
@@ -52,7 +52,7 @@ Outcome<void> make(const fs::path& device, const std::string& filesystem) {
 
 }  // namespace
 
-Outcome<Inspection> format(const fs::path& device, const std::string& filesystem) {
+Result<Inspection> format(const fs::path& device, const std::string& filesystem) {
   if (filesystem != "xfs" && filesystem != "ext4") {
     return fail("bad-request", "the file system is xfs or ext4, not '" + filesystem + "'");
   }
@@ -63,7 +63,7 @@ Outcome<Inspection> format(const fs::path& device, const std::string& filesystem
                                  "; it is left as it is");
   }
   if (const auto made = make(device, filesystem); !made) {
-    return tl::unexpected<Failure>(made.error());
+    return tl::unexpected<Error>(made.error());
   }
   auto after = inspect(device);
   if (after && after->filesystem != filesystem) {

@@ -12,6 +12,6 @@ namespace spotter::act::host {
 // Inspects, makes the file system ("xfs" or "ext4") without any force option, inspects again.
 // Kinds: "not-blank", "device-busy", "tool-missing" (names the package), "format-failed",
 // "bad-request", and those of inspect().
-Outcome<Inspection> format(const std::filesystem::path& device, const std::string& filesystem);
+Result<Inspection> format(const std::filesystem::path& device, const std::string& filesystem);
 
 }  // namespace spotter::act::host

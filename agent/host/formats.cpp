@@ -19,11 +19,11 @@ constexpr std::size_t longest_document = 64U << 20;
 
 template <class T>
 std::string newer_in(const io::Beneath& folder, const std::string& name,
-                     wire::Decoded<T> (*decode)(std::string_view)) {
+                     Result<T> (*decode)(std::string_view)) {
   const auto text = folder.read(name, longest_document);
   if (!text) return {};
   const auto document = decode(*text);
-  return document || !document.error().newer ? std::string() : document.error().message;
+  return document || !wire::is_newer(document.error()) ? std::string() : document.error().message;
 }
 
 std::string newest_checkpoint(const fs::path& directory) {
@@ -35,15 +35,16 @@ std::string newest_checkpoint(const fs::path& directory) {
   return newer ? manifest.error().reason : std::string();
 }
 
-Outcome<void> refuse(const fs::path& path, const std::string& why) {
+Result<void> refuse(const fs::path& path, const std::string& why) {
   if (why.empty()) return {};
   return fail("newer-format", path.string() + ": " + why);
 }
 
 // A .spotter that is not ours is its reader's to say, too.
-Outcome<void> check_own(const io::Beneath& own) {
+Result<void> check_own(const io::Beneath& own) {
   const auto file = [&own](const char* name) { return own.path() / name; };
-  if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", parse_ledger)); !good)
+  if (auto good = refuse(file("ledger.json"), newer_in(own, "ledger.json", wire::parse_ledger));
+      !good)
     return good;
   const char* record = "checkpoints.json";
   if (auto good = refuse(file(record), newer_in(own, record, guard::decode)); !good) return good;
@@ -52,10 +53,10 @@ Outcome<void> check_own(const io::Beneath& own) {
 
 }  // namespace
 
-Outcome<void> check_formats(const fs::path& home, const std::vector<std::string>& directories) {
+Result<void> check_formats(const fs::path& home, const std::vector<std::string>& directories) {
   const auto storage = read_volume_record(home);
   if (!storage && storage.error().kind == "newer-format") {
-    return tl::unexpected<Failure>(storage.error());
+    return tl::unexpected<Error>(storage.error());
   }
   const auto opened = io::Beneath::open(home);
   if (!opened) return {};

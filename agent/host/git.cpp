@@ -49,8 +49,8 @@ constexpr const char* certificates[] = {"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SS
 constexpr std::string_view tls = "https://";
 
 // A file that is in no directory, so that no kill leaves it behind.
-Outcome<Fd> memory_file(const std::string& text) {
-  Fd file(::memfd_create("gitconfig", MFD_CLOEXEC));
+Result<io::Descriptor> memory_file(const std::string& text) {
+  io::Descriptor file(::memfd_create("gitconfig", MFD_CLOEXEC));
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     return fail_errno(errno, "cannot make git's configuration");
   }
@@ -66,15 +66,15 @@ void pass_on(const char* const (&names)[N], std::map<std::string, std::string>& 
 
 }  // namespace
 
-Outcome<std::string> token_server(const std::string& url) {
+Result<std::string> token_server(const std::string& url) {
   auto server = wire::token_server(url);
   if (!server) return fail("code-denied", "code.repository: " + server.error().message);
   return *std::move(server);
 }
 
-Outcome<Git> Git::as(User user) {
+Result<Git> Git::as(User user) {
   auto config = memory_file(global_config);
-  if (!config) return tl::unexpected<Failure>(config.error());
+  if (!config) return tl::unexpected<Error>(config.error());
   return Git(std::move(user), std::move(*config));
 }
 
@@ -114,8 +114,8 @@ std::map<std::string, std::string> Git::environment(const GitPlace& place,
   return result;
 }
 
-Outcome<ToolResult> Git::run(const GitPlace& place, std::vector<std::string> arguments,
-                             const GitToken& token) const {
+Result<ToolResult> Git::run(const GitPlace& place, std::vector<std::string> arguments,
+                            const GitToken& token) const {
   const auto& where = place.work_tree.empty() ? place.directory : place.work_tree;
   std::vector<std::string> argv{"git", "-C", where.string()};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
@@ -126,7 +126,7 @@ Outcome<ToolResult> Git::run(const GitPlace& place, std::vector<std::string> arg
   return run_tool(request, "git");
 }
 
-Outcome<void> make_git_directory(const fs::path& directory) {
+Result<void> make_git_directory(const fs::path& directory) {
   for (const char* name : {"objects", "refs"})
     if (::mkdir((directory / name).c_str(), 0755) != 0 && errno != EEXIST)
       return fail_errno(errno, "cannot make " + (directory / name).string());

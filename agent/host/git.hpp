@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "agent/host/fd.hpp"
 #include "agent/host/tool.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::act::host {
 
-// What git works in: GIT_DIR, with its configuration, references and hooks, is ours, made anew by
+// What git works in: GIT_DIR, with its configuration, references and hooks, is ours, made again by
 // make_git_directory(). Empty paths: objects and index of its own, no work tree.
 struct GitPlace {
   std::filesystem::path directory;
@@ -28,30 +28,30 @@ struct GitToken {
 };
 
 // wire::token_server(). Kind: "code-denied".
-Outcome<std::string> token_server(const std::string& url);
+Result<std::string> token_server(const std::string& url);
 
 class Git {
  public:
   // Kind: "host-error".
-  static Outcome<Git> as(User user);
+  static Result<Git> as(User user);
 
   const User& user() const { return user_; }
 
   // With a token, git follows no redirect, talks the server's scheme alone, and reads no home.
-  Outcome<ToolResult> run(const GitPlace& place, std::vector<std::string> arguments,
-                          const GitToken& token = {}) const;
+  Result<ToolResult> run(const GitPlace& place, std::vector<std::string> arguments,
+                         const GitToken& token = {}) const;
 
  private:
-  Git(User user, Fd config) : user_(std::move(user)), config_(std::move(config)) {}
+  Git(User user, io::Descriptor config) : user_(std::move(user)), config_(std::move(config)) {}
 
   std::map<std::string, std::string> environment(const GitPlace& place,
                                                  const GitToken& token) const;
 
   User user_;
-  Fd config_;
+  io::Descriptor config_;
 };
 
 // An empty repository in an empty folder, made as this process's user: HEAD leads nowhere.
-Outcome<void> make_git_directory(const std::filesystem::path& directory);
+Result<void> make_git_directory(const std::filesystem::path& directory);
 
 }  // namespace spotter::act::host

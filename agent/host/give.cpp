@@ -15,10 +15,10 @@ class Walk {
  public:
   Walk(const Giving& giving, dev_t device) : giving_(giving), device_(device) {}
 
-  Outcome<void> directory(const io::Beneath& at, int depth) {
+  Result<void> directory(const io::Beneath& at, int depth) {
     if (depth > depth_limit)
       return fail("too-many-files", "directories on the volume are nested too deeply");
-    Outcome<void> done;
+    Result<void> done;
     const auto listed = at.each_name([&](const std::string& name) {
       if (depth == 0 && name == giving_.skipped) return true;
       done = one(at, name, depth);
@@ -31,7 +31,7 @@ class Walk {
   std::uint64_t given() const { return given_; }
 
  private:
-  Outcome<void> one(const io::Beneath& at, const std::string& name, int depth) {
+  Result<void> one(const io::Beneath& at, const std::string& name, int depth) {
     const auto opened = at.open(name, O_PATH | O_NOFOLLOW);
     struct stat status {};
     if (!opened) {
@@ -56,8 +56,8 @@ class Walk {
   }
 
   // On a volume each id by itself: a file of root's may have the user's group.
-  Outcome<void> give(const io::Descriptor& opened, const struct stat& status,
-                     const std::string& name) {
+  Result<void> give(const io::Descriptor& opened, const struct stat& status,
+                    const std::string& name) {
     const bool theirs = status.st_uid == giving_.from.uid;
     const bool elsewhere = !S_ISDIR(status.st_mode) && status.st_nlink != 1;
     if (giving_.shared && (!theirs || elsewhere)) return {};
@@ -78,12 +78,12 @@ class Walk {
 
 }  // namespace
 
-Outcome<std::uint64_t> give_files(const io::Beneath& directory, const Giving& giving) {
+Result<std::uint64_t> give_files(const io::Beneath& directory, const Giving& giving) {
   const auto status = directory.status();
   if (!status) return fail_errno(status.error(), "cannot look at " + directory.path().string());
   Walk walk(giving, status->st_dev);
   if (const auto walked = walk.directory(directory, 0); !walked)
-    return tl::unexpected<Failure>(walked.error());
+    return tl::unexpected<Error>(walked.error());
   return walk.given();
 }
 

@@ -29,6 +29,6 @@ struct Giving {
 // Gives what belongs to `from` below `directory` to `to`: never follows a symlink, never leaves the
 // file system. Each file is opened, looked at and given by that handle. Answers how many. Kinds:
 // "too-many-files", those of fail_errno.
-Outcome<std::uint64_t> give_files(const io::Beneath& directory, const Giving& giving);
+Result<std::uint64_t> give_files(const io::Beneath& directory, const Giving& giving);
 
 }  // namespace spotter::act::host

@@ -42,22 +42,22 @@ std::size_t count_nodes(const fs::path& devices) {
   return count;
 }
 
-std::string missing_node(const GpuQuery& query) {
+std::string missing_node(std::size_t count, const fs::path& devices) {
   for (const char* name : {"nvidiactl", "nvidia-uvm"}) {
-    if (!is_there(query.devices / name)) return (query.devices / name).string() + " is not there";
+    if (!is_there(devices / name)) return (devices / name).string() + " is not there";
   }
-  const std::size_t nodes = count_nodes(query.devices);
-  if (nodes >= query.count) return {};
-  return std::to_string(nodes) + " of " + std::to_string(query.count) + " device nodes " +
-         (query.devices / "nvidia*").string() + " are there";
+  const std::size_t nodes = count_nodes(devices);
+  if (nodes >= count) return {};
+  return std::to_string(nodes) + " of " + std::to_string(count) + " device nodes " +
+         (devices / "nvidia*").string() + " are there";
 }
 
 // The trainer's user cannot: nvidia-modprobe is setuid, which a sandbox forbids. Where it is not
 // installed, nvidia-smi or udev have made them, or the look says what is missing.
-void make_nodes(const GpuQuery& query) {
-  if (missing_node(query).empty()) return;
+void make_nodes(std::size_t count, const fs::path& devices) {
+  if (missing_node(count, devices).empty()) return;
   ToolRequest gpus{.argv = {"nvidia-modprobe"}};
-  for (std::size_t i = 0; i < query.count; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     gpus.argv.insert(gpus.argv.end(), {"-c", std::to_string(i)});
   }
   (void)run_tool(gpus, driver);
@@ -74,22 +74,22 @@ std::string unready_manager(const fs::path& devices) {
   return "the service nvidia-fabricmanager is " + last_words(*asked);
 }
 
-Outcome<GpuLook> look(const GpuQuery& query) {
+Result<GpuLook> look(std::size_t count, const fs::path& devices) {
   const auto listed = run_tool({.argv = {"nvidia-smi", "-L"}}, driver);
-  if (!listed) return fail("gpus-absent", listed.error().error);
+  if (!listed) return fail("gpus-absent", listed.error().message);
   GpuLook seen;
   seen.count = count_gpus(listed->output);
-  if (seen.count < query.count) {
-    seen.words = std::to_string(seen.count) + " of " + std::to_string(query.count) +
+  if (seen.count < count) {
+    seen.words = std::to_string(seen.count) + " of " + std::to_string(count) +
                  " GPUs answer; nvidia-smi -L says: " + last_words(*listed);
     return seen;
   }
-  make_nodes(query);
-  seen.words = missing_node(query);
-  if (seen.words.empty()) seen.words = unready_manager(query.devices);
+  make_nodes(count, devices);
+  seen.words = missing_node(count, devices);
+  if (seen.words.empty()) seen.words = unready_manager(devices);
   if (!seen.words.empty()) return seen;
   const auto queried = run_tool({.argv = {"nvidia-smi", "-q"}}, driver);
-  if (!queried) return fail("gpus-absent", queried.error().error);
+  if (!queried) return fail("gpus-absent", queried.error().message);
   seen.words = unready_fabric(queried->output);
   return seen;
 }
@@ -150,12 +150,13 @@ std::size_t count_pci_gpus(const fs::path& sysfs) {
   return count;
 }
 
-Outcome<void> await_gpus(const GpuQuery& wanted) {
-  GpuQuery query = wanted;
-  if (query.count == 0) query.count = std::max<std::size_t>(1, count_pci_gpus(query.sysfs));
-  make_nodes(query);
-  for (const auto until = Clock::now() + query.wait;;) {
-    const auto seen = look(query);
+Result<void> await_gpus(const verbs::AwaitGpus& asked, const Machine& machine) {
+  const fs::path& devices = machine.devices;
+  std::size_t count = asked.count;
+  if (count == 0) count = std::max<std::size_t>(1, count_pci_gpus(machine.sysfs));
+  make_nodes(count, devices);
+  for (const auto until = Clock::now() + asked.wait;;) {
+    const auto seen = look(count, devices);
     if (!seen) return tl::unexpected(seen.error());
     if (seen->words.empty()) return {};
     if (Clock::now() >= until) return fail("gpus-absent", seen->words);

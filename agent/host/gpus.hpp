@@ -2,21 +2,15 @@
 // device nodes, and what `nvidia-smi` says.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <string>
 
 #include "agent/host/failure.hpp"
+#include "agent/host/machine.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
-
-struct GpuQuery {
-  std::size_t count = 0;  // at least so many; 0: as many as the machine has, and one at least
-  std::chrono::milliseconds wait{0};
-  std::filesystem::path devices = "/dev";
-  std::filesystem::path sysfs = "/sys";
-};
 
 // NVIDIA's GPUs on the PCI bus, whatever their driver says of them. One that the machine has lost
 // (it fell off the bus before it booted) is not seen here, either.
@@ -41,6 +35,6 @@ std::string unready_fabric(const std::string& queried);
 // Makes the device nodes as root does it (nvidia-modprobe), and looks each second until `count`
 // GPUs answer, have their nodes, and the fabric between them, where there is one, is ready.
 // Kind: "gpus-absent", with what was seen: after the wait, or at once without an nvidia-smi.
-Outcome<void> await_gpus(const GpuQuery& query);
+Result<void> await_gpus(const verbs::AwaitGpus& asked, const Machine& machine = {});
 
 }  // namespace spotter::act::host

@@ -19,7 +19,7 @@ bool is_id(const std::string& name) {
 }
 
 // Empty: there is none yet.
-Outcome<std::string> id_in(const io::Beneath& own) {
+Result<std::string> id_in(const io::Beneath& own) {
   const std::string path = (own.path() / folder_name).string();
   const auto folder = own.folder(folder_name);
   if (!folder && folder.error() == std::errc::no_such_file_or_directory) return std::string();
@@ -30,8 +30,8 @@ Outcome<std::string> id_in(const io::Beneath& own) {
   return fail("layout-unusable", path + " does not hold one id, as Spotter makes it: move it away");
 }
 
-io::Expected<void> put_id(const io::Beneath& own, const std::string& beside,
-                          const std::string& id) {
+Result<void, std::error_code> put_id(const io::Beneath& own, const std::string& beside,
+                                     const std::string& id) {
   const auto made = own.make_folder(beside, 0755);
   if (!made) return tl::unexpected(made.error());
   if (const auto inside = made->make_folder(id, 0755); !inside)
@@ -43,9 +43,9 @@ io::Expected<void> put_id(const io::Beneath& own, const std::string& beside,
 
 }  // namespace
 
-Outcome<std::string> home_id(const io::Beneath& home) {
+Result<std::string> home_id(const io::Beneath& home) {
   const auto own = open_own(home);
-  if (!own) return tl::unexpected<Failure>(own.error());
+  if (!own) return tl::unexpected<Error>(own.error());
   auto there = id_in(*own);
   if (!there || !there->empty()) return there;
   const std::string id = io::random_hex(digits);

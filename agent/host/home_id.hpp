@@ -9,12 +9,12 @@
 
 namespace spotter::act::host {
 
-// 32 hexadecimal digits, drawn by the first who asks; from then on everybody who sees the folder is
-// told the same, whatever happens at once or breaks off. It is the only name in .spotter/id: of the
+// 32 hexadecimal digits, drawn by the first who asks; from then on all who see the folder read
+// the same, whatever happens at once or breaks off. It is the only name in .spotter/id: of the
 // file systems' calls only rename(2), of one directory onto another, makes something with its
 // content, and only where there is none, on NFS and sshfs too.
 // REQUIRES: the folder is laid out, and the rights of the trainer's user (AsUser). Kinds: those of
 // open_own(), "layout-unusable", those of fail_errno.
-Outcome<std::string> home_id(const io::Beneath& home);
+Result<std::string> home_id(const io::Beneath& home);
 
 }  // namespace spotter::act::host

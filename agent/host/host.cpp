@@ -1,17 +1,14 @@
 #include "agent/host/host.hpp"
 
-#include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 
+#include "agent/base/exit_status.hpp"
 #include "agent/host/attempt.hpp"
 #include "agent/host/checkout.hpp"
 #include "agent/host/device.hpp"
@@ -28,6 +25,7 @@
 #include "agent/host/summary.hpp"
 #include "agent/host/user.hpp"
 #include "agent/host/verify.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::command {
 namespace {
@@ -35,44 +33,22 @@ namespace {
 using nlohmann::json;
 namespace work = act::host;
 
-// The options of all verbs; each verb registers those that it reads.
-struct Options {
-  work::DeviceQuery query;
-  work::MountRequest mount;
-  work::CheckoutRequest checkout;
-  work::ShareRequest share;
-  work::GpuQuery gpus;
-  std::string name;  // of a file that is kept
-  std::string as;    // a user: on a share everything is done as the trainer's
-  std::string tree;  // of a share: what is synced, file by file
-  std::string wait = "0";
-  std::string path;
-  std::uint64_t token = 0;
-  std::size_t index = 0;
-  std::string attempt, parent;
-  std::string files;  // patterns; empty: checkpoints of libspotter's own
-  bool read_only = false;
-  std::optional<std::uint64_t> resumed;
-};
+constexpr const char* usage =
+    "spotter host: one piece of local work for the agent; prints one line of JSON.\n"
+    "What to do is one JSON object on standard input: {\"verb\":\"look\",\"mount_point\":\"/x\"}\n";
 
-using Verb = std::function<json()>;
-
-std::string input() { return {std::istreambuf_iterator<char>(std::cin), {}}; }
-
-json failed(const work::Failure& failure) {
-  return {{"ok", false}, {"kind", failure.kind}, {"error", failure.error}};
+json failed(const Error& failure) {
+  return {{"ok", false}, {"kind", failure.kind}, {"error", failure.message}};
 }
 
-template <class T>
-json answer(const work::Outcome<T>& outcome, const std::function<json(const T&)>& fields) {
-  if (!outcome) return failed(outcome.error());
-  json object = fields(*outcome);
-  object["ok"] = true;
-  return object;
-}
-
-json answer(const work::Outcome<void>& outcome) {
+json answer(const Result<void>& outcome) {
   return outcome ? json{{"ok", true}} : failed(outcome.error());
+}
+
+// With a field that is named.
+template <class T>
+json answer(const Result<T>& outcome, const char* name) {
+  return outcome ? json{{"ok", true}, {name, *outcome}} : failed(outcome.error());
 }
 
 json describe(const work::Inspection& found) {
@@ -96,6 +72,10 @@ json describe(const work::Mounted& mounted) {
           {"free_bytes", mounted.free_bytes}};
 }
 
+json describe(const work::Prepared& done) {
+  return {{"cache", done.cache}, {"foreign", done.foreign}, {"id", done.id}};
+}
+
 json describe(const work::Verified& verified) {
   const json newest = verified.newest ? json(*verified.newest) : json();
   return {{"newest", newest},
@@ -105,7 +85,7 @@ json describe(const work::Verified& verified) {
 }
 
 json describe(const work::LedgerRead& read) {
-  json fields = json::parse(work::to_json(read.ledger));
+  json fields = json::parse(wire::to_json(read.file));
   if (!read.warning.empty()) fields["warning"] = read.warning;
   return fields;
 }
@@ -114,286 +94,156 @@ json describe(const std::filesystem::path& device) { return {{"device", device.s
 json describe(const work::CheckedOut& checked_out) { return {{"fetched", checked_out.fetched}}; }
 
 template <class T>
-json told(const work::Outcome<T>& outcome) {
-  return answer<T>(outcome, [](const T& value) { return describe(value); });
+json answer_of(const Result<T>& outcome) {
+  if (!outcome) return failed(outcome.error());
+  json object = describe(*outcome);
+  object["ok"] = true;
+  return object;
 }
 
-// "1500", "1500ms" or "2s". CLI11 has checked the form.
-std::chrono::milliseconds duration(const std::string& text) {
-  const double number = std::strtod(text.c_str(), nullptr);
-  const bool seconds = text.back() == 's' && text.find("ms") == std::string::npos;
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds ? number * 1000 : number));
-}
+json bad(std::string why) { return failed({.message = std::move(why), .kind = "bad-request"}); }
 
-std::string check_duration(const std::string& text) {
-  const auto unit = text.find_first_not_of("0123456789.");
-  const auto rest = unit == std::string::npos ? "" : text.substr(unit);
-  if (unit != 0 && !text.empty() && (rest.empty() || rest == "ms" || rest == "s")) return {};
-  return "a duration looks like 1500ms or 2s, not " + text;
-}
+// Each verb, and what it answers. One that is not here does not compile.
+struct Host {
+  work::Machine machine;
 
-CLI::App* add(CLI::App& app, const char* name, const char* help, Verb& chosen, Verb verb) {
-  auto* command = app.add_subcommand(name, help);
-  command->callback([&chosen, verb = std::move(verb)] { chosen = verb; });
-  return command;
-}
+  json operator()(const verbs::FindDevice& it) const {
+    return answer_of(work::find_device(it, machine));
+  }
+  json operator()(const verbs::Inspect& it) const { return answer_of(work::inspect(it.device)); }
+  json operator()(const verbs::Format& it) const {
+    return answer_of(work::format(it.device, it.filesystem));
+  }
+  json operator()(const verbs::Mount& it) const { return answer_of(work::mount(it, machine)); }
+  json operator()(const verbs::MountData& it) const {
+    return answer_of(work::mount_data(it.device, it.mount_point));
+  }
+  json operator()(const verbs::Unmount& it) const {
+    const auto done = work::unmount(it.mount_point, it.wait);
+    if (done) work::remove_link(it.link, it.mount_point);
+    return answer(done, "was_mounted");
+  }
+  json operator()(const verbs::Look& it) const {
+    return answer_of(work::look(it.mount_point, machine.devices));
+  }
 
-void add_disk_verbs(CLI::App& app, Options& options, Verb& chosen) {
-  auto& mount = options.mount;
-  auto* find = add(app, "find-device", "where the volume's disk is", chosen, [&options] {
-    options.query.wait = duration(options.wait);
-    return told(work::find_device(options.query));
-  });
-  find->add_option("--volume", options.query.volume)->required();
-  find->add_option("--hint", options.query.hint, "the attachment's device name, for Xen");
-  find->add_option("--wait", options.wait)->check(check_duration);
-  auto* inspect = add(app, "inspect", "what is on the disk", chosen,
-                      [&mount] { return told(work::inspect(mount.device)); });
-  auto* format = add(app, "format", "make a file system on a blank disk", chosen,
-                     [&mount] { return told(work::format(mount.device, mount.filesystem)); });
-  auto* attach = add(app, "mount", "mount and lay out the volume", chosen,
-                     [&mount] { return told(work::mount(mount)); });
-  auto* data = add(app, "mount-data", "mount a volume of data, read-only", chosen,
-                   [&mount] { return told(work::mount_data(mount.device, mount.mount_point)); });
-  for (auto* command : {inspect, format, attach, data})
-    command->add_option("--device", mount.device)->required();
-  for (auto* command : {format, attach})
-    command->add_option("--filesystem", mount.filesystem)->required();
-  for (auto* verb : {attach, data})
-    verb->add_option("--mount-point", mount.mount_point)->required();
-  attach->add_option("--volume", mount.volume)->required();
-  attach->add_option("--user", mount.user)->required();
-  attach->add_option_function<std::string>(
-      "--checkpoints", [&mount](const std::string& name) { mount.directories.push_back(name); },
-      "another directory of the user's, relative");
-  attach->add_option_function<std::string>(
-      "--container",
-      [&mount](const std::string& name) {
-        mount.directories.push_back(name);
-        mount.container = name;
-      },
-      "and one for channels and SageMaker's files");
-  attach->add_option("--link", mount.link, "a symbolic link that leads there");
-  attach->add_option("--cache", mount.cache, "a folder on the machine's own disks");
-  attach->add_flag("--read-only", mount.read_only);
-}
+  json operator()(const verbs::PrepareShare& it) const {
+    return answer_of(work::prepare_share(it, machine));
+  }
+  json operator()(const verbs::ReleaseShare& it) const {
+    return answer(work::release_share(it), "unmounted");
+  }
+  json operator()(const verbs::LookShare& it) const {
+    return {{"ok", true}, {"mounted", work::is_share_mounted(it.share)}};
+  }
+  json operator()(const verbs::ProbeShare& it) const {
+    const bool there = it.mount_point.empty() || work::mount_at(it.mount_point);
+    return there ? answer(work::probe_share(it.path)) : json{{"ok", true}, {"mounted", false}};
+  }
 
-void add_mount_verbs(CLI::App& app, Options& options, Verb& chosen) {
-  auto& path = options.path;
-  auto* unmount = add(app, "unmount", "sync and unmount", chosen, [&options] {
-    const auto done = work::unmount(options.path, duration(options.wait));
-    if (done) work::remove_link(options.mount.link, options.path);
-    return answer<bool>(done, [](bool was_mounted) { return json{{"was_mounted", was_mounted}}; });
-  });
-  unmount->add_option("--wait", options.wait)->check(check_duration);
-  unmount->add_option("--link", options.mount.link, "mount's, which then leads nowhere");
-  auto* look = add(app, "look", "what is mounted there", chosen,
-                   [&options] { return told(work::look(options.path, options.query.devices)); });
-  auto* sync = add(app, "sync", "make the file system durable", chosen, [&options] {
-    const auto& tree = options.tree;
-    if (const auto synced = tree.empty() ? work::Outcome<void>() : work::sync_tree(tree); !synced)
-      return answer(synced);
-    return answer(work::sync(options.path));
-  });
-  sync->add_option("--tree", options.tree, "and each file below this one by itself");
-  auto* read = add(app, "ledger-read", "the job's counts", chosen,
-                   [&path] { return told(work::read_ledger(path)); });
-  auto* write = add(app, "ledger-write", "keep the job's counts, JSON on stdin", chosen, [&path] {
-    const auto ledger = work::parse_ledger(input());
-    return ledger ? answer(work::write_ledger(path, *ledger))
-                  : failed({"bad-request", "what stdin has is no account"});
-  });
-  for (auto* command : {unmount, look, sync, read, write})
-    command->add_option("--mount-point", path)->required();
-}
-
-json fill_volume() {
-  const auto request = config::parse_fill_request(input());
-  if (!request) return failed({"bad-request", request.error().message});
-  std::vector<std::string> said;
-  const auto filled = fill(
-      *request, [] { return false; }, [&said](const std::string& line) { said.push_back(line); });
-  if (!filled) return failed({"fill-failed", filled.error().message});
-  return {{"ok", true}, {"said", said}};
-}
-
-void add_content_verbs(CLI::App& app, Options& options, Verb& chosen) {
-  add(app, "fill", "bring what `prepare:` names onto the volume, JSON on stdin", chosen,
-      fill_volume);
-  auto& checkout = options.checkout;
-  auto* code = add(app, "checkout", "fetch the pinned commit as the user", chosen, [&checkout] {
-    if (const char* token = std::getenv("SPOTTER_GIT_TOKEN")) checkout.token = token;
-    const auto done = work::checkout(checkout);
-    if (done) return told(done);
-    const auto home = std::filesystem::path(checkout.directory).parent_path();
+  json operator()(const verbs::ReadLedger& it) const {
+    return answer_of(work::read_ledger(it.mount_point));
+  }
+  json operator()(const verbs::WriteLedger& it) const {
+    return answer(work::write_ledger(it.mount_point, it.ledger));
+  }
+  json operator()(const verbs::Sync& it) const {
+    if (!it.tree.empty())
+      if (const auto synced = work::sync_tree(it.tree); !synced) return answer(synced);
+    return answer(work::sync(it.mount_point));
+  }
+  json operator()(const verbs::Verify& it) const {
+    return answer_of(it.files.empty() && it.folders.empty() ? work::verify_checkpoints(it)
+                                                            : work::verify_files(it));
+  }
+  json operator()(const verbs::Checkout& it) const {
+    const auto done = work::checkout(it);
+    if (done) return answer_of(done);
+    const auto home = std::filesystem::path(it.directory).parent_path();
     const auto place = work::probe_share(home);  // git knows that it failed, not why
     return failed(place ? done.error() : place.error());
-  });
-  code->add_option("--repository", checkout.repository)->required();
-  code->add_option("--revision", checkout.revision)->required();
-  code->add_option("--directory", checkout.directory)->required();
-  code->add_option("--user", checkout.user)->required();
-  auto* verify = add(app, "verify", "the newest checkpoint that is whole", chosen, [&options] {
-    const auto& mount = options.mount.mount_point;
-    const work::VerifyRequest request{mount, options.path, options.read_only, options.mount.user};
-    if (options.files.empty()) return told(work::verify_checkpoints(request));
-    return told(work::verify_files(request, options.files));
-  });
-  verify->add_option("--user", options.mount.user, "the trainer's, whose checkpoints they are");
-  verify->add_option("--mount-point", options.mount.mount_point)->required();
-  verify->add_option("--checkpoints", options.path, "relative to it")->required();
-  verify->add_option("--files", options.files, "patterns of a trainer's own files");
-  verify->add_flag("--read-only", options.read_only);
-  auto* gpus = add(app, "await-gpus", "until so many work", chosen, [&options] {
-    options.gpus.wait = duration(options.wait);
-    options.gpus.devices = options.query.devices;
-    return answer(work::await_gpus(options.gpus));
-  });
-  gpus->add_option("--count", options.gpus.count, "0: all")->required()->check(CLI::Range(0, 64));
-  gpus->add_option("--wait", options.wait)->check(check_duration);
-}
-
-// Those that tell a share from another; each verb of a share takes all.
-void add_share_options(CLI::App& verb, work::ShareRequest& share) {
-  verb.add_option("--kind", share.kind)->required();
-  verb.add_option("--mount-point", share.mount_point)->required();
-  verb.add_option("--server", share.server);
-  verb.add_option("--path", share.path);
-  verb.add_option("--options", share.options);
-  verb.add_option("--access-point", share.access_point);
-  verb.add_option("--key", share.key);
-  verb.add_option("--known-hosts", share.known_hosts);
-  verb.add_option("--port", share.port);
-  verb.add_option("--region", share.region);
-  verb.add_flag("--tls", share.tls);
-  verb.add_option("--user", share.user);
-  verb.add_option("--job", share.job);
-  verb.add_option("--holder", share.holder);
-  verb.add_option("--directory", share.directories);
-  verb.add_option("--container", share.container);
-  verb.add_option("--link", share.link);
-  verb.add_flag("--again", share.again);
-  verb.add_flag("--identity", share.identity);
-  verb.add_option("--cache", share.cache);
-}
-
-void add_share_verbs(CLI::App& app, Options& options, Verb& chosen) {
-  auto& share = options.share;
-  auto* prepare =
-      add(app, "prepare-share", "mount the share if need be, and lay out the job's folder", chosen,
-          [&share] {
-            return answer<work::Prepared>(work::prepare_share(share), [](const auto& done) {
-              return json{{"cache", done.cache}, {"foreign", done.foreign}, {"id", done.id}};
-            });
-          });
-  auto* release =
-      add(app, "release-share", "unmount it lazily, if it is ours to unmount", chosen, [&share] {
-        return answer<bool>(work::release_share(share), [](bool unmounted) {
-          return json{{"unmounted", unmounted}};
-        });
-      });
-  auto* look = add(app, "look-share", "is it mounted?", chosen, [&share] {
-    return json{{"ok", true}, {"mounted", work::is_share_mounted(share)}};
-  });
-  for (auto* verb : {prepare, release, look}) add_share_options(*verb, share);
-  auto& path = options.path;
-  auto* probe = add(app, "probe-share", "does its server answer?", chosen, [&path, &share] {
-    const bool there = share.mount_point.empty() || work::mount_at(share.mount_point);
-    return there ? answer(work::probe_share(path)) : json{{"ok", true}, {"mounted", false}};
-  });
-  probe->add_option("--mount", share.mount_point, "nothing is asked while nothing is mounted here");
-  auto* done = add(app, "mark-done", "say that the result is durable", chosen,
-                   [&options] { return answer(work::mark_done(options.path, options.share.job)); });
-  auto* there = add(app, "there", "is the result there?", chosen, [&path] {
+  }
+  json operator()(const verbs::Fill& it) const {
+    std::vector<std::string> said;
+    const auto filled = fill(
+        it, [] { return false; }, [&said](const std::string& line) { said.push_back(line); });
+    if (!filled) return failed({.message = filled.error().message, .kind = "fill-failed"});
+    return {{"ok", true}, {"said", said}};
+  }
+  json operator()(const verbs::There& it) const {
     std::error_code error;
-    const bool is = std::filesystem::exists(path, error);
-    if (error)
-      return answer(work::Outcome<void>(work::fail_errno(error, "cannot look at " + path)));
-    return json{{"ok", true}, {"there", is}};
-  });
-  auto* log = add(app, "keep-log", "append the trainer's log to the one on the share", chosen,
-                  [&options] { return answer(work::keep_log(options.tree, options.path)); });
-  auto* metrics = add(app, "keep-metrics", "join lines from stdin to a curve", chosen, [&options] {
-    const auto kept = work::keep_metrics(options.path, input(), options.resumed);
-    return answer<std::string>(kept, [](const auto& said) { return json{{"said", said}}; });
-  });
-  metrics->add_option("--resumed", options.resumed, "the step from which the trainer went on");
-  auto* lines = add(app, "keep-lines", "append lines from stdin to a file of a home's .spotter",
-                    chosen, [&] { return answer(work::keep_lines(path, options.name, input())); });
-  const std::set<std::string_view> kept{work::log_name, work::history_name};
-  lines->add_option("--name", options.name)->required()->check(CLI::IsMember(kept));
-  for (auto* verb : {probe, done, there, log, metrics, lines})
-    verb->add_option("--path", path)->required();
-  done->add_option("--job", share.job)->required();
-  log->add_option("--from", options.tree)->required();
-}
+    const bool is = std::filesystem::exists(it.path, error);
+    if (error) return answer(work::fail_errno(error, "cannot look at " + it.path));
+    return {{"ok", true}, {"there", is}};
+  }
+  json operator()(const verbs::MarkDone& it) const {
+    return answer(work::mark_done(it.path, it.job));
+  }
+  json operator()(const verbs::KeepLog& it) const {
+    return answer(work::keep_log(it.from, it.path));
+  }
+  json operator()(const verbs::KeepMetrics& it) const {
+    return answer(work::keep_metrics(it.path, it.lines, it.resumed), "said");
+  }
+  json operator()(const verbs::KeepLines& it) const {
+    if (it.name != work::log_name && it.name != work::history_name)
+      return bad("\"" + it.name + "\" is no file that lines are kept in");
+    return answer(work::keep_lines(it.path, it.name, it.lines));
+  }
 
-void add_attempt_verbs(CLI::App& app, Options& options, Verb& chosen) {
-  auto* find = add(app, "find-parent", "the newest attempt before one", chosen, [&options] {
-    return answer<std::string>(work::find_parent(options.path, options.token),
-                               [](const auto& parent) {
-                                 return json{{"answer", parent}};
-                               });
-  });
-  auto* begin = add(app, "begin-attempt", "a folder that begins as another's copy", chosen, [&] {
-    return answer(work::begin_attempt(options.path, options.attempt, options.parent));
-  });
-  auto* publish = add(app, "publish-attempt", "its result is the one that counts", chosen,
-                      [&] { return answer(work::publish_attempt(options.path, options.attempt)); });
-  auto* sum = add(app, "sum-up", "what became of an experiment", chosen, [&options] {
-    const auto summary = work::summary_of(options.path, options.index, {}, options.token);
-    if (!summary) return failed({"host-error", summary.error().message});
-    return json{{"ok", true}, {"answer", sweep::to_json(*summary)}};
-  });
-  sum->add_option("--index", options.index)->required();
-  sum->add_option("--token", options.token)->required();
-  for (auto* verb : {find, begin, publish, sum})
-    verb->add_option("--path", options.path)->required();
-  for (auto* verb : {begin, publish}) verb->add_option("--attempt", options.attempt)->required();
-  find->add_option("--token", options.token)->required();
-  begin->add_option("--parent", options.parent);
-}
+  json operator()(const verbs::FindParent& it) const {
+    return answer(work::find_parent(it.path, it.token), "answer");
+  }
+  json operator()(const verbs::BeginAttempt& it) const {
+    return answer(work::begin_attempt(it.path, it.attempt, it.parent));
+  }
+  json operator()(const verbs::PublishAttempt& it) const {
+    return answer(work::publish_attempt(it.path, it.attempt));
+  }
+  json operator()(const verbs::SumUp& it) const {
+    const auto summary = work::summary_of(it.path, it.index, {}, it.token);
+    if (!summary) return failed({.message = summary.error().message, .kind = "host-error"});
+    return {{"ok", true}, {"answer", sweep::to_json(*summary)}};
+  }
 
-int print(const json& object, int status) {
-  // What a disk's label or git's words hold need not be UTF-8.
-  const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace);
-  const bool printed = std::printf("%s\n", line.c_str()) > 0 && std::fflush(stdout) == 0;
-  return printed ? status : 1;
+  json operator()(const verbs::AwaitGpus& it) const {
+    return answer(work::await_gpus(it, machine));
+  }
+};
+
+json done(std::string_view text) {
+  const auto request = verbs::parse_request(text);
+  if (!request) return bad(request.error().message);
+  Host host;
+  if (const char* devices = std::getenv("SPOTTER_DEVICES"); devices != nullptr && *devices != 0)
+    host.machine.devices = devices;
+  std::optional<work::AsUser> as;
+  if (!request->as.empty()) {
+    const auto user = work::find_user(request->as);
+    if (!user) return failed(user.error());
+    as.emplace(*user);
+  }
+  return std::visit(host, request->verb);
 }
 
 }  // namespace
 
+int do_request(std::string_view text) {
+  const json object = done(text);
+  // What a disk's label or git's words hold need not be UTF-8.
+  const auto line = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (std::printf("%s\n", line.c_str()) <= 0 || std::fflush(stdout) != 0) return 1;
+  if (object.value("ok", false)) return 0;
+  return object.value("kind", "") == "bad-request" ? wrong_input : 1;
+}
+
 int host(int argc, char** argv) {
-  Options options;
-  if (const char* devices = std::getenv("SPOTTER_DEVICES"); devices != nullptr && *devices != 0) {
-    options.query.devices = options.mount.devices = options.share.devices = devices;
+  if (argc > 1) {
+    const bool asked = std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h";
+    (asked ? std::cout : std::cerr) << usage;
+    return asked ? 0 : wrong_input;
   }
-  Verb chosen;
-  CLI::App app("One piece of local work; prints one line of JSON", "spotter host");
-  app.require_subcommand(1);
-  app.add_option("--as", options.as, "the user as whom it is done");
-  add_share_verbs(app, options, chosen);
-  add_disk_verbs(app, options, chosen);
-  add_mount_verbs(app, options, chosen);
-  add_content_verbs(app, options, chosen);
-  add_attempt_verbs(app, options, chosen);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    return print(failed({"bad-request", error.what()}), 2);
-  }
-  std::optional<work::AsUser> as;
-  if (!options.as.empty()) {
-    const auto user = work::find_user(options.as);
-    if (!user) return print(failed(user.error()), 1);
-    as.emplace(*user);
-  }
-  const json object = chosen();
-  const bool ok = object.value("ok", false);
-  const int bad = object.value("kind", "") == "bad-request" ? 2 : 1;
-  return print(object, ok ? 0 : bad);
+  return do_request(std::string{std::istreambuf_iterator<char>(std::cin), {}});
 }
 
 }  // namespace spotter::command

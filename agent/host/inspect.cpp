@@ -11,7 +11,7 @@
 #include <memory>
 #include <optional>
 
-#include "agent/host/fd.hpp"
+#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -39,8 +39,7 @@ std::uint64_t scatter(std::uint64_t number) {
 }
 
 // The offset of the first byte in [begin, end) that is not zero; none when all are.
-Outcome<std::optional<std::uint64_t>> first_nonzero(int fd, std::uint64_t begin,
-                                                    std::uint64_t end) {
+Result<std::optional<std::uint64_t>> first_nonzero(int fd, std::uint64_t begin, std::uint64_t end) {
   std::vector<char> buffer(65536);
   while (begin < end) {
     const auto wanted = std::min<std::uint64_t>(buffer.size(), end - begin);
@@ -57,7 +56,7 @@ Outcome<std::optional<std::uint64_t>> first_nonzero(int fd, std::uint64_t begin,
   return std::nullopt;
 }
 
-Outcome<std::optional<std::uint64_t>> first_nonzero_sample(int fd, std::uint64_t bytes) {
+Result<std::optional<std::uint64_t>> first_nonzero_sample(int fd, std::uint64_t bytes) {
   const auto edge = std::min(mebibyte, bytes);
   auto found = first_nonzero(fd, 0, edge);
   if (!found || *found) return found;
@@ -83,7 +82,7 @@ std::string describe(const Inspection& found, const std::string& usage, const st
 constexpr int nothing_found = 1;  // blkid_do_safeprobe(3)
 constexpr int ambivalent = -2;
 
-Outcome<Inspection> probe_signatures(int fd, const fs::path& device, bool& nothing) {
+Result<Inspection> probe_signatures(int fd, const fs::path& device, bool& nothing) {
   Probe probe(blkid_new_probe(), &blkid_free_probe);
   if (!probe || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
     return fail("inspect-failed", "libblkid cannot open " + device.string());
@@ -114,7 +113,7 @@ Outcome<Inspection> probe_signatures(int fd, const fs::path& device, bool& nothi
   return found;
 }
 
-Outcome<Inspection> inspect_directory(const fs::path& device) {
+Result<Inspection> inspect_directory(const fs::path& device) {
   std::error_code error;
   const bool empty = fs::is_empty(device, error);
   if (error) return fail_errno(error, "cannot list " + device.string(), "inspect-failed");
@@ -133,7 +132,7 @@ Outcome<Inspection> inspect_directory(const fs::path& device) {
   return found;
 }
 
-Outcome<Inspection> inspect_block(int fd, const fs::path& device) {
+Result<Inspection> inspect_block(int fd, const fs::path& device) {
   std::uint64_t bytes = 0;
   if (::ioctl(fd, BLKGETSIZE64, &bytes) != 0) {
     return fail_errno(errno, "cannot read the size of " + device.string(), "inspect-failed");
@@ -146,7 +145,7 @@ Outcome<Inspection> inspect_block(int fd, const fs::path& device) {
   found->bytes = bytes;
   if (!nothing) return found;
   const auto nonzero = first_nonzero_sample(fd, bytes);
-  if (!nonzero) return tl::unexpected<Failure>(nonzero.error());
+  if (!nonzero) return tl::unexpected<Error>(nonzero.error());
   if (*nonzero) {
     found->signature = "data";
     found->detail = "no known signature, but data at byte " + std::to_string(**nonzero);
@@ -181,9 +180,9 @@ bool is_directory_device(const fs::path& device) {
   return fs::is_directory(device, error);
 }
 
-Outcome<Inspection> inspect(const fs::path& device) {
+Result<Inspection> inspect(const fs::path& device) {
   if (is_directory_device(device)) return inspect_directory(device);
-  const Fd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const io::Descriptor fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
     if (errno == ENOENT) return fail("device-absent", "there is no " + device.string());
     return fail_errno(errno, "cannot open " + device.string(), "inspect-failed");

@@ -27,7 +27,7 @@ struct Inspection {
 // A directory (ordinary-user emulation) is blank when empty, and holds the file system that its
 // marker `.spotter-filesystem` names.
 // Kinds: "device-absent", "not-permitted", "input-output", "inspect-failed".
-Outcome<Inspection> inspect(const std::filesystem::path& device);
+Result<Inspection> inspect(const std::filesystem::path& device);
 
 // Offsets of the 4 KiB blocks that are read: 64 spread over the device (one in each 64th, the same
 // for the same size), and the places where file systems keep copies of their superblock.

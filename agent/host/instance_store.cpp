@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "agent/host/fd.hpp"
 #include "agent/host/inspect.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/tool.hpp"
 #include "agent/io/beneath.hpp"
+#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -31,48 +31,48 @@ std::string attribute(const fs::path& path) {
 }
 
 // Which one it has now. Every image has one of the two.
-Outcome<std::string> give_filesystem(const fs::path& disk) {
-  Failure why;
+Result<std::string> give_filesystem(const fs::path& disk) {
+  Error why;
   for (const std::string filesystem : {"xfs", "ext4"}) {
     const ToolRequest request{.argv = {"mkfs." + filesystem, "-q", "-L", label, disk.string()},
                               .environment = {{"LC_ALL", "C"}}};
     const auto made = run_tool(request, "xfsprogs, or e2fsprogs,");
     if (made && made->status == 0) return filesystem;
-    why =
-        made ? Failure{"format-failed", request.argv[0] + ": " + last_words(*made)} : made.error();
+    why = made ? Error{request.argv[0] + ": " + last_words(*made), "format-failed"} : made.error();
     if (made) break;
   }
   return tl::unexpected(why);
 }
 
 // Which file system is on it, ours; else why it is not for us.
-Outcome<std::string> claim(const fs::path& disk) {
+Result<std::string> claim(const fs::path& disk) {
   {  // nobody else has it mounted, nor a part of it, nor made a RAID of it
-    const Fd alone(::open(disk.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+    const io::Descriptor alone(::open(disk.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
     if (!alone) return fail("cache-absent", disk.string() + ": " + std::strerror(errno));
   }
   const auto found = inspect(disk);
-  if (!found) return tl::unexpected<Failure>(found.error());
+  if (!found) return tl::unexpected<Error>(found.error());
   if (found->blank) return give_filesystem(disk);
   if (found->label == label && !found->filesystem.empty()) return found->filesystem;
   return fail("cache-absent", disk.string() + " holds " + found->detail + ": it is left alone");
 }
 
 // Each boot the user may have another number: what is there is the user's as well.
-Outcome<void> make_folder(const fs::path& folder, const User& user) {
+Result<void> make_folder(const fs::path& folder, const User& user) {
   const auto above = io::Beneath::open(folder.parent_path());
   const auto made = above ? above->make_folder(folder.filename(), 0755)
                           : tl::unexpected<std::error_code>(above.error());
   if (!made) return fail_errno(made.error(), "cannot make " + folder.string());
-  const auto given = ::geteuid() == 0 ? made->give(user.uid, user.gid) : io::Expected<void>();
+  const auto given =
+      ::geteuid() == 0 ? made->give(user.uid, user.gid) : Result<void, std::error_code>();
   if (!given)
     return fail_errno(given.error(), "cannot give " + folder.string() + " to " + user.name);
   return {};
 }
 
 // Its log need not be kept: what was not whole when the machine stopped is fetched again.
-Outcome<void> mount_cache(const fs::path& disk, const std::string& filesystem,
-                          const fs::path& mount_point) {
+Result<void> mount_cache(const fs::path& disk, const std::string& filesystem,
+                         const fs::path& mount_point) {
   if (const auto made = io::make_directories(mount_point, 0755); !made)
     return fail_errno(made.error(), "cannot make " + mount_point.string());
   if (::mount(disk.c_str(), mount_point.c_str(), filesystem.c_str(),
@@ -104,21 +104,21 @@ std::vector<fs::path> instance_store_disks(const fs::path& devices, const fs::pa
   return disks;
 }
 
-Outcome<std::string> make_cache(const CacheRequest& request, const User& user) {
+Result<std::string> make_cache(const CacheRequest& request, const User& user) {
   const fs::path mount_point = request.folder.parent_path();
   if (const auto there = mount_at(mount_point)) {
     if (const auto made = make_folder(request.folder, user); !made)
-      return tl::unexpected<Failure>(made.error());
+      return tl::unexpected<Error>(made.error());
     return "the cache is " + request.folder.string() + ", on " + there->source;
   }
   const auto disks = instance_store_disks(request.devices, request.sysfs);
-  Failure why{"cache-absent", "this machine has no instance store: the cache is on the storage"};
+  Error why{"this machine has no instance store: the cache is on the storage", "cache-absent"};
   for (const fs::path& each : disks) {
     std::error_code gone;
     const fs::path disk = fs::canonical(each, gone);
     const auto filesystem = claim(disk);
     const auto mounted = filesystem ? mount_cache(disk, *filesystem, mount_point)
-                                    : tl::unexpected<Failure>(filesystem.error());
+                                    : tl::unexpected<Error>(filesystem.error());
     const auto made = mounted ? make_folder(request.folder, user) : mounted;
     if (made) return "the cache is " + request.folder.string() + ", on " + disk.string();
     why = made.error();

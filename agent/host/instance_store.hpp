@@ -29,6 +29,6 @@ std::vector<std::filesystem::path> instance_store_disks(const std::filesystem::p
 // mounted them itself (AWS's Deep Learning AMIs: /opt/dlami/nvme) that is for who knows them.
 // Answers words for a person. Kinds: "cache-absent" (no such disk, or none that is free), those of
 // format() and mount(), those of fail_errno.
-Outcome<std::string> make_cache(const CacheRequest& request, const User& user);
+Result<std::string> make_cache(const CacheRequest& request, const User& user);
 
 }  // namespace spotter::act::host

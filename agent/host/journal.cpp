@@ -45,10 +45,10 @@ std::string last_lines(const io::Beneath& folder, const std::string& name) {
   return bytes;
 }
 
-Outcome<void> keep_lines(const std::filesystem::path& home, std::string_view name,
-                         std::string_view lines) {
+Result<void> keep_lines(const std::filesystem::path& home, std::string_view name,
+                        std::string_view lines) {
   const auto own = open_own(home);
-  if (!own) return tl::unexpected<Failure>(own.error());
+  if (!own) return tl::unexpected<Error>(own.error());
   const std::string file_name(name);
   const auto path = own->path() / name;
   if (name == history_name) {

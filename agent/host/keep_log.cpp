@@ -30,10 +30,10 @@ class Log {
   Log(io::Descriptor local, io::Descriptor kept)
       : local_(std::move(local)), kept_(std::move(kept)) {}
 
-  io::Expected<off_t> size() const { return size_of(local_); }
+  Result<off_t, std::error_code> size() const { return size_of(local_); }
 
   // The first byte that was not kept: before it are a hole and zeros. `end` if all were.
-  io::Expected<off_t> begin_of_rest(off_t end) const {
+  Result<off_t, std::error_code> begin_of_rest(off_t end) const {
     off_t at = ::lseek(local_.get(), 0, SEEK_DATA);
     if (at < 0 && errno == ENXIO) return end;
     if (at < 0 && errno != EINVAL) return last_error();
@@ -50,7 +50,7 @@ class Log {
   }
 
   // Durable, or, after a failure, not there.
-  io::Expected<void> append(off_t begin, off_t end) const {
+  Result<void, std::error_code> append(off_t begin, off_t end) const {
     const auto before = size_of(kept_);
     if (!before) return tl::unexpected(before.error());
     const auto appended = append_after(*before, begin, end);
@@ -61,7 +61,7 @@ class Log {
 
   // The bytes before `end` become zeros, those from `begin` on were none. The file's end stays
   // where it is: a process that appends there at this moment loses nothing.
-  io::Expected<void> forget(off_t begin, off_t end) const {
+  Result<void, std::error_code> forget(off_t begin, off_t end) const {
     if (::fallocate(local_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, end) == 0)
       return {};
     if (errno != EOPNOTSUPP && errno != ENOSYS) return last_error();
@@ -80,13 +80,13 @@ class Log {
  private:
   using Buffer = std::array<char, 65536>;
 
-  static io::Expected<off_t> size_of(const io::Descriptor& file) {
+  static Result<off_t, std::error_code> size_of(const io::Descriptor& file) {
     struct stat status {};
     if (::fstat(file.get(), &status) != 0) return last_error();
     return status.st_size;
   }
 
-  io::Expected<std::string_view> read(off_t at, off_t most) const {
+  Result<std::string_view, std::error_code> read(off_t at, off_t most) const {
     const auto wanted = static_cast<std::size_t>(std::min<off_t>(most, sizeof(Buffer)));
     ssize_t got = 0;
     do got = ::pread(local_.get(), buffer_->data(), wanted, at);
@@ -102,7 +102,7 @@ class Log {
     return other && ::pread(kept_.get(), &last, 1, size - 1) == 1 && last != '\n';
   }
 
-  io::Expected<void> append_after(off_t before, off_t begin, off_t end) const {
+  Result<void, std::error_code> append_after(off_t before, off_t begin, off_t end) const {
     if (is_torn(before, begin) && !io::write_all(kept_.get(), "\n")) return last_error();
     while (begin < end) {
       const auto bytes = read(begin, end - begin);
@@ -120,7 +120,7 @@ class Log {
   std::unique_ptr<Buffer> buffer_ = std::make_unique<Buffer>();
 };
 
-io::Expected<io::Descriptor> open_in_folder(const fs::path& path, int flags) {
+Result<io::Descriptor, std::error_code> open_in_folder(const fs::path& path, int flags) {
   const auto folder = io::Beneath::open(path.parent_path());
   if (!folder) return tl::unexpected(folder.error());
   return folder->file(path.filename(), flags, 0644);
@@ -128,7 +128,7 @@ io::Expected<io::Descriptor> open_in_folder(const fs::path& path, int flags) {
 
 }  // namespace
 
-Outcome<void> keep_log(const fs::path& local, const fs::path& kept) {
+Result<void> keep_log(const fs::path& local, const fs::path& kept) {
   auto from = open_in_folder(local, O_RDWR);
   if (!from && from.error() == std::errc::no_such_file_or_directory) return {};
   if (!from) return fail_errno(from.error(), "cannot open " + local.string());

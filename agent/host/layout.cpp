@@ -35,21 +35,21 @@ bool is_in_the_way(const std::error_code& error) {
 
 // Who owns the root directory, or may write there without its sticky bit, can move `.spotter` away
 // and put another in its place. A user who had it can go on writing there, by the group.
-Outcome<void> keep_root(const io::Beneath& root, const User& user) {
+Result<void> keep_root(const io::Beneath& root, const User& user) {
   const auto status = root.status();
   if (!status) return fail_errno(status.error(), "cannot look at " + root.path().string());
   const bool others = status->st_uid != 0;
   mode_t mode = (status->st_mode & 0777) | S_ISVTX;
   if (others) mode |= 0070;
   if (!others && mode == (status->st_mode & 07777)) return {};
-  auto kept = others ? root.give(0, user.gid) : io::Expected<void>();
+  auto kept = others ? root.give(0, user.gid) : Result<void, std::error_code>();
   if (kept) kept = root.change_mode(mode);
   if (!kept) return fail_errno(kept.error(), "cannot own " + root.path().string());
   return {};
 }
 
 // Ours, and no symlink that somebody put there: what we write into it is believed later.
-Outcome<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& user) {
+Result<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& user) {
   const bool as_root = ::geteuid() == 0 && !AsUser::active();
   if (as_root) {
     if (const auto kept = keep_root(root, user); !kept) return tl::unexpected(kept.error());
@@ -69,8 +69,8 @@ Outcome<io::Beneath> ensure_own_directory(const io::Beneath& root, const User& u
 
 // One component after the other below the root. An existing one is left to its owner: the user may
 // have made it.
-Outcome<void> ensure_user_directory(const io::Beneath& root, const fs::path& relative,
-                                    const User& user) {
+Result<void> ensure_user_directory(const io::Beneath& root, const fs::path& relative,
+                                   const User& user) {
   auto at = root.folder("");
   for (const auto& part : relative) {
     if (part.empty() || part == ".") continue;
@@ -83,7 +83,7 @@ Outcome<void> ensure_user_directory(const io::Beneath& root, const fs::path& rel
   return fail_errno(at.error(), "cannot make " + path);
 }
 
-Outcome<VolumeRecord> parse_record(const std::string& text, const std::string& shown) {
+Result<VolumeRecord> parse_record(const std::string& text, const std::string& shown) {
   VolumeRecord record;
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return record;
@@ -103,8 +103,8 @@ Outcome<VolumeRecord> parse_record(const std::string& text, const std::string& s
 }
 
 // None where it is not of a file that `may_be` accepts.
-Outcome<VolumeRecord> read_record(const io::Beneath& own,
-                                  const std::function<bool(const struct stat&)>& may_be) {
+Result<VolumeRecord> read_record(const io::Beneath& own,
+                                 const std::function<bool(const struct stat&)>& may_be) {
   const auto shown = (own.path() / record_name).string();
   const auto seen = own.look(record_name);
   if (seen && !may_be(*seen)) return VolumeRecord();
@@ -116,33 +116,32 @@ Outcome<VolumeRecord> read_record(const io::Beneath& own,
 
 }  // namespace
 
-Outcome<void> ensure_link(const MountRequest& request) {
-  const fs::path target = request.mount_point / request.container;
+Result<void> ensure_link(const Link& link) {
   std::error_code error;
-  if (fs::read_symlink(request.link, error) == target) return {};
-  const auto status = fs::symlink_status(request.link, error);
+  if (fs::read_symlink(link.at, error) == link.to) return {};
+  const auto status = fs::symlink_status(link.at, error);
   if (fs::exists(status) && !fs::is_symlink(status)) {
-    return fail("layout-unusable", request.link.string() + " is there, and is no link");
+    return fail("layout-unusable", link.at.string() + " is there, and is no link");
   }
-  if (const auto made = io::make_directories(request.link.parent_path(), 0755); !made) {
-    return fail_errno(made.error(), "cannot make " + request.link.parent_path().string());
-  }
-  fs::remove(request.link, error);
-  fs::create_symlink(target, request.link, error);
-  if (error) return fail_errno(error, "cannot make the link " + request.link.string());
+  const auto above = link.at.parent_path();
+  if (const auto made = io::make_directories(above, 0755); !made)
+    return fail_errno(made.error(), "cannot make " + above.string());
+  fs::remove(link.at, error);
+  fs::create_symlink(link.to, link.at, error);
+  if (error) return fail_errno(error, "cannot make the link " + link.at.string());
   return {};
 }
 
-Outcome<VolumeRecord> read_volume_record(const fs::path& mount_point) {
+Result<VolumeRecord> read_volume_record(const fs::path& mount_point) {
   const auto own = open_own(mount_point);
   if (own) return read_record(*own, is_ours);
   const bool absent = own.error().kind == "not-mounted" || own.error().kind == "layout-unusable";
   if (absent) return VolumeRecord();
-  return tl::unexpected<Failure>(own.error());
+  return tl::unexpected<Error>(own.error());
 }
 
-io::Expected<io::Beneath> make_for(const io::Beneath& at, const std::string& name,
-                                   const User& user) {
+Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::string& name,
+                                              const User& user) {
   {
     const AsUser as(user);
     auto made = at.make_folder(name, 0755);
@@ -159,7 +158,7 @@ io::Expected<io::Beneath> make_for(const io::Beneath& at, const std::string& nam
   return std::move(made->folder);
 }
 
-Outcome<void> take_over(const io::Beneath& home, const User& user) {
+Result<void> take_over(const io::Beneath& home, const User& user) {
   if (::geteuid() != 0) return {};
   const auto own = home.folder(own_directory);
   const auto its = own ? own->status() : tl::unexpected(own.error());
@@ -167,48 +166,49 @@ Outcome<void> take_over(const io::Beneath& home, const User& user) {
   if (!its || !status || its->st_uid == 0 || its->st_uid == user.uid) return {};
   const auto record =
       read_record(*own, [&](const struct stat& seen) { return seen.st_uid == its->st_uid; });
-  if (!record) return tl::unexpected<Failure>(record.error());
+  if (!record) return tl::unexpected<Error>(record.error());
   const bool says_so = record->present && record->uid == its->st_uid && record->user == user.name;
   const bool theirs = status->st_uid == its->st_uid || status->st_uid == user.uid;
   if (!says_so || !theirs) return {};
   Giving giving{{its->st_uid, its->st_gid}, {user.uid, user.gid}, own_directory, true};
   if (const auto given = give_files(home, giving); !given)
-    return tl::unexpected<Failure>(given.error());
-  // By `.spotter` and its record we know, so it comes last; the record is written anew.
+    return tl::unexpected<Error>(given.error());
+  // `.spotter` and its record show that it is done, so it comes last; the record is written again.
   giving.skipped = record_name;
   if (const auto given = give_files(*own, giving); !given)
-    return tl::unexpected<Failure>(given.error());
-  auto given = status->st_uid == user.uid ? io::Expected<void>() : home.give(user.uid, user.gid);
+    return tl::unexpected<Error>(given.error());
+  auto given =
+      status->st_uid == user.uid ? Result<void, std::error_code>() : home.give(user.uid, user.gid);
   if (given) given = own->give(user.uid, user.gid);
   if (given) return {};
   return fail_errno(given.error(), "cannot give " + home.path().string() + " to " + user.name);
 }
 
-Outcome<void> ensure_layout(const io::Beneath& root, const MountRequest& request, const User& user,
-                            Mounted& mounted) {
+Result<void> ensure_layout(const io::Beneath& root, const Layout& layout, const User& user,
+                           Mounted& mounted) {
   const auto own = ensure_own_directory(root, user);
-  if (!own) return tl::unexpected<Failure>(own.error());
+  if (!own) return tl::unexpected<Error>(own.error());
   const auto before = read_record(*own, is_ours);
-  if (!before) return tl::unexpected<Failure>(before.error());
+  if (!before) return tl::unexpected<Error>(before.error());
   mounted.previous_volume = before->volume;
   const bool given_before = ::geteuid() != 0 || AsUser::active();  // take_over()
   if (!given_before && before->present && (before->uid != user.uid || before->gid != user.gid)) {
     const Giving giving{{before->uid, before->gid}, {user.uid, user.gid}, own_directory};
     const auto given = give_files(root, giving);
-    if (!given) return tl::unexpected<Failure>(given.error());
+    if (!given) return tl::unexpected<Error>(given.error());
     mounted.owners_changed = *given;
   }
-  for (const auto& directory : request.directories) {
+  for (const auto& directory : layout.directories) {
     if (!safe_relative(directory)) {
       return fail("bad-request", "'" + directory + "' is not a path inside the volume");
     }
     if (const auto made = ensure_user_directory(root, directory, user); !made) return made;
   }
-  if (!request.link.empty()) {
-    if (const auto linked = ensure_link(request); !linked) return linked;
+  if (!layout.link.at.empty()) {
+    if (const auto linked = ensure_link(layout.link); !linked) return linked;
   }
   const json record = {{"version", known_layout},
-                       {"volume", request.volume},
+                       {"volume", layout.volume},
                        {"user", user.name},
                        {"uid", user.uid},
                        {"gid", user.gid}};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "agent/host/failure.hpp"
 #include "agent/host/mount.hpp"
@@ -22,24 +23,36 @@ struct VolumeRecord {
 
 // Of a volume: what others than root wrote there is not believed. Kinds: those of fail_errno,
 // "newer-format".
-Outcome<VolumeRecord> read_volume_record(const std::filesystem::path& mount_point);
+Result<VolumeRecord> read_volume_record(const std::filesystem::path& mount_point);
+
+struct Link {
+  std::filesystem::path at;  // empty: none
+  std::filesystem::path to;
+};
+
+// What a home has beside its record.
+struct Layout {
+  std::string volume;                    // of a share: none
+  std::vector<std::string> directories;  // the user's, relative
+  Link link;                             // that leads to one of them
+};
 
 // `.spotter`, the directories and the record, in this order; files of the recorded uid are given to
 // the user's present one first. On a volume the root directory and `.spotter` are root's
 // afterwards, and nobody else can move `.spotter` away. Safe to repeat after a kill at any line.
 // Fills in `mounted`. Kinds: those of read_volume_record, "layout-unusable", "too-many-files",
 // "bad-request".
-Outcome<void> ensure_layout(const io::Beneath& root, const MountRequest& request, const User& user,
-                            Mounted& mounted);
+Result<void> ensure_layout(const io::Beneath& root, const Layout& layout, const User& user,
+                           Mounted& mounted);
 
-// The symbolic link `request.link` to `request.container`. Another link that stands there is
-// replaced; anything else is somebody's. Kinds: "layout-unusable", those of fail_errno.
-Outcome<void> ensure_link(const MountRequest& request);
+// The symbolic link. Another one that stands there is replaced; anything else is somebody's. Kinds:
+// "layout-unusable", those of fail_errno.
+Result<void> ensure_link(const Link& link);
 
 // The user's own folder in `at`, opened; one that exists is left to its owner. Made as the user; as
 // root, and given to the user, only where the user may not. Fails with the errno.
-io::Expected<io::Beneath> make_for(const io::Beneath& at, const std::string& name,
-                                   const User& user);
+Result<io::Beneath, std::error_code> make_for(const io::Beneath& at, const std::string& name,
+                                              const User& user);
 
 // Of a job on a share, `home`, that another image wrote, whose trainer's user had another number:
 // is given to the user's present one. The record there is the trainer's own, and proves nothing but
@@ -47,6 +60,6 @@ io::Expected<io::Beneath> make_for(const io::Beneath& at, const std::string& nam
 // be that owner's, too, and never root's; of what lies below only that owner's files are given
 // away, and none that has another name elsewhere. Else nothing is done. Kinds: those of fail_errno,
 // "too-many-files".
-Outcome<void> take_over(const io::Beneath& home, const User& user);
+Result<void> take_over(const io::Beneath& home, const User& user);
 
 }  // namespace spotter::act::host

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* preference = "169";
 constexpr int most_rules = 16;
 
-Outcome<ToolResult> rule(const char* family, std::vector<std::string> words) {
+Result<ToolResult> rule(const char* family, std::vector<std::string> words) {
   ToolRequest ip{.argv = {"ip", family, "rule"}};
   ip.argv.insert(ip.argv.end(), words.begin(), words.end());
   return run_tool(ip, "iproute2");
@@ -30,7 +30,7 @@ std::string only(uid_t user) { return std::to_string(user) + "-" + std::to_strin
 // It is not added twice: the kernel says that it is there (EEXIST). systemd-networkd may remove
 // rules that it does not know, but for the kernel's: networkd.conf(5),
 // ManageForeignRoutingPolicyRules.
-Outcome<void> add(const char* family, const char* address, uid_t user) {
+Result<void> add(const char* family, const char* address, uid_t user) {
   auto words = selectors(address, only(user));
   words.insert(words.begin(), "add");
   words.insert(words.end(), {"protocol", "kernel", "prohibit"});
@@ -61,7 +61,7 @@ constexpr const char* six = "fd00:ec2::254/128";
 
 }  // namespace
 
-Outcome<void> refuse_metadata_to(uid_t user) {
+Result<void> refuse_metadata_to(uid_t user) {
   auto added = add("-4", four, user);
   if (!added) return added;
   (void)add("-6", six, user);  // where there is no IPv6, nobody asks by it

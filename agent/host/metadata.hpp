@@ -1,5 +1,5 @@
 // Keeps a user of this machine from the instance metadata service. By rules of routing and not by a
-// packet filter: connect() fails at once, whoever loads a firewall anew does not lose them, and
+// packet filter: connect() fails at once, whoever loads a firewall again does not lose them, and
 // `ip` is on every image. Source: ip-rule(8), uidrange. For a socket that is bound to a device they
 // do not hold: that is agent/supervise/metadata.hpp's to find out and to mend.
 #pragma once
@@ -12,7 +12,7 @@ namespace spotter::act::host {
 
 // In the place of whom it was kept from before; there is no moment in which that user is answered,
 // whatever other process does the same. Kinds: "tool-missing", "host-error".
-Outcome<void> refuse_metadata_to(uid_t user);
+Result<void> refuse_metadata_to(uid_t user);
 // Everybody may ask again.
 void release_metadata();
 

@@ -6,10 +6,9 @@ namespace spotter::act::host {
 namespace {
 
 constexpr std::size_t most_points = 4096;
-constexpr std::size_t metrics_limit = 4U << 20;
 
 // Nothing of it is lost, nor is what was moved aside before.
-Outcome<std::string> move_aside(const io::Beneath& home, const std::string& name) {
+Result<std::string> move_aside(const io::Beneath& home, const std::string& name) {
   const auto path = (home.path() / name).string();
   const std::string aside = name + ".before";
   const auto taken = home.look(aside);
@@ -27,8 +26,8 @@ Outcome<std::string> move_aside(const io::Beneath& home, const std::string& name
 
 }  // namespace
 
-Outcome<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
-                                  std::optional<std::uint64_t> resumed, mode_t mode) {
+Result<std::string> keep_metrics(const std::filesystem::path& path, std::string_view lines,
+                                 std::optional<std::uint64_t> resumed, mode_t mode) {
   const auto home = io::Beneath::open(path.parent_path());
   if (!home) return fail_errno(home.error(), "cannot open " + path.parent_path().string());
   const std::string name = path.filename();

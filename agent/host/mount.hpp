@@ -6,28 +6,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "agent/host/failure.hpp"
+#include "agent/host/machine.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
-
-struct MountRequest {
-  std::filesystem::path device;
-  std::string filesystem;  // what job.yaml says: "xfs" or "ext4"
-  std::filesystem::path mount_point;
-  std::string volume;  // vol-..., written to .spotter/volume.json
-  std::string user;    // the trainer's; owns the directories below
-  std::vector<std::string> directories = {"code", "checkpoints", "result", "log"};
-  std::string container;       // one of them
-  std::filesystem::path link;  // leads to it; empty: none
-  bool read_only = false;  // to prove a copy: nothing of ours is written, `user` is not looked at
-  bool as_it_is = false;   // nor is its log replayed
-  std::filesystem::path cache;  // of instance_store.hpp, made as well; empty: none is wanted
-  std::filesystem::path devices = "/dev";  // where its disks are
-};
 
 struct Mounted {
   bool already = false;         // it was mounted from this device before
@@ -47,21 +32,21 @@ struct Mounted {
 // "storage-full", "input-output", "not-permitted", "tool-missing", "user-missing",
 // "layout-unusable" (also when something is where the link should be), "too-many-files",
 // "mount-failed", "bad-request".
-Outcome<Mounted> mount(const MountRequest& request);
+Result<Mounted> mount(const verbs::Mount& request, const Machine& machine = {});
 
 // A volume of data: read-only, without a replay of its log, whichever of the two file systems is on
 // it, and nothing is laid out. Kinds: those of mount(), and "not-formatted" for a blank one.
-Outcome<Mounted> mount_data(const std::filesystem::path& device,
-                            const std::filesystem::path& mount_point);
+Result<Mounted> mount_data(const std::filesystem::path& device,
+                           const std::filesystem::path& mount_point);
 
 // Detaches what detach_views() finds there, syncfs, umount (again every 100 ms while busy, until
 // `wait` is over), and proof that no mount namespace still holds the device. Not mounted is
 // success. Answers whether it had been mounted.
 // Kinds: "mount-busy" (names the holders), "sync-failed" (data may not be durable; says whether it
 // is unmounted), "not-permitted", "unmount-failed".
-Outcome<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait);
+Result<bool> unmount(const std::filesystem::path& mount_point, std::chrono::milliseconds wait);
 
-// Removes MountRequest's `link`, when it leads to a folder of this mount point: anything else is
+// Removes that of verbs::Mount, when it leads to a folder of this mount point: anything else is
 // somebody's. The next mount() makes it again, or takes over one that could not be removed.
 void remove_link(const std::filesystem::path& link, const std::filesystem::path& mount_point);
 
@@ -75,11 +60,11 @@ struct Look {
   std::uint64_t size_bytes = 0;
   std::uint64_t free_bytes = 0;
 };
-Outcome<Look> look(const std::filesystem::path& mount_point,
-                   const std::filesystem::path& devices = "/dev");
+Result<Look> look(const std::filesystem::path& mount_point,
+                  const std::filesystem::path& devices = "/dev");
 
 // syncfs of the file system that holds `path`. Kinds: "input-output", "storage-full",
 // "sync-failed".
-Outcome<void> sync(const std::filesystem::path& path);
+Result<void> sync(const std::filesystem::path& path);
 
 }  // namespace spotter::act::host

@@ -12,7 +12,7 @@ bool is_ours(const struct stat& status) {
   return status.st_uid == 0 || ::geteuid() != 0 || AsUser::active();
 }
 
-Outcome<io::Beneath> open_own(const io::Beneath& home) {
+Result<io::Beneath> open_own(const io::Beneath& home) {
   const auto path = (home.path() / own_directory).string();
   auto opened = home.folder(own_directory);
   if (!opened) {
@@ -34,7 +34,7 @@ Outcome<io::Beneath> open_own(const io::Beneath& home) {
   return *std::move(opened);
 }
 
-Outcome<io::Beneath> open_own(const fs::path& home) {
+Result<io::Beneath> open_own(const fs::path& home) {
   const auto opened = io::Beneath::open(home);
   if (!opened && opened.error() == std::errc::no_such_file_or_directory)
     return fail("not-mounted", "there is no " + home.string() + "; mount the job's storage first");

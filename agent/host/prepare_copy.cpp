@@ -169,7 +169,7 @@ Result<LocalFiles> files_of(const fs::path& from) {
 
 Result<Filled> copy_in(const CopyRequest& request, const Stopping& stop) {
   const auto user = act::host::find_user(request.user);
-  if (!user) return failure(user.error().error);
+  if (!user) return failure(user.error().message);
   return Copy(request, *user, stop).run();
 }
 

@@ -18,10 +18,22 @@ namespace {
 namespace fs = std::filesystem;
 using act::host::AsUser;
 using act::host::User;
-using config::FillRequest;
+using verbs::Fill;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t memory = 192U << 20;  // the cheapest instances have half a GiB
+
+Result<std::vector<config::Source>> sources_of(const Fill& request) {
+  std::vector<config::Source> sources;
+  for (const verbs::Source& it : request.sources) {
+    config::Source& source = sources.emplace_back(config::Source{it.from, it.to, it.sha256, {}});
+    if (it.via.empty()) continue;
+    auto via = wire::parse_s3_url(it.via);
+    if (!via) return tl::unexpected(via.error());
+    source.via = *std::move(via);
+  }
+  return sources;
+}
 
 // Where in S3 it is: by its own word, or because the machine that has the folder sent it there.
 std::optional<wire::S3Location> place_in_s3(const config::Source& source) {
@@ -40,28 +52,27 @@ fs::path partials_of(const config::Source& source) {
 }
 
 // What is known of a source's files; each has its own, so that none is taken for another's.
-fs::path state_of(const FillRequest& request, const config::Source& source) {
+fs::path state_of(const Fill& request, const config::Source& source) {
   const std::string id = wire::sha256_hex(source.from + "\n" + source.to).substr(0, 16);
-  return fs::path(request.mount) / ".spotter/prepare" / id;
+  return fs::path(request.mount_point) / ".spotter/prepare" / id;
 }
 
 // A trainer that had the volume may have left anything below it: no link is followed.
-Result<void> make_state(const FillRequest& request, const config::Source& source,
-                        const User& user) {
+Result<void> make_state(const Fill& request, const config::Source& source, const User& user) {
   const fs::path state = state_of(request, source);
-  auto at = io::Beneath::open(request.mount);
-  for (const auto& part : state.lexically_relative(request.mount))
+  auto at = io::Beneath::open(request.mount_point);
+  for (const auto& part : state.lexically_relative(request.mount_point))
     if (at) at = at->make_folder(part, 0755);
   if (!at) return failure(state.string() + ": " + at.error().message());
   if (::geteuid() != 0 || at->give(user.uid, user.gid)) return {};
   return failure("cannot give " + state.string() + " to " + user.name);
 }
 
-// Listed anew each time: what has come to the bucket since is to come here, too.
-Result<Filled> from_s3(const FillRequest& request, const config::Source& source,
-                       const fs::path& state, const Stopping& stop) {
+// Listed each time: what has come to the bucket since is to come here, too.
+Result<Filled> from_s3(const Fill& request, const config::Source& source, const fs::path& state,
+                       const Stopping& stop) {
   const auto where = place_in_s3(source);
-  const fs::path to = fs::path(request.mount) / source.to;
+  const fs::path to = fs::path(request.mount_point) / source.to;
   wire::Channel channel;
   channel.name = to.filename();
   channel.source = *where;
@@ -79,11 +90,11 @@ Result<Filled> from_s3(const FillRequest& request, const config::Source& source,
   return Filled{source, done->front().files, done->front().fetched, done->front().bytes};
 }
 
-Result<Filled> from_web(const FillRequest& request, const config::Source& source,
-                        const fs::path& state, const Stopping& stop) {
+Result<Filled> from_web(const Fill& request, const config::Source& source, const fs::path& state,
+                        const Stopping& stop) {
   data::WebFile file;
   file.url = source.from;
-  file.folder = fs::path(request.mount) / source.to;
+  file.folder = fs::path(request.mount_point) / source.to;
   file.ledger = state / "files";
   file.sha256 = source.sha256;
   const auto done = data::fetch_web(file, stop);
@@ -91,13 +102,13 @@ Result<Filled> from_web(const FillRequest& request, const config::Source& source
   return Filled{source, 1, done->was_there ? 0U : 1U, done->bytes};
 }
 
-Result<Filled> bring(const FillRequest& request, const config::Source& source, const User& user,
+Result<Filled> bring(const Fill& request, const config::Source& source, const User& user,
                      const Stopping& stop) {
   const fs::path state = state_of(request, source);
   if (auto made = make_state(request, source, user); !made) return tl::unexpected(made.error());
   if (!is_s3(source) && !is_web(source)) {
-    auto copied =
-        copy_in({source.from, request.mount + "/" + source.to, state / "files", user.name}, stop);
+    auto copied = copy_in(
+        {source.from, request.mount_point + "/" + source.to, state / "files", user.name}, stop);
     if (copied) copied->source = source;
     return copied;
   }
@@ -108,59 +119,65 @@ Result<Filled> bring(const FillRequest& request, const config::Source& source, c
 
 // Also where the downloader keeps what is not yet whole. The user's; those that are there stay as
 // they are.
-Result<void> make_folders(const FillRequest& request, const User& user) {
-  for (const config::Source& source : request.sources) {
+Result<void> make_folders(const Fill& request, const std::vector<config::Source>& all,
+                          const User& user) {
+  for (const config::Source& source : all) {
     std::vector<fs::path> folders{source.to};
     if (is_s3(source)) folders.push_back(partials_of(source));
     for (const fs::path& folder : folders) {
-      auto at = io::Beneath::open(request.mount);
+      auto at = io::Beneath::open(request.mount_point);
       for (const auto& part : folder)
         if (at) at = act::host::make_for(*at, part, user);
-      if (!at) return failure(request.mount + "/" + folder.string() + ": " + at.error().message());
+      if (!at)
+        return failure(request.mount_point + "/" + folder.string() + ": " + at.error().message());
     }
   }
   return {};
 }
 
 // What is left of it holds something still, and is gone on with the next time.
-void remove_partials(const FillRequest& request, const config::Source& source) {
-  const auto root = io::Beneath::open(request.mount);
+void remove_partials(const Fill& request, const config::Source& source) {
+  const auto root = io::Beneath::open(request.mount_point);
   if (root) (void)root->remove_folder(partials_of(source));
 }
 
-Result<void> write_manifest(const FillRequest& request, const std::vector<Filled>& filled) {
+Result<void> write_manifest(const Fill& request, const std::string& digest,
+                            const std::vector<Filled>& filled) {
   static constexpr const char* name = "prepared.json";
   OrderedJson sources = OrderedJson::array();
   for (const Filled& it : filled) {
     OrderedJson one = {{"from", it.source.from}, {"to", it.source.to}, {"files", it.files}};
     if (!it.source.sha256.empty()) one["sha256"] = it.source.sha256;
-    one["ledger"] = state_of(request, it.source).lexically_relative(request.mount).string();
+    one["ledger"] = state_of(request, it.source).lexically_relative(request.mount_point).string();
     sources.push_back(std::move(one));
   }
   const OrderedJson manifest = {{"format", 1},
                                 {"job", request.job},
                                 {"volume", request.volume},
-                                {"digest", config::digest_of(request.sources)},
+                                {"digest", digest},
                                 {"sources", std::move(sources)}};
   const std::string text =
       manifest.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
   const auto written =
-      io::Beneath::open(request.mount)
+      io::Beneath::open(request.mount_point)
           .and_then([](const io::Beneath& root) { return root.folder(".spotter"); })
           .and_then([&text](const io::Beneath& own) { return own.write(name, text, 0644); });
   if (written) return {};
-  return failure(request.mount + "/.spotter/" + name + ": " + written.error().message());
+  return failure(request.mount_point + "/.spotter/" + name + ": " + written.error().message());
 }
 
 }  // namespace
 
-Result<std::vector<Filled>> fill(const FillRequest& request, const Stopping& stop,
+Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
                                  const std::function<void(const std::string&)>& said) {
   const auto user = act::host::find_user(request.user);
-  if (!user) return failure(user.error().error);
-  if (auto made = make_folders(request, *user); !made) return tl::unexpected(made.error());
+  if (!user) return failure(user.error().message);
+  const auto sources = sources_of(request);
+  if (!sources) return tl::unexpected(sources.error());
+  if (auto made = make_folders(request, *sources, *user); !made)
+    return tl::unexpected(made.error());
   std::vector<Filled> filled;
-  for (const config::Source& source : request.sources) {
+  for (const config::Source& source : *sources) {
     const auto one = bring(request, source, *user, stop);
     if (!one) return tl::unexpected(one.error());
     char size[32];
@@ -170,7 +187,7 @@ Result<std::vector<Filled>> fill(const FillRequest& request, const Stopping& sto
     if (is_s3(source)) remove_partials(request, source);
     filled.push_back(*one);
   }
-  if (auto written = write_manifest(request, filled); !written)
+  if (auto written = write_manifest(request, config::digest_of(*sources), filled); !written)
     return tl::unexpected(written.error());
   return filled;
 }

@@ -1,5 +1,4 @@
-// What `prepare:` of job.yaml names, brought onto the volume that is mounted: the work of
-// `spotter host fill`.
+// What `prepare:` of job.yaml names, brought onto the volume that is mounted.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "agent/job/prepare.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::command {
 
@@ -25,7 +25,7 @@ struct Filled {
 // Each source's files in their folder, whole and durable, as the user's; what is there already is
 // not fetched again. Then the manifest, .spotter/prepared.json. `said`: one line for each source
 // that is there. REQUIRES: the volume is mounted and laid out.
-Result<std::vector<Filled>> fill(const config::FillRequest& request, const Stopping& stop,
+Result<std::vector<Filled>> fill(const verbs::Fill& request, const Stopping& stop,
                                  const std::function<void(const std::string&)>& said);
 
 struct CopyRequest {

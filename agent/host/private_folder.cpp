@@ -24,8 +24,8 @@ fs::path temporary_folder() {
   return named != nullptr && *named == '/' ? named : "/var/tmp";
 }
 
-Fd open_folder(const fs::path& path) {
-  return Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+io::Descriptor open_folder(const fs::path& path) {
+  return io::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 bool is_ours(const struct stat& folder) {
@@ -43,7 +43,7 @@ void remove_left_over(const fs::path& place) {
   std::error_code error;
   for (fs::directory_iterator at(place, error), end; !error && at != end; at.increment(error)) {
     if (!at->path().filename().string().starts_with(prefix)) continue;
-    const Fd folder = open_folder(at->path());
+    const io::Descriptor folder = open_folder(at->path());
     struct stat status {};
     if (folder && ::fstat(folder.get(), &status) == 0 && is_ours(status) &&
         ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0)
@@ -53,7 +53,7 @@ void remove_left_over(const fs::path& place) {
 
 }  // namespace
 
-PrivateFolder::PrivateFolder(fs::path path, Fd lock, User user)
+PrivateFolder::PrivateFolder(fs::path path, io::Descriptor lock, User user)
     : path_(std::move(path)), lock_(std::move(lock)), user_(std::move(user)) {}
 
 PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
@@ -65,7 +65,7 @@ PrivateFolder::~PrivateFolder() {
   if (!path_.empty()) remove_tree(path_);
 }
 
-Outcome<PrivateFolder> PrivateFolder::make() {
+Result<PrivateFolder> PrivateFolder::make() {
   const fs::path place = temporary_folder();
   remove_left_over(place);
   std::string path = (place / prefix).string() + "XXXXXX";
@@ -83,7 +83,7 @@ Outcome<PrivateFolder> PrivateFolder::make() {
   return made;
 }
 
-Outcome<void> PrivateFolder::show() const {
+Result<void> PrivateFolder::show() const {
   if (::fchmod(lock_.get(), 0755) != 0)
     return fail_errno(errno, "cannot open " + path_.string() + " to others");
   return {};

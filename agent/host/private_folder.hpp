@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "agent/host/fd.hpp"
 #include "agent/host/user.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::act::host {
 
@@ -16,7 +16,7 @@ namespace spotter::act::host {
 class PrivateFolder {
  public:
   // Below $TMPDIR, else /var/tmp. Kinds: those of fail_errno().
-  static Outcome<PrivateFolder> make();
+  static Result<PrivateFolder> make();
   PrivateFolder(PrivateFolder&& other) noexcept;
   PrivateFolder& operator=(PrivateFolder&&) = delete;
   ~PrivateFolder();
@@ -25,13 +25,13 @@ class PrivateFolder {
   const User& user() const { return user_; }
 
   // From now on others may read it, and still change nothing.
-  Outcome<void> show() const;
+  Result<void> show() const;
 
  private:
-  PrivateFolder(std::filesystem::path path, Fd lock, User user);
+  PrivateFolder(std::filesystem::path path, io::Descriptor lock, User user);
 
   std::filesystem::path path_;
-  Fd lock_;  // advisory, of the folder: it is in use
+  io::Descriptor lock_;  // advisory, of the folder: it is in use
   User user_;
 };
 

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "agent/host/fd.hpp"
 #include "agent/host/formats.hpp"
 #include "agent/host/home_id.hpp"
 #include "agent/host/layout.hpp"
@@ -21,6 +20,7 @@
 #include "agent/host/share_use.hpp"
 #include "agent/host/tool.hpp"
 #include "agent/host/user.hpp"
+#include "agent/io/descriptor.hpp"
 #include "agent/io/files.hpp"
 
 namespace spotter::act::host {
@@ -28,14 +28,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_folder(const ShareRequest& request) { return request.kind == "folder"; }
+bool is_folder(const verbs::Share& share) { return share.kind == "folder"; }
 
 // mount.efs with TLS shows the tunnel's own end as the source.
-bool is_same(const ShareRequest& request, const MountEntry& entry) {
-  const std::string source = request.server + ":" + request.path;
-  if (request.kind == "sshfs") return entry.filesystem == "fuse.sshfs" && entry.source == source;
+bool is_same(const verbs::Share& share, const MountEntry& entry) {
+  const std::string source = share.server + ":" + share.path;
+  if (share.kind == "sshfs") return entry.filesystem == "fuse.sshfs" && entry.source == source;
   const bool nfs = entry.filesystem.substr(0, 3) == "nfs";
-  return nfs && (request.kind == "efs" || entry.source == source);
+  return nfs && (share.kind == "efs" || entry.source == source);
 }
 
 bool has_program(const char* name) {
@@ -47,58 +47,59 @@ bool has_program(const char* name) {
 
 // sshfs says no more than "Connection reset by peer": ssh itself says why. Its options are those
 // that begin with a capital.
-std::string why_not(const ShareRequest& request, const std::vector<std::string>& command,
+std::string why_not(const verbs::Share& share, const std::vector<std::string>& command,
                     const std::string& words, const std::map<std::string, std::string>& variables) {
-  ToolRequest ssh{.argv = {"ssh", "-p", request.port}, .environment = variables};
+  ToolRequest ssh{.argv = {"ssh", "-p", std::to_string(share.port)}, .environment = variables};
   std::istringstream options(command.back());
   for (std::string option; std::getline(options, option, ',');) {
     if (!option.empty() && option[0] >= 'A' && option[0] <= 'Z') {
       ssh.argv.insert(ssh.argv.end(), {"-o", option});
     }
   }
-  ssh.argv.insert(ssh.argv.end(), {"-s", "--", request.server, "sftp"});
+  ssh.argv.insert(ssh.argv.end(), {"-s", "--", share.server, "sftp"});
   const auto asked = run_tool(ssh, "openssh-client");
   if (!asked || asked->status == 0) return words;
   return last_words(*asked);
 }
 
-Outcome<void> mount(const ShareRequest& request, const User& user) {
-  if (const auto made = io::make_directories(request.mount_point, 0755); !made) {
-    return fail_errno(made.error(), "cannot make " + request.mount_point.string(), "mount-failed");
+Result<void> mount(const verbs::Share& share, const User& user) {
+  if (const auto made = io::make_directories(share.mount_point, 0755); !made) {
+    return fail_errno(made.error(), "cannot make " + share.mount_point, "mount-failed");
   }
   const bool shown_to_all = ::geteuid() != user.uid;
   const auto command =
-      mount_command(request, user.uid, user.gid, shown_to_all, has_program("mount.efs"));
-  if (!command) return tl::unexpected<Failure>(command.error());
+      mount_command(share, user.uid, user.gid, shown_to_all, has_program("mount.efs"));
+  if (!command) return tl::unexpected<Error>(command.error());
   ToolRequest tool{.argv = *command, .environment = {{"LC_ALL", "C"}}};
   if (const char* home = std::getenv("HOME")) tool.environment["HOME"] = home;
   if (const char* agent = std::getenv("SSH_AUTH_SOCK")) tool.environment["SSH_AUTH_SOCK"] = agent;
   tool.own_session = true;  // ssh and the file system's daemon stay
-  const bool sshfs = request.kind == "sshfs";
+  const bool sshfs = share.kind == "sshfs";
   const auto done = run_tool(tool, sshfs ? "sshfs" : "nfs-common");
-  if (!done) return tl::unexpected<Failure>(done.error());
+  if (!done) return tl::unexpected<Error>(done.error());
   if (done->status == 0) return {};
   std::string words = last_words(*done);
-  if (sshfs) words = why_not(request, *command, words, tool.environment);
-  return tl::unexpected<Failure>(mount_failure(request, words));
+  if (sshfs) words = why_not(share, *command, words, tool.environment);
+  return tl::unexpected<Error>(mount_failure(share, words));
 }
 
-Outcome<bool> mount_unless_there(const ShareRequest& request, const User& user, ShareUse& use) {
-  const auto entry = mount_at(request.mount_point);
-  if (entry && !is_same(request, *entry)) {
+Result<bool> mount_unless_there(const verbs::Share& share, const User& user,
+                                const std::string& holder, ShareUse& use) {
+  const auto entry = mount_at(share.mount_point);
+  if (entry && !is_same(share, *entry)) {
     return fail("mount-point-busy", entry->source + " (" + entry->filesystem + ") is mounted on " +
-                                        request.mount_point.string() +
+                                        share.mount_point +
                                         " already: unmount it, or name it as storage.folder");
   }
   if (!entry) {
     // Who used it before it went away, uses it again: the last of them unmounts.
     use.forget_mount();
-    if (const auto mounted = mount(request, user); !mounted) {
-      return tl::unexpected<Failure>(mounted.error());
+    if (const auto mounted = mount(share, user); !mounted) {
+      return tl::unexpected<Error>(mounted.error());
     }
-    if (const auto now = mount_at(request.mount_point)) use.is_ours(*now);
+    if (const auto now = mount_at(share.mount_point)) use.is_ours(*now);
   }
-  use.begin(request.holder);
+  use.begin(holder);
   return entry.has_value();
 }
 
@@ -108,38 +109,38 @@ bool is_dead(const fs::path& mount_point) {
   return ::stat(mount_point.c_str(), &status) != 0 && (errno == ENOTCONN || errno == ESTALE);
 }
 
-Outcome<void> detach(const fs::path& name) {
+Result<void> detach(const fs::path& name) {
   if (::geteuid() == 0) {
     if (::umount2(name.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno == EINVAL) return {};
     return fail_errno(errno, "cannot unmount " + name.string(), "unmount-failed");
   }
   const auto done = run_tool({.argv = {"fusermount3", "-u", "-z", name.string()}}, "fuse3");
-  if (!done) return tl::unexpected<Failure>(done.error());
+  if (!done) return tl::unexpected<Error>(done.error());
   if (done->status == 0) return {};
   return fail("unmount-failed", last_words(*done));
 }
 
-Outcome<bool> bring(const ShareRequest& request, const User& user) {
-  ShareUse use(request.mount_point);
-  auto already = mount_unless_there(request, user, use);
+Result<bool> bring(const verbs::Share& share, const User& user, const std::string& holder) {
+  ShareUse use(share.mount_point);
+  auto already = mount_unless_there(share, user, holder, use);
   use.unlock();  // what follows may hang
-  if (!already || !is_dead(request.mount_point)) return already;
+  if (!already || !is_dead(share.mount_point)) return already;
   use.lock();
-  const auto entry = mount_at(request.mount_point);
+  const auto entry = mount_at(share.mount_point);
   if (entry && !use.is_by_us(*entry)) {
-    return fail("share-silent", request.mount_point.string() +
+    return fail("share-silent", share.mount_point +
                                     " is mounted, but not connected any more, and it was not "
                                     "Spotter who mounted it: unmount it");
   }
-  if (const auto gone = detach(mount_name(request.mount_point)); entry && !gone) {
-    return tl::unexpected<Failure>(gone.error());
+  if (const auto gone = detach(mount_name(share.mount_point)); entry && !gone) {
+    return tl::unexpected<Error>(gone.error());
   }
-  return mount_unless_there(request, user, use);
+  return mount_unless_there(share, user, holder, use);
 }
 
 // One folder of the job's on the way to its home. A server knows no other than the trainer's user,
 // and its root may be nobody there (root_squash).
-Outcome<io::Beneath> make_home(const io::Beneath& at, const std::string& name, const User& user) {
+Result<io::Beneath> make_home(const io::Beneath& at, const std::string& name, const User& user) {
   auto made = make_for(at, name, user);
   if (made) return *std::move(made);
   const auto home = at.path() / name;
@@ -153,15 +154,16 @@ Outcome<io::Beneath> make_home(const io::Beneath& at, const std::string& name, c
   return fail_errno(error, "cannot make " + home.string());
 }
 
-Outcome<io::Beneath> open_home(const ShareRequest& request, const User& user) {
-  auto at = io::Beneath::open(request.mount_point);
-  if (!at) return fail_errno(at.error(), "cannot open " + request.mount_point.string());
+Result<io::Beneath> open_home(const verbs::PrepareShare& request, const User& user) {
+  const auto& mount_point = request.share.mount_point;
+  auto at = io::Beneath::open(mount_point);
+  if (!at) return fail_errno(at.error(), "cannot open " + mount_point);
   const auto before = at->look(request.job);
   if (request.again && !before && before.error() == std::errc::no_such_file_or_directory) {
     return fail("folder-missing",
-                (request.mount_point / request.job).string() +
+                request.share.mount_point + "/" + request.job +
                     " was there, and is gone: is another disk, or none, in its place "
-                    "on the server? To begin anew, start the agent again");
+                    "on the server? To start over, start the agent again");
   }
   auto home = *std::move(at);
   for (const auto& part : fs::path(request.job)) {  // of a sweep: the job's, the experiment's
@@ -174,7 +176,8 @@ Outcome<io::Beneath> open_home(const ShareRequest& request, const User& user) {
 
 // The first folder of the job's that is another user's, and closed to the trainer's: take_over()
 // left it alone. That the server shows another number alone means nothing (an access point of EFS).
-std::string foreign_folder(const io::Beneath& home, const ShareRequest& request, const User& user) {
+std::string foreign_folder(const io::Beneath& home, const verbs::PrepareShare& request,
+                           const User& user) {
   const AsUser as(user);
   std::vector<std::string> names{"", own_directory};
   names.insert(names.end(), request.directories.begin(), request.directories.end());
@@ -191,100 +194,96 @@ std::string foreign_folder(const io::Beneath& home, const ShareRequest& request,
   return {};
 }
 
-Outcome<void> lay_out(const ShareRequest& request, const User& user, Prepared& prepared) {
+Result<void> lay_out(const verbs::PrepareShare& request, const User& user, Prepared& prepared) {
   const auto home = open_home(request, user);
-  if (!home) return tl::unexpected<Failure>(home.error());
+  if (!home) return tl::unexpected<Error>(home.error());
   {
     const AsUser as(user);
     if (const auto good = check_formats(home->path(), request.directories); !good) return good;
   }
-  if (request.kind != "sshfs") {
+  if (request.share.kind != "sshfs") {
     if (const auto taken = take_over(*home, user); !taken) return taken;
     prepared.foreign = foreign_folder(*home, request, user);
   }
-  MountRequest layout;
-  layout.mount_point = home->path();
-  layout.container = request.container;
-  layout.link = request.link;
   if (!request.link.empty()) {
-    if (const auto linked = ensure_link(layout); !linked) return linked;
+    const auto linked = ensure_link({request.link, home->path() / request.container});
+    if (!linked) return linked;
   }
-  layout.link.clear();
   const AsUser as(user);
-  layout.user = user.name;
-  layout.directories = request.directories;
   Mounted ignored;
-  const auto laid = ensure_layout(*home, layout, user, ignored);
+  const auto laid = ensure_layout(*home, {{}, request.directories, {}}, user, ignored);
   if (laid && request.identity) {
     auto id = home_id(*home);
-    if (!id) return tl::unexpected<Failure>(id.error());
+    if (!id) return tl::unexpected<Error>(id.error());
     prepared.id = *std::move(id);
   }
   if (!laid && laid.error().kind == "not-permitted" && !prepared.foreign.empty())
-    return fail("not-permitted", laid.error().error + ": " + prepared.foreign);
+    return fail("not-permitted", laid.error().message + ": " + prepared.foreign);
   if (laid || laid.error().kind != "input-output") return laid;
   if (const auto room = probe_share(home->path()); !room) return room;
-  return fail("share-silent", "the server did not carry it out: " + laid.error().error);
+  return fail("share-silent", "the server did not carry it out: " + laid.error().message);
 }
 
 }  // namespace
 
-Outcome<Prepared> prepare_share(const ShareRequest& request) {
+Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine) {
   const auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Failure>(user.error());
+  if (!user) return tl::unexpected<Error>(user.error());
+  const verbs::Share& share = request.share;
   Prepared prepared;
-  if (is_folder(request)) {
+  if (is_folder(share)) {
     std::error_code error;
-    if (!fs::is_directory(request.mount_point, error)) {
-      return fail("folder-missing", "there is no folder " + request.mount_point.string() +
-                                        ": make it, or mount what it is on");
+    if (!fs::is_directory(share.mount_point, error)) {
+      return fail("folder-missing",
+                  "there is no folder " + share.mount_point + ": make it, or mount what it is on");
     }
     prepared.already = true;
   } else {
-    const auto already = bring(request, *user);
-    if (!already) return tl::unexpected<Failure>(already.error());
+    const auto already = bring(share, *user, request.holder);
+    if (!already) return tl::unexpected<Error>(already.error());
     prepared.already = *already;
   }
   if (const auto laid = lay_out(request, *user, prepared); !laid) {
-    return tl::unexpected<Failure>(laid.error());
+    return tl::unexpected<Error>(laid.error());
   }
-  if (const auto room = probe_share(request.mount_point / request.job); !room) {
-    return tl::unexpected<Failure>(room.error());
+  if (const auto room = probe_share(fs::path(share.mount_point) / request.job); !room) {
+    return tl::unexpected<Error>(room.error());
   }
   if (!request.cache.empty()) {
-    const auto made = make_cache({request.cache, request.devices}, *user);
-    prepared.cache = made ? *made : made.error().error;
+    const auto made = make_cache({request.cache, machine.devices}, *user);
+    prepared.cache = made ? *made : made.error().message;
   }
   return prepared;
 }
 
-Outcome<bool> release_share(const ShareRequest& request) {
-  remove_link(request.link, request.mount_point / request.job);
-  if (is_folder(request)) return false;
-  ShareUse use(request.mount_point);
+Result<bool> release_share(const verbs::ReleaseShare& request) {
+  const fs::path mount_point = request.share.mount_point;
+  remove_link(request.link, mount_point / request.job);
+  if (is_folder(request.share)) return false;
+  ShareUse use(mount_point);
   use.end(request.holder);
-  const auto entry = mount_at(request.mount_point);
+  const auto entry = mount_at(mount_point);
   if (!entry || use.is_used() || !use.is_by_us(*entry)) return false;
-  if (const auto gone = detach(mount_name(request.mount_point)); !gone) {
-    return tl::unexpected<Failure>(gone.error());
+  if (const auto gone = detach(mount_name(mount_point)); !gone) {
+    return tl::unexpected<Error>(gone.error());
   }
   use.forget_mount();
   cut_if_stuck(*entry);
   return true;
 }
 
-bool is_share_mounted(const ShareRequest& request) {
-  if (is_folder(request)) return true;
-  const auto entry = mount_at(request.mount_point);
-  return entry && is_same(request, *entry);
+bool is_share_mounted(const verbs::Share& share) {
+  if (is_folder(share)) return true;
+  const auto entry = mount_at(share.mount_point);
+  return entry && is_same(share, *entry);
 }
 
-Outcome<void> probe_share(const fs::path& home) {
+Result<void> probe_share(const fs::path& home) {
   struct statvfs space {};
   if (::statvfs(home.c_str(), &space) != 0) {
     return fail_errno(errno, "cannot look at " + home.string(), "share-silent");
   }
-  constexpr std::uint64_t least = 1U << 20;  // less takes no code, account or log
+  constexpr std::uint64_t least = 1U << 20;  // less takes no code, ledger or log
   const std::uint64_t left = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
   const bool full = space.f_blocks > 0 && left < least;  // 0 blocks: nobody knows
   if (!full && (space.f_files == 0 || space.f_favail > 0)) return {};
@@ -292,7 +291,7 @@ Outcome<void> probe_share(const fs::path& home) {
                                   home.string() + " (of a share: on its server)");
 }
 
-Outcome<void> mark_done(const fs::path& home, const std::string& job) {
+Result<void> mark_done(const fs::path& home, const std::string& job) {
   const auto path = home / "DONE";
   const nlohmann::json record = {{"job", job}, {"at", std::time(nullptr)}};
   const auto written = io::atomic_write(path, record.dump() + "\n", 0644);
@@ -302,8 +301,8 @@ Outcome<void> mark_done(const fs::path& home, const std::string& job) {
 
 namespace {
 
-Outcome<void> sync_one(const fs::path& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+Result<void> sync_one(const fs::path& path) {
+  const io::Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return fail_errno(errno, "cannot open " + path.string(), "sync-failed");
   if (::fsync(fd.get()) == 0) return {};
   return fail_errno(errno, "cannot sync " + path.string(), "sync-failed");
@@ -311,7 +310,7 @@ Outcome<void> sync_one(const fs::path& path) {
 
 }  // namespace
 
-Outcome<void> sync_tree(const fs::path& tree) {
+Result<void> sync_tree(const fs::path& tree) {
   std::error_code error;
   const auto status = fs::symlink_status(tree, error);
   if (!fs::exists(status)) {

@@ -1,5 +1,5 @@
 // A share: a folder that many machines see. Mounted when nobody has done so, laid out for one job,
-// and let go of lazily. Every function here may hang on a dead server: they run in `spotter host`.
+// and released lazily. Every function here may hang on a dead server: they run in `spotter host`.
 #pragma once
 
 #include <cstdint>
@@ -8,47 +8,24 @@
 #include <vector>
 
 #include "agent/host/failure.hpp"
+#include "agent/host/machine.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
-
-struct ShareRequest {
-  std::string kind;                   // "folder", "nfs", "efs", "sshfs"
-  std::filesystem::path mount_point;  // of a folder the folder itself
-  std::string server;                 // host, fs-id or DNS name, [user@]host
-  std::string path;                   // on the server
-  std::string options;                // the user's: added to the defaults, or in the place of one
-  std::string access_point, key, known_hosts, port = "22";
-  bool tls = false;
-  std::string region;  // for the DNS name of an EFS id without mount.efs
-  std::string user;    // the trainer's: whatever is written, is written as this user
-  std::string job;     // its folder is mount_point/job
-  // Who uses the mount, by a name that lasts as long as the use (the run directory): the last one
-  // unmounts, and only what one of us mounted.
-  std::string holder;
-  std::vector<std::string> directories;  // below the job's folder
-  std::string container;                 // one of them
-  std::filesystem::path link;            // leads to it; empty: none
-  // The job's folder was there before. When it is gone, the server shows another disk or none: a
-  // job that begins anew in an empty folder would be the loss of the old one.
-  bool again = false;
-  bool identity = false;        // Prepared::id is wanted
-  std::filesystem::path cache;  // of instance_store.hpp, made as well; empty: none is wanted
-  std::filesystem::path devices = "/dev";  // where its disks are
-};
 
 // What mounts it: program and arguments. Pure.
 // NFS: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html; mount.efs:
 // https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html; sshfs(1), ssh_config(5).
 // `uid`, `gid`: of the trainer's user; `shown_to_all`: it is another than ours. Kind:
 // "tool-missing" when `has_mount_efs` is false and only mount.efs can do what is asked.
-Outcome<std::vector<std::string>> mount_command(const ShareRequest& request, std::uint32_t uid,
-                                                std::uint32_t gid, bool shown_to_all,
-                                                bool has_mount_efs);
+Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::uint32_t uid,
+                                               std::uint32_t gid, bool shown_to_all,
+                                               bool has_mount_efs);
 
 // What a mount tool's words mean. Kinds: "share-silent" (no route, no answer, no name),
 // "host-key-unknown", "share-denied", "tool-missing" (the kernel lacks the file system), else
 // "mount-failed". Pure.
-Failure mount_failure(const ShareRequest& request, const std::string& words);
+Error mount_failure(const verbs::Share& share, const std::string& words);
 
 struct Prepared {
   bool already = false;  // it was mounted before
@@ -61,28 +38,28 @@ struct Prepared {
 // and syncs a file in it: permission, space and the server's own errors show here. Kinds: those of
 // mount_failure(), "folder-missing", "mount-point-busy" (another share is mounted there),
 // "tool-missing", "user-missing", "layout-unusable", "storage-full", and those of fail_errno.
-Outcome<Prepared> prepare_share(const ShareRequest& request);
+Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine& machine = {});
 
 // Not ours, or in use by another holder: nothing is done. Else a lazy unmount, and of sshfs the
 // connection is cut when somebody still hangs in it. Answers whether it was unmounted. Kinds:
 // "unmount-failed", "not-permitted".
-Outcome<bool> release_share(const ShareRequest& request);
+Result<bool> release_share(const verbs::ReleaseShare& request);
 
 // Without touching the server: is the share mounted (a folder: always)?
-bool is_share_mounted(const ShareRequest& request);
+bool is_share_mounted(const verbs::Share& share);
 
-// Does the server answer, and has it room? A server that has none is not always heard to say so:
+// Does the server answer, and has it room? A server that has none does not always say so:
 // over SFTP every refusal is the same "failure", which sshfs calls EIO. Kinds: "share-silent",
 // "storage-full", those of fail_errno.
-Outcome<void> probe_share(const std::filesystem::path& home);
+Result<void> probe_share(const std::filesystem::path& home);
 
 // `DONE` beside the checkpoints: the result is durable. Kinds: those of fail_errno.
-Outcome<void> mark_done(const std::filesystem::path& home, const std::string& job);
+Result<void> mark_done(const std::filesystem::path& home, const std::string& job);
 
 // Every file of `tree` (a file or a folder; missing is empty) is synced, and its folders: a network
 // file system tells the errors of a file's writes to who syncs that file. Kinds: "sync-failed",
 // those of fail_errno.
-Outcome<void> sync_tree(const std::filesystem::path& tree);
+Result<void> sync_tree(const std::filesystem::path& tree);
 
 // Appends what is new of the trainer's log, which is written on this machine, to `kept`, durably,
 // and gives its room back: kept bytes become a hole before the others (zeros, where the file system
@@ -92,6 +69,6 @@ Outcome<void> sync_tree(const std::filesystem::path& tree);
 // there twice only if this process or the machine ended between its copy and its hole, or if the
 // hole could not be made. NUL bytes at the begin of the rest count as the hole's. Kinds: those of
 // fail_errno.
-Outcome<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept);
+Result<void> keep_log(const std::filesystem::path& local, const std::filesystem::path& kept);
 
 }  // namespace spotter::act::host

@@ -52,60 +52,52 @@ constexpr const char* kNfsOptions =
 constexpr const char* kSshfsOptions =
     "reconnect,ServerAliveInterval=15,ServerAliveCountMax=3,ConnectTimeout=15,nosuid,nodev";
 
-std::string efs_name(const ShareRequest& request) {
-  if (request.server.find('.') != std::string::npos) return request.server;
-  return request.server + ".efs." + request.region + ".amazonaws.com";
+std::string efs_name(const verbs::Share& share) {
+  if (share.server.find('.') != std::string::npos) return share.server;
+  return share.server + ".efs." + share.region + ".amazonaws.com";
 }
 
-Outcome<std::vector<std::string>> efs_command(const ShareRequest& request, bool has_mount_efs) {
+Result<std::vector<std::string>> efs_command(const verbs::Share& share, bool has_mount_efs) {
   if (has_mount_efs) {
     std::string options = "_netdev,nosuid,nodev";
-    if (request.tls || !request.access_point.empty()) options += ",tls";
-    if (!request.access_point.empty()) options += ",accesspoint=" + request.access_point;
-    return std::vector<std::string>{"mount",
-                                    "-t",
-                                    "efs",
-                                    "-o",
-                                    merge(options, request.options),
-                                    request.server + ":/",
-                                    request.mount_point.string()};
+    if (share.tls || !share.access_point.empty()) options += ",tls";
+    if (!share.access_point.empty()) options += ",accesspoint=" + share.access_point;
+    return std::vector<std::string>{
+        "mount",          "-t", "efs", "-o", merge(options, share.options), share.server + ":/",
+        share.mount_point};
   }
-  if (request.tls || !request.access_point.empty()) {
+  if (share.tls || !share.access_point.empty()) {
     return fail("tool-missing",
                 "storage.efs.tls and access_point need mount.efs, which is not installed: install "
                 "amazon-efs-utils in the image (https://github.com/aws/efs-utils)");
   }
-  if (request.region.empty() && request.server.find('.') == std::string::npos) {
+  if (share.region.empty() && share.server.find('.') == std::string::npos) {
     return fail("mount-failed",
-                "the region is not known: set AWS_REGION, or give the DNS name of " +
-                    request.server + " as storage.efs.id");
+                "the region is not known: set AWS_REGION, or give the DNS name of " + share.server +
+                    " as storage.efs.id");
   }
   return std::vector<std::string>{"mount",
                                   "-t",
                                   "nfs4",
                                   "-o",
-                                  merge(kNfsOptions, request.options),
-                                  efs_name(request) + ":/",
-                                  request.mount_point.string()};
+                                  merge(kNfsOptions, share.options),
+                                  efs_name(share) + ":/",
+                                  share.mount_point};
 }
 
-std::vector<std::string> sshfs_command(const ShareRequest& request, std::uint32_t uid,
+std::vector<std::string> sshfs_command(const verbs::Share& share, std::uint32_t uid,
                                        std::uint32_t gid, bool shown_to_all) {
   std::string options = kSshfsOptions;
   // To the trainer every file is its own; what the server's account may not do, it still may not.
   options += ",default_permissions,uid=" + std::to_string(uid) + ",gid=" + std::to_string(gid);
   if (shown_to_all) options += ",allow_other";
-  options = merge(options, request.options);
+  options = merge(options, share.options);
   // Never asks, never believes a server whose key nobody vouched for.
   options += ",BatchMode=yes,PasswordAuthentication=no,StrictHostKeyChecking=yes";
-  if (!request.known_hosts.empty()) options += ",UserKnownHostsFile=" + request.known_hosts;
-  if (!request.key.empty()) options += ",IdentityFile=" + request.key + ",IdentitiesOnly=yes";
-  return {"sshfs",
-          request.server + ":" + request.path,
-          request.mount_point.string(),
-          "-p",
-          request.port,
-          "-o",
+  if (!share.known_hosts.empty()) options += ",UserKnownHostsFile=" + share.known_hosts;
+  if (!share.key.empty()) options += ",IdentityFile=" + share.key + ",IdentitiesOnly=yes";
+  return {"sshfs", share.server + ":" + share.path, share.mount_point,
+          "-p",    std::to_string(share.port),      "-o",
           options};
 }
 
@@ -113,71 +105,72 @@ bool says(const std::string& words, const char* what) {
   return words.find(what) != std::string::npos;
 }
 
-std::string scan_advice(const ShareRequest& request) {
-  const std::string host = request.server.substr(request.server.find('@') + 1);
-  const std::string file = request.known_hosts.empty() ? "known_hosts of root's or the agent's user"
-                                                       : request.known_hosts;
-  return "; fetch it with `ssh-keyscan -p " + request.port + " " + host +
+std::string scan_advice(const verbs::Share& share) {
+  const std::string host = share.server.substr(share.server.find('@') + 1);
+  const std::string file =
+      share.known_hosts.empty() ? "known_hosts of root's or the agent's user" : share.known_hosts;
+  return "; fetch it with `ssh-keyscan -p " + std::to_string(share.port) + " " + host +
          "`, compare its fingerprint with the server's own (ssh-keygen -lf), and add the line to " +
          file;
 }
 
 }  // namespace
 
-Outcome<std::vector<std::string>> mount_command(const ShareRequest& request, std::uint32_t uid,
-                                                std::uint32_t gid, bool shown_to_all,
-                                                bool has_mount_efs) {
-  if (request.kind == "sshfs") return sshfs_command(request, uid, gid, shown_to_all);
-  if (request.kind == "efs") return efs_command(request, has_mount_efs);
-  if (request.kind != "nfs") return fail("bad-request", "'" + request.kind + "' is not mounted");
+Result<std::vector<std::string>> mount_command(const verbs::Share& share, std::uint32_t uid,
+                                               std::uint32_t gid, bool shown_to_all,
+                                               bool has_mount_efs) {
+  if (share.kind == "sshfs") return sshfs_command(share, uid, gid, shown_to_all);
+  if (share.kind == "efs") return efs_command(share, has_mount_efs);
+  if (share.kind != "nfs") return fail("bad-request", "'" + share.kind + "' is not mounted");
   return std::vector<std::string>{"mount",
                                   "-t",
                                   "nfs4",
                                   "-o",
-                                  merge(kNfsOptions, request.options),
-                                  request.server + ":" + request.path,
-                                  request.mount_point.string()};
+                                  merge(kNfsOptions, share.options),
+                                  share.server + ":" + share.path,
+                                  share.mount_point};
 }
 
-Failure mount_failure(const ShareRequest& request, const std::string& words) {
-  const std::string& source = request.server;
+Error mount_failure(const verbs::Share& share, const std::string& words) {
+  const std::string& source = share.server;
   const std::string what = "cannot mount: " + words;
   constexpr std::array changed = {"REMOTE HOST IDENTIFICATION HAS CHANGED", "host key has changed"};
   for (const char* each : changed) {
     if (says(words, each)) {
-      return {"host-key-unknown",
-              "the key of " + source +
+      return {"the key of " + source +
                   " is another than the one that is known: somebody may be "
-                  "listening. Ask who runs the server before you change known_hosts"};
+                  "listening. Ask who runs the server before you change known_hosts",
+              "host-key-unknown"};
     }
   }
   if (says(words, "Host key verification failed")) {
-    return {"host-key-unknown", "nobody vouched for the key of " + source + scan_advice(request)};
+    return {"nobody vouched for the key of " + source + scan_advice(share), "host-key-unknown"};
   }
   constexpr std::array denied = {"Permission denied", "access denied", "Operation not permitted",
                                  "Too many authentication failures"};
   for (const char* each : denied) {
     if (says(words, each)) {
-      return {"share-denied", what + (request.kind == "sshfs"
-                                          ? "; is the public part of storage.sshfs.key in the "
-                                            "server's authorized_keys?"
-                                          : "; does the server export it to this machine, and to "
-                                            "ports that are not root's (noresvport): `insecure` "
-                                            "in its exports, or resvport in the options here?")};
+      return {what + (share.kind == "sshfs" ? "; is the public part of storage.sshfs.key in the "
+                                              "server's authorized_keys?"
+                                            : "; does the server export it to this machine, and to "
+                                              "ports that are not root's (noresvport): `insecure` "
+                                              "in its exports, or resvport in the options here?"),
+              "share-denied"};
     }
   }
   if (says(words, "unknown filesystem type") || says(words, "No such device")) {
-    return {"tool-missing", what + "; the kernel or the image cannot mount " + request.kind +
-                                ": install nfs-common, and use a kernel that has NFS"};
+    return {what + "; the kernel or the image cannot mount " + share.kind +
+                ": install nfs-common, and use a kernel that has NFS",
+            "tool-missing"};
   }
   constexpr std::array silent = {"timed out",         "Connection refused", "No route to host",
                                  "unreachable",       "reset by peer",      "Connection closed",
                                  "Could not resolve", "Name or service",    "name resolution",
                                  "Failed to resolve", "not responding"};
   for (const char* each : silent) {
-    if (says(words, each)) return {"share-silent", what};
+    if (says(words, each)) return {what, "share-silent"};
   }
-  return {"mount-failed", what};
+  return {what, "mount-failed"};
 }
 
 }  // namespace spotter::act::host

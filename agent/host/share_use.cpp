@@ -56,7 +56,8 @@ ShareUse::ShareUse(const fs::path& mount_point)
 }
 
 void ShareUse::lock() {
-  lock_ = Fd(::open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  lock_ = io::Descriptor(
+      ::open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   const auto until = std::chrono::steady_clock::now() + 1s;
   while (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() > until) return;

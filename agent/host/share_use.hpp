@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <string>
 
-#include "agent/host/fd.hpp"
 #include "agent/host/mounts.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::act::host {
 
-// Holds the mount point's lock while it lives, or until unlock(). A process that hangs with the
-// lock must not hang others: after a second it is done without.
+// Holds the mount point's lock until it is destroyed, or until unlock(). A process that hangs with
+// the lock must not hang others: after a second it is done without.
 class ShareUse {
  public:
   explicit ShareUse(const std::filesystem::path& mount_point);
@@ -30,7 +30,7 @@ class ShareUse {
 
  private:
   std::filesystem::path folder_;
-  Fd lock_;
+  io::Descriptor lock_;
 };
 
 // After a lazy unmount of sshfs somebody may still wait for its server, in the kernel, where not

@@ -16,29 +16,29 @@ namespace fs = std::filesystem;
 using sweep::Summary;
 
 constexpr std::size_t ledger_limit = 64U << 10;
-// The account is written each minute; a clock of another machine may be a little off.
+// The ledger is written each minute; a clock of another machine may be a little off.
 constexpr std::chrono::minutes ledger_is_young{5};
 
 // A damaged one says only that something has begun; it is left for its owner to find. One that
 // cannot be read, or was written by a newer Spotter, says nothing: not that nothing is there.
-struct Account {
-  Ledger ledger;
+struct Reading {
+  wire::LedgerFile file;
   bool young = false;
 };
 
-Result<std::optional<Account>> account_of(const fs::path& home) {
+Result<std::optional<Reading>> ledger_of(const fs::path& home) {
   const fs::path path = home / ".spotter" / "ledger.json";
   const auto text = io::read_file(path, ledger_limit);
   if (!text && text.error() == std::errc::no_such_file_or_directory) return std::nullopt;
   if (!text) return failure("cannot read " + path.string() + ": " + text.error().message());
-  const auto ledger = parse_ledger(*text);
-  if (!ledger && ledger.error().newer) {
-    return failure(path.string() + ": " + ledger.error().message);
+  const auto file = wire::parse_ledger(*text);
+  if (!file && wire::is_newer(file.error())) {
+    return failure(path.string() + ": " + file.error().message);
   }
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
   const bool young = !error && fs::file_time_type::clock::now() - written < ledger_is_young;
-  return Account{ledger.value_or(Ledger()), young};
+  return Reading{file.value_or(wire::LedgerFile()), young};
 }
 
 bool is_there(const fs::path& path) {
@@ -80,12 +80,12 @@ std::string model_in(const fs::path& folder, const fs::path& home) {
   return {};
 }
 
-Summary::State state_of(const std::optional<Account>& account, const fs::path& folder,
+Summary::State state_of(const std::optional<Reading>& reading, const fs::path& folder,
                         const fs::path& home) {
   if (is_there(folder / "DONE") || is_there(home / "DONE")) return Summary::State::Done;
-  if (!account) return Summary::State::Waiting;
-  if (account->ledger.running && account->young) return Summary::State::Running;
-  return account->ledger.failures > 0 ? Summary::State::Failed : Summary::State::Stopped;
+  if (!reading) return Summary::State::Waiting;
+  if (reading->file.ledger.running && reading->young) return Summary::State::Running;
+  return reading->file.failures > 0 ? Summary::State::Failed : Summary::State::Stopped;
 }
 
 }  // namespace
@@ -98,20 +98,22 @@ Result<Summary> summary_of(const fs::path& folder, std::size_t index, sweep::Set
   const auto homes = homes_in(folder);
   if (!homes) return tl::unexpected(homes.error());
   if (!winner) winner = published_in(folder);
-  std::optional<Account> account;
+  std::optional<Reading> reading;
   fs::path newest = folder;
   for (const auto& [token, home] : *homes) {
     if (winner && token > *winner) break;
-    auto read = account_of(home);
+    auto read = ledger_of(home);
     if (!read) return tl::unexpected(read.error());
-    account = *read;
+    reading = *read;
     newest = home;
     summary.attempt = token;
     summary.curve.append(read_metrics(home / "metrics.jsonl"));
-    summary.seconds += account ? account->ledger.seconds : 0;
-    summary.attempts += account ? account->ledger.trainers : 0;
+    summary.seconds += reading ? reading->file.ledger.seconds : 0;
+    summary.attempts += reading ? reading->file.trainers : 0;
   }
-  summary.state = state_of(account, folder, newest);
+  summary.state = state_of(reading, folder, newest);
+  if (summary.state == Summary::State::Done && reading)
+    summary.stopped_early = reading->file.ledger.stopped_early.str();
   summary.model = model_in(folder, newest);
   summary.curve.thin(Summary::most_points);
   return summary;

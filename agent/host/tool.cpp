@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -12,7 +11,8 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "agent/host/fd.hpp"
+#include "agent/io/child.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -35,55 +35,51 @@ std::string find_program(const std::string& name, const std::string& path) {
   return {};
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
 struct ToolStart {
   std::string program;
   std::vector<std::string> environment;
-  Fd null, out_read, out_write, err_read, err_write;
+  io::Descriptor null, out_read, out_write, err_read, err_write;
 };
 
-// After fork: only what is safe there, and no return. 126: could not become the user; 127: no exec.
-[[noreturn]] void become(const ToolRequest& request, const ToolStart& start, pid_t parent,
-                         char** argv, char** environment) {
+// After fork: only what is safe there. The status to end with: 126, it could not become the user;
+// 127, no exec.
+int execute_tool(const ToolRequest& request, const ToolStart& start, const io::Program& program,
+                 pid_t parent) {
   if (request.user && ::geteuid() == 0) {
     const User& user = *request.user;
     if (::setgroups(user.groups.size(), user.groups.data()) != 0 || ::setgid(user.gid) != 0 ||
         ::setuid(user.uid) != 0) {
-      ::_exit(126);
+      return 126;
     }
   }
   if (request.own_session) ::setsid();
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after setuid, which clears it
-  if (::getppid() != parent) ::_exit(126);
+  if (!io::die_with(parent, SIGKILL)) return 126;  // after setuid, which clears it
   if (::dup2(start.null.get(), 0) < 0 || ::dup2(start.out_write.get(), 1) < 0 ||
       ::dup2(start.err_write.get(), 2) < 0) {
-    ::_exit(126);
+    return 126;
   }
   if (request.inherited_fd >= 0) ::fcntl(request.inherited_fd, F_SETFD, 0);
-  ::execve(start.program.c_str(), argv, environment);
-  ::_exit(127);
+  program.execute();
+  return 127;
 }
 
-bool make_pipe(Fd& read_end, Fd& write_end) {
+bool make_pipe(io::Descriptor& read_end, io::Descriptor& write_end) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
-  read_end = Fd(ends[0]);
-  write_end = Fd(ends[1]);
+  read_end = io::Descriptor(ends[0]);
+  write_end = io::Descriptor(ends[1]);
   return true;
 }
 
 // Reads what is there; closes the end at EOF.
-void drain(Fd& end, std::string& text) {
+void drain(io::Descriptor& end, std::string& text) {
   std::array<char, 16384> buffer;
   const auto n = ::read(end.get(), buffer.data(), buffer.size());
   if (n < 0 && errno == EINTR) return;
-  if (n <= 0) return end.close();
+  if (n <= 0) {
+    end.close();
+    return;
+  }
   const std::size_t room = output_limit - text.size();
   text.append(buffer.data(), std::min(room, static_cast<std::size_t>(n)));
 }
@@ -100,7 +96,7 @@ void collect(ToolStart& start, ToolResult& result) {
 
 }  // namespace
 
-Outcome<ToolResult> run_tool(const ToolRequest& request, const std::string& package) {
+Result<ToolResult> run_tool(const ToolRequest& request, const std::string& package) {
   ToolStart start;
   const std::string path = search_path();
   start.program = find_program(request.argv.at(0), path);
@@ -113,17 +109,15 @@ Outcome<ToolResult> run_tool(const ToolRequest& request, const std::string& pack
   for (const auto& [name, value] : request.environment) {
     start.environment.push_back(name + "=" + value);
   }
-  start.null = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  start.null = io::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!start.null || !make_pipe(start.out_read, start.out_write) ||
       !make_pipe(start.err_read, start.err_write)) {
     return fail_errno(errno, "cannot start " + request.argv[0]);
   }
-  auto argv = pointers(request.argv);
-  auto environment = pointers(start.environment);
+  const io::Program program(request.argv, start.environment, start.program);
   const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
+  const pid_t pid = io::fork_child([&] { return execute_tool(request, start, program, parent); });
   if (pid < 0) return fail_errno(errno, "cannot start " + request.argv[0]);
-  if (pid == 0) become(request, start, parent, argv.data(), environment.data());
   start.out_write.close();
   start.err_write.close();
 

@@ -28,7 +28,7 @@ struct ToolResult {
 };
 
 // Kind: "tool-missing" when there is no such program, with `package` to install; "host-error".
-Outcome<ToolResult> run_tool(const ToolRequest& request, const std::string& package);
+Result<ToolResult> run_tool(const ToolRequest& request, const std::string& package);
 
 // The last lines of what a program said, for an error message.
 std::string last_words(const ToolResult& result);

@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <thread>
 
-#include "agent/host/fd.hpp"
 #include "agent/host/inspect.hpp"
 #include "agent/host/mount.hpp"
 #include "agent/host/mounts.hpp"
 #include "agent/host/views.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::act::host {
 namespace {
@@ -24,7 +24,7 @@ constexpr std::size_t named_holders = 8;
 constexpr int stacked_limit =
     4;  // mounts of ours on top of one another, by an older agent's mistake
 
-Outcome<bool> unlink_directory(const fs::path& name) {
+Result<bool> unlink_directory(const fs::path& name) {
   std::error_code error;
   // Only a symlink to a directory that carries the marker is a mount of ours.
   if (!fs::exists(fs::read_symlink(name, error) / directory_marker, error)) return false;
@@ -33,7 +33,7 @@ Outcome<bool> unlink_directory(const fs::path& name) {
   return true;
 }
 
-tl::unexpected<Failure> busy(const fs::path& name, dev_t device) {
+tl::unexpected<Error> busy(const fs::path& name, dev_t device) {
   std::string words;
   for (const auto& holder : holders(device, named_holders)) {
     words += (words.empty() ? "" : "; ") + holder;
@@ -42,7 +42,7 @@ tl::unexpected<Failure> busy(const fs::path& name, dev_t device) {
   return fail("mount-busy", name.string() + " cannot be unmounted: " + words);
 }
 
-Outcome<void> unmount_top(const fs::path& name, dev_t device, Clock::time_point until) {
+Result<void> unmount_top(const fs::path& name, dev_t device, Clock::time_point until) {
   for (;;) {
     if (::umount2(name.c_str(), UMOUNT_NOFOLLOW) == 0) return {};
     const int error = errno;
@@ -56,15 +56,14 @@ Outcome<void> unmount_top(const fs::path& name, dev_t device, Clock::time_point 
 
 // Another mount namespace may hold a copy of the mount, and then the disk is not free to be
 // detached.
-Outcome<void> await_release(const MountEntry& entry, const fs::path& name,
-                            Clock::time_point until) {
+Result<void> await_release(const MountEntry& entry, const fs::path& name, Clock::time_point until) {
   struct stat status {};
   if (::stat(entry.source.c_str(), &status) != 0 || !S_ISBLK(status.st_mode) ||
       status.st_rdev != entry.device) {
     return {};  // the node is gone or another's: nothing to prove it with
   }
   for (;;) {
-    const Fd claim(::open(entry.source.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+    const io::Descriptor claim(::open(entry.source.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
     if (claim || errno != EBUSY) return {};
     if (Clock::now() >= until) return busy(name, entry.device);
     std::this_thread::sleep_for(try_every);
@@ -73,7 +72,7 @@ Outcome<void> await_release(const MountEntry& entry, const fs::path& name,
 
 }  // namespace
 
-Outcome<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait) {
+Result<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wait) {
   const auto name = mount_name(mount_point);
   std::error_code error;
   const bool is_link = fs::is_symlink(fs::symlink_status(name, error));
@@ -89,14 +88,14 @@ Outcome<bool> unmount(const fs::path& mount_point, std::chrono::milliseconds wai
     const auto there = mount_at(name);
     if (!there || there->device != entry->device) break;
     if (const auto done = unmount_top(name, entry->device, until); !done) {
-      return tl::unexpected<Failure>(done.error());
+      return tl::unexpected<Error>(done.error());
     }
   }
   if (const auto free = await_release(*entry, name, until); !free) {
-    return tl::unexpected<Failure>(free.error());
+    return tl::unexpected<Error>(free.error());
   }
   if (!synced) {
-    return fail("sync-failed", synced.error().error + "; " + name.string() +
+    return fail("sync-failed", synced.error().message + "; " + name.string() +
                                    " is unmounted, but what was written last may be lost");
   }
   return true;

@@ -19,7 +19,7 @@ int living = 0;
 
 }  // namespace
 
-Outcome<User> find_user(const std::string& name) {
+Result<User> find_user(const std::string& name) {
   std::vector<char> buffer(16384);
   struct passwd entry {};
   struct passwd* found = nullptr;

@@ -19,7 +19,7 @@ struct User {
 };
 
 // Kinds: "user-missing"; "not-permitted" when we are neither root nor that user.
-Outcome<User> find_user(const std::string& name);
+Result<User> find_user(const std::string& name);
 
 // For its lifetime, this process's file accesses are the user's (effective ids and groups); nothing
 // changes when we are not root. For a process of one thread, as `spotter host` is.
@@ -30,7 +30,8 @@ class AsUser {
   AsUser& operator=(const AsUser&) = delete;
   ~AsUser();
 
-  // One lives: what is done is done with its user's rights alone (where that is root, with root's).
+  // While there is one, what is done is done with its user's rights alone (where that is root, with
+  // root's).
   static bool active();
 
  private:

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -65,32 +64,24 @@ void end_with(pid_t asker, std::string answer) {
   }).detach();
 }
 
-bool read_from(const std::string& input) {
-  const Descriptor file(memfd_create("input", MFD_CLOEXEC));
-  return file &&
-         ::write(file.get(), input.data(), input.size()) == static_cast<ssize_t>(input.size()) &&
-         lseek(file.get(), 0, SEEK_SET) == 0 && dup2(file.get(), STDIN_FILENO) >= 0;
-}
-
 }  // namespace
 
 std::string to_bytes(const VerbRequest& request) {
   std::string bytes;
   add(bytes, std::to_string(request.asker));
   add(bytes, request.answer);
-  add(bytes, request.words);
   add(bytes, request.environment);
-  return bytes + request.input;
+  return bytes + request.json;
 }
 
 Result<VerbRequest> parse_verb_request(std::string_view bytes) {
   VerbRequest request;
   std::size_t asker = 0;
   const bool whole = take_number(bytes, asker) && take(bytes, request.answer) &&
-                     take_words(bytes, request.words) && take_words(bytes, request.environment);
+                     take_words(bytes, request.environment);
   if (!whole) return failure("the request for a verb is not whole");
   request.asker = static_cast<pid_t>(asker);
-  request.input = bytes;
+  request.json = bytes;
   return request;
 }
 
@@ -100,7 +91,7 @@ std::vector<std::string> environment_of_this_process() {
   return variables;
 }
 
-Result<std::vector<std::string>> take_verb_request(const std::string& file) {
+Result<std::string> take_verb_request(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
   unlink(file.c_str());
@@ -109,7 +100,7 @@ Result<std::vector<std::string>> take_verb_request(const std::string& file) {
   end_with(request->asker, request->answer);
   const Descriptor answer(
       open(request->answer.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
-  if (!answer || dup2(answer.get(), STDOUT_FILENO) < 0 || !read_from(request->input))
+  if (!answer || dup2(answer.get(), STDOUT_FILENO) < 0)
     return failure("cannot answer in " + request->answer + ": " + std::strerror(errno));
   clearenv();
   for (const auto& entry : request->environment) {
@@ -117,7 +108,7 @@ Result<std::vector<std::string>> take_verb_request(const std::string& file) {
     if (equals != entry.npos)
       setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
   }
-  return std::move(request->words);
+  return std::move(request->json);
 }
 
 }  // namespace spotter::command

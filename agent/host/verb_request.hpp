@@ -1,5 +1,5 @@
-// What a verb of `spotter host` needs to be done by another process: its words, variables and
-// input, in a file of root's alone, for among them are secrets.
+// What a verb of `spotter host` needs to be done by another process: its request and variables, in
+// a file of root's alone, for among them are secrets.
 #pragma once
 
 #include <sys/types.h>
@@ -13,22 +13,20 @@
 namespace spotter::command {
 
 struct VerbRequest {
-  pid_t asker = 0;     // the verb does not outlive it
-  std::string answer;  // a file that is there: what the verb prints
-  std::vector<std::string> words;
+  pid_t asker = 0;                       // the verb does not outlive it
+  std::string answer;                    // a file that is there: what the verb prints
   std::vector<std::string> environment;  // NAME=value: all of it
-  std::string input;
+  std::string json;                      // verbs::Request
 };
 
-// Words end with a NUL: asker, answer, the count of words, these, the count of variables, these;
-// the rest is the input.
+// Words end with a NUL: asker, answer, the count of variables, these; the rest is the request.
 std::string to_bytes(const VerbRequest& request);
 Result<VerbRequest> parse_verb_request(std::string_view bytes);
 
 std::vector<std::string> environment_of_this_process();
 
-// Removes the file, becomes what it asks for (stdin, stdout, environment), and gives back the
-// words. Ends this process when the asker ends.
-Result<std::vector<std::string>> take_verb_request(const std::string& file);
+// Removes the file, becomes what it asks for (stdout, environment), and gives back the request's
+// JSON. Ends this process when the asker ends.
+Result<std::string> take_verb_request(const std::string& file);
 
 }  // namespace spotter::command

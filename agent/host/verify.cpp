@@ -11,14 +11,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
+fs::path checkpoints_of(const verbs::Verify& request) {
+  return fs::path(request.mount_point) / request.checkpoints;
+}
+
 // None: as who we are. Only a copy, which cannot be changed, is read with its owner's rights.
-Outcome<std::optional<User>> reader_of(const VerifyRequest& request) {
+Result<std::optional<User>> reader_of(const verbs::Verify& request) {
   if (request.user.empty()) return std::optional<User>();
   auto user = find_user(request.user);
-  if (!user) return tl::unexpected<Failure>(user.error());
-  const auto mount = io::Beneath::open(request.mount);
+  if (!user) return tl::unexpected<Error>(user.error());
+  const auto mount = io::Beneath::open(request.mount_point);
   const auto seen =
-      mount ? mount->look(request.directory) : tl::unexpected<std::error_code>(mount.error());
+      mount ? mount->look(request.checkpoints) : tl::unexpected<std::error_code>(mount.error());
   const bool others = seen && S_ISDIR(seen->st_mode) && seen->st_uid != 0;
   if (!request.read_only || !others || seen->st_uid == user->uid) return std::optional(*user);
   return std::optional(User{"", seen->st_uid, seen->st_gid, "", {seen->st_gid}});
@@ -26,12 +30,12 @@ Outcome<std::optional<User>> reader_of(const VerifyRequest& request) {
 
 }  // namespace
 
-Outcome<Verified> verify_checkpoints(const VerifyRequest& request) {
+Result<Verified> verify_checkpoints(const verbs::Verify& request) {
   const auto reader = reader_of(request);
-  if (!reader) return tl::unexpected<Failure>(reader.error());
+  if (!reader) return tl::unexpected<Error>(reader.error());
   std::optional<AsUser> as;
   if (*reader) as.emplace(**reader);
-  const fs::path directory = request.mount / request.directory;
+  const fs::path directory = checkpoints_of(request);
   std::error_code error;
   if (!fs::exists(directory, error) && !error) return Verified{};
   const auto latest =
@@ -49,13 +53,14 @@ Outcome<Verified> verify_checkpoints(const VerifyRequest& request) {
   return verified;
 }
 
-Outcome<Verified> verify_files(const VerifyRequest& request, const std::string& files) {
-  auto keeper = guard::Keeper::open({request.mount, request.directory, files, AsUser::active()});
+Result<Verified> verify_files(const verbs::Verify& request) {
+  auto keeper = guard::Keeper::open(
+      {request.mount_point, request.checkpoints, request.files, AsUser::active(), request.folders});
   if (!keeper) return fail("verify-failed", keeper.error().message);
   auto settled = request.read_only ? keeper->prove() : keeper->settle(true);
   if (!settled) return fail("verify-failed", settled.error().message);
   const fs::path path =
-      settled->name.empty() ? fs::path() : request.mount / request.directory / settled->name;
+      settled->name.empty() ? fs::path() : checkpoints_of(request) / settled->name;
   return Verified{settled->newest, path, std::move(settled->torn), std::move(settled->said)};
 }
 

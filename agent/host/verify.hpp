@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/host/failure.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::act::host {
 
@@ -19,17 +20,11 @@ struct Verified {
   std::vector<std::string> said;  // what else a person should read
 };
 
-struct VerifyRequest {
-  std::filesystem::path mount;
-  std::string directory;  // of the checkpoints, relative to it
-  bool read_only = false;
-  std::string user;  // the trainer's; empty: as who we are
-};
-
-// Of a trainer that knows nothing of us (guard/keeper.hpp), with patterns of its files' names. What
-// is not whole is moved aside and the last finished content put back, unless it is read-only. Here
-// `newest` counts finished files, and is none without a record of them. Kind: "verify-failed".
-Outcome<Verified> verify_files(const VerifyRequest& request, const std::string& files);
+// Of a trainer without libspotter (guard/keeper.hpp): of its files or its folders. What is not
+// whole is moved aside and a file's last finished content put back, unless it is read-only. Here
+// `newest` counts finished files, or is the number in a folder's name; none without a record of
+// them. Kind: "verify-failed".
+Result<Verified> verify_files(const verbs::Verify& request);
 
 // Reads every byte of the newest checkpoint, and of older ones as long as they are torn. Torn ones
 // are moved aside to `torn-...`, unless it is read-only. A missing directory is one without
@@ -37,6 +32,6 @@ Outcome<Verified> verify_files(const VerifyRequest& request, const std::string& 
 // copy, which another image may have written, with those of the directory's owner. Kinds:
 // "verify-failed" (nothing is known: it cannot be read, or a newer Spotter wrote it), those of
 // find_user().
-Outcome<Verified> verify_checkpoints(const VerifyRequest& request);
+Result<Verified> verify_checkpoints(const verbs::Verify& request);
 
 }  // namespace spotter::act::host

@@ -3,7 +3,10 @@
 // g++ 12: a braced aggregate or a capturing lambda as a temporary inside a co_await expression is
 // destroyed twice. Name it first:   auto answer = client.send(std::move(request));
 //                                   auto result = co_await std::move(answer);
-#pragma once
+//
+// A guard instead of #pragma once: spotter_precompiled() in CMakeLists.txt says why.
+#ifndef SPOTTER_AGENT_IO_ASIO_HPP
+#define SPOTTER_AGENT_IO_ASIO_HPP
 
 #include <exception>
 #include <utility>  // boost/asio/awaitable.hpp uses std::exchange without including it
@@ -37,3 +40,5 @@ inline constexpr auto rethrow = [](std::exception_ptr error) {
 };
 
 }  // namespace spotter::io
+
+#endif  // SPOTTER_AGENT_IO_ASIO_HPP

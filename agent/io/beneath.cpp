@@ -26,7 +26,8 @@ tl::unexpected<std::error_code> failed(int error) {
 }
 
 // What openat2(2) does at once. It looks into its arguments, which a filter of system calls cannot.
-Expected<Descriptor> open_by_steps(int root, const std::string& path, int flags, mode_t mode) {
+Result<Descriptor, std::error_code> open_by_steps(int root, const std::string& path, int flags,
+                                                  mode_t mode) {
   struct stat home {};
   if (::fstat(root, &home) != 0) return last_error();
   Descriptor at;
@@ -46,7 +47,8 @@ Expected<Descriptor> open_by_steps(int root, const std::string& path, int flags,
   return at;
 }
 
-Expected<Descriptor> open_beneath(int root, const std::string& name, int flags, mode_t mode) {
+Result<Descriptor, std::error_code> open_beneath(int root, const std::string& name, int flags,
+                                                 mode_t mode) {
   // The kernel would let ".." pass as long as it stays below; no name of ours has it.
   if (name.starts_with('/') || ("/" + name + "/").find("/../") != std::string::npos)
     return failed(EXDEV);
@@ -72,7 +74,7 @@ struct Split {
 };
 
 // What is made, renamed or removed has a name of its own.
-Expected<Split> split(const std::string& name) {
+Result<Split, std::error_code> split(const std::string& name) {
   const auto slash = name.rfind('/');
   Split parts{slash == std::string::npos ? "" : name.substr(0, slash), last_component(name)};
   if (parts.last.empty() || parts.last == "." || parts.last == "..") return failed(EINVAL);
@@ -84,7 +86,7 @@ struct Named {
   std::string last;
 };
 
-Expected<Named> find_parent(int root, const std::string& name) {
+Result<Named, std::error_code> find_parent(int root, const std::string& name) {
   auto parts = split(name);
   if (!parts) return tl::unexpected(parts.error());
   auto parent = open_beneath(root, parts->parent, O_PATH | O_DIRECTORY, 0);
@@ -92,13 +94,14 @@ Expected<Named> find_parent(int root, const std::string& name) {
   return Named{*std::move(parent), std::move(parts->last)};
 }
 
-Expected<void> sync_directory(int directory) {
+Result<void, std::error_code> sync_directory(int directory) {
   const Descriptor opened(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened || ::fsync(opened.get()) != 0) return last_error();
   return {};
 }
 
-Expected<void> each_in(int directory, const std::function<bool(const std::string&)>& take) {
+Result<void, std::error_code> each_in(int directory,
+                                      const std::function<bool(const std::string&)>& take) {
   Descriptor opened(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return last_error();
   const std::unique_ptr<DIR, CloseDirectory> listing(::fdopendir(opened.get()));
@@ -123,7 +126,7 @@ std::string temporary_name(const std::string& name) {
   return ".tmp-" + name + "-" + digits;
 }
 
-Expected<void> fill(Descriptor file, std::string_view bytes, mode_t mode) {
+Result<void, std::error_code> fill(Descriptor file, std::string_view bytes, mode_t mode) {
   const bool good =
       write_all(file.get(), bytes) && ::fchmod(file.get(), mode) == 0 && ::fsync(file.get()) == 0;
   if (!good || ::close(file.release()) != 0) return last_error();
@@ -134,35 +137,37 @@ Expected<void> fill(Descriptor file, std::string_view bytes, mode_t mode) {
 
 std::string last_component(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
-Expected<Beneath> Beneath::open(const std::filesystem::path& path) {
+Result<Beneath, std::error_code> Beneath::open(const std::filesystem::path& path) {
   Descriptor opened(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return last_error();
   return Beneath(std::move(opened), path);
 }
 
-Expected<struct stat> Beneath::status() const {
+Result<struct stat, std::error_code> Beneath::status() const {
   struct stat seen {};
   if (::fstat(directory_.get(), &seen) != 0) return last_error();
   return seen;
 }
 
-Expected<Descriptor> Beneath::open(const std::string& name, int flags, mode_t mode) const {
+Result<Descriptor, std::error_code> Beneath::open(const std::string& name, int flags,
+                                                  mode_t mode) const {
   return open_beneath(directory_.get(), name, flags, mode);
 }
 
-Expected<Beneath> Beneath::folder(const std::string& name) const {
+Result<Beneath, std::error_code> Beneath::folder(const std::string& name) const {
   auto opened = open(name, O_PATH | O_DIRECTORY);
   if (!opened) return tl::unexpected(opened.error());
   return Beneath(*std::move(opened), name.empty() ? path_ : path_ / name);
 }
 
-Expected<Beneath> Beneath::parent(const std::string& name) const {
+Result<Beneath, std::error_code> Beneath::parent(const std::string& name) const {
   const auto parts = split(name);
   if (!parts) return tl::unexpected(parts.error());
   return folder(parts->parent);
 }
 
-Expected<Descriptor> Beneath::file(const std::string& name, int flags, mode_t mode) const {
+Result<Descriptor, std::error_code> Beneath::file(const std::string& name, int flags,
+                                                  mode_t mode) const {
   auto opened = open(name, flags, mode);
   if (!opened) return opened;
   struct stat seen {};
@@ -171,7 +176,7 @@ Expected<Descriptor> Beneath::file(const std::string& name, int flags, mode_t mo
   return opened;
 }
 
-Expected<struct stat> Beneath::look(const std::string& name) const {
+Result<struct stat, std::error_code> Beneath::look(const std::string& name) const {
   const auto opened = open(name, O_PATH | O_NOFOLLOW);
   struct stat seen {};
   if (!opened) return tl::unexpected(opened.error());
@@ -179,7 +184,8 @@ Expected<struct stat> Beneath::look(const std::string& name) const {
   return seen;
 }
 
-Expected<std::string> Beneath::read(const std::string& name, std::size_t limit) const {
+Result<std::string, std::error_code> Beneath::read(const std::string& name,
+                                                   std::size_t limit) const {
   const auto opened = file(name, O_RDONLY);
   if (!opened) return tl::unexpected(opened.error());
   struct stat seen {};
@@ -197,7 +203,8 @@ Expected<std::string> Beneath::read(const std::string& name, std::size_t limit) 
   }
 }
 
-Expected<void> Beneath::write(const std::string& name, std::string_view bytes, mode_t mode) const {
+Result<void, std::error_code> Beneath::write(const std::string& name, std::string_view bytes,
+                                             mode_t mode) const {
   const auto at = find_parent(directory_.get(), name);
   if (!at) return tl::unexpected(at.error());
   const std::string beside = temporary_name(at->last);
@@ -213,7 +220,7 @@ Expected<void> Beneath::write(const std::string& name, std::string_view bytes, m
   return written;
 }
 
-Expected<Beneath::Made> Beneath::make(const std::string& name, mode_t mode) const {
+Result<Beneath::Made, std::error_code> Beneath::make(const std::string& name, mode_t mode) const {
   const auto at = find_parent(directory_.get(), name);
   if (!at) return tl::unexpected(at.error());
   const bool made = ::mkdirat(at->parent.get(), at->last.c_str(), mode) == 0;
@@ -237,14 +244,14 @@ Expected<Beneath::Made> Beneath::make(const std::string& name, mode_t mode) cons
   return result;
 }
 
-Expected<Beneath> Beneath::make_folder(const std::string& name, mode_t mode) const {
+Result<Beneath, std::error_code> Beneath::make_folder(const std::string& name, mode_t mode) const {
   auto made = make(name, mode);
   if (!made) return tl::unexpected(made.error());
   return std::move(made->folder);
 }
 
-Expected<void> Beneath::rename(const std::string& name, const Beneath& to,
-                               const std::string& to_name) const {
+Result<void, std::error_code> Beneath::rename(const std::string& name, const Beneath& to,
+                                              const std::string& to_name) const {
   const auto from = find_parent(directory_.get(), name);
   if (!from) return tl::unexpected(from.error());
   const auto target = find_parent(to.directory_.get(), to_name);
@@ -256,25 +263,26 @@ Expected<void> Beneath::rename(const std::string& name, const Beneath& to,
   return sync_directory(from->parent.get());
 }
 
-Expected<void> Beneath::remove(const std::string& name) const {
+Result<void, std::error_code> Beneath::remove(const std::string& name) const {
   const auto at = find_parent(directory_.get(), name);
   if (!at) return tl::unexpected(at.error());
   if (::unlinkat(at->parent.get(), at->last.c_str(), 0) != 0) return last_error();
   return {};
 }
 
-Expected<void> Beneath::remove_folder(const std::string& name) const {
+Result<void, std::error_code> Beneath::remove_folder(const std::string& name) const {
   const auto at = find_parent(directory_.get(), name);
   if (!at) return tl::unexpected(at.error());
   if (::unlinkat(at->parent.get(), at->last.c_str(), AT_REMOVEDIR) != 0) return last_error();
   return {};
 }
 
-Expected<void> Beneath::each_name(const std::function<bool(const std::string&)>& take) const {
+Result<void, std::error_code> Beneath::each_name(
+    const std::function<bool(const std::string&)>& take) const {
   return each_in(directory_.get(), take);
 }
 
-Expected<std::vector<std::string>> Beneath::names() const {
+Result<std::vector<std::string>, std::error_code> Beneath::names() const {
   std::vector<std::string> names;
   const auto listed = each_name([&names](const std::string& name) {
     names.push_back(name);
@@ -289,18 +297,20 @@ bool Beneath::may_change() const {
   return ::faccessat(descriptor(), ".", W_OK | X_OK, AT_EACCESS) == 0;
 }
 
-Expected<void> Beneath::sync() const { return sync_directory(directory_.get()); }
+Result<void, std::error_code> Beneath::sync() const { return sync_directory(directory_.get()); }
 
-Expected<void> Beneath::give(uid_t uid, gid_t gid) const { return io::give(directory_, uid, gid); }
+Result<void, std::error_code> Beneath::give(uid_t uid, gid_t gid) const {
+  return io::give(directory_, uid, gid);
+}
 
-Expected<void> Beneath::change_mode(mode_t mode) const {
+Result<void, std::error_code> Beneath::change_mode(mode_t mode) const {
   const auto opened = open("", O_RDONLY | O_DIRECTORY);
   if (!opened) return tl::unexpected(opened.error());
   if (::fchmod(opened->get(), mode) != 0) return last_error();
   return {};
 }
 
-Expected<void> give(const Descriptor& opened, uid_t uid, gid_t gid) {
+Result<void, std::error_code> give(const Descriptor& opened, uid_t uid, gid_t gid) {
   if (::fchownat(opened.get(), "", uid, gid, AT_EMPTY_PATH) != 0) return last_error();
   return {};
 }

@@ -28,50 +28,54 @@ class Beneath {
  public:
   // The directory that `path` leads to, links included.
   // REQUIRES: only those with our privileges can change that path (a mount point, our own folder).
-  static Expected<Beneath> open(const std::filesystem::path& path);
+  static Result<Beneath, std::error_code> open(const std::filesystem::path& path);
 
   // As it was named, for words to a person; no call takes it.
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return directory_.get(); }  // O_PATH
-  Expected<struct stat> status() const;
+  Result<struct stat, std::error_code> status() const;
 
   // O_NONBLOCK, O_CLOEXEC and O_NOCTTY are added to `flags`; "" is the directory itself.
-  Expected<Descriptor> open(const std::string& name, int flags, mode_t mode = 0) const;
-  Expected<Beneath> folder(const std::string& name) const;
+  Result<Descriptor, std::error_code> open(const std::string& name, int flags,
+                                           mode_t mode = 0) const;
+  Result<Beneath, std::error_code> folder(const std::string& name) const;
   // Of the folder that `name` lies in.
-  Expected<Beneath> parent(const std::string& name) const;
+  Result<Beneath, std::error_code> parent(const std::string& name) const;
   // A regular file, and no other.
-  Expected<Descriptor> file(const std::string& name, int flags, mode_t mode = 0) const;
+  Result<Descriptor, std::error_code> file(const std::string& name, int flags,
+                                           mode_t mode = 0) const;
   // Of the name itself, be it a link.
-  Expected<struct stat> look(const std::string& name) const;
+  Result<struct stat, std::error_code> look(const std::string& name) const;
 
   // The whole content. std::errc::file_too_large, before a byte is read, where it has more than
   // `limit` bytes.
-  Expected<std::string> read(const std::string& name, std::size_t limit) const;
+  Result<std::string, std::error_code> read(const std::string& name, std::size_t limit) const;
   // As atomic_write() of files.hpp.
-  Expected<void> write(const std::string& name, std::string_view bytes, mode_t mode) const;
+  Result<void, std::error_code> write(const std::string& name, std::string_view bytes,
+                                      mode_t mode) const;
 
   // One folder, whose parent is there; one that exists is opened as it is.
   struct Made;
-  Expected<Made> make(const std::string& name, mode_t mode) const;
-  Expected<Beneath> make_folder(const std::string& name, mode_t mode) const;
+  Result<Made, std::error_code> make(const std::string& name, mode_t mode) const;
+  Result<Beneath, std::error_code> make_folder(const std::string& name, mode_t mode) const;
 
   // Replaces what `to_name` is; both directories are durable afterwards.
-  Expected<void> rename(const std::string& name, const Beneath& to,
-                        const std::string& to_name) const;
-  Expected<void> remove(const std::string& name) const;         // no folder
-  Expected<void> remove_folder(const std::string& name) const;  // an empty one
+  Result<void, std::error_code> rename(const std::string& name, const Beneath& to,
+                                       const std::string& to_name) const;
+  Result<void, std::error_code> remove(const std::string& name) const;         // no folder
+  Result<void, std::error_code> remove_folder(const std::string& name) const;  // an empty one
 
   // Without "." and ".."; as long as `take` answers true.
-  Expected<void> each_name(const std::function<bool(const std::string&)>& take) const;
-  Expected<std::vector<std::string>> names() const;  // sorted
+  Result<void, std::error_code> each_name(
+      const std::function<bool(const std::string&)>& take) const;
+  Result<std::vector<std::string>, std::error_code> names() const;  // sorted
 
   // With the present rights (effective ids): may names be made and removed in the directory?
   bool may_change() const;
-  Expected<void> sync() const;
+  Result<void, std::error_code> sync() const;
   // Of the directory itself.
-  Expected<void> give(uid_t uid, gid_t gid) const;
-  Expected<void> change_mode(mode_t mode) const;
+  Result<void, std::error_code> give(uid_t uid, gid_t gid) const;
+  Result<void, std::error_code> change_mode(mode_t mode) const;
 
  private:
   Beneath(Descriptor directory, std::filesystem::path path)
@@ -87,7 +91,7 @@ struct Beneath::Made {
 };
 
 // Gives what was opened, and nothing that has its name by now, to that owner.
-Expected<void> give(const Descriptor& opened, uid_t uid, gid_t gid);
+Result<void, std::error_code> give(const Descriptor& opened, uid_t uid, gid_t gid);
 
 std::string last_component(const std::string& name);
 

@@ -1,4 +1,5 @@
-// Owns a file descriptor.
+// Owns a file descriptor, and closes it. libspotter, which links nothing of io, has a copy of it
+// (trainer/library/files.hpp).
 #pragma once
 
 #include <unistd.h>
@@ -19,10 +20,8 @@ class Descriptor {
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
   int release() { return std::exchange(number_, -1); }
-  void close() {
-    if (number_ >= 0) ::close(number_);
-    number_ = -1;
-  }
+  // What close() said, where that matters: 0, or -1 and errno. Without one: 0.
+  int close() { return number_ >= 0 ? ::close(release()) : 0; }
 
  private:
   int number_;

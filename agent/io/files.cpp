@@ -9,27 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "agent/io/descriptor.hpp"
 #include "agent/io/pieces.hpp"
 #include "agent/io/write_all.hpp"
 
 namespace spotter::io {
 namespace {
-
-// Closes on the way out; close() itself where its result matters.
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  int close() { return ::close(std::exchange(fd_, -1)); }
-
- private:
-  int fd_;
-};
 
 // Removes the temporary file unless it has become the real one; keeps errno.
 class Temporary {
@@ -55,10 +40,10 @@ tl::unexpected<std::error_code> too_large() {
 constexpr std::size_t piece_size = 65536;
 
 // Of a regular file, until `take` says false.
-Expected<void> read_pieces(const std::filesystem::path& path,
-                           const std::function<bool(std::string_view)>& take) {
+Result<void, std::error_code> read_pieces(const std::filesystem::path& path,
+                                          const std::function<bool(std::string_view)>& take) {
   // O_NONBLOCK: a FIFO of that name must not hang us.
-  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return last_error();
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return last_error();
@@ -81,19 +66,19 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-Expected<void> atomic_write(const std::filesystem::path& path, std::string_view bytes,
-                            mode_t mode) {
+Result<void, std::error_code> atomic_write(const std::filesystem::path& path,
+                                           std::string_view bytes, mode_t mode) {
   return atomic_write_pieces(path, mode, [&bytes](std::string& piece) {
     piece.assign(bytes.substr(0, piece_size));
     bytes.remove_prefix(piece.size());
   });
 }
 
-Expected<void> atomic_write_pieces(const std::filesystem::path& path, mode_t mode,
-                                   const NextPiece& next) {
+Result<void, std::error_code> atomic_write_pieces(const std::filesystem::path& path, mode_t mode,
+                                                  const NextPiece& next) {
   const auto directory = directory_of(path);
   std::string name = (directory / (".tmp-" + path.filename().string() + "-XXXXXX")).string();
-  File file(::mkostemp(name.data(), O_CLOEXEC));
+  Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
   if (file.get() < 0) return last_error();
   Temporary temporary(name);
   std::string piece;
@@ -107,10 +92,11 @@ Expected<void> atomic_write_pieces(const std::filesystem::path& path, mode_t mod
   return fsync_directory(directory);
 }
 
-Expected<void> replace_file(const std::string& path, std::string_view bytes, mode_t mode) {
+Result<void, std::error_code> replace_file(const std::string& path, std::string_view bytes,
+                                           mode_t mode) {
   const std::string name = path + ".tmp";
   if (::unlink(name.c_str()) != 0 && errno != ENOENT) return last_error();
-  File file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (file.get() < 0) return last_error();
   Temporary temporary(name);
   if (!write_all(file.get(), bytes) || file.close() != 0) return last_error();
@@ -119,7 +105,8 @@ Expected<void> replace_file(const std::string& path, std::string_view bytes, mod
   return {};
 }
 
-Expected<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+Result<std::string, std::error_code> read_file(const std::filesystem::path& path,
+                                               std::size_t limit) {
   std::string bytes;
   bool fits = true;
   const auto read = read_pieces(path, [&](std::string_view piece) {
@@ -132,8 +119,8 @@ Expected<std::string> read_file(const std::filesystem::path& path, std::size_t l
   return bytes;
 }
 
-Expected<void> read_lines(const std::filesystem::path& path, std::size_t longest,
-                          const EachLine& each) {
+Result<void, std::error_code> read_lines(const std::filesystem::path& path, std::size_t longest,
+                                         const EachLine& each) {
   std::string begun;  // a line whose end has not come yet
   bool fits = true;
   bool more = true;
@@ -155,14 +142,14 @@ Expected<void> read_lines(const std::filesystem::path& path, std::size_t longest
   return {};
 }
 
-Expected<void> fsync_directory(const std::filesystem::path& path) {
-  File directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<void, std::error_code> fsync_directory(const std::filesystem::path& path) {
+  Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0) return last_error();
   if (::fsync(directory.get()) != 0) return last_error();
   return {};
 }
 
-Expected<void> make_directories(const std::filesystem::path& path, mode_t mode) {
+Result<void, std::error_code> make_directories(const std::filesystem::path& path, mode_t mode) {
   std::filesystem::path so_far;
   for (const auto& part : path) {
     so_far /= part;

@@ -9,10 +9,11 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
+#include "agent/base/call_error.hpp"
+#include "agent/base/result.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter::io {
@@ -24,7 +25,7 @@ struct HttpRequest {
   std::string body;  // sent when it is not empty, or when the method is POST or PUT
   std::chrono::milliseconds connect_timeout{3'000};
   std::chrono::milliseconds timeout{30'000};      // the whole exchange, the connect included
-  std::size_t response_limit = 8u * 1024 * 1024;  // a longer body ends as TooLarge
+  std::size_t response_limit = 8u * 1024 * 1024;  // a longer body ends as Unreadable
   // libcurl sends a request a second time by itself when a reused connection turns out to be dead.
   // True: a connection of its own, so that what must not happen twice does not.
   bool fresh_connection = false;
@@ -39,22 +40,6 @@ struct HttpResponse {
   std::chrono::milliseconds received_at{0};
 };
 
-struct HttpError {
-  enum class Kind {
-    NotSent,    // no connection: certainly nothing reached the server
-    Timeout,    // the request may have been carried out
-    Broken,     // the connection ended, or the answer is no HTTP: it may have been carried out
-    Security,   // the server's certificate is not accepted: nothing was sent
-    TooLarge,   // the answer exceeds response_limit
-    Cancelled,  // by the caller, through the coroutine's cancellation slot
-  };
-  Kind kind = Kind::Broken;
-  std::string message;
-  int status = 0;  // TooLarge: the answer's
-};
-
-using HttpResult = tl::expected<HttpResponse, HttpError>;
-
 // Threading: used only from handlers of the one io_context, which a single thread runs.
 // Lifetime: may be destroyed while calls are under way; those end as usual.
 class HttpClient {
@@ -64,10 +49,12 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // Any status is a response; an HttpError means that there is none. Cancelling the coroutine (any
+  // Any status is a response; a CallError means that there is none: NotSent, Transient (a time-out,
+  // or a connection that broke: the request may have been carried out), Permission (the server's
+  // certificate is not accepted: nothing was sent) or Unreadable. Cancelling the coroutine (any
   // cancellation type that it lets through) drops the transfer and its connection and yields
   // Cancelled.
-  asio::awaitable<HttpResult> send(HttpRequest request);
+  asio::awaitable<Result<HttpResponse, CallError>> send(HttpRequest request);
 
  private:
   class Multi;

@@ -1,52 +1,34 @@
-// One exchange of HttpClient: a libcurl easy handle, and what it reads and writes. Private to io/.
+// One exchange of HttpClient: what libcurl is asked, and what of the answer is kept. Private to
+// io/.
 #pragma once
 
-#include <curl/curl.h>
-
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "agent/curl/loop.hpp"
 #include "agent/io/http.hpp"
 
 namespace spotter::io {
 
-// Where the certificates of the authorities are.
-struct TrustStore {
-  std::string bundle;     // a file; wins when it is not empty
-  std::string directory;  // with hashed links: libcurl then reads only the certificates it needs,
-                          // not all 140, which would stay in memory
-  static TrustStore of_this_machine();
-};
-
 // Neither copied nor moved: libcurl keeps pointers into it.
-class HttpExchange {
+class HttpExchange final : public curl::Sink {
  public:
-  HttpExchange(HttpRequest request, const TrustStore& trust);
-  ~HttpExchange();
-  HttpExchange(const HttpExchange&) = delete;
-  HttpExchange& operator=(const HttpExchange&) = delete;
+  HttpExchange(HttpRequest request, const curl::TrustStore& trust);
 
-  CURL* handle() const { return easy_; }
-  HttpResult result(CURLcode code);  // once, at the end; takes the response away
+  curl::Easy& easy() { return easy_; }
+  // Once, at the end; takes the response away.
+  Result<HttpResponse, CallError> result(CURLcode code);
 
  private:
-  void set_limits();
-  void set_message();
-  void set_trust(const TrustStore& trust);
-  HttpError error(CURLcode code) const;
-  void take_header(std::string_view line);
-  bool take_body(std::string_view bytes);
-  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
-  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self);
+  CallError error(CURLcode code) const;
+  bool take_header(std::string_view line) override;
+  bool take_body(std::string_view bytes) override;
 
   HttpRequest request_;
   HttpResponse response_;
-  CURL* easy_ = nullptr;
-  curl_slist* headers_ = nullptr;
+  curl::Easy easy_;
   bool too_large_ = false;
-  std::array<char, CURL_ERROR_SIZE> message_{};
 };
 
 }  // namespace spotter::io

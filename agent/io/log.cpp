@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A burst is told whole; then one line in this time.
+// A burst is logged whole; then one line in this time.
 constexpr unsigned burst = 20;
 constexpr std::chrono::seconds refill{10};
 
@@ -131,8 +131,8 @@ bool stderr_is_the_journal() {
   return std::to_string(seen.st_dev) + ":" + std::to_string(seen.st_ino) == stream;
 }
 
-// Whether a line of this kind is told now; `left_out`: how many before it were not.
-bool is_told(std::string_view name, unsigned& left_out) {
+// Whether a line of this kind is logged now; `left_out`: how many before it were not.
+bool is_logged(std::string_view name, unsigned& left_out) {
   const auto now = steady_clock::now();
   const auto at = context().buckets.find(name);
   Bucket& bucket = at != context().buckets.end()
@@ -190,7 +190,7 @@ void set_log_field(const std::string& name, std::string_view value) {
 void note_line(std::string_view name, std::string_view id, spdlog::level::level_enum level,
                const std::string& words) {
   unsigned left_out = 0;
-  if (context().journal && !is_told(name, left_out)) return;
+  if (context().journal && !is_logged(name, left_out)) return;
   context().name = name;
   context().id = id;
   const std::string more =

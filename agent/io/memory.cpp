@@ -10,7 +10,7 @@
 
 namespace spotter::io {
 
-void let_go_of_memory() {
+void return_free_memory() {
   ::malloc_trim(0);
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {

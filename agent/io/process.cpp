@@ -19,32 +19,14 @@
 namespace spotter::io {
 namespace {
 
-using Descriptor = asio::posix::stream_descriptor;
+using AsyncDescriptor = asio::posix::stream_descriptor;
 using namespace std::chrono_literals;
 
 constexpr auto drain_time = 200ms;  // for a descendant that left the group and holds a pipe
 
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd = -1) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedFd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 struct Stream {
   explicit Stream(const asio::any_io_executor& executor) : descriptor(executor) {}
-  Descriptor descriptor;
+  AsyncDescriptor descriptor;
   std::string text;
   bool cut = false;
 };
@@ -74,7 +56,7 @@ struct Child {
   }
 
   pid_t pid = -1;
-  Descriptor pidfd;
+  AsyncDescriptor pidfd;
   Stream output;
   Stream errors;
   asio::steady_timer timer;
@@ -130,16 +112,16 @@ class SpawnSetup {
 };
 
 // A memory file instead of a pipe: nothing to pump, and no SIGPIPE when the child does not read.
-OwnedFd stdin_for(const std::string& text) {
-  if (text.empty()) return OwnedFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  OwnedFd file(::memfd_create("stdin", MFD_CLOEXEC));
+Descriptor stdin_for(const std::string& text) {
+  if (text.empty()) return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Descriptor file(::memfd_create("stdin", MFD_CLOEXEC));
   std::size_t written = 0;
   while (file.get() >= 0 && written < text.size()) {
     const auto n = ::write(file.get(), text.data() + written, text.size() - written);
-    if (n <= 0) return OwnedFd();
+    if (n <= 0) return Descriptor();
     written += static_cast<std::size_t>(n);
   }
-  if (file.get() >= 0 && ::lseek(file.get(), 0, SEEK_SET) != 0) return OwnedFd();
+  if (file.get() >= 0 && ::lseek(file.get(), 0, SEEK_SET) != 0) return Descriptor();
   return file;
 }
 
@@ -147,11 +129,11 @@ int start(const ProcessRequest& request, Child& child) {
   if (request.argv.empty()) return EINVAL;
   std::array<int, 2> out{};
   std::array<int, 2> err{};
-  OwnedFd in = stdin_for(request.stdin_text);
+  Descriptor in = stdin_for(request.stdin_text);
   if (in.get() < 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) return errno;
-  OwnedFd out_read(out[0]), out_write(out[1]);
+  Descriptor out_read(out[0]), out_write(out[1]);
   if (::pipe2(err.data(), O_CLOEXEC) != 0) return errno;
-  OwnedFd err_read(err[0]), err_write(err[1]);
+  Descriptor err_read(err[0]), err_write(err[1]);
 
   SpawnSetup setup;
   setup.redirect(in.get(), STDIN_FILENO);
@@ -206,7 +188,7 @@ asio::awaitable<Wait> await_end(ChildPointer child, std::chrono::milliseconds li
     child->pidfd.cancel();
   });
   boost::system::error_code error;
-  co_await child->pidfd.async_wait(Descriptor::wait_read,
+  co_await child->pidfd.async_wait(AsyncDescriptor::wait_read,
                                    asio::redirect_error(asio::use_awaitable, error));
   child->timer.cancel();
   if (!error) co_return Wait::Ended;
@@ -232,7 +214,7 @@ void reap(Child& child, ProcessResult& result) {
 // Holds on to a process that SIGKILL could not end at once, and reaps it whenever it does end.
 asio::awaitable<void> reap_later(ChildPointer child) {
   boost::system::error_code error;
-  co_await child->pidfd.async_wait(Descriptor::wait_read,
+  co_await child->pidfd.async_wait(AsyncDescriptor::wait_read,
                                    asio::redirect_error(asio::use_awaitable, error));
 }
 

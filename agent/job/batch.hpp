@@ -1,4 +1,4 @@
-// `sweep.batch:` of job.yaml: where on AWS Batch a sweep runs.
+// `sweep.batch:` of job.yaml: where a sweep runs on AWS Batch.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace spotter::config {
 class Reader;
 struct Node;
 
-// Their names are empty where job.yaml gives none; name_after() makes them of the job's.
+// Names are empty where job.yaml has none; name_after() makes them from the job's name.
 struct Batch {
   wire::BatchEnvironment environment;
   wire::BatchQueue queue;
@@ -37,8 +37,8 @@ struct Batch {
 //   queue: NAME, compute_environment: NAME      default: spotter-<job>
 void read_batch(Reader& reader, const Node& node, const std::string& path, Batch& batch);
 
-// Completes the names and tags. `storage`: of storage_name(), by which namesakes are told apart;
-// what a tag's value may not have (AWS Batch, "Tag restrictions") becomes a dot.
+// Completes names and tags. `storage`: storage_name(), which tells namesakes apart; characters that
+// a tag's value may not have (AWS Batch, "Tag restrictions") become dots.
 void name_after(const std::string& job, std::string storage, Batch& batch);
 
 }  // namespace spotter::config

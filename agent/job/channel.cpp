@@ -8,18 +8,17 @@ namespace spotter::wire {
 namespace {
 
 constexpr std::size_t most_of_sagemaker = 20;
-// Each has variables of the trainer's, of which execve(2) takes 2 MiB.
+// Each needs variables of the trainer's, of which execve(2) takes 2 MiB.
 constexpr std::size_t most_channels = 1'000;
-// Each is a mount with memory of its own, and who is not root may have 1,000 (mount_max of
-// fuse.conf) for all there is.
+// Each is a mount with memory of its own; a user may have 1,000 mounts (mount_max of fuse.conf).
 constexpr std::size_t most_views = 100;
-constexpr std::size_t longest_entry = 200;  // of a bad one, in a message
+constexpr std::size_t longest_entry = 200;  // of a wrong entry, in a message
 
 tl::unexpected<Error> wrong(const std::string& channel, const std::string& what) {
   return failure("channel " + channel + ": " + what);
 }
 
-// A choice's word in a description, in SageMaker's documents, and what it means.
+// A choice: its word in a description, its word in SageMaker's documents, and its value.
 template <class T>
 struct Choice {
   const char* word;
@@ -63,7 +62,7 @@ Result<void> set_choice(T& into, std::string_view name, std::string_view given,
   return {};
 }
 
-// A member of SageMaker's documents; an absent one is the first choice.
+// A member of SageMaker's documents; absent means the first choice.
 template <class T, std::size_t count>
 Result<T> word(const Json& object, const char* name, const Choice<T> (&choices)[count]) {
   const std::string given = text_field(object, name);
@@ -85,7 +84,8 @@ std::optional<std::uint64_t> seed_of(const Json& shuffle) {
   if (!shuffle.contains("Seed")) return std::nullopt;
   const Json& seed = shuffle["Seed"];
   if (seed.is_number_unsigned()) return seed.get<std::uint64_t>();
-  return seed.is_string() ? parse_count(seed.get<std::string>()) : std::nullopt;  // as YAML has it
+  return seed.is_string() ? parse_count(seed.get<std::string>()) : std::nullopt;  // a text, from
+                                                                                  // YAML
 }
 
 Result<Channel> channel_of(const Json& object) {
@@ -119,7 +119,7 @@ Result<Channel> channel_of(const Json& object) {
   return validated(std::move(channel));
 }
 
-// %25, and what separates parts of a description: %2C, %3A.
+// Decodes %25, and the separators of a description: %2C, %3A.
 std::string unescape(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -162,7 +162,7 @@ std::vector<std::string> split_attributes(std::string_view value) {
   return names;
 }
 
-// One ,word or ,word=value of parse_channel().
+// One ,NAME or ,NAME=VALUE of parse_channel().
 Result<void> apply_option(Channel& channel, std::string_view option) {
   const auto equals = std::min(option.find('='), option.size());
   const std::string_view name = option.substr(0, equals);
@@ -193,7 +193,7 @@ bool is_channel_name(std::string_view name) {
 }
 
 Result<void> add_channel(std::vector<Channel>& all, Channel channel) {
-  // A streamed one's FIFOs are NAME_0, NAME_1, ... beside the folders of the others.
+  // A streamed channel's FIFOs are NAME_0, NAME_1, ... beside the folders of other channels.
   const auto is_epoch = [](const Channel& folder, const Channel& streamed) {
     if (folder.mode == InputMode::Pipe || streamed.mode != InputMode::Pipe) return false;
     const std::string begin = streamed.name + "_";
@@ -321,7 +321,7 @@ Result<std::vector<Channel>> parse_input_data_config(std::string_view text) {
     *json = Json((*json)["InputDataConfig"]);
   if (json->is_object()) {
     return failure(
-        "this is what a container is told, without any S3Uri: CreateTrainingJob's InputDataConfig, "
+        "this is what a container gets, without any S3Uri: CreateTrainingJob's InputDataConfig, "
         "an array of channels, is read");
   }
   if (!json->is_array()) return failure("InputDataConfig is a JSON array of channels");

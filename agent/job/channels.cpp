@@ -8,7 +8,7 @@ namespace {
 using Json = nlohmann::json;
 using wire::Channel;
 
-// Without the name, which the path says already.
+// Without the channel's name, which is in the path already.
 std::string plain(const std::string& message, const std::string& name) {
   const std::string own = "channel " + name + ": ";
   return message.starts_with(own) ? message.substr(own.size()) : message;
@@ -53,7 +53,7 @@ Reader::Take attributes(Reader& reader, Channel& channel, bool& good) {
   };
 }
 
-// False: problems were told.
+// False: problems were reported.
 bool read_map(Reader& reader, const Node& node, const std::string& path, Channel& channel) {
   bool good = true;
   Reader::Fields fields{{"source", required, source(reader, channel, good)},
@@ -85,7 +85,7 @@ void read_one(Reader& reader, const Node& key, const Node& value, const std::str
     reader.problem(value, path, plain(added.error().message, key.text));
 }
 
-// What the same text would be in JSON, but for numbers, which stay texts.
+// The same text as JSON, except that numbers stay texts.
 Json json_of(const Node& node) {
   if (node.kind == Node::Kind::Text) return node.text;
   Json json;

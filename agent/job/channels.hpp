@@ -1,4 +1,4 @@
-// `channels:` of job.yaml: in short, as maps, or as SageMaker's InputDataConfig.
+// `channels:` of job.yaml: as short texts, as maps, or as SageMaker's InputDataConfig.
 #pragma once
 
 #include "agent/job/reader.hpp"
@@ -6,7 +6,7 @@
 namespace spotter::config {
 
 // {train: "s3://bucket/prefix,gzip"}, {train: {source: s3://bucket/prefix, mode: file, ...}}, a
-// list as CreateTrainingJob has it, or the path of a file with that list.
+// list as in CreateTrainingJob, or the path of a file with such a list.
 Reader::Take channels(Reader& reader, Channels& channels);
 
 }  // namespace spotter::config

@@ -8,7 +8,7 @@ namespace {
 
 const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
 
-// A write to S3 that is tried for a while must fit into it several times.
+// Several writes to S3, each with retries, must fit into a lease.
 constexpr Duration shortest{1'000};
 constexpr Duration longest{3'600'000};
 
@@ -31,6 +31,12 @@ Reader::Take claims(Reader& reader, std::optional<Claims>& claims) {
 }
 
 void finish_claims(Reader& reader, const Node& root, Job& job) {
+  const Node* sweep = child(root, "sweep");
+  const Node* stop = sweep == nullptr ? nullptr : child(*sweep, "stop");
+  if (stop != nullptr && child(root, "claims") == nullptr)
+    reader.problem(*stop, "sweep.stop",
+                   "needs `claims: {at: s3://bucket/prefix}`: what the experiments have reached is "
+                   "compared there. In an array (Batch, Slurm, Kubernetes) each runs to its end");
   if (!job.claims) return;
   job.claims->at.key += job.name.str() + "/";
   for (std::size_t i = 0; i < root.keys.size() && i < root.items.size(); ++i) {

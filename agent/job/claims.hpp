@@ -1,4 +1,4 @@
-// `claims:` of job.yaml: where machines that share work say who has what.
+// `claims:` of job.yaml: where machines that share work record who has which experiment.
 #pragma once
 
 #include "agent/job/reader.hpp"
@@ -8,7 +8,7 @@ namespace spotter::config {
 // {at: s3://bucket/prefix, lease: 60s}
 Reader::Take claims(Reader& reader, std::optional<Claims>& claims);
 
-// The objects of one job are below its name. Says what a volume has no use for.
+// Appends the job's name to the prefix. Reports settings that make no sense with claims.
 void finish_claims(Reader& reader, const Node& root, Job& job);
 
 }  // namespace spotter::config

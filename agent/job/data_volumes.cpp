@@ -1,4 +1,4 @@
-// `storage:` as a list: the job's own volume, and volumes of data beside it.
+// `storage:` as a list: the job's own volume, and volumes of data.
 #include <algorithm>
 
 #include "agent/job/scalars.hpp"
@@ -7,7 +7,7 @@
 namespace spotter::config {
 namespace {
 
-// EC2 recommends eleven device names, and one is the job's own volume's.
+// EC2 recommends eleven device names, one of which is the job's own volume's.
 constexpr std::size_t most_data = 10;
 
 Result<std::string> parse_snapshot(std::string_view text) {
@@ -51,7 +51,7 @@ void check_type(Reader& reader, const Node& node, const std::string& path, const
     reader.problem(node, path, "a volume of type " + data.type + " takes no throughput");
 }
 
-// One must not be unmounted from under another.
+// None may be mounted below another, which could then not be unmounted.
 void check_mounts(Reader& reader, const Node& node, const std::string& path,
                   const Storage& storage) {
   for (std::size_t i = 0; i < storage.data.size(); ++i) {

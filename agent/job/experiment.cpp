@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* own_variable = "SPOTTER_EXPERIMENT";
 constexpr const char* attempt_variable = "SPOTTER_ATTEMPT";
-// Then another machine tries.
+// After that another machine tries.
 constexpr int tries_of_an_attempt = 2;
 
 tl::unexpected<config::Problem> problem(std::string message) {
@@ -31,25 +31,29 @@ Result<sweep::ArrayIndex> index_of(const sweep::Variable& variable) {
       "sweep expand` lists them)");
 }
 
-// Slurm's --array=3,7 is a part of a sweep; Batch's counts all of it.
+// Slurm's --array=3,7 is a part of the sweep; an array of Batch has all of it.
 bool counts_all(const sweep::ArrayIndex& index) { return !index.variable.starts_with("SLURM"); }
 
 }  // namespace
 
-void become(config::Job& job, std::size_t index, const sweep::Set& set) {
+void set_experiment(config::Job& job, std::size_t index, const sweep::Set& set) {
   job.experiment = {index, set};
   job.storage.ebs.tag.value += "-" + std::to_string(index);
 }
 
-tl::expected<void, config::Problem> choose_experiment(config::Job& job,
-                                                      const sweep::Variable& variable,
-                                                      const FetchSets& fetch) {
+Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,
+                                                const FetchSets& fetch) {
   if (job.claims) job.attempt = variable(attempt_variable);
   if (!job.attempt.empty()) {
     int& tries = job.on_failure.attempts_without_progress;
     tries = std::min(tries, tries_of_an_attempt);
   }
   if (!job.sweep) return {};
+  if (job.sweep->stop && job.attempt.empty()) {
+    return problem(
+        "sweep.stop ends experiments only where machines claim them, on a fleet with `claims:`; "
+        "here each runs to its end: remove sweep.stop");
+  }
   const auto index = index_of(variable);
   if (!index) return problem(index.error().message);
   const auto sets = fetch(job);
@@ -67,13 +71,13 @@ tl::expected<void, config::Problem> choose_experiment(config::Job& job,
   auto command = sweep::fill(job.trainer.command, set);
   if (!command) return problem(command.error().message);
   job.trainer.command = std::move(*command);
-  become(job, index->index, set);
+  set_experiment(job, index->index, set);
   return {};
 }
 
-config::Checked<config::Job> with_experiment(config::Checked<config::Job> job,
-                                             const config::Environment& environment,
-                                             const FetchSets& fetch) {
+Result<config::Job, std::vector<config::Problem>> with_experiment(
+    Result<config::Job, std::vector<config::Problem>> job, const config::Environment& environment,
+    const FetchSets& fetch) {
   if (!job) return job;
   const auto variable = [&](const char* name) {
     const auto found = environment.variables.find(name);

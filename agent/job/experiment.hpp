@@ -1,4 +1,4 @@
-// Which experiment of a sweep this process runs, and the job that it makes of it.
+// Which experiment of a sweep this process runs, and the job that results from it.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,17 @@ namespace spotter::command {
 // has a volume of its own, whose tag's value ends with the index. Nothing happens to a job without
 // a sweep, but that SPOTTER_ATTEMPT names its folder where machines claim the work. Errors say what
 // to do: no index, one beyond the list, an array of another size than the list.
-using FetchedSets = tl::expected<std::vector<sweep::Set>, config::Problem>;
-using FetchSets = std::function<FetchedSets(const config::Job& job)>;
-tl::expected<void, config::Problem> choose_experiment(config::Job& job,
-                                                      const sweep::Variable& variable,
-                                                      const FetchSets& fetch);
+using FetchSets =
+    std::function<Result<std::vector<sweep::Set>, config::Problem>(const config::Job& job)>;
+Result<void, config::Problem> choose_experiment(config::Job& job, const sweep::Variable& variable,
+                                                const FetchSets& fetch);
 
 // The same for a job that was read, if it was.
-config::Checked<config::Job> with_experiment(config::Checked<config::Job> job,
-                                             const config::Environment& environment,
-                                             const FetchSets& fetch);
+Result<config::Job, std::vector<config::Problem>> with_experiment(
+    Result<config::Job, std::vector<config::Problem>> job, const config::Environment& environment,
+    const FetchSets& fetch);
 
-// The job of a sweep is that of one experiment from here on; its command is as it was.
-void become(config::Job& job, std::size_t index, const sweep::Set& set);
+// Makes a sweep's job that of one experiment; does not change its command.
+void set_experiment(config::Job& job, std::size_t index, const sweep::Set& set);
 
 }  // namespace spotter::command

@@ -14,8 +14,8 @@ struct SmallFile {
   mode_t mode = 0;
 };
 
-// Fails, in words without the path: not there, not readable, not a regular file, larger than
-// `limit` bytes.
+// Fails, with a message without the path, when the file does not exist, is not readable, not a
+// regular file, or larger than `limit` bytes.
 Result<SmallFile> read_small_file(const std::string& path, std::size_t limit);
 
 }  // namespace spotter::config

@@ -14,7 +14,7 @@ bool is_all_of(std::string_view text, std::string_view letters) {
   return !text.empty() && text.find_first_not_of(letters) == text.npos;
 }
 
-// No letter of it means something to git's comparison of addresses, such as `*`.
+// Excludes characters that are special in git's comparison of URLs, such as `*`.
 bool is_host(std::string_view host) {
   constexpr std::string_view digits = "0123456789";
   constexpr std::string_view address = "0123456789abcdefABCDEF:.";
@@ -42,7 +42,7 @@ Result<std::string> token_server(const std::string& url) {
   const std::string scheme(safe ? tls : plain);
   std::string host = url.substr(scheme.size());
   host = host.substr(0, host.find_first_of("/?#"));
-  // Whoever reads addresses otherwise than git does must not find another server in them.
+  // A program that parses URLs differently from git must not find another server in this one.
   const auto at = host.find('@');
   const bool plain_user = at == host.npos || at == 0 || is_all_of(host.substr(0, at), name_letters);
   if (at != host.npos) host.erase(0, at + 1);

@@ -1,4 +1,4 @@
-// To whom a git token may be given.
+// Which server may receive a git token.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace spotter::wire {
 
-// Of a repository's URL: the server that a token may reach, "https://example.com:8443": scheme,
-// host and port. Empty: it is no URL of HTTP, and takes no token. Fails for a name that is none,
-// and for HTTP without TLS but on this machine itself (localhost, 127.0.0.1, [::1]). Source:
-// gitcredentials(7), "Configuration options".
+// The server of a repository's URL, "https://example.com:8443": scheme, host and port. Empty: it is
+// no URL of HTTP, so it takes no token. Fails for an invalid host name, and for HTTP without TLS
+// except to this machine (localhost, 127.0.0.1, [::1]). Source: gitcredentials(7), "Configuration
+// options".
 Result<std::string> token_server(const std::string& url);
 
 }  // namespace spotter::wire

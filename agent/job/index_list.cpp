@@ -8,7 +8,7 @@
 namespace spotter::sweep {
 namespace {
 
-// "17-19" or "3", beyond all that came before.
+// Adds "17-19" or "3"; false: it is not beyond all earlier ones.
 bool add_range(std::string_view text, IndexList& list) {
   const auto dash = text.find('-');
   const auto first = wire::parse_count(text.substr(0, dash));

@@ -1,5 +1,5 @@
-// Which of a sweep's sets a job of an engine has, where it has not all of them: "3,17-19/50" are
-// four of the 50. `spotter sweep` hands it to the container; its array counts from 0.
+// Which of a sweep's sets an engine's job has, if not all: "3,17-19/50" are four of the 50.
+// `spotter sweep` passes it to the container, whose array counts from 0.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct IndexList {
   std::uint64_t of = 0;                // how many sets there are
 };
 
-IndexList all_indices(std::uint64_t sets);  // of so many sets each
+IndexList all_indices(std::uint64_t sets);  // `sets` sets, all of them
 std::string to_text(const IndexList& list);
-// Fails on a text that to_text() would not have made, and on more than most_sets.
+// Fails for a text that to_text() would not produce, and for more than most_sets.
 Result<IndexList> parse_index_list(std::string_view text);
 
 }  // namespace spotter::sweep

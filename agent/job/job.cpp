@@ -1,9 +1,12 @@
 #include "agent/job/job.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/metrics.hpp"
 #include "agent/base/shell.hpp"
 #include "agent/job/channels.hpp"
 #include "agent/job/claims.hpp"
@@ -22,6 +25,17 @@ using Fields = Reader::Fields;
 
 const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
                                               parse_s3_prefix};
+const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
+                                                  parse_s3_prefix};
+
+// An argument of a program: `NAME=COLUMN`.
+Result<std::string> parse_column_name(std::string_view text) {
+  constexpr std::size_t longest = 256;
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+  if (text.empty() || text.size() > longest || std::any_of(text.begin(), text.end(), is_control))
+    return failure("expected a column's name of up to 256 characters, none of them a control");
+  return std::string(text);
+}
 
 template <class T>
 Reader::Take variables(Reader& reader, std::map<std::string, T>& to, const Scalar<T>& type,
@@ -72,7 +86,26 @@ Fields notify_fields(Reader& reader, Notify& notify) {
 
 Fields checkpoints_fields(Reader& reader, Checkpoints& checkpoints) {
   return {{"directory", optional, reader.scalar(checkpoints.directory, path_below_mount)},
-          {"files", optional, reader.scalar(checkpoints.files, file_patterns)}};
+          {"files", optional, reader.scalar(checkpoints.files, file_patterns)},
+          {"folders", optional, reader.scalar(checkpoints.folders, folder_patterns)},
+          {"s3", optional, reader.expanded(checkpoints.s3, checkpoints_prefix)},
+          {"keep_best", optional, objective(reader, checkpoints.keep_best)}};
+}
+
+const Scalar<std::string> column_name{"a column's name", parse_column_name};
+
+Fields metrics_fields(Reader& reader, MetricsLog& log) {
+  const auto column = [&](const Node& key, const Node& value, const std::string& path) {
+    const bool ours = key.text == "step" || key.text == "epoch" || key.text == "loss" ||
+                      key.text == "accuracy" || is_metric_name(key.text);
+    if (!ours)
+      return reader.problem(key, path, "is no name for a metric: letters, digits and _.-/");
+    reader.scalar(log.columns[key.text], column_name)(value, path);
+  };
+  return {{"csv", optional, reader.scalar(log.csv, path_below_mount)},
+          {"json_lines", optional, reader.scalar(log.json_lines, path_below_mount)},
+          {"columns", optional,
+           reader.pairs("our names and the log's, such as {val_accuracy: top1}", column)}};
 }
 
 Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
@@ -89,6 +122,7 @@ Fields sagemaker_fields(Reader& reader, SageMaker& sagemaker) {
 Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
   return {{"attempts_without_progress", optional,
            reader.scalar(on_failure.attempts_without_progress, attempts)},
+          {"starts_per_attempt", optional, reader.scalar(on_failure.starts_per_attempt, attempts)},
           {"then", optional, reader.scalar(on_failure.then, give_up)}};
 }
 
@@ -114,6 +148,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"code", optional, reader.object(job.code, code_fields)},
           {"trainer", required, reader.object(job.trainer, trainer_fields)},
           {"checkpoints", optional, reader.object(job.checkpoints, checkpoints_fields)},
+          {"metrics", optional, reader.object(job.metrics, metrics_fields)},
           {"channels", optional, channels(reader, job.channels)},
           {"prepare", optional, prepare(reader, job.prepare)},
           {"cache", optional, reader.scalar(job.cache_on_instance_store, cache_place)},
@@ -137,8 +172,8 @@ void check_sweep(Reader& reader, const Node& root, const Job& job) {
   if (!fits) reader.problem(*node, "sweep", fits.error().message);
 }
 
-// execve(2) takes arguments and variables of up to 128 KiB each. A command is
-// quoted once more where there are channels, and PATH stands before it.
+// execve(2) takes arguments and variables of up to 128 KiB each. With channels a command is quoted
+// once more, and PATH is put before it.
 constexpr std::size_t longest_string = 128U << 10;
 constexpr std::size_t longest_command = 96U << 10;
 
@@ -159,7 +194,7 @@ void check_lengths(Reader& reader, const Node& root, const Node& trainer, const 
                    "have more than 96 KiB: put them into a file");
 }
 
-// The one who fetches refuses it too (host/git.hpp): by then instances are paid for.
+// The fetching agent refuses it too (host/git.hpp), but by then instances cost money.
 void check_token(Reader& reader, const Node& root, const Job& job) {
   const Node* code = child(root, "code");
   const Node* repository = code == nullptr ? nullptr : child(*code, "repository");
@@ -168,17 +203,63 @@ void check_token(Reader& reader, const Node& root, const Job& job) {
   if (!server) reader.problem(*repository, "code.repository", server.error().message);
 }
 
-// What concerns two keys, or a key and the machine.
+void check_checkpoints(Reader& reader, const Node& root, const Job& job) {
+  const Node* checkpoints = child(root, "checkpoints");
+  const Node* folders = checkpoints == nullptr ? nullptr : child(*checkpoints, "folders");
+  const Node* s3 = checkpoints == nullptr ? nullptr : child(*checkpoints, "s3");
+  if (s3 != nullptr && folders == nullptr)
+    reader.problem(*s3, "checkpoints.s3",
+                   "is for 'folders', which is not given; libspotter's own checkpoints are copied "
+                   "where SPOTTER_CHECKPOINTS_S3 in trainer.env says");
+  const Node* best = checkpoints == nullptr ? nullptr : child(*checkpoints, "keep_best");
+  if (best != nullptr && folders == nullptr && child(*checkpoints, "files") == nullptr)
+    reader.problem(*best, "checkpoints.keep_best",
+                   "is for 'files' or 'folders', none of which is given; libspotter keeps the best "
+                   "of its own checkpoints if asked: spotter.open(keep_best=1)");
+  if (folders == nullptr || job.checkpoints.files.empty() || job.checkpoints.folders.empty())
+    return;
+  reader.problem(*folders, "checkpoints.folders",
+                 "'files' is given, too: a checkpoint is one file or one folder");
+}
+
+// How many names a datagram of metrics has room for, beside step, epoch, loss and accuracy.
+constexpr std::size_t most_columns = most_metrics + 4;
+
+void check_metrics(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "metrics");
+  if (node == nullptr || node->kind != Node::Kind::Map || !job.metrics) return;
+  const Node* csv = child(*node, "csv");
+  const Node* lines = child(*node, "json_lines");
+  const Node* columns = child(*node, "columns");
+  if (csv == nullptr && lines == nullptr)
+    return reader.problem(*node, "metrics",
+                          "names no file: give 'csv' or 'json_lines', such as csv: training.csv");
+  if (csv != nullptr && lines != nullptr)
+    return reader.problem(*lines, "metrics.json_lines", "'csv' is given, too: which is it?");
+  std::string file = job.metrics->file();
+  while (file.starts_with("./")) file.erase(0, 2);
+  if (::fnmatch(file.c_str(), "metrics.jsonl", FNM_PATHNAME) == 0)
+    reader.problem(csv == nullptr ? *lines : *csv, "metrics",
+                   "metrics.jsonl is Spotter's own, where the learning curve is kept: let the "
+                   "trainer write under another name");
+  if (columns != nullptr && job.metrics->columns.size() > most_columns)
+    reader.problem(*columns, "metrics.columns",
+                   "has more than " + std::to_string(most_columns) + " names");
+}
+
+// Checks that involve two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
   check_sweep(reader, root, job);
   finish_claims(reader, root, job);
   check_token(reader, root, job);
+  check_checkpoints(reader, root, job);
+  check_metrics(reader, root, job);
   check_launch(reader, root, job);
   check_data(reader, root, job, environment);
   check_prepare(reader, root, job);
   const Node* sagemaker = child(root, "sagemaker");
   const Node* link = sagemaker == nullptr ? nullptr : child(*sagemaker, "link");
-  // Root makes it: not where a trainer may have left links of its own.
+  // Root makes the link: not where a trainer may have put links of its own.
   if (link != nullptr && job.sagemaker &&
       is_at_or_below(job.sagemaker->link, job.storage.mount())) {
     reader.problem(*link, "sagemaker.link",
@@ -210,7 +291,7 @@ std::string_view to_text(FileSystem filesystem) {
   return filesystem == FileSystem::Xfs ? "xfs" : "ext4";
 }
 
-Checked<Job> parse_job(std::string_view text, const Environment& environment) {
+Result<Job, std::vector<Problem>> parse_job(std::string_view text, const Environment& environment) {
   const auto root = parse_yaml(text);
   if (!root) return in_file_order(root.error());
   if (root->kind == Node::Kind::Null)

@@ -1,4 +1,4 @@
-// job.yaml + environment -> one validated Job, or every mistake in it at once.
+// job.yaml and environment -> one validated Job, or every mistake in it at once.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "agent/base/names.hpp"
+#include "agent/base/result.hpp"
+#include "agent/job/asha.hpp"
 #include "agent/job/batch.hpp"
 #include "agent/job/channel.hpp"
 #include "agent/job/launch.hpp"
+#include "agent/job/objective.hpp"
 #include "agent/job/parameters.hpp"
 #include "agent/job/python_environment.hpp"
 #include "agent/job/secrets.hpp"
@@ -27,45 +29,46 @@ struct Tag {
   std::string value;
 };
 
-// An EBS volume, found by its one tag.
+// An EBS volume, found by this one tag.
 struct EbsStorage {
   Tag tag;
   std::string mount = "/mnt/spotter";  // absolute, no "..", not a system directory
   FileSystem filesystem = FileSystem::Xfs;
-  // After which everybody sees a change at EC2; waited three times in a move to another zone.
+  // How long EC2 may take to show a change; a move to another zone waits three times as long.
   std::optional<Duration> consistency_bound;  // none: the policy's 30 s
 };
 
-// Storage that many instances see: a folder that is there already, NFS, EFS, or a folder of a
-// machine that ssh reaches. Jobs share it: each has a folder of its own below `mount`, by its name.
+// Storage that many instances see: an existing folder, NFS, EFS, or a folder of a machine reached
+// by ssh. Jobs share it: each has its own folder below `mount`, named after it.
 struct Share {
   enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs } kind = Kind::Folder;
-  std::string mount = "/mnt/spotter";  // where it is seen; of a folder the folder itself
+  std::string mount = "/mnt/spotter";  // where it is mounted; of a folder the folder itself
   std::string server;                  // nfs: a host; efs: fs-... or a DNS name; sshfs: [user@]host
   std::string path;                    // on the server
-  std::string options;       // comma-separated: added to the defaults, or in the place of one
-  std::string access_point;  // efs: fsap-...
-  bool tls = false;          // efs
-  std::string key;           // sshfs: the private key's file; empty: ssh's own choice
-  std::string known_hosts;   // sshfs: where the server's key is; empty: ssh's own files
-  std::uint16_t port = 22;   // sshfs
+  std::string options;                 // comma-separated: added to the defaults, or replacing one
+  std::string access_point;            // efs: fsap-...
+  bool tls = false;                    // efs
+  std::string key;                     // sshfs: the private key's file; empty: ssh's own choice
+  std::string known_hosts;             // sshfs: where the server's key is; empty: ssh's own files
+  std::uint16_t port = 22;             // sshfs
 };
 
-// Read-only: in each zone a volume of its own, made of one snapshot. The snapshot is the user's,
-// and holds the trainer's data on a whole disk.
+// A read-only volume, made in each zone from one snapshot. The snapshot is the user's, and has the
+// trainer's data on a disk without partitions.
 struct DataVolume {
   std::string snapshot;  // snap-...
   std::string mount;
   std::string type = "gp3";
   std::optional<std::uint64_t> iops;
   std::optional<std::uint64_t> throughput;           // MiB/s
-  std::optional<std::uint64_t> initialization_rate;  // MiB/s; none: blocks come as they are read
+  std::optional<std::uint64_t> initialization_rate;  // MiB/s; none: blocks are loaded when they are
+                                                     // read
 };
 
 struct Storage {
   EbsStorage ebs;
-  std::optional<Share> share;    // instead of the volume
-  std::vector<DataVolume> data;  // beside it
+  std::optional<Share> share;    // in place of the volume
+  std::vector<DataVolume> data;  // beside the volume or share
 
   const std::string& mount() const { return share ? share->mount : ebs.mount; }
 };
@@ -79,20 +82,20 @@ struct Code {
 inline constexpr int all_gpus = -1;
 
 struct Trainer {
-  std::string command;  // for the user's login shell; never expanded by us
+  std::string command;  // for the user's login shell, which alone expands it
   std::string user;     // default: spotter, or the agent's own user when that is not root
   PythonEnvironment environment;
   std::map<std::string, std::string> env;
   std::map<std::string, SecretReference> secrets;
-  bool inherits = false;           // `spotter run`: it gets our own variables, too
+  bool inherits = false;           // `spotter run`: it also gets this process's variables
   std::optional<int> stop_signal;  // a number of <csignal>; default SIGTERM; none = nullopt
   std::optional<Duration> stop_grace;
   std::string role;           // ARN or name; empty: it has the instance's own credentials
-  bool imds_allowed = false;  // it may ask the metadata service itself
-  // That must be there before it starts; 0: nothing is looked for; all_gpus: whatever the machine
-  // has, and one at least.
+  bool imds_allowed = false;  // it may use the metadata service itself
+  // Which must be there before it starts; 0: not checked; all_gpus: all that the machine has, at
+  // least one.
   int gpus = 0;
-  // Of its unit, under systemd, and in its words (systemd.resource-control(5)); empty: none.
+  // Limits of its systemd unit, as in systemd.resource-control(5); empty: none.
   std::string memory_max;  // "48G", "90%"
   std::string cpu_quota;   // "400%": of four CPUs
   std::string cpu_weight;  // 1 to 10000
@@ -101,69 +104,91 @@ struct Trainer {
 
 struct Checkpoints {
   std::string directory = "checkpoints";  // relative to the mount
-  // Of a trainer that knows nothing of Spotter: patterns of its files' names, separated by spaces.
-  std::string files;  // empty: it writes none that we should watch
+  // For a trainer without libspotter, one of: patterns of the names of its files, or of folders
+  // directly in the directory, each of which is one checkpoint. Separated by spaces; empty: none.
+  std::string files;
+  std::string folders;
+  bool guarded() const { return !files.empty() || !folders.empty(); }
+  // To where whole folders are copied, and from where they are fetched; a key with a slash at its
+  // end. None: nowhere. For the trainer itself see Job::checkpoints_in_s3().
+  std::optional<wire::S3Location> s3;
+  // The best by this metric is kept, too, whatever the trainer removes (guard/best.hpp).
+  std::optional<sweep::Objective> keep_best;
+};
+
+// A log that a trainer writes for itself, from which its metrics are read
+// (wire/metric_log.hpp).
+struct MetricsLog {
+  std::string csv;         // relative to the mount; its components may be patterns of glob(7)
+  std::string json_lines;  // the same; exactly one of the two
+  std::map<std::string, std::string> columns;  // our name for it -> the column's
+
+  const std::string& file() const { return csv.empty() ? json_lines : csv; }
 };
 
 // The trainer's data.
 struct Channels {
   std::vector<wire::Channel> all;  // each name once
-  // SageMaker's InputDataConfig, where that is what job.yaml names; load_job() reads it.
+  // The file with SageMaker's InputDataConfig, if job.yaml names one; load_job() reads it.
   std::string document;
 };
 
-// Who is told of the job's state, if anybody (agent/service/observe/monitor.hpp).
+// Where the job's metrics are exported (agent/service/observe/monitor.hpp).
 struct Prometheus {
   std::optional<std::uint16_t> port;  // on 127.0.0.1
   std::string folder;                 // of the node exporter's text files; empty: none is written
 };
 
-// Who is told when something happens to the job, if anybody (agent/service/observe/notifier.hpp).
+// Who is notified of the job's events (agent/service/observe/notifier.hpp).
 struct Notify {
-  std::optional<SecretReference> webhook;  // a URL: whoever knows it may post there
+  std::optional<SecretReference> webhook;  // a URL, which is all that is needed to post there
   std::string topic;                       // of SNS: its ARN; empty: none
   std::vector<std::string> on{"notice", "resumed", "finished", "failed"};
 };
 
-// What `spotter prepare` brings onto the volume.
+// What `spotter prepare` copies onto the volume.
 struct Source {
   std::string from;    // s3://bucket/prefix | https://host/file | /a/folder
   std::string to;      // a folder, relative to the mount
-  std::string sha256;  // of the one file at a URL, lower case; empty: not compared
-  // Where in S3 a folder of this machine is on its way to another one; empty: it does not go there.
+  std::string sha256;  // of the file at a URL, lower case; empty: not compared
+  // Where in S3 a local folder is kept on its way to another machine; empty: nowhere.
   std::optional<wire::S3Location> via;  // the key ends with a slash, or is empty
 };
 
 // For programs that were written for SageMaker's containers.
 struct SageMaker {
-  std::string link;  // that leads to the folder on the volume, as /opt/ml; empty: none
+  std::string link;  // a path that links to the folder on the volume, as /opt/ml; empty: none
   std::map<std::string, std::string> hyperparameters;
 };
 
 // Many experiments, each with the same command and a parameter set of its own.
 struct Sweep {
-  // Where the list is, which then is not in `sets`: an S3 URL. load_job() reads a file.
+  // The S3 URL of the list, which is then not in `sets`. load_job() reads a list in a file.
   std::string source;
   std::vector<sweep::Set> sets;
-  std::optional<Batch> batch;  // where `spotter sweep submit` sends it
+  std::optional<Batch> batch;  // where `spotter sweep submit` runs it
+  // By which its experiments are compared; none: ranking_of() of sweep/ranking.hpp chooses.
+  std::optional<sweep::Objective> objective;
+  std::optional<sweep::Asha> stop;  // none: each experiment is trained to its end
 };
 
-// The one of them that this process runs (job/experiment.hpp).
+// The experiment of the sweep that this process runs (job/experiment.hpp).
 struct Experiment {
   std::size_t index = 0;
   sweep::Set set;
 };
 
-// Several machines may take this up: who has it is told by objects below `at`, in S3.
+// Several machines may run this: objects below `at`, in S3, say which one has it.
 struct Claims {
   wire::S3Location at;     // the key ends with a slash, or is empty
-  Duration lease{60'000};  // between two renewals; three times that, and it is somebody else's
+  Duration lease{60'000};  // between two renewals; after three of them without one it is free
 };
 
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
   int attempts_without_progress = 3;
+  int starts_per_attempt = 10;  // of the trainer, however they end
   GiveUp then = GiveUp::ScaleToZero;
 };
 
@@ -178,48 +203,55 @@ struct Job {
   std::optional<Code> code;
   Trainer trainer;
   Checkpoints checkpoints;
+  std::optional<MetricsLog> metrics;
   Channels channels;
-  std::vector<Source> prepare;  // of no concern to the agent
-  // What can be fetched again is kept on the machine's own disks, where it has some.
+  std::vector<Source> prepare;  // not used by the agent
+  // Keeps what can be fetched again on the machine's own disks, where it has some.
   bool cache_on_instance_store = false;
   std::optional<SageMaker> sagemaker;
   std::optional<Sweep> sweep;
   std::optional<Experiment> experiment;  // of the sweep
   std::optional<Claims> claims;
-  std::string attempt;  // of `claims`, for whoever works under one: the folder's name
+  std::string attempt;  // with `claims`: the name of the attempt's folder
   OnFailure on_failure;
   Limits limits;
   Prometheus prometheus;
-  // Where its state, history and learning curve are to be seen; the key ends with a slash, or is
+  // Where its status, history and learning curve are published; the key ends with a slash, or is
   // empty.
   std::optional<wire::S3Location> publish;
   Notify notify;
-  std::optional<Launch> launch;  // `spotter launch`; of no concern to the agent
-  std::optional<Fleet> fleet;    // none: learnt from the instance's own aws:* tags
+  std::optional<Launch> launch;  // for `spotter launch`; not used by the agent
+  std::optional<Fleet> fleet;    // none: taken from the instance's aws:* tags
 
-  // The job's own folder on a share; of a sweep each experiment has one.
+  // The job's folder on a share; each experiment of a sweep has its own.
   std::string folder() const {
     return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "") +
            (attempt.empty() ? "" : "/" + attempt);
   }
-  // Where it is published: below `publish`, as jobs may share it. None: nowhere.
+  // Where this job is published: below `publish`, which jobs may share. None: nowhere.
   std::optional<wire::S3Location> published_at() const {
     if (!publish) return std::nullopt;
     const std::string index = experiment ? std::to_string(experiment->index) + "/" : "";
     return wire::S3Location{publish->bucket, publish->key + name.str() + "/" + index};
   }
-  // What its volumes and snapshots say whose they are (the tag spotter:job): an experiment has its
-  // own, and what is left of another's move is not this one's to tidy up.
+  // Each experiment has a place of its own below `checkpoints.s3`.
+  std::optional<wire::S3Location> checkpoints_in_s3() const {
+    if (!checkpoints.s3 || !experiment) return checkpoints.s3;
+    const std::string index = std::to_string(experiment->index) + "/";
+    return wire::S3Location{checkpoints.s3->bucket, checkpoints.s3->key + index};
+  }
+  // The owner in the tag spotter:job of its volumes and snapshots. Each experiment is its own
+  // owner, and does not delete what another's move left.
   std::string volumes_owner() const {
     return name.str() + (experiment ? "-" + std::to_string(experiment->index) : "");
   }
-  // It is claimed piece by piece; this is not one of the pieces.
+  // Its experiments are claimed one by one, and this process runs none of them itself.
   bool is_handed_out() const { return claims && attempt.empty(); }
-  // What belongs to the job alone: the volume, or its folder on the share.
+  // The job's home: the volume, or its folder on the share.
   std::string home() const {
     return storage.share ? storage.share->mount + "/" + folder() : storage.ebs.mount;
   }
-  // The trainer finds channels and SageMaker's folder, container_folder on the volume.
+  // The trainer gets channels or SageMaker's folder: container_folder on the volume.
   bool in_container() const { return !channels.all.empty() || sagemaker; }
 };
 
@@ -231,34 +263,31 @@ struct Problem {
   int line = 0;
   int column = 0;
   std::string message;
-  bool passing = false;  // the world's trouble, not the job's: to be tried again
+  bool passing = false;  // a passing failure, not the job's: to be tried again
 };
-template <class T>
-using Checked = tl::expected<T, std::vector<Problem>>;
 
-// What the job is read against. Pure input: tests give their own.
+// The environment in which a job is parsed. Pure input: tests pass their own.
 struct Environment {
   std::map<std::string, std::string> variables;
-  std::string user;   // who the agent runs as; empty: not known, then `trainer.user` is not checked
-  bool root = false;  // only root can run the trainer as somebody else
-  bool foreground = false;  // `spotter run`: the trainer is us, unless job.yaml says who
+  std::string user;   // whom the agent runs as; empty: unknown, then `trainer.user` is not checked
+  bool root = false;  // only root can run the trainer as another user
+  bool foreground = false;  // `spotter run`: the trainer runs as us, unless job.yaml names a user
 
   static Environment of_process();
 };
 
 inline constexpr std::size_t job_size_limit = 256U << 10;
 
-// Pure. On failure: every mistake, sorted by position. `${NAME}` of the environment is expanded in
-// storage.*.mount, code.repository, trainer.environment and tag values (`$${` is a plain `${`);
-// trainer.command is the shell's to expand. Aliases, several documents, binary and texts over
-// 256 KiB are refused.
-Checked<Job> parse_job(std::string_view text, const Environment& environment);
+// Pure. On failure: every mistake, sorted by position. Expands `${NAME}` of the environment in
+// storage.*.mount, code.repository, trainer.environment and tag values (`$${` is a plain `${`); the
+// shell expands trainer.command. Refuses aliases, several documents, binary and texts over 256 KiB.
+Result<Job, std::vector<Problem>> parse_job(std::string_view text, const Environment& environment);
 
-// The same for a file, and for those that it names (the document of its channels, the list of its
-// sweep), whose paths may be relative to it; one that cannot be read is a Problem with line 0.
-Checked<Job> load_job(const std::string& path, const Environment& environment);
+// The same for a file and for those that it names (the document of its channels, the list of its
+// sweep), whose paths may be relative to it. An unreadable file is a Problem with line 0.
+Result<Job, std::vector<Problem>> load_job(const std::string& path, const Environment& environment);
 
-// `PATH:LINE:COLUMN: message`, one a line, each ended by a newline.
+// `PATH:LINE:COLUMN: message`, one a line, each with its newline.
 std::string describe(const std::vector<Problem>& problems, std::string_view path);
 
 std::string_view to_text(Share::Kind kind);  // "folder", "nfs", "efs", "sshfs"

@@ -1,6 +1,7 @@
 #include "agent/job/launch.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "agent/aws/formats/s3.hpp"
 #include "agent/job/reader.hpp"
@@ -18,7 +19,7 @@ Result<FleetKind> parse_type(std::string_view text) {
 }
 const Scalar<FleetKind> type{"fleet, spot-fleet or auto-scaling-group", parse_type};
 
-// As Spot Fleet has them; EC2 Fleet writes lowest-price.
+// In Spot Fleet's spelling; EC2 Fleet writes lowest-price.
 Result<Allocation> parse_allocation(std::string_view text) {
   using enum Allocation;
   return choose<Allocation>(text, {{"priceCapacityOptimized", PriceCapacityOptimized},
@@ -40,11 +41,11 @@ Result<std::string> parse_image(std::string_view text) {
 }
 const Scalar<std::string> image{"an image such as ami-0123 or resolve:ssm:/PARAMETER", parse_image};
 
-Result<std::string> parse_word(std::string_view text) {
+Result<std::string> parse_plain_name(std::string_view text) {
   if (!text.empty() && text.find_first_of(" ,\t\r\n") == text.npos) return std::string(text);
   return failure(in_quotes(text) + " is empty or has a blank or comma in it");
 }
-const Scalar<std::string> word{"a name", parse_word};
+const Scalar<std::string> plain_name{"a name", parse_plain_name};
 
 Result<std::string> parse_instance_type(std::string_view text) {
   const auto dot = text.find('.');
@@ -91,7 +92,7 @@ Result<std::string> parse_sha256(std::string_view text) {
   return failure(in_quotes(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");
 }
 
-// It stands in a shell's single quotes, and the file is named after its last part.
+// It is put in single quotes of a shell, and its last part names the file.
 Result<std::string> parse_object(std::string_view text) {
   const auto location = wire::parse_s3_url(text);
   if (!location) return tl::unexpected(location.error());
@@ -119,11 +120,26 @@ Reader::Take package(Reader& reader, Package& to) {
   };
 }
 
+// Instances get them, and read their tags in the metadata service: EC2 then launches none with
+// another key, and a fleet says so nowhere but in its history.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-tags.html#tag-restrictions
+std::string wrong_in_metadata(std::string_view key) {
+  const auto allowed = [](char each) {
+    return std::isalnum(static_cast<unsigned char>(each)) != 0 ||
+           std::string_view("-_+=,.@:").find(each) != std::string_view::npos;
+  };
+  if (key != "." && key != ".." && key != "_index" && std::ranges::all_of(key, allowed)) return {};
+  return in_quotes(key) +
+         ": EC2 would launch no instance: of letters, digits and -_+=,.@: alone is the key of a " +
+         "tag that an instance can read, and not . or .. or _index";
+}
+
 Reader::Take tags(Reader& reader, std::map<std::string, std::string>& to) {
   return reader.pairs("tags, such as {project: speech}",
                       [&](const Node& key, const Node& value, const std::string& path) {
-                        if (const auto wrong = wrong_tag_key(key.text); !wrong.empty())
-                          return reader.problem(key, path, wrong);
+                        auto wrong = wrong_tag_key(key.text);
+                        if (wrong.empty()) wrong = wrong_in_metadata(key.text);
+                        if (!wrong.empty()) return reader.problem(key, path, wrong);
                         reader.expanded(to[key.text], tag_value)(value, path);
                       });
 }
@@ -131,22 +147,22 @@ Reader::Take tags(Reader& reader, std::map<std::string, std::string>& to) {
 Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
   return {{"size", required, reader.scalar(volume.size_gib, gibibytes)},
           {"type", optional, reader.scalar(volume.type, volume_type)},
-          {"zone", optional, reader.expanded(volume.zone, word)},
+          {"zone", optional, reader.expanded(volume.zone, plain_name)},
           {"iops", optional, reader.scalar(volume.iops, volume_rate)},
           {"throughput", optional, reader.scalar(volume.throughput, volume_rate)},
           {"encrypted", optional, reader.scalar(volume.encrypted, yes_or_no)},
-          {"kms_key", optional, reader.expanded(volume.kms_key, word)}};
+          {"kms_key", optional, reader.expanded(volume.kms_key, plain_name)}};
 }
 
 Reader::Fields launch_fields(Reader& reader, Launch& launch) {
   return {{"type", optional, reader.scalar(launch.type, type)},
           {"image", required, reader.expanded(launch.image, image)},
           {"instance_types", required, reader.texts(launch.instance_types, instance_type)},
-          {"zones", optional, reader.texts(launch.zones, word)},
-          {"subnets", optional, reader.texts(launch.subnets, word)},
-          {"security_groups", optional, reader.texts(launch.security_groups, word)},
+          {"zones", optional, reader.texts(launch.zones, plain_name)},
+          {"subnets", optional, reader.texts(launch.subnets, plain_name)},
+          {"security_groups", optional, reader.texts(launch.security_groups, plain_name)},
           {"key", optional, reader.expanded(launch.key, tag_value)},
-          {"profile", required, reader.expanded(launch.profile, word)},
+          {"profile", required, reader.expanded(launch.profile, plain_name)},
           {"fleet_role", optional, reader.expanded(launch.fleet_role, role)},
           {"allocation", optional, reader.scalar(launch.allocation, allocation)},
           {"max_price", optional, reader.scalar(launch.max_price, price)},
@@ -197,7 +213,7 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
                    "more than one instance needs `claims:`, which say who does what");
   if (job.storage.share && launch.volume)
     reader.problem(*node, "launch.volume", "the job's storage is no EBS volume");
-  // Instances and root volumes get them, too, and would be taken for the job's volume.
+  // Instances and root volumes get these tags, too, and would be taken for the job's volume.
   if (!job.storage.share && launch.tags.contains(job.storage.ebs.tag.key))
     reader.problem(*node, "launch.tags",
                    "'" + job.storage.ebs.tag.key + "' is the tag by which storage.ebs is found");

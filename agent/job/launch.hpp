@@ -1,4 +1,4 @@
-// `launch:` of job.yaml: what `spotter launch` asks AWS for. The agent itself needs none of it.
+// `launch:` of job.yaml: what `spotter launch` requests of AWS. The agent uses none of it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Reader;
 struct Node;
 struct Job;
 
-// Which of the pools of spot capacity is taken:
+// Which pools of spot capacity are used:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
 enum class Allocation : std::uint8_t {
   LowestPrice,
@@ -24,7 +24,7 @@ enum class Allocation : std::uint8_t {
   PriceCapacityOptimized,
 };
 
-// A blank one is made when the job's volume is not there.
+// The blank volume that is made when the job has none.
 struct NewVolume {
   std::uint64_t size_gib = 0;
   std::string type = "gp3";
@@ -74,7 +74,7 @@ struct Launch {
 //   tags: {project: speech}              for all that is made
 void read_launch(Reader& reader, const Node& node, const std::string& path, Launch& launch);
 
-// What concerns other parts of the job, too. `root`: all of job.yaml.
+// Checks that involve other parts of the job. `root`: all of job.yaml.
 void check_launch(Reader& reader, const Node& root, const Job& job);
 
 }  // namespace spotter::config

@@ -1,4 +1,4 @@
-// Where config meets the machine: the file, the environment, the user.
+// Reads the job's file and those that it names, for this machine's environment and user.
 #include <pwd.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@ tl::unexpected<std::vector<Problem>> problem(const std::string& message) {
   return tl::unexpected(std::vector<Problem>{{0, 0, message}});
 }
 
-// The file that `sweep.parameters` names; what is in a bucket stays there.
-Checked<void> read_list(const std::filesystem::path& folder, Job& job) {
+// Reads the file that `sweep.parameters` names; a list in a bucket is fetched later.
+Result<void, std::vector<Problem>> read_list(const std::filesystem::path& folder, Job& job) {
   auto& sweep = *job.sweep;
   if (sweep.source.empty() || sweep.source.starts_with("s3://")) return {};
   const std::string list = folder / sweep.source;
@@ -41,7 +41,8 @@ Checked<void> read_list(const std::filesystem::path& folder, Job& job) {
 
 }  // namespace
 
-Checked<Job> load_job(const std::string& path, const Environment& environment) {
+Result<Job, std::vector<Problem>> load_job(const std::string& path,
+                                           const Environment& environment) {
   const auto file = read_small_file(path, job_size_limit);
   if (!file) return problem("cannot read the job: " + file.error().message);
   auto job = parse_job(file->content, environment);

@@ -15,7 +15,7 @@ constexpr std::string_view digits = "0123456789";
 
 bool has(std::string_view characters, char one) { return characters.find(one) != characters.npos; }
 
-// Six digits, so that a value reads as it was drawn.
+// Rounded to six digits, so that its text is exactly the value drawn.
 Parameter number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -29,7 +29,7 @@ std::uint64_t hash(std::string_view text) {
   return value;
 }
 
-// The standard's engines are the same everywhere, its distributions are not.
+// The standard's engines are the same on all platforms, its distributions are not.
 class Source {
  public:
   Source(std::uint64_t seed, std::string_view name) : engine_(hash(name) ^ seed) {}
@@ -65,7 +65,7 @@ std::string shell_word(const std::string& text) {
   return wire::shell_quoted(text);
 }
 
-// The name in braces at the begin of `text`; empty: there is none.
+// The name in braces at the start of `text`; empty: there is none.
 std::string_view braced_name(std::string_view text) {
   if (!text.starts_with('{')) return {};
   const auto end = text.find('}');

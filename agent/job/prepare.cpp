@@ -13,7 +13,7 @@ bool is_url(std::string_view text) {
   return text.starts_with("https://") || text.starts_with("http://");
 }
 
-// The file gets the name that the URL ends with.
+// The file is named after the last part of the URL.
 Result<std::string> parse_url(std::string_view text) {
   const std::string_view path = text.substr(0, std::min(text.find_first_of("?#"), text.size()));
   const auto host = path.find("//") + 2;
@@ -41,7 +41,7 @@ Result<std::string> parse_from(std::string_view text) {
 }
 const Scalar<std::string> from{"s3://bucket/prefix, https://... or a folder", parse_from};
 
-// The agent believes what it finds in its own folders.
+// Not into the agent's own folders, whose content it trusts.
 Result<std::string> parse_to(std::string_view text) {
   auto path = path_below_mount.parse(text);
   if (!path) return path;
@@ -64,7 +64,7 @@ Reader::Fields source_fields(Reader& reader, Source& source) {
           {"via", optional, reader.expanded(source.via, via)}};
 }
 
-// What the trainer writes there; empty: nothing.
+// What the trainer writes at that place; empty: nothing.
 std::string in_the_way(const std::string& place, const Job& job) {
   const auto meets = [&](const std::string& path) {
     return !path.empty() && !place.empty() &&

@@ -115,7 +115,7 @@ bool Reader::is_map(const Node& node, const std::string& path, const std::string
   if (node.kind == Node::Kind::Map) return true;
   if (node.kind == Node::Kind::Null)
     problem(node, path, "the value is missing; expected " + expected);
-  else  // what was found stays unsaid where it is text: `secrets: hunter2`
+  else  // does not print a text, which may be a secret: `secrets: hunter2`
     problem(node, path,
             "expected " + expected + ", found " +
                 (node.kind == Node::Kind::Text ? "text" : describe(node)));

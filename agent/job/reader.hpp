@@ -15,12 +15,12 @@
 
 namespace spotter::config {
 
-// Sorted by position, as a failure.
+// As a failure, sorted by position.
 tl::unexpected<std::vector<Problem>> in_file_order(std::vector<Problem> problems);
 
 class Reader {
  public:
-  // Stores one value. `path` is for messages: "trainer.command".
+  // Stores one value. `path` ("trainer.command") is for messages.
   using Take = std::function<void(const Node& value, const std::string& path)>;
   enum class Need : bool { Optional, Required };
   struct Field {
@@ -30,14 +30,14 @@ class Reader {
   };
   using Fields = std::vector<Field>;
 
-  // Both must outlive the reader.
+  // REQUIRES: both outlive the reader.
   Reader(const Environment& environment, std::vector<Problem>& problems)
       : environment_(environment), problems_(problems) {}
 
-  // Reports unknown, duplicate and missing keys; gives each known one's value to its field.
+  // Passes each known key's value to its field; reports unknown, duplicate and missing keys.
   void map(const Node& node, const std::string& path, const Fields& fields);
 
-  // The fields' targets must outlive the map() call that they are made for.
+  // The fields' targets must outlive the map() call that uses them.
   template <class Target, class T>
   Take scalar(Target& to, const Scalar<T>& type) {
     return [this, &to, &type](const Node& node, const std::string& path) {
@@ -67,7 +67,7 @@ class Reader {
       map(node, path, fields(*this, to.emplace()));
     };
   }
-  // One text, or a list of at least one; ${NAME} expanded.
+  // One text, or a list of at least one, with ${NAME} expanded.
   Take texts(std::vector<std::string>& to, const Scalar<std::string>& type);
   // A mapping whose keys are the user's: `each` reads one pair.
   using TakePair = std::function<void(const Node& key, const Node& value, const std::string& path)>;
@@ -93,7 +93,7 @@ class Reader {
 inline constexpr Reader::Need required = Reader::Need::Required;
 inline constexpr Reader::Need optional = Reader::Need::Optional;
 
-// The value of a key that a map has; none: it has not.
+// The value of a map's key; nullptr: the map lacks it.
 inline const Node* child(const Node& map, std::string_view key) {
   for (std::size_t i = 0; i < map.keys.size() && i < map.items.size(); ++i)
     if (map.keys[i].text == key) return &map.items[i];

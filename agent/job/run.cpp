@@ -19,7 +19,7 @@ tl::unexpected<Problems> problem(const std::string& message) {
   return tl::unexpected(Problems{{0, 0, message}});
 }
 
-// For the user's shell: each word as it is.
+// One line for the user's shell, with each word quoted.
 std::string in_quotes(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) {
@@ -39,12 +39,12 @@ Result<std::vector<std::string>> filled(std::vector<std::string> words, const co
   return words;
 }
 
-config::Checked<config::Job> described(const RunRequest& request,
-                                       const config::Environment& environment) {
+Result<config::Job, std::vector<config::Problem>> described(
+    const RunRequest& request, const config::Environment& environment) {
   if (!request.job_file.empty()) return config::load_job(request.job_file, environment);
   if (request.command.empty()) return problem("give a command after --, or --job FILE");
   if (request.storage.empty()) return problem("give --storage FOLDER, or --job FILE");
-  // What a job.yaml without a word would say; a failing command is not tried again unasked.
+  // The defaults of job.yaml; a failing command is not tried again.
   return config::parse_job(
       "job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"
       "on_failure: {attempts_without_progress: 1, then: hold}\n",
@@ -53,8 +53,9 @@ config::Checked<config::Job> described(const RunRequest& request,
 
 }  // namespace
 
-config::Checked<config::Job> job_of(const RunRequest& request, config::Environment environment,
-                                    const FetchSets& fetch) {
+Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
+                                                         config::Environment environment,
+                                                         const FetchSets& fetch) {
   environment.foreground = true;
   auto job = with_experiment(described(request, environment), environment, fetch);
   if (!job) return job;
@@ -64,8 +65,8 @@ config::Checked<config::Job> job_of(const RunRequest& request, config::Environme
     job->trainer.command = "exec " + in_quotes(*words);
   }
   job->trainer.inherits = true;
-  // A login shell begins with a PATH of its own; the trainer with the folder that we are in, unless
-  // its code is fetched.
+  // A login shell sets a PATH of its own; the trainer starts in the current folder, unless its code
+  // is fetched.
   const auto own_path = environment.variables.find("PATH");
   std::string before;
   if (own_path != environment.variables.end())

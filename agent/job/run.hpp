@@ -1,4 +1,4 @@
-// `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]`: which job is that?
+// Which job `spotter run [--job FILE] [--storage FOLDER] [--name NAME] [-- COMMAND...]` runs.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace spotter::command {
 
 struct RunRequest {
-  std::string job_file;              // empty: `storage` and `command` are all there is
+  std::string job_file;              // empty: `storage` and `command` define the job
   std::string storage;               // a folder; empty: the job's own share
   std::string name;                  // empty: the job's own, or "run"
   std::vector<std::string> command;  // empty: the job's own
@@ -18,11 +18,12 @@ struct RunRequest {
 
 // A volume is no storage for it: whoever runs this owns no instance that could attach one.
 // Of a sweep the experiment is chosen.
-config::Checked<config::Job> job_of(const RunRequest& request, config::Environment environment,
-                                    const FetchSets& fetch);
+Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
+                                                         config::Environment environment,
+                                                         const FetchSets& fetch);
 
-// Where such a run keeps its sockets: one for each user and job's folder, so that a second run of
-// it on this machine is refused, and one that comes back finds its trainer.
+// Where such a run keeps its sockets: one folder for each user and job's folder, so that a second
+// run on this machine is refused, and a restarted one finds its trainer.
 std::string run_directory_of(const config::Job& job);
 
 }  // namespace spotter::command

@@ -1,4 +1,4 @@
-// What the parsers of single values share.
+// Helpers for the parsers of single values.
 #pragma once
 
 #include <charconv>
@@ -12,7 +12,7 @@
 
 namespace spotter::config {
 
-// For a message: what is long is cut short.
+// For a message; shortens long text.
 inline std::string in_quotes(std::string_view text) {
   constexpr std::size_t shown = 100;
   return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "...'" : "'");
@@ -46,14 +46,14 @@ Result<int> parse_between(std::string_view text) {
                  std::to_string(most));
 }
 
-// As a folder: with a slash at its end.
+// As a folder: the key gets a slash at its end.
 inline Result<wire::S3Location> parse_s3_prefix(std::string_view text) {
   auto location = wire::parse_s3_url(text);
   if (location && !location->key.empty() && !location->key.ends_with('/')) location->key += '/';
   return location;
 }
 
-// Neither ends with a slash.
+// REQUIRES: neither ends with a slash.
 inline bool is_at_or_below(const std::string& path, const std::string& folder) {
   return (path + "/").starts_with(folder + "/");
 }

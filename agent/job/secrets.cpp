@@ -49,7 +49,7 @@ Result<ResolvedSecret> from_parameter(const std::string& name, const ReadParamet
 }  // namespace
 
 Secret::Secret(Secret&& other) noexcept : value_(std::move(other.value_)) {
-  overwrite(other.value_);  // short texts are copied by a move, not moved
+  overwrite(other.value_);  // moving a short text leaves a copy
   other.value_.clear();
 }
 

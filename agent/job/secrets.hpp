@@ -1,4 +1,4 @@
-// Secrets: where job.yaml says one is, and the value once it was read. A secret reaches only its
+// Secrets: references to them in job.yaml, and their values once read. A secret reaches only its
 // consumer (a git token the clone, an API key the trainer), never argv, tags, user-data or a log.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace spotter::config {
 
-// A value that cannot be printed, compared or converted by accident: whoever needs it says
-// reveal(). Its memory is overwritten at the end (as far as std::string lets us know where it was).
+// A value that cannot be printed, compared or converted by accident: only reveal() returns it. Its
+// destructor overwrites the memory, as far as std::string lets us know where it was.
 class Secret {
  public:
   explicit Secret(std::string value) : value_(std::move(value)) {}
@@ -29,8 +29,8 @@ class Secret {
   std::string value_;
 };
 
-// `file:/etc/spotter/token`, `env:WANDB_API_KEY`, `ssm:/wandb/key`. Only says where: may be
-// printed.
+// `file:/etc/spotter/token`, `env:WANDB_API_KEY`, `ssm:/wandb/key`. Has no secret itself, so it may
+// be printed.
 struct SecretReference {
   enum class Kind : std::uint8_t { File, Environment, Parameter };
   Kind kind = Kind::File;
@@ -39,14 +39,14 @@ struct SecretReference {
   friend bool operator==(const SecretReference&, const SecretReference&) = default;
 };
 
-// Fails on anything else. The message never repeats `text`: it may be a secret put there by
+// Fails for any other text. The message never contains `text`, which may be a secret put there by
 // mistake.
 Result<SecretReference> parse_secret_reference(std::string_view text);
 std::string describe(const SecretReference& reference);
 
 struct ResolvedSecret {
   Secret secret;
-  std::string warning;  // for the log when not empty: the file can be read by everybody
+  std::string warning;  // for the log when not empty: other users can read the file
 };
 
 inline constexpr std::size_t secret_size_limit = 64U << 10;
@@ -54,9 +54,9 @@ inline constexpr std::size_t secret_size_limit = 64U << 10;
 // Reads an SSM parameter (the AWS client's part; may block).
 using ReadParameter = std::function<Result<Secret>(const std::string& name)>;
 
-// Reads the secret; one trailing newline is cut (editors and `echo` add it). Fails, naming the
+// Reads the secret, without one trailing newline (editors and `echo` add it). Fails, naming the
 // reference but nothing of the value: unreadable, not a regular file, empty, over 64 KiB, NUL
-// bytes, variable not set, or what `read_parameter` says.
+// bytes, variable not set, or the failure of `read_parameter`.
 Result<ResolvedSecret> resolve(const SecretReference& reference,
                                const std::map<std::string, std::string>& variables,
                                const ReadParameter& read_parameter);

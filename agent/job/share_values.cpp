@@ -1,5 +1,5 @@
-// The values of storage.folder, nfs, efs and sshfs. They become arguments of mount tools: none may
-// begin with '-' or hide a second option.
+// The values of storage.folder, nfs, efs and sshfs. They become arguments of mount tools, so none
+// may begin with '-' or contain a second option.
 #include <charconv>
 
 #include "agent/job/scalars.hpp"
@@ -14,7 +14,7 @@ bool only(std::string_view text, const std::string& also) {
   return text.find_first_not_of(std::string(kLettersAndDigits) + also) == text.npos;
 }
 
-// What would end an option's value, or a line.
+// False: it has a character that ends an option's value or a line.
 bool is_plain(std::string_view text) {
   for (const char each : text)
     if (each == ',' || static_cast<unsigned char>(each) < 0x20 || each == 0x7f) return false;
@@ -32,7 +32,7 @@ Result<std::string> parse_folder_path(std::string_view text) {
 }
 
 Result<std::string> parse_host_name(std::string_view text) {
-  // An IPv6 address is written in brackets, as mount.nfs and ssh want it.
+  // An IPv6 address is in brackets, as mount.nfs and ssh expect it.
   const bool good = !text.empty() && text.size() <= 255 && text[0] != '-' && only(text, ".-_:[]");
   if (good) return std::string(text);
   return failure(in_quotes(text) + " is not a host's name or address");

@@ -27,7 +27,7 @@ Fields ebs_fields(Reader& reader, EbsStorage& ebs) {
           {"consistency_bound", optional, reader.scalar(ebs.consistency_bound, duration)}};
 }
 
-// Whoever has no need to mount it may have it anywhere.
+// A folder that is not mounted by us may be anywhere.
 Fields folder_fields(Reader& reader, Share& share) {
   return {{"path", required, reader.expanded(share.mount, folder_path)}};
 }

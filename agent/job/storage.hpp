@@ -14,10 +14,10 @@ namespace spotter::config {
 //       initialization_rate: 200                             MiB/s, from 100 to 300
 Reader::Take storage(Reader& reader, Storage& storage);
 
-// A node that is a list (data_volumes.cpp).
+// For a node that is a list (data_volumes.cpp).
 void storage_list(Reader& reader, Storage& storage, const Node& node, const std::string& path);
 
-// What concerns other parts of the job, too. `root`: all of job.yaml.
+// Checks that involve other parts of the job. `root`: all of job.yaml.
 void check_data(Reader& reader, const Node& root, const Job& job, const Environment& environment);
 
 }  // namespace spotter::config

@@ -1,4 +1,4 @@
-// By what two jobs of one name are told apart while neither has a volume, or has no volume at all.
+// The name that tells two jobs of one name apart while they have no volume, or never have one.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace spotter::config {
 
-// The value of the tag `spotter:storage` of all that is made for this job: "Name=mnist-volume", the
-// tag by which job.yaml names its volume, or "efs:fs-0123abcd/path". Cut to the 256 bytes that fit
-// into a tag's value. Empty: it has none.
+// The value of the tag `spotter:storage` of all that is made for this job: the tag by which
+// job.yaml names its volume ("Name=mnist-volume"), or "efs:fs-0123abcd/path". Cut to the 256 bytes
+// that a tag's value may have. Empty: the job has no storage.
 std::string storage_name(const Job& job);
 
-// Was what has these tags made for other storage? What has none is older than the tag: it is not.
+// True: the tags are of a thing made for other storage. False without the tag, as older ones are.
 template <class Tags>
 bool is_of_other_storage(const Tags& tags, const Job& job) {
   const auto found = tags.find(tag::storage);

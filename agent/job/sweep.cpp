@@ -4,6 +4,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "agent/base/metrics.hpp"
+#include "agent/job/scalars.hpp"
+
 namespace spotter::config {
 namespace {
 
@@ -21,7 +24,7 @@ std::optional<T> whole_text(std::string_view text) {
   return std::nullopt;
 }
 
-// What a plain scalar is in YAML 1.2's core schema: 1e-3 is a number, `yes` a text.
+// The value of a plain scalar in YAML 1.2's core schema: 1e-3 is a number, `yes` a text.
 OrderedJson plain_value(const std::string& text) {
   const auto is = [&](std::initializer_list<std::string_view> words) {
     return std::ranges::find(words, text) != words.end();
@@ -56,7 +59,7 @@ Parameter parameter(const std::string& name, const Node& node) {
   return {name, value.is_string() ? value.get<std::string>() : json, json};
 }
 
-// Of one parameter: those of a list, or the one that is there.
+// The values of one parameter: a list, or a single one.
 Set values(const std::string& name, const Node& node) {
   Set all;
   if (node.kind != NodeKind::List) return {parameter(name, node)};
@@ -64,7 +67,7 @@ Set values(const std::string& name, const Node& node) {
   return all;
 }
 
-// The bytes that the longest of these takes in a set.
+// The size in bytes of the longest value.
 std::size_t longest(const Set& values) {
   std::size_t most = 0;
   for (const auto& each : values)
@@ -72,7 +75,7 @@ std::size_t longest(const Set& values) {
   return most;
 }
 
-// A few lines of YAML must not become gigabytes.
+// A few lines of YAML must not expand to gigabytes.
 bool fit(std::size_t sets, std::size_t bytes_each) {
   return bytes_each <= sets_expanded_limit / std::max<std::size_t>(1, sets);
 }
@@ -80,7 +83,7 @@ constexpr const char* too_large = "all sets together would have more than 64 MiB
 
 constexpr std::string_view bad_name = "a parameter's name has letters, digits and `_`";
 
-// A mapping of parameters' names to whatever `each` makes of them.
+// Reads a map with parameters' names as keys; `each` reads a value.
 Reader::Take named(Reader& reader, std::string_view expected, Reader::TakePair each) {
   return reader.pairs(expected, [&reader, each = std::move(each)](
                                     const Node& key, const Node& value, const std::string& path) {
@@ -140,7 +143,7 @@ Reader::Take grid(Reader& reader, Sweep& sweep) {
   };
 }
 
-// The two ends of a distribution.
+// Reads the two bounds of a distribution.
 template <class T>
 bool ends(const Node& node, T& from) {
   if (node.kind != NodeKind::List || node.items.size() != 2) return false;
@@ -159,7 +162,7 @@ bool distribution(const Node& node, sweep::Drawn& drawn) {
     if (from.low <= 0) return false;
   }
   if constexpr (std::is_same_v<T, sweep::Integer>) {
-    constexpr std::int64_t most = std::int64_t{1} << 52;  // a double counts as far
+    constexpr std::int64_t most = std::int64_t{1} << 52;  // a double is exact up to there
     if (from.low < -most || from.high > most) return false;
   }
   drawn.from = from;
@@ -231,6 +234,70 @@ Reader::Take random(Reader& reader, Sweep& sweep) {
   };
 }
 
+Result<std::string> parse_objective(std::string_view text) {
+  if (is_metric_name(text) || text == "accuracy" || text == "loss") return std::string(text);
+  return failure(in_quotes(text) + " is no metric to compare by: name one that the trainer " +
+                 "reports, such as val_accuracy or val_loss");
+}
+Result<bool> parse_mode(std::string_view text) {
+  return choose<bool>(text, {{"min", false}, {"max", true}});
+}
+const Scalar<std::string> objective_metric{"the name of a metric", parse_objective};
+const Scalar<bool> objective_mode{"min or max", parse_mode};
+
+}  // namespace
+
+Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective) {
+  return [&](const Node& node, const std::string& path) {
+    std::string metric;
+    std::optional<bool> mode;
+    reader.map(node, path,
+               {{"metric", required, reader.scalar(metric, objective_metric)},
+                {"mode", optional, reader.scalar(mode, objective_mode)}});
+    const bool asks = child(node, "mode") == nullptr;
+    if (asks) mode = sweep::largest_is_best(metric);
+    if (!metric.empty() && asks && !mode)
+      reader.problem(
+          node, path,
+          "is the smallest or the largest " + metric + " best? Say mode: min or mode: " + "max");
+    if (!metric.empty() && mode) objective = {metric, *mode};
+  };
+}
+
+namespace {
+
+Result<std::uint64_t> parse_reduction(std::string_view text) {
+  const auto number = whole_text<std::uint64_t>(text);
+  if (number && *number >= 2 && *number <= 100) return *number;
+  return failure(in_quotes(text) + " is no reduction: 3 lets one of three go on; 2 to 100");
+}
+Result<std::uint64_t> parse_first(std::string_view text) {
+  const auto number = whole_text<std::uint64_t>(text);
+  if (number && *number > 0) return *number;
+  return failure(in_quotes(text) + " is no step: say after how many steps an experiment is first " +
+                 "compared with the others, such as 500");
+}
+Result<bool> parse_rule(std::string_view text) {
+  if (text == "asha") return true;
+  return failure(in_quotes(text) + " is no rule by which experiments are stopped: there is asha");
+}
+const Scalar<std::uint64_t> reduction{"a number such as 3", parse_reduction};
+const Scalar<std::uint64_t> first_rung{"a number of steps, such as 500", parse_first};
+const Scalar<bool> stop_rule{"asha, or a mapping such as {rule: asha, first: 500}", parse_rule};
+
+// asha, or {rule: asha, first: 500, reduction: 3}.
+Reader::Take stop(Reader& reader, Sweep& sweep) {
+  return [&](const Node& node, const std::string& path) {
+    auto& asha = sweep.stop.emplace();
+    bool ignored = false;
+    if (node.kind != NodeKind::Map) return reader.scalar(ignored, stop_rule)(node, path);
+    reader.map(node, path,
+               {{"rule", required, reader.scalar(ignored, stop_rule)},
+                {"first", optional, reader.scalar(asha.first, first_rung)},
+                {"reduction", optional, reader.scalar(asha.reduction, reduction)}});
+  };
+}
+
 Reader::Take batch(Reader& reader, Sweep& sweep) {
   return [&](const Node& node, const std::string& path) {
     read_batch(reader, node, path, sweep.batch.emplace());
@@ -246,16 +313,26 @@ Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep) {
                {{"parameters", optional, parameters(reader, *sweep)},
                 {"grid", optional, grid(reader, *sweep)},
                 {"random", optional, random(reader, *sweep)},
+                {"objective", optional, objective(reader, sweep->objective)},
+                {"stop", optional, stop(reader, *sweep)},
                 {"batch", optional, batch(reader, *sweep)}});
     const auto lists = std::ranges::count_if(node.keys, [](const Node& key) {
       return key.text == "parameters" || key.text == "grid" || key.text == "random";
     });
     if (node.kind == NodeKind::Map && lists != 1)
       reader.problem(node, path, "expected one of parameters, grid and random");
+    const Node* early = child(node, "stop");
+    if (early != nullptr && sweep->batch)
+      reader.problem(*early, path + ".stop",
+                     "an array of AWS Batch has no claims: each of its jobs runs to its end. Use a "
+                     "fleet, or remove it");
+    if (early != nullptr && child(node, "objective") == nullptr)
+      reader.problem(*early, path + ".stop",
+                     "by what are experiments compared? Say objective: {metric: val_accuracy}");
   };
 }
 
-Checked<std::vector<Set>> parse_sets(std::string_view text) {
+Result<std::vector<Set>, std::vector<Problem>> parse_sets(std::string_view text) {
   const auto root = parse_yaml(text, sets_size_limit);
   if (!root) return in_file_order(root.error());
   std::vector<Problem> problems;

@@ -1,4 +1,4 @@
-// `sweep:` of job.yaml: which experiments there are.
+// `sweep:` of job.yaml: the list of experiments.
 #pragma once
 
 #include <string>
@@ -14,11 +14,14 @@ namespace spotter::config {
 // ...}}, or {random: {sets: 20, seed: 7, parameters: {lr: {log_uniform: [1e-4, 0.1]}, ...}}}.
 Reader::Take sweep(Reader& reader, std::optional<Sweep>& sweep);
 
-// A YAML (or JSON) list of maps, as a file of its own. Fails on one that is empty or has more than
+// {metric: val_loss, mode: min}; without a mode where the metric's name says it.
+Reader::Take objective(Reader& reader, std::optional<sweep::Objective>& objective);
+
+// Parses a YAML (or JSON) list of maps. Fails for one that is empty or has more than
 // sweep::most_sets.
-Checked<std::vector<sweep::Set>> parse_sets(std::string_view text);
-// The same for the list of a job, which came from `source`: each set has what the trainer's command
-// asks for. Every mistake is in the one message.
+Result<std::vector<sweep::Set>, std::vector<Problem>> parse_sets(std::string_view text);
+// The same for a job's list, which came from `source`; also checks that each set has what the
+// trainer's command needs. The one message names every mistake.
 Result<std::vector<sweep::Set>> read_sets(std::string_view text, const std::string& source,
                                           const Trainer& trainer);
 inline constexpr std::size_t sets_size_limit = 4U << 20;

@@ -1,4 +1,4 @@
-// Expansion of ${NAME}, and which word was meant.
+// Expansion of ${NAME}, and suggestions for mistyped words.
 #include <algorithm>
 #include <numeric>
 
@@ -7,7 +7,7 @@
 namespace spotter::config {
 namespace {
 
-// Case and '-' or '_' are what people mix up most: they cost nothing.
+// Differences in case, and between '-' and '_', are the most frequent: they cost nothing.
 std::string plain(std::string_view word) {
   std::string text(word);
   for (char& each : text) {
@@ -17,7 +17,7 @@ std::string plain(std::string_view word) {
   return text;
 }
 
-// Edits that turn one into the other: insert, delete, replace, or swap two neighbours.
+// The number of edits between the two: insert, delete, replace, or swap two neighbours.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> before(b.size() + 1), previous(b.size() + 1), row(b.size() + 1);
   std::iota(previous.begin(), previous.end(), 0);
@@ -67,7 +67,7 @@ Result<std::string> expand(std::string_view text,
 }
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
-  constexpr std::size_t longest = 64;  // no key is that long; keeps the table small
+  constexpr std::size_t longest = 64;  // keys are shorter; keeps the table small
   if (word.size() > longest) return {};
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

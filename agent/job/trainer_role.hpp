@@ -1,5 +1,4 @@
-// Whose credentials the trainer has: `trainer.role` of job.yaml, and what it means when it is not
-// there.
+// Which role's credentials the trainer has: `trainer.role` of job.yaml, and its default.
 #pragma once
 
 #include <string>
@@ -8,13 +7,13 @@
 
 namespace spotter::config {
 
-// The word for the role of the instances themselves, which may delete the job's volumes.
+// Stands for the instances' own role, which may delete the job's volumes.
 inline constexpr const char* instances_role = "instance";
 
 inline bool has_instances_role(const Trainer& trainer) { return trainer.role == instances_role; }
 
-// Name or ARN of a role of its own: what job.yaml says, else by convention that of the instances'
-// role, `instances`, with "-trainer" behind. REQUIRES: it has not the instances' own.
+// The name or ARN of the trainer's own role: the one in job.yaml, else by convention the name of
+// the instances' role followed by "-trainer". REQUIRES: it has not the instances' own role.
 inline std::string trainers_role(const Trainer& trainer, const std::string& instances) {
   return trainer.role.empty() ? instances + "-trainer" : trainer.role;
 }

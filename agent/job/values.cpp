@@ -47,7 +47,7 @@ Result<std::string> parse_mount_point(std::string_view text) {
   while (text.size() > 1 && text.back() == '/') text.remove_suffix(1);
   if (has_part(text, "..") || has_line_break(text))
     return failure(in_quotes(text) + " must not have '..' or a line break in it");
-  // Mounted over, these would take the machine down.
+  // Mounting over one of these would make the machine unusable.
   constexpr std::array system{"/",     "/bin",  "/boot", "/dev", "/etc", "/home", "/lib", "/lib64",
                               "/proc", "/root", "/run",  "/srv", "/sys", "/tmp",  "/usr", "/var"};
   if (std::find(system.begin(), system.end(), text) != system.end())
@@ -70,11 +70,19 @@ Result<std::string> parse_file_patterns(std::string_view text) {
                  " has a '/' in it; a pattern is of a file's name, in any subfolder");
 }
 
+Result<std::string> parse_folder_patterns(std::string_view text) {
+  if (only(text, " ") || has_line_break(text))
+    return failure("expected patterns such as checkpoint-*");
+  if (text.find('/') == text.npos) return std::string(text);
+  return failure(in_quotes(text) +
+                 " has a '/' in it; a pattern is of a folder's name, directly in the directory");
+}
+
 Result<FileSystem> parse_file_system(std::string_view text) {
   return choose<FileSystem>(text, {{"xfs", FileSystem::Xfs}, {"ext4", FileSystem::Ext4}});
 }
 
-// git's own option injection (`--upload-pack=...`) and transports that run a command are refused.
+// Refuses git's option injection (`--upload-pack=...`) and transports that run a command.
 Result<std::string> parse_repository(std::string_view text) {
   if (text.empty() || has_line_break(text)) return failure("expected a git URL or a path");
   const auto scheme = text.find("://");
@@ -121,7 +129,7 @@ Result<std::optional<int>> parse_stop_signal(std::string_view text) {
                                            {"none", std::nullopt}});
 }
 
-// Milliseconds in one `unit`; 0 when it is none.
+// Milliseconds in one `unit`; 0: it is no unit.
 std::int64_t milliseconds(std::string_view unit) {
   constexpr std::int64_t second = 1000;
   constexpr std::int64_t hour = 3600 * second;
@@ -139,7 +147,7 @@ Result<Duration> parse_duration(std::string_view text) {
                    " is not a duration; write a number and a unit (ms, s, m, h, d), "
                    "as in 90s, 5m or 2h30m");
   };
-  constexpr std::int64_t limit = 1000LL * 24 * 3600 * 1000;  // 1000 days: more is a slip of the pen
+  constexpr std::int64_t limit = 1000LL * 24 * 3600 * 1000;  // 1000 days: more is a typing mistake
   std::int64_t sum = 0;
   std::int64_t last_unit = std::numeric_limits<std::int64_t>::max();
   std::string_view rest = text;
@@ -186,7 +194,7 @@ Result<int> parse_gpu_count(std::string_view text) {
   return failure("expected a whole number from 0 to 64, or auto, found " + in_quotes(text));
 }
 
-// A number from 1 to `most`, and what has to stand behind it; as it was written.
+// True: a number from 1 to `most`, followed by `unit`.
 bool is_limit(std::string_view text, std::string_view unit, std::uint64_t most) {
   if (!text.ends_with(unit)) return false;
   text.remove_suffix(unit.size());
@@ -283,12 +291,13 @@ Result<std::string> parse_tag_value(std::string_view text) {
 
 }  // namespace
 
-// The expectations are literals and the parsers functions: all of this is initialised at compile
-// time.
+// The expectations are literals and the parsers functions, so all is initialised at compile time.
 const Scalar<JobName> job_name{"a name", parse_job_name};
 const Scalar<std::string> mount_point{"an absolute path", parse_mount_point};
 const Scalar<std::string> path_below_mount{"a path below the mount", parse_path_below_mount};
 const Scalar<std::string> file_patterns{"patterns of file names such as *.h5", parse_file_patterns};
+const Scalar<std::string> folder_patterns{"patterns of folder names such as checkpoint-*",
+                                          parse_folder_patterns};
 const Scalar<FileSystem> file_system{"xfs or ext4", parse_file_system};
 const Scalar<std::string> repository{"a git URL or a path", parse_repository};
 const Scalar<std::string> commit_id{"a full commit id", parse_commit_id};
@@ -324,7 +333,7 @@ std::string wrong_variable_name(std::string_view name) {
   const bool good = !name.empty() && !only(name.substr(0, 1), digits) &&
                     only(name, letters + std::string(digits) + "_");
   if (!good) return in_quotes(name) + " is not a variable's name: letters, digits and '_'";
-  // How libspotter saves is the user's to say, too.
+  // Users may also set how libspotter saves.
   for (const auto* ours :
        {"SPOTTER_CHECKPOINT_EVERY", "SPOTTER_CHECKPOINTS_FASTER", "SPOTTER_CHECKPOINTS_S3"})
     if (name == ours) return {};

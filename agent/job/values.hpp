@@ -1,5 +1,5 @@
-// The text of one value -> the value, or what is wrong with it. Pure. Each Scalar is one type of
-// job.yaml; its message does not name the key, the reader adds that.
+// Parsers: the text of one value -> the value, or what is wrong with it. Pure. Each Scalar is one
+// type of job.yaml; its message lacks the key, which the reader adds.
 #pragma once
 
 #include <map>
@@ -22,6 +22,7 @@ extern const Scalar<JobName> job_name;              // [a-z0-9-]{1,63}
 extern const Scalar<std::string> mount_point;       // absolute
 extern const Scalar<std::string> path_below_mount;  // relative, without ".."
 extern const Scalar<std::string> file_patterns;     // "*.h5": names, not paths
+extern const Scalar<std::string> folder_patterns;   // "checkpoint-*"
 extern const Scalar<FileSystem> file_system;
 extern const Scalar<std::string> folder_path;       // absolute, of a file or folder
 extern const Scalar<std::string> host_name;         // or an address
@@ -59,15 +60,15 @@ extern const Scalar<FleetId> fleet_id;
 extern const Scalar<std::string> environment_value;  // any text, the empty one, too
 extern const Scalar<std::string> tag_value;          // EC2: at most 256 characters
 
-// What is wrong with the name of a variable for the trainer, or of a tag; empty when nothing is.
+// What is wrong with the name of a trainer's variable, or of a tag; empty: nothing.
 std::string wrong_variable_name(std::string_view name);
 std::string wrong_tag_key(std::string_view key);
 
-// `${NAME}` -> its value, `$${` -> `${`; every other `$` stays.
+// Replaces `${NAME}` by its value and `$${` by `${`; leaves every other `$`.
 Result<std::string> expand(std::string_view text,
                            const std::map<std::string, std::string>& variables);
 
-// The candidate that `word` most likely meant; empty when none is near.
+// The candidate most similar to `word`; empty: none is similar.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 }  // namespace spotter::config

@@ -1,4 +1,4 @@
-// This process's environment, by name. Of a name that stands there twice the first counts.
+// This process's environment, by name. Of a name that occurs twice the first counts.
 #pragma once
 
 #include <map>

@@ -10,7 +10,7 @@
 namespace spotter::config {
 namespace {
 
-// Builds the tree from the parser's events: YAML::Node would unfold aliases and forget key
+// Builds the tree from the parser's events: YAML::Node would expand aliases and lose the keys'
 // positions.
 class TreeBuilder : public YAML::EventHandler {
  public:
@@ -73,8 +73,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<Problem> problems_;
 };
 
-// The length of the UTF-8 sequence that starts at `text`, or 0 when it is none or a control
-// character.
+// The length of the UTF-8 sequence at `text`; 0: it is invalid, or a control character.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -111,7 +110,7 @@ std::vector<Problem> check_text(std::string_view text, std::size_t limit) {
 
 }  // namespace
 
-Checked<Node> parse_yaml(std::string_view text, std::size_t limit) {
+Result<Node, std::vector<Problem>> parse_yaml(std::string_view text, std::size_t limit) {
   if (auto problems = check_text(text, limit); !problems.empty()) return tl::unexpected(problems);
   std::istringstream stream{std::string(text)};
   TreeBuilder tree;

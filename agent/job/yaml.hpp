@@ -1,5 +1,5 @@
-// YAML text -> a plain tree that knows where everything stood. Stricter than YAML: one document, no
-// aliases (a few lines of them can unfold to gigabytes), UTF-8 text only.
+// Parses YAML into a plain tree with positions. Stricter than YAML: one document, no aliases (a few
+// lines of them can expand to gigabytes), UTF-8 text only.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct Node {
 };
 
 // The root is Null for an empty text. One that is longer than `limit` is refused.
-Checked<Node> parse_yaml(std::string_view text, std::size_t limit = job_size_limit);
+Result<Node, std::vector<Problem>> parse_yaml(std::string_view text,
+                                              std::size_t limit = job_size_limit);
 
 // "a list", "the text 'abc'": for messages.
 std::string describe(const Node& node);

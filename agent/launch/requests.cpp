@@ -38,7 +38,7 @@ OrderedJson specification(const char* resource, const wire::Tags& tags) {
   return {{"ResourceType", resource}, {"Tags", list_of(tags)}};
 }
 
-// Price and strategy are the request's: fleets take no template that has a spot price of its own.
+// Without price and strategy, which are the request's: fleets refuse a template with a spot price.
 OrderedJson template_data(const config::Job& job, const Template& content) {
   const config::Launch& launch = *job.launch;
   OrderedJson data = {{"ImageId", content.image},
@@ -48,7 +48,7 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
                       {"MetadataOptions",
                        {{"HttpEndpoint", "enabled"},
                         {"HttpTokens", "required"},
-                        {"HttpPutResponseHopLimit", 2},  // a container is one hop further away
+                        {"HttpPutResponseHopLimit", 2},  // one hop more for a container
                         {"InstanceMetadataTags", "enabled"}}}};
   if (!launch.key.empty()) data["KeyName"] = launch.key;
   if (!launch.security_groups.empty()) data["SecurityGroupIds"] = launch.security_groups;
@@ -56,7 +56,7 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
   tags.emplace("Name", content.prepares ? preparer_name(job) : resource_name(job));
   if (content.prepares) tags[tag::role] = role_of_preparers;
   data["TagSpecifications"] = OrderedJson::array({specification("instance", tags)});
-  const wire::Tags of_disks(launch.tags.begin(), launch.tags.end());  // ours mean the job's volume
+  const wire::Tags of_disks(launch.tags.begin(), launch.tags.end());  // ours mark the job's volume
   if (!of_disks.empty()) data["TagSpecifications"].push_back(specification("volume", of_disks));
   data["UserData"] = base64(content.user_data);
   return data;
@@ -76,7 +76,7 @@ std::string hyphenated(config::Allocation allocation) {
   return "price-capacity-optimized";
 }
 
-// Spot Fleet's words: lowestPrice.
+// Spot Fleet's spelling: lowestPrice.
 std::string capitalized(config::Allocation allocation) {
   std::string text = hyphenated(allocation);
   for (auto hyphen = text.find('-'); hyphen != text.npos; hyphen = text.find('-')) {
@@ -86,7 +86,7 @@ std::string capitalized(config::Allocation allocation) {
   return text;
 }
 
-// Each type in each zone or subnet.
+// All types in all zones or subnets.
 OrderedJson overrides(const config::Launch& launch, const char* price) {
   const bool in_subnets = !launch.subnets.empty();
   Texts places = in_subnets ? launch.subnets : launch.zones;
@@ -143,11 +143,11 @@ AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const s
                  Repeatable::Token);
 }
 
-// The agent takes two minutes at most, from when it sees that it is to go, some seconds late. Where
-// it is dead, the instance costs as long.
+// The agent needs two minutes at most, and learns that it has to leave some seconds late. If it is
+// dead, the instance costs money for that long.
 constexpr int hook_seconds = 180;
 
-// What may be changed of a group as well as given at first.
+// The settings of a group that can also be changed later.
 OrderedJson group_shape(const config::Job& job, const TemplateVersion& it) {
   const config::Launch& launch = *job.launch;
   OrderedJson types = OrderedJson::array();
@@ -155,7 +155,7 @@ OrderedJson group_shape(const config::Job& job, const TemplateVersion& it) {
   const OrderedJson shares = {{"OnDemandBaseCapacity", 0},
                               {"OnDemandPercentageAboveBaseCapacity", 0},
                               {"SpotAllocationStrategy", hyphenated(launch.allocation)},
-                              {"SpotMaxPrice", launch.max_price}};  // empty: takes one away again
+                              {"SpotMaxPrice", launch.max_price}};  // empty: removes an earlier one
   OrderedJson shape = {{"AutoScalingGroupName", resource_name(job)},
                        {"MixedInstancesPolicy",
                         {{"LaunchTemplate",
@@ -306,7 +306,7 @@ AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launc
 std::string request_digest(const config::Job& job, const std::string& user_data) {
   config::Job plain = job;
   plain.launch->capacity = 0;
-  plain.storage = {};  // user_data has it; a fleet of before there was its tag is the same
+  plain.storage = {};  // in user_data already; so a fleet made before its tag existed matches
   const auto fleet = request_fleet(plain, {}, "", "");
   const auto content = create_template(plain, {job.launch->image, user_data});
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);

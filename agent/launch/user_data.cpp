@@ -11,13 +11,13 @@ void replace(std::string& text, std::string_view what, const std::string& with) 
   text.replace(text.find(what), what.size(), with);
 }
 
-// What becomes of a machine that cannot even install the agent, which would see to it.
+// What a machine does that cannot install the agent, which would decide that.
 const char* when_failing(const config::Job& job) {
   if (job.on_failure.then == config::GiveUp::Hold) return "hold";
   return job.launch->capacity == 1 ? "end-fleet" : "leave";
 }
 
-// The text between two lines that it cannot hold itself: the second is named after its content.
+// A here-document. `text` cannot contain its end line, which is made from a hash of the text.
 std::string block(const std::string& name, std::string text) {
   const std::string end = "END_" + wire::sha256_hex(text).substr(0, 16);
   if (!text.ends_with('\n')) text += '\n';

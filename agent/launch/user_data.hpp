@@ -14,11 +14,11 @@ namespace spotter::launch {
 // 16 KB, in raw form, before it is base64-encoded".
 inline constexpr std::size_t user_data_limit = 16U * 1024;
 
-// What the instance is for.
+// What the instance does.
 enum class Work : std::uint8_t { Serve, Prepare };
 
-// `files`: what is to be in /etc/spotter, by name; job.yaml and those that it refers to. Fails when
-// it is more than EC2 takes. REQUIRES job.launch.
+// `files`: the files of /etc/spotter, by name: job.yaml and those that it refers to. Fails when the
+// result exceeds EC2's limit. REQUIRES: job.launch.
 Result<std::string> user_data(const config::Job& job,
                               const std::map<std::string, std::string>& files,
                               Work work = Work::Serve);

@@ -4,7 +4,7 @@
 
 #include "agent/base/clock_text.hpp"
 #include "agent/base/json.hpp"
-#include "agent/report/lives.hpp"
+#include "agent/report/boots.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::report {
@@ -28,20 +28,20 @@ struct Stands {
   std::string state, says;
 };
 
-// The last that began, unless the one with the storage is still at it, or has done it.
-const Life* one_to_ask(const std::vector<Life>& lives) {
-  for (auto each = lives.rbegin(); each != lives.rend(); ++each) {
+// The boot that began last, unless the one with the storage still trains or has finished.
+const Boot* boot_to_show(const std::vector<Boot>& boots) {
+  for (auto each = boots.rbegin(); each != boots.rend(); ++each) {
     if (!each->took_over()) continue;
-    const bool at_it = each->shown.end == End::Running && each->trained_at(each->heard);
+    const bool at_it = each->shown.end == End::Running && each->trained_at(each->last_seen);
     if (at_it || each->shown.end == End::Finished) return &*each;
     break;
   }
-  return lives.empty() ? nullptr : &lives.back();
+  return boots.empty() ? nullptr : &boots.back();
 }
 
-sweep::Summary::State state_of(const std::vector<Life>& lives) {
+sweep::Summary::State state_of(const std::vector<Boot>& boots) {
   using State = sweep::Summary::State;
-  switch (one_to_ask(lives)->shown.end) {
+  switch (boot_to_show(boots)->shown.end) {
     case End::Finished:
       return State::Done;
     case End::Failed:
@@ -53,32 +53,32 @@ sweep::Summary::State state_of(const std::vector<Life>& lives) {
   }
 }
 
-Stands stands(const std::vector<Life>& lives, double now) {
-  const Life* const life = one_to_ask(lives);
-  if (!life) return {"unknown", "nothing is known of it"};
+Stands stands(const std::vector<Boot>& boots, double now) {
+  const Boot* const boot = boot_to_show(boots);
+  if (!boot) return {"unknown", "nothing is known of it"};
   const std::string last =
-      life->says.empty() ? "its last machine was " + life->shown.id : life->says;
-  switch (life->shown.end) {
+      boot->says.empty() ? "its last machine was " + boot->shown.id : boot->says;
+  switch (boot->shown.end) {
     case End::Finished:
-      return {"finished", "finished on " + life->shown.id};
+      return {"finished", "finished on " + boot->shown.id};
     case End::Failed:
       return {"gave-up", last};
     case End::Left:
-      return {"released", "the agent left " + life->shown.id + " as it was asked to"};
+      return {"released", "the agent left " + boot->shown.id + " as it was asked to"};
     case End::Interrupted:
     case End::Lost:
       return {"waiting",
               "no machine for " +
-                  wire::duration_text(between(life->shown.ended.value_or(life->heard), now)) +
+                  wire::duration_text(between(boot->shown.ended.value_or(boot->last_seen), now)) +
                   ": waiting for capacity"};
     case End::Running:
       break;
   }
   Stands its{
-      life->shown.phases.empty() ? "waiting" : state_of_phase(life->shown.phases.back().phase),
+      boot->shown.phases.empty() ? "waiting" : state_of_phase(boot->shown.phases.back().phase),
       last};
-  if (now - life->heard > silence)
-    its = {"unknown", its.says + "; last heard of " + ago(now, life->heard)};
+  if (now - boot->last_seen > silence)
+    its = {"unknown", its.says + "; last entry " + ago(now, boot->last_seen)};
   return its;
 }
 
@@ -96,7 +96,8 @@ Progress progress_of(const wire::Curve& curve, const wire::Json& status) {
                     count(status, "epochs_total"),
                     wire::number_field(status, "loss"),
                     wire::number_field(status, "accuracy"),
-                    wire::number_field(status, "steps_per_second")};
+                    wire::number_field(status, "steps_per_second"),
+                    wire::metrics_field(status, "metrics")};
   const auto last = curve.last();
   if (!last) return progress;
   const auto step = static_cast<std::int64_t>(last->step);
@@ -104,10 +105,11 @@ Progress progress_of(const wire::Curve& curve, const wire::Json& status) {
   if (!progress.epoch && last->epoch) progress.epoch = static_cast<std::int64_t>(*last->epoch);
   if (!progress.loss) progress.loss = last->loss;
   if (!progress.accuracy) progress.accuracy = last->accuracy;
+  progress.metrics.insert(last->metrics.begin(), last->metrics.end());
   return progress;
 }
 
-// "2026-11-22T20:28:00.123Z i-0abc warning words": as io/log keeps lines.
+// "2026-11-22T20:28:00.123Z i-0abc warning words", the format of io/log.
 std::optional<JournalLine> parse_log_line(std::string_view line) {
   JournalLine it;
   const auto word = [&line] {
@@ -130,7 +132,7 @@ std::vector<JournalLine> journal_of_log(std::string_view log) {
   std::vector<JournalLine> lines;
   while (!log.empty() && lines.size() < most_journal_lines) {
     log.remove_suffix(log.ends_with('\n') ? 1 : 0);
-    const auto begin = log.rfind('\n') + 1;  // 0 where there is none
+    const auto begin = log.rfind('\n') + 1;  // 0 if there is none
     if (auto line = parse_log_line(log.substr(begin))) lines.push_back(std::move(*line));
     log = log.substr(0, begin);
   }
@@ -144,28 +146,28 @@ void keep_newest(std::vector<JournalLine>& journal) {
     journal.erase(journal.begin(), journal.end() - static_cast<long>(most_journal_lines));
 }
 
-// A machine that was up long before brought nobody.
-Instance shown_of(const Life& life) {
-  Instance shown = life.shown;
+// Removes the boot time of a machine that booted long before it ran this job.
+Instance shown_of(const Boot& boot) {
+  Instance shown = boot.shown;
   if (shown.booted && begin_of(shown) != *shown.booted) shown.booted.reset();
   return shown;
 }
 
 class Builder {
  public:
-  explicit Builder(const Told& told) : told_(told) {
-    model_.job = told.job;
-    model_.experiment = told.experiment;
-    model_.now = told.now;
+  explicit Builder(const Input& input) : input_(input) {
+    model_.job = input.job;
+    model_.experiment = input.experiment;
+    model_.now = input.now;
   }
 
   Model build() {
-    const auto parsed = wire::parse_json_object(told_.status);
+    const auto parsed = wire::parse_json_object(input_.status);
     const wire::Json status = parsed ? *parsed : wire::Json::object();
-    experiments_ = told_.experiments;
-    for (const Source& source : told_.sources) add(source);
+    experiments_ = input_.experiments;
+    for (const Source& source : input_.sources) add(source);
     sort();
-    if (told_.sources.size() == 1) model_.curve = told_.sources.front().curve;
+    if (input_.sources.size() == 1) model_.curve = input_.sources.front().curve;
     model_.curve.thin(most_points);
     model_.progress = progress_of(model_.curve, status);
     if (model_.job.empty()) model_.job = wire::text_field(status, "job");
@@ -173,121 +175,128 @@ class Builder {
       tracks_[0].reached = std::max(tracks_[0].reached, model_.progress.step.value_or(0));
     stand(status);
     span();
-    model_.cost = cost_of(lives_, told_.prices, told_.now);
-    for (const Life& life : lives_)
-      if (life.clock_set)
-        model_.cost.notes.push_back("the clock of " + life.shown.id +
+    model_.cost = cost_of(boots_, input_.prices, input_.now);
+    for (const Boot& boot : boots_)
+      if (boot.clock_set)
+        model_.cost.notes.push_back("the clock of " + boot.shown.id +
                                     " was set back while it ran: do not rely on its times, nor "
                                     "on what is summed up of them");
-    const bool alone = told_.sources.size() < 2;
-    const double elapsed = lives_.empty() ? 0
-                           : alone        ? between(model_.from, model_.to.value_or(heard()))
+    const bool alone = input_.sources.size() < 2;
+    const double elapsed = boots_.empty() ? 0
+                           : alone        ? between(model_.from, model_.to.value_or(last_seen()))
                                           : model_.cost.instance_seconds;
-    model_.goodput = goodput_of(tracks_, model_.repeats, {told_.now, elapsed});
-    if (told_.is_sweep) model_.sweep = Sweep{told_.parameters, std::move(experiments_)};
+    model_.goodput = goodput_of(tracks_, model_.repeats, {input_.now, elapsed});
+    if (input_.is_sweep) {
+      auto ranking = sweep::ranking_of(experiments_, input_.objective);
+      model_.sweep = Sweep{input_.parameters, std::move(experiments_), std::move(ranking)};
+    }
     return std::move(model_);
   }
 
  private:
   void add(const Source& source) {
     model_.foreign += source.history.foreign;
-    Track track{lives_of(source, told_.now)};
+    Track track{boots_of(source, input_.now)};
     if (const auto last = source.curve.last())
       track.reached = static_cast<std::int64_t>(last->step);
-    Story story = story_of(track.lives);
+    Story story = story_of(track.boots);
     std::ranges::move(story.interruptions, std::back_inserter(model_.interruptions));
     std::ranges::move(story.repeats, std::back_inserter(model_.repeats));
-    for (const Life& life : track.lives) {
-      if (life.shown.end == Instance::End::Running && life.notice)
-        model_.notices.push_back(standing_notice(life));
-      model_.instances.push_back(shown_of(life));
-      std::ranges::copy(life.checkpoints, std::back_inserter(model_.checkpoints));
-      std::ranges::copy(life.volumes, std::back_inserter(model_.volumes));
-      std::ranges::copy(life.journal, std::back_inserter(model_.journal));
-      lives_.push_back(life);
+    for (const Boot& boot : track.boots) {
+      if (boot.shown.end == Instance::End::Running && boot.notice)
+        model_.notices.push_back(standing_notice(boot));
+      model_.instances.push_back(shown_of(boot));
+      std::ranges::copy(boot.checkpoints, std::back_inserter(model_.checkpoints));
+      std::ranges::copy(boot.volumes, std::back_inserter(model_.volumes));
+      std::ranges::copy(boot.journal, std::back_inserter(model_.journal));
+      boots_.push_back(boot);
     }
-    if (source.experiment) complete(source, track.lives);
+    if (source.experiment) complete(source, track.boots);
     tracks_.push_back(std::move(track));
   }
-  // An experiment of which only its history is known.
-  void complete(const Source& source, const std::vector<Life>& lives) {
+  // Completes an experiment of which only the history is known.
+  void complete(const Source& source, const std::vector<Boot>& boots) {
     auto found = std::ranges::find(experiments_, *source.experiment, &sweep::Summary::index);
     if (found == experiments_.end()) {
       experiments_.emplace_back().index = *source.experiment;
       found = experiments_.end() - 1;
     }
-    if (found->state != sweep::Summary::State::Waiting || lives.empty()) return;
-    found->state = state_of(lives);
-    for (const Life& life : lives) {
-      found->attempts += life.resumed.size();
-      found->seconds += between(life.shown.began, life.shown.ended.value_or(life.heard));
+    if (found->state != sweep::Summary::State::Waiting || boots.empty()) return;
+    found->state = state_of(boots);
+    for (const Boot& boot : boots) {
+      found->attempts += boot.resumed.size();
+      found->seconds += between(boot.shown.began, boot.shown.ended.value_or(boot.last_seen));
     }
     found->curve = source.curve;
     found->curve.thin(sweep::Summary::most_points);
   }
-  // Of several experiments side by side. What one of them told keeps its order.
+  // Sorts what several experiments recorded side by side; keeps each one's own order.
   void sort() {
-    if (told_.sources.size() > 1) {
+    if (input_.sources.size() > 1) {
       std::ranges::stable_sort(model_.instances, {}, &Instance::began);
       std::ranges::stable_sort(model_.interruptions, {}, &Interruption::time);
       std::ranges::stable_sort(model_.repeats, {}, &Repeat::time);
-      std::ranges::stable_sort(lives_, {}, [](const Life& life) { return life.shown.began; });
+      std::ranges::stable_sort(boots_, {}, [](const Boot& boot) { return boot.shown.began; });
     }
     std::ranges::stable_sort(model_.checkpoints, {}, &Checkpoint::time);
     std::ranges::stable_sort(model_.volumes, {}, &VolumeChange::time);
-    auto log = journal_of_log(told_.log);
+    auto log = journal_of_log(input_.log);
     if (!log.empty()) model_.journal = std::move(log);
     keep_newest(model_.journal);
   }
   void stand(const wire::Json& status) {
-    auto [state, says] = stands(lives_, told_.now);
-    if (told_.is_sweep && !experiments_.empty()) {
+    auto [state, says] = stands(boots_, input_.now);
+    if (input_.is_sweep && !experiments_.empty()) {
       const auto done =
           std::ranges::count(experiments_, sweep::Summary::State::Done, &sweep::Summary::state);
       const auto all = static_cast<long>(experiments_.size());
       says = std::to_string(done) + " of " + std::to_string(all) + " experiments are done";
+      const auto early = std::ranges::count_if(
+          experiments_, [](const sweep::Summary& it) { return !it.stopped_early.empty(); });
+      if (early > 0) says += ", " + std::to_string(early) + " of them stopped early";
       if (done == all)
         state = "finished";
       else if (state == "finished")
         state = "waiting";
-    } else if (!lives_.empty() && one_to_ask(lives_)->shown.end == End::Running) {
+    } else if (!boots_.empty() && boot_to_show(boots_)->shown.end == End::Running) {
       if (const auto said = wire::text_field(status, "says"); !said.empty()) says = said;
     }
     model_.state = std::move(state);
     model_.says = std::move(says);
   }
-  // Until when it is known how it went: a machine that says nothing may have trained all the time.
-  double heard() const {
-    const Life* const life = one_to_ask(lives_);
-    const bool is_silent = life->shown.end == End::Running && told_.now - life->heard > silence;
-    return is_silent ? life->heard : told_.now;
+  // Until when the outcome is known: a silent machine may have trained all the time.
+  double last_seen() const {
+    const Boot* const boot = boot_to_show(boots_);
+    const bool is_silent =
+        boot->shown.end == End::Running && input_.now - boot->last_seen > silence;
+    return is_silent ? boot->last_seen : input_.now;
   }
   void span() {
-    model_.from = told_.now;
+    model_.from = input_.now;
     double end = 0;
-    for (const Life& life : lives_) {
-      model_.from = std::min(model_.from, begin_of(life.shown));
-      end = std::max(end, life.shown.ended.value_or(life.heard));
+    for (const Boot& boot : boots_) {
+      model_.from = std::min(model_.from, begin_of(boot.shown));
+      end = std::max(end, boot.shown.ended.value_or(boot.last_seen));
     }
     const bool over = model_.state == "finished" || model_.state == "gave-up";
-    if (over && !lives_.empty()) model_.to = std::max(end, model_.from);
+    if (over && !boots_.empty()) model_.to = std::max(end, model_.from);
   }
 
-  const Told& told_;
+  const Input& input_;
   Model model_;
   std::vector<sweep::Summary> experiments_;
   std::vector<Track> tracks_;
-  std::vector<Life> lives_;
+  std::vector<Boot> boots_;
 };
 
 }  // namespace
 
-Model build(const Told& told) { return Builder(told).build(); }
+Model build(const Input& input) { return Builder(input).build(); }
 
-std::vector<Instance> instances_of(const Told& told) {
+std::vector<Instance> instances_of(const Input& input) {
   std::vector<Instance> all;
-  for (const Source& source : told.sources)
-    for (const Life& life : lives_of(source, told.now)) all.push_back(shown_of(life));
+  for (const Source& source : input.sources)
+    for (const Boot& boot : boots_of(source, input.now)) all.push_back(shown_of(boot));
   return all;
 }
 

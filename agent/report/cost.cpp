@@ -1,32 +1,32 @@
-// What the machines cost, and what part of their time counted.
+// The cost of the machines, and the productive part of their time.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
 
-#include "agent/report/lives.hpp"
+#include "agent/report/boots.hpp"
 
 namespace spotter::report {
 namespace {
 
 constexpr double hour = 3600;
-// From boot to the agent's first word: a package is installed then, perhaps.
+// From boot to the agent's first entry, which may include installing a package.
 constexpr double longest_boot = hour;
 
-// One machine's time from boot to end, whoever trained on it meanwhile.
+// One machine's time from boot to end, over all experiments trained on it.
 struct Span {
   std::string id, type, zone;
   double from = 0, to = 0;
   Number booted, price;
-  bool taken_away = false;  // by EC2, as far as it said so
+  bool taken_away = false;  // by EC2, as far as it announced that
 };
 
-Span span_of(const Life& life, double now) {
-  const Instance& it = life.shown;
-  const double latest = std::max(life.heard, std::min(now, life.heard + silence));
+Span span_of(const Boot& boot, double now) {
+  const Instance& it = boot.shown;
+  const double latest = std::max(boot.last_seen, std::min(now, boot.last_seen + silence));
   const double from = begin_of(it);
-  // What an Auto Scaling group announces is its own doing.
-  const bool taken = it.end == Instance::End::Interrupted && life.notice->action != "group";
+  // A notice of an Auto Scaling group comes from the group, not from EC2.
+  const bool taken = it.end == Instance::End::Interrupted && boot.notice->action != "group";
   return {it.id,     it.type,  it.zone, from, std::max(from, it.ended.value_or(latest)),
           it.booted, it.price, taken};
 }
@@ -37,10 +37,10 @@ bool is_same_machine(const Span& one, const Span& later) {
   return later.from <= one.to;
 }
 
-std::vector<Span> spans_of(const std::vector<Life>& all, double now) {
+std::vector<Span> spans_of(const std::vector<Boot>& all, double now) {
   std::vector<Span> each;
   each.reserve(all.size());
-  for (const Life& life : all) each.push_back(span_of(life, now));
+  for (const Boot& boot : all) each.push_back(span_of(boot, now));
   std::ranges::sort(each, [](const Span& one, const Span& other) {
     return std::tie(one.id, one.from) < std::tie(other.id, other.from);
   });
@@ -64,8 +64,8 @@ double seconds_of(wire::WallTime time) {
   return static_cast<double>(time.time_since_epoch().count());
 }
 
-// Spot prices of one type and zone over a time: each holds until the next. What was before the
-// first one is not known.
+// The dollars by the spot prices of one type and zone: each holds until the next. None: the time
+// begins before the first price.
 Number dollars_of(const Span& span, const std::vector<wire::SpotPrice>& prices) {
   std::vector<const wire::SpotPrice*> its;
   for (const wire::SpotPrice& price : prices)
@@ -175,17 +175,17 @@ class Sum {
   std::map<std::string, std::size_t> on_demand_unknown_;
 };
 
-double trained_in_phases(const Life& life, double now) {
+double trained_in_phases(const Boot& boot, double now) {
   double seconds = 0;
-  const double latest = std::max(life.heard, std::min(now, life.heard + silence));
-  double stopping = 0;  // in which a trainer may have trained on
-  for (const Instance::Phase& each : life.shown.phases) {
+  const double latest = std::max(boot.last_seen, std::min(now, boot.last_seen + silence));
+  double stopping = 0;  // time in which a trainer may still have trained
+  for (const Instance::Phase& each : boot.shown.phases) {
     const double its = between(each.from, each.to.value_or(latest));
     if (each.phase == "training") seconds += its;
     if (each.phase == "stopping") stopping += its;
   }
   double window = 0;
-  for (const Ended& each : life.ended) window += each.window_trained.value_or(0);
+  for (const Ended& each : boot.ended) window += each.window_trained.value_or(0);
   return seconds + std::min(window, stopping);
 }
 
@@ -197,7 +197,7 @@ double begin_of(const Instance& instance) {
   return boot <= began && began - boot < longest_boot ? boot : began;
 }
 
-Cost cost_of(const std::vector<Life>& all, const Prices& prices, double now) {
+Cost cost_of(const std::vector<Boot>& all, const Prices& prices, double now) {
   const auto spans = spans_of(all, now);
   return Sum(spans, prices).cost();
 }
@@ -206,19 +206,19 @@ Goodput goodput_of(const std::vector<Track>& tracks, const std::vector<Repeat>& 
                    const Elapsed& elapsed) {
   Goodput goodput;
   goodput.elapsed_seconds = elapsed.seconds;
-  std::int64_t steps = 0;  // that were trained, those of others' again among them
+  std::int64_t steps = 0;  // that were trained, including repeated ones
   for (const Repeat& each : repeats) goodput.repeated_steps += each.repeated_steps;
   for (const Track& track : tracks) {
     std::int64_t reached = track.reached;
-    for (const Life& life : track.lives) {
-      goodput.trained_seconds += trained_in_phases(life, elapsed.now);
-      for (const Ended& each : life.ended) {
+    for (const Boot& boot : track.boots) {
+      goodput.trained_seconds += trained_in_phases(boot, elapsed.now);
+      for (const Ended& each : boot.ended) {
         goodput.stall_seconds += each.stall_seconds.value_or(0);
         reached = std::max(reached, each.step.value_or(0));
       }
-      for (const Checkpoint& each : life.checkpoints)
+      for (const Checkpoint& each : boot.checkpoints)
         reached = std::max(reached, each.step.value_or(0));
-      for (const Resumed& each : life.resumed)
+      for (const Resumed& each : boot.resumed)
         reached = std::max(reached, each.step.value_or(0) + each.repeated.value_or(0));
     }
     steps += reached;

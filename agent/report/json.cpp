@@ -16,7 +16,7 @@ ordered_json shown(const Count& value) { return value ? ordered_json(*value) : o
 ordered_json shown(const Experiment& value) {
   return value ? ordered_json(*value) : ordered_json();
 }
-// A loss of 1e-7 is one.
+// Not rounded: a loss may be 1e-7.
 ordered_json exact(const Number& value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json();
 }
@@ -29,7 +29,13 @@ ordered_json columns(const wire::Curve& curve) {
     accuracy.push_back(exact(point.accuracy));
     time.push_back(point.time > 0 ? shown(point.time) : ordered_json());
   }
-  return {{"step", step}, {"loss", loss}, {"accuracy", accuracy}, {"time", time}};
+  ordered_json all = {{"step", step}, {"loss", loss}, {"accuracy", accuracy}, {"time", time}};
+  for (const std::string& name : curve.metric_names()) {
+    ordered_json& column = all[name] = ordered_json::array();
+    for (const wire::CurvePoint& point : curve.points())
+      column.push_back(exact(metric_of(point, name)));
+  }
+  return all;
 }
 
 ordered_json to_json(const Progress& it) {
@@ -39,6 +45,7 @@ ordered_json to_json(const Progress& it) {
           {"epochs_total", shown(it.epochs_total)},
           {"loss", exact(it.loss)},
           {"accuracy", exact(it.accuracy)},
+          {"metrics", ordered_json(it.metrics)},
           {"steps_per_second", exact(it.steps_per_second)}};
 }
 
@@ -136,21 +143,29 @@ ordered_json of_experiment(const sweep::Summary& it) {
     parameters[each.name] = value.is_discarded() ? ordered_json(each.text) : std::move(value);
   }
   const auto last = it.curve.last().value_or(wire::CurvePoint{});
-  return {{"index", it.index},
-          {"state", sweep::to_text(it.state)},
-          {"parameters", parameters},
-          {"loss", exact(last.loss)},
-          {"accuracy", exact(last.accuracy)},
-          {"attempts", it.attempts},
-          {"seconds", shown(it.seconds)},
-          {"curve", columns(it.curve)}};
+  return {
+      {"index", it.index},
+      {"state", sweep::to_text(it.state)},
+      {"parameters", parameters},
+      {"loss", exact(last.loss)},
+      {"accuracy", exact(last.accuracy)},
+      {"metrics", ordered_json(last.metrics)},
+      {"attempts", it.attempts},
+      {"seconds", shown(it.seconds)},
+      {"stopped_early", it.stopped_early.empty() ? ordered_json() : ordered_json(it.stopped_early)},
+      {"curve", columns(it.curve)}};
 }
 
 ordered_json to_json(const std::optional<Sweep>& it) {
   if (!it) return nullptr;
   ordered_json experiments = ordered_json::array();
   for (const sweep::Summary& each : it->experiments) experiments.push_back(of_experiment(each));
-  return {{"parameters", it->parameters}, {"experiments", experiments}};
+  return {{"parameters", it->parameters},
+          {"objective",
+           {{"metric", it->ranking.metric},
+            {"mode", it->ranking.largest_first ? "max" : "min"},
+            {"note", it->ranking.note}}},
+          {"experiments", experiments}};
 }
 
 template <class T>

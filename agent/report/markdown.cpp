@@ -1,5 +1,4 @@
-// The report as text: tables whose columns stand below one another in a terminal, and are tables
-// on GitHub.
+// The report as text: tables that align in a terminal, and are tables on GitHub.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,7 +6,7 @@
 #include <set>
 
 #include "agent/base/clock_text.hpp"
-#include "agent/report/lives.hpp"
+#include "agent/report/boots.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::report {
@@ -15,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_interruptions = 1000, most_experiments = 100, most_lines = 20;
 
-// Names, paths and log lines are others' words: no control character, no markup, no end of a cell.
+// Names, paths and log lines are not ours: removes control characters and markup, escapes cells.
 std::string safe(const std::string& text) {
   std::string words;
   for (const char each : text) {
@@ -36,7 +35,7 @@ std::string seconds_text(const Number& seconds) {
   return *seconds < 10 ? number_text("%.1f s", *seconds) : wire::duration_text(*seconds);
 }
 
-// Two minutes at most, as a rule: compared with what happened within them.
+// In seconds, even beyond a minute: it is compared with what happened within it.
 std::string window_text(const Number& seconds) {
   return seconds ? number_text("%.0f s", *seconds) : "-";
 }
@@ -92,14 +91,15 @@ class Table {
   std::vector<std::size_t> widths_;
 };
 
-// --- what it says
-// Of loss, and where nobody says one, accuracy: a character for a part of the steps.
-std::string sparkline(const wire::Curve& curve, std::optional<double> wire::CurvePoint::*value) {
+// --- the sections
+// A chart of one metric: one character for a part of the steps.
+std::string sparkline(const wire::Curve& curve, const std::string& metric) {
   static constexpr std::array<const char*, 8> bars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr std::size_t columns = 60;
   std::vector<double> values;
   for (const wire::CurvePoint& point : curve.points())
-    if (const auto& its = point.*value; its && std::isfinite(*its)) values.push_back(*its);
+    if (const Number its = metric_of(point, metric); its && std::isfinite(*its))
+      values.push_back(*its);
   if (values.size() < 2) return "";
   const std::size_t parts = std::min(columns, values.size());
   std::vector<double> means;
@@ -119,6 +119,18 @@ std::string sparkline(const wire::Curve& curve, std::optional<double> wire::Curv
          number_text("%.4g", values.back());
 }
 
+std::string curves(const wire::Curve& curve) {
+  std::vector<std::string> names{"loss", "accuracy"};
+  names.insert(names.end(), curve.metric_names().begin(), curve.metric_names().end());
+  std::string text;
+  for (std::string& name : names) {
+    const std::string line = sparkline(curve, name);
+    name.resize(std::max<std::size_t>(name.size(), 8), ' ');
+    if (!line.empty()) text += "\n    " + name + "  " + line + "\n";
+  }
+  return text;
+}
+
 std::string progress_text(const Progress& it) {
   std::string text;
   if (it.step) text = "step " + std::to_string(*it.step);
@@ -127,6 +139,8 @@ std::string progress_text(const Progress& it) {
   if (it.epoch && it.epochs_total) text += " of " + std::to_string(*it.epochs_total);
   if (it.loss) text += ", loss " + number_text("%.5g", *it.loss);
   if (it.accuracy) text += ", accuracy " + number_text("%.4g", *it.accuracy);
+  for (const auto& [name, value] : it.metrics)
+    text += ", " + name + " " + number_text("%.5g", value);
   return text.empty() ? "-" : text;
 }
 
@@ -140,8 +154,8 @@ std::string machines_text(const Model& model) {
     text += (zone == *zones.begin() ? " in " : ", ") + safe(zone);
   const auto lost = static_cast<std::size_t>(
       std::ranges::count(model.interruptions, "lost", &Interruption::kind));
-  if (const auto told = model.interruptions.size() - lost; told > 0)
-    text += ", " + plural(told, "interruption") + " announced";
+  if (const auto announced = model.interruptions.size() - lost; announced > 0)
+    text += ", " + plural(announced, "interruption") + " announced";
   if (lost > 0) text += ", " + plural(lost, "machine") + " lost without notice";
   return text;
 }
@@ -196,14 +210,14 @@ std::string interruptions(const Model& model) {
   return "\n## Interruptions\n\n" + table.text() + "\n" + sentences;
 }
 
-// What no interruption explains.
+// Repeats that no interruption explains.
 std::string repeats(const Model& model) {
   std::string lines;
   for (const Repeat& it : model.repeats) {
-    const bool told = std::ranges::any_of(model.interruptions, [&](const Interruption& each) {
+    const bool announced = std::ranges::any_of(model.interruptions, [&](const Interruption& each) {
       return each.resumed == it.time && each.why == it.why;
     });
-    if (!told)
+    if (!announced)
       lines += "- " + time_text(it.time) + ", " + safe(it.instance) + ": " + safe(it.why) +
                "; from step " + std::to_string(it.step) + ", " +
                plural(static_cast<std::size_t>(it.repeated_steps), "step") + " repeated.\n";
@@ -227,13 +241,20 @@ std::string experiments(const std::optional<Sweep>& sweep) {
   if (!sweep || sweep->experiments.empty()) return "";
   std::vector<std::string> heads{"experiment", "state"};
   for (const std::string& name : sweep->parameters) heads.push_back(safe(name));
-  for (const char* head : {"step", "loss", "accuracy", "attempts"}) heads.emplace_back(head);
+  const std::string& metric = sweep->ranking.metric;
+  const bool has_own = metric == "index" || metric == "loss" || metric == "accuracy";
+  for (const char* head : {"step", "loss", "accuracy"}) heads.emplace_back(head);
+  if (!has_own) heads.push_back(metric);
+  heads.emplace_back("attempts");
   Table table(std::move(heads));
+  const auto value = [&](const sweep::Summary& it) { return sweep::last_value(it, metric); };
   std::size_t left = most_experiments;
-  for (const sweep::Summary& it : sweep->experiments) {
+  for (const auto place :
+       sweep::best_first(sweep->experiments, value, sweep->ranking.largest_first)) {
     if (left-- == 0) break;
+    const sweep::Summary& it = sweep->experiments[place];
     const auto last = it.curve.last();
-    std::vector<std::string> cells{std::to_string(it.index), sweep::to_text(it.state)};
+    std::vector<std::string> cells{std::to_string(it.index), sweep::shown_state(it)};
     for (const std::string& name : sweep->parameters) {
       const auto found = std::ranges::find(it.parameters, name, &sweep::Parameter::name);
       cells.push_back(found == it.parameters.end() ? "-" : safe(found->text));
@@ -241,10 +262,20 @@ std::string experiments(const std::optional<Sweep>& sweep) {
     cells.push_back(last ? std::to_string(last->step) : "-");
     cells.push_back(last && last->loss ? number_text("%.5g", *last->loss) : "-");
     cells.push_back(last && last->accuracy ? number_text("%.5g", *last->accuracy) : "-");
+    if (!has_own) cells.push_back(value(it) ? number_text("%.5g", *value(it)) : "-");
     cells.push_back(std::to_string(it.attempts));
     table.add(std::move(cells));
   }
   std::string text = "\n## Experiments\n\n" + table.text();
+  if (metric != "index")
+    text += "\nThe best first, by " + metric +
+            (sweep->ranking.largest_first ? ", largest first.\n" : ", smallest first.\n");
+  const auto early = std::ranges::find_if(
+      sweep->experiments, [](const sweep::Summary& it) { return !it.stopped_early.empty(); });
+  if (early != sweep->experiments.end())
+    text += "What was stopped early comes behind what was trained to its end. Experiment " +
+            std::to_string(early->index) + ": " + safe(early->stopped_early) + ".\n";
+  if (!sweep->ranking.note.empty()) text += "Note: " + sweep->ranking.note + ".\n";
   if (sweep->experiments.size() > most_experiments)
     text += "\n" + std::to_string(sweep->experiments.size() - most_experiments) +
             " more: `spotter sweep results --csv` has all.\n";
@@ -282,12 +313,8 @@ std::string to_markdown(const Model& model) {
                      (model.to ? time_text(*model.to) : time_text(model.now) + ", still going on") +
                      " (UTC): " + wire::duration_text(model.to.value_or(model.now) - model.from) +
                      ".\n\n" + summary(model);
-  if (const auto line = sparkline(model.curve, &wire::CurvePoint::loss); !line.empty())
-    text += "\n    loss      " + line + "\n";
-  if (const auto line = sparkline(model.curve, &wire::CurvePoint::accuracy); !line.empty())
-    text += "\n    accuracy  " + line + "\n";
-  return text + interruptions(model) + repeats(model) + machines(model) + experiments(model.sweep) +
-         problems(model) + notes(model);
+  return text + curves(model.curve) + interruptions(model) + repeats(model) + machines(model) +
+         experiments(model.sweep) + problems(model) + notes(model);
 }
 
 }  // namespace spotter::report

@@ -1,17 +1,17 @@
-// What became of a job, as a report or a page shows it, made of what its machines have left: their
-// histories (wire/history.hpp), the learning curve (wire/curve.hpp), what the agent's status says.
-// No I/O, no clock. Times are seconds since 1970, durations seconds; nothing: not known.
+// The result of a job, as a report or a page shows it, built from what its machines recorded:
+// histories (wire/history.hpp), learning curve (wire/curve.hpp), the agent's status. No I/O, no
+// clock. Times are seconds since 1970, durations seconds; none: not known.
 //
-// Goodput, as the literature on training has it, is the part of the elapsed time in which steps
-// were trained that count: productive time over total time, from the first machine's boot to the
-// job's end, waiting for capacity included (https://docs.cloud.google.com/tpu/docs/goodput). Not
-// productive is what was repeated later, and what the trainer stood still for checkpoints. Of a
-// sweep the elapsed time is that of its machines together, since they work side by side.
+// Goodput, as in the literature on training, is the part of the elapsed time in which steps were
+// trained that count: productive time over total time, from the first machine's boot to the job's
+// end, including waits for capacity (https://docs.cloud.google.com/tpu/docs/goodput). Steps that
+// were repeated later are not productive, nor are pauses for checkpoints. A sweep's elapsed time is
+// the sum over its machines, since they work side by side.
 //
 // Savings are SageMaker's, (1 - BillableTimeInSeconds / TrainingTimeInSeconds) x 100
 // (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html): a
-// machine's training time is its own from boot to end, its billable time that which its spot
-// dollars buy on demand. With one type of machine this is (1 - spot dollars / on-demand dollars) x
+// machine's training time is its time from boot to end, its billable time what its spot dollars
+// would buy on demand. With one type of machine this is (1 - spot dollars / on-demand dollars) x
 // 100 for the same hours.
 #pragma once
 
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "agent/aws/formats/ec2_values.hpp"
+#include "agent/sweep/ranking.hpp"
 #include "agent/sweep/summary.hpp"
 #include "agent/wire/curve.hpp"
 #include "agent/wire/history.hpp"
@@ -33,7 +34,7 @@ using Number = std::optional<double>;
 using Count = std::optional<std::int64_t>;
 using Experiment = std::optional<std::size_t>;
 
-// A machine from a boot to its end, as far as one job, or one experiment of it, was concerned.
+// A machine from a boot to its end, as far as it worked for one job, or one experiment of it.
 struct Instance {
   struct Phase {
     std::string phase;  // of wire/history.hpp
@@ -43,7 +44,7 @@ struct Instance {
   enum class End : std::uint8_t { Running, Interrupted, Finished, Failed, Lost, Left };
   std::string id, type, zone;
   Experiment experiment;
-  double began = 0;  // the agent; the machine is a little older
+  double began = 0;  // the agent; the machine began a little earlier
   Number booted, ended, price;
   End end = End::Running;
   std::vector<Phase> phases;
@@ -53,17 +54,17 @@ struct Interruption {
   std::string instance, zone;
   std::string kind;  // terminate, stop, hibernate, group, lost
   Experiment experiment;
-  double time = 0;  // of the notice; of one that was lost, its last word
+  double time = 0;  // of the notice; of a lost machine, its last entry
   Number notice, deadline;
   Number durable;  // the last checkpoint before the end
   Number seconds_to_durable, window_seconds, window_trained;
   Count step, checkpoint_step;         // reached; durable
-  Count resumed_step, repeated_steps;  // of whoever went on
+  Count resumed_step, repeated_steps;  // of the machine that continued
   Number resumed, down_seconds;        // from the last step to the next one
   std::string why;                     // a sentence: what was repeated, and why
 };
 
-// A trainer that went on from an earlier step than had been reached, for whatever reason.
+// A trainer that continued from an earlier step than was reached, for whatever reason.
 struct Repeat {
   double time = 0;
   std::string instance;
@@ -90,13 +91,14 @@ struct JournalLine {
 struct Progress {
   Count step, steps_total, epoch, epochs_total;
   Number loss, accuracy, steps_per_second;
+  MetricValues metrics = {};
 };
 
 struct Cost {
   double instance_seconds = 0;
   Number billable_seconds, spot_dollars, on_demand_dollars, savings_percent;
-  std::string formula;             // with the numbers in it; empty without savings
-  std::vector<std::string> notes;  // where prices are from, and why one is missing
+  std::string formula;             // with its numbers; empty without savings
+  std::vector<std::string> notes;  // sources of prices, and why one is missing
 };
 
 struct Goodput {
@@ -109,18 +111,19 @@ struct Goodput {
 struct Sweep {
   std::vector<std::string> parameters;  // those that differ
   std::vector<sweep::Summary> experiments;
+  sweep::Ranking ranking;
 };
 
 struct Model {
   std::string job;
   Experiment experiment;
   double now = 0, from = 0;
-  Number to;  // nothing: still going on
+  Number to;  // none: still running
   std::string state = "unknown", says;
   Progress progress;
   std::vector<Instance> instances;
   std::vector<Interruption> interruptions;
-  std::vector<Interruption> notices;  // of machines that still run: what is about to happen
+  std::vector<Interruption> notices;  // of machines that still run
   std::vector<Repeat> repeats;
   std::vector<Checkpoint> checkpoints;
   std::vector<VolumeChange> volumes;
@@ -132,28 +135,28 @@ struct Model {
   std::size_t foreign = 0;  // lines of the histories that could not be read
 };
 
-// --- what it is made of
+// --- its input
 
 // Of one job, or of one experiment of a sweep.
 struct Source {
   Experiment experiment;
   wire::ReadHistory history;  // of all its machines, in the order in which they began
   wire::Curve curve;
-  // How far each machine got, by its own curve. The account, of which `repeated` is, is up to a
+  // How far each machine got, by its own curve. The ledger, from which `repeated` comes, is up to a
   // minute old when a machine is lost.
   std::map<std::string, std::int64_t> reached;
 };
 
-// A price list: what each type costs an hour on demand, and how spot prices went. What is empty is
-// said why.
+// Prices: each type's on-demand price an hour, and the spot prices over time. Notes say why a part
+// is empty.
 struct Prices {
   std::vector<wire::SpotPrice> spot;
   std::map<std::string, double> on_demand;
-  Number on_demand_of_all;  // said by the user
+  Number on_demand_of_all;  // given by the user
   std::vector<std::string> notes;
 };
 
-struct Told {
+struct Input {
   std::string job;
   Experiment experiment;
   double now = 0;
@@ -161,25 +164,26 @@ struct Told {
   std::string status;  // status.json; empty: none
   std::string log;     // agent.log; empty: none
   bool is_sweep = false;
+  std::optional<sweep::Objective> objective;  // of the sweep
   std::vector<sweep::Summary> experiments;
   std::vector<std::string> parameters;  // of the experiments: those that differ
   Prices prices;
 };
 
-// Always succeeds: what is not told is not in it.
-Model build(const Told& told);
-// The model's alone, in no order.
-std::vector<Instance> instances_of(const Told& told);
+// Always succeeds: unknown input is left out.
+Model build(const Input& input);
+// Only the model's instances, in no order.
+std::vector<Instance> instances_of(const Input& input);
 
-// A machine that has told nothing for so long is believed to be gone by whoever counts dollars:
-// the account is told once an hour.
+// Whoever counts dollars takes a machine to be gone after so many seconds without an entry: it
+// writes its account once an hour.
 inline constexpr double silence = 2 * 3600;
 inline constexpr std::size_t most_journal_lines = 400;
 inline constexpr std::size_t most_points = 50'000;
 
 const char* to_text(Instance::End end);
 
-// The document that /page eats: version 1.
+// The document that the page (/page) reads: version 1.
 nlohmann::ordered_json to_json(const Model& model);
 std::string to_text(const Model& model);  // the same, in one line, always UTF-8
 

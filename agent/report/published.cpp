@@ -35,7 +35,7 @@ PublishedName parse_published_name(std::string_view below) {
 void add_published(Source& to, const PublishedName& name, std::string_view bytes) {
   if (name.kind == PublishedName::Kind::History) {
     auto more = wire::parse_history(bytes);
-    std::ranges::move(more.moments, std::back_inserter(to.history.moments));
+    std::ranges::move(more.entries, std::back_inserter(to.history.entries));
     to.history.foreign += more.foreign;
     if (!more.newer.empty()) to.history.newer = std::move(more.newer);
   } else if (name.kind == PublishedName::Kind::Curve) {

@@ -1,6 +1,5 @@
-// What agents publish (tools/report/published.hpp has the names), from names and bytes to what a
-// report is made of: for whoever reads it through S3, and for the emulator, which has the files. No
-// I/O.
+// What agents publish (names: tools/report/published.hpp), parsed into a report's input: for
+// readers through S3, and for the emulator, which has the files. No I/O.
 #pragma once
 
 #include <string>
@@ -14,13 +13,13 @@ struct PublishedName {
   enum class Kind : std::uint8_t { Status, History, Curve, Other };
   Experiment experiment;
   Kind kind = Kind::Other;
-  std::string_view rest;  // behind the experiment's index; of `below`
+  std::string_view rest;  // after the experiment's index; a view of `below`
 };
-// `below`: what is left of the key behind PREFIX/NAME/.
+// `below`: the key after PREFIX/NAME/.
 PublishedName parse_published_name(std::string_view below);
 
-// One agent's part of a history or a curve; REQUIRES: in the order of their names. Of another kind
-// nothing is added.
+// Adds one agent's part of a history or a curve; ignores other kinds. REQUIRES: parts come in the
+// order of their names.
 void add_published(Source& to, const PublishedName& name, std::string_view bytes);
 
 }  // namespace spotter::report

@@ -1,9 +1,9 @@
-// Interruptions: what was saved before the end, and what was trained again after it.
+// Interruptions: what was saved before the end, and what was repeated after it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "agent/report/lives.hpp"
+#include "agent/report/boots.hpp"
 
 namespace spotter::report {
 namespace {
@@ -18,26 +18,26 @@ std::string steps_text(std::int64_t steps) {
   return std::to_string(steps) + (steps == 1 ? " step" : " steps");
 }
 
-// The end of the trainer that the interruption brought about, if it could say so.
-const Ended* end_after(const Life& life, double time) {
-  for (auto each = life.ended.rbegin(); each != life.ended.rend(); ++each)
+// The end of the trainer caused by the interruption, if it was recorded.
+const Ended* end_after(const Boot& boot, double time) {
+  for (auto each = boot.ended.rbegin(); each != boot.ended.rend(); ++each)
     if (each->time >= time) return &*each;
   return nullptr;
 }
 
 struct Saved {
   Number at;     // when
-  Number after;  // the notice
+  Number after;  // after the notice
   Count step;
 };
 
-// The last checkpoint after the notice is the one from which the next machine goes on; or all was
-// durable before it came.
-Saved saved_in(const Life& life, const Ended* end) {
+// The last checkpoint after the notice is the one that the next machine resumes from; or all was
+// durable before the notice.
+Saved saved_in(const Boot& boot, const Ended* end) {
   Saved saved;
-  const double notice = life.notice->time;
+  const double notice = boot.notice->time;
   const Checkpoint* newest = nullptr;
-  for (const Checkpoint& each : life.checkpoints)
+  for (const Checkpoint& each : boot.checkpoints)
     if (!newest || each.time >= newest->time) newest = &each;
   if (end) saved.step = end->checkpoint_step;
   if (!newest) return saved;
@@ -53,21 +53,21 @@ Saved saved_in(const Life& life, const Ended* end) {
 struct Pending {
   std::size_t index = 0;  // in the story
   bool trained = false;
-  double stopped = 0;  // when no step was trained any more
+  double stopped = 0;  // when the last step ended
 };
 
-Interruption announced(const Life& life, Pending& pending) {
-  const Notice& notice = *life.notice;
+Interruption announced(const Boot& boot, Pending& pending) {
+  const Notice& notice = *boot.notice;
   Interruption it;
   it.kind = notice.action;
   it.notice = notice.time;
   it.deadline = notice.deadline;
   if (notice.deadline) it.window_seconds = between(notice.time, *notice.deadline);
-  const Ended* end = end_after(life, notice.time);
-  pending.trained = life.trained_at(notice.time) || (end && end->window_trained.value_or(0) > 0);
-  pending.stopped = end ? end->time : std::max(life.heard, notice.time);
+  const Ended* end = end_after(boot, notice.time);
+  pending.trained = boot.trained_at(notice.time) || (end && end->window_trained.value_or(0) > 0);
+  pending.stopped = end ? end->time : std::max(boot.last_seen, notice.time);
   if (!pending.trained) return it;
-  const Saved saved = saved_in(life, end);
+  const Saved saved = saved_in(boot, end);
   it.durable = saved.at;
   it.seconds_to_durable = saved.after;
   it.checkpoint_step = saved.step;
@@ -76,14 +76,14 @@ Interruption announced(const Life& life, Pending& pending) {
   return it;
 }
 
-Interruption lost(const Life& life, Pending& pending) {
+Interruption lost(const Boot& boot, Pending& pending) {
   Interruption it;
   it.kind = "lost";
-  pending.trained = life.trained_at(life.heard);
-  pending.stopped = life.heard;
+  pending.trained = boot.trained_at(boot.last_seen);
+  pending.stopped = boot.last_seen;
   if (!pending.trained) return it;
-  it.step = life.reached;
-  for (const Checkpoint& each : life.checkpoints)
+  it.step = boot.reached;
+  for (const Checkpoint& each : boot.checkpoints)
     if (each.step && (!it.checkpoint_step || *each.step > *it.checkpoint_step))
       it.checkpoint_step = each.step;
   return it;
@@ -152,10 +152,10 @@ std::string cause_on_a_machine(const std::vector<Ended>& ended, double before) {
 
 class Teller {
  public:
-  void tell(const Life& life) {
-    for (const Resumed& each : life.resumed) resumed(life, each);
-    if (life.interrupted()) interrupted(life);
-    before_ = &life;
+  void tell(const Boot& boot) {
+    for (const Resumed& each : boot.resumed) resumed(boot, each);
+    if (boot.interrupted()) interrupted(boot);
+    before_ = &boot;
   }
   Story take() {
     for (std::size_t i = 0; i < story_.interruptions.size(); ++i)
@@ -166,22 +166,22 @@ class Teller {
   }
 
  private:
-  void interrupted(const Life& life) {
+  void interrupted(const Boot& boot) {
     Pending pending;
-    const bool is_lost = life.shown.end == Instance::End::Lost;
-    Interruption it = is_lost ? lost(life, pending) : announced(life, pending);
-    it.instance = life.shown.id;
-    it.zone = life.shown.zone;
-    it.experiment = life.shown.experiment;
-    it.time = it.notice.value_or(life.heard);
+    const bool is_lost = boot.shown.end == Instance::End::Lost;
+    Interruption it = is_lost ? lost(boot, pending) : announced(boot, pending);
+    it.instance = boot.shown.id;
+    it.zone = boot.shown.zone;
+    it.experiment = boot.shown.experiment;
+    it.time = it.notice.value_or(boot.last_seen);
     pending.index = story_.interruptions.size();
     story_.interruptions.push_back(std::move(it));
     trained_.push_back(pending.trained);
     pending_.push_back(pending);
   }
 
-  // Whoever goes on ends all that is still open: of several machines one had trained.
-  void resumed(const Life& life, const Resumed& next) {
+  // The machine that resumes ends all open interruptions: only one machine had trained.
+  void resumed(const Boot& boot, const Resumed& next) {
     std::size_t owner = pending_.size();
     for (std::size_t i = pending_.size(); i-- > 0 && owner == pending_.size();)
       if (pending_[i].trained) owner = i;
@@ -191,20 +191,20 @@ class Teller {
     const Count again =
         is_owed ? story_.interruptions[pending_[owner].index].repeated_steps : next.repeated;
     if (again.value_or(0) > 0) {
-      Repeat repeat{next.time, life.shown.id, next.step.value_or(0), *again, ""};
+      Repeat repeat{next.time, boot.shown.id, next.step.value_or(0), *again, ""};
       if (is_owed)
         owed_.emplace_back(story_.repeats.size(), pending_[owner].index);
       else
-        repeat.why = cause(life, next);
+        repeat.why = cause(boot, next);
       story_.repeats.push_back(std::move(repeat));
     }
     pending_.clear();
   }
 
-  std::string cause(const Life& life, const Resumed& next) const {
-    const bool first = &next == &life.resumed.front();
+  std::string cause(const Boot& boot, const Resumed& next) const {
+    const bool first = &next == &boot.resumed.front();
     if (!first || !before_ || before_->left.empty())
-      return cause_on_a_machine(life.ended, next.time);
+      return cause_on_a_machine(boot.ended, next.time);
     return "the agent had left " + before_->shown.id + " (" + before_->left + ")";
   }
 
@@ -212,23 +212,23 @@ class Teller {
   std::vector<bool> trained_;
   std::vector<Pending> pending_;
   std::vector<std::pair<std::size_t, std::size_t>> owed_;
-  const Life* before_ = nullptr;
+  const Boot* before_ = nullptr;
 };
 
 }  // namespace
 
-Interruption standing_notice(const Life& life) {
+Interruption standing_notice(const Boot& boot) {
   Pending pending;
-  Interruption it = announced(life, pending);
-  it.instance = life.shown.id;
-  it.zone = life.shown.zone;
-  it.experiment = life.shown.experiment;
+  Interruption it = announced(boot, pending);
+  it.instance = boot.shown.id;
+  it.zone = boot.shown.zone;
+  it.experiment = boot.shown.experiment;
   return it;
 }
 
-Story story_of(const std::vector<Life>& lives) {
+Story story_of(const std::vector<Boot>& boots) {
   Teller teller;
-  for (const Life& life : lives) teller.tell(life);
+  for (const Boot& boot : boots) teller.tell(boot);
   return teller.take();
 }
 

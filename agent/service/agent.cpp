@@ -18,6 +18,7 @@
 #include "agent/job/job.hpp"
 #include "agent/job/run.hpp"
 #include "agent/service/act/performer.hpp"
+#include "agent/service/early_stop.hpp"
 #include "agent/service/ending.hpp"
 #include "agent/service/follow.hpp"
 #include "agent/service/loop.hpp"
@@ -56,36 +57,36 @@ class Agent {
         imds_(http_, command::imds_settings(environment_)),
         notices_(imds_, {}, now, [this](decide::Happening what) { sensed(std::move(what)); }),
         link_(context, {[this](decide::Happening what) { sensed(std::move(what)); },
-                        [this](const wire::TrainerMessage& message) { heard(message); },
-                        !job_.checkpoints.files.empty(),
-                        [this](pid_t pid) { return supervise::is_sidecar(run_directory_, pid); }}),
+                        [this](const wire::TrainerMessage& message) { on_message(message); },
+                        job_.checkpoints.guarded(),
+                        [this](pid_t pid) { return supervise::is_ours(run_directory_, pid); }}),
         trainer_end_(
             context, run_directory_, [this] { return expectation(); },
             [this](decide::TrainerEnded ended) { trainer_ended(ended); }),
         observers_(context, job_, policy_, run_directory_,
                    {[this] { return loop_ ? &loop_->state() : nullptr; },
                     [this] { return aws_ ? &aws_->client().tallies() : nullptr; }}),
+        early_stop_(context, job_, [this](decide::RuledOut why) { sensed(why); }),
         signals_(context, SIGTERM, SIGINT),
         service_(context),
         machines_end_(context) {
-    if (policy_.fills) signals_.add(SIGHUP);  // of the terminal of who prepares
+    if (policy_.fills) signals_.add(SIGHUP);  // sent when the terminal closes
   }
 
   int run();
 
  private:
-  // Before the loop is there, nothing but a stop ends the agent.
+  // Before there is a loop, only a signal ends the agent.
   decide::Facts facts() const {
-    return loop_ ? loop_->state().facts : decide::Facts{.leave = true};
+    return loop_ ? loop_->state().facts : decide::Facts{.exit = {.leave = true}};
   }
   std::string result_path() const {
-    if (job_.trainer.result.empty()) return {};
-    return job_.home() + "/" + job_.trainer.result;
+    return job_.trainer.result.empty() ? "" : job_.home() + "/" + job_.trainer.result;
   }
-  // The trainer's last datagrams came before its end.
+  // Takes the trainer's last datagrams, sent before its end, first.
   supervise::Expectation expectation() {
     link_.drain();
-    // A share's server may take its time to say what is there: asked for in trainer_ended().
+    // On a share looking for the result may hang: trainer_ended() checks it instead.
     return {run_directory_, job_.storage.share ? std::string() : result_path(), said_finished_};
   }
   void trainer_ended(decide::TrainerEnded ended);
@@ -95,16 +96,17 @@ class Agent {
       return context_.stop();
     if (loop_) loop_->deliver({now(), {}, std::move(what)});
   }
-  void heard(const wire::TrainerMessage& message) {
+  void on_message(const wire::TrainerMessage& message) {
     said_finished_ = said_finished_ || message.finished;
-    observers_.hear(message, now());
-    if (!message.of_guard) metrics_.hear(message, std::chrono::system_clock::now());
+    observers_.on_message(message, now());
+    early_stop_.on_message(message);
+    if (!message.of_guard) metrics_.on_message(message, std::chrono::system_clock::now());
   }
 
   bool prepare();
   void compose_loop(Region region);
   void watch_share();
-  asio::awaitable<void> live();
+  asio::awaitable<void> run_session();
   void trace(const decide::Event& event, const decide::State& state, std::size_t before);
   void await_signal();
   void leave_with_the_machine(Time until);
@@ -122,6 +124,7 @@ class Agent {
   sense::Link link_;
   sense::TrainerEnd trainer_end_;
   Observers observers_;
+  EarlyStop early_stop_;
   act::Metrics metrics_;
   asio::signal_set signals_;
   Service service_;
@@ -129,7 +132,7 @@ class Agent {
   bool waits_for_machines_end_ = false;
   Time machine_waits_until_ = Time::max();
   bool said_finished_ = false;
-  int trainer_status_ = 1;  // of the last trainer that ended by itself
+  SessionsEnd end_{.of_worker = !job_.attempt.empty()};
 
   std::unique_ptr<command::AwsAccess> aws_;
   std::unique_ptr<act::Cloud> cloud_;
@@ -155,17 +158,16 @@ bool Agent::prepare() {
 }
 
 void Agent::trace(const decide::Event& event, const decide::State& state, std::size_t before) {
-  observers_.tell(event, state, before);
+  observers_.on_event(event, state, before);
+  end_.on_stage(state.stage);
   if (state.stage.index() == before) return;
   const bool trains = std::holds_alternative<decide::Training>(state.stage);
-  // What booting needed (XML of many volumes, a TLS handshake) is not needed again soon.
-  if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::let_go_of_memory();
-  if (trains) {
-    // As a rule the user data has ended by now. Its words are root's alone: on a share everybody
-    // reads what its user may.
-    if (!policy_.once && !job_.storage.share)
-      Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
-  }
+  // Booting needs much memory (XML of many volumes, a TLS handshake), training little.
+  if (trains || std::holds_alternative<decide::Blocked>(state.stage)) io::return_free_memory();
+  // The user data has usually ended by now. Only root may read its output; on a share all users of
+  // the server might.
+  if (trains && !policy_.once && !job_.storage.share)
+    Journal::remember_boot("/var/log/cloud-init-output.log", run_directory_);
 }
 
 void Agent::compose_loop(Region region) {
@@ -174,7 +176,7 @@ void Agent::compose_loop(Region region) {
   local_ = std::make_unique<act::Local>(job_, command::own_program(), run_directory_);
   keys_ = std::make_unique<act::TrainerKeys>(
       act::TrainerKeys::Parts{context_, job_, run_directory_, aws_->client(), aws_->credentials(),
-                              [this] { return !loop_->state().facts.instance.empty(); }});
+                              [this] { return !loop_->state().facts.identity.instance.empty(); }});
   keys_->resume();
   observers_.notify_by(std::make_unique<Notifier>(context_, http_, aws_->client(), job_));
   data_ = std::make_unique<act::DataVolumes>(aws_->client(), *local_, job_, policy_, now);
@@ -183,63 +185,62 @@ void Agent::compose_loop(Region region) {
       act::TrainerPaths{command::own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
       aws_->client(), *keys_);
 
-  act::Surroundings surroundings;
-  surroundings.now = now;
-  surroundings.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
-  surroundings.read_identity = [this] { return notices_.read_identity(); };
-  surroundings.watch_trainer = [this] {
+  act::Dependencies dependencies;
+  dependencies.now = now;
+  dependencies.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
+  dependencies.read_identity = [this] { return notices_.read_identity(); };
+  dependencies.watch_trainer = [this] {
     said_finished_ = false;
     trainer_end_.watch();
   };
-  surroundings.gave_up = [this] {
-    return loop_->state().facts.surrender != decide::Surrender::None;
+  dependencies.gave_up = [this] {
+    return loop_->state().facts.exit.surrender != decide::Surrender::None;
   };
-  surroundings.exit = [this] { leave(); };
-  surroundings.history = [this] { return observers_.history().file().news(); };
-  surroundings.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
-  surroundings.run_directory = run_directory_;
-  surroundings.result = result_path();
+  dependencies.exit = [this] { leave(); };
+  dependencies.history = [this] { return observers_.history().file().news(); };
+  dependencies.history_kept = [this](auto bytes) { observers_.history().file().kept(bytes); };
+  dependencies.run_directory = run_directory_;
+  dependencies.result = result_path();
   performer_ = std::make_unique<act::Performer>(context_, *cloud_, *local_, *data_, *trainer_,
-                                                metrics_, std::move(surroundings));
+                                                metrics_, std::move(dependencies));
 
   decide::State state;
   state.incarnation = std::random_device()() | 1U;
-  Loop::Hands hands;
-  hands.now = now;
-  hands.perform = [this](const decide::Effect& effect) {
-    observers_.ask(effect);
+  Loop::Callbacks callbacks;
+  callbacks.now = now;
+  callbacks.perform = [this](const decide::Effect& effect) {
+    observers_.on_effect(effect);
     performer_->perform(effect);
   };
-  hands.trace = [this](const decide::Event& event, const decide::State& after, std::size_t before) {
-    trace(event, after, before);
-  };
-  loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(hands));
+  callbacks.trace = [this](const decide::Event& event, const decide::State& after,
+                           std::size_t before) { trace(event, after, before); };
+  loop_ = std::make_unique<Loop>(context_, std::move(state), policy_, std::move(callbacks));
   if (job_.storage.share) watch_share();
 }
 
 void Agent::watch_share() {
-  ShareWatch::Hands hands;
-  hands.wanted = [this] { return loop_->state().facts.mounted; };
-  hands.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
-  hands.say = [this](std::string words) {
+  ShareWatch::Callbacks callbacks;
+  callbacks.wanted = [this] { return loop_->state().facts.holding.mounted; };
+  callbacks.hanging = [this](bool hanging) { local_->set_hanging(hanging); };
+  callbacks.say = [this](std::string words) {
     observers_.storage_says(std::move(words), loop_->state(), now());
   };
   share_watch_ = std::make_unique<ShareWatch>(context_, command::own_program(),
-                                              ShareWatch::share_of(job_), std::move(hands));
+                                              ShareWatch::share_of(job_), std::move(callbacks));
 }
 
-// The exit status and the result are looked at before anybody is told of the end.
+// Reads exit status and result before the end is reported to anybody.
 void Agent::trainer_ended(decide::TrainerEnded ended) {
   const auto supervised = supervise::look(run_directory_);
-  if (const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr) {
-    trainer_status_ = end->exit_code.value_or(128 + end->signal.value_or(0));
-  }
+  const auto* end = supervised ? std::get_if<supervise::Ended>(&*supervised) : nullptr;
+  end_.exit_code = end == nullptr ? std::nullopt : end->exit_code;
+  end_.signal = end == nullptr ? std::nullopt : end->signal;
   if (!ended.success || result_path().empty()) return sensed(ended);
   asio::co_spawn(context_, confirm_result(), io::rethrow);
 }
 
-// As long as it is not known, the trainer is neither started again nor called done. Where the
-// machine is to be left meanwhile, the next one starts it, and it ends at once.
+// Until the result is confirmed, the trainer is neither started again nor counted as done. If the
+// machine has to be left meanwhile, the next one starts the trainer, which ends at once.
 asio::awaitable<void> Agent::confirm_result() {
   for (;;) {
     auto asking = local_->is_there(result_path(), policy_.look);
@@ -250,9 +251,9 @@ asio::awaitable<void> Agent::confirm_result() {
   }
 }
 
-// AWS calls need the region before anything else; only the metadata service knows it for sure. A
-// share needs no AWS.
-asio::awaitable<void> Agent::live() {
+// AWS calls need the region first; only the metadata service knows it for certain. A share needs no
+// AWS.
+asio::awaitable<void> Agent::run_session() {
   Region region = act::configured_region(environment_);
   if (region.empty()) {
     asio::steady_timer timer(context_);
@@ -261,7 +262,7 @@ asio::awaitable<void> Agent::live() {
       const decide::Happening answer = co_await std::move(asking);
       if (const auto* identity = std::get_if<decide::IdentityRead>(&answer)) {
         region = identity->region;
-        ::setenv("AWS_REGION", region.str().c_str(), 1);  // the trainer is told, too
+        ::setenv("AWS_REGION", region.str().c_str(), 1);  // for the trainer, too
         break;
       }
       if (job_.storage.share && (policy_.once || tries >= policy_.identity_tries)) break;
@@ -285,13 +286,8 @@ void Agent::await_signal() {
     if (error) return;
     if (waits_for_machines_end_) return context_.stop();
     const bool release = signal == SIGINT || policy_.once || machine_is_stopping();
-    if (!release || !loop_) {
-      const bool trains = loop_ && loop_->state().facts.trainer_running;
-      io::note(wire::event("agent-left"), spdlog::level::info, "the agent leaves{}",
-               trains ? "; the trainer goes on, and the next agent takes it over" : "");
-      return end();
-    }
-    spdlog::info("asked to stop: letting go of the job");
+    if (!release || !loop_) return end();
+    spdlog::info("asked to stop: releasing the job");
     const Duration reserve = policy_.once ? Duration(0) : policy_.release_reserve;
     const Time until = now() + policy_.stop_grace + reserve;
     if (signal != SIGINT && !policy_.once) leave_with_the_machine(until);
@@ -300,19 +296,19 @@ void Agent::await_signal() {
   });
 }
 
-// systemd waits for as long as a checkpoint may take, and for what is mounted to be let go of. The
-// machine goes away with what is attached to it: to insist on a call that AWS does not answer would
-// only keep it from that.
+// systemd waits as long as a checkpoint may take, and until what is mounted is released. The
+// machine ends with all that is attached: retrying a call that AWS does not answer would only delay
+// that.
 void Agent::leave_with_the_machine(Time until) {
   constexpr std::chrono::seconds every(1);
   constexpr std::uint64_t microseconds = 30'000'000;
   const decide::Facts& facts = loop_->state().facts;
-  const bool holds = facts.mounted || facts.trainer_running;
+  const bool holds = facts.holding.mounted || facts.trainer.running;
   const Time limit =
       holds ? until + policy_.unmount : std::min(until, now() + policy_.release_reserve);
   machine_waits_until_ = holds ? limit : std::min(machine_waits_until_, limit);
   if (now() >= machine_waits_until_) {
-    spdlog::warn("the time for letting go of the job is over: the machine stops");
+    spdlog::warn("the time for releasing the job is over: the machine stops");
     return context_.stop();
   }
   sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", static_cast<unsigned long long>(microseconds));
@@ -322,7 +318,7 @@ void Agent::leave_with_the_machine(Time until) {
   });
 }
 
-// When everybody has heard the last news.
+// Ends once all observers have finished.
 void Agent::end() {
   const Duration rest = for_last_words(facts(), now());
   asio::co_spawn(context_, observers_.finish(rest), [this](std::exception_ptr error) {
@@ -331,44 +327,49 @@ void Agent::end() {
   });
 }
 
-// AWS Batch need not know of the notice (ECS drains such a host only where that is switched on),
-// and then starts the next attempt on this very machine, which leaves again at once: a few seconds,
-// and all attempts are used up. So the first one for which nothing was left to do stays to the end.
+// AWS Batch may not know of the notice (ECS drains such a host only where that is enabled), and
+// then starts the next attempt on this same machine, which ends at once, until no attempt is left.
+// So the first attempt that has nothing left to do stays until the machine ends.
 void Agent::leave() {
   const decide::Facts& facts = loop_->state().facts;
   const bool of_batch = policy_.once && !environment_.get("AWS_BATCH_JOB_ID").empty();
   if (!of_batch || !was_interrupted_idle(facts)) return end();
   spdlog::info("nothing was begun; waiting for the machine's end, not to be started here again");
   waits_for_machines_end_ = true;
-  machines_end_.expires_after(std::max(Duration(0), facts.notice->deadline - now()));
+  machines_end_.expires_after(std::max(Duration(0), facts.exit.notice->deadline - now()));
   machines_end_.async_wait([this](boost::system::error_code) { context_.stop(); });
 }
 
 int Agent::run() {
-  if (!prepare()) return job_.attempt.empty() ? 1 : EX_UNAVAILABLE;
-  // Beside the agent's own words, what the trainer prints is the program's output.
+  if (!prepare()) return end_.of_worker ? EX_UNAVAILABLE : 1;
+  // The trainer's output is this program's output, beside the agent's log.
   std::optional<command::Follower> follower;
   if (runs_a_program(policy_) && job_.attempt.empty())
     follower.emplace(run_directory_ + "/trainer.log");
   await_signal();
   service_.ready();
-  asio::co_spawn(context_, live(), io::rethrow);
+  asio::co_spawn(context_, run_session(), io::rethrow);
   context_.run();
   sd_notify(0, "STOPPING=1");
-  if (loop_) observers_.leave(loop_->state(), for_last_words(facts(), now()));
-  return exit_status(policy_, facts(), !job_.attempt.empty(), trainer_status_);
+  if (loop_) observers_.on_end(loop_->state(), for_last_words(facts(), now()));
+  follower.reset();  // prints the rest of the trainer's output
+  const int status = exit_status(policy_, facts(), end_);
+  const bool failed = status != 0 && status != wire::interrupted_exit_code;
+  io::note(wire::event("agent-left"), failed ? spdlog::level::err : spdlog::level::info, "{}",
+           last_words(policy_, facts(), end_));
+  return status;
 }
 
-int run_agent(config::Job job, const decide::Policy& policy) {
+int run_sessions(config::Job job, const decide::Policy& policy) {
   asio::io_context context(1);
-  auto agent =
-      std::make_unique<Agent>(context, std::move(job), act::Environment::of_this_process(), policy);
-  return agent->run();
+  const auto environment = act::Environment::of_this_process();
+  return std::make_unique<Agent>(context, std::move(job), environment, policy)->run();
 }
 
 }  // namespace
 
-int live(config::Checked<config::Job> job, const std::string& source, bool once) {
+int run_agent(Result<config::Job, std::vector<config::Problem>> job, const std::string& source,
+              bool once) {
   if (!job) {
     std::cerr << config::describe(job.error(), source);
     const bool passing = std::ranges::all_of(job.error(), &config::Problem::passing);
@@ -382,18 +383,18 @@ int live(config::Checked<config::Job> job, const std::string& source, bool once)
   io::note(wire::event("agent-started"), spdlog::level::info, "spotter {} for the job {}{}",
            by_person ? "run" : "agent", job->name.view(), of_sweep(*job));
   const decide::Policy policy = policy_of(*job, once);
-  return run_agent(std::move(*job), policy);
+  return run_sessions(std::move(*job), policy);
 }
 
 int fill(config::Job job) {
   io::set_up_log();
   io::set_log_field("SPOTTER_JOB", job.name.view());
   const decide::Policy policy = policy_to_fill(job);
-  // Nobody is told of it but who asked for it.
+  // Only the caller of `spotter prepare` is informed.
   job.publish.reset();
   job.notify = {};
   job.prometheus = {};
-  return run_agent(std::move(job), policy);
+  return run_sessions(std::move(job), policy);
 }
 
 }  // namespace spotter

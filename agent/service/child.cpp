@@ -1,7 +1,6 @@
 #include "agent/service/child.hpp"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "agent/io/child.hpp"
 #include "agent/job/job.hpp"
 #include "agent/supervise/client.hpp"
 
@@ -23,32 +23,20 @@ std::vector<std::string> environment_with(std::map<std::string, std::string> var
   return entries;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> all;
-  for (auto& word : words) all.push_back(word.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 }  // namespace
 
 Result<void> Child::start(const std::vector<std::string>& argv,
                           const std::map<std::string, std::string>& variables) {
-  auto words = argv;
-  auto entries = environment_with(variables);
-  const auto arguments = pointers(words);
-  const auto environment = pointers(entries);
+  const io::Program program(argv, environment_with(variables));
   const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return failure(std::string("fork: ") + std::strerror(errno));
-  if (pid == 0) {  // we have threads: nothing but system calls from here on
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != parent) ::_exit(127);
+  const pid_t pid = io::fork_child([&] {  // other threads exist: system calls only
+    if (!io::die_with(parent, SIGTERM)) return 127;
     const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(null, STDIN_FILENO);
-    ::execve(arguments[0], arguments.data(), environment.data());
-    ::_exit(127);
-  }
+    program.execute();
+    return 127;
+  });
+  if (pid < 0) return failure(std::string("fork: ") + std::strerror(errno));
   pid_ = pid;
   const auto file = supervise::open_pidfd(pid);
   if (file) {

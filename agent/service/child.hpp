@@ -1,5 +1,5 @@
-// A program of ours that runs beside us and is awaited: its output is ours, and it is asked to stop
-// when we die.
+// A child process running one of our programs: it writes to our stdout and stderr, and gets SIGTERM
+// when this process dies.
 #pragma once
 
 #include <sys/types.h>
@@ -20,13 +20,13 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // argv[0] is a path. `variables`: in addition to our own; an empty value takes one away.
-  // REQUIRES: the one before was awaited.
+  // argv[0] is a path. `variables` are added to our own; an empty value removes one. REQUIRES: the
+  // previous process was awaited.
   Result<void> start(const std::vector<std::string>& argv,
                      const std::map<std::string, std::string>& variables);
   bool runs() const { return pid_ > 0; }
   void signal(int number) const;
-  // Its exit status; 128 and the signal that ended it. By one caller.
+  // Its exit status, or 128 plus the signal that ended it. REQUIRES: one caller at a time.
   asio::awaitable<int> wait();
 
  private:

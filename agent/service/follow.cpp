@@ -1,7 +1,6 @@
 #include "agent/service/follow.hpp"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,14 +12,16 @@
 #include <cstdlib>
 #include <thread>
 
+#include "agent/io/child.hpp"
+
 namespace spotter::command {
 namespace {
 
 using namespace std::chrono_literals;
 
-volatile std::sig_atomic_t told_to_end = 0;
+volatile std::sig_atomic_t end_requested = 0;
 
-// False: nobody reads it any more.
+// False: the output has no reader any more.
 bool print(const char* bytes, ssize_t count) {
   while (count > 0) {
     const ssize_t put = ::write(STDOUT_FILENO, bytes, static_cast<std::size_t>(count));
@@ -41,7 +42,7 @@ bool print_new(const std::string& path, off_t& at) {
   bool read_on = true;
   while (read_on && (got = ::pread(file, buffer.data(), buffer.size(), at)) > 0) {
     at += got;
-    // What was kept on the storage meanwhile is zeros here (host/share.hpp).
+    // Parts that were moved to the storage meanwhile read as zeros (host/share.hpp).
     const auto* end = std::remove(buffer.data(), buffer.data() + got, '\0');
     read_on = print(buffer.data(), end - buffer.data());
   }
@@ -51,7 +52,7 @@ bool print_new(const std::string& path, off_t& at) {
 
 [[noreturn]] void follow(const std::string& path, off_t at) {
   for (;;) {
-    const bool last = told_to_end != 0;
+    const bool last = end_requested != 0;
     if (!print_new(path, at) || last) std::_Exit(0);
     std::this_thread::sleep_for(50ms);
   }
@@ -59,18 +60,17 @@ bool print_new(const std::string& path, off_t& at) {
 
 }  // namespace
 
-// What an earlier run left there was shown by that one.
+// Skips what an earlier run wrote, which that run printed.
 Follower::Follower(const std::string& path) {
   struct stat status {};
   const off_t begin = ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
   const pid_t parent = ::getpid();
-  process_ = ::fork();
-  if (process_ != 0) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  ::signal(SIGINT, SIG_IGN);  // the terminal's, for all of us: the agent ends us
-  ::signal(SIGTERM, [](int) { told_to_end = 1; });
-  if (::getppid() != parent) std::_Exit(0);
-  follow(path, begin);
+  process_ = io::fork_child([&] {
+    ::signal(SIGINT, SIG_IGN);  // of the terminal, sent to all of us: the agent ends this process
+    ::signal(SIGTERM, [](int) { end_requested = 1; });
+    if (io::die_with(parent, SIGTERM)) follow(path, begin);
+    return 0;
+  });
 }
 
 Follower::~Follower() {

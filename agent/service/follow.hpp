@@ -1,18 +1,18 @@
-// Shows a growing file: the trainer's log, for who runs `spotter run` in the foreground.
+// Prints a growing file: the trainer's log, while `spotter run` is in the foreground.
 #pragma once
 
 #include <string>
 
 namespace spotter::command {
 
-// A child process that prints what is in `path` and what is appended to it, until it is told to
-// end; then what is left. Emptied files are read from their beginning. Dies with us.
+// A child process that prints the content of `path` and what is appended, until it is asked to end;
+// then the rest. Reads a truncated file from its beginning. Dies with this process.
 class Follower {
  public:
   explicit Follower(const std::string& path);
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
-  ~Follower();  // lets it print the rest, for two seconds at most
+  ~Follower();  // waits until it has printed the rest, two seconds at most
 
  private:
   int process_ = -1;

@@ -33,13 +33,12 @@ void Loop::take(const decide::Event& event) {
     std::abort();
   }
   const std::vector<decide::Effect> effects(effects_.begin(), effects_.end());
-  for (const decide::Effect& effect : effects) hands_.perform(effect);
-  hands_.trace(event, state_, before);
+  for (const decide::Effect& effect : effects) callbacks_.perform(effect);
+  callbacks_.trace(event, state_, before);
 }
 
-// Asio's timer runs on the monotonic clock, which stops while the machine is suspended; whoever
-// wakes it then asks `now` again, so a deadline is late by no more than the step that follows the
-// resume.
+// Asio's timer uses the monotonic clock, which stops while the machine is suspended. Any event that
+// wakes the loop reads `now` again, so a deadline is late at most by the step after the resume.
 void Loop::set_timer() {
   if (state_.wake_at == timer_at_) return;
   timer_at_ = state_.wake_at;
@@ -47,11 +46,11 @@ void Loop::set_timer() {
     timer_.cancel();
     return;
   }
-  timer_.expires_after(std::max(timer_at_ - hands_.now(), Duration::zero()));
+  timer_.expires_after(std::max(timer_at_ - callbacks_.now(), Duration::zero()));
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     timer_at_ = decide::kNever;
-    deliver({hands_.now(), {}, decide::Woke{}});
+    deliver({callbacks_.now(), {}, decide::Woke{}});
   });
 }
 

@@ -1,4 +1,4 @@
-// The agent's one loop: next event -> step -> perform -> trace. One thread, one queue.
+// The agent's one loop: takes an event, steps, performs, traces. One thread, one queue.
 #pragma once
 
 #include <deque>
@@ -11,17 +11,21 @@ namespace spotter {
 
 class Loop {
  public:
-  struct Hands {
+  struct Callbacks {
     std::function<Time()> now;
     std::function<void(const decide::Effect&)> perform;
     // After each step; `before` is the stage's index before it.
     std::function<void(const decide::Event&, const decide::State&, std::size_t before)> trace;
   };
 
-  Loop(asio::io_context& context, decide::State state, const decide::Policy& policy, Hands hands)
-      : timer_(context), state_(std::move(state)), policy_(policy), hands_(std::move(hands)) {}
+  Loop(asio::io_context& context, decide::State state, const decide::Policy& policy,
+       Callbacks callbacks)
+      : timer_(context),
+        state_(std::move(state)),
+        policy_(policy),
+        callbacks_(std::move(callbacks)) {}
 
-  // May be called from within perform(): events are taken one after the other.
+  // May be called from within perform(): events are handled one at a time.
   void deliver(decide::Event event);
 
   const decide::State& state() const { return state_; }
@@ -33,7 +37,7 @@ class Loop {
   asio::steady_timer timer_;
   decide::State state_;
   const decide::Policy& policy_;
-  Hands hands_;
+  Callbacks callbacks_;
   decide::Effects effects_;
   std::deque<decide::Event> queue_;
   bool busy_ = false;

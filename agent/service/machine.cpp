@@ -12,7 +12,7 @@ namespace spotter {
 namespace {
 
 constexpr Duration kCall{30'000};
-// A group's word is looked for every ten seconds (service/sense/notices.hpp).
+// The group's lifecycle state is read every ten seconds (service/sense/notices.hpp).
 constexpr int kSecondsOfAGroup = 20;
 
 Result<void> outcome(const decide::Happening& answer) {
@@ -24,7 +24,7 @@ Result<void> outcome(const decide::Happening& answer) {
 }  // namespace
 
 Machine::Machine(asio::io_context& context, const config::Job& job, act::Environment environment,
-                 Heard heard)
+                 OnNotice on_notice)
     : context_(context),
       job_(job),
       environment_(std::move(environment)),
@@ -32,42 +32,42 @@ Machine::Machine(asio::io_context& context, const config::Job& job, act::Environ
       imds_(http_, command::imds_settings(environment_)),
       notices_(
           imds_, {}, [] { return Time(io::boot_time()); },
-          [this, tell = std::move(heard)](decide::Happening what) {
+          [this, deliver = std::move(on_notice)](decide::Happening what) {
             const auto* seen = std::get_if<decide::NoticeSeen>(&what);
             if (seen != nullptr) notice(*seen);
-            tell(std::move(what));
+            deliver(std::move(what));
           }) {}
 
 void Machine::notice(const decide::NoticeSeen& seen) {
   held_ = seen.held;
-  let_end();
+  complete_if_idle();
   const Time now(io::boot_time());
-  asio::co_spawn(context_, tell("notice", notice_words(name(), seen.deadline, now)), io::rethrow);
+  asio::co_spawn(context_, notify("notice", notice_words(name(), seen.deadline, now)), io::rethrow);
 }
 
-// Waits for it a few seconds: what follows may end this machine.
-asio::awaitable<void> Machine::tell(std::string_view event, std::string words) {
+// Waits a few seconds until it is sent: what follows may end this machine.
+asio::awaitable<void> Machine::notify(std::string_view event, std::string words) {
   constexpr Duration patience{5'000};
   if (!notifier_) co_return;
-  notifier_->tell({event, std::move(words)});
+  notifier_->send({event, std::move(words)});
   auto sending = notifier_->drain(patience);
   co_await std::move(sending);
 }
 
 void Machine::set_idle(bool idle) {
   idle_ = idle;
-  let_end();
+  complete_if_idle();
 }
 
-void Machine::let_end() {
+void Machine::complete_if_idle() {
   if (!idle_ || !held_) return;
   held_ = false;
   asio::co_spawn(context_, complete_lifecycle(), asio::detached);
 }
 
-// In vain, the hook's own time ends the machine.
+// If it fails, the hook's own timeout ends the machine.
 asio::awaitable<void> Machine::complete_lifecycle() {
-  auto reading = read_fleet();
+  auto reading = await_fleet();
   const auto read = co_await std::move(reading);
   if (!read || read->fleet.kind != FleetKind::AutoScalingGroup) co_return;
   auto completing = cloud_->complete_lifecycle(read->fleet, identity_->instance, kCall);
@@ -122,12 +122,27 @@ asio::awaitable<Result<decide::FleetRead>> Machine::read_fleet() {
   co_return failure(failed != nullptr ? failed->detail.str() : "no answer");
 }
 
-asio::awaitable<Result<void>> Machine::cancel_fleet() {
-  if (!std::exchange(told_, true)) {
-    auto telling = tell("finished", "all of its work has ended: the fleet is cancelled");
-    co_await std::move(telling);
+// EC2 shows none until the fleet's tags are written: as the core has it (decide/identity.cpp).
+asio::awaitable<Result<decide::FleetRead>> Machine::await_fleet() {
+  asio::steady_timer timer(context_);
+  for (;;) {
+    auto reading = read_fleet();
+    auto read = co_await std::move(reading);
+    if (!read || job_.fleet || read->is_final() || !identity_) co_return read;
+    const auto now = std::chrono::steady_clock::now();
+    if (!fleet_asked_at_) fleet_asked_at_ = now;
+    if (now - *fleet_asked_at_ >= decide::Policy().fleet_tags) co_return read;
+    timer.expires_after(decide::Policy().poll_held);
+    co_await timer.async_wait(asio::use_awaitable);
   }
-  auto reading = read_fleet();
+}
+
+asio::awaitable<Result<void>> Machine::cancel_fleet() {
+  if (!std::exchange(end_notified_, true)) {
+    auto notifying = notify("finished", "all of its work has ended: the fleet is cancelled");
+    co_await std::move(notifying);
+  }
+  auto reading = await_fleet();
   const auto read = co_await std::move(reading);
   if (!read) co_return tl::unexpected(read.error());
   if (read->fleet.kind == FleetKind::None) co_return Result<void>();
@@ -145,16 +160,16 @@ asio::awaitable<Result<void>> Machine::cancel_fleet() {
 
 asio::awaitable<bool> Machine::leave_fleet(std::optional<std::uint32_t> needed) {
   if (!needed) {
-    auto telling = tell("failed", "nothing succeeds on " + name() + ": it leaves the fleet");
-    co_await std::move(telling);
+    auto notifying = notify("failed", "nothing succeeds on " + name() + ": it leaves the fleet");
+    co_await std::move(notifying);
   }
-  auto reading = read_fleet();
+  auto reading = await_fleet();
   const auto read = co_await std::move(reading);
   const Fleet fleet = read ? read->fleet : Fleet{};
   if (!read) spdlog::error("cannot leave the fleet: {}", read.error().message);
   if (fleet.kind == FleetKind::None) co_return false;
   if (needed && read->target != 0 && read->target <= *needed) {
-    // Lowered already, perhaps by another that left: who was launched before that is there yet.
+    // Another machine that left may have lowered the target, while too many instances still run.
     auto counting = cloud_->count_instances(fleet, kCall);
     if (co_await std::move(counting) <= *needed) co_return false;
     needed.reset();  // the target is as low as it may be

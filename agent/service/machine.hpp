@@ -1,8 +1,9 @@
-// The machine that we are on: who it is, what its metadata service announces, and how it leaves its
-// fleet. One of no cloud has a name, and nothing to leave. What `notify:` is for it tells (the
-// experiments' own agents would do it by the thousand).
+// The machine that this process runs on: its identity, its metadata service's notices, and how it
+// leaves its fleet. Outside of EC2 it has only a name. With `notify:` it notifies for all its
+// experiments, whose own agents would send thousands of messages.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,34 +20,35 @@ namespace spotter {
 
 class Machine {
  public:
-  using Heard = std::function<void(decide::Happening)>;
+  using OnNotice = std::function<void(decide::Happening)>;
   Machine(asio::io_context& context, const config::Job& job, act::Environment environment,
-          Heard heard);
+          OnNotice on_notice);
 
-  // Asks the metadata service, `tries` times, a second apart. AWS_REGION is set where it was not.
+  // Asks the metadata service, `tries` times, a second apart. Sets AWS_REGION if it was not set.
   asio::awaitable<void> learn(std::uint32_t tries);
   std::string name() const;  // the instance's id, else the host's name
   asio::awaitable<void> watch() { return notices_.watch(); }
 
-  // Of a sweep with a volume for each experiment: those whose volume is in this zone.
+  // For a sweep with a volume for each experiment: those whose volume is in this zone.
   asio::awaitable<std::vector<bool>> experiments_here(std::size_t count);
 
-  // Whether anything of the job is held here. If not, and the Auto Scaling group that takes this
-  // machine out waits for us, then it need not any more.
+  // Whether nothing of the job is held here. If so, and an Auto Scaling group waits for us before
+  // it terminates this machine, tells it to go on.
   void set_idle(bool idle);
-  // Ends the fleet and this machine with it.
+  // Ends the fleet, and with it this machine.
   asio::awaitable<Result<void>> cancel_fleet();
-  // Ends this machine. `needed`: nobody is to come in its place, so many are enough; false where
-  // the fleet keeps and has no more than that, and then nothing is done; nor, with a word in the
-  // journal, where EC2 refuses.
+  // Ends this machine. `needed`: without a replacement, as so many are enough; returns false, and
+  // does nothing, if the fleet maintains its capacity and has no more than that. Where EC2 refuses,
+  // logs that and does nothing.
   asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);
 
  private:
   asio::awaitable<Result<decide::FleetRead>> read_fleet();
+  asio::awaitable<Result<decide::FleetRead>> await_fleet();
   asio::awaitable<void> complete_lifecycle();
   void notice(const decide::NoticeSeen& seen);
-  void let_end();
-  asio::awaitable<void> tell(std::string_view event, std::string words);
+  void complete_if_idle();
+  asio::awaitable<void> notify(std::string_view event, std::string words);
 
   asio::io_context& context_;
   const config::Job& job_;
@@ -55,10 +57,11 @@ class Machine {
   sense::ImdsClient imds_;
   sense::Notices notices_;
   std::optional<decide::IdentityRead> identity_;
+  std::optional<std::chrono::steady_clock::time_point> fleet_asked_at_;  // the first answer's
   bool idle_ = false;
-  bool held_ = false;       // by the group's hook
-  bool completed_ = false;  // that
-  bool told_ = false;       // that all has ended
+  bool held_ = false;          // by the group's lifecycle hook
+  bool completed_ = false;     // the hook's action
+  bool end_notified_ = false;  // that the whole job has ended
   std::unique_ptr<command::AwsAccess> aws_;
   std::unique_ptr<act::Cloud> cloud_;
   std::unique_ptr<Notifier> notifier_;

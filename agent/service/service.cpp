@@ -20,14 +20,16 @@ bool Service::take(const std::string& run_directory) {
     spdlog::error("{}", ours.error().message);
     return false;
   }
-  // A second agent would take the trainer's datagrams and unmount under the first.
+  // A second agent would receive the trainer's datagrams, and unmount what the first one uses.
   auto lock = directory.take_agents_lock();
   if (!lock) {
     spdlog::error("{}", lock.error().message);
     return false;
   }
   if (lock->release() >= 0) return true;
-  spdlog::error("another agent is at work in {}: one instance runs one agent", run_directory);
+  spdlog::error(
+      "another agent is at work in {}: one instance runs one agent. Wait for its end, or end it",
+      run_directory);
   return false;
 }
 

@@ -1,4 +1,5 @@
-// A process as a service: alone in its run directory, and known to systemd where that started it.
+// A process as a service: the only one in its run directory, and known to systemd if that started
+// it.
 #pragma once
 
 #include <string>
@@ -11,12 +12,12 @@ class Service {
  public:
   explicit Service(asio::io_context& context) : watchdog_(context) {}
 
-  // Makes the run directory, and takes its lock until the process ends. False, and said why, when
-  // it cannot, or another agent is at work there.
+  // Makes the run directory, and holds its lock until the process ends. False: it cannot, or
+  // another agent runs there; the reason was logged.
   bool take(const std::string& run_directory);
-  // Is an agent at work there?
+  // Does an agent run there?
   static bool is_taken(const std::string& run_directory);
-  // READY=1, and the watchdog is fed from now on.
+  // Sends READY=1, and feeds the watchdog from now on.
   void ready();
 
  private:

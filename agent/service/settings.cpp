@@ -6,7 +6,7 @@
 namespace spotter {
 namespace {
 
-// Of the engine that sends SIGTERM (Batch, Slurm and Kubernetes wait 30 s, unless told otherwise).
+// Between SIGTERM and SIGKILL of an engine (Batch, Slurm and Kubernetes wait 30 s by default).
 constexpr Duration kEnginesPatience{30'000};
 
 }  // namespace
@@ -21,6 +21,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   }
   policy.attempts_without_progress =
       static_cast<std::uint32_t>(job.on_failure.attempts_without_progress);
+  policy.starts_per_attempt = static_cast<std::uint32_t>(job.on_failure.starts_per_attempt);
   switch (job.on_failure.then) {
     case config::GiveUp::ScaleToZero:
       policy.then = decide::FailurePolicy::ScaleToZero;
@@ -50,7 +51,7 @@ decide::Policy policy_to_fill(const config::Job& job) {
   decide::Policy policy = policy_of(job, true);
   policy.fills = true;
   policy.data = policy.gpus = 0;
-  policy.blocked_retry = Duration(0);  // nobody is waited for
+  policy.blocked_retry = Duration(0);  // does not wait for a person
   return policy;
 }
 

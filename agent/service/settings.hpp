@@ -1,4 +1,4 @@
-// What the agent goes by: the job as the core's policy.
+// Converts the job into the core's policy.
 #pragma once
 
 #include "agent/decide/policy.hpp"
@@ -11,11 +11,11 @@ decide::Policy policy_of(const config::Job& job, bool once);
 // `spotter prepare`.
 decide::Policy policy_to_fill(const config::Job& job);
 
-// For a line about the job: ", experiment 3: {...}", or nothing.
+// For a log line about the job: ", experiment 3: {...}", or empty.
 std::string of_sweep(const config::Job& job);
 
-// Is PID 1 bringing the machine down? Then the storage must be let go; a mere restart of the
-// service must leave the trainer alone.
+// Is PID 1 shutting the machine down? Then the storage must be released, while a mere restart of
+// the service must leave the trainer alone.
 bool machine_is_stopping();
 
 }  // namespace spotter

@@ -8,6 +8,7 @@
 #include "agent/io/log.hpp"
 #include "agent/io/process.hpp"
 #include "agent/wire/events.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter {
 
@@ -17,10 +18,11 @@ ShareWatch::Share ShareWatch::share_of(const config::Job& job) {
   return {job.home(), folder ? "" : share.mount, config::describe(share)};
 }
 
-ShareWatch::ShareWatch(asio::io_context& context, std::string program, Share share, Hands hands)
+ShareWatch::ShareWatch(asio::io_context& context, std::string program, Share share,
+                       Callbacks callbacks)
     : program_(std::move(program)),
       share_(std::move(share)),
-      hands_(std::move(hands)),
+      callbacks_(std::move(callbacks)),
       pause_(context),
       patience_(context) {}
 
@@ -32,7 +34,7 @@ void ShareWatch::said(const std::string& words) {
     io::note(wire::event("share-silent-now"), spdlog::level::err, "{}", words);
   }
   last_ = words;
-  hands_.say(words);
+  callbacks_.say(words);
 }
 
 asio::awaitable<void> ShareWatch::ask() {
@@ -40,29 +42,29 @@ asio::awaitable<void> ShareWatch::ask() {
   patience_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     hanging_ = true;
-    hands_.hanging(true);
+    callbacks_.hanging(true);
     said(share_.place + " does not answer: whatever touches it waits");
   });
   io::ProcessRequest request;
-  request.argv = {program_, "host", "probe-share", "--path", share_.home};
-  if (!share_.mount.empty()) request.argv.insert(request.argv.end(), {"--mount", share_.mount});
+  request.argv = {program_, "host"};
+  request.stdin_text = verbs::to_json({verbs::ProbeShare{share_.home, share_.mount}, {}});
   request.timeout = std::chrono::hours(24 * 365);
   auto running = io::run(std::move(request));
   const io::ProcessResult result = co_await std::move(running);
   patience_.cancel();
-  if (std::exchange(hanging_, false)) hands_.hanging(false);
+  if (std::exchange(hanging_, false)) callbacks_.hanging(false);
   const auto answer = nlohmann::json::parse(result.output, nullptr, false);
-  if (answer.is_object() && !answer.value("mounted", true)) co_return;  // let go of meanwhile
+  if (answer.is_object() && !answer.value("mounted", true)) co_return;  // released meanwhile
   const bool ok = answer.is_object() && answer.value("ok", false);
   const std::string why = answer.is_object() ? answer.value("error", "") : result.errors;
-  said(ok || !hands_.wanted() ? "" : share_.place + " fails: " + why);
+  said(ok || !callbacks_.wanted() ? "" : share_.place + " fails: " + why);
 }
 
 asio::awaitable<void> ShareWatch::watch() {
   for (;;) {
     pause_.expires_after(kEvery);
     co_await pause_.async_wait(asio::use_awaitable);
-    if (!hands_.wanted()) {
+    if (!callbacks_.wanted()) {
       if (!last_.empty()) said("");
       continue;
     }

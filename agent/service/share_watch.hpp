@@ -1,5 +1,5 @@
-// Asks a share's server now and then whether it is there, in a process of its own: whoever else
-// waits for a dead server only finds out at a deadline, and cannot say what hangs.
+// Checks now and then whether a share's server answers, in a process of its own: any other process
+// would hang with a dead server until a deadline, and could not say why.
 #pragma once
 
 #include <functional>
@@ -12,23 +12,23 @@ namespace spotter {
 
 class ShareWatch {
  public:
-  struct Hands {
+  struct Callbacks {
     std::function<bool()> wanted;          // is the share in use?
-    std::function<void(bool)> hanging;     // told at each change
-    std::function<void(std::string)> say;  // what hangs or fails and since when; empty: all is well
+    std::function<void(bool)> hanging;     // called at each change
+    std::function<void(std::string)> say;  // what hangs or fails, since when; empty: nothing
   };
   struct Share {
-    std::string home;   // the job's folder on it
-    std::string mount;  // where nothing is asked while nothing is mounted; empty: always
+    std::string home;   // the job's folder on the share
+    std::string mount;  // if nothing is mounted there it does not check; empty: it always checks
     std::string place;  // for a person
   };
-  // Of a job that has its storage on a share.
+  // REQUIRES: the job's storage is a share.
   static Share share_of(const config::Job& job);
   // `program`: the spotter binary.
-  ShareWatch(asio::io_context& context, std::string program, Share share, Hands hands);
+  ShareWatch(asio::io_context& context, std::string program, Share share, Callbacks callbacks);
 
-  // Asks each `kEvery`, until the io_context ends. There is one question at a time: one that hangs
-  // in the kernel is waited for, and its answer is the server's return.
+  // Checks every `kEvery`, until the io_context ends. One check at a time: a check that hangs in
+  // the kernel is waited for, and its end shows that the server is back.
   asio::awaitable<void> watch();
 
   static constexpr Duration kEvery{10'000};
@@ -40,7 +40,7 @@ class ShareWatch {
 
   std::string program_;
   Share share_;
-  Hands hands_;
+  Callbacks callbacks_;
   asio::steady_timer pause_;
   asio::steady_timer patience_;
   std::string last_;

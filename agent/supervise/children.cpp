@@ -18,16 +18,16 @@
 namespace spotter::supervise {
 namespace {
 
-constexpr int rounds_to_look_at_all_again = 64;  // numbers are given away again
+constexpr int rounds_to_look_at_all_again = 64;  // pids are reused
 
 struct Seen {
-  bool unknown = false;  // it is there, and cannot be read
+  bool unknown = false;  // it exists, and cannot be read
   char state = '?';
   pid_t parent = 0;
   std::uint64_t start_ticks = 0;
 };
 
-// Ended ones, too. No stream: each microsecond counts against one that forks and ends.
+// Includes ended processes. Uses no stream: it has to be faster than a process that forks and ends.
 Seen see(pid_t pid) {
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
@@ -49,7 +49,7 @@ Seen see(pid_t pid) {
   return seen;
 }
 
-// False: /proc cannot be read. `visit` says whether to go on.
+// False: /proc cannot be read. `visit` returns whether to continue.
 template <class Visit>
 bool each_process(Visit visit) {
   DIR* directory = opendir("/proc");
@@ -68,7 +68,7 @@ bool each_process(Visit visit) {
 
 }  // namespace
 
-bool nobody_descends(pid_t except) {
+bool has_no_descendants(pid_t except) {
   bool found = false;
   const bool looked = each_process([&found, except, self = getpid()](pid_t pid) {
     const Seen seen = pid == except ? Seen() : see(pid);

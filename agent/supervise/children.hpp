@@ -1,7 +1,7 @@
-// All that descends from this process, which is a sub-reaper (PR_SET_CHILD_SUBREAPER of prctl(2)):
-// whoever loses its parent becomes its child, and an ended child stays in /proc until it is waited
-// for. So as long as anybody is left, one of its own children is there to be found, however fast
-// they fork. REQUIRES: this process has one thread.
+// Finds and ends all descendants of this process, which is a subreaper (PR_SET_CHILD_SUBREAPER of
+// prctl(2)): a process that loses its parent becomes its child, and an ended child stays in /proc
+// until it is waited for. So while any descendant is left, one of this process's own children can
+// be found, however fast they fork. REQUIRES: this process has one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -12,23 +12,23 @@
 
 namespace spotter::supervise {
 
-// A proof: nobody is left but `except` and what is below it, and all who ended were waited for.
-bool nobody_descends(pid_t except = 0);
+// True: only `except` and its descendants are left, and all that ended were waited for.
+bool has_no_descendants(pid_t except = 0);
 
-// Those that are to end, found faster than they fork.
+// The descendants that are to end.
 class Children {
  public:
-  // `except` and what is below it is spared.
+  // Spares `except` and its descendants.
   explicit Children(pid_t except);
 
-  // SIGKILLs each of our own children the moment that it is found; those of one that has ended are
-  // our own the next time. How many were found that were not there before.
+  // SIGKILLs each child of this process as soon as it is found; when one has ended, its children
+  // are this process's at the next call. Returns how many no earlier call had found.
   std::size_t kill();
 
  private:
   pid_t except_;
-  std::uint64_t since_;      // when this process started: what is older descends from others
-  std::set<pid_t> foreign_;  // older ones, which need not be looked at each time
+  std::uint64_t since_;      // when this process started; older ones are no descendants
+  std::set<pid_t> foreign_;  // older ones, which are not read again each time
   std::set<pid_t> found_;
   int rounds_ = 0;
 };

@@ -13,20 +13,20 @@
 #include "agent/supervise/control_group.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/sidecar.hpp"
 
 namespace spotter::supervise {
 namespace {
 
-// Nothing: no such file.
+// None: there is no such file.
 template <class T>
-Result<std::optional<T>> read_as(const std::string& path,
-                                 wire::Decoded<T> (*parse)(std::string_view)) {
+Result<std::optional<T>> read_as(const std::string& path, Result<T> (*parse)(std::string_view)) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
   constexpr std::size_t limit = 64U << 10;
   const auto file = config::read_small_file(path, limit);
   if (!file) return failure("cannot read " + path + ": " + file.error().message);
   auto read = parse(file->content);
-  if (!read && read.error().newer) return failure(path + ": " + read.error().message);
+  if (!read && wire::is_newer(read.error())) return failure(path + ": " + read.error().message);
   if (!read) return failure(path + " is damaged: " + read.error().message);
   return *std::move(read);
 }
@@ -55,7 +55,7 @@ Result<void> send(const std::string& directory, const std::string& text) {
 
 Result<Supervised> look(const std::string& run_directory) {
   const bool held =
-      lock_is_held(run_directory);  // first: what is written before its release is seen
+      lock_is_held(run_directory);  // first, as files written before its release are then seen
   const auto end = read_as(run_directory + "/ended.json", parse_ended);
   if (!end) return tl::unexpected(end.error());
   if (*end) return Supervised(**end);
@@ -65,6 +65,13 @@ Result<Supervised> look(const std::string& run_directory) {
   const Record& is = **record;
   if (!held) return Supervised(Vanished{is.trainer_pid, is.job});
   return Supervised(Running{is.trainer_pid, is.supervisor_pid, is.started, is.job});
+}
+
+bool is_ours(const std::string& run_directory, int pid) {
+  if (is_sidecar(run_directory, pid)) return true;
+  const auto supervised = look(run_directory);
+  const auto* running = supervised ? std::get_if<Running>(&*supervised) : nullptr;
+  return running != nullptr && running->supervisor_pid == pid;
 }
 
 Result<void> send_signal(const std::string& run_directory, int signal) {
@@ -93,7 +100,7 @@ Result<void> collect(const std::string& run_directory) {
     return failure("the trainer has not ended: there is nothing to collect");
   if (std::holds_alternative<Vanished>(*now)) return end_vanished(run_directory);
   const RunDirectory directory(run_directory);
-  // In this order: a look() in between, or an agent killed in between, still finds how it ended.
+  // The order matters: look(), or an agent killed between the two, still finds how it ended.
   if (auto removed = directory.remove("supervisor.json"); !removed) return removed;
   constexpr int rounds = 200;
   for (int round = 0; round < rounds && lock_is_held(run_directory); ++round) usleep(1000);

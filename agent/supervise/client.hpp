@@ -1,6 +1,6 @@
-// The agent's side of supervision: looks, signals, collects. Nothing here waits, except collect()
-// for the few microseconds in which a supervisor exits. Start one by running
-// `spotter supervise --run-directory DIR --spec -` with to_json(Spec) on its stdin.
+// The agent's side of supervision: reads the trainer's state, sends signals, collects its end. Only
+// collect() waits, for the microseconds in which a supervisor exits. To start one, run `spotter
+// supervise --run-directory DIR --spec -` with to_json(Spec) on its stdin.
 #pragma once
 
 #include <string>
@@ -20,30 +20,33 @@ struct Running {
   Time started;
   std::string job;
 };
-// The supervisor was killed: the trainer went with it, its exit status is lost.
+// The supervisor was killed. The trainer died with it, and its exit status is lost.
 struct Vanished {
   int trainer_pid = 0;
   std::string job;
 };
 using Supervised = std::variant<None, Starting, Running, Ended, Vanished>;
 
-// Fails only when a file is there and cannot be read or understood.
+// Fails only when a file exists and cannot be read or parsed.
 Result<Supervised> look(const std::string& run_directory);
 
-// To the trainer's main process only (data loaders must not die before the checkpoint is written).
-// While that process is a shell which neither traps nor ignores the signal, its only child is
-// meant. Delivery is asynchronous; fails when no supervisor listens.
+// Is it the supervisor that runs there, or its sidecar? Their messages are not the trainer's.
+bool is_ours(const std::string& run_directory, int pid);
+
+// Signals the trainer's main process only: data loaders must not end before the checkpoint is
+// written. A shell that neither traps nor ignores the signal passes it on to its children (see
+// signal_main_process()). Delivery is asynchronous. Fails when no supervisor listens.
 Result<void> send_signal(const std::string& run_directory, int signal);
 Result<void> send_signal_to_group(const std::string& run_directory, int signal);
 Result<void> kill(const std::string& run_directory);  // SIGKILL to the whole tree
 
-// The agent has taken what look() said: forgets Ended or Vanished, so that a next trainer may
-// start. Of a vanished one, it SIGKILLs what is left of the trainer's session first.
+// Removes the record of Ended or Vanished, so that a next trainer can start. To be called once the
+// agent has used it. Of a vanished trainer's session, SIGKILLs what is left first.
 Result<void> collect(const std::string& run_directory);
 
-// Of a supervisor that was killed: SIGKILLs what is left of its trainer's control group, where it
-// had one, and of its session (at most 5 s each), removes supervisor.json. collect() and a new
-// supervisor call it. REQUIRES: the lock is free, or ours.
+// After a supervisor was killed: SIGKILLs what is left of its trainer's control group, if it had
+// one, and of its session (at most 5 s each), removes supervisor.json. collect() and a new
+// supervisor call it. REQUIRES: the lock is free, or the caller's.
 Result<void> end_vanished(const std::string& run_directory);
 
 // A close-on-exec pidfd, readable when the process has ended. The caller closes it.

@@ -13,7 +13,7 @@
 namespace spotter::supervise {
 namespace {
 
-// Where version 2 is mounted: alone at /sys/fs/cgroup, or beside version 1.
+// Where version 2 is mounted: at /sys/fs/cgroup, or in a folder beside version 1.
 std::string mount_point() {
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {

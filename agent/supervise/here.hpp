@@ -1,4 +1,4 @@
-// Where the program is, and where it works, on this machine.
+// This program's path, this machine's name, and the run directory.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace spotter::command {
 // An absolute path.
 std::string own_program();
 
-// Where there is no instance to name.
+// Named where there is no instance id.
 std::string host_name();
 
-// Of the service: $SPOTTER_RUN, or /run/spotter.
+// The service's run directory: $SPOTTER_RUN, or /run/spotter.
 std::string run_directory_of(const act::Environment& environment);
 
 }  // namespace spotter::command

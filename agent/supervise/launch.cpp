@@ -45,7 +45,7 @@ Result<Account> find_account(const std::string& name) {
   return account;
 }
 
-// System accounts have no login shell; the job may run as one all the same.
+// A job may run as a system account, which has no login shell.
 std::string login_shell(const Spec& spec, const Account& account) {
   if (!spec.shell.empty()) return spec.shell;
   const std::string_view shell = account.shell;
@@ -75,8 +75,8 @@ Result<std::string> find_conda(const std::string& name, const Account& account) 
                  searched);
 }
 
-// What `conda activate` and `source bin/activate` do, less the prompt. Returns the directory for
-// PATH.
+// Does what `conda activate` and `source bin/activate` do, except for the prompt. Returns the
+// directory for PATH.
 Result<std::string> activate(const Spec& spec, const Launch& launch, Variables& variables) {
   const auto& wanted = spec.environment_kind;
   if (wanted.kind == Kind::None) return std::string();
@@ -96,8 +96,8 @@ Result<std::string> activate(const Spec& spec, const Launch& launch, Variables& 
   return root + "/bin";
 }
 
-// A login shell's profile sets PATH anew (Debian's /etc/profile does), so ours is exported after
-// it.
+// The job's PATH is exported in the command, because a login shell's profile (as Debian's
+// /etc/profile) replaces PATH.
 std::string command_line(const Spec& spec, const std::string& bin) {
   const auto path = spec.environment.find("PATH");
   const bool given = path != spec.environment.end();

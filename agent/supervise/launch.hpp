@@ -1,5 +1,5 @@
-// A Spec resolved against this machine: everything that can be wrong is found before anything
-// forks.
+// A Spec resolved against this machine, so that every error in it is found before a process is
+// forked.
 #pragma once
 
 #include <sys/types.h>
@@ -27,11 +27,11 @@ struct Launch {
   std::vector<std::string> arguments;    // SHELL -l -c COMMAND
   std::vector<std::string> environment;  // NAME=value
   std::string working_directory;
-  bool refuse_metadata = false;  // of the instance, to this account, which is not ours
+  bool refuse_metadata = false;  // keep this account, which is not ours, from the metadata service
 };
 
-// Fails: no such user, another user while we are not root, no working directory, no shell, no such
-// Python environment.
+// Fails when there is no such user, working directory, shell or Python environment, and for another
+// user while we are not root.
 Result<Launch> prepare(const Spec& spec);
 
 }  // namespace spotter::supervise

@@ -1,6 +1,6 @@
-// How long a trainer may go on, where several machines could run it: whoever holds the experiment
-// writes that into a file, and writes it anew with each renewal. On the clock that also counts
-// while the machine sleeps: one that was paused for too long wakes up to end its trainer.
+// How long a trainer may run, where several machines could run it: the holder of the experiment
+// writes the time into a file, and again with each renewal. The clock also counts while the machine
+// sleeps, so a machine that was paused for too long ends its trainer when it wakes.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ Result<void> write_lease(const std::string& path, std::int64_t until_boottime_ms
 
 class Lease {
  public:
-  // Empty path: it never ends. A file that is missing or unreadable is one that has ended.
+  // An empty path: it never ends. A missing or unreadable file: it has ended.
   explicit Lease(std::string path);
 
   bool is_over() const;
-  // Readable when it is time to look again, with renew().
+  // Becomes readable when it is time to call renew().
   int descriptor() const { return timer_.get(); }
-  // Reads the file, and waits for what it says, or, where that is over, for a second.
+  // Reads the file, and sets the timer to the end of the lease, or to one second where it is over.
   void renew();
 
  private:

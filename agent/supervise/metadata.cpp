@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/io/child.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/trainer.hpp"
 
@@ -28,7 +29,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// On the instance's own link: who does not answer in this time does not answer.
+// The service is on the instance's own link: after this time it will not answer.
 constexpr std::chrono::milliseconds patience{1000};
 constexpr unsigned most_devices = 64;
 constexpr std::uint16_t port = 80;
@@ -40,7 +41,7 @@ struct Attempt {
   Answered means;
 };
 
-// A socket on its way to the service; none: it was refused at once.
+// A socket that is connecting to the service; none: it was refused at once.
 Descriptor begin(int family, const char* device) {
   Descriptor made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made) return made;
@@ -79,7 +80,7 @@ std::vector<Attempt> begin_all() {
   return attempts;
 }
 
-// What comes of them: the worst of all.
+// The worst outcome of all attempts.
 Answered look() {
   const auto attempts = begin_all();
   std::vector<pollfd> waited;
@@ -104,13 +105,12 @@ Answered look() {
   return worst;
 }
 
-// As the trainer will be; its own process, which takes its identity along.
+// Tries it as the trainer's user, in a child process that takes on the user's identity.
 Answered look_as(const Account& account, BoundSockets bound) {
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const pid_t child = io::fork_child([&]() -> int {
     const bool ready = bound == BoundSockets::Allowed || forbid_bound_sockets();
-    ::_exit(ready && take_identity(account) ? look() : Unknown);
-  }
+    return ready && take_identity(account) ? look() : Unknown;
+  });
   int status = 0;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   return child > 0 && WIFEXITED(status) ? static_cast<Answered>(WEXITSTATUS(status)) : Unknown;
@@ -136,14 +136,14 @@ constexpr std::uint32_t other_table = 0x40000000;  // x32's calls have this bit
 constexpr std::uint32_t refused = SECCOMP_RET_ERRNO | EPERM;
 constexpr std::uint32_t unknown = SECCOMP_RET_ERRNO | ENOSYS;
 
-constexpr std::size_t argument(int index) {  // its lower half: the kernel's type is int
+constexpr std::size_t argument(int index) {  // its lower half, as the kernel's type is int
   return offsetof(seccomp_data, args) + static_cast<std::size_t>(index) * sizeof(__u64);
 }
 
 }  // namespace
 
 bool forbid_bound_sockets() {
-  // Calls of another table of the machine have other numbers: none of them.
+  // Forbids all calls of the machine's other tables, which have other numbers.
   static sock_filter program[] = {load(offsetof(seccomp_data, arch)),
                                   when(native, 1),
                                   answer(unknown),

@@ -17,7 +17,7 @@
 namespace spotter::supervise {
 namespace {
 
-// Empty: there is no such process, or it ended while it was read (ESRCH), which a stream throws at.
+// Empty: there is no such process, or it ended while it was read (ESRCH: a stream throws).
 std::string read_proc(pid_t pid, const char* name) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/" + name);
   std::ostringstream text;
@@ -48,8 +48,8 @@ std::optional<Process> parse_stat(pid_t pid, const std::string& stat) {
   return process;
 }
 
-// The program that a process runs. A root without CAP_SYS_PTRACE, as in a unit of systemd's, has to
-// ask as the process's own user.
+// The program that a process runs. Where root lacks CAP_SYS_PTRACE, as in a systemd unit, it has to
+// read this with the process's own user id.
 std::string program_of(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);
   const std::string link = process + "/exe";
@@ -150,7 +150,7 @@ void signal_main_process(pid_t trainer, int signal) {
 void kill_session(pid_t leader, std::uint64_t leader_start_ticks) {
   constexpr int rounds = 500;
   for (int round = 0; round < rounds; ++round) {
-    // While anyone is in the session, the kernel does not give the leader's number away again.
+    // The kernel does not reuse the leader's pid while a process is in the session.
     const auto now = find_process(leader);
     if (now && now->start_ticks != leader_start_ticks) return;
     bool any = false;

@@ -1,4 +1,4 @@
-// Who descends from whom, by /proc; and signals to the right one of them.
+// Process trees by /proc, and signals to the right process of one.
 #pragma once
 
 #include <sys/types.h>
@@ -15,26 +15,26 @@ struct Process {
   pid_t parent = 0;
   pid_t session = 0;
   char state = '?';               // Z: ended, not yet waited for
-  bool exiting = false;           // it has begun to end; its files are closed after this is set
+  bool exiting = false;           // it is exiting; its files are closed after this is set
   std::uint64_t start_ticks = 0;  // since boot; with the pid, an identity that is never reused
   std::string name;
 };
 
-// Ended ones (state Z) are left out. None: no such process.
+// Ended processes (state Z) are left out. None: no such process.
 std::optional<Process> find_process(pid_t pid);
 std::vector<Process> all_processes();
-// `except`: neither that process nor its descendants.
+// Without `except` and its descendants.
 std::vector<Process> descendants_of(pid_t ancestor, pid_t except = 0);
 
 void signal_descendants(pid_t ancestor, int signal, pid_t except = 0);
 
-// A shell that runs the trainer as its child would die of a stop signal and leave the trainer
-// without a parent. So where a shell neither traps nor ignores it, its children get it instead
-// (`tee` excepted: it ends with its input), and so on down. SIGINT goes to shell and children, as
-// from a terminal: that is what shells are made for.
+// A shell that runs the trainer as its child would be ended by a stop signal and leave the trainer
+// without a parent. So where a shell neither traps nor ignores the signal, its children get it
+// instead (except `tee`, which ends with its input), and so on down. SIGINT goes to shell and
+// children, as from a terminal, which shells expect.
 void signal_main_process(pid_t trainer, int signal);
 
-// SIGKILLs all of a session whose leader was that process, however often they fork; at most 5 s.
+// SIGKILLs all processes of the session of `leader`, however often they fork; takes 5 s at most.
 void kill_session(pid_t leader, std::uint64_t leader_start_ticks);
 
 }  // namespace spotter::supervise

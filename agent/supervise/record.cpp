@@ -26,7 +26,7 @@ bool flag(const Json& json, const char* key) {
   return found != json.end() && found->is_boolean() && found->get<bool>();
 }
 
-// 0 for what is no pid.
+// 0: the number is no pid.
 int pid_of(std::int64_t number) {
   return number > 0 && number <= std::numeric_limits<int>::max() ? static_cast<int>(number) : 0;
 }
@@ -44,7 +44,7 @@ Time time_of(const Json& json, const char* key) { return Time(Duration(number(js
 
 }  // namespace
 
-wire::Decoded<Record> parse_record(std::string_view text_of_file) {
+Result<Record> parse_record(std::string_view text_of_file) {
   const Json json = Json::parse(text_of_file, nullptr, false);
   if (!json.is_object()) return failure("it is not a JSON object");
   if (auto newer = wire::newer(json, "version", record_version, "what the supervisor says")) {
@@ -62,7 +62,7 @@ wire::Decoded<Record> parse_record(std::string_view text_of_file) {
   return record;
 }
 
-wire::Decoded<Ended> parse_ended(std::string_view text_of_file) {
+Result<Ended> parse_ended(std::string_view text_of_file) {
   const Json json = Json::parse(text_of_file, nullptr, false);
   if (!json.is_object()) return failure("it is not a JSON object");
   if (auto newer = wire::newer(json, "version", record_version, "how the trainer ended")) {

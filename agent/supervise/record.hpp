@@ -1,4 +1,4 @@
-// What the supervisor leaves in the run directory, read back. No I/O; see supervisor.hpp.
+// Parses the files that the supervisor leaves in the run directory. No I/O; see supervisor.hpp.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Ended {
   std::optional<int> exit_code;  // exactly one of the two is set
   std::optional<int> signal;
   bool core_dumped = false;
-  bool out_of_memory = false;  // of its unit: there the kernel killed one of its processes
+  bool out_of_memory = false;  // the kernel killed a process of its unit for that
   std::string last_words;      // the end of its output: at most 4 KiB and 20 lines
   Time ended;
   Duration ran{};
@@ -36,12 +36,11 @@ struct Ended {
   std::vector<int> left_over;  // processes that even SIGKILL did not end (stuck in the kernel)
 };
 
-// The files are our own, so a damaged one is said, not repaired. A pid that is none is damage: 0
-// and below mean somebody else to kill(2).
-// A package may be rolled back while a trainer runs: `newer`, when `version` (absent: 1) is a later
-// one.
+// Only Spotter writes these files, so a damaged one is reported, not repaired. A pid of 0 or below
+// is damage: kill(2) would signal other processes. `newer`: `version` (absent: 1) is a later one,
+// since a package may be rolled back while a trainer runs.
 inline constexpr std::uint64_t record_version = 1;
-wire::Decoded<Record> parse_record(std::string_view json);
-wire::Decoded<Ended> parse_ended(std::string_view json);
+Result<Record> parse_record(std::string_view json);
+Result<Ended> parse_ended(std::string_view json);
 
 }  // namespace spotter::supervise

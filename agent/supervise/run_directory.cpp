@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,12 +27,12 @@ constexpr mode_t others = 077;
 constexpr mode_t others_writing = 022;
 
 bool is_for_others(std::string_view name) {
-  constexpr std::string_view names[] = {"status.json", "notice", "pace", "parameters.json",
-                                        "channels"};
+  constexpr std::string_view names[] = {"status.json",     "notice",   "pace",
+                                        "parameters.json", "channels", "values"};
   return std::ranges::find(names, name) != std::end(names);
 }
 
-// Nobody but us changes the directory, so a name stays what it was a moment ago.
+// Only we can change the directory, so a name cannot become another file in between.
 void take_from_others(int directory) {
   DIR* entries = fdopendir(dup(directory));
   if (entries == nullptr) return;
@@ -54,19 +55,6 @@ struct flock whole_file(int type) {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    reset();
-    number_ = other.release();
-  }
-  return *this;
-}
-
-void Descriptor::reset() {
-  if (number_ >= 0) close(number_);
-  number_ = -1;
-}
-
 Result<void> RunDirectory::make_ours() const {
   const Descriptor here(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
@@ -76,7 +64,7 @@ Result<void> RunDirectory::make_ours() const {
                    "), who could replace every file in it; set SPOTTER_RUN");
   if ((status.st_mode & others_writing) != 0 &&
       fchmod(here.get(), status.st_mode & 07777 & ~others_writing) != 0)
-    return system_failure(path_ + " may be written to by others, which cannot be changed");
+    return system_failure(path_ + " is writable for others, and its mode cannot be changed");
   take_from_others(here.get());
   return {};
 }
@@ -115,7 +103,7 @@ Result<Descriptor> RunDirectory::open_file(std::string_view name, int flags) con
 
 Result<Descriptor> RunDirectory::take_agents_lock() const {
   auto lock = open_file("agent.lock", O_RDWR | O_CREAT);
-  if (lock && flock(lock->get(), LOCK_EX | LOCK_NB) != 0) lock->reset();
+  if (lock && flock(lock->get(), LOCK_EX | LOCK_NB) != 0) lock->close();
   return lock;
 }
 
@@ -139,6 +127,19 @@ sockaddr_un socket_address(const Descriptor& directory, std::string_view name) {
   std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%.*s", directory.get(),
                 static_cast<int>(name.size()), name.data());
   return address;
+}
+
+bool send_datagram(const std::string& path, const std::string& text,
+                   std::chrono::milliseconds patience) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return true;  // no agent is to hear it
+  const Descriptor here(open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor sender(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const timeval limit{.tv_sec = patience.count() / 1000, .tv_usec = patience.count() % 1000 * 1000};
+  setsockopt(sender.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  const auto address = socket_address(here, path.substr(slash + 1));
+  return sendto(sender.get(), text.data(), text.size(), MSG_NOSIGNAL,
+                reinterpret_cast<const sockaddr*>(&address), sizeof address) >= 0;
 }
 
 std::int64_t boottime_milliseconds() {

@@ -4,7 +4,6 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "agent/io/child.hpp"
 #include "agent/supervise/processes.hpp"
 
 namespace spotter::supervise {
@@ -28,11 +28,10 @@ Result<void> name_this_process(const std::string& run_directory) {
       .replace(name_of_file, std::to_string(getpid()) + " " + std::to_string(ticks) + "\n");
 }
 
-[[noreturn]] void become(const std::vector<std::string>& arguments,
-                         const std::string& run_directory, int input, int output,
-                         pid_t supervisor) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != supervisor) _exit(1);
+// Returns only on failure: the exit status.
+int execute_sidecar(const io::Program& program, const std::string& name,
+                    const std::string& run_directory, int input, int output, pid_t supervisor) {
+  if (!io::die_with(supervisor, SIGKILL)) return 1;
   setsid();
   sigset_t none;
   sigemptyset(&none);
@@ -42,15 +41,12 @@ Result<void> name_this_process(const std::string& run_directory) {
   const auto named = run_directory.empty() ? Result<void>() : name_this_process(run_directory);
   if (!named) {
     dprintf(1, "%s\n", named.error().message.c_str());
-    _exit(1);
+    return 1;
   }
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  std::vector<char*> words;
-  for (const auto& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execv(words[0], words.data());
-  dprintf(1, "cannot run %s: %s\n", words[0], std::strerror(errno));
-  _exit(1);
+  program.execute();
+  dprintf(1, "cannot run %s: %s\n", name.c_str(), std::strerror(errno));
+  return 1;
 }
 
 }  // namespace
@@ -61,10 +57,10 @@ bool is_sidecar(const std::string& run_directory, pid_t pid) {
   std::uint64_t ticks = 0;
   if (!(file >> number >> ticks) || number != pid) return false;
   const auto process = find_process(pid);
-  return !process || process->start_ticks == ticks;  // its last words may outlive it
+  return !process || process->start_ticks == ticks;  // its last messages may be unread
 }
 
-// A line of its stdout, without the end; what there is of it after `limit`.
+// A line of its stdout without the newline, or the part of it that came within `limit`.
 std::string Sidecar::read_word(std::chrono::milliseconds limit) const {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + limit;
@@ -93,8 +89,8 @@ Result<void> Sidecar::start(std::chrono::milliseconds limit) {
   waitpid(pid_, &status, 0);
   pid_ = 0;
   if (!line.empty()) return failure(line);
-  const bool lived = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  return failure(arguments_.front() + (lived ? " does not get ready" : " ended without a word"));
+  const bool ran = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  return failure(arguments_.front() + (ran ? " does not get ready" : " ended without a message"));
 }
 
 Result<void> Sidecar::restart() {
@@ -102,7 +98,7 @@ Result<void> Sidecar::restart() {
   std::string line = read_word({});
   if (line == ready) line.clear();
   if (++restarts_ > restarts_limit) {
-    return failure(arguments_.front() + " ends again and again, and is not started any more" +
+    return failure(arguments_.front() + " ended too often, and is not restarted" +
                    (line.empty() ? "" : ": " + line));
   }
   auto arguments = arguments_;
@@ -120,17 +116,20 @@ Result<void> Sidecar::spawn(const std::vector<std::string>& arguments) {
   if (pipe2(output, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
   words_ = Descriptor(output[0]);
   const Descriptor its_output(output[1]);
+  const io::Program program(arguments, environment_);
   const pid_t supervisor = getpid();
-  pid_ = fork();
+  pid_ = io::fork_child([&] {
+    return execute_sidecar(program, arguments.front(), run_directory_, its_input.get(),
+                           its_output.get(), supervisor);
+  });
   if (pid_ < 0) {
     pid_ = 0;
     return failure("fork: " + std::string(std::strerror(errno)));
   }
-  if (pid_ == 0) become(arguments, run_directory_, its_input.get(), its_output.get(), supervisor);
   return {};
 }
 
-void Sidecar::tell(const std::string& word) const {
+void Sidecar::send(const std::string& word) const {
   if (pid_ == 0) return;
   [[maybe_unused]] const auto written = write(stdin_.get(), word.data(), word.size());
 }

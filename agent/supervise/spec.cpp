@@ -11,7 +11,7 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t known_version = 1;
 
-// Every key once, typed; no value in a message: it may be a secret.
+// Reads a key of this type. No message contains a value, which may be a secret.
 Result<std::string> text_of(const Json& json, const char* key) {
   const auto found = json.find(key);
   if (found == json.end()) return std::string();
@@ -36,17 +36,18 @@ Result<void> read_environment(const Json& json, Spec& spec) {
   return {};
 }
 
-Result<void> read_sidecar(const Json& json, Spec& spec) {
-  const auto found = json.find("companion");
+Result<void> read_program(const Json& json, const std::string& key,
+                          std::vector<std::string>& program) {
+  const auto found = json.find(key);
   if (found == json.end()) return {};
-  const auto wrong = [] { return failure("spec: 'companion' must be a list of strings"); };
+  const auto wrong = [&key] { return failure("spec: '" + key + "' must be a list of strings"); };
   if (!found->is_array()) return wrong();
   for (const Json& word : *found) {
     if (!word.is_string()) return wrong();
-    spec.sidecar.push_back(word.get<std::string>());
+    program.push_back(word.get<std::string>());
   }
-  if (!spec.sidecar.empty() && !spec.sidecar.front().starts_with('/'))
-    return failure("spec: 'companion' must begin with an absolute path");
+  if (!program.empty() && !program.front().starts_with('/'))
+    return failure("spec: '" + key + "' must begin with an absolute path");
   return {};
 }
 
@@ -89,7 +90,9 @@ Result<Spec> parse_spec(std::string_view text) {
   Spec spec;
   if (auto read = read_texts(json, spec); !read) return tl::unexpected(read.error());
   if (auto read = read_environment(json, spec); !read) return tl::unexpected(read.error());
-  if (auto read = read_sidecar(json, spec); !read) return tl::unexpected(read.error());
+  auto read = read_program(json, "companion", spec.sidecar);
+  if (read) read = read_program(json, "follower", spec.follower);
+  if (!read) return tl::unexpected(read.error());
   const auto kind = text_of(json, "environment_kind");
   if (!kind) return tl::unexpected(kind.error());
   if (!kind->empty()) {
@@ -98,7 +101,7 @@ Result<Spec> parse_spec(std::string_view text) {
     spec.environment_kind = *environment;
   }
   if (const auto signal = json.find("stop_signal"); signal != json.end()) {
-    // Compared before it is cut to an int.
+    // Compared before it is narrowed to an int.
     if (!signal->is_number_integer() || *signal < 0 || *signal > SIGRTMAX)
       return failure("spec: 'stop_signal' must be a signal's number, or 0");
     spec.stop_signal = signal->get<int>();
@@ -125,7 +128,8 @@ std::string to_json(const Spec& spec) {
                   {"job", spec.job},
                   {"lease", spec.lease},
                   {"refuse_metadata", spec.refuse_metadata},
-                  {"companion", spec.sidecar}};
+                  {"companion", spec.sidecar},
+                  {"follower", spec.follower}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "agent/io/child.hpp"
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/trainer.hpp"
@@ -20,7 +21,7 @@
 namespace spotter::supervise {
 namespace {
 
-constexpr int report_number = 3;  // where the detached supervisor keeps the pipe to its starter
+constexpr int report_number = 3;  // the detached supervisor's descriptor of the pipe to its starter
 
 // One line to the starter: "ok SUPERVISOR TRAINER", "running MESSAGE" or "failed MESSAGE".
 void report(const std::string& line) {
@@ -36,9 +37,9 @@ std::string words_of(const Watch& watch) {
   return "ok " + std::to_string(getpid()) + " " + std::to_string(watch.trainer());
 }
 
-// Keeps nothing of the starter but the pipe: whoever waits for its output's end must not wait for
-// us.
-void let_go_of_everything(int pipe) {
+// Keeps only the pipe of the starter's descriptors: a process that reads the starter's output to
+// its end must not wait for us.
+void close_all_but(int pipe) {
   dup2(pipe, report_number);
   fcntl(report_number, F_SETFD, FD_CLOEXEC);
   close_range(report_number + 1, ~0U, 0);
@@ -50,17 +51,16 @@ void let_go_of_everything(int pipe) {
       chdir("/");  // our working directory must not keep a mount busy
 }
 
-[[noreturn]] void be_supervisor(const std::string& directory, const Spec& spec,
-                                const Launch& launch, int pipe) {
-  let_go_of_everything(pipe);
+int run_supervisor(const std::string& directory, const Spec& spec, const Launch& launch, int pipe) {
+  close_all_but(pipe);
   auto watch = Watch::begin(directory, spec, launch);
   if (!watch) {
     report(words_of(watch.error()));
-    _exit(1);
+    return 1;
   }
   report(words_of(*watch));
-  watch->until_the_end();
-  _exit(0);
+  watch->watch_to_end();
+  return 0;
 }
 
 tl::unexpected<StartFailure> failed(std::string message) {
@@ -69,7 +69,7 @@ tl::unexpected<StartFailure> failed(std::string message) {
 
 }  // namespace
 
-tl::expected<Started, StartFailure> understand(const std::string& line) {
+Result<Started, StartFailure> read_report(const std::string& line) {
   using Kind = StartFailure::Kind;
   std::istringstream words(line);
   std::string first;
@@ -83,7 +83,7 @@ tl::expected<Started, StartFailure> understand(const std::string& line) {
                                      line.substr(space + 1)});
 }
 
-tl::expected<Started, StartFailure> start(const std::string& run_directory, const Spec& spec) {
+Result<Started, StartFailure> start(const std::string& run_directory, const Spec& spec) {
   if (run_directory.empty() || run_directory[0] != '/')
     return failed("the run directory must be an absolute path");
   const auto launch = prepare(spec);
@@ -92,20 +92,20 @@ tl::expected<Started, StartFailure> start(const std::string& run_directory, cons
   if (pipe2(ends, O_CLOEXEC) != 0) return failed("pipe: " + std::string(std::strerror(errno)));
   const Descriptor report_in(ends[0]);
   Descriptor report_out(ends[1]);
-  const pid_t between = fork();
-  if (between < 0) return failed("fork: " + std::string(std::strerror(errno)));
-  if (between == 0) {
+  const pid_t between = io::fork_child([&] {
     setsid();
-    const pid_t supervisor = fork();  // no session leader: it can never get a terminal
-    if (supervisor == 0) be_supervisor(run_directory, spec, *launch, report_out.get());
-    _exit(supervisor < 0 ? 1 : 0);
-  }
-  report_out.reset();
+    const pid_t supervisor = io::fork_child([&] {  // not a leader: gets no terminal
+      return run_supervisor(run_directory, spec, *launch, report_out.get());
+    });
+    return supervisor < 0 ? 1 : 0;
+  });
+  if (between < 0) return failed("fork: " + std::string(std::strerror(errno)));
+  report_out.close();
   waitpid(between, nullptr, 0);
-  return understand(read_to_end(report_in.get()));
+  return read_report(read_to_end(report_in.get()));
 }
 
-int stay(const std::string& run_directory, const Spec& spec, const std::string& report) {
+int run_as_service(const std::string& run_directory, const Spec& spec, const std::string& report) {
   const Descriptor to(open(report.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
   const auto say = [&to](const std::string& line) {
     dprintf(2, "%s\n", line.substr(line.find(' ') + 1).c_str());
@@ -120,7 +120,7 @@ int stay(const std::string& run_directory, const Spec& spec, const std::string& 
   const std::string line = words_of(*watch);
   [[maybe_unused]] const ssize_t written = write(to.get(), line.data(), line.size());
   sd_notify(1, "READY=1");
-  watch->until_the_end();
+  watch->watch_to_end();
   dprintf(2, "the trainer ended: %s\n", watch->how_it_ended().c_str());
   return 0;
 }

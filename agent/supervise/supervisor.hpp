@@ -1,5 +1,5 @@
-// The trainer's parent, as containerd's shim is a container's: the agent may crash, be upgraded or
-// be killed, and the trainer goes on; how it ended waits in a file until an agent has taken it.
+// The trainer's parent, as containerd's shim is a container's: the trainer goes on when the agent
+// crashes, is upgraded or is killed. How it ended is kept in a file until an agent collects it.
 //
 // In the run directory:
 //   supervisor.lock   held (open file description lock) for the supervisor's whole life
@@ -29,23 +29,22 @@ struct Started {
   int trainer_pid = 0;
 };
 
-// Detaches a supervisor (fork, setsid, fork) and returns once the trainer's shell was exec'ed, or
-// with what prevented that; then no process and no supervisor.json stays behind. The caller should
-// be small and single-threaded (`spotter supervise` is). An ended.json that nobody collected is a
-// failure: it would be lost.
+// Detaches a supervisor (fork, setsid, fork). Returns once the trainer's shell was executed. Fails
+// with the reason why not; then no process and no supervisor.json is left. The caller should be
+// small and single-threaded (`spotter supervise` is). Fails when an ended.json was not collected,
+// which would be lost.
 //
-// The trainer: own session and process group, Spec's user with that user's groups and clean
+// The trainer has its own session and process group, Spec's user with its groups and a clean
 // environment, default signals, no inherited files, stdin /dev/null, output appended to the log,
-// umask 022, no core files; SIGKILLed when the supervisor dies, however that dies. When the trainer
-// ends, all its descendants are ended, too (SIGTERM, 2 s, SIGKILL), however they fork, and only
-// then is its end recorded: nothing writes any more. Another user's trainer has a bound of
-// processes.
-tl::expected<Started, StartFailure> start(const std::string& run_directory, const Spec& spec);
+// umask 022, no core files. It is SIGKILLed when the supervisor dies, whatever the reason. When it
+// ends, all its descendants are ended (SIGTERM, 2 s, SIGKILL), however they fork; only then, when
+// nothing writes any more, is its end recorded. Another user's trainer has a limit on processes.
+Result<Started, StartFailure> start(const std::string& run_directory, const Spec& spec);
 
-// The same as a service of systemd's: this process becomes the supervisor. What start() would give
-// back is written to the file `report` first, for understand(); systemd is told that it runs. How
-// the trainer ended stands in the journal, too. The exit status: 0, once it ran.
-int stay(const std::string& run_directory, const Spec& spec, const std::string& report);
-tl::expected<Started, StartFailure> understand(const std::string& report);
+// The same in a systemd service: this process becomes the supervisor. Writes what start() would
+// return to the file `report`, for read_report(), then notifies systemd. Also logs to the journal
+// how the trainer ended. Returns the exit status: 0 once the trainer ran.
+int run_as_service(const std::string& run_directory, const Spec& spec, const std::string& report);
+Result<Started, StartFailure> read_report(const std::string& report);
 
 }  // namespace spotter::supervise

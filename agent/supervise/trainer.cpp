@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <linux/close_range.h>
 #include <sys/fsuid.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include <cstring>
 #include <optional>
 
+#include "agent/io/child.hpp"
 #include "agent/supervise/control_group.hpp"
 #include "agent/supervise/metadata.hpp"
 #include "agent/systemd/settings.hpp"
@@ -25,18 +25,16 @@
 namespace spotter::supervise {
 namespace {
 
-// The child's way to say what failed: read by spawn_trainer.
+// Reports from the child what failed; spawn_trainer() reads it.
 [[noreturn]] void give_up(int report, const std::string& what) {
   const std::string message = what + ": " + std::strerror(errno);
   [[maybe_unused]] const ssize_t written = write(report, message.data(), message.size());
   _exit(127);
 }
 
-// The death signal is cleared when credentials change, and a parent that has died already sends
-// none.
-void die_with(pid_t supervisor) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != supervisor) _exit(127);
+// A change of credentials clears the death signal, and a parent that is dead already sends none.
+void end_with(pid_t supervisor) {
+  if (!io::die_with(supervisor, SIGKILL)) _exit(127);
 }
 
 void take_defaults() {
@@ -50,7 +48,7 @@ void take_defaults() {
     core.rlim_cur = 0;
     setrlimit(RLIMIT_CORE, &core);
   }
-  // Of its supervisor, which systemd spares, it does not inherit that. Raising is always allowed.
+  // systemd spares the supervisor; the trainer must not inherit that. Raising is always allowed.
   const int score = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
   char sign = 0;
   if (score >= 0 && pread(score, &sign, 1, 0) == 1 && sign == '-') [[maybe_unused]]
@@ -58,9 +56,9 @@ void take_defaults() {
   if (score >= 0) close(score);
 }
 
-// Of all that is this user's, which the trainer shares with nobody as a rule: what forks without
-// end must not take the machine from the agent. Where user and agent are the same it is no
-// boundary.
+// A limit on all processes of this user, which usually runs the trainer only: one that forks
+// without end must not make the machine unusable for the agent. Where user and agent are the same
+// this does not protect the agent.
 void bound_tasks(const Account& account) {
   rlimit tasks{};
   if (geteuid() != 0 || account.uid == 0 || getrlimit(RLIMIT_NPROC, &tasks) != 0) return;
@@ -69,19 +67,12 @@ void bound_tasks(const Account& account) {
   setrlimit(RLIMIT_NPROC, &tasks);
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
-[[noreturn]] void become_trainer(const Launch& launch, BoundSockets bound, int log, int report,
-                                 pid_t supervisor) {
-  die_with(supervisor);
+[[noreturn]] void execute_trainer(const Launch& launch, const io::Program& program,
+                                  BoundSockets bound, const Streams& streams, int report,
+                                  pid_t supervisor) {
+  end_with(supervisor);
   setsid();
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+  if (dup2(streams.input, 0) < 0 || dup2(streams.output, 1) < 0 || dup2(streams.errors, 2) < 0)
     give_up(report, "cannot redirect the trainer's output");
   take_defaults();
   if (bound == BoundSockets::Forbidden && !forbid_bound_sockets())
@@ -89,18 +80,17 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   bound_tasks(launch.account);
   if (!take_identity(launch.account))
     give_up(report, "cannot become user '" + launch.account.name + "' with its groups");
-  die_with(supervisor);
+  end_with(supervisor);
   if (chdir(launch.working_directory.c_str()) != 0)
     give_up(report, "user '" + launch.account.name + "' cannot enter the working directory " +
                         launch.working_directory);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  execve(launch.shell.c_str(), pointers(launch.arguments).data(),
-         pointers(launch.environment).data());
-  give_up(report, "cannot run the login shell " + launch.shell);
+  program.execute();
+  give_up(report, "cannot run " + launch.shell);
 }
 
-// For its lifetime, and for nothing but files, this process has the rights of that user alone
-// (setfsuid(2)); it has one thread. Restores them, or ends: going on without would be worse.
+// While an instance exists, this process opens files with the rights of that user (setfsuid(2)); it
+// has one thread. The destructor restores the rights, or ends the process.
 class FilesAs {
  public:
   explicit FilesAs(const Account& account)
@@ -111,7 +101,7 @@ class FilesAs {
     changed_ = true;
     setfsgid(account.gid);
     setfsuid(account.uid);
-    constexpr auto none = static_cast<uid_t>(-1);  // changes nothing, answers what is
+    constexpr auto none = static_cast<uid_t>(-1);  // changes nothing, returns the current id
     holds_ = static_cast<uid_t>(setfsuid(none)) == account.uid &&
              static_cast<gid_t>(setfsgid(none)) == account.gid;
   }
@@ -172,6 +162,26 @@ bool take_identity(const Account& account) {
          setresuid(account.uid, account.uid, account.uid) == 0;
 }
 
+Result<pid_t> spawn_as_trainer(const Launch& launch, const Streams& streams, BoundSockets bound,
+                               const std::string& control_group) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
+  const Descriptor report_in(ends[0]);
+  Descriptor report_out(ends[1]);
+  const pid_t supervisor = getpid();
+  const io::Program program(launch.arguments, launch.environment, launch.shell);
+  const pid_t trainer = io::fork_child([&]() -> int {
+    if (!control_group.empty()) (void)enter_control_group(control_group);  // on failure without one
+    execute_trainer(launch, program, bound, streams, report_out.get(), supervisor);
+  });
+  if (trainer < 0) return failure("fork: " + std::string(std::strerror(errno)));
+  report_out.close();
+  const std::string message = read_to_end(report_in.get());  // exec closes the pipe
+  if (message.empty()) return trainer;
+  waitpid(trainer, nullptr, 0);
+  return failure(message);
+}
+
 Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log,
                             const std::string& control_group) {
   BoundSockets bound = BoundSockets::Allowed;
@@ -180,22 +190,9 @@ Result<pid_t> spawn_trainer(const Launch& launch, const Descriptor& log,
     if (!kept) return tl::unexpected(kept.error());
     bound = *kept;
   }
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return failure("pipe: " + std::string(std::strerror(errno)));
-  const Descriptor report_in(ends[0]);
-  Descriptor report_out(ends[1]);
-  const pid_t supervisor = getpid();
-  const pid_t trainer = fork();
-  if (trainer < 0) return failure("fork: " + std::string(std::strerror(errno)));
-  if (trainer == 0) {
-    if (!control_group.empty()) (void)enter_control_group(control_group);  // else without it
-    become_trainer(launch, bound, log.get(), report_out.get(), supervisor);
-  }
-  report_out.reset();
-  const std::string message = read_to_end(report_in.get());  // its end comes with exec
-  if (message.empty()) return trainer;
-  waitpid(trainer, nullptr, 0);
-  return failure(message);
+  const Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!null) return failure("cannot open /dev/null: " + std::string(std::strerror(errno)));
+  return spawn_as_trainer(launch, {null.get(), log.get(), log.get()}, bound, control_group);
 }
 
 }  // namespace spotter::supervise

@@ -67,14 +67,38 @@ std::string last_lines(std::string text) {
   return text.substr(start + 1);
 }
 
+// What identifies the trainer at AWS, and leads there. The sidecar's child that copies checkpoints
+// to S3 does so in the trainer's name.
+bool leads_to_aws(std::string_view variable) {
+  const auto named = variable.substr(0, variable.find('='));
+  constexpr std::array<std::string_view, 6> proxies = {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY",
+                                                       "http_proxy",  "NO_PROXY",    "no_proxy"};
+  return named.starts_with("AWS_") || std::ranges::find(proxies, named) != proxies.end();
+}
+
+// This process's, but for these: of the trainer.
+std::vector<std::string> environment_of_sidecar(const Spec& spec) {
+  std::vector<std::string> all;
+  for (char** each = environ; *each != nullptr; ++each)
+    if (!std::string_view(*each).starts_with("AWS_")) all.emplace_back(*each);
+  for (const auto& [name, value] : spec.environment) {
+    if (!leads_to_aws(name)) continue;
+    std::erase_if(all, [&name](const std::string& other) { return other.starts_with(name + "="); });
+    all.push_back(name + "=" + value);
+  }
+  return all;
+}
+
 }  // namespace
 
 Watch::Watch(const std::string& directory, const Spec& spec)
     : directory_(directory),
       stop_signal_(spec.stop_signal),
       job_(spec.job),
-      sidecar_(spec.sidecar, directory),
-      lease_(spec.lease) {
+      sidecar_(spec.sidecar, directory, environment_of_sidecar(spec)),
+      follower_(spec.follower),
+      lease_(spec.lease),
+      shell_(spec.shell_patience) {
   std::istringstream names(spec.secrets);
   for (std::string name; names >> name;) {
     const auto found = spec.environment.find(name);
@@ -84,8 +108,8 @@ Watch::Watch(const std::string& directory, const Spec& spec)
   }
 }
 
-tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, const Spec& spec,
-                                               const Launch& launch) {
+Result<Watch, StartFailure> Watch::begin(const std::string& directory, const Spec& spec,
+                                         const Launch& launch) {
   using Kind = StartFailure::Kind;
   const auto failed = [](const std::string& why) {
     return tl::unexpected(StartFailure{Kind::Failed, why});
@@ -106,7 +130,7 @@ tl::expected<Watch, StartFailure> Watch::begin(const std::string& directory, con
                   "/ended.json");
   if (watch.lease_.is_over())
     return failed("the lease in " + spec.lease + " is over: another machine may train this by now");
-  // Of a supervisor that was killed, something may still write to the storage.
+  // After a supervisor was killed, its trainer's processes may still write to the storage.
   if (auto cleared = end_vanished(directory); !cleared) return failed(cleared.error().message);
   auto ready = watch.listen();
   if (ready) ready = watch.sidecar_.start(time_to_get_ready);
@@ -122,7 +146,7 @@ Result<void> Watch::listen() {
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, signal);
   sigprocmask(SIG_SETMASK, &watched, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  // Whoever daemonises below us becomes our child: nobody escapes the end.
+  // A process that daemonises becomes our child, so that it can be ended, too.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   signals_ = Descriptor(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   socket_ = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -150,7 +174,9 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
   started_ = boottime_milliseconds();
   memory_kills_ = kills_for_want_of_memory();
   control_group_ = make_control_group();
-  const auto trainer = spawn_trainer(launch, log_, control_group_);
+  follower_.start(launch, log_, control_group_);
+  shell_.prepare(directory_, launch);
+  const auto trainer = spawn_trainer(shell_.marked(launch), log_, control_group_);
   if (!trainer) return tl::unexpected(trainer.error());
   trainer_ = *trainer;
   const auto process = find_process(trainer_);
@@ -166,29 +192,35 @@ Result<void> Watch::start_trainer(const Spec& spec, const Launch& launch) {
 
 void Watch::undo() {
   sidecar_.kill();
-  kill_everybody();
+  shell_.end();
+  kill_all();
   remove_control_group(control_group_);
   for (const char* name : {"supervisor.sock", "supervisor.json"})
     std::ignore = directory_.remove(name);
 }
 
-void Watch::until_the_end() {
-  std::array<pollfd, 3> watched{pollfd{signals_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN, 0},
-                                pollfd{lease_.descriptor(), POLLIN, 0}};
+void Watch::watch_to_end() {
+  std::array<pollfd, 4> watched{pollfd{signals_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN, 0},
+                                pollfd{lease_.descriptor(), POLLIN, 0}, pollfd{-1, POLLIN, 0}};
   while (!trainer_ended()) {
-    const int limit = sidecar_.wanted() ? milliseconds_to_try_again : -1;
+    watched[3].fd = shell_.descriptor();
+    const int until_words = shell_.milliseconds_left(boottime_milliseconds());
+    const int limit = sidecar_.wanted() ? milliseconds_to_try_again : until_words;
     const int seen = poll(watched.data(), watched.size(), limit);
-    if (seen == 0) restart_sidecar();
+    if (seen == 0 && sidecar_.wanted()) restart_sidecar();
+    await_shell(seen > 0 && (watched[3].revents & POLLIN) != 0);
     if (seen <= 0) continue;
-    if (watched[0].revents != 0) obey_signal();
-    if (watched[1].revents != 0) obey_datagram();
-    if (watched[2].revents != 0) obey_lease();
+    if (watched[0].revents != 0) handle_signal();
+    if (watched[1].revents != 0) handle_datagram();
+    if (watched[2].revents != 0) enforce_lease();
   }
   ended_ = boottime_milliseconds();
+  shell_.end();
   out_of_memory_ = kills_for_want_of_memory() > memory_kills_;
+  follower_.end();
   auto left_over = end_descendants();
   end_sidecar();
-  if (left_over.empty()) left_over = kill_everybody();  // what the sidecar left
+  if (left_over.empty()) left_over = kill_all();  // processes of the sidecar
   if (left_over.empty()) remove_control_group(control_group_);
   record_end(left_over);
 }
@@ -199,8 +231,8 @@ void Watch::reap_all() {
   }
 }
 
-// Until nobody but the sidecar is left, or only what the kernel holds on to: these are returned.
-std::vector<pid_t> Watch::kill_everybody() {
+// Until only the sidecar is left, or processes stuck in the kernel, which are returned.
+std::vector<pid_t> Watch::kill_all() {
   kill_control_group(control_group_);
   kill_tree();
   Children children(sidecar_.pid());
@@ -212,8 +244,8 @@ std::vector<pid_t> Watch::kill_everybody() {
     now = boottime_milliseconds();
     if (found) last_found = now;
     if (found) continue;
-    if (nobody_descends(sidecar_.pid())) return {};
-    kill_tree();  // below one that is stuck in the kernel, too
+    if (has_no_descendants(sidecar_.pid())) return {};
+    kill_tree();  // also below one that is stuck in the kernel
     usleep(1000);
   }
   std::vector<pid_t> left_over;
@@ -221,11 +253,11 @@ std::vector<pid_t> Watch::kill_everybody() {
   return left_over;
 }
 
-// Nothing writes any more. It may take its time, unless the agent says `kill` once more: then what
-// it has not done is left to the next start.
+// Nothing writes any more. The sidecar may take its time, unless the agent sends `kill` again: then
+// the next start does what is left to do.
 void Watch::end_sidecar() {
   const int status = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  sidecar_.tell(status == 0 || status == EX_TEMPFAIL ? "ended\n" : "killed\n");
+  sidecar_.send(status == 0 || status == EX_TEMPFAIL ? "ended\n" : "killed\n");
   constexpr int step = 10;
   for (int waited = 0; sidecar_.runs(); waited += step) {
     reap_all();
@@ -241,26 +273,37 @@ void Watch::end_sidecar() {
   }
 }
 
-// Waits for whoever has ended; only the trainer's own end is the end.
+// Reaps ended children; returns true only for the trainer's own end.
 bool Watch::trainer_ended() {
   while (true) {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid <= 0) return false;
     if (sidecar_.is(pid)) restart_sidecar();
+    if (follower_.is(pid)) follower_.restart();
     if (pid != trainer_) continue;
     status_ = status;
     return true;
   }
 }
 
-// Without it the trainer's files are made sure of at the next start only.
+// If it cannot be restarted, the trainer's files are made durable only at the next start.
 void Watch::restart_sidecar() {
   const auto restarted = sidecar_.restart();
   if (!restarted) dprintf(log_.get(), "spotter: %s\n", restarted.error().message.c_str());
 }
 
-void Watch::obey_signal() {
+// In the trainer's log, and in the agent's journal.
+void Watch::await_shell(bool readable) {
+  const auto words = shell_.look(readable, boottime_milliseconds());
+  if (!words) return;
+  dprintf(log_.get(), "spotter: %s\n", words->c_str());
+  constexpr std::chrono::milliseconds patience(100);
+  std::ignore = send_datagram(directory_.file("trainer.sock"),
+                              "X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=" + *words + "\n", patience);
+}
+
+void Watch::handle_signal() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof info) == sizeof info) {
     const bool stop = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
@@ -269,7 +312,7 @@ void Watch::obey_signal() {
 }
 
 // `kill`, `signal N`, `signal-group N`; anything else is ignored: only our own agent can send here.
-void Watch::obey_datagram() {
+void Watch::handle_datagram() {
   std::array<char, 64> buffer{};
   const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
   if (size <= 0) return;
@@ -284,8 +327,8 @@ void Watch::obey_datagram() {
   if (text.substr(0, space) == "signal-group") ::kill(-trainer_, signal);
 }
 
-// What the sidecar still copies could overwrite the work of another machine.
-void Watch::obey_lease() {
+// Ends the sidecar, too: its copying could overwrite the work of another machine.
+void Watch::enforce_lease() {
   lease_.renew();
   if (!lease_.is_over()) return;
   dprintf(log_.get(), "spotter: the lease is over: another machine may train this by now\n");
@@ -293,17 +336,20 @@ void Watch::obey_lease() {
   kill_tree();
 }
 
-void Watch::kill_tree() { signal_descendants(getpid(), SIGKILL, sidecar_.pid()); }
+void Watch::kill_tree() {
+  follower_.give_up();
+  signal_descendants(getpid(), SIGKILL, sidecar_.pid());
+}
 
 std::vector<pid_t> Watch::end_descendants() {
   signal_descendants(getpid(), SIGTERM, sidecar_.pid());
   constexpr int step = 10;
   for (int waited = 0; waited < milliseconds_to_end; waited += step) {
     reap_all();
-    if (nobody_descends(sidecar_.pid())) return {};
+    if (has_no_descendants(sidecar_.pid())) return {};
     usleep(step * 1000);
   }
-  return kill_everybody();
+  return kill_all();
 }
 
 std::string Watch::last_words() const {
@@ -344,9 +390,9 @@ std::string Watch::how_it_ended() const {
 
 void Watch::record_end(const std::vector<pid_t>& left_over) {
   const std::string words = last_words();
-  log_.reset();  // before anybody hears of the end: the log may lie on the mount
+  log_.close();  // before the end is recorded, as the log may be on the mount
   std::ignore = directory_.remove("supervisor.sock");
-  // A full disk may still have room for the short form.
+  // If the disk is full, the short form may still fit.
   if (!directory_.write("ended.json", ended_json(words, left_over)))
     std::ignore = directory_.write("ended.json", ended_json("", left_over));
 }

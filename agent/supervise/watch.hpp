@@ -1,4 +1,4 @@
-// The supervisor at work: one trainer from its start to its recorded end. Internal to supervise.
+// Watches one trainer from its start until its end is recorded. Internal to supervise.
 #pragma once
 
 #include <sys/types.h>
@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "agent/supervise/follower.hpp"
 #include "agent/supervise/launch.hpp"
 #include "agent/supervise/lease.hpp"
 #include "agent/supervise/run_directory.hpp"
+#include "agent/supervise/shell_start.hpp"
 #include "agent/supervise/sidecar.hpp"
 #include "agent/supervise/supervisor.hpp"
 
@@ -17,14 +19,14 @@ namespace spotter::supervise {
 class Watch {
  public:
   // Takes the lock, binds the socket, starts the trainer, writes supervisor.json. On failure
-  // nothing stays.
-  static tl::expected<Watch, StartFailure> begin(const std::string& directory, const Spec& spec,
-                                                 const Launch& launch);
+  // nothing is left.
+  static Result<Watch, StartFailure> begin(const std::string& directory, const Spec& spec,
+                                           const Launch& launch);
 
   pid_t trainer() const { return trainer_; }
 
-  // Passes signals on until the trainer ends, ends its descendants, writes ended.json.
-  void until_the_end();
+  // Passes signals on until the trainer ends; then ends its descendants and writes ended.json.
+  void watch_to_end();
   std::string how_it_ended() const;  // for a journal
 
  private:
@@ -36,11 +38,12 @@ class Watch {
 
   bool trainer_ended();
   void restart_sidecar();
-  void obey_signal();
-  void obey_datagram();
-  void obey_lease();
+  void await_shell(bool readable);
+  void handle_signal();
+  void handle_datagram();
+  void enforce_lease();
   void kill_tree();
-  std::vector<pid_t> kill_everybody();
+  std::vector<pid_t> kill_all();
   void reap_all();
   void end_sidecar();
   std::vector<pid_t> end_descendants();
@@ -53,7 +56,9 @@ class Watch {
   std::string job_;
   std::vector<std::string> secrets_;  // values
   Sidecar sidecar_;
+  Follower follower_;
   Lease lease_;
+  ShellStart shell_;
   Descriptor lock_;
   Descriptor socket_;
   Descriptor signals_;
@@ -64,7 +69,7 @@ class Watch {
   int status_ = 0;  // as of waitpid, once the trainer has ended
   std::int64_t started_ = 0;
   std::int64_t ended_ = 0;
-  std::uint64_t memory_kills_ = 0;  // before it
+  std::uint64_t memory_kills_ = 0;  // before the trainer started
   bool out_of_memory_ = false;
 };
 

@@ -22,7 +22,7 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 Claimant::Orders Claimant::on(Time now, const News& news) {
   now_ = now;
   orders_.clear();
-  const bool done = std::holds_alternative<TrainerDone>(news);  // then no clock matters
+  const bool done = std::holds_alternative<TrainerDone>(news);  // then the clock does not matter
   if (training_ && !done && now_ >= usable_until_)
     end_trainer("the lease could not be renewed in time");
   std::visit(Overloaded{[&](const Reply& answer) { reply(answer); },
@@ -73,7 +73,7 @@ void Claimant::ask(Ask what) {
   orders_.emplace_back(Request{++number_, std::move(what)});
 }
 
-// Not all at the same moment: a quarter more or less.
+// Agents must not all come at the same moment: up to a quarter more or less.
 void Claimant::later(Phase phase, Duration pause) {
   phase_ = phase;
   const auto quarter = static_cast<std::uint64_t>(pause.count()) / 4;
@@ -141,12 +141,12 @@ void Claimant::listed(const Listed& listing) {
 
 void Claimant::complain(std::string text) { orders_.emplace_back(Complaint{std::move(text)}); }
 
-// A listing of ten thousand costs some twenty requests: it does for more than one experiment.
+// A listing of ten thousand experiments costs some twenty requests, so it serves several claims.
 bool Claimant::listing_is_good() const {
   return !unclaimed_.empty() && misses_ < most_misses && now_ - listed_at_ < settings_.lease;
 }
 
-// What was begun already comes first; any of these, so that agents do not all try for the same.
+// Begun experiments come first; a random one of them, so that agents do not all try the same.
 void Claimant::next_candidate() {
   auto& from = given_.empty() ? unclaimed_ : given_;
   if (from.empty()) {
@@ -189,7 +189,7 @@ void Claimant::looked(const ReadAnswer& answer) {
     return next_candidate();
   }
   if (!may_be_taken(found, answer.date)) {
-    // Somebody has just taken it; without the hint others need not look.
+    // Another agent has just taken it; without the hint others need not read it.
     if (found.claim->state == Claim::State::Held)
       orders_.emplace_back(Mark{index_, Hint::Given, false});
     return next_candidate();
@@ -218,14 +218,14 @@ bool Claimant::is_mine(const Claim& claim) const {
   return claim.nonce.starts_with(settings_.nonce + "-") && claim.token == writing_.token;
 }
 
-// What is there tells whether the write was done. Where it was not, it may be yet: it is sent again
-// as it is, so that at most one of the two can be accepted.
+// The object shows whether the write was done. If it was not, it may still be: so the same write is
+// sent again, and S3 accepts at most one of the two.
 void Claimant::settled(const ReadAnswer& answer) {
   const auto& found = answer.found;
   if (found && found->claim && found->claim->nonce == writing_.nonce) return written(found->etag);
   const bool unchanged = found ? found->etag == etag_ : etag_.empty();
   if (unchanged) return later(Phase::Writing, settings_.lease / retries_in_a_lease);
-  if (found && found->claim && is_mine(*found->claim)) {  // an earlier write, which came late
+  if (found && found->claim && is_mine(*found->claim)) {  // an earlier write, done late
     etag_ = found->etag;
     claim_ = *found->claim;
     return at_once(Phase::Writing);
@@ -250,7 +250,7 @@ void Claimant::written(const std::string& etag) {
 }
 
 void Claimant::took() {
-  // Where S3 did not answer for long, little is left of it: once more, before anything begins.
+  // If S3 took long to answer, little of the span is left: renews before anything begins.
   if (now_ - sent_ > settings_.lease) return write(Purpose::Take, claim_);
   hold();
   if (leaving_) return give_back();
@@ -273,7 +273,7 @@ void Claimant::overtaken(const std::string& by) {
   listing_is_good() ? next_candidate() : at_once(Phase::Listing);
 }
 
-// --- letting go
+// --- releasing
 
 void Claimant::trainer_ended(const TrainerFailed& how) {
   if (!training_) return;

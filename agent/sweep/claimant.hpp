@@ -1,16 +1,16 @@
-// One agent's part in sharing out experiments, where there is nothing but S3: which one to claim,
-// when to renew, when to stop. Pure: answers and time come in, requests go out; tests/sweep has a
-// world of slow, paused and dying agents that looks for two of them publishing one experiment.
+// One agent's part in distributing experiments, with S3 alone: which one to claim, when to renew,
+// when to stop. Pure: answers and time come in, requests go out. tests/sweep simulates slow, paused
+// and dying agents, and searches for a run in which two publish one experiment.
 //
-// What holds it together:
-// - Every change of a claim is a write on the condition that nobody else wrote since (If-Match, or
-//   If-None-Match), and no two writes have the same content. So a write that S3 has accepted was
-//   this agent's alone, and an old one that arrives late is refused.
-// - A result counts when the claim says `done`: that write is conditional, too. Whoever was taken
-//   over meanwhile cannot make it, whatever its clock says.
+// Why it is safe:
+// - Every change of a claim is a conditional write (If-Match, or If-None-Match), and no two writes
+//   have the same content. So a write that S3 accepts was this agent's alone, and an old one that
+//   arrives late is refused.
+// - A result counts when the claim says `done`, by a conditional write, too. An agent that lost its
+//   claim meanwhile cannot write that, whatever its clock says.
 // - A holder trains until `span` after it *sent* its last accepted write (its own boot time); the
-//   others wait until `span + margin` after S3 *received* it (S3's clock). So clocks that run
-//   decide how long two may train side by side (not at all, as a rule), never who publishes.
+//   others wait until `span + margin` after S3 *received* it (S3's clock). So clocks decide only
+//   how long two may train side by side (as a rule not at all), never which one publishes.
 #pragma once
 
 #include <cstdint>
@@ -27,24 +27,24 @@ namespace spotter::sweep {
 struct ClaimSettings {
   std::size_t experiments = 0;
   std::string holder;      // for people: the instance's id
-  std::string nonce;       // that no other agent has: random, new with each start
-  std::uint64_t seed = 0;  // which free one to take first; agents should differ
-  std::vector<bool> near;  // by index: these come first, as what they need is here; empty: none
+  std::string nonce;       // unique to this agent: random, new with each start
+  std::uint64_t seed = 0;  // which free one to try first; should differ between agents
+  std::vector<bool> near;  // by index: tried first, as their data is here; empty: none
   Duration lease{60'000};  // between two renewals
-  // Without a renewal, so many leases: one or two that S3 did not answer cost nobody an experiment.
+  // The span in leases: one or two renewals that S3 does not answer cost no experiment.
   int leases_in_span = 3;
-  Duration margin{30'000};  // for clocks, and the second that Last-Modified cuts off
+  Duration margin{30'000};  // for clock errors, and the second that Last-Modified cuts off
   std::uint32_t most_failures = 3;
 
   Duration span() const { return lease * leases_in_span; }
 };
 
-// --- what goes out. One request at a time; `number` is that of the answer.
+// --- Output. One request at a time; its answer has the same `number`.
 struct ListClaims {};
 struct ReadClaim {
   std::size_t index;
 };
-// Which checkpoint of the attempts before `token` is the newest whole one: it alone will count.
+// Which checkpoint of the attempts before `token` is the newest complete one? Only that one counts.
 struct FindParent {
   std::size_t index;
   std::uint64_t token;
@@ -52,20 +52,20 @@ struct FindParent {
 struct WriteClaim {
   std::size_t index;
   Claim claim;
-  std::string etag;  // of the one that it replaces; empty: there must be none
+  std::string etag;  // of the claim that it replaces; empty: there must be none
 };
 using Ask = std::variant<ListClaims, ReadClaim, FindParent, WriteClaim>;
 struct Request {
   std::uint64_t number;
   Ask ask;
 };
-// Hints for listings, and nothing more: not answered.
+// Only a hint for listings: not answered.
 struct Mark {
   std::size_t index;
   Hint hint;
-  bool there;  // false: take it away
+  bool there;  // false: remove it
 };
-struct Begin {  // to train, until told otherwise or `usable_until`
+struct Begin {  // training, until End or `usable_until`
   std::size_t index;
   std::uint64_t token;
   std::string parent;
@@ -74,34 +74,34 @@ struct Begin {  // to train, until told otherwise or `usable_until`
 struct Extend {
   Time usable_until;
 };
-struct End {  // at once: the experiment is somebody else's, or may be
+struct End {  // the trainer at once: another machine has, or may have, the experiment
   std::string why;
 };
-// It has ended: by this agent, or by one that did not live to mark it. What follows from that can
-// be done again by others; when it is, the caller marks it as Ended.
+// The experiment has ended: by this agent, or by one that died before it marked it. What follows
+// can safely be repeated by others; once done, the caller marks it as Ended.
 struct Published {
   std::size_t index;
-  std::uint64_t token;  // whose result it is
+  std::uint64_t token;  // of the attempt with the result
   bool done;            // false: given up
 };
-// Nothing to claim. Others are at work on `unfinished`; 0: the sweep has ended. Looks again by
-// itself until told to leave.
+// Nothing to claim. Others train `unfinished` experiments; 0: the sweep has ended. It lists again
+// by itself until Leave.
 struct Idle {
   std::size_t unfinished;
 };
-struct Left {};  // what was asked for by Leave is done
+struct Left {};  // Leave is carried out
 struct Complaint {
   std::string text;
 };
 using Order = std::variant<Request, Mark, Begin, Extend, End, Published, Idle, Left, Complaint>;
 
-// --- what comes in.
+// --- Input.
 struct Listed {
   struct Claimed {
     std::size_t index;
     wire::WallTime modified;  // as S3 says
   };
-  std::vector<Claimed> claims;            // all in the order of the indices
+  std::vector<Claimed> claims;            // each list in the order of the indices
   std::vector<std::size_t> ended, given;  // the hints
   wire::WallTime date{};                  // S3's, of the answer
 };
@@ -111,7 +111,7 @@ struct ReadAnswer {
     std::string etag;
     wire::WallTime modified{};
   };
-  std::optional<Found> found;  // nothing: there is no such object
+  std::optional<Found> found;  // none: there is no such object
   wire::WallTime date{};
 };
 struct Parent {
@@ -121,14 +121,14 @@ struct Written {
   std::string etag;
 };
 struct NotWritten {};  // the condition does not hold (412)
-struct NoAnswer {};    // or one that says nothing: it may have been done, or be done yet
+struct NoAnswer {};    // or an unclear one: the write may have been done, or be done later
 using Answer = std::variant<Listed, ReadAnswer, Parent, Written, NotWritten, NoAnswer>;
 
 struct TrainerDone {};  // its result is durable
 struct TrainerFailed {
   bool progress;  // since Begin
 };
-struct Leave {};  // a notice: give back what is held; a lease that S3 refuses that for is enough
+struct Leave {};  // a notice: gives back what is held, for at most one lease if S3 refuses
 struct Tick {};
 struct Reply {
   std::uint64_t number;
@@ -147,15 +147,15 @@ class Claimant {
         ended_(settings_.experiments, false),
         failed_here_(settings_.experiments, false) {}
 
-  // The first call starts it, with any Tick. To be called again at wake_at(), at the latest.
+  // The first call, with any Tick, starts it. To be called again by wake_at(), at the latest.
   Orders on(Time now, const News& news);
   Time wake_at() const;
 
  private:
   enum class Phase : std::uint8_t {
-    Listing,   // who has what
-    Looking,   // at a claim that may be free
-    Pinning,   // which checkpoint its next token starts from
+    Listing,   // all claims
+    Looking,   // reads a claim that may be free
+    Pinning,   // finds the checkpoint that its next token starts from
     Writing,   // `writing_`
     Settling,  // whether that was done
     Holding,   // the next renewal is at again_
@@ -198,23 +198,23 @@ class Claimant {
   Orders orders_;
 
   Phase phase_ = Phase::Listing;
-  std::uint64_t number_;  // of the last request; from the seed, as the one before had other numbers
-  bool awaited_ = false;  // its answer; else the phase goes on at again_
+  std::uint64_t number_;  // of the last request; starts at the seed, unlike an earlier process's
+  bool awaited_ = false;  // its answer; else the phase continues at again_
   Time again_{};
 
   Time listed_at_{};
-  int misses_ = 0;  // of that listing: others were first
-  // Of it, not tried yet.
+  int misses_ = 0;  // failed claims by that listing: others were first
+  // Of that listing, not tried yet.
   std::vector<std::size_t> unclaimed_;
-  std::vector<std::size_t> given_;  // or their holder has not been heard of for too long
+  std::vector<std::size_t> given_;  // or their holder has not renewed for too long
   std::vector<bool> ended_;         // by index, as far as is known
-  std::vector<bool> failed_here_;   // another machine may fare better: taken last
+  std::vector<bool> failed_here_;   // another machine may succeed: taken last
   std::size_t unfinished_ = 0;
 
-  // The claim that is tried for, or held.
+  // The claim that is tried, or held.
   std::size_t index_ = 0;
-  Claim claim_;       // as it is at S3, as far as is known
-  std::string etag_;  // its; empty: there is none
+  Claim claim_;       // as S3 has it, as far as is known
+  std::string etag_;  // its ETag; empty: there is none
   Claim writing_;
   Purpose purpose_ = Purpose::Take;
   Time sent_{};  // writing_, for the first time
@@ -222,9 +222,9 @@ class Claimant {
 
   bool training_ = false;
   Time usable_until_{};
-  std::optional<Claim> last_;  // what is to be written, now that the trainer has ended
+  std::optional<Claim> last_;  // to be written, as the trainer has ended
   bool leaving_ = false;
-  Time leave_by_{};  // told or not: who does not hear of it sees the claim run out
+  Time leave_by_{};  // even if Leave was not carried out: then the claim expires
 };
 
 }  // namespace spotter::sweep

@@ -22,19 +22,22 @@ Ordered or_null(const std::optional<T>& value) {
   return value ? Ordered(*value) : Ordered();
 }
 
-// Column by column: half the size of a list of points.
+// By column: half the size of a list of points. One of another name is a metric's.
 Ordered columns(const wire::Curve& curve) {
   Ordered columns = {{"step", Ordered::array()},
                      {"epoch", Ordered::array()},
                      {"loss", Ordered::array()},
                      {"accuracy", Ordered::array()},
                      {"time", Ordered::array()}};
+  for (const std::string& name : curve.metric_names()) columns[name] = Ordered::array();
   for (const CurvePoint& point : curve.points()) {
     columns["step"].push_back(point.step);
     columns["epoch"].push_back(or_null(point.epoch));
     columns["loss"].push_back(or_null(point.loss));
     columns["accuracy"].push_back(or_null(point.accuracy));
     columns["time"].push_back(std::round(point.time * 1000) / 1000);
+    for (const std::string& name : curve.metric_names())
+      columns[name].push_back(or_null(metric_of(point, name)));
   }
   return columns;
 }
@@ -58,12 +61,20 @@ Result<wire::Curve> parse_columns(const Ordered& columns) {
       return failure("its curve has no " + std::string(name) + " for each step");
     ++i;
   }
+  std::map<std::string, const Ordered*> metrics;
+  for (const auto& [name, column] : columns.items())
+    if (is_metric_name(name) && column.is_array() && column.size() == steps.size() &&
+        metrics.size() < most_metrics)
+      metrics.emplace(name, &column);
   wire::Curve curve;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto step = count(steps[i]);
     if (!step) return failure("a step of its curve is no number");
-    curve.add({*step, count(others[0][i]), number(others[1][i]), number(others[2][i]),
-               number(others[3][i]).value_or(0)});
+    CurvePoint point{*step, count(others[0][i]), number(others[1][i]), number(others[2][i]),
+                     number(others[3][i]).value_or(0)};
+    for (const auto& [name, column] : metrics)
+      if (const auto value = number((*column)[i])) point.metrics.emplace(name, *value);
+    curve.add(std::move(point));
   }
   return curve;
 }
@@ -83,6 +94,10 @@ Result<Set> parse_set(const Ordered& object) {
 
 const char* to_text(Summary::State state) { return state_names[static_cast<std::size_t>(state)]; }
 
+const char* shown_state(const Summary& summary) {
+  return summary.stopped_early.empty() ? to_text(summary.state) : "stopped early";
+}
+
 std::string to_json(const Summary& summary) {
   const CurvePoint last = summary.curve.last().value_or(CurvePoint{});
   const bool any = !summary.curve.points().empty();
@@ -94,18 +109,20 @@ std::string to_json(const Summary& summary) {
                             {"attempts", summary.attempts},
                             {"seconds", std::round(summary.seconds * 1000) / 1000},
                             {"model", summary.model},
+                            {"stopped_early", summary.stopped_early},
                             {"step", any ? Ordered(last.step) : Ordered()},
                             {"epoch", or_null(last.epoch)},
                             {"loss", or_null(last.loss)},
                             {"accuracy", or_null(last.accuracy)},
+                            {"metrics", last.metrics},
                             {"curve", columns(summary.curve)}};
   return document.dump(-1, ' ', false, Ordered::error_handler_t::replace) + "\n";
 }
 
 Result<Summary> parse_summary(std::string_view text) {
-  const auto known = wire::parse_json_object(text);  // not too deep, and an object
+  const auto known = wire::parse_json_object(text);  // limits the depth; an object
   if (!known) return tl::unexpected(known.error());
-  const Ordered object = Ordered::parse(text, nullptr, false);  // with the parameters' own order
+  const Ordered object = Ordered::parse(text, nullptr, false);  // keeps the parameters' order
   if (auto newer = wire::newer(*known, "version", known_summary, "the result")) {
     return tl::unexpected<Error>(std::move(*newer));
   }
@@ -131,6 +148,8 @@ Result<Summary> parse_summary(std::string_view text) {
   summary.attempts = count(object.value("attempts", Ordered())).value_or(0);
   summary.seconds = std::max(0.0, number(object.value("seconds", Ordered())).value_or(0));
   summary.model = wire::text_field(*known, "model");
+  if (summary.state == Summary::State::Done)
+    summary.stopped_early = wire::text_field(*known, "stopped_early");
   return summary;
 }
 

@@ -14,7 +14,7 @@ bool is_passing(s3::Failure::Kind kind) {
 
 }  // namespace
 
-FetchedSets sets_of(const config::Job& job) {
+Result<std::vector<sweep::Set>, config::Problem> sets_of(const config::Job& job) {
   const std::string& source = job.sweep->source;
   if (source.empty()) return job.sweep->sets;
   s3::Client client({.environment = act::Environment::of_this_process()});

@@ -21,7 +21,7 @@ constexpr const char* kPrivate = "unix:path=/run/systemd/private";
 constexpr std::uint64_t microseconds_to_answer = 10'000'000;
 constexpr int milliseconds_to_look_again = 500;
 
-// A reply or an error that is freed.
+// A reply and an error, both freed at the end.
 struct Answer {
   sd_bus_error error = SD_BUS_ERROR_NULL;
   sd_bus_message* message = nullptr;
@@ -106,9 +106,9 @@ int Manager::on_removed(sd_bus_message* message, void* ended, void* /*error*/) {
   return 0;
 }
 
-tl::expected<std::string, Manager::Refused> Manager::start(const std::string& unit,
-                                                           const std::vector<std::string>& command,
-                                                           const Settings& settings) {
+Result<std::string, Manager::Refused> Manager::start(const std::string& unit,
+                                                     const std::vector<std::string>& command,
+                                                     const Settings& settings) {
   const auto refused = [&unit](Refusal why, const std::string& words) {
     return tl::unexpected(Refused{why, "systemd does not start " + unit + ": " + words});
   };
@@ -132,7 +132,7 @@ tl::expected<std::string, Manager::Refused> Manager::start(const std::string& un
   return std::string(job);
 }
 
-// PID 1 that replaces itself closes all its connections.
+// When PID 1 re-executes itself, it closes all connections.
 bool Manager::reconnect() {
   slot_ = sd_bus_slot_unref(slot_);
   bus_ = sd_bus_close_unref(bus_);
@@ -148,7 +148,7 @@ bool Manager::is_loaded(const std::string& unit) {
 }
 
 std::string Manager::wait(const std::string& unit, const std::string& job, int stop) {
-  bool missed = false;  // the signal may have come while nobody listened
+  bool missed = false;  // the signal may have been sent before we listened
   while (true) {
     int more = 0;
     do more = sd_bus_process(bus_, nullptr);

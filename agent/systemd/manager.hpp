@@ -1,5 +1,5 @@
-// PID 1, asked for transient units: by its private socket, which is there before and after a bus
-// is, and on a system that has none; else by the system's bus.
+// Asks PID 1 for transient units: by its private socket, which exists before, after and without a
+// bus; else by the system bus.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace spotter::units {
 
 class Manager {
  public:
-  // Fails where there is no systemd, or it is not for us to ask.
+  // Fails without systemd, or without permission to use it.
   static Result<std::unique_ptr<Manager>> connect();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
@@ -29,18 +29,18 @@ class Manager {
     Refusal why = Refusal::Other;
     std::string message;
   };
-  // Makes and starts a service; gives back the job. `command`: a path and its arguments.
-  tl::expected<std::string, Refused> start(const std::string& unit,
-                                           const std::vector<std::string>& command,
-                                           const Settings& settings);
-  // Waits until the job has ended, and says how ("done", "failed", "canceled", ...). Empty: before
-  // that, `stop` became readable. "gone": PID 1 was not to be asked for a while, as when it is
-  // replaced, and the unit is not there any more.
+  // Makes and starts a service; returns its job. `command`: a path and its arguments.
+  Result<std::string, Refused> start(const std::string& unit,
+                                     const std::vector<std::string>& command,
+                                     const Settings& settings);
+  // Waits until the job has ended, and returns how ("done", "failed", "canceled", ...). Empty:
+  // `stop` became readable first. "gone": PID 1 did not answer for a while, as when it is replaced,
+  // and the unit no longer exists.
   std::string wait(const std::string& unit, const std::string& job, int stop);
-  // Begins to end it. What of it does not end by a signal is killed, as its settings say.
+  // Begins to stop the unit. Its settings say how processes are killed that ignore the signal.
   void stop(const std::string& unit);
 
-  std::string system_state();  // "running", "stopping", ...; empty: not known
+  std::string system_state();  // "running", "stopping", ...; empty: unknown
 
  private:
   explicit Manager(sd_bus* bus) : bus_(bus) {}
@@ -51,7 +51,7 @@ class Manager {
 
   sd_bus* bus_;
   sd_bus_slot* slot_ = nullptr;
-  std::map<std::string, std::string> ended_;  // jobs, how
+  std::map<std::string, std::string> ended_;  // job -> how it ended
 };
 
 }  // namespace spotter::units

@@ -17,11 +17,11 @@ namespace {
 enum class Form {
   YesNo,
   Text,
-  Path,  // one, whatever it holds
+  Path,  // one path, with any characters
   Words,
-  Allowed,  // a list; "~" before it would forbid
+  Allowed,  // a list; a "~" before it would forbid
   Count,    // or infinity
-  Seconds,  // its name on D-Bus ends with USec
+  Seconds,  // on D-Bus the name ends with USec
   Octal,
   Signed,
   Errno,
@@ -29,8 +29,8 @@ enum class Form {
   Capabilities,
   Namespaces,  // yes: none may be made
   Device,
-  Memory,  // "48G", or a share of all: another name
-  Quota,   // percents of one CPU
+  Memory,  // "48G", or a percentage, which has another name
+  Quota,   // percent of one CPU
   ExitStatuses,
   Addresses,  // each of one host
 };

@@ -1,4 +1,4 @@
-// A setting as D-Bus carries it. Internal to units.
+// One setting of a unit as a D-Bus message. Internal to systemd.
 #pragma once
 
 #include <systemd/sd-bus.h>
@@ -7,7 +7,7 @@
 
 namespace spotter::units {
 
-// Appends "(sv)". A negative errno: -EINVAL for a name or value that is not known here.
+// Appends "(sv)". Returns a negative errno: -EINVAL for an unsupported name or value.
 // https://www.freedesktop.org/software/systemd/man/latest/org.freedesktop.systemd1.html
 int append(sd_bus_message* message, const Setting& setting);
 

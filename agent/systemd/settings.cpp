@@ -13,24 +13,24 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-// Whatever stops the system stops the agent first, which tells the trainer and waits for it.
+// A shutdown stops the agent first, which asks the trainer to end and waits for it.
 constexpr const char* agent_unit = "spotter.service";
 
 const Setting kTrainer[] = {
     {"Type", "notify"},
     {"NotifyAccess", "main"},
-    // The supervisor asks the trainer to end, as job.yaml says how, and waits for it.
+    // The supervisor asks the trainer to end, as job.yaml says, and waits for it.
     {"KillMode", "mixed"},
     {"TimeoutStartSec", "60"},
     {"SyslogIdentifier", "spotter-trainer"},
-    // How a trainer ended that ran out of memory the supervisor has to tell: it is killed last.
+    // The supervisor is killed last, as it has to report that the trainer ran out of memory.
     {"OOMPolicy", "continue"},
     {"OOMScoreAdjust", "-500"},
-    // Data loaders' files and pinned memory.
+    // For data loaders' files and pinned memory.
     {"LimitNOFILE", "1048576"},
     {"LimitMEMLOCK", "infinity"},
-    // The supervisor becomes the trainer's user, signals its processes, and makes its log file;
-    // the guard copies its checkpoints. The trainer itself has none of these.
+    // The supervisor becomes the trainer's user, signals its processes, and makes its log file; the
+    // guard copies its checkpoints. The trainer itself has no capability.
     {"CapabilityBoundingSet",
      "CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL CAP_SETGID CAP_SETUID"},
     {"NoNewPrivileges", "yes"},
@@ -51,10 +51,10 @@ const Setting kTrainer[] = {
     {"KeyringMode", "private"},
     {"UMask", "0077"},  // the supervisor's own; the trainer gets the usual one
     {"SystemCallArchitectures", "native"},
-    // Not MemoryDenyWriteExecute=: what compiles while it trains needs such memory.
+    // Not MemoryDenyWriteExecute=: programs that compile while they train need such memory.
     {"SystemCallFilter", "@system-service"},
     {"SystemCallErrorNumber", "EPERM"},
-    // GPUs and what connects them: of NVIDIA and AMD; Trainium, Gaudi, EFA.
+    // GPUs and their interconnects: of NVIDIA and AMD; Trainium, Gaudi, EFA.
     {"DevicePolicy", "closed"},
     {"DeviceAllow", "char-nvidia* rw"},
     {"DeviceAllow", "char-gdrdrv rw"},
@@ -69,14 +69,14 @@ const Setting kTrainer[] = {
 const Setting kVerb[] = {
     {"Type", "oneshot"},
     {"SyslogIdentifier", "spotter"},
-    // Of each start and end PID 1 would write a line.
+    // Otherwise PID 1 would log each start and end.
     {"LogLevelMax", "warning"},
     {"SuccessExitStatus", "1 2"},
     {"TimeoutStopSec", "1"},
     {"OOMPolicy", "continue"},
 };
 
-// Top-level folders that are the system's, or are seen to otherwise.
+// Top-level folders of the system, or with settings of their own.
 constexpr std::string_view kSystem[] = {"bin",   "boot", "dev",        "efi", "etc",  "lib",
                                         "lib32", "proc", "lost+found", "run", "sbin", "sys",
                                         "lib64", "usr",  "libx32",     "tmp", "home", "root"};
@@ -89,11 +89,11 @@ bool is_systems(const std::string& name) {
 
 void add_writable(Settings& settings, const TrainerPlace& place) {
   std::vector<std::string> added;
-  // Not what lies below another: process 1 would look it up as root, whom a share's server may
+  // Leaves out paths below another: PID 1 would look them up as root, which a share's server may
   // refuse.
   const auto add = [&](const std::string& path) {
     const auto holds = [&](const std::string& it) { return path.starts_with(it + "/"); };
-    if (path.size() <= 1 || std::ranges::any_of(added, holds)) return;  // some live in /
+    if (path.size() <= 1 || std::ranges::any_of(added, holds)) return;  // some are in /
     settings.push_back({"ReadWritePaths", "-" + path});
     added.push_back(path);
   };
@@ -103,7 +103,7 @@ void add_writable(Settings& settings, const TrainerPlace& place) {
     const bool folder = !at->is_symlink(error) && at->is_directory(error);
     if (folder && !is_systems(name)) add(at->path().string());
   }
-  // Others' homes are not its own; nor is that of root, unless root it is.
+  // Other users' homes are read-only; root's too, unless the trainer is root.
   if (place.users_home != "/root") settings.push_back({"ProtectHome", "read-only"});
   for (const auto& path : {place.run_directory, place.home, place.users_home}) add(path);
 }
@@ -133,7 +133,7 @@ std::string trainer_unit(const std::string& name) { return "spotter-trainer-" + 
 Settings of_trainer(const TrainerPlace& place) {
   Settings settings = {{"Description", "The trainer of the job " + place.name + ", under Spotter"},
                        {"CollectMode", "inactive-or-failed"},
-                       // What comes up before goes down after.
+                       // A unit that starts before another stops after it.
                        {"Before", agent_unit},
                        {"After", "remote-fs.target network-online.target"}};
   if (!place.home.empty()) settings.push_back({"RequiresMountsFor", place.home});
@@ -144,11 +144,11 @@ Settings of_trainer(const TrainerPlace& place) {
     settings.push_back(std::move(setting));
   }
   if (place.mounts) settings.push_back({"DeviceAllow", "/dev/fuse rw"});
-  // Also for a socket that is bound to a device, for which the rule of routing does not hold.
+  // Also works for sockets bound to a device, to which a routing rule does not apply.
   if (place.refuses_metadata)
     settings.push_back({"IPAddressDeny", "169.254.169.254 fd00:ec2::254"});
   settings.push_back({"TasksMax", std::to_string(most_tasks())});
-  // Its checkpoint, and the guard's part of that.
+  // Time for its checkpoint, and the guard's copy.
   const auto seconds = std::max(place.grace + 60s, 150s);
   settings.push_back({"TimeoutStopSec", std::to_string(seconds.count())});
   if (!place.memory_max.empty()) settings.push_back({"MemoryMax", place.memory_max});
@@ -159,7 +159,7 @@ Settings of_trainer(const TrainerPlace& place) {
 }
 
 Settings of_verb(std::chrono::milliseconds limit, bool leaves_processes) {
-  // The asker ends it in time; should that fail, systemd does. A system that stops needs them.
+  // The agent ends it in time; if that fails, systemd does. A shutdown needs these services.
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(limit).count() + 10;
   Settings settings = {{"Description", "Local work of Spotter"},
                        {"CollectMode", "inactive-or-failed"},
@@ -170,7 +170,7 @@ Settings of_verb(std::chrono::milliseconds limit, bool leaves_processes) {
   return settings;
 }
 
-// As systemd names a mount's unit.
+// The escaping of systemd's mount units.
 std::string anchor_unit(const std::string& mount_point) {
   std::string name;
   constexpr std::string_view kept =

@@ -22,7 +22,7 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// Of "TEXT:{one,other}" each, a line each.
+// The choices of "TEXT:{one,other}", one a line.
 std::string choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const auto open = type.find('{');
@@ -33,7 +33,7 @@ std::string choices(const CLI::Option& option) {
   return text;
 }
 
-// Begins a line with text that mdoc(7) takes for text: no word of it is a macro, no dot a request.
+// Makes a line plain text for mdoc(7): no word is a macro, no dot a request.
 std::string plain(const std::string& text) {
   std::string safe;
   for (const char each : text) {
@@ -47,7 +47,7 @@ std::string plain(const std::string& text) {
   return "\\&" + safe + "\n";
 }
 
-// mdoc(7) wants a new line for each.
+// Each sentence on its own line, as mdoc(7) expects.
 std::string sentences(std::string_view line) {
   std::string text;
   for (auto stop = line.find(". "); stop != line.npos; stop = line.find(". ")) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/aws/formats/batch_values.hpp"
+#include "agent/io/child.hpp"
 #include "agent/job/run.hpp"
 #include "agent/service/agent.hpp"
 #include "agent/service/sweep/worker.hpp"
@@ -18,7 +19,7 @@
 namespace spotter {
 namespace {
 
-int check(const config::Checked<config::Job>& job, const std::string& source) {
+int check(const Result<config::Job, std::vector<config::Problem>>& job, const std::string& source) {
   if (!job) {
     std::cerr << config::describe(job.error(), source);
     return 2;
@@ -27,34 +28,31 @@ int check(const config::Checked<config::Job>& job, const std::string& source) {
   return 0;
 }
 
-// Until the agent hears signals itself nothing has begun, and to be asked to stop is just that.
-// As process 1 of a container, one without a handler would hear nothing at all.
+// Until the agent handles signals nothing has begun, so the process simply ends. As process 1 of a
+// container it would ignore signals without a handler.
 void leave_when_asked() {
   for (const int signal : {SIGTERM, SIGINT})
     std::signal(signal, [](int) { ::_exit(wire::interrupted_exit_code); });
 }
 
-// An image whose entry point is `spotter run` may be given the whole of a command, as the job
-// definitions of `spotter sweep submit` have it: then that one counts.
-void become_what_is_asked(std::vector<std::string> command) {
+// An image with `spotter run` as its entry point may get a complete command as arguments, as from
+// the job definitions of `spotter sweep submit`: then executes that one.
+void execute_given_command(std::vector<std::string> command) {
   if (command.size() < 2 || command[0] != "spotter" || command[1] != "run") return;
-  std::vector<char*> words;
-  words.reserve(command.size() + 1);
-  for (auto& word : command) words.push_back(word.data());
-  words.push_back(nullptr);
-  ::execv(command::own_program().c_str(), words.data());
+  io::Program(std::move(command), {}, command::own_program()).execute();
 }
 
 }  // namespace
 
 void add_agent(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("agent", "Watch over the job of job.yaml on this instance");
+  auto* command = app.add_subcommand("agent", "Runs the job of job.yaml on this instance");
   auto job = std::make_shared<std::string>("/etc/spotter/job.yaml");
   auto check = std::make_shared<bool>(false);
   auto once = std::make_shared<bool>(false);
   command->add_option("--job", *job, "The job's description")->capture_default_str();
-  command->add_flag("--check", *check, "Only say what is wrong with it");
-  command->add_flag("--once", *once, "For a worker: one experiment, and no say over the fleet");
+  command->add_flag("--check", *check, "Only checks job.yaml, and says what is wrong with it");
+  command->add_flag("--once", *once,
+                    "For a worker: runs one experiment, and does not change the fleet");
   command->callback([job, check, once, &status] {
     const auto environment = config::Environment::of_process();
     auto read = config::load_job(*job, environment);
@@ -68,7 +66,7 @@ void add_agent(CLI::App& app, int& status) {
     }
     if (*once) leave_when_asked();
     read = command::with_experiment(std::move(read), environment, command::sets_of);
-    status = live(std::move(read), *job, *once);
+    status = run_agent(std::move(read), *job, *once);
   });
 }
 
@@ -84,11 +82,11 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--name", request->name, "The job's name");
   command->add_option("command", request->command, "What is run, after --");
   command->callback([request, &status] {
-    become_what_is_asked(request->command);
+    execute_given_command(request->command);
     leave_when_asked();
     auto job = command::job_of(*request, config::Environment::of_process(), command::sets_of);
     const std::string& file = request->job_file;
-    status = live(std::move(job), file.empty() ? "spotter run" : file, true);
+    status = run_agent(std::move(job), file.empty() ? "spotter run" : file, true);
   });
 }
 

@@ -21,7 +21,7 @@ int list(const std::vector<wire::Explanation>& all) {
   return 0;
 }
 
-// Those in whose name or subject the word is.
+// The events whose name or subject contains the word.
 std::string near(const std::vector<wire::Explanation>& all, const std::string& word) {
   std::string names;
   for (const wire::Explanation& it : all)
@@ -47,8 +47,8 @@ int explain(const std::string& name) {
 }  // namespace
 
 void add_explain(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "explain", "What a kind of event of the journal means, and what there is to do about it");
+  auto* command =
+      app.add_subcommand("explain", "What a kind of journal event means, and what to do about it");
   auto name = std::make_shared<std::string>();
   command->add_option("name", *name,
                       "interruption-notice, no-volume, ...; without one, all are listed");

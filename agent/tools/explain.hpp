@@ -1,4 +1,4 @@
-// `spotter explain NAME`: what a kind of event of the journal means, and what there is to do.
+// `spotter explain NAME`: what a kind of journal event means, and what to do about it.
 #pragma once
 
 namespace CLI {

@@ -1,5 +1,5 @@
-// systemd/spotter.catalog, which is part of the program: what each kind of event (events.hpp)
-// means, and what there is to do. No I/O. Format: https://systemd.io/CATALOG
+// systemd/spotter.catalog, compiled into the program: what each kind of event (events.hpp) means,
+// and what to do about it. No I/O. Format: https://systemd.io/CATALOG
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct Explanation {
   std::string subject;    // in one line
   std::string text;       // paragraphs, with an empty line between two
 };
-// In the order of events.hpp. A field that the journal fills in stands by its name: VOLUME_ID.
+// In the order of events.hpp. A field that journalctl would fill in appears as its name: VOLUME_ID.
 std::vector<Explanation> explanations();
 
-// Of a text in the catalog's format; kinds of events that it does not explain are left out.
+// Parses a text in the catalog's format. Leaves out kinds of events that it does not explain.
 std::vector<Explanation> read_catalog(std::string_view catalog);
 
 }  // namespace spotter::wire

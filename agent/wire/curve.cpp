@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t known_curve = 1;
 
-// `newer` says it, or else `older` did.
+// Where `newer` has no value, takes that of `older`.
 template <class T>
 void keep(std::optional<T>& newer, const std::optional<T>& older) {
   if (!newer) newer = older;
@@ -21,6 +21,7 @@ void keep_unsaid(CurvePoint& newer, const CurvePoint& older) {
   keep(newer.epoch, older.epoch);
   keep(newer.loss, older.loss);
   keep(newer.accuracy, older.accuracy);
+  newer.metrics.insert(older.metrics.begin(), older.metrics.end());
 }
 
 std::optional<double> number(const Json& object, const char* name) {
@@ -44,8 +45,12 @@ std::optional<CurvePoint> parse_point(std::string_view line, std::string& newer)
   }
   const auto step = count(*object, "step");
   if (!step) return std::nullopt;
-  return CurvePoint{*step, count(*object, "epoch"), number(*object, "loss"),
-                    number(*object, "accuracy"), number(*object, "time").value_or(0)};
+  return CurvePoint{*step,
+                    count(*object, "epoch"),
+                    number(*object, "loss"),
+                    number(*object, "accuracy"),
+                    number(*object, "time").value_or(0),
+                    metrics_in(*object)};
 }
 
 std::string to_line(const CurvePoint& point) {
@@ -53,12 +58,13 @@ std::string to_line(const CurvePoint& point) {
   if (point.epoch) line["epoch"] = *point.epoch;
   if (point.loss) line["loss"] = *point.loss;
   if (point.accuracy) line["accuracy"] = *point.accuracy;
+  for (const auto& [name, value] : point.metrics) line[name] = value;
   line["time"] = std::round(point.time * 1000) / 1000;
   return line.dump() + "\n";
 }
 
-// Into how many parts of 2^shift steps they fall. Powers of two: what one thinning leaves, the next
-// and coarser one finds at the end of its own parts.
+// Into how many parts of 2^shift steps the points fall. Powers of two: a point that one thinning
+// keeps is the last of its part in the next, coarser thinning, too.
 std::size_t parts(const std::vector<CurvePoint>& points, unsigned shift) {
   std::size_t parts = 0;
   for (std::size_t i = 0; i < points.size(); ++i)
@@ -68,17 +74,28 @@ std::size_t parts(const std::vector<CurvePoint>& points, unsigned shift) {
 
 }  // namespace
 
+std::optional<double> metric_of(const CurvePoint& point, std::string_view name) {
+  if (name == "loss") return point.loss;
+  if (name == "accuracy") return point.accuracy;
+  const auto found = point.metrics.find(name);
+  return found == point.metrics.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Curve::resume(std::uint64_t step) {
   while (!points_.empty() && points_.back().step > step) points_.pop_back();
 }
 
 void Curve::add(CurvePoint point) {
   resume(point.step);
+  std::erase_if(point.metrics, [&](const auto& metric) {
+    if (names_.size() < most_metrics) names_.insert(metric.first);
+    return !names_.contains(metric.first);
+  });
   if (!points_.empty() && points_.back().step == point.step) {
     keep_unsaid(point, points_.back());
     points_.pop_back();
   }
-  points_.push_back(point);
+  points_.push_back(std::move(point));
 }
 
 void Curve::append(const Curve& later) {
@@ -95,7 +112,7 @@ void Curve::thin(std::size_t most) {
       keep_unsaid(point, thinned.back());
       thinned.pop_back();
     }
-    thinned.push_back(point);
+    thinned.push_back(std::move(point));
   }
   points_ = std::move(thinned);
 }

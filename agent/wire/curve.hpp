@@ -1,14 +1,19 @@
-// A learning curve, as `metrics.jsonl` has it: one JSON object a line, one line a step at most, the
-// steps ascending. For whoever reads it: pandas.read_json(path, lines=True). No I/O.
+// A learning curve, the content of `metrics.jsonl`: one JSON object a line, one line a step at
+// most, the steps ascending. Users read it with pandas.read_json(path, lines=True). No I/O.
 //
-//   {"step":1200,"epoch":2,"loss":0.31,"accuracy":0.9,"time":1700000000.25}
+//   {"step":1200,"epoch":2,"loss":0.31,"accuracy":0.9,"val_loss":0.4,"time":1700000000.25}
+//
+// Each other member that is a number is a metric of that name (base/metrics.hpp).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "agent/base/metrics.hpp"
 
 namespace spotter::wire {
 
@@ -17,38 +22,46 @@ struct CurvePoint {
   std::optional<std::uint64_t> epoch;
   std::optional<double> loss, accuracy;  // finite
   double time = 0;                       // seconds since 1970
+  MetricValues metrics = {};
   bool operator==(const CurvePoint&) const = default;
 };
 
+// What the point has under this name: "loss", "accuracy", or another metric's.
+std::optional<double> metric_of(const CurvePoint& point, std::string_view name);
+
 class Curve {
  public:
-  // Whatever is there of a later step did not happen: the trainer went back. What is there of the
-  // same step keeps what the new point does not say.
+  // Removes points of later steps, since the trainer went back to this one. Of a point of the same
+  // step it keeps the values that the new one lacks. Metrics beyond the curve's first
+  // `most_metrics` names are left out: a trainer may report another name at each step.
   void add(CurvePoint point);
-  // The trainer goes on from there: what is there of later steps did not happen.
+  // The trainer continues from `step`: removes the points of later steps.
   void resume(std::uint64_t step);
-  // All points of what came after, one by one.
+  // Adds all points of `later`, one by one.
   void append(const Curve& later);
-  // At most so many (two at least) remain, evenly spread over the steps, the last one among them.
-  // A loss or accuracy that is said only now and then is kept with its neighbour.
+  // Keeps `most` points at most (two at least), evenly spread over the steps, the last one
+  // included. A value that only a removed point has moves to its later neighbour.
   void thin(std::size_t most);
 
   const std::vector<CurvePoint>& points() const { return points_; }
-  // Of all, what was said last; no step when there is no point.
+  // The newest known value of each field. None: there is no point.
   std::optional<CurvePoint> last() const;
+  // Of all metrics that were added, in the order of the alphabet.
+  const std::set<std::string, std::less<>>& metric_names() const { return names_; }
 
  private:
   std::vector<CurvePoint> points_;
+  std::set<std::string, std::less<>> names_;
 };
 
 std::string to_lines(const Curve& curve);
 
-// Lines that are none of a curve (half-written, foreign, an infinite loss) are left out, and
-// counted; so are those whose `version` (absent: 1) is a later one, which `newer` says.
+// Leaves out and counts lines that are no point (cut off, foreign, an infinite loss) and those of a
+// later `version` (absent: 1); of the latter `newer` tells a person.
 struct ReadCurve {
   Curve curve;
   std::size_t foreign = 0;
-  std::string newer;  // a sentence
+  std::string newer;
 };
 ReadCurve parse_curve(std::string_view lines);
 

@@ -7,7 +7,7 @@
 namespace spotter::wire {
 namespace {
 
-// The core counts with a sign: what does not fit there is no count.
+// The core's counts are signed: a number that does not fit is skipped.
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -19,11 +19,11 @@ std::optional<double> decimal(std::string_view text) {
   double value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (!std::isfinite(value)) return std::nullopt;  // a diverged loss is no figure to show
+  if (!std::isfinite(value)) return std::nullopt;  // a diverged loss is not shown
   return value;
 }
 
-// Fields that make one value only together, until the whole datagram is read.
+// Fields that form one value only together, kept until the whole datagram is read.
 struct Parts {
   std::optional<std::uint64_t> step;
   Progress progress;
@@ -37,7 +37,17 @@ struct Parts {
 };
 
 constexpr std::size_t longest_name = 64;  // of a channel
-constexpr double kLongestStall = 86'400;  // a longer one is a mistake, and would upset every sum
+constexpr double kLongestStall = 86'400;  // a longer one is a mistake, and would spoil every sum
+
+// "val_loss 0.25"
+void take_metric(std::string_view text, MetricValues& metrics) {
+  const auto space = text.rfind(' ');
+  const std::string_view name = text.substr(0, std::min(space, text.size()));
+  if (space == std::string_view::npos || !is_metric_name(name)) return;
+  const auto value = decimal(text.substr(space + 1));
+  if (!value || (metrics.size() >= most_metrics && !metrics.contains(name))) return;
+  metrics.insert_or_assign(std::string(name), *value);
+}
 
 void take_progress(std::string_view key, std::string_view value, Parts& parts) {
   if (key == "X_SPOTTER_STEP") parts.step = whole_number(value);
@@ -46,6 +56,7 @@ void take_progress(std::string_view key, std::string_view value, Parts& parts) {
   if (key == "X_SPOTTER_EPOCHS_TOTAL") parts.progress.epochs_total = whole_number(value);
   if (key == "X_SPOTTER_LOSS") parts.progress.loss = decimal(value);
   if (key == "X_SPOTTER_ACCURACY") parts.progress.accuracy = decimal(value);
+  if (key == "X_SPOTTER_METRIC") take_metric(value, parts.progress.metrics);
 }
 
 void take_parts(std::string_view key, std::string_view value, Parts& parts) {
@@ -64,7 +75,9 @@ void take(std::string_view key, std::string_view value, TrainerMessage& message,
   if (key == "STATUS") message.status = std::string(value.substr(0, longest_status_text));
   if (key == "X_SPOTTER_FINISHED") message.finished = value == "1";
   if (key == "X_SPOTTER_GUARD") message.of_guard = value == "1";
+  if (key == "X_SPOTTER_LOG") message.of_log = value == "1";
   if (key == "X_SPOTTER_NOTE") message.note = std::string(value);
+  if (key == "X_SPOTTER_BEST") message.best = std::string(value);
   if (key == "X_SPOTTER_RESUMED_STEP") message.resumed_step = whole_number(value);
   if (key == "X_SPOTTER_WINDOW_TRAINED_SECONDS") message.window_trained = decimal(value);
   take_progress(key, value, parts);

@@ -1,4 +1,4 @@
-// What the trainer tells the agent: systemd's notification datagrams (sd_notify(3)), with the
+// The trainer's messages to the agent: systemd's notification datagrams (sd_notify(3)), with the
 // X_SPOTTER_ keys of libspotter. No I/O.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "agent/base/metrics.hpp"
 #include "agent/base/result.hpp"
 
 namespace spotter::wire {
@@ -22,13 +23,14 @@ struct Progress {
   std::optional<std::uint64_t> epochs_total;
   std::optional<double> loss;
   std::optional<double> accuracy;
+  MetricValues metrics = {};  // the rest, by name: those of an evaluation, mostly
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
 struct DurableCheckpoint {
   std::string path;  // absolute
   std::uint64_t step = 0;
-  std::optional<double> seconds = {};       // that training stood still for it: 0 up to a day
+  std::optional<double> seconds = {};       // for which training paused: 0 up to a day
   std::optional<std::uint64_t> bytes = {};  // of the file
   friend bool operator==(const DurableCheckpoint&, const DurableCheckpoint&) = default;
 };
@@ -36,7 +38,7 @@ struct DurableCheckpoint {
 // What a channel's data plane has done since it began (`spotter pipe`).
 struct ChannelFlow {
   std::string channel;
-  std::uint64_t bytes = 0;  // into its FIFOs
+  std::uint64_t bytes = 0;  // written to its FIFOs
   double stalled = 0;       // seconds that its reader waited for bytes
   friend bool operator==(const ChannelFlow&, const ChannelFlow&) = default;
 };
@@ -49,16 +51,19 @@ struct TrainerMessage {
   std::optional<Progress> progress;
   std::optional<std::uint64_t> resumed_step;
   std::optional<DurableCheckpoint> checkpoint;
-  bool of_guard = false;            // not the trainer speaks: `spotter guard` beside it
-  std::optional<std::string> note;  // its line for the journal
+  bool of_guard = false;            // sent by `spotter guard` or its parent, not by the trainer
+  bool of_log = false;              // read in the trainer's own log (`spotter follow-log`)
+  std::optional<std::string> note;  // their line for the journal: something is wrong
+  std::optional<std::string> best;  // the guard's: a better checkpoint is kept
   std::optional<ChannelFlow> flow;
-  std::optional<double> window_trained;  // seconds of a notice's time that were trained in
+  std::optional<double> window_trained;  // spent training after a notice, in seconds
   friend bool operator==(const TrainerMessage&, const TrainerMessage&) = default;
 };
 
-// Unknown keys, lines without '=' and values that do not parse are skipped: a trainer's mistake
-// must not cost the rest of its datagram. A checkpoint needs an absolute path and a step, else it
-// is not taken. Fails only for a datagram that is too long or contains a NUL.
+// Skips unknown keys, lines without '=' and values that do not parse: a trainer's mistake must not
+// cost the rest of its datagram. A checkpoint without an absolute path or without a step is
+// skipped, and so are metrics beyond `most_metrics`. Fails only for a datagram that is too long or
+// contains a NUL.
 Result<TrainerMessage> parse_datagram(std::string_view bytes);
 
 }  // namespace spotter::wire

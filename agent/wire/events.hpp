@@ -1,5 +1,5 @@
-// The kinds of lines in the journal that a person may want explained: a stable name, and the id
-// under which systemd/spotter.catalog explains it (MESSAGE_ID of systemd.journal-fields(7)).
+// The kinds of journal lines that have an explanation for a person: a stable name, and the id under
+// which systemd/spotter.catalog explains it (MESSAGE_ID of systemd.journal-fields(7)).
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,7 @@ namespace spotter::wire {
 
 struct EventKind {
   std::string_view name;
-  std::string_view id;  // 32 hexadecimal digits, chosen by chance, never used for anything else
+  std::string_view id;  // 32 hexadecimal digits, random, never used for anything else
 };
 
 inline constexpr EventKind event_kinds[] = {
@@ -71,9 +71,11 @@ inline constexpr EventKind event_kinds[] = {
     {"not-permitted", "46df06fd650b40fb8d77a2b25ec8e3d1"},
     {"call-rejected", "a7419a676af946febc1c0a0fb9f54dac"},
     {"copy-vanished", "c51f3a18362346409c274fe97527c913"},
+    {"change-in-vain", "2f44204ee54c4423b1f3215ccbbaba4b"},
     {"not-published", "dface9bc73e645f2a1791bcaa7cb4677"},
     {"claim-lost", "cb463681fe0c4bf599394b70ddc1a609"},
     {"experiment-failed", "79667167b06c4ab3a3a379433346cfc6"},
+    {"experiment-stopped-early", "14c7d6bb1a9940a0847e0470976a3a6c"},
     {"machine-unfit", "c5b452cf32c44e4494d56a4daa812b87"},
     {"volume-not-free", "267cebfe18e54dfeb7bf60aad8f48058"},
     {"volume-not-filled", "e27eaa17f72d48bbade1bff9a9afa654"},
@@ -81,9 +83,10 @@ inline constexpr EventKind event_kinds[] = {
     {"instance-given-back", "ded07b796d7645cb9e4ce4833f6e761d"},
     {"notification-failed", "84648cd989894193bbc862a76a1c4b79"},
     {"gave-up-gpus-absent", "050fbff434fa4bdcaed1f7ad561d793b"},
+    {"gave-up-starts-in-vain", "221ddc647fec4584b128e3c12598e2c3"},
 };
 
-// A name that is not in the table does not compile.
+// Does not compile for a name that is not in the table.
 consteval EventKind event(std::string_view name) {
   for (const EventKind& kind : event_kinds)
     if (kind.name == name) return kind;

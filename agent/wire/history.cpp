@@ -16,43 +16,43 @@ constexpr std::array<std::string_view, 13> kinds = {
     "checkpoint", "ended", "volume", "account", "problem",          "left"};
 
 constexpr std::uint64_t known_history = 1;
-constexpr double latest = 1e11;  // whoever computes with a time must not overflow
+constexpr double latest = 1e11;  // a larger one could overflow in a reader's sums
 
-std::optional<Moment> parse_moment(std::string_view line, std::string& newer) {
+std::optional<HistoryEntry> parse_entry(std::string_view line, std::string& newer) {
   auto object = parse_json_object(line);
   if (!object) return std::nullopt;
   if (auto later = wire::newer(*object, "version", known_history, "the history")) {
     newer = std::move(later->message);
     return std::nullopt;
   }
-  Moment moment;
-  moment.what = text_field(*object, "what");
-  moment.instance = text_field(*object, "instance");
+  HistoryEntry entry;
+  entry.what = text_field(*object, "what");
+  entry.instance = text_field(*object, "instance");
   const auto time = object->find("time");
   if (time == object->end() || !time->is_number()) return std::nullopt;
-  moment.time = time->get<double>();
-  const bool sound = moment.time >= 0 && moment.time < latest;
-  if (!sound || std::ranges::find(kinds, moment.what) == kinds.end()) return std::nullopt;
+  entry.time = time->get<double>();
+  const bool sound = entry.time >= 0 && entry.time < latest;
+  if (!sound || std::ranges::find(kinds, entry.what) == kinds.end()) return std::nullopt;
   for (const char* said : {"time", "what", "instance"}) object->erase(said);
-  moment.fields = std::move(*object);
-  return moment;
+  entry.fields = std::move(*object);
+  return entry;
 }
 
 }  // namespace
 
-std::string Moment::text(const char* name) const {
+std::string HistoryEntry::text(const char* name) const {
   return fields.is_object() ? text_field(fields, name) : std::string();
 }
 
-std::optional<double> Moment::number(const char* name) const {
+std::optional<double> HistoryEntry::number(const char* name) const {
   return fields.is_object() ? number_field(fields, name) : std::nullopt;
 }
 
-std::string to_line(const Moment& moment) {
-  nlohmann::ordered_json line = {{"time", std::round(moment.time * 1000) / 1000},
-                                 {"what", moment.what},
-                                 {"instance", moment.instance}};
-  for (const auto& [name, value] : moment.fields.items())
+std::string to_line(const HistoryEntry& entry) {
+  nlohmann::ordered_json line = {{"time", std::round(entry.time * 1000) / 1000},
+                                 {"what", entry.what},
+                                 {"instance", entry.instance}};
+  for (const auto& [name, value] : entry.fields.items())
     if (!value.is_null()) line[name] = value;
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -64,8 +64,8 @@ ReadHistory parse_history(std::string_view lines) {
     const std::string_view line = lines.substr(0, end);
     lines.remove_prefix(std::min(end + 1, lines.size()));
     if (line.empty()) continue;
-    if (auto moment = parse_moment(line, read.newer))
-      read.moments.push_back(std::move(*moment));
+    if (auto entry = parse_entry(line, read.newer))
+      read.entries.push_back(std::move(*entry));
     else
       ++read.foreign;
   }

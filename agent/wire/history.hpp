@@ -1,10 +1,10 @@
-// What happened to a job, moment after moment, as `history.jsonl` has it beside the checkpoints and
-// the segments have it in S3: one JSON object a line. No I/O.
+// A job's history: the content of `history.jsonl` beside the checkpoints, and of its segments in
+// S3. One JSON object a line, an entry. No I/O.
 //
 //   {"time":1700000000.25,"what":"phase","instance":"i-1","phase":"training","says":"..."}
 //
-// Each has `time` (seconds since 1970), `what` and `instance` (the machine's name, where it is no
-// instance). By kind, all optional unless a reader could do nothing without:
+// Each has `time` (seconds since 1970), `what` and `instance` (without an instance, the machine's
+// name). Fields by kind, all optional unless an entry is useless without:
 //
 //   began             type, zone, volume, booted (time), experiment (index), price ($ an hour)
 //   price             dollars_per_hour
@@ -24,7 +24,7 @@
 //   problem           event (its stable name), level (warning, error), words
 //   left              why (asked, released, finished, gave-up): the agent left the machine
 //
-// A later version of a kind says `version`; without it a line is of version 1.
+// An entry of a later version of its kind has `version`; without it the version is 1.
 //
 // Phases: looking, waiting, moving, mounting, preparing, training, stopping, releasing, finishing,
 // blocked, released, finished, gave-up.
@@ -39,27 +39,27 @@
 
 namespace spotter::wire {
 
-struct Moment {
+struct HistoryEntry {
   double time = 0;  // seconds since 1970
   std::string what;
   std::string instance;
-  nlohmann::json fields = nlohmann::json::object();  // the rest; null: not known
+  nlohmann::json fields = nlohmann::json::object();  // the other fields; null: not known
 
-  // Of a field; nothing where it is absent or of another type. Numbers are finite.
+  // The field's value; none where it is absent or of another type. Numbers are finite.
   std::string text(const char* name) const;
   std::optional<double> number(const char* name) const;
-  bool operator==(const Moment&) const = default;
+  bool operator==(const HistoryEntry&) const = default;
 };
 
-// One line with its end. Bytes that are no UTF-8 are replaced, what is null is left out.
-std::string to_line(const Moment& moment);
+// One line with its newline. Replaces bytes that are not UTF-8, leaves out null fields.
+std::string to_line(const HistoryEntry& entry);
 
-// In the order of the lines. Lines that are half-written, foreign, of another kind or without a
-// time are left out, and counted; so are those of a later version, which `newer` says.
+// In the order of the lines. Leaves out and counts lines that are cut off, foreign, of another kind
+// or without a time, and those of a later version; of the latter `newer` tells a person.
 struct ReadHistory {
-  std::vector<Moment> moments;
+  std::vector<HistoryEntry> entries;
   std::size_t foreign = 0;
-  std::string newer;  // a sentence
+  std::string newer;
 };
 ReadHistory parse_history(std::string_view lines);
 

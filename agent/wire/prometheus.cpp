@@ -18,7 +18,7 @@ std::string escaped(std::string_view value) {
   return text;
 }
 
-// Whole numbers as such, all others so that nothing is lost.
+// Whole numbers without a fraction, all others with every digit that they need.
 std::string number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";

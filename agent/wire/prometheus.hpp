@@ -17,7 +17,7 @@ class Exposition {
  public:
   using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-  // The samples that follow are of this family. One without samples is left out.
+  // Begins a family, to which the samples that follow belong. One without samples is left out.
   void gauge(std::string_view name, std::string_view help) { begin(name, "gauge", help); }
   void counter(std::string_view name, std::string_view help) { begin(name, "counter", help); }
   void sample(double value, const Labels& labels = {});

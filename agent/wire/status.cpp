@@ -19,7 +19,7 @@ std::string number_text(const char* format, double value) {
   return text;
 }
 
-// The file is not ours to trust: a value of another kind is none.
+// The file may hold anything: a value of the wrong type counts as absent.
 class Fields {
  public:
   Fields(const Json& object, Time now) : object_(object), now_(now) {}
@@ -37,6 +37,9 @@ class Fields {
     const auto at = number(name);
     if (!at) return std::nullopt;
     return (*at - static_cast<double>(now_.time_since_epoch().count())) / 1000;
+  }
+  MetricValues metrics() const {
+    return object_.is_object() ? metrics_field(object_, "metrics") : MetricValues();
   }
   Json list(const char* name) const {
     const Json value = object_.is_object() ? object_.value(name, Json()) : Json();
@@ -107,6 +110,14 @@ void add_learning(Page& page, const Fields& is) {
   if (const auto accuracy = is.number("accuracy"))
     text = joined(text, ", ", "accuracy " + number_text("%.4g", *accuracy));
   page.line("loss", text);
+  std::string others;
+  for (const auto& [name, value] : is.metrics()) {
+    if (!others.empty()) others += ", ";
+    others += name;
+    others += ' ';
+    others += number_text("%.5g", value);
+  }
+  page.line("metrics", others);
 }
 
 void add_checkpoint(Page& page, const Fields& is) {
@@ -157,7 +168,7 @@ void add_problems(Page& page, const Fields& is, Time now) {
 
 }  // namespace
 
-// Of UTF-8 nothing is cut apart by this.
+// Keeps UTF-8 characters whole.
 std::string printable(std::string text) {
   for (char& each : text)
     if (static_cast<unsigned char>(each) < ' ' || each == '\x7f') each = ' ';

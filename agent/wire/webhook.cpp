@@ -21,7 +21,7 @@ std::string webhook_body(std::string_view job, std::string_view words) {
 
 std::string wrong_webhook(std::string_view url) {
   if (url.find_first_of(" \t\r\n") != url.npos) return "the web hook's URL has a space in it";
-  // http://localhost:x@elsewhere/ leads elsewhere.
+  // http://localhost:x@elsewhere/ is a URL of the host elsewhere.
   if (url.substr(0, url.find('/', url.find("://") + 3)).find('@') != url.npos)
     return "the web hook's URL has a user in it";
   if (url.starts_with("https://")) return "";

@@ -7,10 +7,10 @@
 
 namespace spotter::wire {
 
-// The body of the POST; what Slack would take for markup stays text. `job`: its name.
+// The body of the POST; escapes what Slack would interpret as markup. `job`: its name.
 std::string webhook_body(std::string_view job, std::string_view words);
 
-// What is wrong with its URL; empty: nothing. The URL is not repeated: it is a secret.
+// What is wrong with the URL; empty: nothing. Does not repeat the URL, which is a secret.
 std::string wrong_webhook(std::string_view url);
 
 }  // namespace spotter::wire

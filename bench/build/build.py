@@ -82,7 +82,7 @@ def main():
     options = parser.parse_args()
     figures, missed = {"targets": TARGETS, "cores": os.cpu_count()}, False
 
-    def told(what, seconds, more=""):
+    def report(what, seconds, more=""):
         nonlocal missed
         figures[what] = round(seconds, 1)
         missed |= seconds > TARGETS[what]
@@ -93,12 +93,12 @@ def main():
         subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
         subprocess.run(["scripts/setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
         if options.only != "ci":
-            told("demo", demo(clone))
+            report("demo", demo(clone))
         else:
             (clone / "build").mkdir()
         if options.only != "demo":
             run = ci(clone)
-            told("ci", run["seconds"], f", {run['tally']}")
+            report("ci", run["seconds"], f", {run['tally']}")
             figures["tally"] = run["tally"]
             missed |= run["status"] != 0
             print("\n".join(run["tail"]))

@@ -65,7 +65,7 @@ int save(const std::string& directory, std::size_t bytes) {
       std::cerr << (saved ? flushed : saved).error().message << "\n";
       return 1;
     }
-    if (round == 0) {  // the kernel clears the memory of the copy: told apart
+    if (round == 0) {  // the kernel clears the memory of the copy: reported apart
       figures["first_stall"] = stalled;
       continue;
     }

@@ -67,9 +67,9 @@ Share work(std::size_t agent, std::size_t experiments, const std::string& bucket
     const auto left = wake == Time::max() ? -1 : std::max<std::int64_t>(0, (wake - now()).count());
     pollfd file{clerk.descriptor(), POLLIN, 0};
     ::poll(&file, 1, static_cast<int>(std::min<std::int64_t>(left, 1000)));
-    while (auto heard = clerk.hear()) {
-      share.troubles += heard->trouble.empty() ? 0 : 1;
-      news.emplace_back(std::move(heard->reply));
+    while (auto outcome = clerk.next_answer()) {
+      share.troubles += outcome->trouble.empty() ? 0 : 1;
+      news.emplace_back(std::move(outcome->reply));
     }
     if (news.empty()) news.emplace_back(sweep::Tick{});
   }

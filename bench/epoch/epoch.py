@@ -41,7 +41,7 @@ def epochs(command, environment):
 def train(scratch, name, data):
     place = tempfile.mkdtemp(prefix=name, dir=scratch)
     return [BIN / "spotter-train", "--data", data, "--checkpoints", f"{place}/c", "--result",
-            f"{place}/result", "--epochs", EPOCHS], pathlib.Path(place)
+            f"{place}/result", "--hidden", "256,128", "--epochs", EPOCHS], pathlib.Path(place)
 
 
 def measure(server, scratch, data, rounds):
@@ -56,7 +56,7 @@ def measure(server, scratch, data, rounds):
         taken["memory"] += epochs([*memory, "--unshuffled"], environment)
         piped, other = train(scratch, "pipe", "pipe:train,test")
         taken["pipe"] += epochs([*pipe, *piped], environment)
-        weights = [(place / "result/weights.bin").read_bytes() for place in (one, other)]
+        weights = [(place / "result/model.safetensors").read_bytes() for place in (one, other)]
         if weights[0] != weights[1]:
             raise SystemExit("these are not the same weights")
     return taken

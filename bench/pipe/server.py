@@ -59,7 +59,7 @@ LISTED = """<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</La
 
 
 def address():
-    """The AWS CRT of Debian 12 connects to port 80, whatever it is told: where we may have that."""
+    """The AWS CRT of Debian 12 connects to port 80, whatever is asked: where we may."""
     with socket.socket() as attempt:
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -54,17 +54,17 @@ def different_code(blocks, original, translated):
 def check_translation(original="README.md", translated="agent/README.ko.md"):
     """The same headings, table rows, list items and code blocks, whose comments may differ."""
     for ours, theirs in itertools.zip_longest(outline(original), outline(translated)):
-        told = [one and f"{file}:{one['line']}: '{'#' * one['level']} {one['title']}'"
+        shown = [one and f"{file}:{one['line']}: '{'#' * one['level']} {one['title']}'"
                 for file, one in ((original, ours), (translated, theirs))]
         if not ours or not theirs:
-            yield f"{told[0] or told[1]} has no counterpart in {original if theirs else translated}"
+            yield f"{shown[0] or shown[1]} has no counterpart in {original if theirs else translated}"
             return
         if ours["level"] != theirs["level"]:
-            yield f"{told[1]} stands where {told[0]} does"
+            yield f"{shown[1]} stands where {shown[0]} does"
             return
         for kind in ("table rows", "list items", "code blocks"):
             if len(ours[kind]) != len(theirs[kind]):
-                yield f"{told[1]} has {len(theirs[kind])} {kind}; {told[0]} has {len(ours[kind])}"
+                yield f"{shown[1]} has {len(theirs[kind])} {kind}; {shown[0]} has {len(ours[kind])}"
         if len(ours["code blocks"]) == len(theirs["code blocks"]):
             for pair in zip(ours["code blocks"], theirs["code blocks"]):
                 yield from different_code(pair, original, translated)

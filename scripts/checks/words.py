@@ -24,6 +24,6 @@ def check_words():
              *(ROOT / "scripts/packaging/manual").iterdir()]
     for path in files:
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", line).lower()
+            apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", line).lower()
             for word in dict.fromkeys(some.findall(apart)):
                 yield f"{name(path)}:{number}: '{word}': the glossary's word is {instead[word]}"

@@ -27,7 +27,7 @@ endforeach()
 
 set(CPACK_COMPONENT_AGENT_DESCRIPTION
 "An agent for each instance
-It sees the interruption notice, has the trainer checkpoint, lets go of the volume,
+It sees the interruption notice, has the trainer checkpoint, releases the volume,
 and on the next instance, in whatever zone, brings the volume there and goes on.")
 set(CPACK_COMPONENT_EMULATOR_DESCRIPTION
 "EC2, IMDS, S3 and AWS Batch on this machine
@@ -48,7 +48,7 @@ set(CPACK_DEBIAN_AGENT_PACKAGE_DEPENDS
 # from the trainer by `ip`.
 set(CPACK_DEBIAN_AGENT_PACKAGE_RECOMMENDS
     "git, xfsprogs, e2fsprogs, fuse3, iproute2, systemd")
-set(CPACK_DEBIAN_AGENT_PACKAGE_SUGGESTS "libspotter, sshfs, nfs-common")
+set(CPACK_DEBIAN_AGENT_PACKAGE_SUGGESTS "python3, sshfs, nfs-common")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "python3")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS TRUE)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/library/prerm)
@@ -67,7 +67,9 @@ set(CPACK_RPM_PACKAGE_NAME spotter)
 set(CPACK_RPM_PACKAGE_LICENSE MIT)
 set(CPACK_RPM_PACKAGE_AUTOREQ TRUE)
 # libcurl has versioned symbols in Debian only: there they are asked for, elsewhere they are nobody's.
-set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude CURL_OPENSSL
+# Only who builds a trainer in C needs pkg-config.
+set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude CURL_OPENSSL|pkg-config
+%global __provides_exclude_from ^/usr/lib/spotter/
 %define _build_id_links none
 %define _buildhost localhost
 %define use_source_date_epoch_as_buildtime 1

@@ -18,9 +18,9 @@ ATTACKS = {name for plan in table.LEFT.values() for start in plan for name in st
 class Attacks(unittest.TestCase):
     maxDiff = None
 
-    def test_are_told_with_what_stops_them(self):
-        told = set(re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", SECURITY.read_text()))
-        self.assertEqual(told, ATTACKS)
+    def test_are_listed_with_what_stops_them(self):
+        listed = set(re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", SECURITY.read_text()))
+        self.assertEqual(listed, ATTACKS)
 
     def test_are_functions(self):
         source = "".join((HERE / f"attacks/{name}.py").read_text()

@@ -236,8 +236,8 @@ class Waits(Api):
             raise
         """
 
-    def told(self, mode, number, workers=0):
-        """The exit status of one that is told so while it waits."""
+    def signalled(self, mode, number, workers=0):
+        """The exit status of one that gets that signal while it waits."""
         os.mkfifo(self.folder / "train_0")
         self.addCleanup(os.remove, self.folder / "train_0")
         writer = os.open(self.folder / "train_0", os.O_RDWR)
@@ -258,23 +258,23 @@ class Waits(Api):
         return waiting.returncode
 
     def test_pythons_own_handlers_run(self):
-        self.assertEqual(self.told("handler", signal.SIGTERM), 7, self.errors)
+        self.assertEqual(self.signalled("handler", signal.SIGTERM), 7, self.errors)
 
     def test_an_interrupt_ends_it(self):
-        self.assertEqual(self.told("plain", signal.SIGINT), -signal.SIGINT, self.errors)
+        self.assertEqual(self.signalled("plain", signal.SIGINT), -signal.SIGINT, self.errors)
 
     def test_a_run_that_has_to_stop_does_not_wait(self):
-        self.assertEqual(self.told("plain", signal.SIGTERM), spotter.STOPPED, self.errors)
+        self.assertEqual(self.signalled("plain", signal.SIGTERM), spotter.STOPPED, self.errors)
         self.assertFalse(list(self.checkpoints.glob("step-*")))
 
     def test_who_catches_that_may_save(self):
-        self.assertEqual(self.told("saves", signal.SIGTERM), spotter.STOPPED, self.errors)
+        self.assertEqual(self.signalled("saves", signal.SIGTERM), spotter.STOPPED, self.errors)
         with self.open() as run:
             self.assertEqual(run.restore()["value"], (0, 12, 1))
 
     @unittest.skipUnless(torch, "without PyTorch")
     def test_nor_does_it_wait_for_a_worker(self):
-        self.assertEqual(self.told("plain", signal.SIGTERM, 1), spotter.STOPPED, self.errors)
+        self.assertEqual(self.signalled("plain", signal.SIGTERM, 1), spotter.STOPPED, self.errors)
 
 
 @unittest.skipUnless(torch, "without PyTorch")

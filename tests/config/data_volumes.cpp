@@ -13,8 +13,8 @@ std::string with_data(const std::string& items, const std::string& more = "") {
   return "job: a\ntrainer: {command: x}\nstorage: [" + items + "]\n" + more;
 }
 
-void mentions(const std::string& told, const std::string& words) {
-  EXPECT_NE(told.find(words), std::string::npos) << told;
+void mentions(const std::string& text, const std::string& words) {
+  EXPECT_NE(text.find(words), std::string::npos) << text;
 }
 
 TEST(DataVolumes, StandBesideTheState) {
@@ -56,7 +56,7 @@ TEST(DataVolumes, HaveExactlyOneStateBesideThemAndItIsAVolume) {
            "expected exactly one of state, data, found 2");
 }
 
-TEST(DataVolumes, AreToldWhatIsWrongWithThem) {
+TEST(DataVolumes, AreRefusedWithWhatIsWrong) {
   const auto wrong = [](const std::string& fields) {
     return problems_of(with_data(state + ", {data: {" + fields + "}}"));
   };

@@ -42,7 +42,7 @@ trainer:
   imds: allow
   result: result/weights.bin
 checkpoints: {directory: saved, files: "*.h5 *.pt"}
-on_failure: {attempts_without_progress: 5, then: hold}
+on_failure: {attempts_without_progress: 5, starts_per_attempt: 20, then: hold}
 limits: {hours: 72, dollars: 49.5}
 fleet: {kind: ec2-fleet, id: fleet-0123}
 )",
@@ -75,6 +75,7 @@ fleet: {kind: ec2-fleet, id: fleet-0123}
   EXPECT_EQ(job->checkpoints.directory, "saved");
   EXPECT_EQ(job->checkpoints.files, "*.h5 *.pt");
   EXPECT_EQ(job->on_failure.attempts_without_progress, 5);
+  EXPECT_EQ(job->on_failure.starts_per_attempt, 20);
   EXPECT_EQ(job->on_failure.then, GiveUp::Hold);
   EXPECT_EQ(job->limits.hours, 72);
   EXPECT_EQ(job->limits.dollars, 49.5);
@@ -100,6 +101,7 @@ TEST(Job, HasDefaults) {
   EXPECT_EQ(job->checkpoints.directory, "checkpoints");
   EXPECT_EQ(job->checkpoints.files, "");
   EXPECT_EQ(job->on_failure.attempts_without_progress, 3);
+  EXPECT_EQ(job->on_failure.starts_per_attempt, 10);
   EXPECT_EQ(job->on_failure.then, GiveUp::ScaleToZero);
   EXPECT_FALSE(job->limits.hours);
   EXPECT_FALSE(job->fleet);
@@ -170,13 +172,13 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, "
+     "metrics, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, "
      "publish, notify, launch, fleet, found "
      "text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, "
-     "prometheus, publish, notify, launch, "
+     "checkpoints, metrics, channels, prepare, cache, sagemaker, sweep, claims, on_failure, "
+     "limits, prometheus, publish, notify, launch, "
      "fleet"},
     {"publish: /mnt/here", ":4:10: publish: '/mnt/here' is no S3 URL: s3://bucket/key"},
     {"publish: [a]",

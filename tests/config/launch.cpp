@@ -19,7 +19,7 @@ Launch launch_of(const std::string& more) {
   return job ? *job->launch : Launch{};
 }
 
-TEST(Launch, AsksForAnEc2FleetOfOneUnlessToldOtherwise) {
+TEST(Launch, AsksForAnEc2FleetOfOneUnlessAskedOtherwise) {
   const Launch launch = launch_of("");
   EXPECT_EQ(launch.type, FleetKind::Ec2Fleet);
   EXPECT_EQ(launch.allocation, Allocation::PriceCapacityOptimized);
@@ -74,6 +74,9 @@ TEST(Launch, SaysWhatIsWrong) {
   has(problem("  volume: {size: 0, zone: a}\n"), "from 1 to 65536");
   has(problem("  tags: {Name: x}\n"), "the tag by which storage.ebs is found");
   has(problem("  tags: {'spotter:job': x}\n"), "Spotter's own");
+  has(problem("  tags: {'cost center': x}\n"), "launch.tags.cost center: 'cost center': EC2 would");
+  has(problem("  tags: {'team/speech': x}\n"), "launch no instance");
+  has(problem("  tags: {_index: x}\n"), "launch no instance");
   has(problem("  instance_typs: a.b\n"), "did you mean 'instance_types'?");
   const auto replaced = [&](const std::string& what, const std::string& by) {
     std::string text = with_launch("");

@@ -10,8 +10,8 @@ std::string with_prepare(const std::string& sources) {
   return "job: a\ntrainer: {command: x}\nstorage: {ebs: {tag: {Name: v}}}\nprepare: " + sources;
 }
 
-void has(const std::string& told, const std::string& words) {
-  EXPECT_NE(told.find(words), std::string::npos) << told;
+void has(const std::string& text, const std::string& words) {
+  EXPECT_NE(text.find(words), std::string::npos) << text;
 }
 
 TEST(Prepare, TakesBucketsUrlsAndFolders) {
@@ -30,7 +30,7 @@ TEST(Prepare, TakesBucketsUrlsAndFolders) {
   EXPECT_EQ(wire::to_url(job->prepare[2].via.value()), "s3://way/b/");
 }
 
-TEST(Prepare, IsToldWhatIsWrong) {
+TEST(Prepare, IsRefusedWithWhatIsWrong) {
   const auto wrong = [](const std::string& fields) {
     return problems_of(with_prepare("[{" + fields + "}]"));
   };
@@ -58,18 +58,18 @@ TEST(Prepare, KeepsOutOfSpottersOwnFolders) {
 }
 
 TEST(Prepare, KeepsOutOfWhatTheTrainerWrites) {
-  const auto told = [](const std::string& to) {
+  const auto problem_with = [](const std::string& to) {
     return problems_of(
         "job: a\ntrainer: {command: x, result: out/w.bin}\nstorage: {ebs: {tag: {Name: v}}}\n"
         "checkpoints: {directory: run/ckpt}\nprepare: [{from: /x, to: '" +
         to + "'}]");
   };
   for (const char* to : {"run/ckpt", "run", "run/ckpt/deep"})
-    has(told(to), "is where its checkpoints are, which a source would overwrite");
-  has(told("out"), "its result is to be");
-  has(told("ml/input"), "its channels and outputs are");
+    has(problem_with(to), "is where its checkpoints are, which a source would overwrite");
+  has(problem_with("out"), "its result is to be");
+  has(problem_with("ml/input"), "its channels and outputs are");
   for (const char* to : {"run/data", "ckpt", "output", "checkpoints"})
-    EXPECT_EQ(told(to), "") << to;
+    EXPECT_EQ(problem_with(to), "") << to;
 }
 
 TEST(Prepare, IsOfAVolume) {

@@ -1,4 +1,4 @@
-// The tag by which jobs of one name are told apart.
+// The tag by which jobs of one name are distinguished.
 #include "agent/job/storage_name.hpp"
 
 #include <gtest/gtest.h>

@@ -81,6 +81,90 @@ TEST(Sweep, IsAFileBesideTheJobOrAnObject) {
   EXPECT_EQ(object->sweep->source, "s3://bucket/list.yml");
 }
 
+std::optional<sweep::Objective> objective_of(const std::string& yaml) {
+  const auto job = parse_job(smallest_and("sweep: {grid: {a: [1]}" + yaml + "}\n"), as_root);
+  EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+  return job ? job->sweep->objective : std::nullopt;
+}
+
+TEST(Sweep, HasAnObjective) {
+  EXPECT_FALSE(objective_of(""));
+  const auto given = objective_of(", objective: {metric: val_f2, mode: min}");
+  EXPECT_EQ(given->metric, "val_f2");
+  EXPECT_FALSE(given->largest_is_best);
+  EXPECT_TRUE(objective_of(", objective: {metric: val_accuracy}")->largest_is_best);
+  EXPECT_TRUE(objective_of(", objective: {metric: val/acc}")->largest_is_best);
+  EXPECT_FALSE(objective_of(", objective: {metric: loss}")->largest_is_best);
+  EXPECT_TRUE(objective_of(", objective: {metric: val_loss, mode: max}")->largest_is_best)
+      << "a person knows better";
+}
+
+TEST(Sweep, SaysWhatIsWrongWithItsObjective) {
+  const auto wrong = [](const std::string& objective) {
+    return problems_of(smallest_and("sweep:\n  grid: {a: [1]}\n  objective: " + objective + "\n"));
+  };
+  EXPECT_EQ(wrong("{metric: val_f2}"),
+            "job.yaml:6:14: sweep.objective: is the smallest or the largest val_f2 best? Say mode: "
+            "min or mode: max\n");
+  EXPECT_EQ(wrong("{mode: max}"), "job.yaml:6:14: sweep.objective: the key 'metric' is missing\n");
+  EXPECT_EQ(wrong("{metric: val_loss, mode: least}"),
+            "job.yaml:6:39: sweep.objective.mode: 'least' is not one of min, max\n");
+  EXPECT_EQ(wrong("{metric: val loss}"),
+            "job.yaml:6:23: sweep.objective.metric: 'val loss' is no metric to compare "
+            "by: name one that the trainer reports, such as val_accuracy or val_loss\n");
+  EXPECT_NE(wrong("{metric: step}").find("'step' is no metric to compare"), std::string::npos);
+  EXPECT_NE(wrong("val_loss").find("6:14: sweep.objective"), std::string::npos);
+}
+
+std::string with_stop(const std::string& stop, const std::string& more = "") {
+  return smallest_and(
+      "claims: {at: s3://bucket/claims}\nsweep:\n  grid: {a: [1]}\n  stop: " + stop + "\n" + more);
+}
+constexpr const char* by_accuracy = "  objective: {metric: val_accuracy}\n";
+
+TEST(Sweep, StopsWhatIsHopelessIfAsked) {
+  const auto rule = [](const std::string& stop) {
+    const auto job = parse_job(with_stop(stop, by_accuracy), as_root);
+    EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+    return job ? *job->sweep->stop : sweep::Asha{.reduction = 0};
+  };
+  EXPECT_FALSE(parse_job(smallest_and("sweep: {grid: {a: [1]}}\n"), as_root)->sweep->stop);
+  EXPECT_EQ(rule("asha").reduction, 3U);
+  EXPECT_FALSE(rule("asha").first);
+  EXPECT_EQ(rule("{rule: asha, first: 500, reduction: 4}").first, 500U);
+  EXPECT_EQ(rule("{rule: asha, first: 500, reduction: 4}").reduction, 4U);
+}
+
+TEST(Sweep, SaysWhatIsWrongWithItsStop) {
+  const auto wrong = [](const std::string& stop, const std::string& more = by_accuracy) {
+    return problems_of(with_stop(stop, more));
+  };
+  EXPECT_EQ(wrong("median"),
+            "job.yaml:7:9: sweep.stop: 'median' is no rule by which experiments are stopped: there "
+            "is asha\n");
+  EXPECT_EQ(wrong("{first: 500}"), "job.yaml:7:9: sweep.stop: the key 'rule' is missing\n");
+  EXPECT_EQ(
+      wrong("{rule: asha, reduction: 1}"),
+      "job.yaml:7:33: sweep.stop.reduction: '1' is no reduction: 3 lets one of three go on; 2 "
+      "to 100\n");
+  EXPECT_EQ(wrong("{rule: asha, first: 1 epoch}"),
+            "job.yaml:7:29: sweep.stop.first: '1 epoch' is no step: say after how many steps an "
+            "experiment is first compared with the others, such as 500\n");
+  EXPECT_EQ(wrong("asha", ""),
+            "job.yaml:7:9: sweep.stop: by what are experiments compared? Say objective: {metric: "
+            "val_accuracy}\n");
+  const auto alone = problems_of(
+      smallest_and(std::string("sweep:\n  grid: {a: [1]}\n  stop: asha\n") + by_accuracy));
+  EXPECT_NE(alone.find("6:9: sweep.stop: needs `claims: {at: s3://bucket/prefix}`"),
+            std::string::npos)
+      << alone;
+  EXPECT_NE(wrong("asha", std::string(by_accuracy) +
+                              "  batch: {image: trainer:1, vcpus: 4, memory: 16000, max_vcpus: 32, "
+                              "subnets: subnet-1a, security_groups: [sg-1]}\n")
+                .find("7:9: sweep.stop: an array of AWS Batch has no claims"),
+            std::string::npos);
+}
+
 TEST(Sweep, SaysWhatIsWrong) {
   const auto wrong = [](const std::string& sweep) { return problems_of(smallest_and(sweep)); };
   const std::string place = "job.yaml:4:";

@@ -147,23 +147,23 @@ class Surroundings(Containers):
         path.write_text('{"a": 6}')
         self.assertEqual(self.variables(SPOTTER_PARAMETERS=str(path))["SM_HP_A"], "6")
 
-    def test_without_a_root_nothing_but_the_channels_is_told(self):
+    def test_without_a_root_nothing_but_the_channels_is_given(self):
         self.put("a", b"x")
         out, _ = self.run_pipe(",mode=file", "sh", "-c", "env | grep -c ^SM_")
         self.assertEqual(out, b"2\n")
 
     def test_the_hosts_are_the_members_of_the_array(self):
         def hosts(options=(), **array):
-            told = self.variables(options=options, **array)
+            given = self.variables(options=options, **array)
             file = json.loads((self.root / "input/config/resourceconfig.json").read_text())
-            self.assertEqual((told["SM_CURRENT_HOST"], json.loads(told["SM_HOSTS"])),
+            self.assertEqual((given["SM_CURRENT_HOST"], json.loads(given["SM_HOSTS"])),
                              (file["current_host"], file["hosts"]))
-            self.assertEqual(json.loads(told["SM_RESOURCE_CONFIG"]), file)
-            every = json.loads(told["SM_TRAINING_ENV"])
+            self.assertEqual(json.loads(given["SM_RESOURCE_CONFIG"]), file)
+            every = json.loads(given["SM_TRAINING_ENV"])
             self.assertEqual((every["current_host"], every["hosts"], every["master_hostname"]),
                              (file["current_host"], file["hosts"], "algo-1"))
             self.assertEqual(every["is_master"], file["current_host"] == "algo-1")
-            self.assertEqual(told["SM_NUM_CPUS"], str(every["num_cpus"]))
+            self.assertEqual(given["SM_NUM_CPUS"], str(every["num_cpus"]))
             return file["current_host"], file["hosts"]
         three = ["algo-1", "algo-2", "algo-3"]
         self.assertEqual(hosts(), ("algo-1", ["algo-1"]))
@@ -173,9 +173,9 @@ class Surroundings(Containers):
                                SLURM_ARRAY_TASK_COUNT="3"), ("algo-1", three))
         self.assertEqual(hosts(("--shard", "1/3")), ("algo-2", three))
         # As many as AWS Batch allows: what says all of them twice is longer than a variable may be.
-        told = self.variables(AWS_BATCH_JOB_ARRAY_INDEX="9999", AWS_BATCH_JOB_ARRAY_SIZE="10000")
-        self.assertEqual(told["SM_CURRENT_HOST"], "algo-10000")
-        self.assertNotIn("SM_TRAINING_ENV", told)
+        given = self.variables(AWS_BATCH_JOB_ARRAY_INDEX="9999", AWS_BATCH_JOB_ARRAY_SIZE="10000")
+        self.assertEqual(given["SM_CURRENT_HOST"], "algo-10000")
+        self.assertNotIn("SM_TRAINING_ENV", given)
         # Nothing is shared out by it.
         self.assertEqual(hosts(AWS_BATCH_JOB_ARRAY_INDEX="2"), ("algo-1", ["algo-1"]))
 
@@ -230,13 +230,13 @@ class Programs(Containers):
         self.assertEqual((self.root / "model/words").read_text(), "9 the-job")
         self.assertEqual((self.root / "checkpoints/last").read_text(), "half way")
 
-    def test_its_reason_of_failure_is_told(self):
+    def test_its_reason_of_failure_is_shown(self):
         words = self.train({"epochs": 1, "fail": "true"}, 255)
         self.assertIn("the trainer says: Exception during training: as was asked for", words)
         words = self.train({"epochs": 1}, 0)
         self.assertNotIn("the trainer says", words)
 
-    def test_no_data_is_told_apart(self):
+    def test_no_data_has_its_own_status(self):
         (self.bucket / self.prefix / "files/a").unlink()
         (self.bucket / self.prefix / "files/b").unlink()
         self.assertIn("channel train: there is nothing", self.train({"epochs": 1}, NO_DATA))

@@ -5,6 +5,7 @@ Environment: SPOTTER_PATH, SPOTTER_EMULATOR_PATH; SPOTTER_KILLS: how often each 
 """
 
 import hashlib
+import json
 import os
 import pathlib
 import random
@@ -22,25 +23,25 @@ from pipe_test import KILLS, NO_DATA, SPOTTER, alive, children, eventually, nois
 class Troubles(Views):
     READER = """
 import signal
-told = []
-signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+signals = []
+signal.signal(signal.SIGTERM, lambda *_: signals.append(1))
 try:
     got = open({name!r}, "rb").read()
     open({mark!r}, "w").write(str(len(got)))
 except OSError as error:
     print(error.errno, flush=True)
-while not told: time.sleep(0.05)
+while not signals: time.sleep(0.05)
 """
 
     def reads(self, name, *words, options="", **more):
         """The reader gets EIO, and is stopped; the words of the failure are returned."""
         mark = self.scratch / "read"
-        out, told = self.run_python("import time" + self.READER.format(name=name, mark=str(mark)),
+        out, error = self.run_python("import time" + self.READER.format(name=name, mark=str(mark)),
                                     options, status=NO_DATA, **more)
         self.assertFalse(mark.exists(), "it was taken for a whole file")
         self.assertEqual(out, b"5\n", "EIO")
         for word in ("channel train: ", *words):
-            self.assertIn(word, told)
+            self.assertIn(word, error)
 
     def test_broken_connections_and_refusals_are_not_seen(self):
         whole = self.many()
@@ -55,7 +56,7 @@ while not told: time.sleep(0.05)
         other = self.scratch / "other"
         other.write_bytes(noise(20_000_000, 2))
         mark = self.scratch / "read"
-        out, told = self.run_python(f"""
+        out, error = self.run_python(f"""
 import time
 file = open("a", "rb")
 begin = file.read(100)
@@ -63,7 +64,7 @@ os.replace({str(other)!r}, {str(path)!r})
 """ + self.READER.format(name="a", mark=str(mark)), status=NO_DATA)
         self.assertFalse(mark.exists())
         self.assertEqual(out, b"5\n")
-        self.assertIn(f"channel train: s3://bucket/{self.prefix}/a: the object was replaced", told)
+        self.assertIn(f"channel train: s3://bucket/{self.prefix}/a: the object was replaced", error)
 
     def test_a_wrong_byte_is_an_error(self):
         self.upload("a", noise(100_000, 1))
@@ -77,10 +78,10 @@ os.replace({str(other)!r}, {str(path)!r})
 
     def failed(self, *words, options="", status=NO_DATA, **more):
         mark = self.scratch / "started"
-        _, told = self.see("touch", str(mark), options=options, status=status, **more)
+        _, error = self.see("touch", str(mark), options=options, status=status, **more)
         self.assertFalse(mark.exists(), "the trainer was started")
         for word in ("channel train: ", *words):
-            self.assertIn(word, told)
+            self.assertIn(word, error)
 
     def test_what_is_not_there_is_said_before_the_trainer_starts(self):
         self.failed("there is nothing at s3://bucket/")
@@ -97,8 +98,8 @@ os.replace({str(other)!r}, {str(path)!r})
         state = f" --state {self.scratch}/state"
         self.see("true", options=state)
         self.put("a", b"new one")
-        _, told = self.run_python("import time; time.sleep(60)", state, status=NO_DATA)
-        self.assertRegex(told, "channel train: .*/a.*the data has changed")
+        _, error = self.run_python("import time; time.sleep(60)", state, status=NO_DATA)
+        self.assertRegex(error, "channel train: .*/a.*the data has changed")
 
     def test_without_the_program_that_mounts_it_says_so(self):
         self.put("a", b"x")
@@ -106,17 +107,17 @@ os.replace({str(other)!r}, {str(path)!r})
         alone.mkdir()
         shutil.copy(SPOTTER, alone / "spotter")
 
-        def told():
+        def error():
             words = self.command(",mode=fast_file", ["true"])[1:]
             done = subprocess.run([alone / "spotter", *words], env=self.environment(),
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, NO_DATA)
             return done.stderr
-        self.assertIn("channel train: mode fast_file needs", told())
+        self.assertIn("channel train: mode fast_file needs", error())
         linker = alone / "spotter-fastfile"  # what the dynamic linker does without libfuse3
         linker.write_text("#!/bin/sh\nexit 127\n")
         linker.chmod(0o755)
-        self.assertIn("needs fuse3: apt install fuse3", told())
+        self.assertIn("needs fuse3: apt install fuse3", error())
 
 
 def has_open(pid, ending):
@@ -211,8 +212,9 @@ for round in range(10 ** 6):
     def test_what_they_leave_on_a_volume_goes_with_it(self):
         self.size = len(self.put("a", noise(3_000_000, 1)))
         self.killed(0, "view", "holder")
-        done = subprocess.run([SPOTTER, "host", "unmount", "--mount-point", self.scratch],
-                              env=self.environment(), capture_output=True, timeout=60, check=False)
+        request = json.dumps({"verb": "unmount", "mount_point": str(self.scratch)})
+        done = subprocess.run([SPOTTER, "host"], input=request.encode(), env=self.environment(),
+                              capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(self.is_mounted())
 

@@ -125,7 +125,7 @@ class Several(Files):
         for name in ("train", "other"):
             self.assertIn(f"channel {name}: 1 files, 1 of them fetched now", words)
 
-    def test_trouble_names_its_channel_and_is_told_before_anything_is_fetched(self):
+    def test_trouble_names_its_channel_and_is_reported_before_anything_is_fetched(self):
         self.put("one/a", b"of the first")
         self.put("two/b", b"of the second")
         self.put("two/b,c", b"that cannot be")
@@ -177,7 +177,7 @@ class Again(Files):
                                        "e": b"stays", "mine": b"mine", "f": b"mine now"})
         self.assertEqual(self.fetched(), (3, 0))
 
-    def test_data_that_has_changed_is_an_error_until_one_begins_anew(self):
+    def test_data_that_has_changed_is_an_error_until_one_starts_over(self):
         self.put("a", b"old")
         self.put("b", b"stays")
         self.put("gone", b"not for long")
@@ -228,7 +228,7 @@ class Again(Files):
         for name, data in self.here().items():
             self.assert_same(data, whole[name])
 
-    def test_it_is_left_soon_after_it_is_told(self):
+    def test_it_is_left_soon_after_it_is_asked(self):
         self.put("a", noise(150_000_000, 1))
         self.fault("s3-slow", "rate=4000000")
         process = subprocess.Popen(self.command(",mode=file" + self.state, ["true"]),
@@ -290,10 +290,10 @@ class Troubles(Files):
 
     def failed(self, options="", *words, **more):
         mark = self.scratch / "started"
-        told = self.fetch(options, "touch", str(mark), status=NO_DATA, **more)
+        errors = self.fetch(options, "touch", str(mark), status=NO_DATA, **more)
         self.assertFalse(mark.exists(), "the trainer was started")
         for word in ("channel train: ", *words):
-            self.assertIn(word, told)
+            self.assertIn(word, errors)
 
     def test_an_object_that_is_replaced_is_an_error(self):
         self.put("a", b"x")

@@ -140,7 +140,7 @@ class Plain(Manifests):
         self.run_pipe("m,type=manifest,mode=file", "true")
         self.assert_same((self.folder / "train/images/3.jpg").read_bytes(), pairs[3][0])
 
-    def test_a_shuffled_prefix_is_shared_out_anew_each_epoch(self):
+    def test_a_shuffled_prefix_is_shared_out_again_each_epoch(self):
         for i in range(40):
             self.put(f"{i:02}", b"%02d" % i)
 

@@ -1,4 +1,5 @@
-// Snapshots ahead of a move: after durable checkpoints, on a hint, and once more before letting go.
+// Snapshots ahead of a move: after durable checkpoints, on a hint, and once more before the
+// release.
 #include <gtest/gtest.h>
 
 #include "tests/decide/story.hpp"
@@ -80,7 +81,7 @@ TEST_F(Ahead, AHintBringsTheNextOneForward) {
   EXPECT_TRUE(story_.did<CreateSnapshot>());
 }
 
-TEST_F(Ahead, TheLastOneIsTakenOfTheUnmountedVolumeBeforeItIsLetGo) {
+TEST_F(Ahead, TheLastOneIsTakenOfTheUnmountedVolumeBeforeItIsReleased) {
   story_.sense(CheckpointMade{1});
   story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(110)});
   story_.sense(TrainerEnded{false, true});

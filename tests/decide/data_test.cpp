@@ -1,4 +1,4 @@
-// Volumes of data: had before the trainer starts, let go of after the job's volume, removed at the
+// Volumes of data: had before the trainer starts, released after the job's volume, removed at the
 // end. And how one of them comes to be attached here.
 #include "agent/decide/data_volume.hpp"
 
@@ -25,8 +25,8 @@ struct Reader : Story {
     answer(LedgerWritten{});
     answer(TrainerStarted{});
   }
-  // The job's volume is let go of, and then the data is asked for.
-  void let_go() {
+  // The job's volume is released, and then the data is asked for.
+  void release() {
     answer(LedgerWritten{});
     EXPECT_EQ(stage(), "unmounting");
     answer(Unmounted{});
@@ -73,18 +73,18 @@ TEST(Data, OfAJobThatHasNoneIsNotAskedFor) {
   EXPECT_EQ(story.stage(), "released");
 }
 
-TEST(Data, IsLetGoOfAfterTheJobsVolumeForWhichTheNextOneWaits) {
+TEST(Data, IsReleasedAfterTheJobsVolumeForWhichTheNextOneWaits) {
   Reader story;
   story.train();
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + minutes(2)});
   story.sense(TrainerEnded{false, true});
-  story.let_go();
+  story.release();
   ASSERT_NE(story.did<ReleaseData>(), nullptr);
   EXPECT_FALSE(story.did<ReleaseData>()->remove);
   story.answer(failed(Failure::Busy));  // the end of the instance does it
   EXPECT_EQ(story.stage(), "released");
   story.sense(NoticeWithdrawn{});
-  EXPECT_TRUE(story.state.facts.data) << "it is spared, and still has it";
+  EXPECT_TRUE(story.state.facts.holding.data) << "it is spared, and still has it";
 }
 
 TEST(Data, IsRemovedWhenTheJobIsDoneAndThatIsTriedAgain) {
@@ -101,7 +101,8 @@ TEST(Data, IsRemovedWhenTheJobIsDoneAndThatIsTriedAgain) {
   EXPECT_EQ(story.stage(), "tidying");
 }
 
-// An end in whichever zone deletes what lies in the others; nobody's hands are forced.
+// The end, in whichever zone, deletes the free volumes of the others and detaches none that is
+// used.
 TEST(Data, ThatLiesFreeGoesBeforeTheFleetDoes) {
   Reader story;
   story.train();
@@ -127,7 +128,7 @@ TEST(Data, ThatLiesFreeGoesBeforeTheFleetDoes) {
 }
 
 // EC2 showed the attachment only after the release had looked for one.
-TEST(Data, ThatWasAttachedUnseenIsLetGoOfWhenTidying) {
+TEST(Data, ThatWasAttachedUnseenIsReleasedWhenTidying) {
   Reader story;
   story.train();
   story.finish();
@@ -152,7 +153,7 @@ TEST(Data, IsGivenUpForANotice) {
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + minutes(2)});
   EXPECT_EQ(story.asked(), "abandon");
   story.answer(failed(Failure::Abandoned));
-  story.let_go();
+  story.release();
   story.answer(Unmounted{});
   EXPECT_EQ(story.stage(), "released");
 }
@@ -176,7 +177,7 @@ TEST(Data, ThatIsLateIsAskedForAgainAndTheTimeCounts) {
   Reader slow;
   slow.answer(failed(Failure::Unavailable, true));
   EXPECT_EQ(slow.stage(), "blocked");
-  EXPECT_GE(slow.state.facts.blocked, slow.policy.prepare_data);
+  EXPECT_GE(slow.state.facts.trouble.blocked, slow.policy.prepare_data);
 }
 
 TEST(Data, IsLookedForAgainByTheNextAgent) {
@@ -187,7 +188,7 @@ TEST(Data, IsLookedForAgainByTheNextAgent) {
   seen.mounted = kVolume;
   seen.trainer = HostLooked::Trainer::Running;
   story.answer(seen);
-  EXPECT_TRUE(story.state.facts.data);
+  EXPECT_TRUE(story.state.facts.holding.data);
 }
 
 // --- one volume of it ---
@@ -227,12 +228,12 @@ TEST(DataVolume, ThatNobodyHasIsTaken) {
   EXPECT_EQ(step.volume, "vol-2");
 }
 
-TEST(DataVolume, InOtherHandsIsLeftThereAndAnotherMade) {
+TEST(DataVolume, OfAnotherInstanceIsLeftThereAndAnotherMade) {
   One one;
   EXPECT_EQ(one.look({held(of_data("vol-1"), "i-other")}).kind, Kind::Make);
 }
 
-TEST(DataVolume, ThatAPredecessorLetsGoOfIsWaitedForAWhile) {
+TEST(DataVolume, ThatAPredecessorReleasesIsWaitedForAWhile) {
   One one;
   const auto going = changing(of_data("vol-1"), "i-other", AttachmentState::Detaching);
   EXPECT_EQ(one.look({going}).kind, Kind::Wait);
@@ -241,7 +242,7 @@ TEST(DataVolume, ThatAPredecessorLetsGoOfIsWaitedForAWhile) {
   EXPECT_EQ(one.look({going}, minutes(2)).kind, Kind::Make);
 }
 
-TEST(DataVolume, ThatHangsIsLetGoOfAndAttachedAnewByAnotherName) {
+TEST(DataVolume, ThatHangsIsReleasedAndAttachedAgainByAnotherName) {
   One one;
   EXPECT_EQ(one.look({of_data("vol-1")}).attempt, 0U);
   const auto hangs = changing(of_data("vol-1"), kMe, AttachmentState::Attaching);
@@ -252,7 +253,7 @@ TEST(DataVolume, ThatHangsIsLetGoOfAndAttachedAnewByAnotherName) {
   EXPECT_EQ(one.look({of_data("vol-1")}).attempt, 1U);
 }
 
-TEST(DataVolume, WhoseDeviceDoesNotAppearIsAttachedAnew) {
+TEST(DataVolume, WhoseDeviceDoesNotAppearIsAttachedAgain) {
   One one;
   const auto mine = held(of_data("vol-1"), kMe);
   EXPECT_EQ(one.look({mine}).kind, Kind::Use);
@@ -272,7 +273,7 @@ TEST(DataVolume, IsNotMadeTwiceOnlyBecauseItIsNotShownYet) {
   EXPECT_EQ(one.look({young}).kind, Kind::Wait);
 }
 
-TEST(DataVolume, ThatFailedIsMadeAnewByAnotherRequest) {
+TEST(DataVolume, ThatFailedIsMadeAgainByAnotherRequest) {
   One one;
   EXPECT_EQ(one.look({}).kind, Kind::Make);
   one.data.made("vol-1", one.now);

@@ -72,7 +72,7 @@ const std::map<std::string, Names> kAnswers = {
     {"inspecting", {"disk-inspected"}},
     {"formatting", {"filesystem-made"}},
     {"mounting", {"mounted"}},
-    {"reading-account", {"ledger-read"}},
+    {"reading-ledger", {"ledger-read"}},
     {"verifying", {"checkpoints-verified"}},
     {"preparing", {"mounted"}},
     {"releasing", {"unmounted"}},
@@ -80,7 +80,7 @@ const std::map<std::string, Names> kAnswers = {
     {"releasing-data", {"unmounted"}},
     {"snapshotting", {"snapshot-started"}},
     {"creating-candidate", {"volume-created"}},
-    {"attesting", {"call-accepted"}},
+    {"marking-verified", {"call-accepted"}},
     {"committing", {"call-accepted"}},
     {"promoting", {"call-accepted"}},
     {"discarding", {"call-accepted"}},
@@ -91,11 +91,12 @@ const std::map<std::string, Names> kAnswers = {
     {"filling", {"volume-filled"}},
     {"marking-prepared", {"call-accepted"}},
     {"starting-trainer", {"trainer-started"}},
-    {"training", {"storage-surveyed", "call-accepted", "ledger-read", "snapshot-started"}},
+    {"training",
+     {"storage-surveyed", "call-accepted", "ledger-read", "fleet-read", "snapshot-started"}},
     {"securing", {"storage-synced"}},
-    {"closing-account", {"ledger-written"}},
+    {"closing-ledger", {"ledger-written"}},
     {"unmounting", {"unmounted"}},
-    {"imaging", {"snapshot-started"}},
+    {"final-snapshot", {"snapshot-started"}},
     {"detaching", {"call-accepted"}},
     {"marking-done", {"call-accepted"}},
     {"tidying", {"storage-surveyed", "call-accepted"}},
@@ -119,6 +120,7 @@ const std::map<std::string, Names> kSensed = {
     {"trainer-resumed", {"training"}},
     {"checkpoint-made", {"training", "stopping"}},
     {"rebalance-recommended", {"training"}},  // nothing else could be done sooner
+    {"ruled-out", {"training"}},              // by a trainer's report; it is repeated with each
 };
 
 // What is never ignored, in no stage.

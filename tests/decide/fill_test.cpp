@@ -1,4 +1,4 @@
-// `spotter prepare`: the volume is filled under a claim, marked and let go of, or left alone.
+// `spotter prepare`: the volume is filled under a claim, marked and released, or left alone.
 #include <gtest/gtest.h>
 
 #include "tests/decide/story.hpp"
@@ -24,15 +24,15 @@ class Fill : public testing::Test {
     EXPECT_EQ(story.stage(), "blocked") << why;
     story.wake();
     EXPECT_EQ(story.asked(), "exit") << why;
-    EXPECT_FALSE(story.state.facts.filled) << why;
+    EXPECT_FALSE(story.state.facts.exit.filled) << why;
   }
 
   Story story;
 };
 
-TEST_F(Fill, ClaimsFillsMarksAndLetsGoOfTheVolume) {
+TEST_F(Fill, ClaimsFillsMarksAndReleasesTheVolume) {
   mount();
-  EXPECT_EQ(story.asked(), "fill-volume") << "no account, no trainer";
+  EXPECT_EQ(story.asked(), "fill-volume") << "no ledger, no trainer";
   story.answer(VolumeFilled{});
   ASSERT_TRUE(story.did<MarkPrepared>());
   EXPECT_EQ(story.did<MarkPrepared>()->volume, kVolume);
@@ -44,7 +44,7 @@ TEST_F(Fill, ClaimsFillsMarksAndLetsGoOfTheVolume) {
   EXPECT_EQ(story.asked(), "detach-volume");
   story.answer(CallAccepted{});
   EXPECT_EQ(story.asked(), "exit");
-  EXPECT_TRUE(story.state.facts.filled);
+  EXPECT_TRUE(story.state.facts.exit.filled);
 }
 
 TEST_F(Fill, LeavesAVolumeAloneThatSomebodyUsesOrMoves) {
@@ -66,7 +66,7 @@ TEST_F(Fill, LeavesAVolumeAloneThatSomebodyUsesOrMoves) {
   expect("the job is done", {done});
 }
 
-TEST_F(Fill, AskedToStopItLetsGoOfWhatItHas) {
+TEST_F(Fill, AskedToStopItReleasesWhatItHas) {
   mount();
   story.sense(StopRequested{story.now});
   ASSERT_TRUE(story.did<Abandon>()) << "terabytes are not waited for";
@@ -76,7 +76,7 @@ TEST_F(Fill, AskedToStopItLetsGoOfWhatItHas) {
   story.wake();
   story.answer(CallAccepted{});
   EXPECT_EQ(story.asked(), "exit");
-  EXPECT_FALSE(story.state.facts.filled);
+  EXPECT_FALSE(story.state.facts.exit.filled);
 }
 
 TEST_F(Fill, WhatFailsIsSaidOnceAndTheVolumeIsFree) {

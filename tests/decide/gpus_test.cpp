@@ -24,9 +24,9 @@ struct Machine : Story {
     take_volume(ledger);
     pass(seconds(60));
   }
-  // Everything is let go of, in the usual order.
-  void let_go() {
-    EXPECT_EQ(stage(), "closing-account");
+  // Everything is released, in the usual order.
+  void release() {
+    EXPECT_EQ(stage(), "closing-ledger");
     answer(LedgerWritten{});
     EXPECT_EQ(stage(), "unmounting");
     answer(Unmounted{});
@@ -54,7 +54,7 @@ TEST(Gpus, ThatAreMissingGiveTheMachineBackWithNothingOfTheJobOnIt) {
   story.answer(absent());
   ASSERT_NE(story.did<WriteLedger>(), nullptr);
   EXPECT_EQ(story.did<WriteLedger>()->ledger.attempts_without_progress, 1U);
-  story.let_go();
+  story.release();
   EXPECT_EQ(story.stage(), "giving-back");
   ASSERT_NE(story.did<GiveBackInstance>(), nullptr);
   EXPECT_EQ(story.did<GiveBackInstance>()->instance, kMe);
@@ -68,7 +68,7 @@ TEST(Gpus, ADriverThatHangsIsAsGoodAsNone) {
   EffectFailed hangs;
   hangs.unsettled = true;
   story.answer(hangs);
-  story.let_go();
+  story.release();
   EXPECT_EQ(story.stage(), "giving-back");
 }
 
@@ -83,7 +83,7 @@ TEST(Gpus, AMachineIsNotGivenBackForAnotherTrouble) {
 TEST(Gpus, TheMachineIsGivenBackUntilItEnds) {
   Machine story;
   story.answer(absent());
-  story.let_go();
+  story.release();
   story.answer(EffectFailed{});  // throttled
   story.wake();
   EXPECT_EQ(story.asked(), "give-back-instance");
@@ -95,7 +95,7 @@ TEST(Gpus, TheMachineIsGivenBackUntilItEnds) {
 TEST(Gpus, AMissingPermissionIsForAPerson) {
   Machine story;
   story.answer(absent());
-  story.let_go();
+  story.release();
   EffectFailed refused;
   refused.failure = Failure::Refused;
   story.answer(refused);
@@ -107,15 +107,15 @@ TEST(Gpus, OneMachineAfterTheOtherWithoutThemEndsTheJobByItsPolicy) {
   ledger.attempts_without_progress = 2;
   Machine story(ledger);
   story.answer(absent());
-  EXPECT_EQ(story.state.facts.surrender, Surrender::GpusAbsent);
-  story.let_go();
+  EXPECT_EQ(story.state.facts.exit.surrender, Surrender::GpusAbsent);
+  story.release();
   EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
 }
 
 TEST(Gpus, AMachineThatCannotBeCountedIsNotGivenBack) {
   Machine story;
   story.answer(absent());
-  EXPECT_EQ(story.stage(), "closing-account");
+  EXPECT_EQ(story.stage(), "closing-ledger");
   EffectFailed full;
   full.failure = Failure::MountFailed;
   full.detail = "no space left on device";
@@ -128,6 +128,9 @@ TEST(Gpus, AMachineOfNoFleetIsNobodysToEnd) {
   story.answer(absent());
   EXPECT_EQ(story.stage(), "blocked");
   story.wake();
+  EXPECT_EQ(story.asked(), "read-identity") << "its tag may have come";
+  story.answer(IdentityRead{kMe, "p4d.24xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{});
   EXPECT_EQ(story.asked(), "survey-storage");
 }
 
@@ -138,7 +141,7 @@ TEST(Gpus, ANoticeComesFirst) {
   EffectFailed given_up;
   given_up.failure = Failure::Abandoned;
   story.answer(given_up);
-  story.let_go();
+  story.release();
   EXPECT_EQ(story.stage(), "released");
 }
 

@@ -6,7 +6,7 @@
 namespace spotter::decide {
 namespace {
 
-// The volume is in zone a, we are in zone b: up to a copy in hand that was verified.
+// The volume is in zone a, we are in zone b: up to a copy that is attached here and verified.
 void prove_copy(Story& story) {
   story.boot("us-west-2b");
   story.survey({the_volume()});
@@ -161,7 +161,7 @@ TEST(Migration, ACopyWithCheckpointsOfAnotherFormatIsTakenAsItIs) {
   story.answer(LedgerRead{ledger});
   story.answer(CheckpointsVerified{std::nullopt, 0});
   EXPECT_EQ(story.asked(), "survey-storage");
-  EXPECT_EQ(story.state.facts.proven, kCopy);
+  EXPECT_EQ(story.state.facts.move.verified, kCopy);
 }
 
 TEST(Migration, AVolumeOfTheJobThatLostItsTagIsNotReplacedByAnOldSnapshot) {
@@ -211,7 +211,7 @@ TEST(Migration, ACopyOfAnEarlierGenerationIsNeverPromoted) {
 }
 
 // Found by simulate, seed 300: EC2 still shows as attached what is being detached.
-TEST(Storage, AVolumeThatWeLetGoIsNotMountedAgainWhileItIsStillShownHere) {
+TEST(Storage, AVolumeThatWeReleasedIsNotMountedAgainWhileItIsStillShownHere) {
   Story story;
   story.train();
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});

@@ -71,11 +71,11 @@ TEST(Pace, TheNewestStallWeighsMost) {
   EXPECT_NEAR(ledger.stall, 2, 0.1);
 }
 
-TEST(Pace, TheTrainerIsToldAtItsStartAndWhenItMatters) {
+TEST(Pace, TheTrainerGetsItAtItsStartAndWhenItMatters) {
   Story story;
   story.train();
-  const Duration first = story.state.facts.paced;
-  EXPECT_EQ(first, checkpoint_every(story.state.facts.ledger, story.policy));
+  const Duration first = story.state.facts.trainer.advised_interval;
+  EXPECT_EQ(first, checkpoint_every(story.state.facts.progress.ledger, story.policy));
   story.sense(CheckpointMade{1, story.policy.checkpoint_stall});
   EXPECT_FALSE(story.did<PaceTrainer>());  // as was assumed
   story.sense(CheckpointMade{2, seconds(200)});
@@ -90,8 +90,8 @@ TEST(Pace, AnInstanceThatWasGoneWithoutAWordIsALoss) {
   before.running = true;
   before.losses = 1;
   story.train(before);
-  EXPECT_EQ(story.state.facts.ledger.losses, 2U);
-  EXPECT_TRUE(story.state.facts.ledger.running);  // now it is ours that runs
+  EXPECT_EQ(story.state.facts.progress.ledger.losses, 2U);
+  EXPECT_TRUE(story.state.facts.progress.ledger.running);  // now it is ours that runs
 }
 
 TEST(Pace, AnAnnouncedEndIsNone) {

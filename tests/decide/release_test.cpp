@@ -1,4 +1,4 @@
-// Letting go of the volume in time: on a notice, and when the agent is told to stop.
+// Releasing the volume in time: on a notice, and when the agent is asked to stop.
 #include <gtest/gtest.h>
 
 #include "tests/decide/story.hpp"
@@ -104,7 +104,7 @@ TEST(Release, AWithdrawnNoticeAndASparedInstanceTakeUpWorkAgain) {
   }
 }
 
-TEST(Stop, ASIGINTLetsGoOfEverythingAndLeaves) {
+TEST(Stop, ASIGINTReleasesEverythingAndLeaves) {
   Story story;
   story.train();
   story.sense(StopRequested{story.now + seconds(100)});
@@ -117,7 +117,7 @@ TEST(Stop, ASIGINTLetsGoOfEverythingAndLeaves) {
   EXPECT_EQ(story.stage(), "leaving");
 }
 
-TEST(Release, AnAdoptedTrainerIsToldOfANoticeEvenWhileTheMetadataServiceIsDown) {
+TEST(Release, AnAdoptedTrainerGetsANoticeEvenWhileTheMetadataServiceIsDown) {
   Story story;
   story.sense(Started{});
   HostLooked seen;
@@ -147,10 +147,10 @@ TEST(Release, WhoUsedTheVolumeForLessThanTheBoundKeepsItUntilOthersCanSeeIt) {
 
 const Fleet kGroup{FleetKind::AutoScalingGroup, "group"};
 
-TEST(Release, AGroupThatHoldsTheInstanceIsToldWhenAllIsLetGo) {
+TEST(Release, AGroupThatHoldsTheInstanceGoesOnWhenAllIsReleased) {
   Story story;
   story.train();
-  story.state.facts.fleet = kGroup;
+  story.state.facts.identity.fleet = kGroup;
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(118), true});
   story.sense(TrainerEnded{false, true});
   story.answer(LedgerWritten{});
@@ -167,7 +167,7 @@ TEST(Release, ASpotNoticeAndAnotherFleetHaveNothingToComplete) {
   for (const bool held : {false, true}) {
     Story story;
     story.train();
-    if (!held) story.state.facts.fleet = kGroup;
+    if (!held) story.state.facts.identity.fleet = kGroup;
     story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(118), held});
     story.sense(TrainerEnded{false, true});
     story.answer(LedgerWritten{});
@@ -178,14 +178,14 @@ TEST(Release, ASpotNoticeAndAnotherFleetHaveNothingToComplete) {
   }
 }
 
-TEST(Release, AGroupThatWasCancelledIsToldThatTheJobIsFinished) {
+TEST(Release, AGroupThatWasCancelledGoesOnWhenTheJobIsFinished) {
   for (const bool before : {false, true}) {  // the group's word comes before its own answer
     Story story;
     story.train();
-    story.state.facts.fleet = kGroup;
-    story.state.facts.done = true;
-    story.state.facts.trainer_running = false;
-    story.state.facts.mounted = story.state.facts.attached = false;
+    story.state.facts.identity.fleet = kGroup;
+    story.state.facts.exit.done = true;
+    story.state.facts.trainer.running = false;
+    story.state.facts.holding.mounted = story.state.facts.holding.attached = false;
     story.state.stage = CancellingFleet{};
     story.state.awaited = {story.state.incarnation, ++story.state.effects_made};
     const NoticeSeen taken_out{InterruptionAction::Terminate, story.now + seconds(118), true};
@@ -199,6 +199,77 @@ TEST(Release, AGroupThatWasCancelledIsToldThatTheJobIsFinished) {
     story.sense(taken_out);
     EXPECT_EQ(story.asked(), "complete-lifecycle");
   }
+}
+
+TEST(Release, WhatTheSweepRulesOutIsDoneAndNoFailure) {
+  Story story;
+  story.train();
+  story.sense(CheckpointMade{250});
+  const Ledger before = story.state.facts.progress.ledger;
+  story.sense(RuledOut{"4 of 9 were better"});
+  EXPECT_EQ(story.asked(), "stop-trainer");
+  story.sense(RuledOut{"with the next report"});
+  EXPECT_EQ(story.asked(), "") << "it is asked once";
+  story.sense(CheckpointMade{300});
+  story.sense(TrainerEnded{false, true});
+  EXPECT_EQ(story.asked(), "sync-storage");
+  story.answer(StorageSynced{});
+  const Ledger after = story.did<WriteLedger>()->ledger;
+  EXPECT_TRUE(after.done);
+  EXPECT_EQ(after.stopped_early.view(), "4 of 9 were better");
+  EXPECT_EQ(after.newest_step, 300);
+  EXPECT_EQ(after.attempts_without_progress, 0U);
+  EXPECT_EQ(after.losses, before.losses);
+  EXPECT_EQ(after.releases, before.releases) << "nor an interruption";
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "mark-done");
+}
+
+TEST(Release, WhatIsRuledOutAndComesToItsEndHasFinished) {
+  Story story;
+  story.train();
+  story.sense(RuledOut{"4 of 9 were better"});
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
+  EXPECT_EQ(story.did<WriteLedger>()->ledger.stopped_early.view(), "");
+}
+
+// Neither a crash nor a kill makes it worth more training, and a notice on the way changes nothing.
+TEST(Release, WhatIsRuledOutEndsHoweverItsTrainerDoes) {
+  for (const TrainerEnded how : {TrainerEnded{false, false}, TrainerEnded{false, true}}) {
+    Story story;
+    story.train();
+    story.sense(RuledOut{"4 of 9 were better"});
+    const Time deadline = story.now + seconds(118);
+    story.sense(NoticeSeen{InterruptionAction::Terminate, deadline});
+    EXPECT_EQ(story.did<StopTrainer>()->deadline, deadline);
+    story.wake();
+    EXPECT_EQ(story.asked(), "kill-trainer");
+    story.sense(how);
+    EXPECT_EQ(story.asked(), "sync-storage");
+    story.answer(StorageSynced{});
+    EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
+    EXPECT_TRUE(story.state.facts.exit.done);
+  }
+}
+
+TEST(Release, ATrainerThatIsStuckAfterItWasRuledOutKeepsTheVolume) {
+  Story story;
+  story.train();
+  story.sense(RuledOut{"4 of 9 were better"});
+  for (std::uint32_t tries = 0; tries < story.policy.stuck_tries + 3; ++tries) story.wake();
+  EXPECT_EQ(story.stage(), "stopping");
+  EXPECT_FALSE(story.state.facts.exit.done);
+}
+
+// Its ledger is not known: the reason could not be kept.
+TEST(Release, NothingIsRuledOutBeforeTheLedgerIsRead) {
+  Story story;
+  story.train();
+  story.state.facts.progress.ledger_known = false;
+  story.sense(RuledOut{"4 of 9 were better"});
+  EXPECT_EQ(story.stage(), "training");
 }
 
 }  // namespace

@@ -126,9 +126,9 @@ TEST(Share, ATrainerThatSurvivesSigkillInTheKernelIsLeftBehind) {
   story.wake();
   EXPECT_EQ(story.asked(), "kill-trainer");
   while (story.stage() == "stopping") story.wake();
-  EXPECT_EQ(story.stage(), "closing-account");
+  EXPECT_EQ(story.stage(), "closing-ledger");
   EXPECT_EQ(story.did<WriteLedger>()->ledger.losses, 1U);
-  EXPECT_LE(story.effects[0].deadline, deadline) << "the account may hang as well";
+  EXPECT_LE(story.effects[0].deadline, deadline) << "the ledger may hang as well";
   story.answer(EffectFailed{});
   EXPECT_EQ(story.asked(), "release-share");
   EXPECT_LE(story.effects[0].deadline, deadline);
@@ -161,7 +161,7 @@ TEST(Share, IsTheEldestsAndTheOthersWaitForItsEnd) {
   EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::ShareHeld);
   story.wake();
   EXPECT_EQ(story.asked(), "read-fleet");
-  read.elders = 0;
+  read.earlier = 0;
   story.answer(read);
   EXPECT_EQ(story.stage(), "preparing");
 }
@@ -225,7 +225,7 @@ TEST(Once, EndsWithTheTrainerAndAsksForNoFleet) {
   story.answer(TrainerStarted{});
   story.finish();
   EXPECT_EQ(story.asked(), "exit");
-  EXPECT_TRUE(story.state.facts.done);
+  EXPECT_TRUE(story.state.facts.exit.done);
 }
 
 TEST(Once, EndsWithANoticeAndWithAFailure) {
@@ -246,8 +246,8 @@ TEST(Once, EndsWithANoticeAndWithAFailure) {
     story.answer(LedgerWritten{});
     story.answer(Unmounted{});
     EXPECT_EQ(story.asked(), "exit");
-    EXPECT_FALSE(story.state.facts.done);
-    EXPECT_EQ(story.state.facts.surrender, notice ? Surrender::None : Surrender::NoProgress);
+    EXPECT_FALSE(story.state.facts.exit.done);
+    EXPECT_EQ(story.state.facts.exit.surrender, notice ? Surrender::None : Surrender::NoProgress);
   }
 }
 
@@ -275,11 +275,11 @@ TEST(Share, ThatCannotBeUsedForgetsAnEndThatNobodySynced) {
   story.answer(seen);
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0, 1});
-  ASSERT_TRUE(story.state.facts.ended_success);
+  ASSERT_TRUE(story.state.facts.trainer.ended_success);
   EffectFailed denied;
   denied.failure = Failure::MountFailed;
   story.answer(denied);
-  EXPECT_FALSE(story.state.facts.ended_success);
+  EXPECT_FALSE(story.state.facts.trainer.ended_success);
 }
 
 // It was killed, and hangs in the kernel: what it writes there may be torn after the look.
@@ -296,7 +296,7 @@ TEST(Share, IsNotVerifiedWhileATrainerOfBeforeWritesThere) {
   EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TrainerUnstartable);
 }
 
-// A trainer runs on a share that an earlier agent mounted; its account is asked for.
+// A trainer runs on a share that an earlier agent mounted; its ledger is asked for.
 struct AdoptedStory : ShareStory {
   explicit AdoptedStory(bool noticed = false) {
     sense(Started{});
@@ -324,7 +324,7 @@ TEST(Share, WhoseAccountHangsDoesNotKeepANoticeFromATrainer) {
 
 TEST(Share, WhoseAccountIsReadInANoticeIsNotWaitedForLong) {
   AdoptedStory story(true);
-  EXPECT_LE(story.effects[0].deadline, story.now + story.policy.parting_account);
+  EXPECT_LE(story.effects[0].deadline, story.now + story.policy.ledger_while_leaving);
 }
 
 TEST(Share, WhoseAccountWasNeverReadIsSyncedAndMarkedAllTheSame) {

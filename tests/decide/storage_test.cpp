@@ -40,14 +40,14 @@ TEST(Storage, AClaimThatWasOverwrittenIsMadeAgainAfterTheBound) {
   EXPECT_EQ(story.stage(), "claiming") << "else it would wait for ever";
 }
 
-TEST(Storage, WaitsForAVolumeInOtherHandsAndNeverForcesIt) {
+TEST(Storage, WaitsForAVolumeOfAnotherInstanceAndNeverForcesIt) {
   Story story;
   story.boot();
   story.survey({held(the_volume(), "i-other")});
   EXPECT_EQ(story.stage(), "waiting");
   EXPECT_EQ(story.asked(), "");
   story.survey({held(the_volume(), "i-other", HolderState::Gone)});
-  EXPECT_EQ(story.asked(), "") << "EC2 lets go of a terminated holder's volume by itself";
+  EXPECT_EQ(story.asked(), "") << "EC2 releases a terminated holder's volume by itself";
   story.survey({held(the_volume(), "i-other", HolderState::Stopped)});
   EXPECT_EQ(story.asked(), "detach-volume") << "a stopped one keeps it for ever";
 }
@@ -147,7 +147,7 @@ TEST(Blocked, TooLongEndsTheCostNotTheFleet) {
   EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
 }
 
-TEST(Storage, ADeviceThatNeverAppearsIsAttachedAnewUnderAnotherName) {
+TEST(Storage, ADeviceThatNeverAppearsIsAttachedAgainUnderAnotherName) {
   Story story;
   story.boot();
   story.survey({the_volume()});
@@ -167,7 +167,7 @@ TEST(Storage, ADeviceThatNeverAppearsIsAttachedAnewUnderAnotherName) {
   EXPECT_NE(story.did<AttachVolume>()->attempt, first);
 }
 
-TEST(Storage, ADetachThatHangsIsToldToAPerson) {
+TEST(Storage, ADetachThatHangsIsReportedToAPerson) {
   Story story;
   story.boot();
   SeenVolume stuck = held(the_volume(), "i-other");
@@ -195,7 +195,7 @@ TEST(Storage, ACopyThatVanishesAgainAndAgainIsGivenUpInTheEnd) {
   Story story;
   story.boot("us-west-2b");
   const Time began = story.now;
-  while (story.state.facts.surrender == Surrender::None) {
+  while (story.state.facts.exit.surrender == Surrender::None) {
     ASSERT_LT(story.now - began, 10 * story.policy.blocked_limit);
     while (!story.state.awaited) story.wake();
     if (story.asked() == "survey-storage") {
@@ -203,7 +203,7 @@ TEST(Storage, ACopyThatVanishesAgainAndAgainIsGivenUpInTheEnd) {
     }
     if (story.asked() == "create-volume") story.answer(VolumeCreated{kCopy});
   }
-  EXPECT_EQ(story.state.facts.surrender, Surrender::BlockedTooLong);
+  EXPECT_EQ(story.state.facts.exit.surrender, Surrender::BlockedTooLong);
 }
 
 }  // namespace

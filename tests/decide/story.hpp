@@ -1,4 +1,5 @@
-// A story: the pure core, events told by hand, and what it then does. Reads as the journal would.
+// A story: the pure core, events written by hand, and what it then does. Reads as the journal
+// would.
 #pragma once
 
 #include <functional>

@@ -38,27 +38,28 @@ State plausible(const Stage& stage) {
   state.effects_made = 1;
   state.wake_at = Time(Duration(500));
   Facts& facts = state.facts;
-  facts.instance = kMe;
-  facts.zone = "us-west-2a";
-  facts.fleet = {FleetKind::SpotFleet, "sfr-1"};
-  facts.fleet_known = true;
-  facts.volume = kVolume;
-  facts.attached = true;
-  facts.trainer_running = in<Training, Stopping>(stage);
-  facts.mounted = in<ReadingAccount, Verifying, AwaitingGpus, PreparingData, CountingAttempt,
-                     FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training, Stopping,
-                     Securing, ClosingAccount, MarkingDone, Unmounting>(stage);
-  if (std::holds_alternative<Committing>(stage)) facts.proven = kVolume;
-  facts.unfit = in<GivingBack>(stage);
-  facts.done = in<MarkingDone, Tidying, CancellingFleet, Finished>(stage);
-  facts.ledger_known = true;
-  facts.blocked = minutes(60);
+  facts.identity.instance = kMe;
+  facts.identity.zone = "us-west-2a";
+  facts.identity.fleet = {FleetKind::SpotFleet, "sfr-1"};
+  facts.identity.fleet_known = true;
+  facts.holding.volume = kVolume;
+  facts.holding.attached = true;
+  facts.trainer.running = in<Training, Stopping>(stage);
+  facts.holding.mounted = in<ReadingLedger, Verifying, AwaitingGpus, PreparingData, CountingAttempt,
+                             FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training,
+                             Stopping, Securing, ClosingLedger, MarkingDone, Unmounting>(stage);
+  if (std::holds_alternative<Committing>(stage)) facts.move.verified = kVolume;
+  facts.exit.unfit = in<GivingBack>(stage);
+  facts.exit.done = in<MarkingDone, Tidying, CancellingFleet, Finished>(stage);
+  facts.progress.ledger_known = true;
+  facts.trouble.blocked = minutes(60);
   return state;
 }
 
 Happening plausible(Happening what) {
   if (auto* surveyed = std::get_if<StorageSurveyed>(&what))
     surveyed->survey.volumes = {the_volume()};
+  if (auto* read = std::get_if<FleetRead>(&what)) read->fleet = {FleetKind::SpotFleet, "sfr-1"};
   if (auto* notice = std::get_if<NoticeSeen>(&what)) notice->deadline = Time(minutes(2));
   if (auto* stop = std::get_if<StopRequested>(&what)) stop->deadline = Time(minutes(2));
   return what;

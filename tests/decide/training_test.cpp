@@ -10,9 +10,9 @@ TEST(Training, CountsTheAttemptBeforeItBegins) {
   Story story;
   story.train();
   EXPECT_EQ(story.stage(), "training");
-  EXPECT_EQ(story.state.facts.ledger.starts_without_progress, 1U);
+  EXPECT_EQ(story.state.facts.progress.ledger.starts_without_progress, 1U);
   story.sense(CheckpointMade{100});
-  EXPECT_EQ(story.state.facts.ledger.starts_without_progress, 0U);
+  EXPECT_EQ(story.state.facts.progress.ledger.starts_without_progress, 0U);
   ASSERT_TRUE(story.did<WriteLedger>());
   EXPECT_EQ(story.did<WriteLedger>()->ledger.newest_step, 100);
 }
@@ -32,7 +32,7 @@ TEST(Training, ACrashIsTriedAgainThenScalesToZeroButNeverCancels) {
     story.answer(TrainerStarted{});
   }
   story.sense(TrainerEnded{});
-  EXPECT_EQ(story.stage(), "closing-account");
+  EXPECT_EQ(story.stage(), "closing-ledger");
   story.answer(LedgerWritten{});
   story.answer(Unmounted{});
   story.answer(CallAccepted{});
@@ -53,7 +53,7 @@ TEST(Training, ASpentBudgetStopsTheTrainerWithACheckpoint) {
   story.answer(Unmounted{});
   story.answer(CallAccepted{});
   EXPECT_EQ(story.asked(), "scale-fleet-to-zero");
-  EXPECT_EQ(story.state.facts.surrender, Surrender::DollarsSpent);
+  EXPECT_EQ(story.state.facts.exit.surrender, Surrender::DollarsSpent);
 }
 
 // Looks as often as the core wants, and finds nothing left.
@@ -135,7 +135,7 @@ TEST(Training, AnEndThatAnEarlierAgentAskedForIsNoFailureOfTheJob) {
   Story story;
   story.train();
   story.sense(TrainerEnded{false, true});
-  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 0U);
+  EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 0U);
   EXPECT_EQ(story.stage(), "waiting") << "and it is started again";
 }
 
@@ -218,7 +218,7 @@ TEST(Finish, AResultThatCannotBeSyncedIsNotDone) {
   story.answer(EffectFailed{});
   EXPECT_EQ(story.stage(), "blocked");
   EXPECT_EQ(story.asked(), "unmount") << "only a new mount brings the file system back";
-  EXPECT_FALSE(story.state.facts.done);
+  EXPECT_FALSE(story.state.facts.exit.done);
   story.wake();
   EXPECT_EQ(story.asked(), "survey-storage") << "the trainer will write it again";
 }
@@ -257,7 +257,7 @@ TEST(Training, AnInstanceLostWithoutNoticeIsNoFailureOfTheJob) {
   again.wake();
   again.answer(CheckpointsVerified{});
   again.answer(CodeFetched{});
-  EXPECT_EQ(again.state.facts.surrender, Surrender::NoProgress) << "but not for ever";
+  EXPECT_EQ(again.state.facts.exit.surrender, Surrender::StartsInVain) << "but not for ever";
 }
 
 TEST(Training, AnAccountThatCouldNotBeReadIsNotOverwritten) {
@@ -294,7 +294,21 @@ TEST(Training, ATrainerThatSpokeAndThenIsSilentForLongIsKilled) {
   }
   EXPECT_GE(story.now - spoke, story.policy.silence_limit);
   story.sense(TrainerEnded{false, false});
-  EXPECT_EQ(story.state.facts.ledger.attempts_without_progress, 1U);
+  EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 1U);
+}
+
+TEST(Training, ATrainerThatOnlyWritesALogMayBeSilentForLong) {
+  Story story;
+  story.train();
+  story.sense(TrainerProgressed{.step = 1, .logged = true});
+  EXPECT_EQ(story.state.facts.trainer.step, 1);
+  EXPECT_FALSE(story.state.facts.progress.ledger.speaks) << "an epoch may take hours";
+  const Time wrote = story.now;
+  while (story.now - wrote < 2 * story.policy.silence_limit) {
+    story.wake();
+    ASSERT_FALSE(story.did<KillTrainer>());
+    if (story.asked() == "survey-storage") story.answer(StorageSurveyed{{{the_volume()}, {}}});
+  }
 }
 
 TEST(Training, CountsTheStepsThatAreTrainedAgainOnWhicheverMachine) {
@@ -310,10 +324,28 @@ TEST(Training, CountsTheStepsThatAreTrainedAgainOnWhicheverMachine) {
   story.sense(TrainerProgressed{101});
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + std::chrono::seconds(100)});
   story.sense(TrainerProgressed{103});
-  EXPECT_EQ(story.state.facts.ledger.reached, 103) << "it trains on until its stop signal";
+  EXPECT_EQ(story.state.facts.progress.ledger.reached, 103) << "it trains on until its stop signal";
 }
 
-TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAnew) {
+TEST(Training, CountsTheTimeOfTheTrainerApartFromTheInstances) {
+  Story story;
+  story.boot();
+  story.take_volume({.seconds = 1000, .trained = 900});
+  story.pass(seconds(30));  // until the code is there
+  story.answer(CodeFetched{});
+  story.answer(LedgerWritten{});
+  story.answer(TrainerStarted{});
+  story.pass(seconds(600));
+  story.sense(TrainerEnded{});
+  const Ledger& ledger = story.state.facts.progress.ledger;
+  EXPECT_DOUBLE_EQ(ledger.trained, 900 + 600);
+  EXPECT_GE(ledger.seconds, 1000 + 30 + 600);
+  story.pass(seconds(20));  // the next try has not begun
+  story.sense(StopRequested{story.now + minutes(1)});
+  EXPECT_DOUBLE_EQ(story.state.facts.progress.ledger.trained, 900 + 600);
+}
+
+TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAgain) {
   Story story;
   story.sense(Started{});
   HostLooked seen;
@@ -340,7 +372,7 @@ TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAnew) {
   EXPECT_EQ(story.asked(), "fetch-code") << "what was not synced is lost with the mount";
 }
 
-TEST(Finish, AMarkThatFailedIsMadeWhenTheVolumeIsLetGo) {
+TEST(Finish, AMarkThatFailedIsMadeWhenTheVolumeIsReleased) {
   Story story;
   story.train();
   story.sense(TrainerEnded{true, false});

@@ -35,7 +35,7 @@ STEP_MILLISECONDS = 8  # at least: a fast machine must not be done within the no
 TRAIN = """#!/bin/sh
 # One log of steps for each start, outside the volume: the demo counts with it.
 instance=${SPOTTER_NOTICE_FILE%/run/notice}
-exec "$TRAINER" --data "$MNIST" --seed SEED --threads THREADS --batch-size 128 \\
+exec "$TRAINER" --data "$MNIST" --hidden 256,128 --seed SEED --threads THREADS --batch-size 128 \\
   --checkpoint-every 300 --steps-log "$STEPS/${instance##*/}-$$.log" "$@"
 """
 
@@ -114,7 +114,7 @@ class Demo:
                "OMP_NUM_THREADS": str(THREADS)}
         command = f"./train.sh --epochs {self.arguments.epochs} --slow-down {STEP_MILLISECONDS}"
         return jobs.document(JOB, place / "repository", revision, command,
-                             trainer={"env": env, "result": "result/weights.bin"},
+                             trainer={"env": env, "result": "result/model.safetensors"},
                              ebs={"consistency_bound": "1s"},
                              publish=f"s3://{PUBLISHED}/demo")
 
@@ -159,15 +159,15 @@ class Demo:
         one.marks.append((self.watch.now(), "notice"))
         self.emulator.interrupt(one.id, NOTICE_SECONDS)
         try:
-            self.until("the volume to be let go", lambda: one.status.get("released"),
+            self.until("the volume to be released", lambda: one.status.get("released"),
                        NOTICE_SECONDS)
             left = deadline - self.watch.now()
         except Failed:
             left = 0
         self.facts["released_seconds_before_deadline"] = round(left, 2)
-        self.promise(f"{one.id} had checkpointed and let go {left:.1f} s before its deadline",
+        self.promise(f"{one.id} had checkpointed and released {left:.1f} s before its deadline",
                      left > 0)
-        self.say(f"{one.id} let go of everything {left:.1f} s before the deadline")
+        self.say(f"{one.id} released everything {left:.1f} s before the deadline")
         self.until(f"the end of {one.id}", lambda: not one.alive(), NOTICE_SECONDS + 10)
 
     def second(self):
@@ -200,24 +200,24 @@ class Demo:
 
     def judge_steps(self):
         folder = self.emulator.workplace / "steps"
-        lives = self.watch.in_order()
-        done = [steps_of(folder, one.id) for one in lives]
+        instances = self.watch.in_order()
+        done = [steps_of(folder, one.id) for one in instances]
         flat = [step for steps in done for step in steps]
         total = len(set(flat))
         last = [steps[-1] if steps else 0 for steps in done]
-        resumed = [one.status.get("resumed_step") or 0 for one in lives]
+        resumed = [one.status.get("resumed_step") or 0 for one in instances]
         first = [steps[0] if steps else 0 for steps in done]
         self.facts.update(
             steps_total=total, steps_done=len(flat), steps_repeated=len(flat) - total,
             steps_repeated_after_notice=max(0, last[0] - (first[1] - 1)),
             instances=[{"id": one.id, "zone": one.zone, "from_step": first[index],
                         "to_step": last[index], "seconds": round((one.end or 0) - one.start, 1)}
-                       for index, one in enumerate(lives)])
+                       for index, one in enumerate(instances)])
         self.promise(f"every step from 1 to {total} was done",
                      set(flat) == set(range(1, max(flat, default=0) + 1)) and total)
         self.promise(f"after the notice it went on at the very step ({last[0]}, then {first[1]})",
                      first[1] == last[0] + 1 and resumed[1] == last[0])
-        newest = lives[1].status.get("checkpoint_step") or 0
+        newest = instances[1].status.get("checkpoint_step") or 0
         self.promise(f"after the kill it went on from the newest durable checkpoint, step {newest}"
                      f" ({last[1] - newest} steps repeated)",
                      first[2] == resumed[2] + 1 and newest <= resumed[2] <= last[1])
@@ -280,8 +280,8 @@ class Demo:
             self.facts["bit_identical"] = None
             return
         self.say("the same training once more, without interruptions")
-        ours = volumes.sha256(result / "weights.bin")
-        theirs = volumes.sha256(self.reference() / "result" / "weights.bin")
+        ours = volumes.sha256(result / "model.safetensors")
+        theirs = volumes.sha256(self.reference() / "result" / "model.safetensors")
         self.facts.update(weights_sha256=ours, reference_sha256=theirs,
                           bit_identical=ours == theirs)
         self.promise(f"the weights are bit for bit those of an uninterrupted run ({ours[:12]})",

@@ -3,8 +3,9 @@
 
 No engine but a bucket: the instances of spotter-emulator claim the experiments there, and share a
 folder. Whoever trains is interrupted, with notice and without, again and again. Then the table of
-the results, a plot of the learning curves, and the comparison with undisturbed runs, bit for bit.
-Standard library only. `scripts/demo sweep` builds everything first.
+the results, a page with the learning curves, and the comparison with undisturbed runs, bit for bit.
+With --asha 27 sets of 27 epochs, of which the hopeless ones are stopped early: how many steps that
+saves, and whether the best set is the same. `scripts/demo sweep` builds everything first.
 """
 
 import argparse
@@ -28,6 +29,10 @@ NOTICE_SECONDS = 12  # AWS gives 120
 MOST_INTERRUPTIONS = 6  # it has to end some time
 GRID = {"optimizer": ["rmsprop", "adam"], "activate_fn": ["relu", "tanh"],
         "hidden_nodes": ["256,128", "64"]}
+# Of these tests/sweep/mnist_curves.csv has the learning curves.
+ASHA_GRID = {"learning_rate": [0.01, 0.001, 0.0001], "hidden_nodes": ["256,128", "64", "16"],
+             "dropout_rate": [0, 0.2, 0.5]}
+ASHA_EPOCHS = 27
 
 # A log of steps for each start, outside the storage: the demo counts with it.
 TRAIN = """#!/bin/sh
@@ -38,6 +43,8 @@ exec "$TRAINER" --data "$MNIST" --seed SEED --threads THREADS --checkpoint-every
 
 
 class Sweep(demo.Demo):
+    grid = GRID
+    stop = {}
     # An interruption leaves a zone without capacity for minutes.
     zones = tuple(f"us-west-2{letter}" for letter in "abcdefgh")
     broken = "user data ended with status [1-9]"  # a signal: the fleet got smaller
@@ -57,9 +64,10 @@ class Sweep(demo.Demo):
                "STEPS": str(place / "steps"), "OMP_NUM_THREADS": str(demo.THREADS)}
         return jobs.document(JOB, place / "repository", revision,
                              f"./train.sh --epochs {self.arguments.epochs}",
-                             trainer={"env": env, "result": "result/weights.bin"},
+                             trainer={"env": env, "result": "result/model.safetensors"},
                              storage={"folder": {"path": str(self.shared)}},
-                             sweep={"grid": GRID},
+                             sweep={"grid": self.grid, **self.stop,
+                                    "objective": {"metric": "val_accuracy", "mode": "max"}},
                              claims={"at": f"s3://{demo.PUBLISHED}", "lease": "5s"},
                              publish=f"s3://{demo.PUBLISHED}")
 
@@ -78,15 +86,15 @@ class Sweep(demo.Demo):
 
     def spotter(self, *words):
         """`spotter sweep`, as a user of this machine has it."""
-        command = [self.emulator.bin / "spotter", "sweep", words[0], self.job_file, *words[1:]]
-        environment = {"PATH": os.environ["PATH"], "AWS_REGION": "us-west-2",
-                       "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
-                       "AWS_SECRET_ACCESS_KEY": "emulator-secret",
-                       "AWS_ENDPOINT_URL_S3": self.emulator.ec2.endpoint}
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, text=True,
-                              capture_output=True, timeout=60, check=False)
+        return self.command("sweep", words[0], self.job_file, *words[1:])
+
+    def command(self, *words):
+        command = [self.emulator.bin / "spotter", *words]
+        done = subprocess.run(command, env=self.emulator.launcher(), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+                              check=False)
         if done.returncode:
-            raise Failed(f"spotter sweep {words[0]}: {done.stderr}")
+            raise Failed(f"spotter {words[0]} {words[1]}: {done.stderr}")
         return done.stdout
 
     # The story
@@ -156,6 +164,9 @@ class Sweep(demo.Demo):
         self.promise("the bucket tells the same as the folder", len(by_bucket) == len(rows) and all(
             row["state"] == folder[row["index"]]["state"] and
             row["loss"] in (folder[row["index"]]["loss"], None) for row in by_bucket))
+        validated = [row["metrics"].get("val_accuracy") for row in rows]
+        self.promise("the best by validation comes first",
+                     None not in validated and validated == sorted(validated, reverse=True))
         all_steps = [self.steps(index) for index in range(len(self.sets))]
         total = max(map(max, all_steps))
         self.promise(f"each was trained from step 1 to {total}, and that one was done once",
@@ -175,12 +186,16 @@ class Sweep(demo.Demo):
                                                          "seconds", "attempts")} for row in rows])
 
     def show_results(self):
-        plot = pathlib.Path(self.arguments.plot)
-        plot.parent.mkdir(parents=True, exist_ok=True)
+        page = pathlib.Path(self.arguments.page)
+        page.parent.mkdir(parents=True, exist_ok=True)
         self.progress.clear()
-        print("\n" + self.spotter("results", "--sort", "loss", "--plot", str(plot.resolve())))
-        print(f"The learning curves are in {plot}", flush=True)
-        self.promise("the learning curves are drawn", plot.read_text().startswith("<svg"))
+        print("\n" + self.spotter("results"))
+        self.command("report", "--job", self.job_file, "--no-prices", "--output", page.resolve())
+        print(f"The learning curves are in {page}", flush=True)
+        curves = json.loads(self.command("report", "--job", self.job_file, "--no-prices", "--json"))
+        self.promise("the page has the learning curve of each experiment",
+                     len(curves["sweep"]["experiments"]) == len(self.sets) and
+                     all(each["curve"]["loss"] for each in curves["sweep"]["experiments"]))
 
     def compare(self):
         """The same trainings, undisturbed, with none of Spotter around them."""
@@ -188,7 +203,7 @@ class Sweep(demo.Demo):
         for index, parameters in enumerate(self.sets):
             self.progress.bar(index / len(self.sets), "the same trainings without interruptions")
             theirs = self.reference(index, parameters)
-            ours = self.shared / JOB / str(index) / "result" / "weights.bin"
+            ours = self.shared / JOB / str(index) / "result" / "model.safetensors"
             same.append(volumes.sha256(ours) == volumes.sha256(theirs))
         self.progress.clear()
         self.facts["bit_identical"] = all(same)
@@ -211,7 +226,7 @@ class Sweep(demo.Demo):
         if done.returncode:
             raise Failed(f"the reference run ended with {done.returncode}:\n{done.stdout[-2000:]}"
                          f"{done.stderr[-2000:]}")
-        return place / "result" / "weights.bin"
+        return place / "result" / "model.safetensors"
 
     def run(self):
         self.set_up()
@@ -228,11 +243,86 @@ class Sweep(demo.Demo):
                 .format(**self.facts))
 
 
+class Asha(Sweep):
+    grid = ASHA_GRID
+    stop = {"stop": "asha"}
+
+    def judge_sweep(self):
+        rows = json.loads(self.spotter("results", "--json", "-"))
+        whole = self.arguments.epochs * STEPS_AN_EPOCH
+        early = [row for row in rows if row["stopped_early"]]
+        ended = [row for row in rows if not row["stopped_early"]]
+        self.promise("every experiment is done",
+                     [row["state"] for row in rows] == ["done"] * len(self.sets))
+        self.promise(f"{len(early)} of them were stopped early, the others have all their steps",
+                     bool(early) and all(row["step"] < whole for row in early) and
+                     all(row["step"] == whole for row in ended))
+        self.promise("what was trained to its end comes first", rows[:len(ended)] == ended)
+        claims = [json.loads((self.bucket / f"{JOB}/{index:05d}.claim").read_text())
+                  for index in range(len(self.sets))]
+        self.promise("a stop counts as no failure", all(
+            (claim["state"], claim["failures"]) == ("done", 0) for claim in claims))
+        done = sum(len(self.steps(index)) for index in range(len(self.sets)))
+        total = whole * len(self.sets)
+        best = rows[0]
+        self.facts.update(experiments=len(self.sets), steps_total=total, steps_done=done,
+                          steps_repeated=done - sum(row["step"] for row in rows),
+                          attempts=sum(claim["token"] for claim in claims),
+                          stopped_early=len(early), times_fewer=round(total / done, 2),
+                          best=best["parameters"])
+        self.say(f"{done} steps instead of {total}: {total / done:.1f} times fewer")
+        self.compare_best(best)
+
+    def compare_best(self, best):
+        """With the full sweep, as it was recorded once: of the same epochs only."""
+        recorded = recorded_curves()
+        if self.arguments.epochs != len(next(iter(recorded.values()))):
+            return
+        full = {name: curve[-1] for name, curve in recorded.items()}
+        first = max(full, key=full.get)
+        name = name_of(best["parameters"])
+        self.facts["same_best"] = name == first
+        reached = best["metrics"]["val_accuracy"]
+        self.say(f"the best set: {name}, val_accuracy {reached:.4f}; of the full sweep, as "
+                 f"recorded: {first}, {full[first]:.4f}")
+        self.promise("it is as good as the full sweep's best, but for 0.005",
+                     full[name] >= full[first] - 0.005)
+
+    def compare(self):
+        """The best one's weights: what is stopped has none."""
+        best = json.loads(self.spotter("results", "--json", "-"))[0]
+        ours = self.shared / JOB / str(best["index"]) / "result" / "model.safetensors"
+        self.progress.bar(0, "the best set again, without interruptions")
+        theirs = self.reference(best["index"], best["parameters"])
+        self.progress.clear()
+        self.facts["bit_identical"] = volumes.sha256(ours) == volumes.sha256(theirs)
+        self.promise("the best set's weights are bit for bit those of an undisturbed run",
+                     self.facts["bit_identical"])
+
+    def figures(self):
+        return ("experiments {experiments}, {stopped_early} stopped early; steps {steps_done} "
+                "instead of {steps_total}, {times_fewer} times fewer".format(**self.facts))
+
+
+def name_of(parameters):
+    return " ".join(f"{name}={parameters[name]}" for name in ASHA_GRID)
+
+
+def recorded_curves():
+    """val_accuracy by epoch, by the set's name."""
+    lines = (ROOT / "tests/sweep/mnist_curves.csv").read_text().splitlines()
+    pairs = [line.split(": ") for line in lines if not line.startswith("#")]
+    return {name: list(map(float, values.split())) for name, values in pairs}
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/demo sweep", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plot", metavar="FILE", default=str(ROOT / "build/demo-sweep.svg"),
-                        help="the learning curves are drawn there")
+    parser.add_argument("--page", metavar="FILE", default=str(ROOT / "build/demo-sweep.html"),
+                        help="the report is written there")
+    parser.add_argument("--asha", action="store_true", help="stop hopeless experiments early")
+    if "--asha" in sys.argv[1:]:
+        return demo.main(Asha, parser, ASHA_EPOCHS)
     return demo.main(Sweep, parser, EPOCHS)
 
 

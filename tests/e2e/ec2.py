@@ -15,6 +15,7 @@ import xml.etree.ElementTree
 from sigv4 import REGION, signature
 
 USER = ("AKIAEMULATOR00000000", "emulator-secret")  # the emulator's key for people
+LAUNCHER = "AKIALAUNCHER00000000"  # of the user `launcher` (tests/emulator/README.md)
 ACCOUNT, ROLE = "123456789012", "spotter-role"
 TRAINERS_ROLE = f"{ROLE}-trainer"
 VERSIONS = {"ec2": "2016-11-15", "autoscaling": "2011-01-01"}

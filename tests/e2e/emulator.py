@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,10 @@ BINARIES = ("spotter", "spotter-emulator", "spotter-train", "spotter-fastfile")
 SECRETS = re.compile(rb"emulator-secret|wJalrXUtnFEMI|IQoJb3JpZ2luX2Vj|AQAEA[0-9a-f]{20}"
                      rb"|X-Amz-Signature=[0-9a-f]|AWS_CONTAINER_AUTHORIZATION_TOKEN=.")
 
+
+# A role without a policy: of its own accord the emulator lets such a one do everything.
+NOTHING = json.dumps({"Version": "2012-10-17", "Statement": [
+    {"Effect": "Deny", "Action": "*", "Resource": "*"}]})
 
 # Of a world's workplace: what nobody wrote there in its time, such as a package's documents.
 INSTALLED = ("bin", "cloud", "own", "package")
@@ -78,8 +83,9 @@ class Emulator:
         self.directory = self.workplace / "world"
         self.zones, self.process, self.mode = list(zones), None, mode
         self.policies = 0
-        self.trainers_role = ec2.TRAINERS_ROLE  # the one that is made
-        self.more_policies = []  # of the instances, beside those of scripts/iam
+        self.roles_not_made = ()  # of those that `spotter iam roles` makes
+        self.iam_options = ()  # of `spotter iam`: what job.yaml does not say
+        self.more_policies = []  # of the instances: what `spotter iam` prints for another job
         try:
             self.bin = self._install(pathlib.Path(binaries))
             self._start(["--mode", mode, "--zones", ",".join(zones), "--seed", str(seed),
@@ -113,7 +119,7 @@ class Emulator:
             self.process = subprocess.Popen(
                 [self.bin / "spotter-emulator", "serve", "--directory", self.directory,
                  "--api", "127.0.0.1:0", "--metadata", "127.0.0.1:0",
-                 *self.arguments],
+                 *self.arguments, *recording()],
                 # An image's programs are found by name.
                 env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -144,9 +150,16 @@ class Emulator:
     def state(self):
         return json.loads(self.control("state", "--json"))
 
+    def allow_nothing(self):
+        """To the instances: at AWS a role may nothing before it has a policy."""
+        nothing = self.workplace / "nothing.json"
+        nothing.write_text(NOTHING)
+        self.control("policy", "instance", nothing)
+
     def allow_only(self, job_text):
-        """From now on instances and their trainers may do what scripts/iam allows them for this
-        job, nothing else: each as its own role, as `spotter iam roles` makes them.
+        """From now on each role may do what `spotter iam roles` gives it for this job, and the user
+        `launcher` what `spotter iam launcher` prints; nothing else. Gives back the former's
+        commands: [("put-role-policy", its input)].
 
         A job that is wrong has no policies, and its agent ends before it asks for anything."""
         self.policies += 1
@@ -154,21 +167,46 @@ class Emulator:
         folder.mkdir()
         (folder / "job.yaml").write_text(job_text)
         nothing = folder / "nothing.json"
-        nothing.write_text(json.dumps({"Version": "2012-10-17", "Statement": [
-            {"Effect": "Deny", "Action": "*", "Resource": "*"}]}))
-        for name, who, more in (("agent", "instance", self.more_policies),
-                                ("trainer", f"role/{self.trainers_role}", ())):
-            done = subprocess.run(
-                [self.bin / "spotter", "iam", name, folder / "job.yaml", "--account", ec2.ACCOUNT,
-                 "--region", ec2.REGION, "--role", ec2.ROLE],
-                env={**os.environ, "SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
-                capture_output=True, text=True, timeout=30, check=False)
-            document = folder / f"{name}.json"
-            document.write_text(done.stdout)
-            if done.returncode == 0:
-                self.control("policy", who, document, *more)
-            elif done.returncode == 1:  # no statement is left of it: a role without a policy
-                self.control("policy", who, nothing)
+        nothing.write_text(NOTHING)
+        roles = {}
+        printed = self._printed("roles", folder)
+        for name, value in printed:
+            if name == "create-role":
+                roles[value["RoleName"]] = []
+            elif name == "put-role-policy":
+                file = folder / f"{value['RoleName']}.{value['PolicyName']}.json"
+                file.write_text(value["PolicyDocument"])
+                roles[value["RoleName"]].append(file)
+        for role, files in roles.items():
+            if role == ec2.ROLE:
+                self.control("policy", "instance", *files, *self.more_policies)
+            elif role not in self.roles_not_made:
+                self.control("policy", f"role/{role}", *(files or [nothing]))
+        if roles:
+            file = folder / "launcher.json"
+            file.write_text(self._iam("launcher", folder).stdout)
+            self.control("policy", "launcher", file)
+        return printed
+
+    def _iam(self, document, folder):
+        done = subprocess.run(
+            [self.bin / "spotter", "iam", document, folder / "job.yaml", "--account", ec2.ACCOUNT,
+             "--region", ec2.REGION, "--role", ec2.ROLE, *self.iam_options],
+            env={**os.environ, "SPOTTER_MOUNT": "/mnt/spotter"}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=30, check=False)
+        if done.returncode not in (0, 2):
+            raise Failed(f"spotter iam {document}: {done.stderr}")
+        return done
+
+    def _printed(self, document, folder):
+        words = shlex.split(self._iam(document, folder).stdout, comments=True)
+        return [(name, json.loads(value)) for _, _, name, _, value in zip(*[iter(words)] * 5)]
+
+    def launcher(self):
+        """The environment of a person who may do what `spotter iam launcher` prints."""
+        return {"PATH": os.environ["PATH"], "HOME": str(self.workplace),
+                "AWS_ACCESS_KEY_ID": ec2.LAUNCHER, "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+                "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint}
 
     def interrupt(self, instance, seconds, action="terminate"):
         self.control("interrupt", instance, "--in", f"{seconds}s", "--action", action)
@@ -290,8 +328,14 @@ def groups(path):
             for group in glob.glob(f"{place}/{glob.escape(name)}+*")]
 
 
+def recording():
+    """With $SPOTTER_RECORD, a folder, all that is asked is recorded there (scripts/test shapes)."""
+    folder = os.environ.get("SPOTTER_RECORD")
+    return ["--record", f"{folder}/{time.time_ns()}-{os.getpid()}.jsonl"] if folder else []
+
+
 def leftovers(path, patience=3, with_groups=True):
-    """What still runs, is mounted or looped below `path`. The kernel gets a moment to let go."""
+    """What still runs, is mounted or looped below `path`. The kernel releases it late."""
     end = time.monotonic() + patience
     while True:
         remains = [f"process {pid}: {words}" for pid, words in processes(path)]

@@ -26,6 +26,7 @@ class Story(unittest.TestCase):
         self.world = self.make_world()
         self.ec2 = self.world.ec2
         self.addCleanup(self._end)
+        self.world.allow_nothing()
         self.zone = self.world.zones[0]
         self.repository = self.world.shared / "repository"
         self.revision = jobs.repository(self.repository, self.code())

@@ -55,7 +55,7 @@ class Life(harness.Story):
         wait("the volumes to be free", lambda: all(
             one.text("status") == "available" for one in self.ec2.volumes()), 30)
 
-    def lives(self):
+    def trainer_runs(self):
         """Of each start of a trainer, in their order: [(time, step), ...]."""
         return [[tuple(map(int, line.split())) for line in path.read_text().splitlines()]
                 for path in sorted(self.journal.iterdir())]
@@ -79,10 +79,10 @@ class Life(harness.Story):
         return volumes.copy_out(self.world, self.left, path)
 
     def assert_steps(self, kills, torn):
-        lives = [life for life in self.lives() if life]
-        for one, next_one in zip(lives, lives[1:]):
+        runs = [run for run in self.trainer_runs() if run]
+        for one, next_one in zip(runs, runs[1:]):
             self.assertLess(one[-1][0], next_one[0][0], "two trainers worked at once")
-        done = [step for life in lives for _, step in life]
+        done = [step for run in runs for _, step in run]
         again = sum(later <= step for step, later in zip(done, done[1:]))
         self.assertLessEqual(again, torn, "a durable step was lost and done again")
         self.assertLessEqual(len(done) - len(set(done)), torn)

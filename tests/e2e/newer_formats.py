@@ -24,15 +24,20 @@ def _lines(text):
     return "".join(_document(line) for line in text.splitlines())
 
 
-def sealed(text):
-    """Of a manifest, or of the record of finished files: its sum is the last member."""
+def sealed(text, version=2):
+    """Of a manifest: its sum is the last member."""
     body = json.loads(text[:text.rindex(SUM)] + "}")
-    new = json.dumps({**body, "format": 2, "of_the_future": [1]}, separators=(",", ":"))[:-1]
+    new = json.dumps({**body, "format": version, "of_the_future": [1]}, separators=(",", ":"))[:-1]
     return f'{new}{SUM}{fake_trainer.xxh3_128(new.encode())}"}}\n'
 
 
+def record(text):
+    """The record of finished files, or folders, which are format 2."""
+    return sealed(text, 3)
+
+
 WAYS = {".spotter/volume.json": _document, ".spotter/ledger.json": _document,
-        ".spotter/history.jsonl": _lines, ".spotter/checkpoints.json": sealed,
+        ".spotter/history.jsonl": _lines, ".spotter/checkpoints.json": record,
         "metrics.jsonl": _lines, "checkpoints/step-*/manifest.json": sealed}
 
 

@@ -13,7 +13,7 @@ def of_version(package, target, change):
         lines = [f"Version: {change(line.split()[1])}" if line.startswith("Version: ") else line
                  for line in control.read_text().splitlines()]
         control.write_text("\n".join(lines) + "\n")
-        subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, target], check=True,
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-z1", "-b", tree, target], check=True,
                        capture_output=True, timeout=60)
 
 

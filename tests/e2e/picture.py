@@ -4,7 +4,7 @@ import os
 import sys
 
 CELLS = {"starting": ("·", "90"), "moving": ("▒", "33"), "training": ("━", "32"),
-         "letting go": ("▪", "36")}
+         "releasing": ("▪", "36")}
 MARKS = {"checkpoint": ("┿", "32;1"), "notice": ("!", "31;1"), "killed": ("✕", "31;1"),
          "finished": ("✓", "32;1")}
 
@@ -59,7 +59,7 @@ def timeline(instances, ends, width, paper):
         lines.append(f"  {label:<{margin}}{row(one, ends, width - margin, paper)}")
     legend = [f"{paper.cell('starting')} starting", f"{paper.cell('moving')} moving the volume",
               f"{paper.cell('training')} training", f"{paper.cell('checkpoint')} checkpoint",
-              f"{paper.cell('notice')} notice", f"{paper.cell('letting go')} letting go",
+              f"{paper.cell('notice')} notice", f"{paper.cell('releasing')} releasing",
               f"{paper.cell('killed')} killed", f"{paper.cell('finished')} finished"]
     return lines + ["", " " * (margin + 2) + "  ".join(legend[:4]),
                     " " * (margin + 2) + "  ".join(legend[4:])]

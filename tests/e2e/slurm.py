@@ -15,7 +15,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-# A task that was requeued waits for its credential's end: 120 s, unless told otherwise.
+# A task that was requeued waits for its credential's end: 120 s, unless set otherwise.
 AuthInfo=socket={place}/munge.sock,cred_expire=5
 CredType=cred/munge
 SlurmctldPort={ports[0]}
@@ -101,7 +101,7 @@ class Slurm:
         return (done.stdout + done.stderr).strip()
 
     def states(self, job):
-        """Of the array's tasks: index -> state. Those that are gone are not told any more."""
+        """Of the array's tasks: index -> state. Those that are gone are not listed any more."""
         lines = self.ask("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%K %T").splitlines()
         return dict(line.split() for line in lines if len(line.split()) == 2)
 
@@ -116,7 +116,7 @@ class Slurm:
             try:
                 wait("the jobs' end", lambda: self.ask("squeue", "-h") == "", 60)
             except Exception:  # pylint: disable=broad-except
-                pass  # what is left is told by the caller
+                pass  # what is left is reported by the caller
         for daemon in reversed(self.daemons):
             daemon.terminate()
         for daemon in self.daemons:

@@ -23,6 +23,7 @@ class Unaware(harness.Story):
     directory = "checkpoints"  # that is watched, relative to the storage
     subfolder = "."  # of it, where the files are
     stop_signal = "SIGTERM"
+    more_of_trainer = {}
     environment_of_all = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
     def setUp(self):
@@ -37,9 +38,13 @@ class Unaware(harness.Story):
             self.job_name, self.repository, self.revision, self.command.format(
                 storage="$SPOTTER_STORAGE", epochs=self.epochs),
             trainer={"env": self.environment_of_all, "stop_signal": self.stop_signal,
-                     "result": self.result},
+                     "result": self.result, **self.more_of_trainer},
             ebs={"consistency_bound": "1s"},
             checkpoints={"directory": self.directory, "files": self.files})
+
+    def quiet_metadata(self):
+        """Where a metadata service that knows of no interruption answers, for who needs one."""
+        return "http://127.0.0.1:1"
 
     def uninterrupted(self):
         """The same script where nothing happens; its result, once it has ended."""
@@ -50,7 +55,7 @@ class Unaware(harness.Story):
             ["nice", "sh", "-c", self.command.replace("./train.py", str(script)).format(
                 storage=folder, epochs=self.epochs)],
             env={"PATH": os.environ["PATH"], "AWS_EC2_METADATA_SERVICE_ENDPOINT":
-                 "http://127.0.0.1:1", **self.environment_of_all},
+                 self.quiet_metadata(), **self.environment_of_all},
             cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True)
 
         def end():

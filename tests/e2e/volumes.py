@@ -6,7 +6,7 @@ import subprocess
 from emulator import Failed
 
 # In a mount namespace of its own: nothing to unmount afterwards, however this ends. `norecovery`
-# writes nothing; a volume that was let go properly needs no recovery.
+# writes nothing; a volume that was released properly needs no recovery.
 READ = """
 set -e
 mount --make-rprivate /

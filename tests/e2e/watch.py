@@ -30,7 +30,7 @@ SAID = (
     (re.compile("taking a snapshot|making a copy|recover"), "moving"),
     (re.compile("training on"), "training"),
     (re.compile("asked to checkpoint|trainer (finished|ended|failed)|syncing|detaching|released|"
-                "result is durable|cancelling|gave up"), "letting go"),
+                "result is durable|cancelling|gave up"), "releasing"),
 )
 CHECKPOINT = re.compile(r"checkpoint of step \d+ is durable")
 

@@ -1,6 +1,5 @@
 """A job's life on instances that are whole machines: systemd, a service, a journal."""
 
-import os
 import pathlib
 import re
 import shutil
@@ -49,11 +48,8 @@ class WholeLife(life.Life):
         return {"s3": f"s3://packages/{file.name}", "sha256": volumes.sha256(file)}
 
     def spotter(self, *words, code=0):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
-                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
-                       "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint}
-        done = subprocess.run([self.world.bin / "spotter", *words], env=environment, text=True,
-                              capture_output=True, timeout=300, check=False)
+        done = subprocess.run([self.world.bin / "spotter", *words], env=self.world.launcher(),
+                              text=True, capture_output=True, timeout=300, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 

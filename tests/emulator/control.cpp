@@ -106,7 +106,7 @@ std::vector<std::string> Control::fault_names() {
   return lines;
 }
 
-// What EC2 and S3 both have (throttle, deny, ...) is told to both.
+// What EC2 and S3 both have (throttle, deny, ...) is passed to both.
 world::Expected<void> Control::fault(const json& body) {
   std::map<std::string, std::string> arguments;
   if (const auto given = body.find("arguments"); given != body.end() && given->is_object())

@@ -13,7 +13,7 @@ namespace {
 
 constexpr long cgroup2_magic = 0x63677270;
 constexpr int attempts = 100;
-constexpr std::chrono::milliseconds pause{10};  // the kernel lets go of a dead process in its time
+constexpr std::chrono::milliseconds pause{10};  // the kernel releases a dead process in its time
 
 // "/var/tmp/x" is "spotter+var+tmp+x": another folder, /var/tmp/x-2, is not below it.
 std::string name_of(const fs::path& folder) {

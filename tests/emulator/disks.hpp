@@ -62,7 +62,7 @@ class Disks {
   std::filesystem::path directory_;
   Kind kind_;
   std::map<VolumeId, Attached> attached_;
-  std::map<VolumeId, int> releasing_;  // loop devices that were let go, until they are free
+  std::map<VolumeId, int> releasing_;  // loop devices that were released, until they are free
 };
 
 }  // namespace spotter::emulator

@@ -33,8 +33,8 @@ WallTime wall_clock() {
 world::Settings settings_of(const ServeOptions& options, WallTime origin) {
   world::Settings settings;
   settings.origin = origin;
-  settings.zones.clear();
-  for (const auto& zone : options.zones) settings.zones.emplace_back(zone);
+  settings.fleet_tags = {Duration{0}, Duration{2000}};
+  settings.zones = std::vector<Zone>(options.zones.begin(), options.zones.end());
   // A zone is its region and one letter: us-west-2a.
   if (!options.zones.empty())
     settings.region = Region(options.zones[0].substr(0, options.zones[0].size() - 1));
@@ -147,7 +147,8 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
       children_(context_, SIGCHLD) {}
 
 HttpService Emulator::service(bool from_inside) {
-  return {[this, from_inside](const HttpRequest& request) { return api(request, from_inside); },
+  const auto answer = [this, from_inside](const auto& asked) { return api(asked, from_inside); };
+  return {recorded(options_.record, answer),
           [this](const HttpRequest& head) { return s3_.begin(head); }, &workers_};
 }
 
@@ -280,6 +281,10 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
   world::MetadataRequest asked{request.method, std::string(request.path()), {}};
   for (const auto& [name, value] : request.headers) asked.headers.emplace(name, value);
   auto result = response(world_.metadata(id, asked, now()));
+  if (request.method == "HEAD") {
+    result.announced = result.body.size();
+    result.body.clear();
+  }
   if (request.path().find("security-credentials") != std::string_view::npos) share_credentials();
   settle();
   return result;

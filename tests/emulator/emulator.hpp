@@ -21,6 +21,7 @@
 #include "tests/emulator/listener.hpp"
 #include "tests/emulator/page_service.hpp"
 #include "tests/emulator/parameters.hpp"
+#include "tests/emulator/record.hpp"
 #include "tests/emulator/s3/service.hpp"
 #include "tests/emulator/sigv4.hpp"
 #include "tests/emulator/topics.hpp"
@@ -37,7 +38,8 @@ struct ServeOptions {
   std::vector<std::string> zones = {"us-west-2a", "us-west-2b"};
   Mode mode = Mode::Automatic;
   std::uint64_t seed = 0;
-  double time_scale = 1;  // the world's seconds in one real second
+  double time_scale = 1;         // the world's seconds in one real second
+  std::filesystem::path record;  // empty: nothing is recorded (record.hpp)
   std::string certificate;
   std::string key;
   std::vector<std::string> environment;

@@ -98,7 +98,7 @@ bool Host::is_mounted(const VolumeId& volume, const InstanceId& instance) {
 
 void Host::watch_mounts() {
   bool any = false;
-  const auto holders = holders_;  // what is told of may detach at once
+  const auto holders = holders_;  // what is listed may detach at once
   for (const auto& [volume, instance] : holders) {
     const bool mounted = is_mounted(volume, instance);
     mounted_(volume, mounted);

@@ -113,7 +113,8 @@ Result<void> Machines::boot(const world::InstanceStarted& started, Machine& mach
   if (namespaces())
     if (auto listening = listen_inside(started.id, machine); !listening) return listening;
   if (::write(machine.init.socket, "G", 1) != 1) return failure("the instance's init is gone");
-  machine.channel = std::make_unique<InitChannel>(context_, machine.init.socket, handlers_.heard);
+  machine.channel =
+      std::make_unique<InitChannel>(context_, machine.init.socket, handlers_.on_words);
   spdlog::info("{} runs as process {} in {}", started.id.view(), machine.init.pid, home.string());
   return {};
 }

@@ -35,8 +35,8 @@ class Machines {
  public:
   struct Handlers {
     std::function<HttpResponse(const InstanceId&, const HttpRequest&)> metadata;
-    HttpService api;                          // as seen from inside an instance
-    std::function<void(const Words&)> heard;  // from an instance's init, of its containers
+    HttpService api;                             // as seen from inside an instance
+    std::function<void(const Words&)> on_words;  // from an instance's init, of its containers
   };
   Machines(boost::asio::io_context& context, MachineSettings settings, Handlers handlers);
   ~Machines();  // kills all

@@ -176,6 +176,8 @@ void describe_serve(CLI::App& app, Arguments& to) {
       ->check(CLI::Range(0.01, 1000.0));
   command->add_option("--environment", to.serve.environment,
                       "NAME=VALUE for every instance, as if baked into its image; repeatable");
+  command->add_option("--record", to.serve.record,
+                      "Append each request and its answer to this file, a line of JSON each");
   auto* certificate = command->add_option("--tls-certificate", to.serve.certificate,
                                           "PEM chain: the API port speaks TLS");
   auto* key = command->add_option("--tls-key", to.serve.key, "PEM private key");

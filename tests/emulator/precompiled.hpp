@@ -1,5 +1,6 @@
-// What takes long to compile, once.
-#pragma once
+// What takes long to compile, once: headers of libraries alone.
+#ifndef SPOTTER_TESTS_EMULATOR_PRECOMPILED_HPP
+#define SPOTTER_TESTS_EMULATOR_PRECOMPILED_HPP
 
 #include <spdlog/spdlog.h>
 
@@ -15,4 +16,4 @@
 #include <string>
 #include <vector>
 
-#include "tests/world/world.hpp"
+#endif  // SPOTTER_TESTS_EMULATOR_PRECOMPILED_HPP

@@ -47,12 +47,12 @@ Summary::State state_of(const sweep::Claim& claim) {
 
 Summary::State state_of(const report::Source& source) {
   auto state = Summary::State::Running;
-  for (const wire::Moment& moment : source.history.moments) {
-    const std::string phase = moment.text("phase");
-    if (moment.what == "left" && state == Summary::State::Running) state = Summary::State::Stopped;
-    if (moment.what == "began") state = Summary::State::Running;
-    if (moment.what == "phase" && phase == "finished") state = Summary::State::Done;
-    if (moment.what == "phase" && phase == "gave-up") state = Summary::State::Failed;
+  for (const wire::HistoryEntry& entry : source.history.entries) {
+    const std::string phase = entry.text("phase");
+    if (entry.what == "left" && state == Summary::State::Running) state = Summary::State::Stopped;
+    if (entry.what == "began") state = Summary::State::Running;
+    if (entry.what == "phase" && phase == "finished") state = Summary::State::Done;
+    if (entry.what == "phase" && phase == "gave-up") state = Summary::State::Failed;
   }
   return state;
 }
@@ -142,9 +142,9 @@ std::string Published::read(const std::string& bucket, const std::string& key) {
   return text;
 }
 
-report::Told Published::told(const Job& job, const Files& files) {
-  report::Told told;
-  told.job = job.name;
+report::Input Published::input(const Job& job, const Files& files) {
+  report::Input input;
+  input.job = job.name;
   std::map<std::optional<std::size_t>, report::Source> sources;
   std::map<std::size_t, Summary> experiments;
   for (const auto& [key, identity] : files) {  // segments in the order of their names
@@ -152,7 +152,7 @@ report::Told Published::told(const Job& job, const Files& files) {
     std::string text = read(job.bucket, key);
     if (take_experiment(std::string(name.rest), text, experiments)) continue;
     if (name.kind == report::PublishedName::Kind::Status) {
-      if (!name.experiment) told.status = std::move(text);
+      if (!name.experiment) input.status = std::move(text);
       continue;
     }
     report::add_published(sources[name.experiment], name, text);
@@ -166,17 +166,17 @@ report::Told Published::told(const Job& job, const Files& files) {
       if (is_new) it.state = state_of(source);
       if (it.curve.points().empty()) it.curve = source.curve;
     }
-    told.sources.push_back(std::move(source));
+    input.sources.push_back(std::move(source));
   }
-  told.is_sweep = !experiments.empty();
+  input.is_sweep = !experiments.empty();
   for (auto& [index, summary] : experiments) {
     for (const sweep::Parameter& each : summary.parameters)
-      if (std::find(told.parameters.begin(), told.parameters.end(), each.name) ==
-          told.parameters.end())
-        told.parameters.push_back(each.name);
-    told.experiments.push_back(std::move(summary));
+      if (std::find(input.parameters.begin(), input.parameters.end(), each.name) ==
+          input.parameters.end())
+        input.parameters.push_back(each.name);
+    input.experiments.push_back(std::move(summary));
   }
-  return told;
+  return input;
 }
 
 std::shared_ptr<const nlohmann::json> Published::model(const std::string& key, double now,
@@ -189,7 +189,7 @@ std::shared_ptr<const nlohmann::json> Published::model(const std::string& key, d
   if (known.model && known.files == files && now >= known.made && now < known.made + known.patience)
     return known.model;
   const double began = steady();
-  auto all = told(*job, files);
+  auto all = input(*job, files);
   all.now = now;
   all.prices = prices;
   known.model = std::make_shared<const nlohmann::json>(report::to_json(report::build(all)));

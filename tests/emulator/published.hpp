@@ -41,7 +41,7 @@ class Published {
   void search(const std::string& bucket, const std::string& prefix, int depth, int& left);
   Files files_below(const Job& job);
   std::string read(const std::string& bucket, const std::string& key);
-  report::Told told(const Job& job, const Files& files);
+  report::Input input(const Job& job, const Files& files);
 
   s3::Store& store_;
   std::vector<Job> jobs_;

@@ -177,6 +177,23 @@ TEST_F(S3Serve, AnswersWithoutABody) {
   EXPECT_EQ(raw.receive().body, "12345");
 }
 
+TEST_F(S3Serve, AnswersOfAnUnchangedObjectHaveNoChecksum) {
+  Raw raw(served_);
+  const Headers headers = {
+      {"content-length", "5"},
+      {"x-amz-checksum-sha256", "WZRHGrsBESr8wYFZ9sx0tPURuZgG2lmzyvWpwXPKz8U="}};
+  raw.send(put_head("a", headers, "UNSIGNED-PAYLOAD") + "12345");
+  ASSERT_EQ(raw.receive().status(), 200);
+  const std::string mode = "x-amz-checksum-mode: ENABLED\r\n";
+  raw.send(get("a", mode));
+  const Reply whole = raw.receive();
+  EXPECT_NE(whole.header("x-amz-checksum-sha256"), "");
+  raw.send(get("a", mode + "If-None-Match: " + whole.header("ETag") + "\r\n"));
+  const Reply unchanged = raw.receive();
+  EXPECT_EQ(unchanged.status(), 304);
+  EXPECT_EQ(unchanged.header("x-amz-checksum-sha256"), "");
+}
+
 TEST_F(S3Serve, ABodyIsAskedForOnlyWhenItIsWanted) {
   const Headers headers = {{"content-length", "5"}, {"expect", "100-continue"}};
   Raw raw(served_);

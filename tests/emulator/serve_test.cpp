@@ -215,6 +215,22 @@ TEST(ServeOne, AnIdentityWithoutAProcessHasMetadata) {
   EXPECT_FALSE(exists(served.instance(added.value("instance", "")) / "run"));
 }
 
+TEST(ServeOne, MetadataAnswersHeadWithoutABody) {
+  Served served("user");
+  const std::string at = served.control("instance", {{"zone", "us-west-2b"}}).at("metadata");
+  const auto file = served.folder() / "head";
+  const std::string asked =
+      "token=$(curl -sS -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' " + at +
+      "/latest/api/token) && curl -sS --max-time 30 -H \"X-aws-ec2-metadata-token: $token\" -I " +
+      at + "/2009-04-04/meta-data/placement/availability-zone " + at + "/latest/meta-data/mac > " +
+      file.string();
+  ASSERT_EQ(::system(asked.c_str()), 0);
+  const std::string heads = read_file(file);
+  EXPECT_NE(heads.find("Content-Length: 10\r\n"), std::string::npos) << heads;
+  EXPECT_NE(heads.find("Content-Length: 17\r\n"), std::string::npos) << heads;
+  EXPECT_EQ(heads.find("us-west-2b"), std::string::npos);
+}
+
 TEST(ServeOne, AThrottledActionIsRefusedAndALatencyIsKept) {
   Served served("user");
   served.control("fault", {{"name", "throttle"},

@@ -42,7 +42,7 @@ void fly(Node& node, std::uint8_t caller, const Pending& pending) {
 void perform(Node& node, Host& host, const Effect& effect) {
   const Command& command = effect.what;
   Trainer& trainer = host.trainer;
-  const bool runs = trainer.life == Trainer::Life::Running;
+  const bool runs = trainer.state == Trainer::State::Running;
   if (is<StopTrainer>(command)) {
     trainer.asked = trainer.asked || runs;
   } else if (is<KillTrainer>(command)) {
@@ -53,7 +53,7 @@ void perform(Node& node, Host& host, const Effect& effect) {
     host.agent = false;
     host.left = true;
   } else if (effect.id != host.state.awaited) {
-    (void)carry_out(node, host, command);  // told, not asked
+    (void)carry_out(node, host, command);  // issued, not asked
   } else {
     // What was asked before is not waited for any more; local work is done in its order.
     if (host.pending.any && !host.pending.abandoned) {
@@ -167,7 +167,7 @@ void boot(Host& host, std::uint8_t zone) {
 
 void start_agent(Node& node, Host& host) {
   host.agent = true;
-  host.told = false;
+  host.notified = false;
   host.state = {};
   host.trainer.watched = false;
   sense(node, host, Started{});
@@ -175,13 +175,13 @@ void start_agent(Node& node, Host& host) {
 
 void show_notice(Host& host, std::uint8_t how) {
   host.noticed = true;
-  host.told = false;
+  host.notified = false;
   host.stop = how == 1;
   host.deadline = kNow + (how == 2 ? seconds(10) : seconds(60));
 }
 
 void tell_notice(Node& node, Host& host) {
-  host.told = true;
+  host.notified = true;
   const auto action = host.stop ? InterruptionAction::Stop : InterruptionAction::Terminate;
   sense(node, host, NoticeSeen{action, host.deadline});
 }
@@ -191,7 +191,7 @@ void kill_agent(Node& node, Host& host, std::uint8_t how) {
   if (how & kAfter) (void)carry_out(node, host, pending.command);
   if (how & kInFlight) fly(node, place_of(node, host), pending);
   host.agent = false;
-  host.told = false;
+  host.notified = false;
   host.trainer.watched = false;
 }
 
@@ -205,7 +205,7 @@ void apply(Node& node, Host& host, const Move& move) {
       return boot(host, move.how);
     case Kind::InstanceEnds:
       return die(node, place, kDying, false);
-    case Kind::NoticeTold:
+    case Kind::NoticeDelivered:
       return tell_notice(node, host);
     case Kind::DeadlineReached:
       return die(node, place, host.stop ? kStopped : kDying, false);
@@ -235,11 +235,11 @@ void apply(Node& node, Host& host, const Move& move) {
       return show_notice(host, move.how);
     case Kind::NoticeWithdrawn:
       host.noticed = false;
-      if (host.told) sense(node, host, NoticeWithdrawn{});
-      host.told = false;
+      if (host.notified) sense(node, host, NoticeWithdrawn{});
+      host.notified = false;
       return;
     case Kind::InstanceSpared:
-      host.noticed = host.told = false;
+      host.noticed = host.notified = false;
       return;
     case Kind::ShutdownAsked:
       return sense(node, host, StopRequested{kNow + seconds(10)});

@@ -18,13 +18,13 @@ constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blo
 template <class A>
 void walk(A& a, decide::Ledger& it) {
   auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, speaks, done,
-         reached, repeated] = it;
+         reached, repeated, trained, stopped_early] = it;
   a.small(attempts);
   a.small(starts);
   a.version(newest);
   (void)seconds, (void)dollars;               // only summed: the policy here has no limit on them
   (void)losses, (void)releases, (void)stall;  // only the pace is chosen from them
-  (void)reached, (void)repeated;              // for people
+  (void)reached, (void)repeated, (void)trained, (void)stopped_early;  // for persons
   a.flag(running);
   a.flag(speaks);
   a.flag(done);
@@ -55,7 +55,7 @@ struct Field {
   void operator()(decide::Ledger& it) const { walk(a, it); }
   void operator()(std::uint32_t& it) const { a.small(it); }
   void operator()(Duration&) const {}        // how long, for the trainer
-  void operator()(decide::Detail&) const {}  // for people
+  void operator()(decide::Detail&) const {}  // for persons
   void operator()(ShortText<31>&) const {}   // the device's name: one kind of machine here
   void operator()(Fleet&) const {}           // there is only one
   void operator()(Device& it) const {        // here a volume's name
@@ -120,38 +120,86 @@ void walk(A& a, std::variant<Kinds...>& it) {
   std::visit([&](auto& kind) { walk_fields(a, kind); }, it);
 }
 
+// --- facts: a part each ---
 template <class A>
-void walk(A& a, decide::Facts& facts) {
-  auto& [instance, type, zone, region, fleet, fleet_known, dollars_per_hour, volume, purpose,
-         ours_to_format, attached, mounted, attached_as, device, lineage, moves, generation, proven,
-         proven_at, claimed_at, parent_gone_since, elected, changing_since, attach_attempt,
-         tidying_since, candidates_free_since, imaged_at, let_go, let_go_at, create_attempt,
-         created_at, snapshot_asked_at, data, data_left, retries, blocked, crashes, surrender,
-         notice, leave, unfit, trainer_running, started_at, checkpoint_at, heard_at, paced,
-         ended_success, filled, done, ledger, ledger_known, accounted, step, resumed_step,
-         checkpoint_step] = facts;
+void walk(A& a, decide::Facts::Identity& it) {
+  auto& [instance, type, zone, region, fleet, fleet_known, fleet_asked_at, dollars_per_hour] = it;
   const Field<A> field{a};
   (void)type, (void)region, (void)fleet, (void)dollars_per_hour;  // always the same here
-  (void)attached_as;                                              // of the device's name
-  (void)accounted, (void)started_at, (void)crashes;               // only pauses and sums
-  (void)checkpoint_at, (void)paced;                               // only the pace
-  (void)heard_at;                                                 // silence is not searched
-  (void)data_left;                                                // for people
-  (void)moves;                                                    // always 0 here
-  (void)step, (void)resumed_step, (void)checkpoint_step;
-  field(instance), field(zone), field(fleet_known), field(volume), field(purpose);
-  field(ours_to_format), field(attached), field(mounted), field(device), field(lineage);
-  a.generation(generation);
-  field(proven), field(proven_at), field(claimed_at), field(parent_gone_since), field(elected);
-  field(changing_since), field(attach_attempt), field(tidying_since), field(candidates_free_since),
-      field(imaged_at), field(let_go), field(let_go_at);
-  field(create_attempt), field(created_at), field(snapshot_asked_at), field(data), field(retries);
+  (void)fleet_asked_at;  // the fleet is known with the first answer
+  field(instance), field(zone), field(fleet_known);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Holding& it) {
+  auto& [volume, purpose, ours_to_format, attached, attached_as, attach_attempt, changing_since,
+         device, mounted, generation, claimed_at, released, released_at, data] = it;
+  const Field<A> field{a};
+  (void)attached_as;  // of the device's name
+  field(volume), field(purpose), field(ours_to_format), field(attached), field(attach_attempt);
+  field(changing_since), field(device), field(mounted), a.generation(generation);
+  field(claimed_at), field(released), field(released_at), field(data);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Move& it) {
+  auto& [lineage, moves, create_attempt, created_at, snapshot_asked_at, snapshot_asked_ahead_at,
+         verified, verified_at, parent_gone_since, elected] = it;
+  const Field<A> field{a};
+  (void)moves;  // always 0 here
+  field(lineage), field(create_attempt), field(created_at), field(snapshot_asked_at);
+  field(snapshot_asked_ahead_at), field(verified), field(verified_at), field(parent_gone_since);
+  field(elected);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Tidying& it) {
+  auto& [since, candidates_free_since, data_left] = it;
+  const Field<A> field{a};
+  (void)data_left;  // for persons
+  field(since), field(candidates_free_since);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Trainer& it) {
+  auto& [running, ended_success, started_at, reported_at, advised_interval, step, resumed_step,
+         checkpoint_at] = it;
+  (void)started_at;                             // only sums
+  (void)reported_at;                            // silence is not searched
+  (void)advised_interval, (void)checkpoint_at;  // only the pace
+  (void)step, (void)resumed_step;
+  a.flag(running), a.flag(ended_success);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Progress& it) {
+  auto& [ledger, ledger_known, counted_until, checkpoint_step] = it;
+  (void)counted_until;  // only sums
+  (void)checkpoint_step;
+  walk(a, ledger), a.flag(ledger_known);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Trouble& it) {
+  auto& [retries, blocked, crashes, change] = it;
+  (void)crashes, (void)change;  // pauses, and a limit that is not reached here
   auto rounds = static_cast<std::uint8_t>(blocked / kBlockedRound);
-  a.small(rounds);
+  a.small(retries), a.small(rounds);
   blocked = rounds * kBlockedRound;
-  field(surrender), walk(a, notice), field(leave), field(unfit), field(trainer_running);
+}
+
+template <class A>
+void walk(A& a, decide::Facts::Exit& it) {
+  auto& [notice, leave, unfit, surrender, done, filled] = it;
   (void)filled;  // nobody prepares here
-  field(ended_success), field(done), walk(a, ledger), field(ledger_known);
+  walk(a, notice), a.flag(leave), a.flag(unfit), a.small(surrender), a.flag(done);
+}
+
+template <class A>
+void walk(A& a, decide::Facts& facts) {
+  auto& [identity, holding, move, tidying, trainer, progress, trouble, exit] = facts;
+  walk(a, identity), walk(a, holding), walk(a, move), walk(a, tidying), walk(a, trainer);
+  walk(a, progress), walk(a, trouble), walk(a, exit);
 }
 
 template <class A>
@@ -220,8 +268,8 @@ void walk(A& a, Late& it) {
 
 template <class A>
 void walk(A& a, Trainer& it) {
-  a.small(it.life);
-  if (it.life == Trainer::Life::None) return;
+  a.small(it.state);
+  if (it.state == Trainer::State::None) return;
   a.flag(it.success), a.flag(it.as_asked), a.flag(it.asked), a.flag(it.doomed), a.flag(it.deaf);
   a.flag(it.watched), a.version(it.step);
 }
@@ -234,7 +282,7 @@ void walk(A& a, Host& it) {
   walk(a, it.trainer);
   a.flag(it.agent), a.flag(it.left);
   a.flag(it.noticed);
-  if (it.noticed) a.flag(it.told), a.flag(it.stop), a.time(it.deadline);
+  if (it.noticed) a.flag(it.notified), a.flag(it.stop), a.time(it.deadline);
   if (!it.agent) return;
   walk(a, it.state);
   walk(a, it.pending);

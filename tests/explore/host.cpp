@@ -26,16 +26,16 @@ struct Work {
   }
 
   void forget_end() const {
-    if (host.trainer.life == Trainer::Life::Ended) host.trainer = {};
+    if (host.trainer.state == Trainer::State::Ended) host.trainer = {};
   }
 
   Happening operator()(const LookAtHost&) const {
     HostLooked seen;
     seen.mounted = volume_id(host.mounted);
     seen.ended = {host.trainer.success, host.trainer.as_asked};
-    const bool runs = host.trainer.life == Trainer::Life::Running;
+    const bool runs = host.trainer.state == Trainer::State::Running;
     if (runs) seen.trainer = HostLooked::Trainer::Running;
-    if (host.trainer.life == Trainer::Life::Ended) seen.trainer = HostLooked::Trainer::Ended;
+    if (host.trainer.state == Trainer::State::Ended) seen.trainer = HostLooked::Trainer::Ended;
     host.trainer.watched = runs;
     return seen;
   }
@@ -71,7 +71,7 @@ struct Work {
     return Mounted{};
   }
   Happening operator()(const Unmount&) const {
-    if (host.mounted && host.trainer.life == Trainer::Life::Running) return failed(Failure::Busy);
+    if (host.mounted && host.trainer.state == Trainer::State::Running) return failed(Failure::Busy);
     forget_end();
     host.mounted = 0;
     host.read_only = false;
@@ -107,11 +107,11 @@ struct Work {
   Happening operator()(const FillVolume&) const { return failed(Failure::MountFailed); }
   Happening operator()(const StartTrainer&) const {
     const bool able = host.mounted && !host.read_only;
-    if (!able || host.trainer.life == Trainer::Life::Running) {
+    if (!able || host.trainer.state == Trainer::State::Running) {
       return failed(Failure::TrainerUnstartable);
     }
     host.trainer = {};
-    host.trainer.life = Trainer::Life::Running;
+    host.trainer.state = Trainer::State::Running;
     host.trainer.watched = true;
     host.trainer.step = disk()->newest;
     judge_start(node, host);
@@ -147,7 +147,7 @@ void end_trainer(Node& node, Host& host, bool success, bool as_asked) {
   Trainer& trainer = host.trainer;
   const bool watched = trainer.watched;
   trainer = {};
-  trainer.life = Trainer::Life::Ended;
+  trainer.state = Trainer::State::Ended;
   trainer.success = success;
   trainer.as_asked = as_asked;
   trainer.watched = watched;
@@ -156,7 +156,7 @@ void end_trainer(Node& node, Host& host, bool success, bool as_asked) {
 
 void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn) {
   Host& host = node.hosts[place - 1];
-  if (host.trainer.life == Trainer::Life::Running) {
+  if (host.trainer.state == Trainer::State::Running) {
     Volume* volume = find_volume(node, host.mounted);
     if (volume && torn) volume->contents.torn = true;
     count_vain(node);

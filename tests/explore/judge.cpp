@@ -17,7 +17,7 @@ bool is_there(const Volume& volume) { return volume.id && volume.face.there; }
 
 void judge_start(Node& node, const Host& host) {
   const auto running = std::count_if(node.hosts.begin(), node.hosts.end(), [](const Host& it) {
-    return it.alive && it.trainer.life == Trainer::Life::Running;
+    return it.alive && it.trainer.state == Trainer::State::Running;
   });
   if (running > 1) broken(node, "two trainers write one history");
   const Volume* volume = find_volume(node, host.mounted);
@@ -50,12 +50,12 @@ void judge_removal(Node& node, const Volume& gone, std::uint8_t caller) {
     if (!is_there(other) || &other == &gone) continue;
     best = std::max(best, other.contents.newest);
     result = result || other.contents.result;
-    const bool proven = other.face.role == decide::Role::Verified || is_current(other);
+    const bool is_verified = other.face.role == decide::Role::Verified || is_current(other);
     const bool whole = other.contents.newest >= gone.contents.newest;
     const bool in_hand = caller == kNobody || other.face.holder == caller;
     const bool mounted =
         caller == kNobody || other.contents.blank || node.hosts[caller - 1].mounted == other.id;
-    successor = successor || (proven && whole && in_hand && mounted);
+    successor = successor || (is_verified && whole && in_hand && mounted);
   }
   if (gone.contents.result && !result) broken(node, "the result is deleted");
   if (best < node.durable) broken(node, "the newest durable checkpoint is deleted");
@@ -65,8 +65,8 @@ void judge_removal(Node& node, const Volume& gone, std::uint8_t caller) {
 }
 
 void judge_cancel(Node& node, std::uint8_t caller) {
-  const bool surrendered =
-      caller != kNobody && node.hosts[caller - 1].state.facts.surrender != decide::Surrender::None;
+  const bool surrendered = caller != kNobody && node.hosts[caller - 1].state.facts.exit.surrender !=
+                                                    decide::Surrender::None;
   const bool result = std::any_of(node.volumes.begin(), node.volumes.end(), [](const Volume& it) {
     return is_there(it) && it.contents.result;
   });
@@ -74,7 +74,7 @@ void judge_cancel(Node& node, std::uint8_t caller) {
 }
 
 void judge_give_back(Node& node, const Host& host) {
-  const bool trains = host.trainer.life == Trainer::Life::Running;
+  const bool trains = host.trainer.state == Trainer::State::Running;
   if (host.mounted || trains) broken(node, "a machine is given back with the job on it");
 }
 

@@ -1,6 +1,6 @@
-// The abstract world that `explore` searches: what of EC2 and of the host the migration, the
-// account and the end of a job depend on, and nothing else. A Node is one moment of it, together
-// with the real core's states. Values only, so that a branch of the search is a copy.
+// The abstract world that `explore` searches: what of EC2 and of the host the move, the ledger and
+// the end of a job depend on, and nothing else. A Node is one state of it, together with the real
+// core's states. Values only, so that a branch of the search is a copy.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ using decide::kNever;
 constexpr Time kNow{std::chrono::hours(1000)};
 decide::Policy small_policy();
 
-// Instance ids are i-1 and i-2, the two places in which an instance may live; whoever is dead and
-// still has a volume is one of these.
+// Instance ids are i-1 and i-2, the two places in which an instance may run; an instance that is
+// gone and still has a volume is one of these.
 enum : std::uint8_t { kNobody = 0, kDying = 3, kTerminated = 4, kStopped = 5 };
 
 struct Contents {  // of a disk; copying it is a snapshot
@@ -89,13 +89,13 @@ struct Late {
 };
 
 struct Trainer {
-  enum class Life : std::uint8_t { None, Running, Ended } life = Life::None;
+  enum class State : std::uint8_t { None, Running, Ended } state = State::None;
   bool success = false;
   bool as_asked = false;
   bool asked = false;    // to stop
   bool doomed = false;   // by SIGKILL
-  bool deaf = false;     // does not hear that it shall stop
-  bool watched = false;  // the agent will be told of its end
+  bool deaf = false;     // does not get the request to stop
+  bool watched = false;  // the agent gets TrainerEnded
   std::int64_t step = -1;
 };
 
@@ -111,8 +111,8 @@ struct Host {
   Pending pending;
   // The notice that the metadata service shows.
   bool noticed = false;
-  bool told = false;
-  bool stop = false;  // instead of terminate
+  bool notified = false;  // the agent has seen it
+  bool stop = false;      // instead of terminate
   Time deadline = kNever;
 };
 

@@ -88,7 +88,7 @@ void answers(const Node& node, std::size_t place, const Pending& pending, List& 
 
 void trainer_moves(const Host& host, std::size_t place, List& list) {
   const Trainer& trainer = host.trainer;
-  if (trainer.life != Trainer::Life::Running) return;
+  if (trainer.state != Trainer::State::Running) return;
   if (trainer.doomed) return list.calmly(Kind::TrainerDies, place);
   if (trainer.asked && !trainer.deaf) {
     list.calmly(Kind::TrainerStops, place);
@@ -104,7 +104,7 @@ void kills(const Node& node, const Host& host, std::size_t place, bool free, Lis
   const auto kill = [&](Kind kind, int how = 0) {
     free ? list.maybe(kind, place, how) : list.fault(kind, place, how);
   };
-  const bool trains = host.trainer.life == Trainer::Life::Running;
+  const bool trains = host.trainer.state == Trainer::State::Running;
   kill(Kind::InstanceKilled);
   if (trains) kill(Kind::InstanceKilled, kTorn);
   if (!host.agent) return;
@@ -133,8 +133,8 @@ void notice_moves(const Host& host, std::size_t place, List& list) {
   if (host.deadline <= kNow) {
     list.calmly(Kind::DeadlineReached, place);
     list.fault(Kind::InstanceSpared, place);
-  } else if (host.agent && !host.told) {
-    list.calmly(Kind::NoticeTold, place);
+  } else if (host.agent && !host.notified) {
+    list.calmly(Kind::NoticeDelivered, place);
   }
   list.fault(Kind::NoticeWithdrawn, place);
 }
@@ -147,7 +147,7 @@ void host_moves(const Node& node, std::size_t place, bool free_kills, List& list
   if (host.agent) {
     if (host.pending.any) answers(node, place, host.pending, list);
     if (host.state.wake_at <= kNow) list.calmly(Kind::Woke, place);
-    if (!host.state.facts.leave) list.fault(Kind::ShutdownAsked, place);
+    if (!host.state.facts.exit.leave) list.fault(Kind::ShutdownAsked, place);
   }
   trainer_moves(host, place, list);
   kills(node, host, place, free_kills, list);
@@ -163,7 +163,7 @@ bool is_busy(const Node& node) {
     if (!it.alive) continue;
     alive = true;
     if (is_over(node) || it.left || !it.agent || it.trainer.doomed) return true;
-    if (it.noticed && (!it.told || it.deadline <= kNow)) return true;
+    if (it.noticed && (!it.notified || it.deadline <= kNow)) return true;
     const bool waits = it.pending.lost != Pending::Lost::No && it.pending.deadline > kNow;
     if (it.pending.any && !waits) return true;
     if (it.state.wake_at <= kNow) return true;
@@ -216,7 +216,7 @@ std::vector<Move> moves(const Node& node, const Limits& limits) {
   }
   for (std::size_t i = 0; i < node.hosts.size(); ++i) {
     const Trainer& trainer = node.hosts[i].trainer;
-    const bool runs = node.hosts[i].alive && trainer.life == Trainer::Life::Running;
+    const bool runs = node.hosts[i].alive && trainer.state == Trainer::State::Running;
     if (runs && !trainer.doomed) list.calmly(Kind::TrainerFinishes, i + 1);
   }
   if (!is_busy(node) && next_time(node) != kNever) list.calmly(Kind::TimePasses);

@@ -1,4 +1,4 @@
-// What can happen next at a Node: the calm course of things, what is ordinary misfortune, and
+// What can happen next at a Node: the course of things without a fault, ordinary interruptions, and
 // faults.
 #pragma once
 
@@ -29,7 +29,7 @@ struct Move {
     AgentStarts,
     InstanceBoots,  // how: the zone
     InstanceEnds,   // its fleet is gone, or it shuts down
-    NoticeTold,
+    NoticeDelivered,
     DeadlineReached,
     Answer,       // how: see Way
     CallHappens,  // the awaited one of which no answer will come
@@ -68,7 +68,7 @@ std::vector<Move> moves(const Node& node, const Limits& limits);
 // Changes `node` into a normal one; node.broken says which promise does not hold.
 void apply(Node& node, const Move& move);
 Time next_time(const Node& node);  // when the next thing is due of itself
-// A line for people.
+// A line for a person.
 std::string describe(const Node& before, const Move& move, const Node& after);
 
 template <class... Commands>

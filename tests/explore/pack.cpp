@@ -175,28 +175,28 @@ void forget(Time& it, Time limit) {
 void normalise_times(decide::State& state, const decide::Policy& policy) {
   decide::Facts& facts = state.facts;
   const Duration bound = policy.consistency_bound;
-  at_least(facts.proven_at, kNow - bound);
-  forget(facts.claimed_at, kNow - bound);
-  at_least(facts.parent_gone_since, kNow - 2 * bound);
-  if (facts.parent_gone_since == kNever) facts.elected = {};
-  at_least(facts.changing_since, kNow - policy.attaching_limit);
-  at_least(facts.tidying_since, kNow - policy.tidy_limit);
-  at_least(facts.candidates_free_since, kNow - bound - policy.ec2_call);
-  facts.attach_attempt %= policy.attach_tries;
-  at_least(facts.imaged_at, kNow - bound - policy.ec2_call);
-  if (facts.let_go_at == kNever || facts.let_go_at <= kNow - bound) {
-    facts.let_go_at = kNever;
-    facts.let_go = {};
+  at_least(facts.move.verified_at, kNow - bound);
+  forget(facts.holding.claimed_at, kNow - bound);
+  at_least(facts.move.parent_gone_since, kNow - 2 * bound);
+  if (facts.move.parent_gone_since == kNever) facts.move.elected = {};
+  at_least(facts.holding.changing_since, kNow - policy.attaching_limit);
+  at_least(facts.tidying.since, kNow - policy.tidy_limit);
+  at_least(facts.tidying.candidates_free_since, kNow - bound - policy.ec2_call);
+  facts.holding.attach_attempt %= policy.attach_tries;
+  at_least(facts.move.snapshot_asked_ahead_at, kNow - bound - policy.ec2_call);
+  if (facts.holding.released_at == kNever || facts.holding.released_at <= kNow - bound) {
+    facts.holding.released_at = kNever;
+    facts.holding.released = {};
   }
-  at_least(facts.created_at, kNow - bound);
-  forget(facts.snapshot_asked_at, kNow - bound);
-  facts.blocked = std::min(facts.blocked, policy.blocked_limit);
+  at_least(facts.move.created_at, kNow - bound);
+  forget(facts.move.snapshot_asked_at, kNow - bound);
+  facts.trouble.blocked = std::min(facts.trouble.blocked, policy.blocked_limit);
   at_least(state.wake_at, kNow);
-  if (facts.notice) at_least(facts.notice->deadline, kNow - policy.spared_after);
+  if (facts.exit.notice) at_least(facts.exit.notice->deadline, kNow - policy.spared_after);
   if (auto* training = std::get_if<decide::Training>(&state.stage)) {
     at_least(training->next_ledger, kNow);
     at_least(training->next_tidy, kNow);
-    at_least(training->next_image, kNow);
+    at_least(training->next_snapshot, kNow);
   }
   if (auto* tidying = std::get_if<decide::Tidying>(&state.stage)) {
     at_least(tidying->quiet_since, kNow - bound);
@@ -210,8 +210,8 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
 // Counters count up to the limit that they are compared with; those that only lengthen a pause are
 // nothing here, where all pauses are the same.
 void normalise_counters(decide::State& state, const decide::Policy& policy) {
-  state.facts.retries = std::min(state.facts.retries, 3U);
-  state.facts.crashes = 0;
+  state.facts.trouble.retries = std::min(state.facts.trouble.retries, 3U);
+  state.facts.trouble.crashes = 0;
   std::visit(
       [&](auto& stage) {
         if constexpr (requires { stage.failures; }) stage.failures = 0;
@@ -280,10 +280,11 @@ void normalise(Node& node) {
       it.pending = {};
       continue;
     }
-    if (it.state.facts.create_attempt > kMostAttempts) broken(node, "copies are made without end");
+    if (it.state.facts.move.create_attempt > kMostAttempts)
+      broken(node, "copies are made without end");
     normalise_times(it.state, policy);
     normalise_counters(it.state, policy);
-    std::uint32_t& starts = it.state.facts.ledger.starts_without_progress;
+    std::uint32_t& starts = it.state.facts.progress.ledger.starts_without_progress;
     starts = std::min(starts, kStartsKept);
   }
   for (Volume& it : node.volumes) {
@@ -315,7 +316,8 @@ Node unpack(const std::uint8_t* bytes) {
   for (Host& it : node.hosts) {
     decide::State& state = it.state;
     state.effects_made = 1;
-    if (state.facts.fleet_known) state.facts.fleet = {FleetKind::SpotFleet, "sfr-1"};
+    if (state.facts.identity.fleet_known)
+      state.facts.identity.fleet = {FleetKind::SpotFleet, "sfr-1"};
   }
   return node;
 }

@@ -1,4 +1,4 @@
-// Nodes as few bytes. Two nodes that differ only in what cannot be told apart (names of volumes,
+// Nodes as few bytes. Two nodes that differ only in what cannot be distinguished (names of volumes,
 // how long ago something is past mattering, absolute numbers of generations and checkpoints) have
 // the same bytes.
 #pragma once

@@ -1,4 +1,4 @@
-// A move as a line for people.
+// A move as a line for a person.
 #include "agent/decide/describe.hpp"
 #include "tests/explore/moves.hpp"
 
@@ -50,7 +50,7 @@ std::string words_of(const Node& node, const Move& move) {
       return instance(move) + "boots in zone " + zone_name(move.how).str();
     case Kind::InstanceEnds:
       return instance(move) + "ends";
-    case Kind::NoticeTold:
+    case Kind::NoticeDelivered:
       return instance(move) + "agent sees the notice";
     case Kind::DeadlineReached:
       return instance(move) + "is taken away at the deadline";
@@ -58,7 +58,8 @@ std::string words_of(const Node& node, const Move& move) {
       return instance(move) + std::string(name(at().pending.command)) + " " +
              words_of_answer(move.how);
     case Kind::CallHappens:
-      return instance(move) + std::string(name(at().pending.command)) + " is carried out unheard";
+      return instance(move) + std::string(name(at().pending.command)) +
+             " is carried out, its answer lost";
     case Kind::Woke:
       return instance(move) + "wakes";
     case Kind::TrainerDies:

@@ -29,7 +29,7 @@ void count_vain(Node& node);  // an attempt that came to nothing
 // The end of an instance. What it had attached stays with its remains for a while.
 void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn);
 
-// --- judge.cpp: what must hold, told to broken() ---
+// --- judge.cpp: what must hold; else broken() ---
 void judge_start(Node& node, const Host& host);
 void judge_write(Node& node, const Host& host, std::uint8_t volume);
 void judge_removal(Node& node, const Volume& gone, std::uint8_t caller);

@@ -28,19 +28,19 @@ class FailingDisk : public testing::TestWithParam<Fault> {
   }
   ~FailingDisk() override { fs::remove_all(folder_); }
 
-  static wire::Moment began() {
+  static wire::HistoryEntry began() {
     return {1700000000.5, "began", "i-1", {{"booted", 1000}, {"job", "mnist"}}};
   }
-  static wire::Moment moment(int number) {
+  static wire::HistoryEntry entry(int number) {
     return {1700000001.0 + number, "price", "i-1", {{"dollars_per_hour", number}}};
   }
-  // The file's, `began` first; nothing that is no moment.
-  std::vector<wire::Moment> told() const {
+  // The file's, `began` first; nothing that is no entry.
+  std::vector<wire::HistoryEntry> recorded() const {
     std::ostringstream text;
     text << std::ifstream(folder_ / "history.jsonl").rdbuf();
     const auto read = wire::parse_history(text.str());
     EXPECT_EQ(read.foreign, 0U) << text.str();
-    return read.moments;
+    return read.entries;
   }
   void clear() const {
     for (const auto& each : fs::directory_iterator(folder_)) fs::remove(each);
@@ -80,7 +80,7 @@ bool FailingDisk::with_fault(int at, int error, const std::function<void()>& lif
   return reached;
 }
 
-TEST_P(FailingDisk, HasEachMomentOnceAfterwards) {
+TEST_P(FailingDisk, HasEachEntryOnceAfterwards) {
   for (const int error : {EIO, ENOSPC, EDQUOT}) {
     int calls = 0;
     for (;; ++calls) {
@@ -89,14 +89,14 @@ TEST_P(FailingDisk, HasEachMomentOnceAfterwards) {
       HistoryFile file(folder_);
       const bool reached = with_fault(calls, error, [&] {
         file.open(began());
-        for (int i = 0; i < 4; ++i) file.append(moment(i));
+        for (int i = 0; i < 4; ++i) file.append(entry(i));
       });
       if (!reached) break;
-      file.append(moment(4));
-      std::vector<wire::Moment> all{began()};
-      for (int i = 0; i < 5; ++i) all.push_back(moment(i));
-      EXPECT_EQ(told(), all);
-      EXPECT_EQ(wire::parse_history(file.news()).moments, all);
+      file.append(entry(4));
+      std::vector<wire::HistoryEntry> all{began()};
+      for (int i = 0; i < 5; ++i) all.push_back(entry(i));
+      EXPECT_EQ(recorded(), all);
+      EXPECT_EQ(wire::parse_history(file.news()).entries, all);
     }
     EXPECT_GE(calls, 6) << "too few were seen";
   }
@@ -105,7 +105,7 @@ TEST_P(FailingDisk, HasEachMomentOnceAfterwards) {
 // Another agent goes on with the file: what was not kept is not lost, whatever is there twice.
 TEST_P(FailingDisk, ForgetsNoneThatIsNotOnTheStorage) {
   const auto long_one = [&](int number, std::size_t bytes) {
-    auto it = moment(number);
+    auto it = entry(number);
     it.fields["text"] = std::string(bytes, 'x');
     return it;
   };
@@ -122,19 +122,19 @@ TEST_P(FailingDisk, ForgetsNoneThatIsNotOnTheStorage) {
         for (int i = 51; i < 55; ++i) file.append(long_one(i, 10'000));  // the oldest go
       });
       if (!reached) break;
-      file.append(moment(55));
+      file.append(entry(55));
     }
     HistoryFile next(folder_);
     ASSERT_FALSE(next.open(began()).empty());
     std::vector<double> news;
     for (std::string lines = next.news(); !lines.empty(); lines = next.news()) {
-      for (const auto& each : wire::parse_history(lines).moments)
-        if (each.time >= moment(51).time) news.push_back(each.time);
+      for (const auto& each : wire::parse_history(lines).entries)
+        if (each.time >= entry(51).time) news.push_back(each.time);
       next.kept(lines.size());
     }
-    EXPECT_EQ(news, (std::vector{moment(51).time, moment(52).time, moment(53).time, moment(54).time,
-                                 moment(55).time}));
-    EXPECT_EQ(told().front(), began());
+    EXPECT_EQ(news, (std::vector{entry(51).time, entry(52).time, entry(53).time, entry(54).time,
+                                 entry(55).time}));
+    EXPECT_EQ(recorded().front(), began());
   }
   EXPECT_GE(calls, 6) << "too few were seen";
 }
@@ -145,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(Each, FailingDisk,
 TEST(MachinesHistory, GoesOnAfterAnAgentThatDiedInTheMiddleOfALine) {
   std::string name = (fs::temp_directory_path() / "history-XXXXXX").string();
   const fs::path folder = ::mkdtemp(name.data());
-  const wire::Moment began{1.5, "began", "i-1", {{"booted", 1000}, {"job", "mnist"}}};
-  const wire::Moment price{2.5, "price", "i-1"}, rebalance{3.5, "rebalance", "i-1"};
+  const wire::HistoryEntry began{1.5, "began", "i-1", {{"booted", 1000}, {"job", "mnist"}}};
+  const wire::HistoryEntry price{2.5, "price", "i-1"}, rebalance{3.5, "rebalance", "i-1"};
   HistoryFile(folder).open(began);
   {
     HistoryFile file(folder);
@@ -166,7 +166,7 @@ TEST(MachinesHistory, BeginsBesideWhatWasThere) {
   std::string name = (fs::temp_directory_path() / "history-XXXXXX").string();
   const fs::path folder = ::mkdtemp(name.data());
   std::ofstream(folder / "history.jsonl") << "what nobody can read\n";
-  const wire::Moment began{1.5, "began", "i-1", {{"booted", 1000}, {"job", "mnist"}}};
+  const wire::HistoryEntry began{1.5, "began", "i-1", {{"booted", 1000}, {"job", "mnist"}}};
   HistoryFile file(folder);
   EXPECT_TRUE(file.open(began).empty());
   EXPECT_EQ(file.news(), to_line(began));

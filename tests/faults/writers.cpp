@@ -66,15 +66,19 @@ bool has_each_line_once(const fs::path& path, int generation) {
   return content(path) == all;
 }
 
-Writer account() {
-  return {"account",
+Writer ledger() {
+  return {"ledger",
           [](const fs::path& folder, int generation) {
-            return host::write_ledger(folder, {.starts = static_cast<std::uint64_t>(generation)})
+            return host::write_ledger(folder,
+                                      {.ledger = {.starts_without_progress =
+                                                      static_cast<std::uint32_t>(generation)}})
                 .has_value();
           },
           [](const fs::path& folder) {
             const auto read = host::read_ledger(folder);
-            return read && read->warning.empty() ? static_cast<int>(read->ledger.starts) : -1;
+            return read && read->warning.empty()
+                       ? static_cast<int>(read->file.ledger.starts_without_progress)
+                       : -1;
           }};
 }
 
@@ -201,7 +205,7 @@ Writer status() {
 }  // namespace
 
 std::vector<Writer> writers() {
-  return {account(),
+  return {ledger(),
           curve(),
           history(),
           log(),

@@ -23,7 +23,7 @@ void examine(std::string_view bytes) {
   }
   const auto parameter = wire::decode_get_parameter(bytes);
   must(parameter || parameter.error().message.starts_with("the answer of GetParameter"),
-       "a secret is never told");
+       "a secret is never shown");
 }
 
 }  // namespace spotter::fuzz

@@ -21,7 +21,7 @@ void descriptions(std::string_view bytes) {
     must(wire::parse_channel(describe(*channel)) == *channel, "one described reads the same");
   }
   const auto all = wire::parse_input_data_config(bytes);
-  if (!all) return must(!all.error().message.empty(), "an error is told");
+  if (!all) return must(!all.error().message.empty(), "an error is reported");
   for (const auto& channel : *all) {
     must(wire::is_channel_name(channel.name), "a channel's name is a part of a path");
     must(wire::validated(channel) == channel, "what was read is valid");

@@ -30,6 +30,7 @@ std::string print(const wire::TrainerMessage& message) {
   if (message.watchdog) bytes += "WATCHDOG=1\n";
   if (message.finished) bytes += "X_SPOTTER_FINISHED=1\n";
   if (message.of_guard) bytes += "X_SPOTTER_GUARD=1\n";
+  if (message.of_log) bytes += "X_SPOTTER_LOG=1\n";
   if (message.status) bytes += "STATUS=" + *message.status + "\n";
   if (message.note) bytes += "X_SPOTTER_NOTE=" + *message.note + "\n";
   bytes += line("X_SPOTTER_WINDOW_TRAINED_SECONDS", message.window_trained);
@@ -40,6 +41,8 @@ std::string print(const wire::TrainerMessage& message) {
     bytes += line("X_SPOTTER_EPOCHS_TOTAL", progress->epochs_total);
     bytes += line("X_SPOTTER_LOSS", progress->loss);
     bytes += line("X_SPOTTER_ACCURACY", progress->accuracy);
+    for (const auto& [name, value] : progress->metrics)
+      bytes += "X_SPOTTER_METRIC=" + name + " " + text(value) + "\n";
   }
   bytes += line("X_SPOTTER_RESUMED_STEP", message.resumed_step);
   if (const auto& checkpoint = message.checkpoint) {
@@ -64,6 +67,7 @@ void examine_curve(std::string_view bytes) {
   }
   const auto again = wire::parse_curve(to_lines(curve));
   must(again.foreign == 0 && again.curve.points().size() == points.size(), "it reads the same");
+  must(curve.metric_names().size() <= most_metrics, "so many metrics");
   const auto last = curve.last();
   curve.thin(5);
   must(points.size() <= 5 && curve.last() == last, "thinned it ends as it did");
@@ -86,6 +90,10 @@ void examine(std::string_view bytes) {
   must(!message->progress || is_step(message->progress->step), "a step can be counted");
   must(is_step(message->resumed_step.value_or(0)), "a resumed step can be counted");
   must(std::isfinite(message->progress.value_or(wire::Progress{}).loss.value_or(0)), "a loss");
+  const auto metrics = message->progress.value_or(wire::Progress{}).metrics;
+  must(metrics.size() <= most_metrics, "so many metrics");
+  for (const auto& [name, value] : metrics)
+    must(is_metric_name(name) && std::isfinite(value), "a metric has a name and a value");
   must(wire::parse_datagram(print(*message)) == *message, "a message printed reads the same");
 }
 

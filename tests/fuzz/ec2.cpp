@@ -1,11 +1,12 @@
 // EC2's answers. The first line names the action that was asked for, the rest is the answer.
-#include <array>
 #include <cmath>
-#include <functional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
-#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/ec2_places.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace spotter::fuzz {
@@ -37,7 +38,7 @@ void sound(const SpotPrice& price) {
 void sound(const FleetCancellation& answer) {
   must(!answer.cancelled.empty() || !answer.failed.empty(), "silence is no cancellation");
 }
-void sound(Done) {}
+void sound(const auto&) {}  // anything may be in it
 template <class T>
 void sound(const std::vector<T>& items) {
   for (const T& item : items) sound(item);
@@ -59,30 +60,22 @@ bool reads(std::string_view xml) {
 }
 
 using Reader = bool (*)(std::string_view);
-constexpr std::array<std::pair<std::string_view, Reader>, 23> readers{
-    {{"DescribeVolumes", reads<DescribeVolumes>},
-     {"CreateVolume", reads<CreateVolume>},
-     {"AttachVolume", reads<AttachVolume>},
-     {"DetachVolume", reads<DetachVolume>},
-     {"DeleteVolume", reads<DeleteVolume>},
-     {"CreateSnapshot", reads<CreateSnapshot>},
-     {"DescribeSnapshots", reads<DescribeSnapshots>},
-     {"DeleteSnapshot", reads<DeleteSnapshot>},
-     {"CreateTags", reads<CreateTags>},
-     {"DeleteTags", reads<DeleteTags>},
-     {"DescribeInstances", reads<DescribeInstances>},
-     {"DescribeTags", reads<DescribeTags>},
-     {"TerminateInstances", reads<TerminateInstances>},
-     {"CancelSpotFleetRequests", reads<CancelSpotFleetRequests>},
-     {"ModifySpotFleetRequest", reads<ModifySpotFleetRequest>},
-     {"DeleteFleets", reads<DeleteFleets>},
-     {"ModifyFleet", reads<ModifyFleet>},
-     {"DescribeSpotFleetRequests", reads<DescribeSpotFleetRequests>},
-     {"DescribeFleets", reads<DescribeFleets>},
-     {"DescribeSpotPriceHistory", reads<DescribeSpotPriceHistory>},
-     {"DescribeAutoScalingGroups", reads<DescribeAutoScalingGroups>},
-     {"SetDesiredCapacity", reads<SetDesiredCapacity>},
-     {"CompleteLifecycleAction", reads<CompleteLifecycleAction>}}};
+using Readers = std::vector<std::pair<std::string, Reader>>;
+
+template <class... Requests>
+Readers readers_of(std::type_identity<std::tuple<Requests...>>) {
+  return {{encode(Requests{}).action, reads<Requests>}...};
+}
+
+const Readers& readers() {
+  static const Readers all = [] {
+    Readers of_ec2 = readers_of(std::type_identity<Ec2Requests>());
+    for (auto& each : readers_of(std::type_identity<PlaceRequests>()))
+      of_ec2.push_back(std::move(each));
+    return of_ec2;
+  }();
+  return all;
+}
 
 }  // namespace
 
@@ -91,12 +84,13 @@ void examine(std::string_view bytes) {
   if (line == bytes.npos) return;
   const std::string_view action = bytes.substr(0, line);
   const std::string_view xml = bytes.substr(line + 1);
-  for (std::size_t i = 0; i < readers.size(); ++i) {
-    const auto& [name, read] = readers[i];
+  const Readers& all = readers();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [name, read] = all[i];
     if (name != action || !read(xml)) continue;
     const auto closing = xml.rfind("</");
     if (closing != xml.npos) must(!read(xml.substr(0, closing)), "half an answer is none");
-    must(!readers[(i + 1) % readers.size()].second(xml), "an answer is of one action only");
+    must(!all[(i + 1) % all.size()].second(xml), "an answer is of one action only");
   }
 }
 

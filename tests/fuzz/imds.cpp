@@ -18,7 +18,7 @@ const char* word(InterruptionAction action) {
 template <class T>
 void bounded(const Result<T>& result) {
   must(result || (!result.error().message.empty() && result.error().message.size() < 1000),
-       "an error is told in a line");
+       "an error is reported in a line");
 }
 
 // A notice stops the training: it comes from a whole document, and means what that says.
@@ -40,8 +40,7 @@ void notice(std::string_view bytes) {
 
 void times(std::string_view bytes) {
   for (const auto& time : {wire::parse_rfc3339(bytes), wire::parse_http_date(bytes),
-                           wire::parse_maintenance_time(bytes), wire::parse_termination_time(bytes),
-                           wire::parse_rebalance(bytes)}) {
+                           wire::parse_maintenance_time(bytes), wire::parse_rebalance(bytes)}) {
     bounded(time);
     if (time) must(wire::parse_rfc3339(wire::to_rfc3339(*time)) == *time, "a time is read back");
   }

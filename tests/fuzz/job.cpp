@@ -157,6 +157,7 @@ std::string print(const Job& job) {
   yaml += print(job.trainer);
   yaml += "checkpoints: {directory: " + literal(job.checkpoints.directory);
   if (!job.checkpoints.files.empty()) yaml += ", files: " + literal(job.checkpoints.files);
+  if (!job.checkpoints.folders.empty()) yaml += ", folders: " + literal(job.checkpoints.folders);
   yaml += "}\n" + print(job.channels);
   if (job.sagemaker) yaml += print(*job.sagemaker);
   if (job.sweep) yaml += print(*job.sweep);
@@ -206,7 +207,7 @@ void check(const std::vector<Problem>& problems) {
   const auto before = [](const Problem& a, const Problem& b) {
     return std::tie(a.line, a.column) < std::tie(b.line, b.column);
   };
-  must(std::ranges::is_sorted(problems, before), "mistakes are told in the file's order");
+  must(std::ranges::is_sorted(problems, before), "mistakes are reported in the file's order");
   for (const Problem& problem : problems) {
     must(problem.line >= 0 && problem.column >= 0 && !problem.message.empty(), "with a place");
   }

@@ -1,5 +1,5 @@
 // The ledger on the volume, which a damaged disk or another program may have changed.
-#include "agent/host/ledger.hpp"
+#include "agent/wire/ledger.hpp"
 
 #include <cmath>
 
@@ -8,13 +8,14 @@
 namespace spotter::fuzz {
 
 void examine(std::string_view bytes) {
-  const auto ledger = act::host::parse_ledger(bytes);
-  if (!ledger) return;
-  for (const double amount : {ledger->seconds, ledger->dollars, ledger->stall}) {
+  const auto file = wire::parse_ledger(bytes);
+  if (!file) return;
+  const decide::Ledger& ledger = file->ledger;
+  for (const double amount : {ledger.seconds, ledger.dollars, ledger.stall}) {
     must(std::isfinite(amount) && amount >= 0, "an amount is a number, not below zero");
   }
-  const std::string printed = to_json(*ledger);
-  const auto again = act::host::parse_ledger(printed);
+  const std::string printed = to_json(*file);
+  const auto again = wire::parse_ledger(printed);
   must(again && to_json(*again) == printed, "a ledger printed reads the same");
 }
 

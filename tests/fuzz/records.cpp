@@ -44,7 +44,7 @@ void positions(std::string_view bytes) {
   const auto meta = nlohmann::json::parse(bytes, nullptr, false);
   if (!meta.is_object()) return;
   const auto position = channel::recorded(meta, "t");
-  if (!position) return must(!position.error().message.empty(), "an error is told");
+  if (!position) return must(!position.error().message.empty(), "an error is reported");
   auto again = nlohmann::json::object();
   channel::record(again, "t", *position);
   must(channel::recorded(again, "t") == *position, "a position recorded reads the same");

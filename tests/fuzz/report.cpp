@@ -43,18 +43,18 @@ void examine(std::string_view bytes) {
     part = bytes.substr(0, end);
     bytes.remove_prefix(std::min(end + 3, bytes.size()));
   }
-  report::Told told;
-  told.job = "job";
-  told.now = 1'700'000'500;
-  told.sources.push_back(
+  report::Input input;
+  input.job = "job";
+  input.now = 1'700'000'500;
+  input.sources.push_back(
       {{}, wire::parse_history(parts[0]), wire::parse_curve(parts[1]).curve, {}});
-  told.status = parts[2];
-  told.log = parts[3];
+  input.status = parts[2];
+  input.log = parts[3];
   if (const auto price = wire::decode_get_products(parts[4])) {
     must(*price > 0 && std::isfinite(*price), "a price is one");
-    told.prices.on_demand_of_all = *price;
+    input.prices.on_demand_of_all = *price;
   }
-  const auto model = report::build(told);
+  const auto model = report::build(input);
   judge(model);
   must(nlohmann::json::accept(report::to_text(model)), "its JSON is JSON");
   for (const char each : report::to_markdown(model))

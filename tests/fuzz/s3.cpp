@@ -9,7 +9,7 @@ namespace {
 void lists(std::string_view bytes) {
   const auto page = wire::decode_list(bytes);
   if (!page) {
-    must(!page.error().message.empty(), "an error is told");
+    must(!page.error().message.empty(), "an error is reported");
     return;
   }
   for (const auto& object : page->objects) {

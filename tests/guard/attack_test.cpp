@@ -50,7 +50,8 @@ class Attack : public Folder {
     if (auto candidate = keeper->examine("epoch-1.bin", Closing::Voluntary))
       (void)keeper->finish(*std::move(candidate));
     (void)keeper->settle(true);
-    keeper->forget_torn(INT64_MAX);
+    std::vector<std::string> said;
+    keeper->forget_torn(INT64_MAX, said);
   }
   fs::path outside_;
 };
@@ -108,6 +109,26 @@ TEST_F(Attack, ASecondNameOfSomebodysFileIsLeftAlone) {
   write_as_trainer("epoch-2.bin", 0644);
   fs::create_hard_link(path("epoch-2.bin"), path("last.bin"));
   EXPECT_TRUE(watched.examine("last.bin", Closing::Voluntary)) << "the trainer's own may";
+}
+
+// What lies in a folder is read before anybody asks for its sum: by no other name than the
+// trainer's.
+TEST_F(Attack, ASecondNameInAFolderIsNotRead) {
+  std::ofstream(mount_ / "secret") << "{";  // no JSON: whoever reads it says so
+  ASSERT_EQ(::chmod((mount_ / "secret").c_str(), 0600), 0);
+  Where of_folders = where();
+  of_folders.files.clear();
+  of_folders.folders = "checkpoint-*";
+  auto watched = Keeper::open(of_folders);
+  ASSERT_TRUE(watched);
+  ASSERT_TRUE(watched->begin());
+  fs::create_directory(path("checkpoint-1"));
+  fs::create_hard_link(mount_ / "secret", path("checkpoint-1/config.json"));
+  const auto refused = watched->examine_folder("checkpoint-1", Asked::Format);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().why, Refusal::Why::Failed);
+  EXPECT_NE(refused.error().words.find("another name elsewhere"), std::string::npos)
+      << refused.error().words;
 }
 
 // `.spotter` and its folder change places with links to a folder of the system, all the time.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Files as torch, numpy and h5py really write them, through `spotter host verify`: whole ones are
+"""Files as torch, numpy and h5py really write them, through the verb `verify`: whole ones are
 taken, each cut of them is moved aside, and only a zip is believed after the machine was lost."""
 
 import json
@@ -56,9 +56,10 @@ class Formats(unittest.TestCase):
         (self.mount / ".spotter").mkdir()
 
     def verify(self):
-        done = subprocess.run([SPOTTER, "host", "verify", "--mount-point", self.mount,
-                               "--checkpoints", "ckpt", "--files", "*.pt *.npz *.h5 *.pkl"],
-                              capture_output=True, text=True, check=True)
+        request = {"verb": "verify", "mount_point": str(self.mount), "checkpoints": "ckpt",
+                   "files": "*.pt *.npz *.h5 *.pkl"}
+        done = subprocess.run([SPOTTER, "host"], input=json.dumps(request), capture_output=True,
+                              text=True, check=True)
         return json.loads(done.stdout)
 
     def left(self):
@@ -96,7 +97,7 @@ class Formats(unittest.TestCase):
         guard.communicate()
         self.write_all()
         self.verify()
-        self.assertEqual(self.left(), [name for name, (_, proven) in FORMATS.items() if proven])
+        self.assertEqual(self.left(), [name for name, (_, complete) in FORMATS.items() if complete])
 
 
 if __name__ == "__main__":

@@ -41,13 +41,13 @@ TEST(TheRecord, IsRefusedForEveryFlippedBitAndEveryCut) {
   }
 }
 
-TEST(TheRecord, OfANewerSpotterIsToldFromADamagedOne) {
+TEST(TheRecord, OfANewerSpotterIsNotTakenForADamagedOne) {
   const auto newer = decode(newer_record(encode({})));
   ASSERT_FALSE(newer);
-  EXPECT_TRUE(newer.error().newer);
-  EXPECT_NE(newer.error().message.find("written by a newer Spotter (format 2"), std::string::npos)
+  EXPECT_TRUE(wire::is_newer(newer.error()));
+  EXPECT_NE(newer.error().message.find("written by a newer Spotter (format 3"), std::string::npos)
       << newer.error().message;
-  EXPECT_FALSE(decode("{}").error().newer);
+  EXPECT_FALSE(wire::is_newer(decode("{}").error()));
 }
 
 TEST(TheRecord, CountsANewNameAsProgress) {

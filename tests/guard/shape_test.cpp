@@ -20,20 +20,20 @@ class TheShape : public Folder {
     const Descriptor file(::open(path(name).c_str(), O_RDONLY | O_CLOEXEC));
     return look_at(file.get(), bytes.size(), name);
   }
-  bool proven(const std::string& bytes) const {
+  bool complete(const std::string& bytes) const {
     write("proof", bytes);
     const Descriptor file(::open(path("proof").c_str(), O_RDONLY | O_CLOEXEC));
-    return is_proven(file.get(), bytes.size());
+    return is_known_complete(file.get(), bytes.size());
   }
 };
 
 TEST_F(TheShape, OfAZipIsSealedByItsEndAndTornByEveryCut) {
   const std::string whole = zip(std::string(3000, 'w'));
   EXPECT_EQ(look("a.pt", whole).shape, Shape::Sealed);
-  EXPECT_TRUE(proven(whole));
+  EXPECT_TRUE(complete(whole));
   for (std::size_t size = 4; size < whole.size(); size += 29) {
     EXPECT_EQ(look("a.pt", whole.substr(0, size)).shape, Shape::Torn) << size;
-    EXPECT_FALSE(proven(whole.substr(0, size))) << size;
+    EXPECT_FALSE(complete(whole.substr(0, size))) << size;
   }
 }
 
@@ -41,13 +41,13 @@ TEST_F(TheShape, OfAZipWithAHoleInItIsNoProof) {
   std::string holed = zip(std::string(3000, 'w'));
   for (std::size_t i = 1000; i < 1512; ++i) holed[i] = '\0';
   EXPECT_EQ(look("a.pt", holed).shape, Shape::Sealed) << "its end is there";
-  EXPECT_FALSE(proven(holed)) << "as a power cut may leave it";
+  EXPECT_FALSE(complete(holed)) << "as a power cut may leave it";
 }
 
 TEST_F(TheShape, OfHdf5IsTornWhenTheFileIsShorterThanItsSuperblockSays) {
   const std::string whole = hdf5(std::string(500, 'w'));
   EXPECT_EQ(look("a.h5", whole).shape, Shape::Open) << "the length is no proof of the content";
-  EXPECT_FALSE(proven(whole));
+  EXPECT_FALSE(complete(whole));
   EXPECT_EQ(look("a.h5", whole.substr(0, 300)).shape, Shape::Torn);
   EXPECT_EQ(look("a.h5", whole.substr(0, 20)).shape, Shape::Torn);
   // Its metadata is written last: until then there may be no superblock at all.
@@ -68,7 +68,7 @@ TEST_F(TheShape, OfSafetensorsIsItsHeadersLength) {
 TEST_F(TheShape, OfAnythingElseIsNotKnown) {
   EXPECT_EQ(look("a.bin", "weights").shape, Shape::Open);
   EXPECT_EQ(look("a.bin", "").shape, Shape::Torn);
-  EXPECT_FALSE(proven("weights"));
+  EXPECT_FALSE(complete("weights"));
 }
 
 // In no more memory than a few times what is read, or the child is ended.
@@ -117,8 +117,8 @@ TEST_F(TheShape, OfAZipWhoseEntriesShareTheirContentProvesNothing) {
   const std::string twice = one.substr(0, entry_at) + entry + entry + "PK\x05\x06" + number(0, 4) +
                             number(2, 2) + number(2, 2) + number(2 * entry.size(), 4) +
                             number(entry_at, 4) + number(0, 2);
-  EXPECT_TRUE(proven(one));
-  EXPECT_FALSE(proven(twice));
+  EXPECT_TRUE(complete(one));
+  EXPECT_FALSE(complete(twice));
 }
 
 }  // namespace

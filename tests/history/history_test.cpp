@@ -1,4 +1,4 @@
-// The moments that a job's life leaves behind.
+// The entries that a job leaves in its history.
 #include "agent/service/observe/history.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using decide::Story;
 
-class Told : public testing::Test {
+class Recorded : public testing::Test {
  protected:
   void SetUp() override {
     fs::create_directories(folder_);
@@ -34,40 +34,40 @@ class Told : public testing::Test {
   // An agent is started (again).
   void begin() {
     history_ = std::make_unique<History>(settings());
-    history_->add_sink([this](const wire::Moment& moment) { told_.push_back(moment); });
+    history_->add_sink([this](const wire::HistoryEntry& entry) { recorded_.push_back(entry); });
   }
   void watch() {
     begin();
     story_.watched = [this](const decide::Event& event, std::size_t before) {
-      for (const decide::Effect& effect : story_.effects) history_->ask(effect);
-      history_->tell(event, story_.state, story_.policy, before);
+      for (const decide::Effect& effect : story_.effects) history_->on_effect(effect);
+      history_->on_event(event, story_.state, story_.policy, before);
     };
   }
   // "phase training, checkpoint, ..."
   std::string words() const {
     std::string all;
-    for (const wire::Moment& moment : told_) {
-      all += (all.empty() ? "" : ", ") + moment.what;
+    for (const wire::HistoryEntry& entry : recorded_) {
+      all += (all.empty() ? "" : ", ") + entry.what;
       for (const char* name : {"phase", "change", "end", "why"})
-        if (const auto text = moment.text(name); !text.empty()) all += " " + text;
+        if (const auto text = entry.text(name); !text.empty()) all += " " + text;
     }
     return all;
   }
-  const wire::Moment& last(std::string_view what) const {
-    static const wire::Moment none;
-    for (auto each = told_.rbegin(); each != told_.rend(); ++each)
+  const wire::HistoryEntry& last(std::string_view what) const {
+    static const wire::HistoryEntry none;
+    for (auto each = recorded_.rbegin(); each != recorded_.rend(); ++each)
       if (each->what == what) return *each;
-    ADD_FAILURE() << "nothing was told of " << what;
+    ADD_FAILURE() << "nothing was recorded of " << what;
     return none;
   }
 
   const std::string folder_ = testing::TempDir() + "/spotter-history-" + std::to_string(::getpid());
   Story story_;
   std::unique_ptr<History> history_;
-  std::vector<wire::Moment> told_;
+  std::vector<wire::HistoryEntry> recorded_;
 };
 
-TEST_F(Told, ALifeFromBootToTheNotice) {
+TEST_F(Recorded, ALifeFromBootToTheNotice) {
   story_.train({.reached = 30, .repeated = 4});
   EXPECT_EQ(words(),
             "began, phase looking, price, phase mounting, volume attached, account, "
@@ -76,14 +76,14 @@ TEST_F(Told, ALifeFromBootToTheNotice) {
   EXPECT_EQ(last("began").text("zone"), "us-west-2a");
   EXPECT_EQ(last("began").text("job"), "mnist");
   EXPECT_EQ(last("price").number("dollars_per_hour"), 1);
-  told_.clear();
+  recorded_.clear();
   story_.sense(decide::TrainerResumed{20});
   EXPECT_EQ(last("resumed").number("repeated"), 10);
-  history_->hear({.checkpoint = wire::DurableCheckpoint{"/a", 22, 2.0, 1000}});
+  history_->on_message({.checkpoint = wire::DurableCheckpoint{"/a", 22, 2.0, 1000}});
   story_.sense(decide::CheckpointMade{22, std::chrono::seconds(2)});
   EXPECT_EQ(last("checkpoint").number("bytes"), 1000);
   EXPECT_EQ(last("checkpoint").number("seconds"), 2);
-  history_->hear({.checkpoint = wire::DurableCheckpoint{"/a", 24, 2.0, 500}});
+  history_->on_message({.checkpoint = wire::DurableCheckpoint{"/a", 24, 2.0, 500}});
   story_.pass(std::chrono::seconds(30));
   story_.sense(decide::CheckpointMade{24, std::chrono::seconds(2)});
   story_.sense(decide::TrainerProgressed{25});
@@ -91,7 +91,7 @@ TEST_F(Told, ALifeFromBootToTheNotice) {
   story_.sense(decide::NoticeSeen{InterruptionAction::Stop, deadline});
   story_.sense(decide::NoticeSeen{InterruptionAction::Stop, deadline});
   story_.sense(decide::CheckpointMade{25, std::chrono::seconds(2)});
-  history_->hear({.window_trained = 41.5});
+  history_->on_message({.window_trained = 41.5});
   story_.sense(decide::TrainerEnded{false, true});
   EXPECT_EQ(words(),
             "resumed, checkpoint, notice, phase stopping, checkpoint, ended stopped, "
@@ -106,16 +106,16 @@ TEST_F(Told, ALifeFromBootToTheNotice) {
   EXPECT_EQ(last("ended").number("trained_seconds"), 90);
   EXPECT_EQ(last("ended").number("window_trained"), 41.5);
   EXPECT_EQ(last("account").number("repeated"), 14);
-  told_.clear();
+  recorded_.clear();
   story_.answer(decide::LedgerWritten{});
   story_.answer(decide::Unmounted{});
   story_.answer(decide::CallAccepted{});
   EXPECT_EQ(words(), "volume detached, phase released");
-  history_->leave(story_.state);
+  history_->on_end(story_.state);
   EXPECT_EQ(last("left").text("why"), "released");
 }
 
-TEST_F(Told, AMoveBetweenZonesIsOnePhaseWithWhatItDid) {
+TEST_F(Recorded, AMoveBetweenZonesIsOnePhaseWithWhatItDid) {
   story_.boot("us-west-2b");
   story_.survey({decide::the_volume("us-west-2a")});
   story_.answer(decide::SnapshotStarted{"snap-1"});
@@ -130,13 +130,13 @@ TEST_F(Told, AMoveBetweenZonesIsOnePhaseWithWhatItDid) {
   EXPECT_EQ(last("volume").text("zone"), "us-west-2b");
 }
 
-TEST_F(Told, LookingAgainAndAgainIsOneWait) {
+TEST_F(Recorded, LookingAgainAndAgainIsOneWait) {
   story_.boot();
   for (int i = 0; i < 5; ++i) story_.survey({decide::held(decide::the_volume(), "i-other", {})});
   EXPECT_EQ(words(), "began, phase looking, price, phase waiting");
 }
 
-TEST_F(Told, ARefusedChangeDidNotHappen) {
+TEST_F(Recorded, ARefusedChangeDidNotHappen) {
   story_.boot();
   story_.survey({decide::the_volume()});
   ASSERT_EQ(story_.asked(), "attach-volume");
@@ -144,11 +144,11 @@ TEST_F(Told, ARefusedChangeDidNotHappen) {
   EXPECT_EQ(words().find("volume attached"), std::string::npos);
 }
 
-TEST_F(Told, AnAgentThatIsStartedAgainGoesOn) {
+TEST_F(Recorded, AnAgentThatIsStartedAgainGoesOn) {
   story_.train();
   const double trained_since = wall_clock();
   const std::string segment = history_->file().segment();
-  told_.clear();
+  recorded_.clear();
   story_.state = {};
   begin();
   story_.sense(decide::Started{});
@@ -160,7 +160,7 @@ TEST_F(Told, AnAgentThatIsStartedAgainGoesOn) {
   story_.answer(decide::IdentityRead{"i-me", "p3.2xlarge", "us-west-2a", "us-west-2"});
   story_.answer(decide::FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
   story_.answer(decide::LedgerRead{});
-  EXPECT_EQ(words(), "phase looking, phase mounting, phase training") << "the rest was told";
+  EXPECT_EQ(words(), "phase looking, phase mounting, phase training") << "the rest was recorded";
   EXPECT_EQ(history_->file().segment(), segment);
   story_.pass(std::chrono::seconds(40));
   story_.sense(decide::TrainerEnded{false, false});
@@ -168,9 +168,17 @@ TEST_F(Told, AnAgentThatIsStartedAgainGoesOn) {
   EXPECT_NEAR(*last("ended").number("trained_seconds"), wall_clock() - trained_since + 60, 0.01);
 }
 
-TEST_F(Told, WithoutAMetadataServiceTheMachineHasItsOwnName) {
+TEST_F(Recorded, ARunThatGaveUpIsNotCalledAskedToLeave) {
   story_.sense(decide::Started{});
-  history_->leave(story_.state);
+  story_.state.stage = decide::Leaving{};
+  story_.state.facts.exit.surrender = decide::Surrender::StartsInVain;
+  history_->on_end(story_.state);
+  EXPECT_EQ(last("left").text("why"), "gave-up");
+}
+
+TEST_F(Recorded, WithoutAMetadataServiceTheMachineHasItsOwnName) {
+  story_.sense(decide::Started{});
+  history_->on_end(story_.state);
   EXPECT_EQ(last("left").instance, "laptop");
   EXPECT_EQ(last("began").instance, "laptop");
 }

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr uid_t before = 4242;  // the trainer's number on another image
 constexpr uid_t stranger = 4243;
+const std::vector<std::string> directories = {"code", "checkpoints", "result", "log"};
 
 class Attack : public Directory {
  protected:
@@ -40,8 +41,8 @@ class Attack : public Directory {
     write("system/secret", "root's");
     fs::create_directories(share());
     ::setenv("SPOTTER_MOUNTS", (directory_ / "mounts").c_str(), 1);
-    request_.kind = "folder";
-    request_.mount_point = share();
+    request_.share.kind = "folder";
+    request_.share.mount_point = share();
     request_.job = "mnist";
     request_.user = "nobody";
     request_.holder = directory_ / "run";
@@ -77,18 +78,15 @@ class Attack : public Directory {
     give(home() / ".spotter/volume.json", owner);
     give(home() / "checkpoints/a", owner);
   }
-  Outcome<void> lay_out_volume() const {
+  Result<void> lay_out_volume() const {
     fs::create_directory(volume());
     const auto root = io::Beneath::open(volume());
-    MountRequest request;
-    request.mount_point = volume();
-    request.volume = "vol-0";
     Mounted mounted;
-    return ensure_layout(*root, request, trainer_, mounted);
+    return ensure_layout(*root, {"vol-0", directories, {}}, trainer_, mounted);
   }
 
   User trainer_;
-  ShareRequest request_;
+  verbs::PrepareShare request_;
 };
 
 TEST_F(Attack, AJobOfTheSameUserOnAnotherImageIsTakenOver) {
@@ -237,10 +235,9 @@ TEST_F(Attack, OnAVolumeALinkInThePlaceOfOurFilesIsNotFollowed) {
   EXPECT_FALSE(keep_metrics(volume() / "metrics.jsonl", "", std::nullopt));
   fs::remove(volume() / "code");
   fs::create_directory_symlink(directory_ / "system", volume() / "code");
-  MountRequest request;
-  request.mount_point = volume();
   Mounted mounted;
-  EXPECT_EQ(kind_of(ensure_layout(*io::Beneath::open(volume()), request, trainer_, mounted)),
+  const auto root = io::Beneath::open(volume());
+  EXPECT_EQ(kind_of(ensure_layout(*root, {{}, directories, {}}, trainer_, mounted)),
             "layout-unusable");
 }
 

@@ -39,9 +39,10 @@ class Attempts : public Directory {
     write(in(attempt) / "ml" / "input" / "data" / "train" / "part", "much");
     write(in(attempt) / "ml.txt", "kept");
     fs::create_directories(in(attempt) / ".spotter");
-    ASSERT_TRUE(write_ledger(
-        in(attempt),
-        {.attempts_without_progress = 2, .newest_step = 7, .seconds = 60, .starts = 5}));
+    ASSERT_TRUE(write_ledger(in(attempt), {.ledger = {.attempts_without_progress = 2,
+                                                      .starts_without_progress = 5,
+                                                      .newest_step = 7,
+                                                      .seconds = 60}}));
   }
 };
 
@@ -56,7 +57,7 @@ TEST_F(Attempts, TheNewestBeforeOnesOwnIsTheParent) {
 }
 
 // A link that leads to itself stands for a server that cannot say what is there.
-TEST_F(Attempts, BeginsNothingAnewWhereTheAccountCannotBeLookedAt) {
+TEST_F(Attempts, BeginsNothingAgainWhereTheAccountCannotBeLookedAt) {
   fs::create_directories(home());
   fs::create_symlink(".spotter", in(".spotter"));
   EXPECT_FALSE(begin_attempt(home(), "attempt-1", ""));
@@ -99,9 +100,9 @@ TEST_F(Attempts, BeginsWithWhatItsParentHadAndLeavesItAlone) {
   EXPECT_EQ(read(in("attempt-2") / "ml.txt"), "kept");
   EXPECT_FALSE(fs::exists(in("attempt-2") / "code")) << "it is fetched";
   EXPECT_FALSE(fs::exists(in("attempt-2") / "ml"));
-  const auto ledger = read_ledger(in("attempt-2"))->ledger;
+  const auto ledger = read_ledger(in("attempt-2"))->file.ledger;
   EXPECT_EQ(ledger.attempts_without_progress, 0U);
-  EXPECT_EQ(ledger.starts, 0U);
+  EXPECT_EQ(ledger.starts_without_progress, 0U);
   EXPECT_EQ(ledger.seconds, 60);
   // The old machine wakes up; the new one is started again.
   write(in("attempt-1") / "checkpoints" / "last", "6");
@@ -134,7 +135,7 @@ TEST_F(Attempts, WhatIsOlderThanTheParentGoes) {
   EXPECT_EQ(names(), (std::vector<std::string>{"attempt-4", "attempt-5"}));
 }
 
-TEST_F(Attempts, ACopyThatBrokeOffIsMadeAnew) {
+TEST_F(Attempts, ACopyThatBrokeOffIsMadeAgain) {
   work("attempt-1", "5");
   write(in(".attempt-2.copy") / "checkpoints" / "last", "half");
   ASSERT_TRUE(begin_attempt(home(), "attempt-2", "attempt-1"));

@@ -44,7 +44,7 @@ std::string Checkout::commit(const std::string& name, const std::string& text) c
   return git({"rev-parse", "HEAD"});
 }
 
-CheckoutRequest Checkout::request(const std::string& revision) const {
+verbs::Checkout Checkout::request(const std::string& revision) const {
   return {.repository = repository_.string(),
           .revision = revision,
           .directory = directory_ / "code",
@@ -68,8 +68,8 @@ GitServer::GitServer(const std::filesystem::path& directory, const std::string& 
     ::execv("/usr/bin/python3", arguments.data());
     ::_exit(127);
   }
-  input_ = Fd(to[1]);
-  const Fd unused_input(to[0]), answers(from[0]);
+  input_ = io::Descriptor(to[1]);
+  const io::Descriptor unused_input(to[0]), answers(from[0]);
   ::close(from[1]);
   // To the end of the line: closing before it would break the server's pipe.
   std::string line;

@@ -19,7 +19,7 @@ class Checkout : public Directory {
   void make_code() const;  // the user's empty folder, as whoever mounts the storage makes it
   std::string git(std::vector<std::string> arguments, bool inside = true) const;
   std::string commit(const std::string& name, const std::string& text) const;
-  CheckoutRequest request(const std::string& revision) const;
+  verbs::Checkout request(const std::string& revision) const;
   std::string code(const std::string& name) const {
     return io::read_file(directory_ / "code" / name, 1U << 16).value_or("(none)");
   }
@@ -45,7 +45,7 @@ class GitServer {
 
  private:
   std::filesystem::path seen_;
-  Fd input_;
+  io::Descriptor input_;
   pid_t pid_ = -1;
   int port_ = 0;
 };

@@ -20,7 +20,7 @@ class Token : public Checkout {
     fs::create_directory(proof_);
     fs::permissions(proof_, fs::perms::all);
   }
-  CheckoutRequest asked(const GitServer& server, const std::string& revision,
+  verbs::Checkout asked(const GitServer& server, const std::string& revision,
                         const std::string& scheme = "http") const {
     auto result = request(revision);
     result.repository = server.url(scheme) + "/repository/.git";

@@ -26,15 +26,17 @@ class FindDevice : public Directory {
     fs::create_directories(directory_ / "dev/disk/by-id");
     fs::create_symlink(target, directory_ / "dev/disk/by-id" / name);
   }
-  DeviceQuery query(const std::string& hint = "") const {
-    return {
-        .volume = volume, .hint = hint, .devices = directory_ / "dev", .sysfs = directory_ / "sys"};
+  Result<fs::path> find(const std::string& hint = "") const {
+    return find_as({.volume = volume, .hint = hint});
+  }
+  Result<fs::path> find_as(const verbs::FindDevice& asked) const {
+    return find_device(asked, {directory_ / "dev", directory_ / "sys"});
   }
 };
 
 TEST_F(FindDevice, FollowsTheLinkOfItsSerial) {
   link(std::string("nvme-Amazon_Elastic_Block_Store_") + serial, node("nvme1n1"));
-  EXPECT_EQ(find_device(query()).value(), directory_ / "dev/nvme1n1");
+  EXPECT_EQ(find().value(), directory_ / "dev/nvme1n1");
   EXPECT_EQ(volume_of(directory_ / "dev/nvme1n1", directory_ / "dev", directory_ / "sys"), volume);
 }
 
@@ -43,7 +45,7 @@ TEST_F(FindDevice, DoesNotBelieveALinkThatTheDiskContradicts) {
   nvme("nvme2n1", std::string(serial) + "   \n");
   link(std::string("nvme-Amazon_Elastic_Block_Store_") + serial, node("nvme1n1"));
   node("nvme2n1");
-  EXPECT_EQ(find_device(query()).value(), directory_ / "dev/nvme2n1");
+  EXPECT_EQ(find().value(), directory_ / "dev/nvme2n1");
   EXPECT_EQ(volume_of(directory_ / "dev/nvme2n1", directory_ / "dev", directory_ / "sys"), volume);
 }
 
@@ -52,16 +54,16 @@ TEST_F(FindDevice, ReadsThePaddedSerialFromSysfs) {
   nvme("nvme1n1", std::string("  ") + serial + "          \n");
   node("nvme0n1");
   node("nvme1n1");
-  EXPECT_EQ(find_device(query()).value(), directory_ / "dev/nvme1n1");
+  EXPECT_EQ(find().value(), directory_ / "dev/nvme1n1");
 }
 
 TEST_F(FindDevice, BelievesANameOnlyOnXen) {
   node("xvdf");
-  EXPECT_EQ(kind_of(find_device(query())), "device-absent") << "nobody named it";
-  EXPECT_EQ(find_device(query("/dev/sdf")).value(), directory_ / "dev/xvdf");
-  EXPECT_EQ(find_device(query("xvdf")).value(), directory_ / "dev/xvdf");
+  EXPECT_EQ(kind_of(find()), "device-absent") << "nobody named it";
+  EXPECT_EQ(find("/dev/sdf").value(), directory_ / "dev/xvdf");
+  EXPECT_EQ(find("xvdf").value(), directory_ / "dev/xvdf");
   nvme("nvme0n1", "vol0aaaaaaaaaaaaaaaa");
-  EXPECT_EQ(kind_of(find_device(query("/dev/sdf"))), "device-absent") << "this is Nitro";
+  EXPECT_EQ(kind_of(find("/dev/sdf")), "device-absent") << "this is Nitro";
 }
 
 // An i3 before its metal: EBS by Xen's names, beside NVMe disks of its own.
@@ -70,25 +72,20 @@ TEST_F(FindDevice, DisksOfTheMachineItselfDoNotMakeItNitro) {
   write("sys/block/nvme0n1/device/model", "Amazon EC2 NVMe Instance Storage        \n");
   node("nvme0n1");
   node("xvdf");
-  EXPECT_EQ(find_device(query("/dev/sdf")).value(), directory_ / "dev/xvdf");
+  EXPECT_EQ(find("/dev/sdf").value(), directory_ / "dev/xvdf");
   EXPECT_EQ(volume_of(directory_ / "dev/nvme0n1", directory_ / "dev", directory_ / "sys"), "");
   EXPECT_EQ(volume_of(directory_ / "dev/xvdf", directory_ / "dev", directory_ / "sys"), "");
 }
 
 TEST_F(FindDevice, SaysWhatIsAbsentAfterTheWait) {
-  auto asked = query();
-  asked.wait = 150ms;
-  const auto found = find_device(asked);
+  const auto found = find_as({.volume = volume, .wait = 150ms});
   EXPECT_EQ(kind_of(found), "device-absent");
   EXPECT_NE(words_of(found).find(volume), std::string::npos);
 }
 
 TEST_F(FindDevice, RefusesWhatIsNoVolumeId) {
-  for (const char* wrong : {"", "vol-", "vol-../../x", "i-0123", "vol-xyz"}) {
-    auto asked = query();
-    asked.volume = wrong;
-    EXPECT_EQ(kind_of(find_device(asked)), "bad-request") << wrong;
-  }
+  for (const char* wrong : {"", "vol-", "vol-../../x", "i-0123", "vol-xyz"})
+    EXPECT_EQ(kind_of(find_as({.volume = wrong})), "bad-request") << wrong;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class DirectoryDevice : public Directory {
   }
   fs::path device() const { return directory_ / "vol-0"; }
   fs::path mount_point() const { return directory_ / "instance" / "mnt"; }
-  MountRequest request() const {
+  verbs::Mount request() const {
     return {.device = device(),
             .filesystem = "xfs",
             .mount_point = mount_point(),

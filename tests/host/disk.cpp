@@ -35,8 +35,8 @@ fs::path Directory::write(const fs::path& relative, std::string_view text) const
 }
 
 Loop::Loop(const fs::path& file, std::uint64_t bytes) : bytes_(bytes) {
-  const Fd backing(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  const Fd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+  const io::Descriptor backing(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const io::Descriptor control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
   if (!backing || ::ftruncate(backing.get(), static_cast<off_t>(bytes)) != 0 || !control) {
     why_ = "no loop devices here: " + std::string(std::strerror(errno));
     return;
@@ -44,7 +44,7 @@ Loop::Loop(const fs::path& file, std::uint64_t bytes) : bytes_(bytes) {
   for (int attempt = 0; attempt < 20 && !device_; ++attempt) {  // others take free ones, too
     const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
     path_ = "/dev/loop" + std::to_string(number);
-    Fd device(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+    io::Descriptor device(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
     loop_config config{};
     config.fd = static_cast<__u32>(backing.get());
     config.info.lo_flags = LO_FLAGS_AUTOCLEAR;

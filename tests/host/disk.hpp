@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "agent/host/failure.hpp"
-#include "agent/host/fd.hpp"
 #include "agent/host/tool.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::act::host {
 
@@ -39,7 +39,7 @@ class Loop {
   void write(std::int64_t offset, std::string_view bytes) const;
 
  private:
-  Fd device_;
+  io::Descriptor device_;
   std::filesystem::path path_;
   std::uint64_t bytes_;
   std::string why_;
@@ -58,12 +58,12 @@ class Disk : public Directory {
 std::string must_run(std::vector<std::string> argv);
 
 template <class T>
-std::string kind_of(const Outcome<T>& outcome) {
+std::string kind_of(const Result<T>& outcome) {
   return outcome ? "ok" : outcome.error().kind;
 }
 template <class T>
-std::string words_of(const Outcome<T>& outcome) {
-  return outcome ? "ok" : outcome.error().error;
+std::string words_of(const Result<T>& outcome) {
+  return outcome ? "ok" : outcome.error().message;
 }
 
 }  // namespace spotter::act::host

@@ -82,7 +82,7 @@ TEST_F(Format, RefusesOneByteInAnySampledPlace) {
 }
 
 TEST_F(Format, RefusesADiskThatIsInUse) {
-  const Fd claim(::open(loop_->path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
+  const io::Descriptor claim(::open(loop_->path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
   ASSERT_TRUE(claim);
   EXPECT_EQ(kind_of(format(loop_->path(), "xfs")), "device-busy");
 }

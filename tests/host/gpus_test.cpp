@@ -61,8 +61,8 @@ class Gpus : public Directory {
     }
     for (int i = 0; i < count; ++i) write("dev/nvidia" + std::to_string(i), "");
   }
-  GpuQuery query(std::size_t count, std::chrono::milliseconds wait = 0ms) const {
-    return {.count = count, .wait = wait, .devices = directory_ / "dev"};
+  Result<void> await(std::uint8_t count, std::chrono::milliseconds wait = 0ms) const {
+    return await_gpus({count, wait}, {.devices = directory_ / "dev"});
   }
 
  private:
@@ -92,29 +92,29 @@ TEST(GpuWords, TellWhetherTheFabricIsReady) {
 TEST_F(Gpus, AreReadyWhenEnoughAnswerAndHaveTheirNodes) {
   smi(kTwo, fabric("Completed", "Success"));
   nodes(2);
-  EXPECT_EQ(words_of(await_gpus(query(2))), "ok");
-  EXPECT_EQ(words_of(await_gpus(query(1))), "ok") << "more than enough";
+  EXPECT_EQ(words_of(await(2)), "ok");
+  EXPECT_EQ(words_of(await(1)), "ok") << "more than enough";
 }
 
 TEST_F(Gpus, ThatAreMissingAreCounted) {
   smi(kTwo);
   nodes(2);
-  const auto waited = await_gpus(query(8));
+  const auto waited = await(8);
   EXPECT_EQ(kind_of(waited), "gpus-absent");
   EXPECT_EQ(words_of(waited).rfind("2 of 8 GPUs answer; nvidia-smi -L says: GPU 0", 0), 0U)
       << words_of(waited);
 }
 
-TEST_F(Gpus, ADriverThatCannotReachOneIsToldInItsOwnWords) {
+TEST_F(Gpus, ADriverThatCannotReachOneIsReportedInItsOwnWords) {
   program("nvidia-smi", "echo 'Unable to determine the device handle' >&2; exit 15\n");
-  EXPECT_NE(words_of(await_gpus(query(1))).find("Unable to determine"), std::string::npos);
+  EXPECT_NE(words_of(await(1)).find("Unable to determine"), std::string::npos);
 }
 
 TEST_F(Gpus, WithoutADriverTheImageIsWrong) {
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", (directory_ / "bin").c_str(), 1);
   if (fs::exists("/usr/bin/nvidia-smi")) GTEST_SKIP() << "this machine has a driver";
-  const auto waited = await_gpus(query(1, 10min));  // and nothing is waited for
+  const auto waited = await(1, 10min);  // and nothing is waited for
   ::setenv("PATH", path.c_str(), 1);
   EXPECT_EQ(kind_of(waited), "gpus-absent");
   EXPECT_NE(words_of(waited).find("nvidia-smi"), std::string::npos);
@@ -127,7 +127,7 @@ TEST_F(Gpus, NodesAreMadeWhereTheyAreMissing) {
       "echo \"$@\" >>asked\n"
       "case $1 in -c) touch dev/nvidiactl dev/nvidia0 dev/nvidia1 ;; -u) touch dev/nvidia-uvm ;;"
       " esac\n");
-  EXPECT_EQ(words_of(await_gpus(query(2))), "ok");
+  EXPECT_EQ(words_of(await(2)), "ok");
   EXPECT_EQ(must_run({"cat", (directory_ / "asked").string()}), "-c 0 -c 1\n-u -c 0\n");
 }
 
@@ -135,9 +135,9 @@ TEST_F(Gpus, ANodeThatNobodyMakesIsNamed) {
   smi(kTwo);
   nodes(1);
   program("nvidia-modprobe", "exit 1\n");
-  EXPECT_EQ(words_of(await_gpus(query(2))).rfind("1 of 2 device nodes", 0), 0U);
+  EXPECT_EQ(words_of(await(2)).rfind("1 of 2 device nodes", 0), 0U);
   fs::remove(directory_ / "dev/nvidia-uvm");
-  EXPECT_NE(words_of(await_gpus(query(2))).find("nvidia-uvm is not there"), std::string::npos);
+  EXPECT_NE(words_of(await(2)).find("nvidia-uvm is not there"), std::string::npos);
 }
 
 // The second look finds what the first one's programs left.
@@ -147,7 +147,7 @@ TEST_F(Gpus, TheFabricIsAwaited) {
   write("ready", fabric("Completed", "Success"));
   write("queried", fabric("In Progress", "N/A"));
   program("nvidia-smi", "case $1 in -L) cat listed ;; -q) cat queried; cp ready queried ;; esac\n");
-  EXPECT_EQ(words_of(await_gpus(query(2, 10min))), "ok");
+  EXPECT_EQ(words_of(await(2, 10min)), "ok");
 }
 
 TEST_F(Gpus, TheManagerOfSwitchesIsAwaited) {
@@ -155,9 +155,9 @@ TEST_F(Gpus, TheManagerOfSwitchesIsAwaited) {
   nodes(2);
   write("dev/nvidia-nvswitch0", "");
   program("systemctl", "echo activating; exit 3\n");
-  EXPECT_EQ(words_of(await_gpus(query(2))), "the service nvidia-fabricmanager is activating");
+  EXPECT_EQ(words_of(await(2)), "the service nvidia-fabricmanager is activating");
   program("systemctl", "echo active\n");
-  EXPECT_EQ(words_of(await_gpus(query(2))), "ok");
+  EXPECT_EQ(words_of(await(2)), "ok");
 }
 
 // A display controller, a 3D one, a bridge of NVLink, and another maker's.
@@ -175,15 +175,15 @@ TEST_F(Gpus, AllAreThoseOfThePciBus) {
   EXPECT_EQ(count_pci_gpus(directory_ / "nowhere"), 0U);
   nodes(2);
   smi(kTwo);
-  GpuQuery query{.devices = directory_ / "dev", .sysfs = directory_ / "sys"};
-  EXPECT_TRUE(await_gpus(query));
+  Machine machine{directory_ / "dev", directory_ / "sys"};
+  EXPECT_TRUE(await_gpus({}, machine));
   device("0000:00:20.0", "0x10de", "0x030200");
-  const auto fewer = await_gpus(query);
+  const auto fewer = await_gpus({}, machine);
   ASSERT_FALSE(fewer);
   EXPECT_EQ(fewer.error().kind, "gpus-absent");
-  EXPECT_NE(fewer.error().error.find("2 of 3"), std::string::npos) << fewer.error().error;
-  query.sysfs = directory_ / "nowhere";
-  EXPECT_TRUE(await_gpus(query)) << "where the bus says nothing, one is enough";
+  EXPECT_NE(fewer.error().message.find("2 of 3"), std::string::npos) << fewer.error().message;
+  machine.sysfs = directory_ / "nowhere";
+  EXPECT_TRUE(await_gpus({}, machine)) << "where the bus says nothing, one is enough";
 }
 
 }  // namespace

@@ -21,14 +21,14 @@ class HomeId : public Directory {
     fs::create_directories(directory_ / name / ".spotter");  // as it is laid out
     return directory_ / name;
   }
-  static Outcome<std::string> id_of(const fs::path& path) {
+  static Result<std::string> id_of(const fs::path& path) {
     return home_id(io::Beneath::open(path).value());
   }
 };
 
 TEST_F(HomeId, IsTheSameForEverybodyAndAnotherElsewhere) {
   const auto id = id_of(home());
-  ASSERT_TRUE(id) << id.error().error;
+  ASSERT_TRUE(id) << id.error().message;
   EXPECT_EQ(id->size(), 32U);
   EXPECT_EQ(id_of(home()).value(), *id);
   EXPECT_NE(id_of(home("other")).value(), *id);
@@ -39,13 +39,13 @@ TEST_F(HomeId, IsTheSameForEverybodyAndAnotherElsewhere) {
 TEST_F(HomeId, IsDrawnOnceByManyAtOnce) {
   for (int round = 0; round < 20; ++round) {
     const auto path = home("round-" + std::to_string(round));
-    std::vector<std::future<Outcome<std::string>>> asked;
+    std::vector<std::future<Result<std::string>>> asked;
     for (int machine = 0; machine < 8; ++machine)
       asked.push_back(std::async(std::launch::async, [&path] { return id_of(path); }));
     std::vector<std::string> ids;
     for (auto& each : asked) {
       const auto id = each.get();
-      ASSERT_TRUE(id) << id.error().error;
+      ASSERT_TRUE(id) << id.error().message;
       ids.push_back(*id);
     }
     EXPECT_EQ(std::ranges::count(ids, ids.front()), 8);
@@ -58,7 +58,7 @@ TEST_F(HomeId, IsNotDisturbedByWhoBrokeOff) {
   fs::create_directories(home() / ".spotter/.id-0123/0123");
   fs::create_directories(home() / ".spotter/id");  // never ours
   const auto id = id_of(home());
-  ASSERT_TRUE(id) << id.error().error;
+  ASSERT_TRUE(id) << id.error().message;
   EXPECT_EQ(id_of(home()).value(), *id);
 }
 

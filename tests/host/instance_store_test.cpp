@@ -69,7 +69,7 @@ TEST_F(InstanceStore, WhatSomebodyElseHasWrittenIsLeftAlone) {
 }
 
 TEST_F(InstanceStore, WhatIsInUseIsLeftAlone) {
-  const Fd held(::open(loop_->path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
+  const io::Descriptor held(::open(loop_->path().c_str(), O_RDWR | O_EXCL | O_CLOEXEC));
   ASSERT_TRUE(held);
   EXPECT_EQ(kind_of(make_cache(request(), nobody())), "cache-absent");
 }

@@ -1,5 +1,7 @@
 #include "agent/host/ledger.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "disk.hpp"
 
 namespace spotter::act::host {
@@ -9,36 +11,78 @@ namespace fs = std::filesystem;
 
 using LedgerFile = Directory;
 
+// Each field has a value that no other has, and that is not its default; a flag is true.
+decide::Ledger with_all_fields() {
+  decide::Ledger ledger;
+  int number = 1;
+  decide::each_field(ledger, [&number](const char*, auto& field) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    if constexpr (std::is_arithmetic_v<Field>)
+      field = static_cast<Field>(++number);
+    else
+      field = std::string_view("a sentence");
+  });
+  return ledger;
+}
+
 TEST_F(LedgerFile, IsZeroWhenMissingAndWhatWasWrittenAfter) {
   const auto none = read_ledger(directory_);
   ASSERT_TRUE(none);
-  EXPECT_EQ(none->ledger.starts, 0U);
+  EXPECT_EQ(none->file.ledger, decide::Ledger());
   EXPECT_EQ(none->warning, "");
   EXPECT_EQ(kind_of(write_ledger(directory_, {})), "not-mounted");
   fs::create_directory(directory_ / ".spotter");
-  ASSERT_TRUE(write_ledger(directory_,
-                           {2, 2345, 12.5, 0.75, 4, 3, true, 5, 6, 1.5, true, false, 0, 2400, 55}));
-  const auto read = read_ledger(directory_)->ledger;
-  EXPECT_EQ(read.attempts_without_progress, 2U);
-  EXPECT_EQ(read.newest_step, 2345U);
-  EXPECT_EQ(read.seconds, 12.5);
-  EXPECT_EQ(read.dollars, 0.75);
-  EXPECT_EQ(read.starts, 4U);
+  const decide::Ledger ledger = with_all_fields();
+  ASSERT_TRUE(write_ledger(directory_, {.ledger = ledger, .failures = 3}));
+  const auto read = read_ledger(directory_)->file;
+  EXPECT_EQ(read.ledger, ledger);
   EXPECT_EQ(read.failures, 3U);
-  EXPECT_TRUE(read.done);
-  EXPECT_EQ(read.losses, 5U);
-  EXPECT_EQ(read.releases, 6U);
-  EXPECT_EQ(read.stall, 1.5);
-  EXPECT_TRUE(read.running);
-  EXPECT_EQ(read.reached, 2400U);
-  EXPECT_EQ(read.repeated, 55U);
+}
+
+// A later Spotter may write more, and never these otherwise.
+TEST_F(LedgerFile, OfTheFirstReleaseIsReadAndWrittenAsItWas) {
+  const auto first = nlohmann::json::parse(
+      R"({"attempts_without_progress":2,"dollars":0.75,"done":true,"failures":3,"losses":5,)"
+      R"("newest_step":2345,"reached":2400,"releases":6,"repeated":55,"running":true,)"
+      R"("seconds":12.5,"speaks":false,"stall":1.5,"starts":4,"trainers":1,"version":1})");
+  const auto file = wire::parse_ledger(first.dump());
+  ASSERT_TRUE(file);
+  const auto written = nlohmann::json::parse(wire::to_json(*file));
+  for (const auto& [name, value] : first.items()) EXPECT_EQ(written[name], value) << name;
+}
+
+TEST_F(LedgerFile, IsReadWithoutAnyOfItsFields) {
+  const auto whole = nlohmann::json::parse(wire::to_json({.ledger = with_all_fields()}));
+  const decide::Ledger defaults;
+  decide::each_field(defaults, [&whole](const char* name, const auto& none) {
+    auto older = whole;
+    ASSERT_EQ(older.erase(name), 1U) << name;
+    const auto file = wire::parse_ledger(older.dump());
+    ASSERT_TRUE(file) << name;
+    decide::each_field(file->ledger, [name, &none](const char* other, const auto& value) {
+      if constexpr (std::is_same_v<decltype(value), decltype(none)>) {
+        if (std::string_view(name) == other) {
+          EXPECT_EQ(value, none) << name;
+        }
+      }
+    });
+  });
+}
+
+TEST_F(LedgerFile, HasNoStepThatNobodyReported) {
+  fs::create_directory(directory_ / ".spotter");
+  ASSERT_TRUE(write_ledger(directory_, {}));
+  EXPECT_EQ(read_ledger(directory_)->file.ledger.newest_step, -1);
+  write(".spotter/ledger.json", R"({"newest_step":0,"losses":99999999999})");
+  EXPECT_EQ(read_ledger(directory_)->file.ledger.newest_step, -1);
+  EXPECT_EQ(read_ledger(directory_)->file.ledger.losses, UINT32_MAX);
 }
 
 TEST_F(LedgerFile, CountsTheTrainersThatWereStarted) {
   fs::create_directory(directory_ / ".spotter");
-  const auto trainers_after = [this](bool running, std::uint64_t losses) {
-    EXPECT_TRUE(write_ledger(directory_, {.losses = losses, .running = running}));
-    return read_ledger(directory_)->ledger.trainers;
+  const auto trainers_after = [this](bool running, std::uint32_t losses) {
+    EXPECT_TRUE(write_ledger(directory_, {.ledger = {.losses = losses, .running = running}}));
+    return read_ledger(directory_)->file.trainers;
   };
   EXPECT_EQ(trainers_after(false, 0), 0U);
   EXPECT_EQ(trainers_after(true, 0), 1U);
@@ -55,7 +99,7 @@ TEST_F(LedgerFile, ThatIsDamagedIsMovedAsideAndSaidSo) {
     const auto path = write(".spotter/ledger.json", damage);
     const auto read = read_ledger(directory_);
     ASSERT_TRUE(read) << words_of(read);
-    EXPECT_EQ(read->ledger.starts, 0U);
+    EXPECT_EQ(read->file.ledger, decide::Ledger());
     EXPECT_NE(read->warning.find("ledger.damaged-"), std::string::npos) << damage;
     EXPECT_FALSE(fs::exists(path));
   }
@@ -63,7 +107,7 @@ TEST_F(LedgerFile, ThatIsDamagedIsMovedAsideAndSaidSo) {
 
 TEST_F(LedgerFile, OfANewerSpotterIsRead) {
   write(".spotter/ledger.json", R"({"starts":7,"gpu_hours":3.5})");
-  EXPECT_EQ(read_ledger(directory_)->ledger.starts, 7U);
+  EXPECT_EQ(read_ledger(directory_)->file.ledger.starts_without_progress, 7U);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr const char* volume = "vol-0123456789abcdef0";
 
 class Mount : public Disk {
  protected:
-  MountRequest request(const std::string& filesystem = "xfs") const {
+  verbs::Mount request(const std::string& filesystem = "xfs") const {
     return {.device = loop_->path(),
             .filesystem = filesystem,
             .mount_point = mount_point(),
@@ -39,7 +39,7 @@ class Mount : public Disk {
   }
 };
 
-// A child that does one thing and stays until it is told to end.
+// A child that does one thing and stays until it is asked to end.
 class Sidecar {
  public:
   explicit Sidecar(const std::function<bool()>& first) {
@@ -181,9 +181,9 @@ TEST_F(Mount, ProvesACopyReadOnlyThenWrites) {
   auto copy = request();
   copy.volume = "vol-0aaaaaaaaaaaaaaaa";
   copy.read_only = true;
-  const auto proven = mount(copy);
-  ASSERT_TRUE(proven) << words_of(proven);
-  EXPECT_EQ(proven->previous_volume, volume);
+  const auto verified = mount(copy);
+  ASSERT_TRUE(verified) << words_of(verified);
+  EXPECT_EQ(verified->previous_volume, volume);
   EXPECT_TRUE(look(mount_point())->read_only);
   EXPECT_EQ(look(mount_point())->recorded, volume);
   copy.read_only = false;
@@ -274,7 +274,8 @@ TEST_F(Mount, ASymlinkInPlaceOfOurDirectoryIsNotFollowed) {
 TEST_F(Mount, AFullDiskIsSaidToBeFull) {
   ASSERT_TRUE(format(loop_->path(), "ext4"));
   ASSERT_TRUE(mount(request("ext4")));
-  const Fd big(::open((mount_point() / "big").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  const io::Descriptor big(
+      ::open((mount_point() / "big").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   const std::string chunk(1U << 20, 'x');
   while (::write(big.get(), chunk.data(), chunk.size()) > 0) {
   }

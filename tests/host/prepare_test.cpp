@@ -28,14 +28,14 @@ class Prepared : public testing::Test {
   void TearDown() override { fs::remove_all(top_); }
 
   Result<std::vector<Filled>> fill_it() const {
-    const auto request = config::parse_fill_request(config::to_json(request_));
+    const auto request = verbs::parse_request(verbs::to_json({request_, {}}));
     if (!request) return tl::unexpected(request.error());
     return fill(
-        *request, [] { return false; }, [](const std::string&) {});
+        std::get<verbs::Fill>(request->verb), [] { return false; }, [](const std::string&) {});
   }
 
   fs::path top_;
-  config::FillRequest request_;
+  verbs::Fill request_;
 };
 
 TEST_F(Prepared, ItsFilesAndWhatItKnowsOfThemAreThere) {

@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ShareRequest nfs() {
-  ShareRequest request;
+verbs::Share nfs() {
+  verbs::Share request;
   request.kind = "nfs";
   request.server = "files.example.com";
   request.path = "/export/jobs";
@@ -32,8 +32,8 @@ ShareRequest nfs() {
   return request;
 }
 
-std::string line(const Outcome<std::vector<std::string>>& command) {
-  if (!command) return command.error().kind + ": " + command.error().error;
+std::string line(const Result<std::vector<std::string>>& command) {
+  if (!command) return command.error().kind + ": " + command.error().message;
   std::string text;
   for (const std::string& word : *command) text += (text.empty() ? "" : " ") + word;
   return text;
@@ -46,7 +46,7 @@ TEST(MountCommand, OfNfsHasTheOptionsThatAwsRecommends) {
 }
 
 TEST(MountCommand, OfNfsTakesTheUsersOptionsInThePlaceOfItsOwn) {
-  ShareRequest request = nfs();
+  verbs::Share request = nfs();
   request.options = "vers=3,softerr,timeo=100,resvport,nolock";
   EXPECT_EQ(line(mount_command(request, 1000, 1000, true, false)),
             "mount -t nfs4 -o rsize=1048576,wsize=1048576,retrans=2,nosuid,nodev,vers=3,softerr,"
@@ -54,7 +54,7 @@ TEST(MountCommand, OfNfsTakesTheUsersOptionsInThePlaceOfItsOwn) {
 }
 
 TEST(MountCommand, OfEfsByIdOrNameWithoutItsHelperIsNfs) {
-  ShareRequest request = nfs();
+  verbs::Share request = nfs();
   request.kind = "efs";
   request.path.clear();
   request.server = "fs-0123abcd";
@@ -71,7 +71,7 @@ TEST(MountCommand, OfEfsByIdOrNameWithoutItsHelperIsNfs) {
 }
 
 TEST(MountCommand, OfEfsWithAnAccessPointOrTlsNeedsItsHelper) {
-  ShareRequest request = nfs();
+  verbs::Share request = nfs();
   request.kind = "efs";
   request.server = "fs-0123abcd";
   request.access_point = "fsap-0123";
@@ -81,17 +81,17 @@ TEST(MountCommand, OfEfsWithAnAccessPointOrTlsNeedsItsHelper) {
   const auto missing = mount_command(request, 0, 0, true, false);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, "tool-missing");
-  EXPECT_NE(missing.error().error.find("amazon-efs-utils"), std::string::npos);
+  EXPECT_NE(missing.error().message.find("amazon-efs-utils"), std::string::npos);
 }
 
 TEST(MountCommand, OfSshfsChecksTheServersKeyWhateverTheUserSays) {
-  ShareRequest request = nfs();
+  verbs::Share request = nfs();
   request.kind = "sshfs";
   request.server = "me@host";
   request.path = "/opt/host";
   request.key = "/etc/spotter/id";
   request.known_hosts = "/etc/spotter/known_hosts";
-  request.port = "2222";
+  request.port = 2222;
   request.options = "ServerAliveInterval=5,Compression=yes";
   EXPECT_EQ(line(mount_command(request, 1000, 1001, true, false)),
             "sshfs me@host:/opt/host /mnt/share -p 2222 -o reconnect,ServerAliveCountMax=3,"
@@ -105,7 +105,7 @@ TEST(MountCommand, OfSshfsChecksTheServersKeyWhateverTheUserSays) {
 }
 
 TEST(MountFailure, SaysWhatToDo) {
-  ShareRequest request = nfs();
+  verbs::Share request = nfs();
   const auto kind = [&](const char* words) { return mount_failure(request, words).kind; };
   EXPECT_EQ(kind("mount.nfs4: Connection timed out"), "share-silent");
   EXPECT_EQ(kind("mount.nfs4: Failed to resolve server x: Name or service not known"),
@@ -114,7 +114,7 @@ TEST(MountFailure, SaysWhatToDo) {
   // What Debian's server says to a port above 1023.
   const auto port = mount_failure(request, "mount.nfs4: Operation not permitted");
   EXPECT_EQ(port.kind, "share-denied");
-  EXPECT_NE(port.error.find("`insecure`"), std::string::npos) << port.error;
+  EXPECT_NE(port.message.find("`insecure`"), std::string::npos) << port.message;
   EXPECT_EQ(kind("mount: unknown filesystem type 'nfs4'"), "tool-missing");
   EXPECT_EQ(kind("mount.nfs4: mounting x:/y failed, No such file or directory"), "mount-failed");
   request.kind = "sshfs";
@@ -122,13 +122,13 @@ TEST(MountFailure, SaysWhatToDo) {
   request.known_hosts = "/etc/spotter/known_hosts";
   const auto unknown = mount_failure(request, "Host key verification failed.");
   EXPECT_EQ(unknown.kind, "host-key-unknown");
-  EXPECT_NE(unknown.error.find("ssh-keyscan -p 22 host"), std::string::npos) << unknown.error;
-  EXPECT_NE(unknown.error.find("/etc/spotter/known_hosts"), std::string::npos) << unknown.error;
+  EXPECT_NE(unknown.message.find("ssh-keyscan -p 22 host"), std::string::npos) << unknown.message;
+  EXPECT_NE(unknown.message.find("/etc/spotter/known_hosts"), std::string::npos) << unknown.message;
   EXPECT_EQ(kind("me@host: Permission denied (publickey)."), "share-denied");
   EXPECT_NE(mount_failure(request,
                           "REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key "
                           "verification failed.")
-                .error.find("somebody may be listening"),
+                .message.find("somebody may be listening"),
             std::string::npos);
 }
 
@@ -139,15 +139,15 @@ class FolderShare : public testing::Test {
     std::string pattern = fs::temp_directory_path() / "spotter-share-XXXXXX";
     place_ = ::mkdtemp(pattern.data());
     ::setenv("SPOTTER_MOUNTS", (place_ / "mounts").c_str(), 1);
-    request_.kind = "folder";
-    request_.mount_point = place_ / "shared";
+    request_.share.kind = "folder";
+    request_.share.mount_point = place_ / "shared";
     request_.job = "mnist";
     const passwd* self = ::getpwuid(::geteuid());
     ASSERT_NE(self, nullptr);
     request_.user = self->pw_name;
     request_.holder = place_ / "run";
     request_.directories = {"code", "checkpoints", "log"};
-    fs::create_directory(request_.mount_point);
+    fs::create_directory(shared());
   }
   void TearDown() override {
     ::unsetenv("SPOTTER_MOUNTS");
@@ -158,43 +158,45 @@ class FolderShare : public testing::Test {
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
+  fs::path shared() const { return place_ / "shared"; }
+
   fs::path place_;
-  ShareRequest request_;
+  verbs::PrepareShare request_;
 };
 
 TEST_F(FolderShare, IsLaidOutForItsJobAloneAndAgain) {
-  fs::create_directory(request_.mount_point / "somebody-elses");
+  fs::create_directory(shared() / "somebody-elses");
   for (int i = 0; i < 2; ++i) {
     const auto prepared = prepare_share(request_);
-    ASSERT_TRUE(prepared) << prepared.error().error;
+    ASSERT_TRUE(prepared) << prepared.error().message;
     EXPECT_TRUE(prepared->already);
   }
-  EXPECT_TRUE(fs::is_directory(request_.mount_point / "mnist/checkpoints"));
-  EXPECT_TRUE(fs::exists(request_.mount_point / "mnist/.spotter/volume.json"));
-  EXPECT_TRUE(fs::is_empty(request_.mount_point / "somebody-elses"));
-  EXPECT_TRUE(is_share_mounted(request_));
-  EXPECT_EQ(release_share(request_), false) << "there is nothing of ours to unmount";
+  EXPECT_TRUE(fs::is_directory(shared() / "mnist/checkpoints"));
+  EXPECT_TRUE(fs::exists(shared() / "mnist/.spotter/volume.json"));
+  EXPECT_TRUE(fs::is_empty(shared() / "somebody-elses"));
+  EXPECT_TRUE(is_share_mounted(request_.share));
+  EXPECT_EQ(release_share({request_.share, "mnist", request_.holder, {}}), false)
+      << "there is nothing of ours to unmount";
 }
 
 TEST_F(FolderShare, ThatIsMissingIsNotMade) {
-  fs::remove(request_.mount_point);
+  fs::remove(shared());
   const auto prepared = prepare_share(request_);
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().kind, "folder-missing");
-  EXPECT_FALSE(fs::exists(request_.mount_point));
+  EXPECT_FALSE(fs::exists(shared()));
 }
 
 TEST_F(FolderShare, WhoseJobsNameIsAFileIsRefused) {
-  std::ofstream(request_.mount_point / "mnist") << "mine";
+  std::ofstream(shared() / "mnist") << "mine";
   EXPECT_FALSE(prepare_share(request_));
-  EXPECT_EQ(content(request_.mount_point / "mnist"), "mine");
+  EXPECT_EQ(content(shared() / "mnist"), "mine");
 }
 
 TEST_F(FolderShare, IsMarkedBesideItsCheckpoints) {
   ASSERT_TRUE(prepare_share(request_));
-  ASSERT_TRUE(mark_done(request_.mount_point / "mnist", "mnist"));
-  EXPECT_NE(content(request_.mount_point / "mnist/DONE").find("\"job\":\"mnist\""),
-            std::string::npos);
+  ASSERT_TRUE(mark_done(shared() / "mnist", "mnist"));
+  EXPECT_NE(content(shared() / "mnist/DONE").find("\"job\":\"mnist\""), std::string::npos);
 }
 
 TEST_F(FolderShare, ResultsAreSyncedFileByFileAndWhatIsNotThereIsNothing) {
@@ -286,7 +288,7 @@ TEST_F(FolderShare, LosesNoLineOfALogThatIsWrittenMeanwhile) {
   EXPECT_EQ(expected, lines);
 }
 
-TEST_F(FolderShare, TheLastOneLetsGoOfAMountAndOnlyOfOurs) {
+TEST_F(FolderShare, TheLastOneReleasesAMountAndOnlyOfOurs) {
   const MountEntry entry{makedev(0, 77), "/mnt/share", "fuse.sshfs", "me@host:/x", false};
   ShareUse use("/mnt/share");
   EXPECT_FALSE(use.is_by_us(entry));

@@ -43,7 +43,8 @@ IMPLIED = {"ec2:CreateVolume": {"ec2:CreateTags", *USE_OF_A_KEY},
                                                   "ec2:RunInstances", "iam:PassRole",
                                                   "iam:CreateServiceLinkedRole"},
            "ec2:RequestSpotFleet": {"ec2:CreateTags", "iam:PassRole"},
-           "batch:CreateComputeEnvironment": {"batch:TagResource", "iam:PassRole"},
+           "batch:CreateComputeEnvironment": {"batch:TagResource", "iam:PassRole",
+                                            "iam:CreateServiceLinkedRole"},
            "batch:CreateJobQueue": {"batch:TagResource"},
            "batch:RegisterJobDefinition": {"batch:TagResource", "iam:PassRole"},
            "batch:SubmitJob": {"batch:TagResource"}}
@@ -93,6 +94,14 @@ def launch_requests():
     return made | {f"ec2:{action}" for action in templates}
 
 
+def histories():
+    """What asks a fleet of each kind for its history."""
+    source = text(ROOT / "agent/aws/formats/fleet_history.cpp")
+    made = set(re.findall(r'return "(\w+)"', source))
+    assert len(made) == 3, made
+    return {("autoscaling:" if "Scaling" in action else "ec2:") + action for action in made}
+
+
 def calls_of(files):
     """Actions that these sources call -> where."""
     found = {}
@@ -113,6 +122,8 @@ def calls_of(files):
             note({"s3:GetObject"})  # of the data plane, which only reads
         if "wire::query_of(launch::" in source:
             note(launch_requests())
+        if "wire::describe_history(" in source:
+            note(histories())
         if re.search(r"\b(ssm_parameter|calls\.parameter)\(", source):
             note({"ssm:GetParameter"})
         if "calls.ec2_quota(" in source:

@@ -107,6 +107,18 @@ class Doctor(DoctorTest):
         self.expect(self.findings(self.job(), "--types", "g6.xlarge", "--zones", "us-west-2b"),
                     "types", "fail", "none of these zones")
 
+    def test_how_likely_capacity_is(self):
+        """By EC2's scores, which are of no use for fewer than three types."""
+        types = "g5.xlarge,g6.xlarge,p3.2xlarge"
+        self.assertNotIn("capacity", self.findings(self.job(), "--types", "g5.xlarge,g6.xlarge"))
+        self.served.command("fault", "capacity", "zone=us-west-2b", "instances=0")
+        self.addCleanup(self.served.command, "fault", "capacity", "zone=us-west-2b",
+                        "instances=any")
+        self.expect(self.findings(self.job(), "--types", types), "capacity", "ok",
+                    "us-west-2a 9, us-west-2b 1")
+        self.expect(self.findings(self.job(), "--types", types, "--zones", "us-west-2b"),
+                    "capacity", "warn", "us-west-2b 1 it may wait: name more instance types")
+
     def test_a_share_without_claims(self):
         self.expect(self.findings(self.job()), "storage", "warn", "claims")
         found = self.findings(self.job("claims: {at: s3://bucket/claims}"))
@@ -131,6 +143,22 @@ class Doctor(DoctorTest):
         self.assertEqual([path for path in self.bucket.rglob("doctor-*")], [], "left behind")
         found = self.findings(self.job("claims: {at: s3://no-such-bucket-here/claims}"))
         self.expect(found, "bucket", "fail", "no-such-bucket-here")
+
+    def test_how_long_policies_are(self):
+        found = self.findings(self.job())
+        self.expect(found, "policies", "ok", "of 10,240 characters")
+        many = "channels: {" + ", ".join(f"c{number}: 's3://bucket/{'long/' * 12}{number}/'"
+                                         for number in range(80)) + "}"
+        found = self.findings(self.job(many))
+        self.expect(found, "policies", "warn", "spotter-trainer gets 1")
+        self.expect(found, "policies", "warn", "name by --read a prefix")
+        self.expect(found, "policies", "warn", "who launches gets")
+
+    def test_a_sweep_on_batch_without_a_launch_template(self):
+        batch = ("sweep:\n  grid: {lr: [1, 2]}\n  batch: {image: 'i:1', vcpus: 4, memory: 1000, "
+                 "max_vcpus: 8, subnets: [subnet-1], security_groups: [sg-1]")
+        self.expect(self.findings(self.job(batch + "}")), "batch", "warn", "no SIGTERM at a notice")
+        self.assertNotIn("batch", self.findings(self.job(batch + ", launch_template: drains}")))
 
     def test_code(self):
         repository = self.folder / "repository"
@@ -214,6 +242,8 @@ class Permissions(DoctorTest):
         self.limit(job)
         self.assertEqual({each[0] for all in self.findings(job, "--types", "g5.xlarge").values()
                           for each in all}, {"ok"})
+        three = self.findings(job, "--types", "g5.xlarge,g6.xlarge,p3.2xlarge")
+        self.expect(three, "capacity", "ok", "us-west-2a 9")
         for drop, check in (("LookAround", "zones"), ("ReadChannels", None),
                             ("ListChannels", "bucket"), ("ReadResultsAndProbe", "bucket")):
             self.limit(job, drop)

@@ -1,5 +1,7 @@
 """`spotter iam`: complete JSON for each kind of job, and nothing in it that it has no use of."""
 
+import base64
+import email
 import json
 import os
 import pathlib
@@ -140,6 +142,22 @@ class Documents(unittest.TestCase):
                          ["arn:aws:s3:::data/mnist/*"])
         self.assertEqual(self.statement(document, "KeepCheckpoints")["Resource"],
                          ["arn:aws:s3:::kept/mine*"])
+        folders = self.document("trainer", VOLUME,
+                                "checkpoints: {folders: 'c-*', s3: 's3://kept/run'}")
+        self.assertEqual(self.statement(folders, "KeepCheckpoints")["Resource"],
+                         ["arn:aws:s3:::kept/run/*"])
+        self.assertEqual(self.statement(folders, "ListCheckpoints")["Condition"],
+                         {"StringLike": {"s3:prefix": ["run/*"]}})
+        own = self.document("trainer", VOLUME, "channels: {train: 's3://data/list,type=manifest'}",
+                            trainer="{command: ./t, env: {SPOTTER_CHECKPOINTS_S3: s3://own/run}}",
+                            options=["--read", "s3://data/images/"])
+        self.assertEqual(self.statement(own, "KeepCheckpoints")["Resource"],
+                         ["arn:aws:s3:::own/run*"])
+        self.assertEqual(self.statement(own, "ReadChannels")["Resource"],
+                         ["arn:aws:s3:::data/images/*", "arn:aws:s3:::data/list*"])
+        for name in ("trainer", "roles"):
+            listed = self.run_it(name, VOLUME, "channels: {train: 's3://data/list,type=manifest'}")
+            self.assertIn("name their places by --read", listed.stderr)
         nothing = self.run_it("trainer", VOLUME)
         self.assertEqual((nothing.returncode, nothing.stdout), (1, ""))
         self.assertIn("needs no such policy", nothing.stderr)
@@ -152,13 +170,14 @@ class Documents(unittest.TestCase):
         """[(operation, input)] of what is printed, each as the API has it."""
         done = self.run_it("roles", *lines, **more)
         self.assertEqual(done.returncode, 0, done.stderr)
-        model = botocore.session.get_session().get_service_model("iam")
         found = []
         words = shlex.split(re.sub(r"(?m)^#.*$", "", done.stdout))
         self.assertEqual(len(words) % 5, 0)
         for at in range(0, len(words), 5):
             aws, service, name, option, document = words[at:at + 5]
-            self.assertEqual((aws, service, option), ("aws", "iam", "--cli-input-json"))
+            self.assertEqual((aws, option), ("aws", "--cli-input-json"))
+            self.assertEqual(service, "ec2" if name == "create-launch-template" else "iam")
+            model = botocore.session.get_session().get_service_model(service)
             operation = "".join(part.capitalize() for part in name.split("-"))
             value = json.loads(document)
             report = botocore.validate.ParamValidator().validate(
@@ -178,6 +197,12 @@ class Documents(unittest.TestCase):
                          self.document("trust-trainer", VOLUME))
         own = self.roles(VOLUME, trainer="{command: ./train, role: instance}")
         self.assertEqual(len(own), 4)
+        both = self.roles(VOLUME, "channels: {train: 's3://data/mnist/'}",
+                          trainer="{command: ./train, role: instance}")
+        policies = [it for action, it in both if action == "PutRolePolicy"]
+        self.assertEqual([(it["RoleName"], it["PolicyName"]) for it in policies],
+                         [("spotter", "spotter-mine"), ("spotter", "spotter-mine-trainer")])
+        self.assertIn("s3:GetObject", policies[1]["PolicyDocument"])
         self.assertEqual(json.loads(made[1][1]["PolicyDocument"]), self.document("agent", VOLUME))
         self.assertEqual(json.loads(made[0][1]["AssumeRolePolicyDocument"]),
                          self.document("trust-instance", VOLUME))
@@ -187,8 +212,8 @@ class Documents(unittest.TestCase):
                   "profile: spotter{}}}")
         fleet_role = f"arn:aws:iam::{ACCOUNT}:role/service/their-fleet"
         for more, services, roles in (
-                ("", ["spot", "ec2fleet"], ["spotter", "narrow"]),
-                (", type: auto-scaling-group", ["spot", "autoscaling"], ["spotter", "narrow"]),
+                ("", ["ec2fleet", "spot"], ["spotter", "narrow"]),
+                (", type: auto-scaling-group", ["autoscaling", "spot"], ["spotter", "narrow"]),
                 (f", type: spot-fleet, fleet_role: '{fleet_role}'", ["spot", "spotfleet"],
                  ["spotter", "narrow", "their-fleet"])):
             made = self.roles(VOLUME, "channels: {train: 's3://data/mnist/'}", launch.format(more),
@@ -199,10 +224,77 @@ class Documents(unittest.TestCase):
             for wanted in ("CreateRole", "PutRolePolicy"):
                 self.assertEqual([it["RoleName"] for action, it in made if action == wanted], roles)
 
+    def test_the_roles_of_a_sweep_on_batch(self):
+        batch = ("sweep:\n  grid: {lr: [1, 2]}\n  batch: {image: 'i:1', vcpus: 4, memory: 1000, "
+                 "max_vcpus: 8, subnets: [subnet-1], security_groups: [sg-1]")
+        channels = "channels: {train: 's3://data/mnist/'}"
+        ecs = "arn:aws:iam::aws:policy/service-role/AmazonEC2ContainerServiceforEC2Role"
+        made = self.roles(SHARE, channels, batch + "}")
+        self.assertEqual([it[0] for it in made], [
+            "CreateRole", "PutRolePolicy", "PutRolePolicy", "AttachRolePolicy",
+            "CreateInstanceProfile", "AddRoleToInstanceProfile", "CreateServiceLinkedRole",
+            "CreateServiceLinkedRole", "CreateLaunchTemplate"])
+        self.assertEqual(made[0][1]["RoleName"], "ecsInstanceRole")
+        self.assertEqual(made[3][1]["PolicyArn"], ecs)
+        self.assertEqual([it[1]["AWSServiceName"] for it in made[6:8]],
+                         ["batch.amazonaws.com", "spot.amazonaws.com"])
+        data = made[8][1]["LaunchTemplateData"]
+        self.assertEqual(data["MetadataOptions"]["HttpPutResponseHopLimit"], 2)
+        mail = email.message_from_bytes(base64.b64decode(data["UserData"]))
+        part, = mail.get_payload()
+        self.assertEqual(part.get_content_type(), "text/x-shellscript")
+        self.assertIn("ECS_ENABLE_SPOT_INSTANCE_DRAINING=true", part.get_payload())
+        role = f"arn:aws:iam::{ACCOUNT}:role/job"
+        own = self.roles(SHARE, channels, batch + f", job_role: '{role}'}}")
+        policies = [it["RoleName"] for action, it in own if action == "PutRolePolicy"]
+        self.assertEqual(policies, ["job", "job"])
+        trust = next(json.loads(it["AssumeRolePolicyDocument"]) for action, it in own
+                     if action == "CreateRole" and it["RoleName"] == "job")
+        self.assertEqual(trust["Statement"][0]["Principal"],
+                         {"Service": "ecs-tasks.amazonaws.com"})
+        profile = f"arn:aws:iam::{ACCOUNT}:instance-profile/hosts"
+        person = self.document("launcher", SHARE, batch + (
+            f", job_role: '{role}', instance_role: '{profile}'}}"))
+        self.assertEqual(self.statement(person, "GiveRolesToBatch")["Resource"],
+                         [f"arn:aws:iam::{ACCOUNT}:role/hosts", role])
+        self.assertIn("batch:TagResource", self.statement(person, "TagAndStopTheSweep")["Action"])
+        self.assertIsNotNone(self.statement(person, "MakeBatchsOwnRole"))
+
+    def test_what_is_too_long_for_iam_is_said(self):
+        """2,048 characters in a user, 10,240 in a role, 6,144 in a managed policy."""
+        def channels(count):
+            return ("channels: {" + ", ".join(
+                f"c{number}: 's3://data/a-rather-long-prefix-of-a-channel/{number}/'"
+                for number in range(count)) + "}")
+        few = self.run_it("roles", VOLUME)
+        self.assertEqual((few.returncode, few.stderr), (0, ""))
+        size = re.search(r"# The instances' role: ([0-9],[0-9]{3}) of the 10,240", few.stdout)[1]
+        agent = "".join(self.run_it("agent", VOLUME).stdout.split())
+        self.assertEqual(int(size.replace(",", "")), len(agent))
+        for name in ("roles", "trainer"):
+            many = self.run_it(name, VOLUME, channels(150))
+            self.assertEqual(many.returncode, 1)
+            self.assertRegex(many.stderr, "1[0-9],[0-9]{3} characters, and all policies in a role "
+                                          "have at most 10,240 together: .*managed policies")
+        below = self.document("trainer", VOLUME, channels(150), options=["--read", "s3://data/a-r"])
+        self.assertEqual(self.statement(below, "ReadChannels")["Resource"],
+                         ["arn:aws:s3:::data/a-r*"])
+        launch = ("launch: {image: ami-1, instance_types: [g5.xlarge], zones: [us-west-2a], "
+                  "profile: spotter}")
+        person = self.run_it("launcher", VOLUME, launch)
+        self.assertEqual(person.returncode, 0, person.stderr)
+        self.assertRegex(person.stderr, "in a user have at most 2,048.*create-policy.*6,144")
+        self.assertLess(len("".join(person.stdout.split())), LONGEST_POLICY)
+        self.assertEqual(self.run_it("launcher", SHARE).stderr, "")
+        longer = self.run_it("launcher", VOLUME, launch, channels(40))
+        self.assertEqual(longer.returncode, 1)
+        self.assertRegex(longer.stderr, "a managed policy has at most 6,144: make two")
+
     def test_wrong_use(self):
         for name, options, word in (("agnet", (), "agnet"),
                                     ("agent", ("--volume-keys", "x"), "--volume-keys"),
-                                    ("trainer", ("--checkpoints", "kept"), "--checkpoints")):
+                                    ("trainer", ("--checkpoints", "kept"), "--checkpoints"),
+                                    ("trainer", ("--read", "s4://kept"), "--read")):
             done = self.run_it(name, VOLUME, options=options)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn(word, done.stderr)

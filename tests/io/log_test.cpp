@@ -109,7 +109,7 @@ TEST_F(Log, OfAKindThatComesThickIsThinnedOutAndTheRestCounted) {
     for (int i = 0; i < 1000; ++i) note(notice, info, "line {}", i);
     note(Kind{"other", notice.id}, info, "another kind");
   });
-  EXPECT_NE(said.find("MESSAGE=line 0\n"), std::string::npos) << "a burst is told";
+  EXPECT_NE(said.find("MESSAGE=line 0\n"), std::string::npos) << "a burst is logged";
   EXPECT_EQ(said.find("MESSAGE=line 999\n"), std::string::npos);
   EXPECT_NE(said.find("MESSAGE=another kind\n"), std::string::npos);
 }
@@ -124,7 +124,7 @@ TEST_F(Log, IsKeptForWhoeverKeepsItElsewhere) {
     put_log_back(std::move(lines));
     const std::string kept = take_log();
     for (int i = 0; i < 100'000; ++i) note(notice, info, "line {}", i);
-    for (int i = 0; i < 10'000; ++i) spdlog::info("line {} of those that are told all", i);
+    for (int i = 0; i < 10'000; ++i) spdlog::info("line {} of those that are logged all", i);
     const std::string much = take_log();
     // In one piece: entries of the journal come between others.
     std::cerr << kept + "then " + (take_log().empty() ? "nothing" : "more") + "\n" +
@@ -136,7 +136,7 @@ TEST_F(Log, IsKeptForWhoeverKeepsItElsewhere) {
   EXPECT_NE(at("Z i-1 warning it ends\n"), std::string::npos) << said;
   EXPECT_LT(at("Z i-1 warning it ends\n"), at("Z i-1 error   since\n"));
   EXPECT_NE(at("then nothing\nshort\n(older lines"), std::string::npos);
-  EXPECT_NE(at("line 9999 of those that are told all\n"), std::string::npos);
+  EXPECT_NE(at("line 9999 of those that are logged all\n"), std::string::npos);
 }
 
 }  // namespace

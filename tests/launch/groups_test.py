@@ -74,13 +74,9 @@ class Groups(launching.LaunchTest):
     # Who may
 
     def test_the_launchers_policy_is_all_that_it_takes(self):
-        path = self.job(GROUP)
-        document = self.folder / "launcher.json"
-        done = self.spotter("iam", "launcher", path, "--account", "123456789012", "--role",
-                            "spotter-role")
-        document.write_text(done.stdout)
-        self.served.command("policy", "user", str(document))
-        self.addCleanup(self.served.command, "policy", "user")
+        self.limit(self.job(GROUP), drop="LaunchInstancesByTemplate")
+        self.assertRegex(self.refused(GROUP), "CreateAutoScalingGroup.*ec2:RunInstances")
+        self.limit(self.job(GROUP))
         for more in (GROUP, GROUP + "  max_price: 0.9\n"):
             self.spotter("launch", self.job(more))
         self.spotter("stop", self.name, "--keep-instances")

@@ -164,6 +164,25 @@ class Launch(launching.LaunchTest):
                      "ok    permissions  allowed: CreateLaunchTemplate, CreateVolume"):
             self.assertRegex(done.stdout, f"(?m)^{line}")
 
+    # Who may
+
+    def test_the_launchers_policy_is_enough_for_a_fleet_in_named_subnets(self):
+        """CreateFleet is judged on each subnet, image, security group and key, too."""
+        subnet = self.ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+        text = JOB.replace("zones: [us-west-2a, us-west-2b]",
+                           f"subnets: [{subnet}]\n  security_groups: [sg-0123]\n  key: mine"
+                           ).replace("launch:", "launch:\n  tags: {{project: speech}}")
+        text = text.replace("throughput: 200", "throughput: 200, zone: us-west-2a")
+        for more, lacking in (("", "CreateFleet"), (SPOT_FLEET, "RequestSpotFleet")):
+            self.limit(self.job(more, text), drop="UseWhatAFleetNeeds")
+            self.assertRegex(self.refused(more, text),
+                             f"{lacking}: needs ec2:{lacking} on image/.*UseWhatAFleetNeeds")
+            self.limit(self.job(more, text))
+            done = self.spotter("launch", self.job(more, text))
+            self.assertEqual(self.active(), [done.stdout.strip()])
+            self.assertNotIn("permissions", done.stderr)
+            self.spotter("stop", self.name, "--wait")
+
     # Stopping
 
     def test_stop_ends_fleets_and_instances(self):
@@ -187,7 +206,7 @@ class Launch(launching.LaunchTest):
         self.spotter("stop", self.name, "--wait")
         self.assertEqual(self.instances(), [])
 
-    def test_a_refused_cancellation_is_told_and_tried_again(self):
+    def test_a_refused_cancellation_is_reported_and_tried_again(self):
         for more in ("", SPOT_FLEET):
             fleet = self.launch(more)
             self.served.command("fault", "cancel-fails", "count=2")

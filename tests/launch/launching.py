@@ -98,6 +98,17 @@ class LaunchTest(served.ServedTest):
     def refused(self, more="", text=JOB, code=1):
         return self.spotter("launch", self.job(more, text), code=code).stderr
 
+    def limit(self, job, drop=None):
+        """Who launches may do what `spotter iam launcher` prints, less one statement."""
+        done = self.spotter("iam", "launcher", job, "--account", "123456789012", "--role",
+                            "spotter-role")
+        document = json.loads(done.stdout)
+        document["Statement"] = [it for it in document["Statement"] if it["Sid"] != drop]
+        file = self.folder / "launcher.json"
+        file.write_text(json.dumps(document))
+        self.addCleanup(self.served.command, "policy", "user")
+        self.assertEqual(self.served.command("policy", "user", str(file)).stderr, "")
+
     # What is there at AWS
 
     def volumes(self):

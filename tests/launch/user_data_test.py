@@ -75,7 +75,7 @@ def forward(asked, server):
 
 
 def web(test, answer):
-    """A server that answers as it is told, until the test ends; `seen`: paths and headers."""
+    """A server that answers as it is asked to, until the test ends; `seen`: paths and headers."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.server.seen.append((self.path, dict(self.headers)))
@@ -86,7 +86,7 @@ def web(test, answer):
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-        do_PUT = do_GET
+        do_PUT = do_POST = do_GET
 
         def log_message(self, *_):
             pass
@@ -214,7 +214,7 @@ class UserData(served.ServedTest):
             self.assertEqual(self.run_it(self.script(failing=failing)), 1)
             self.assertIn(said, self.console().splitlines()[-1])
 
-    def test_a_service_that_does_not_start_is_told(self):
+    def test_a_service_that_does_not_start_is_shown(self):
         self.bake()
         (self.root / "wanted").write_text("another")
         self.assertEqual(self.run_it(self.script()), 1)
@@ -222,7 +222,7 @@ class UserData(served.ServedTest):
         self.assertGreater(len(self.lines("slept")), 50, "systemd tries again each second")
         (self.root / "slept").unlink()
         (self.root / "failed").touch()  # it refuses its job.yaml
-        self.assertEqual(self.run_it(self.script()), 1)
+        self.assertEqual(self.run_it(self.script(failing="leave")), 1)
         self.assertEqual(self.lines("slept"), [])
 
     def test_a_service_that_starts_at_the_second_try(self):
@@ -295,7 +295,7 @@ class UserData(served.ServedTest):
     def test_wrong_content_is_never_installed(self):
         what, where = self.offer("spotter.deb", AGENT.encode())
         what["digest"] = hashlib.sha256(b"another").hexdigest()
-        self.assertEqual(self.run_it(self.script(**what), **where), 1)
+        self.assertEqual(self.run_it(self.script(**what, failing="leave"), **where), 1)
         self.assertIn("has the SHA-256", self.console())
         self.assertEqual(self.lines("apt") + self.lines("systemctl"), [])
         self.assertEqual(self.lines("slept"), [], "what is wrong is not tried again")

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""The first process of a virtual machine: makes it a machine, then does what it is told.
+"""The first process of a virtual machine: makes it a machine, then does what it is asked.
 
 Orders come over the second serial port, a line of JSON each: {"id": 1, "command": "..."} for sh.
 The answer, when it has ended: {"id": 1, "status": 0, "output": "..."}; orders may overlap, so that
 one that hangs hangs alone. The machine's own address is the kernel's word `address=...`.
-With --obey it only does what it is told.
+With --obey it only does what it is asked.
 """
 
 import json

@@ -16,7 +16,7 @@ import volumes
 import whole_machines
 from emulator import wait
 
-# The trainer's last act of a checkpoint, and what keeps it from that when told to.
+# The trainer's last act of a checkpoint, and what keeps it from that when asked to.
 COMPLETE = "        os.rename(new, self.folder / name)\n"
 HOLD = "        while os.path.exists('/run/hold'):\n            time.sleep(0.01)\n"
 

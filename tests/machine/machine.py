@@ -1,4 +1,4 @@
-"""One virtual machine of qemu's, emulated (no KVM): started, told what to do, cut off, killed. It
+"""One virtual machine of qemu's, emulated (no KVM): started, given commands, cut off, killed. It
 dies with whoever started it."""
 
 import ctypes

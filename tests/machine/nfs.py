@@ -211,14 +211,14 @@ class Nfs(unittest.TestCase):
         wait("the agent to say that it is well", lambda: not self.says("one"), 240, every=1)
         self.assert_ended_well("one")
 
-    def test_a_notice_while_the_network_is_away_is_heard_and_kept(self):
+    def test_a_notice_while_the_network_is_away_is_seen_and_kept(self):
         self.run_job("one")
         self.wait_steps("one")
         self.server.link(up=False)
         wait("the agent to say what hangs", lambda: self.says("one"), 120, every=1)
         self.notice("one")
         self.end("one", 75)
-        self.assertEqual(self.mounts(), [], "it let go of what hangs")
+        self.assertEqual(self.mounts(), [], "it released what hangs")
         self.server.link(up=True)
         self.run_job("one")
         self.assert_ended_well("one", kills=1)
@@ -249,13 +249,13 @@ class Nfs(unittest.TestCase):
         self.export(EXPORT)
         self.assert_ended_well("one", kills=3)
 
-    def test_a_folder_that_is_gone_is_not_begun_anew(self):
+    def test_a_folder_that_is_gone_is_not_begun_again(self):
         self.run_job("one")
         self.wait_steps("one")
         self.server.sh("exportfs -u '*:/srv/export'; mv /srv/export /srv/away; mkdir /srv/export; "
                        f"chown worker /srv/export; exportfs -o {EXPORT} '*:/srv/export'")
         self.wait_words("one", "was there, and is gone")
-        self.assertEqual(self.server.sh("ls /srv/export"), "", "begun anew")
+        self.assertEqual(self.server.sh("ls /srv/export"), "", "begun again")
         self.server.sh("exportfs -u '*:/srv/export'; rmdir /srv/export; mv /srv/away /srv/export; "
                        f"exportfs -o {EXPORT} '*:/srv/export'")
         self.assert_ended_well("one", kills=3)

@@ -14,7 +14,9 @@ using net_test::Server;
 
 class Http : public testing::Test {
  protected:
-  HttpResult send(HttpRequest request) { return run(context_, client_.send(std::move(request))); }
+  Result<io::HttpResponse, CallError> send(HttpRequest request) {
+    return run(context_, client_.send(std::move(request)));
+  }
 
   asio::io_context context_;
   HttpClient client_{context_};
@@ -55,7 +57,7 @@ TEST_F(Http, ReusesItsConnection) {
   EXPECT_EQ(server.connections(), 2);
 }
 
-TEST_F(Http, ConnectsAnewAfterTheServerRestarted) {
+TEST_F(Http, ConnectsAgainAfterTheServerRestarted) {
   auto server = std::make_unique<Server>(context_, [](const auto&) { return Reply{}; });
   const auto port = server->port();
   ASSERT_TRUE(send({.url = server->url()}));
@@ -70,22 +72,24 @@ TEST_F(Http, ConnectsAnewAfterTheServerRestarted) {
 TEST_F(Http, TellsWhatWasCertainlyNotSentFromWhatMayHaveBeen) {
   auto server = std::make_unique<Server>(context_, [](const auto&) { return Reply{.drop = true}; });
   const std::string url = server->url();
-  EXPECT_EQ(send({.url = url}).error().kind, HttpError::Kind::Broken);
+  EXPECT_EQ(send({.url = url}).error().kind, CallError::Kind::Transient);
   server.reset();
-  EXPECT_EQ(send({.url = url}).error().kind, HttpError::Kind::NotSent);
-  EXPECT_EQ(send({.url = "gopher://127.0.0.1"}).error().kind, HttpError::Kind::NotSent);
-  EXPECT_EQ(send({.url = "what"}).error().kind, HttpError::Kind::NotSent);
+  EXPECT_EQ(send({.url = url}).error().kind, CallError::Kind::NotSent);
+  EXPECT_EQ(send({.url = "gopher://127.0.0.1"}).error().kind, CallError::Kind::NotSent);
+  EXPECT_EQ(send({.url = "what"}).error().kind, CallError::Kind::NotSent);
 }
 
 TEST_F(Http, EndsWithATimeout) {
   Server server(context_, [](const auto&) { return Reply{.hang = true}; });
-  EXPECT_EQ(send({.url = server.url(), .timeout = 50ms}).error().kind, HttpError::Kind::Timeout);
+  const auto error = send({.url = server.url(), .timeout = 50ms}).error();
+  EXPECT_EQ(error.kind, CallError::Kind::Transient);
+  EXPECT_NE(error.message.find("timed out"), std::string::npos) << error.message;
 }
 
 TEST_F(Http, LimitsTheAnswer) {
   Server server(context_, [](const auto&) { return Reply{.body = std::string(100'000, 'x')}; });
   EXPECT_EQ(send({.url = server.url(), .response_limit = 99'999}).error().kind,
-            HttpError::Kind::TooLarge);
+            CallError::Kind::Unreadable);
   EXPECT_EQ(send({.url = server.url(), .response_limit = 100'000})->body.size(), 100'000u);
 }
 
@@ -101,11 +105,12 @@ TEST_F(Http, RunsManyAtOnce) {
   int finished = 0;
   for (int number = 0; number < 20; ++number) {
     HttpRequest request{.method = "POST", .url = server.url(), .body = std::to_string(number)};
-    asio::co_spawn(context_, client_.send(std::move(request)),
-                   [&finished, number](std::exception_ptr, HttpResult result) {
-                     EXPECT_EQ(result.value().body, std::to_string(number));
-                     ++finished;
-                   });
+    asio::co_spawn(
+        context_, client_.send(std::move(request)),
+        [&finished, number](std::exception_ptr, Result<io::HttpResponse, CallError> result) {
+          EXPECT_EQ(result.value().body, std::to_string(number));
+          ++finished;
+        });
   }
   while (finished < 20) context_.run_one();
   EXPECT_EQ(server.requests().size(), 20u);
@@ -114,17 +119,19 @@ TEST_F(Http, RunsManyAtOnce) {
 TEST_F(Http, IsCancelled) {
   Server server(context_, [](const auto&) { return Reply{.hang = true}; });
   asio::cancellation_signal signal;
-  std::optional<HttpResult> result;
+  std::optional<Result<io::HttpResponse, CallError>> result;
   HttpRequest request{.url = server.url()};
   asio::co_spawn(
       context_, client_.send(std::move(request)),
       asio::bind_cancellation_slot(
-          signal.slot(), [&](std::exception_ptr, HttpResult outcome) { result = outcome; }));
+          signal.slot(), [&](std::exception_ptr, Result<io::HttpResponse, CallError> outcome) {
+            result = outcome;
+          }));
   while (server.requests().empty()) context_.run_one();
   signal.emit(asio::cancellation_type::terminal);
   while (!result) context_.run_one();
   ASSERT_FALSE(*result);
-  EXPECT_EQ(result->error().kind, HttpError::Kind::Cancelled);
+  EXPECT_EQ(result->error().kind, CallError::Kind::Cancelled);
 }
 
 TEST(HttpLifetime, ACallSurvivesItsClientAndItsContext) {
@@ -137,7 +144,9 @@ TEST(HttpLifetime, ACallSurvivesItsClientAndItsContext) {
     asio::co_spawn(context, client->send({.url = server.url() + "/hang"}), asio::detached);
     HttpRequest request{.url = server.url()};
     asio::co_spawn(context, client->send(std::move(request)),
-                   [&](std::exception_ptr, HttpResult result) { finished = result.has_value(); });
+                   [&](std::exception_ptr, Result<io::HttpResponse, CallError> result) {
+                     finished = result.has_value();
+                   });
     context.poll();  // both are under way
     client.reset();
     while (!finished) context.run_one();

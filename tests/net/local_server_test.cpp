@@ -31,7 +31,7 @@ int connected(std::uint16_t port) {
   return ::connect(connection, at, sizeof address) == 0 ? connection : -1;
 }
 
-// A process of another user that holds connections on which nothing is asked, and opens each anew
+// A process of another user that holds connections on which nothing is asked, and opens each again
 // when it is closed, until it is killed.
 class Idler {
  public:
@@ -43,7 +43,7 @@ class Idler {
       if (::setgid(user) != 0 || ::setuid(user) != 0) ::_exit(1);
       std::vector<int> held(connections);
       for (int& each : held) each = connected(port);
-      [[maybe_unused]] const auto told = ::write(ends[1], "x", 1);
+      [[maybe_unused]] const auto written = ::write(ends[1], "x", 1);
       for (;; ::usleep(1000)) {
         for (int& each : held) {
           char byte = 0;
@@ -88,7 +88,7 @@ Asker ask_as(uid_t user, std::uint16_t port) {
     char answer[12] = {};
     [[maybe_unused]] const auto sent = ::send(connection, question.data(), question.size(), 0);
     const ssize_t got = ::recv(connection, answer, sizeof answer, MSG_WAITALL);
-    [[maybe_unused]] const auto told = ::write(ends[1], answer, got > 0 ? 12 : 0);
+    [[maybe_unused]] const auto written = ::write(ends[1], answer, got > 0 ? 12 : 0);
     ::_exit(0);
   }
   ::close(ends[1]);

@@ -17,7 +17,7 @@ Environment retrying_with(std::map<std::string, std::string, std::less<>> values
   return Environment(std::move(values));
 }
 
-TEST(Retry, IsTheStandardModeUnlessToldOtherwise) {
+TEST(Retry, IsTheStandardModeUnlessAskedOtherwise) {
   EXPECT_EQ(retry_policy(retrying_with({})).attempts, 3);
   EXPECT_EQ(retry_policy(retrying_with({{"AWS_MAX_ATTEMPTS", "7"}})).attempts, 7);
   EXPECT_EQ(retry_policy(retrying_with({{"AWS_MAX_ATTEMPTS", "1"}})).attempts, 1);

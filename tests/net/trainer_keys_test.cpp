@@ -1,4 +1,4 @@
-// What the trainer's SDKs are told when they ask for credentials, and when the keys are renewed.
+// What the trainer's SDKs get when they ask for credentials, and when the keys are renewed.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ using net_test::run;
 class Keys : public testing::Test {
  protected:
   FreshKeys::Load source() {
-    return [this]() -> asio::awaitable<KeysResult> {
+    return [this]() -> asio::awaitable<Result<wire::Credentials, CallError>> {
       ++loaded_;
       asio::steady_timer timer(context_, 1ms);
       auto waiting = timer.async_wait(asio::use_awaitable);
@@ -51,10 +51,11 @@ class Keys : public testing::Test {
 TEST_F(Keys, AreLoadedOnceForAllWhoAskTogether) {
   int answered = 0;
   for (int i = 0; i < 10; ++i)
-    asio::co_spawn(context_, keys_.get(), [&](std::exception_ptr, KeysResult keys) {
-      EXPECT_EQ(keys.value().access_key_id, "K1");
-      ++answered;
-    });
+    asio::co_spawn(context_, keys_.get(),
+                   [&](std::exception_ptr, Result<wire::Credentials, CallError> keys) {
+                     EXPECT_EQ(keys.value().access_key_id, "K1");
+                     ++answered;
+                   });
   settle();
   EXPECT_EQ(answered, 10);
   EXPECT_EQ(loaded_, 1);

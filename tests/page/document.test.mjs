@@ -93,12 +93,21 @@ test("the keyboard reaches everything", async () => {
   await page.keyboard.press("Home");
   assert.match(await page.locator("#curve-says").textContent(), /^step 0 · loss 2\./);
   await page.keyboard.press("End");
-  assert.match(await page.locator("#curve-says").textContent(), /^step 3,990 · loss 0\./);
+  assert.match(await page.locator("#curve-says").textContent(),
+    /^step 3,990 · loss 0\..* · val_loss 0\..* · val_accuracy 94\.\d\d % · constructor 0\.001 · /);
+  assert.match(await page.locator("#figures").textContent(), /val_loss0\.31val_accuracy94\.32 %/);
 
   await page.locator("#parallel").focus();
   await page.keyboard.press("ArrowDown");
   assert.match(await page.locator("#sweep-says").textContent(), /lr .* · loss /);
   assert.equal(await page.locator("#sweep-table tr.chosen-row").count(), 1);
+
+  const validated = (await page.locator("#sweep-table tbody tr td:nth-child(8)")
+    .allTextContents()).filter(Boolean).map(parseFloat);
+  assert.deepEqual(validated, [...validated].sort((a, b) => b - a), "the best is above");
+  assert.match(await page.locator("#sweep-table tbody tr:first-child").textContent(), /★/);
+  assert.match(await page.locator("#objective").textContent(),
+    /best by val_accuracy: the largest/);
 
   await page.locator("th[data-key=loss] button").focus();
   await page.keyboard.press("Enter");

@@ -61,7 +61,7 @@ const stories = {
     }, instance);
     for (let i = 0; i < 80 && !await wanted(); ++i) await page.keyboard.press("Tab");
     assert.ok(await wanted(), "Tab leads to the button");
-    await page.waitForTimeout(1500);  // the page is drawn anew, and the focus stays
+    await page.waitForTimeout(1500);  // the page is drawn again, and the focus stays
     assert.ok(await wanted(), "the focus stays while the page follows");
     await page.keyboard.press("Enter");
     await shows(page, "said", "has its notice");

@@ -115,7 +115,7 @@ class Page(Story):
         self.assertEqual([each["state"] for each in grid["sweep"]["experiments"]],
                          ["done", "running"])
         self.assertEqual(self.model("?job=nobody/knows/it/")["job"], None)
-        # As a page would be told of it.
+        # As a page would get it.
         self.store("team/one/metrics/1-i-1.jsonl", {"step": 1, "loss": 2.5, "time": began + 2},
                    {"step": 2, "loss": 1.5, "time": began + 3})
         self.assertEqual(self.model(f"?job={BUCKET}/team/one/")["curve"]["loss"], [2.5, 1.5])

@@ -1,4 +1,4 @@
-// What a browser is given, and what it is told of changes.
+// What a browser is given, and which changes it gets.
 #include "agent/report/page/page.hpp"
 
 #include <gtest/gtest.h>
@@ -86,6 +86,23 @@ TEST(Feed, SendsOfACurveOnlyWhatIsNew) {
   ASSERT_EQ(grown.size(), 1U);
   EXPECT_EQ(grown[0].second["from"], 50000);
   EXPECT_EQ(grown[0].second["step"], json({50000, 50001}));
+}
+
+TEST(Feed, TellsOfAMetricFromItsFirstEvaluationOn) {
+  Feed feed;
+  feed.next(model_of(2));
+  json model = model_of(3);
+  model["curve"]["val_loss"] = {nullptr, nullptr, 0.5};
+  const auto first = events_of(feed.next(model));
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].second["from"], 0) << "the page has no such column";
+  EXPECT_EQ(first[0].second["val_loss"], json({nullptr, nullptr, 0.5}));
+  model = model_of(4);
+  model["curve"]["val_loss"] = {nullptr, nullptr, 0.5, nullptr};
+  const auto second = events_of(feed.next(model));
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(second[0].second["from"], 3);
+  EXPECT_EQ(second[0].second["val_loss"], json::array({nullptr}));
 }
 
 TEST(Feed, TakesBackWhatDidNotHappen) {

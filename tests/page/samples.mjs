@@ -91,6 +91,8 @@ export function job({ count = 2, points = 400, seconds = 5400, finished = false,
   }
   const whole = trained.reduce((sum, [a, b]) => sum + b - a, 0);
   const { curve } = model;
+  // The last as an object's own: a trainer may give any name.
+  Object.assign(curve, { val_loss: [], val_accuracy: [], constructor: [] });
   let [piece, offset] = [0, 0];
   for (let i = 0; i < points; ++i) {
     let into = (i / points) * whole - offset;
@@ -104,6 +106,10 @@ export function job({ count = 2, points = 400, seconds = 5400, finished = false,
     const accuracy = 0.97 - 0.85 * Math.exp(-6 * i / points);
     curve.accuracy.push(i % 20 ? null : Number(accuracy.toFixed(4)));
     curve.time.push(Math.round((trained[piece][0] + into) * 100) / 100);
+    const evaluated = i % 100 === 99;
+    curve.val_loss.push(evaluated ? Number((curve.loss.at(-1) + 0.1).toFixed(5)) : null);
+    curve.val_accuracy.push(evaluated ? Number((accuracy - 0.02).toFixed(4)) : null);
+    curve.constructor.push(evaluated ? 1e-3 : null);
   }
   model.repeats = [{ time: trained[0][0] + 60, instance: model.instances[0].id, step: 40,
     repeated_steps: 12, why: "the trainer failed: 12 steps since the last checkpoint" }];
@@ -116,7 +122,9 @@ export function job({ count = 2, points = 400, seconds = 5400, finished = false,
     repeated_steps: model.interruptions.reduce((sum, one) => sum + one.repeated_steps, 0),
     repeated_seconds: 40, stall_seconds: 12 };
   model.progress = { step: total - 10, steps_total: finished ? total - 10 : total * 1.3, epoch: 4,
-    epochs_total: 6, loss: curve.loss.at(-1), accuracy: 0.9655, steps_per_second: perSecond };
+    epochs_total: 6, loss: curve.loss.at(-1), accuracy: 0.9655,
+    metrics: { val_loss: 0.31,
+      val_accuracy: 0.9432, constructor: 1e-3 }, steps_per_second: perSecond };
   model.state = finished ? "finished" : "training";
   model.says = finished ? "the result is durable and the fleet is cancelled"
     : "the trainer runs; the newest checkpoint is durable";
@@ -166,10 +174,12 @@ export function sweep(count = 24) {
       parameters: { lr: Number(lr.toPrecision(3)), batch, optimizer },
       loss: index === 5 ? null : curve.loss.at(-1),
       accuracy: index === 5 || running ? null : 1 - floor * 0.5, attempts: 1 + (index % 3),
+      metrics: index === 5 || running ? {} : { val_accuracy: 0.5 + floor * 0.5 },
       seconds: points * 7, curve });
   }
+  // The order by validation is the other way round.
   return { ...model, job: "digits", sweep: { parameters: ["lr", "batch", "optimizer"],
-    experiments } };
+    objective: { metric: "val_accuracy", mode: "max", note: "" }, experiments } };
 }
 
 // Everything that a name, a tag or a log line may try.

@@ -1,7 +1,7 @@
 // What is said of interruptions: what was saved, what was repeated, and why.
 #include <algorithm>
 
-#include "told.hpp"
+#include "input.hpp"
 
 namespace spotter::report {
 namespace {
@@ -51,7 +51,7 @@ TEST(Interruptions, ANoticeStandsUntilTheEnd) {
   EXPECT_TRUE(built(106, one.at(105, "notice-withdrawn").text()).notices.empty());
 }
 
-TEST(Interruptions, TheWindowThatIsTrainedInIsTold) {
+TEST(Interruptions, TheWindowThatIsTrainedInIsShown) {
   Lines first("i-1");
   first.began(0).trains(20, 0).notice(100, 118).checkpoint(190, 900);
   first.at(191, "ended",
@@ -112,8 +112,8 @@ TEST(Interruptions, LostWithoutNotice) {
 }
 
 TEST(Interruptions, ItsOwnCurveKnowsMoreThanTheAccount) {
-  Told it = told(400, Lines("i-1").began(0).trains(20, 0).checkpoint(60, 1500).text() +
-                          Lines("i-2").began(230).trains(290, 1500, 10).text());
+  Input it = input_at(400, Lines("i-1").began(0).trains(20, 0).checkpoint(60, 1500).text() +
+                               Lines("i-2").began(230).trains(290, 1500, 10).text());
   it.sources[0].reached["i-1"] = 1700;
   const auto model = build(it);
   EXPECT_EQ(model.interruptions.at(0).step, 1700);
@@ -122,9 +122,9 @@ TEST(Interruptions, ItsOwnCurveKnowsMoreThanTheAccount) {
   EXPECT_EQ(model.goodput.repeated_steps, 200);
 }
 
-TEST(Interruptions, ACurveHasHeardOfAMachineAfterItsLastMoment) {
-  Told it = told(400, Lines("i-1").began(0).trains(20, 0).text() +
-                          Lines("i-2").began(230).phase(231, "moving").trains(290, 90).text());
+TEST(Interruptions, ACurveKnowsAMachineAfterItsLastMoment) {
+  Input it = input_at(400, Lines("i-1").began(0).trains(20, 0).text() +
+                               Lines("i-2").began(230).phase(231, "moving").trains(290, 90).text());
   for (const auto& [step, second] : {std::pair{50, 100}, {90, 200}, {95, 300}})
     it.sources[0].curve.add({static_cast<std::uint64_t>(step), {}, {}, {}, t0 + second});
   const auto model = build(it);
@@ -155,7 +155,7 @@ TEST(Interruptions, OneMachineOnlyIsRunning) {
   EXPECT_EQ(much_later.instances[0].phases.back().to, t0 + 20) << "no longer than it is known";
   EXPECT_EQ(much_later.goodput.elapsed_seconds, 30);
   EXPECT_EQ(much_later.state, "unknown");
-  EXPECT_NE(much_later.says.find("last heard of 6 h"), std::string::npos) << much_later.says;
+  EXPECT_NE(much_later.says.find("last entry 6 h"), std::string::npos) << much_later.says;
 }
 
 TEST(Interruptions, OneThatTrainedNothingLostNothing) {
@@ -208,7 +208,7 @@ TEST(Interruptions, AHibernatedOneKeepsItsBoot) {
   EXPECT_EQ(it.repeated_steps, 40);
 }
 
-// In S3 what one machine told stands together, whatever another one did in between.
+// In S3 what one machine recorded stands together, whatever another one did in between.
 TEST(Interruptions, WhoGoesOnAfterItsNoticeHasASecondLife) {
   for (const std::string action : {"hibernate", "terminate"}) {
     Lines first("i-1"), second("i-2");

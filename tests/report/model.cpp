@@ -1,5 +1,5 @@
-// The rest of the model: states, cost, goodput, sweeps, and what is told of little.
-#include "told.hpp"
+// The rest of the model: states, cost, goodput, sweeps, and what is shown of little.
+#include "input.hpp"
 
 namespace spotter::report {
 namespace {
@@ -56,7 +56,7 @@ TEST(Model, FinishedJob) {
   EXPECT_NEAR(*model.goodput.part, (101 - 2) / 140.0, 1e-3);
 }
 
-TEST(Model, AVolumeIsLetGoOfBeforeTheEndIsTold) {
+TEST(Model, AVolumeIsReleasedBeforeTheEndIsRecorded) {
   Lines lines("i-1");
   lines.began(0).trains(20, 0).ended(120, "finished", 1000, 1000).phase(121, "finishing");
   const auto model = built(9000, lines.text());
@@ -109,16 +109,22 @@ TEST(Model, WaitsForCapacityBetweenMachines) {
 }
 
 TEST(Model, TheStatusSaysWhatIsNewest) {
-  Told it = told(100, Lines("i-1").began(0).trains(20, 0).text());
+  Input it = input_at(100, Lines("i-1").began(0).trains(20, 0).text());
   it.status = R"({"version":1,"job":"x","says":"training on vol-1","step":55,"steps_total":100,
-                  "loss":0.25,"steps_per_second":2.5,"epoch":"seven"})";
+                  "loss":0.25,"steps_per_second":2.5,"epoch":"seven",
+                  "metrics":{"val_loss":0.5,"a b":1}})";
+  it.sources[0].curve.add({.step = 50, .metrics = {{"val_loss", 0.75}, {"lr", 0.1}}});
   const auto model = build(it);
   EXPECT_EQ(model.says, "training on vol-1");
   EXPECT_EQ(model.progress.step, 55);
   EXPECT_EQ(model.progress.loss, 0.25);
   EXPECT_FALSE(model.progress.epoch);
+  EXPECT_EQ(model.progress.metrics, (MetricValues{{"val_loss", 0.5}, {"lr", 0.1}}));
+  const auto json = to_json(model);
+  EXPECT_EQ(json["progress"]["metrics"]["val_loss"], 0.5);
+  EXPECT_EQ(json["curve"]["val_loss"], nlohmann::json({0.75}));
   it.status = "{\"half";
-  EXPECT_FALSE(build(it).progress.step);
+  EXPECT_EQ(build(it).progress.step, 50) << "as far as the curve";
 }
 
 TEST(Model, GoodputLeavesOutWhatWasRepeated) {
@@ -148,7 +154,7 @@ TEST(Cost, WithoutPricesItIsLeftOutAndSaysWhy) {
 }
 
 TEST(Cost, ByThePriceThatTheMachineSaw) {
-  Told it = told(9000, two_hours());
+  Input it = input_at(9000, two_hours());
   it.prices.on_demand["g5.xlarge"] = 3;
   const Cost cost = build(it).cost;
   EXPECT_NEAR(cost.instance_seconds, 7200, 1e-3);
@@ -162,7 +168,7 @@ TEST(Cost, ByThePriceThatTheMachineSaw) {
 }
 
 TEST(Cost, SpotPricesAreIntegratedByZoneAndType) {
-  Told it = told(9000, two_hours());
+  Input it = input_at(9000, two_hours());
   it.prices.spot = {spot(3600, 2), spot(-500, 1), spot(0, 50, "us-west-2b"), spot(9000, 70)};
   it.prices.on_demand_of_all = 4;
   const Cost cost = build(it).cost;
@@ -200,7 +206,7 @@ TEST(Cost, ASilentMachineDoesNotCostForEver) {
 }
 
 TEST(Sweeps, ExperimentsOfOneMachineShareItsCost) {
-  Told it;
+  Input it;
   it.job = "sweep";
   it.now = t0 + 2000;
   it.is_sweep = true;
@@ -217,6 +223,7 @@ TEST(Sweeps, ExperimentsOfOneMachineShareItsCost) {
     summary.state = index == 1 ? sweep::Summary::State::Running : sweep::Summary::State::Done;
     summary.parameters = {{"lr", "0.1", "0.1"}};
     summary.curve.add({5, {}, 0.5, {}, t0});
+    if (index == 2) summary.stopped_early = "6 were better";
     it.experiments.push_back(std::move(summary));
   }
   it.parameters = {"lr"};
@@ -225,17 +232,19 @@ TEST(Sweeps, ExperimentsOfOneMachineShareItsCost) {
   EXPECT_EQ(model.instances[1].experiment, 1U);
   EXPECT_NEAR(model.cost.instance_seconds, 520 + 820, 1e-3) << "i-1 is paid for once";
   EXPECT_EQ(model.state, "waiting");
-  EXPECT_EQ(model.says, "2 of 3 experiments are done");
+  EXPECT_EQ(model.says, "2 of 3 experiments are done, 1 of them stopped early");
   EXPECT_NEAR(model.goodput.elapsed_seconds, model.cost.instance_seconds, 1e-9);
   const auto json = to_json(model);
   EXPECT_EQ(json["sweep"]["parameters"][0], "lr");
   EXPECT_EQ(json["sweep"]["experiments"][2]["parameters"]["lr"], 0.1);
+  EXPECT_EQ(json["sweep"]["experiments"][2]["stopped_early"], "6 were better");
+  EXPECT_EQ(json["sweep"]["experiments"][0]["stopped_early"], nullptr);
   EXPECT_EQ(json["sweep"]["experiments"][0]["loss"], 0.5);
   EXPECT_EQ(json["sweep"]["experiments"][0]["curve"]["step"][0], 5);
 }
 
 TEST(Sweeps, HistoriesTellWhatBecameOfExperiments) {
-  Told it;
+  Input it;
   it.is_sweep = true;
   it.now = t0 + 500;
   it.experiments.resize(1);
@@ -255,7 +264,7 @@ TEST(Sweeps, HistoriesTellWhatBecameOfExperiments) {
 }
 
 TEST(Journal, TheLogIsBetterThanTheMoments) {
-  Told it = told(100, Lines("i-1").began(0).trains(20, 0).text());
+  Input it = input_at(100, Lines("i-1").began(0).trains(20, 0).text());
   EXPECT_EQ(build(it).journal.at(0).words, "the agent began on g5.xlarge in us-west-2a");
   it.log = "half a line\n2023-11-14T22:13:30.5Z i-1 warning a </script> b\n";
   const auto journal = build(it).journal;
@@ -275,7 +284,7 @@ TEST(Journal, KeepsTheNewest) {
 }
 
 TEST(Json, BytesThatAreNoTextAreReplaced) {
-  Told it = told(10, "");
+  Input it = input_at(10, "");
   it.job = "a\xff";
   EXPECT_NE(to_text(build(it)).find("a\xef\xbf\xbd"), std::string::npos);
 }

@@ -25,10 +25,10 @@ class ReportTest(served.ServedTest):
         self.addCleanup(shutil.rmtree, self.place)
         self.home = self.place / "speech"
         self.begin = time.time()  # the emulator's prices are a little older
-        self.moments = []
+        self.entries = []
 
     def at(self, seconds, what, instance="i-0a", **more):
-        self.moments.append(json.dumps({"time": self.begin + seconds, "what": what,
+        self.entries.append(json.dumps({"time": self.begin + seconds, "what": what,
                                         "instance": instance, **more}))
 
     def trained(self, instance="i-0a", zone="us-west-2a", begin=0, end=7200, **more):
@@ -42,7 +42,7 @@ class ReportTest(served.ServedTest):
     def keep(self, home=None, curve=range(1, 900)):
         home = home or self.home
         (home / ".spotter").mkdir(parents=True, exist_ok=True)
-        (home / ".spotter/history.jsonl").write_text("".join(it + "\n" for it in self.moments))
+        (home / ".spotter/history.jsonl").write_text("".join(it + "\n" for it in self.entries))
         (home / "metrics.jsonl").write_text("".join(
             json.dumps({"step": step, "loss": 1 / step, "time": self.begin + step}) + "\n"
             for step in curve))
@@ -213,12 +213,12 @@ class Sources(ReportTest):
     def test_what_the_storage_does_not_have_yet(self):
         self.trained("i-0a", end=100)
         self.keep()
-        self.moments = self.moments[-1:]  # this one it has
+        self.entries = self.entries[-1:]  # this one it has
         self.at(200, "began", "i-0b", job="speech", zone="us-west-2b")
-        self.moments = self.moments[::-1]
+        self.entries = self.entries[::-1]
         (self.place / "run").mkdir()
         here = self.place / "run/history.jsonl"
-        here.write_text("".join(it + "\n" for it in self.moments))
+        here.write_text("".join(it + "\n" for it in self.entries))
         model = self.model("--from", self.home, "--no-prices")
         self.assertEqual([it["id"] for it in model["instances"]], ["i-0a", "i-0b"])
         here.write_text(here.read_text().replace("speech", "another"))
@@ -229,7 +229,7 @@ class Sources(ReportTest):
         self.trained("i-0a")
         self.keep()
         (self.home / ".spotter/history.jsonl").rename(self.home / ".spotter/history.jsonl.1")
-        self.moments = []
+        self.entries = []
         self.trained("i-0b", begin=8000, end=9000)
         self.keep()
         model = self.model("--from", self.place / "speech", "--no-prices")
@@ -274,11 +274,11 @@ class Sources(ReportTest):
         self.trained()
         self.keep()
         for price in ("nan", "0", "-1", "inf", "x"):
-            told = self.spotter("--from", self.home, "--on-demand", price, code=2)
-            self.assertIn("a price in dollars an hour", told.stderr)
+            done = self.spotter("--from", self.home, "--on-demand", price, code=2)
+            self.assertIn("a price in dollars an hour", done.stderr)
         for file in ("/nonexistent/x", "/dev/full", "/proc"):
-            told = self.spotter("--from", self.home, "--no-prices", "--output", file, code=1)
-            self.assertRegex(told.stderr, "cannot write .*: .*; name another file")
+            done = self.spotter("--from", self.home, "--no-prices", "--output", file, code=1)
+            self.assertRegex(done.stderr, "cannot write .*: .*; name another file")
 
 
 class Published(ReportTest):
@@ -289,17 +289,17 @@ class Published(ReportTest):
         self.addCleanup(shutil.rmtree, self.bucket)
 
     def publish(self, name, begin, curve, status=None):
-        """What one agent leaves there: its moments are those since the last time."""
+        """What one agent leaves there: its entries are those since the last time."""
         place = self.bucket / "jobs" / name
-        instance = json.loads(self.moments[0])["instance"]
+        instance = json.loads(self.entries[0])["instance"]
         segment = f"{int((self.begin + begin) * 1000):013d}-{instance}"
-        for folder, text in (("history", "".join(it + "\n" for it in self.moments)),
+        for folder, text in (("history", "".join(it + "\n" for it in self.entries)),
                              ("metrics", "".join(json.dumps({"step": it, "loss": 1 / it}) + "\n"
                                                  for it in curve))):
             (place / folder).mkdir(parents=True, exist_ok=True)
             (place / folder / f"{segment}.jsonl").write_text(text)
         (place / "status.json").write_text(json.dumps(status or {"version": 1}))
-        self.moments = []
+        self.entries = []
 
     def job(self, more=""):
         (self.place / "job.yaml").write_text(
@@ -341,7 +341,7 @@ class Published(ReportTest):
         self.trained("i-0a", end=100)
         self.publish("speech/0", 0, range(1, 11))
         self.trained("i-0b", begin=50, end=200)
-        self.moments = self.moments[:-2]
+        self.entries = self.entries[:-2]
         self.publish("speech/2", 50, range(1, 5))
         model = self.model("--no-prices")
         self.assertEqual([(it["index"], it["state"], it["parameters"]["lr"], it["loss"])

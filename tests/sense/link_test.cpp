@@ -178,7 +178,7 @@ TEST_F(TheLink, TakesSoManyLinesAMinuteAndEachStep) {
   EXPECT_EQ(steps, sent);
   EXPECT_GE(happenings_.size() - steps, most);
   EXPECT_LT(happenings_.size() - steps, 2 * most);
-  EXPECT_EQ(said("600 things a minute"), 1) << "once";
+  EXPECT_EQ(said("600 messages a minute"), 1) << "once";
   send("X_SPOTTER_GUARD=1\nX_SPOTTER_NOTE=a.h5 was torn");
   link.drain();
   EXPECT_EQ(messages_.back().note, "a.h5 was torn") << "the guard has an allowance of its own";

@@ -6,50 +6,15 @@ usage: shapes_test.py WORLD_QUERY
 """
 import base64
 import json
+import pathlib
+import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
-import botocore.parsers
-import botocore.serialize
-import botocore.session
-
-
-class Service:
-    def __init__(self, name):
-        self.name = name
-        self.model = botocore.session.get_session().get_service_model(name)
-        protocol = self.model.metadata["protocol"]
-        self.serializer = botocore.serialize.create_serializer(protocol, include_validation=True)
-        self.parser = botocore.parsers.create_parser(protocol)
-        self.list_item = "item" if name == "ec2" else "member"
-
+from judge import Service, answer_root, unknown_elements
 
 EC2, AUTO_SCALING = Service("ec2"), Service("autoscaling")
 ZONES = "us-west-2a, us-west-2b"
-
-
-def unknown_elements(element, shape, path, item):
-    """Paths of the elements below `element` that `shape` has no member for."""
-    if shape.type_name == "list":
-        name = shape.member.serialization.get("name", item)
-        for child in element:
-            if local(child) != name:
-                yield f"{path}/{local(child)}"
-            else:
-                yield from unknown_elements(child, shape.member, f"{path}/{name}", item)
-    elif shape.type_name == "structure":
-        members = {m.serialization.get("name", n): m for n, m in shape.members.items()}
-        for child in element:
-            if local(child) in members:
-                yield from unknown_elements(child, members[local(child)],
-                                            f"{path}/{local(child)}", item)
-            elif (path, local(child)) != ("", "requestId"):
-                yield f"{path}/{local(child)}"
-
-
-def local(element):
-    return element.tag.rpartition("}")[2]
 
 
 class Client:
@@ -75,10 +40,7 @@ class Client:
                                "body": answer["body"].encode()}, operation.output_shape)
         assert answer["status"] == 200, f"{action}: {parsed['Error']}"
         if operation.output_shape is not None:
-            root = ElementTree.fromstring(answer["body"])
-            wrapper = operation.output_shape.serialization.get("resultWrapper")
-            if wrapper:
-                root = next(child for child in root if local(child) == wrapper)
+            root = answer_root(answer["body"], operation)
             unknown = list(unknown_elements(root, operation.output_shape, "", service.list_item))
             assert not unknown, f"{action}: elements that botocore does not know: {unknown}"
         self.covered.add(action)
@@ -191,6 +153,8 @@ def ec2_fleet(ask):
     assert shown["FulfilledCapacity"] == 1, shown
     assert ask("DescribeFleets", FleetIds=[instant["FleetId"]])["Fleets"][0]["Instances"]
     assert ask("DescribeFleetInstances", FleetId=fleet)["ActiveInstances"]
+    history = ask("DescribeFleetHistory", FleetId=fleet, StartTime="2025-12-31T00:00:00Z")
+    assert history["HistoryRecords"]
     ask("ModifyFleet", FleetId=fleet, TargetCapacitySpecification={"TotalTargetCapacity": 0})
     done = ask("DeleteFleets", FleetIds=[fleet, "fleet-x"], TerminateInstances=True)
     assert len(done["SuccessfulFleetDeletions"]) == 1, done
@@ -221,6 +185,8 @@ def auto_scaling_group(ask):
     assert shown["Instances"][0]["LifecycleState"] == "InService", shown
     hooks = ask("DescribeLifecycleHooks", AUTO_SCALING, AutoScalingGroupName="group")
     assert hooks["LifecycleHooks"][0]["HeartbeatTimeout"] == 60, hooks
+    activities = group("DescribeScalingActivities")["Activities"]
+    assert [one["StatusCode"] for one in activities] == ["Successful"], activities
     group("PutLifecycleHook", **{**hook, "HeartbeatTimeout": 90})
     ask("CreateOrUpdateTags", AUTO_SCALING, Tags=[{**tag, "Value": "other"}])
     group("SuspendProcesses", ScalingProcesses=["Launch"])
@@ -243,7 +209,27 @@ def auto_scaling_group(ask):
     assert found == {"us-west-2b"}, shown
 
 
+def parameters_of(operation):
+    """The names before the first dot, as botocore sends them."""
+    for name, shape in operation.input_shape.members.items():
+        sent = shape.serialization.get("queryName") or shape.serialization.get("name", name)
+        yield sent[0].upper() + sent[1:]
+
+
+def parameters_are_known():
+    text = (pathlib.Path(__file__).parents[1] / "world/ec2_parameters.cpp").read_text()
+    table = re.search(r"operation_parameters = \{(.*?)\n\};", text, re.DOTALL)[1]
+    table = table.replace('"\n     "', "")
+    known = {name: set(words.split())
+             for name, words in re.findall(r'\{"(\w+)",\s*"([^"]*)"\}', table)}
+    assert len(known) > 30, "the table is not found"
+    for name, words in known.items():
+        lacks = set(parameters_of(EC2.model.operation_model(name))) - words
+        assert not lacks, f"{name}: the world's table lacks {lacks}"
+
+
 def main():
+    parameters_are_known()
     ask = Client(sys.argv[1])
     run = ask("RunInstances", ImageId="ami-1", MinCount=1, MaxCount=1, InstanceType="t3.micro",
               Placement={"AvailabilityZone": "us-west-2a"},
@@ -262,8 +248,16 @@ def main():
     offered = ask("DescribeInstanceTypeOfferings", LocationType="availability-zone",
                   Filters=[{"Name": "instance-type", "Values": ["g5.*"]}])
     assert len(offered["InstanceTypeOfferings"]) == 3, offered
+    scores = ask("GetSpotPlacementScores", InstanceTypes=["g5.xlarge", "g6.xlarge", "p3.2xlarge"],
+                 TargetCapacity=1, SingleAvailabilityZone=True, RegionNames=["us-west-2"])
+    assert {(one["AvailabilityZoneId"], one["Score"]) for one in scores["SpotPlacementScores"]} == {
+        ("usw2-az1", 9), ("usw2-az2", 9), ("usw2-az3", 9)}, scores
     assert ask("DescribeRegions")["Regions"][0]["RegionName"] == "us-west-2"
-    assert ask("DescribeSpotPriceHistory", InstanceTypes=["g5.xlarge"])["SpotPriceHistory"]
+    prices = ask("DescribeSpotPriceHistory", InstanceTypes=["g5.xlarge"])
+    if not prices["SpotPriceHistory"]:  # an empty page is no end
+        prices = ask("DescribeSpotPriceHistory", InstanceTypes=["g5.xlarge"],
+                     NextToken=prices["NextToken"])
+    assert prices["SpotPriceHistory"], prices
     types = ask("DescribeInstanceTypes", InstanceTypes=["p4d.24xlarge"])["InstanceTypes"]
     assert types[0]["GpuInfo"]["Gpus"][0]["Count"] == 8, types
     ask.process.stdin.close()

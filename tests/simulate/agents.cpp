@@ -1,4 +1,4 @@
-// Agents as processes: they start, are killed, are told things, and ask for things.
+// Agents as processes: they start, receive events, have effects carried out, and are killed.
 #include "agent/decide/describe.hpp"
 #include "agent/decide/invariants.hpp"
 #include "tests/simulate/simulation.hpp"
@@ -64,8 +64,8 @@ void Simulation::look_at_metadata(Host& host, Duration delay) {
   });
 }
 
-// For how long the metadata service tells this instance nothing. What a broken answer means to the
-// parsers is tested there; here it is no answer.
+// For how long the metadata service gives this instance no answer. What a broken answer means to
+// the parsers is tested there; here it is no answer.
 Duration Simulation::metadata_fails_for(const InstanceId& id) const {
   const auto& faults = world_.cloud().metadata_faults;
   for (const InstanceId& key : {id, InstanceId{}}) {
@@ -84,7 +84,7 @@ void Simulation::take(Host& host, const decide::Event& event) {
   decide::State& state = host.agent.state;
   const Time woken = state.wake_at;
   const bool counts = !std::holds_alternative<decide::TrainerProgressed>(event.what);
-  if (counts && !lives_on(host, Side::BeforeEvent, name(event.what))) return;
+  if (counts && !survives(host, Side::BeforeEvent, name(event.what))) return;
   if (record_ && counts) {
     std::string line = "[" + std::string(name(state.stage)) + "] " + std::string(name(event.what));
     if (const auto* failed = std::get_if<EffectFailed>(&event.what)) {
@@ -111,10 +111,10 @@ void Simulation::take(Host& host, const decide::Event& event) {
     say(host.id.view(), line);
   }
   for (const decide::Effect& effect : effects) {
-    if (!lives_on(host, Side::BeforeEffect, name(effect.what))) return;
+    if (!survives(host, Side::BeforeEffect, name(effect.what))) return;
     perform(host, effect);
   }
-  if (counts && effects.size() == 0 && !lives_on(host, Side::AfterEvent, name(event.what))) return;
+  if (counts && effects.size() == 0 && !survives(host, Side::AfterEvent, name(event.what))) return;
   if (state.wake_at == decide::kNever || state.wake_at == woken) return;
   at_time(std::max(now_, state.wake_at),
           [this, id = host.id, run = host.agent.run, when = state.wake_at] {
@@ -145,7 +145,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
   if (const auto* it = std::get_if<PaceTrainer>(&command)) return pace_trainer(host, *it);
   if (const auto* it = std::get_if<StopTrainer>(&command)) return stop_trainer(host, *it);
   if (std::holds_alternative<KillTrainer>(command)) {
-    if (host.trainer.life != Trainer::Life::Running) return;
+    if (host.trainer.state != Trainer::State::Running) return;
     if (host.trainer.stuck) {
       host.trainer.killed = true;
       return say(host.id.view(), "trainer is killed, and stays in the kernel");

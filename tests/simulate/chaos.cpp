@@ -9,50 +9,50 @@ using std::chrono::seconds;
 
 namespace {
 
-// These come as blows, one at a time; the others are conditions under which the whole life runs.
-constexpr Fault kBlows[] = {Fault::Notice,
-                            Fault::ShortNotice,
-                            Fault::Kill,
-                            Fault::Withdrawal,
-                            Fault::Stop,
-                            Fault::Hibernate,
-                            Fault::FailedTermination,
-                            Fault::Rebalance,
-                            Fault::AgentKill,
-                            Fault::MetadataBroken,
-                            Fault::MetadataSlow,
-                            Fault::ClockStep,
-                            Fault::Throttled,
-                            Fault::Denied,
-                            Fault::DryRun,
-                            Fault::ZoneCloses,
-                            Fault::AllZonesClose,
-                            Fault::AttachHangs,
-                            Fault::AttachBusy,
-                            Fault::DetachHangs,
-                            Fault::DeviceAbsent,
-                            Fault::SlowSnapshots,
-                            Fault::HourSnapshots,
-                            Fault::SnapshotError,
-                            Fault::SnapshotRecoverable,
-                            Fault::VolumeError,
-                            Fault::KeyForbidden,
-                            Fault::Overlap,
-                            Fault::RaisedTarget,
-                            Fault::SecondVolume,
-                            Fault::VolumeDeleted,
-                            Fault::GitUnreachable,
-                            Fault::RevisionGone,
-                            Fault::DiskFull,
-                            Fault::DiskReadOnly,
-                            Fault::Hangs,
-                            Fault::ShareSilent,
-                            Fault::ShareDies,
-                            Fault::ShareDenied,
-                            Fault::ShareHeldOff,
-                            Fault::GpuLost};
+// These happen one at a time; the others are conditions of the whole run.
+constexpr Fault kTimedFaults[] = {Fault::Notice,
+                                  Fault::ShortNotice,
+                                  Fault::Kill,
+                                  Fault::Withdrawal,
+                                  Fault::Stop,
+                                  Fault::Hibernate,
+                                  Fault::FailedTermination,
+                                  Fault::Rebalance,
+                                  Fault::AgentKill,
+                                  Fault::MetadataBroken,
+                                  Fault::MetadataSlow,
+                                  Fault::ClockStep,
+                                  Fault::Throttled,
+                                  Fault::Denied,
+                                  Fault::DryRun,
+                                  Fault::ZoneCloses,
+                                  Fault::AllZonesClose,
+                                  Fault::AttachHangs,
+                                  Fault::AttachBusy,
+                                  Fault::DetachHangs,
+                                  Fault::DeviceAbsent,
+                                  Fault::SlowSnapshots,
+                                  Fault::HourSnapshots,
+                                  Fault::SnapshotError,
+                                  Fault::SnapshotRecoverable,
+                                  Fault::VolumeError,
+                                  Fault::KeyForbidden,
+                                  Fault::Overlap,
+                                  Fault::RaisedTarget,
+                                  Fault::SecondVolume,
+                                  Fault::VolumeDeleted,
+                                  Fault::GitUnreachable,
+                                  Fault::RevisionGone,
+                                  Fault::DiskFull,
+                                  Fault::DiskReadOnly,
+                                  Fault::Hangs,
+                                  Fault::ShareSilent,
+                                  Fault::ShareDies,
+                                  Fault::ShareDenied,
+                                  Fault::ShareHeldOff,
+                                  Fault::GpuLost};
 
-// One life in so many: these end it early, or undo what it did.
+// In one run of so many: these end the job early, or undo what it did.
 constexpr std::pair<Fault, std::uint64_t> kRare[] = {
     {Fault::PermanentCrash, 24}, {Fault::HoursLimit, 24},  {Fault::DollarsLimit, 24},
     {Fault::VolumeDeleted, 6},   {Fault::ForeignDisk, 12}, {Fault::UntaggedBlank, 12},
@@ -63,7 +63,7 @@ Value one_of(world::Random& random, const Value (&values)[N]) {
   return values[random.below(N)];
 }
 
-bool is_of_people(Fault fault) {
+bool is_of_operator(Fault fault) {
   return fault == Fault::Overlap || fault == Fault::RaisedTarget || fault == Fault::SecondVolume ||
          fault == Fault::VolumeDeleted;
 }
@@ -94,15 +94,15 @@ void Simulation::choose_menu() {
   menu_.lag = seconds(one_of(random_, lags));
   menu_.between = seconds(one_of(random_, gaps));
   calm_ = now_ + minutes(one_of(random_, storms));
-  // Of ten faults few, a third, most, or all: a pair of faults needs a life in which it is alone.
+  // Of ten faults few, a third, most, or all: a pair of faults needs a run in which it is alone.
   constexpr std::uint64_t shares[] = {1, 3, 3, 6, 10};
   const std::uint64_t share = one_of(random_, shares);
   for (std::size_t i = 0; i < kFirstShareFault; ++i) menu_.on[i] = random_.below(10) < share;
   for (const auto& [fault, one_in] : kRare) {
     if (random_.below(one_in) != 0) menu_.set(fault, false);
   }
-  // Who deletes volumes by hand has no second one: which of them is the job's would be anybody's
-  // guess.
+  // An operator who deletes volumes has no second one: which of them is the job's could not be
+  // known.
   if (menu_.has(Fault::SecondVolume)) menu_.set(Fault::VolumeDeleted, false);
   if (menu_.has(Fault::FleetOfMany)) menu_.fleet = 2 + static_cast<int>(random_.below(3));
   choose_work();
@@ -111,6 +111,7 @@ void Simulation::choose_menu() {
   choose_preparer();
   choose_data();
   choose_others();
+  choose_fleet_tags();
 }
 
 void Simulation::choose_work() {
@@ -136,7 +137,7 @@ void Simulation::choose_work() {
 std::string Simulation::describe_menu() const {
   std::string text = "calls fail " + std::to_string(menu_.call_fails) + ", work fails " +
                      std::to_string(menu_.look_fails) + ", lag " +
-                     std::to_string(menu_.lag.count()) + " ms, a blow each " +
+                     std::to_string(menu_.lag.count()) + " ms, a fault each " +
                      std::to_string(menu_.between.count() / 1000) + " s, fleet of " +
                      std::to_string(menu_.fleet) + ":";
   for (std::size_t i = 0; i < kFaults; ++i) {
@@ -146,45 +147,46 @@ std::string Simulation::describe_menu() const {
 }
 
 Host* Simulation::any_host() {
-  std::vector<Host*> living;
+  std::vector<Host*> running;
   for (auto& [id, host] : hosts_) {
-    if (host.alive) living.push_back(&host);
+    if (host.alive) running.push_back(&host);
   }
-  return living.empty() ? nullptr : living[luck_.below(living.size())];
+  return running.empty() ? nullptr : running[luck_.below(running.size())];
 }
 
-void Simulation::fault(const char* name, const std::map<std::string, std::string>& arguments) {
+void Simulation::inject_in_world(const char* name,
+                                 const std::map<std::string, std::string>& arguments) {
   say("chance", "fault ", std::string_view(name));
   if (!world_.fault(name, arguments, now_)) broken(std::string("no such fault: ") + name);
 }
 
-void Simulation::strike() {
-  luck_ = world::Random(verdict_.seed * 104'729 + verdict_.blows);
+void Simulation::inject_later() {
+  luck_ = world::Random(verdict_.seed * 104'729 + verdict_.faults);
   at(luck_.up_to(2 * menu_.between), [this] {
     if (now_ >= calm_) return;
-    luck_ = world::Random(verdict_.seed * 104'729 + ++verdict_.blows);
-    std::array<Fault, std::size(kBlows)> wanted{};
+    luck_ = world::Random(verdict_.seed * 104'729 + ++verdict_.faults);
+    std::array<Fault, std::size(kTimedFaults)> wanted{};
     std::size_t count = 0;
-    for (const Fault it : kBlows) {
+    for (const Fault it : kTimedFaults) {
       if (menu_.has(it) && !(on_share() && is_of_volume(it))) wanted[count++] = it;
     }
     if (count > 0) {
       const Fault fault = wanted[luck_.below(count)];
-      if (is_allowed(verdict_.blows, "BLOW")) blow(fault);
+      if (is_allowed(verdict_.faults)) inject(fault);
     }
-    strike();
+    inject_later();
   });
 }
 
-void Simulation::blow(Fault fault) {
-  if (is_of_people(fault)) return blow_people(fault);
-  if (is_of_share(fault)) return blow_share(fault);
+void Simulation::inject(Fault fault) {
+  if (is_of_operator(fault)) return inject_operator_fault(fault);
+  if (is_of_share(fault)) return inject_share_fault(fault);
   if (is_of_instance(fault)) {
-    if (Host* host = any_host()) blow_instance(fault, *host);
+    if (Host* host = any_host()) inject_instance_fault(fault, *host);
     return;
   }
-  if (fault == Fault::DiskFull || fault == Fault::DiskReadOnly) return blow_disk(fault);
-  blow_cloud(fault);
+  if (fault == Fault::DiskFull || fault == Fault::DiskReadOnly) return inject_disk_fault(fault);
+  inject_cloud_fault(fault);
 }
 
 void Simulation::calm() {

@@ -13,8 +13,8 @@
 namespace spotter::simulate {
 namespace {
 
-using Kind = Blow::Kind;
-constexpr std::size_t kMostTold = 5;  // lives that ended badly
+using Kind = ScriptedFault::Kind;
+constexpr std::size_t kMostPrinted = 5;  // of the runs that ended badly
 
 struct Figures {
   std::uint64_t points = 0;  // of the story without a loss
@@ -26,20 +26,20 @@ struct Story {
   Figures figures;
 };
 
-Story make(const char* title, Script::Replacement replacement, std::vector<Blow> blows) {
+Story make(const char* title, Script::Replacement replacement, std::vector<ScriptedFault> faults) {
   Story made;
   made.scenario.title = title;
   Script& script = made.scenario.script;
   script.replacement = replacement;
   script.work = {.steps = 4, .checkpoint_every = 2, .step_takes = std::chrono::seconds(1)};
-  script.blows = std::move(blows);
+  script.faults = std::move(faults);
   return made;
 }
 
 std::vector<Story> base_stories() {
   using enum Script::Replacement;
   const auto at_checkpoint = [](Kind kind) {
-    return std::vector<Blow>{{kind, 0, Side::BeforeEvent, "checkpoint-made", 1}};
+    return std::vector<ScriptedFault>{{kind, 0, Side::BeforeEvent, "checkpoint-made", 1}};
   };
   std::vector<Story> stories = {
       make("completion, same zone", SameZone, {}),
@@ -63,8 +63,8 @@ std::vector<Story> base_stories() {
     stories.push_back(make(same ? "prepared, same zone" : "prepared, other zone", replacement, {}));
     stories.back().scenario.script.prepare = true;
   }
-  const auto on_share = [&](const char* title, std::vector<Blow> blows) -> Script& {
-    stories.push_back(make(title, SameZone, std::move(blows)));
+  const auto on_share = [&](const char* title, std::vector<ScriptedFault> faults) -> Script& {
+    stories.push_back(make(title, SameZone, std::move(faults)));
     stories.back().scenario.script.share = true;
     return stories.back().scenario.script;
   };
@@ -117,41 +117,41 @@ class Explorer {
     figures_.pairs += mine.pairs;
   }
 
-  static Blow lost(Kind kind, std::uint64_t point) {
-    Blow blow;
-    blow.kind = kind;
-    blow.point = point;
-    return blow;
+  static ScriptedFault lost(Kind kind, std::uint64_t point) {
+    ScriptedFault fault;
+    fault.kind = kind;
+    fault.point = point;
+    return fault;
   }
 
   // A second loss at every point after the first. `points`: of the story with the first alone.
-  std::uint64_t play_twice(const Scenario& base, const Blow& first, std::uint64_t points) {
-    std::uint64_t lives = 0;
+  std::uint64_t play_twice(const Scenario& base, const ScriptedFault& first, std::uint64_t points) {
+    std::uint64_t runs = 0;
     for (std::uint64_t second = first.point + 1; second <= points; ++second) {
       play(base, {first, lost(Kind::KillInstance, second)});
-      ++lives;
+      ++runs;
       if (!options_.agents) continue;
       play(base, {first, lost(Kind::KillAgent, second)});
-      ++lives;
+      ++runs;
     }
-    return lives;
+    return runs;
   }
 
-  // The points of this life.
-  std::uint64_t play(Scenario scenario, const std::vector<Blow>& losses) {
+  // The points of this run.
+  std::uint64_t play(Scenario scenario, const std::vector<ScriptedFault>& losses) {
     Script& script = scenario.script;
-    script.blows.insert(script.blows.end(), losses.begin(), losses.end());
+    script.faults.insert(script.faults.end(), losses.begin(), losses.end());
     Simulation simulation = scenario.play(false);
     const Playing playing(simulation, losses.empty() ? scenario.title : scenario.header());
     const Verdict verdict = simulation.run();
     if (verdict.broken.empty() && verdict.outcome == "finished") return verdict.points;
-    tell(scenario, verdict);
+    print(scenario, verdict);
     return verdict.points;
   }
 
-  void tell(const Scenario& scenario, const Verdict& verdict) {
+  void print(const Scenario& scenario, const Verdict& verdict) {
     const std::lock_guard lock(mutex_);
-    if (++figures_.bad > kMostTold) return;
+    if (++figures_.bad > kMostPrinted) return;
     Simulation again = scenario.play(true);
     (void)again.run();
     std::printf("%s%s%s\n\n", scenario.header().c_str(), condensed(again.transcript()).c_str(),

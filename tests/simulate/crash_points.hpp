@@ -13,7 +13,7 @@ struct CrashOptions {
   std::string json;     // write the figures to this file; empty: nowhere
 };
 
-// Prints the points and lives of each story, and of each life that ends badly a scenario that
+// Prints the points and runs of each story, and of each run that ends badly a scenario that
 // replays it. The exit status.
 int run_crash_points(const CrashOptions& options);
 

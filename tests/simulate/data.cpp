@@ -11,7 +11,7 @@ using decide::Happening;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Drawn by dice of their own: the seeds of lives without data mean what they meant before.
+// Drawn from a sequence of their own: runs without data stay the same for each seed.
 void Simulation::choose_data() {
   if (!on_share() && shelf_.below(4) == 0) policy_.data = 1;
 }
@@ -50,7 +50,7 @@ void Simulation::go_on_with_data(const InstanceId& id, std::uint64_t run, std::u
        [this, id, run, number] { go_on_with_data(id, run, number); });
     return;
   }
-  if (lives_on(*its, Side::AfterEffect, name(asked.what))) end_work(*its, *outcome);
+  if (survives(*its, Side::AfterEffect, name(asked.what))) end_work(*its, *outcome);
 }
 
 std::optional<Happening> Simulation::step_on_data(Host& host, const decide::Command& command) {
@@ -127,7 +127,7 @@ std::optional<Happening> Simulation::mount_data(Host& host, const VolumeId& volu
 }
 
 std::optional<Happening> Simulation::release_data(Host& host, bool remove) {
-  if (host.trainer.life == Trainer::Life::Running && !host.trainer.killed) {
+  if (host.trainer.state == Trainer::State::Running && !host.trainer.killed) {
     broken("the data is taken from under a trainer");
   }
   if (host.data) world_.set_mounted(host.data, false, now_);

@@ -1,4 +1,4 @@
-// The blows that instances, EC2 and disks deal. What EC2 does is a fault of the world by its name:
+// The faults of instances, EC2 and disks. What EC2 does is a fault of the world by its name:
 // the emulator deals the same to real programs.
 #include "tests/simulate/simulation.hpp"
 
@@ -29,7 +29,7 @@ void Simulation::interrupt(Host& host, InterruptionAction action, Duration lead,
   look_at_metadata(host, luck_.up_to(seconds(1)));
 }
 
-void Simulation::blow_instance(Fault fault, Host& host) {
+void Simulation::inject_instance_fault(Fault fault, Host& host) {
   const auto terminate = InterruptionAction::Terminate;
   if (fault == Fault::Notice) interrupt(host, terminate, seconds(120), "NOTICE: 120 s");
   if (fault == Fault::ShortNotice) interrupt(host, terminate, seconds(5), "NOTICE: 5 s");
@@ -52,7 +52,7 @@ void Simulation::blow_instance(Fault fault, Host& host) {
   }
   if (fault == Fault::FailedTermination) {
     say(host.id.view(), "a termination failed");
-    this->fault("failed-termination", {{"instance", host.id.str()}});
+    inject_in_world("failed-termination", {{"instance", host.id.str()}});
     look_at_metadata(host, luck_.up_to(seconds(1)));
   }
   if (fault == Fault::Rebalance && world_.rebalance(host.id, now_)) {
@@ -64,12 +64,12 @@ void Simulation::blow_instance(Fault fault, Host& host) {
     kill_agent(host);
     restart_later(host);
   }
-  // Who says nothing of its steps, or never did so before the account could be written, cannot be
-  // told from one that hangs: the limit on hours is for that.
+  // Who says nothing of its steps, or never did so before the ledger could be written, cannot be
+  // distinguished from one that hangs: the limit on hours is for that.
   const auto& account = disks_[host.trainer.volume].ledger;
   const bool lost = on_share() && host.shut_down;  // nor where nobody can read it
   const bool speaks = !work_.mute && account && account->speaks && !lost;
-  if (fault == Fault::Hangs && host.trainer.life == Trainer::Life::Running && speaks) {
+  if (fault == Fault::Hangs && host.trainer.state == Trainer::State::Running && speaks) {
     say(host.id.view(), "trainer hangs");
     host.trainer.hung = true;
   }
@@ -87,7 +87,7 @@ void Simulation::close_zones(Fault fault) {
   }
 }
 
-void Simulation::blow_cloud(Fault fault) {
+void Simulation::inject_cloud_fault(Fault fault) {
   const auto lasts = [&](Duration most) { return text(luck_.within({seconds(20), most})); };
   const auto name = [](const char* words) { return std::string(words); };
   switch (fault) {
@@ -95,52 +95,53 @@ void Simulation::blow_cloud(Fault fault) {
     case Fault::AllZonesClose:
       return close_zones(fault);
     case Fault::MetadataBroken:
-      return this->fault("imds", {{"mode", name(kMetadata[luck_.below(std::size(kMetadata))])},
-                                  {"for", lasts(minutes(5))}});
+      return inject_in_world("imds", {{"mode", name(kMetadata[luck_.below(std::size(kMetadata))])},
+                                      {"for", lasts(minutes(5))}});
     case Fault::MetadataSlow:
-      return this->fault("imds", {{"mode", "slow"}, {"for", lasts(minutes(5))}, {"delay", "8s"}});
+      return inject_in_world("imds",
+                             {{"mode", "slow"}, {"for", lasts(minutes(5))}, {"delay", "8s"}});
     case Fault::ClockStep:
       world_.settings().origin += luck_.within({-minutes(600), minutes(600)});
       return;
     case Fault::Throttled:
-      return this->fault("throttle", {{"for", lasts(minutes(8))}});
+      return inject_in_world("throttle", {{"for", lasts(minutes(8))}});
     case Fault::Denied:
     case Fault::DryRun: {
       const std::string action = kActions[luck_.below(std::size(kActions))];
       const bool dry = fault == Fault::DryRun;
       needs_person_ = true;
       say("user", "nobody may ", action);
-      this->fault("deny", {{"action", action},
-                           {"code", dry ? "DryRunOperation" : "UnauthorizedOperation"}});
+      inject_in_world("deny", {{"action", action},
+                               {"code", dry ? "DryRunOperation" : "UnauthorizedOperation"}});
       at(luck_.within({seconds(20), luck_.below(3) ? minutes(10) : minutes(80)}), [this, action] {
-        this->fault("deny", {{"action", action}, {"on", "false"}});
+        inject_in_world("deny", {{"action", action}, {"on", "false"}});
       });
       return;
     }
     case Fault::AttachHangs:
-      return this->fault("attach-hangs", {{"for", "20s"}});
+      return inject_in_world("attach-hangs", {{"for", "20s"}});
     case Fault::AttachBusy:
-      return this->fault("attach-busy", {{"for", lasts(minutes(3))}});
+      return inject_in_world("attach-busy", {{"for", lasts(minutes(3))}});
     case Fault::DetachHangs:
       needs_person_ = true;
-      return this->fault("detach-hangs", {{"for", "20s"}});
+      return inject_in_world("detach-hangs", {{"for", "20s"}});
     case Fault::DeviceAbsent:
-      return this->fault("device-absent", {{"count", std::to_string(1 + luck_.below(2))}});
+      return inject_in_world("device-absent", {{"count", std::to_string(1 + luck_.below(2))}});
     case Fault::SlowSnapshots:
-      return this->fault("snapshot-takes", {{"time", "300s"}});
+      return inject_in_world("snapshot-takes", {{"time", "300s"}});
     case Fault::HourSnapshots:
-      return this->fault("snapshot-takes", {{"time", "3600s"}});
+      return inject_in_world("snapshot-takes", {{"time", "3600s"}});
     case Fault::SnapshotError:
-      return this->fault("snapshot-fails", {{"count", "1"}});
+      return inject_in_world("snapshot-fails", {{"count", "1"}});
     case Fault::SnapshotRecoverable:
-      return this->fault("snapshot-recoverable", {{"count", "1"}});
+      return inject_in_world("snapshot-recoverable", {{"count", "1"}});
     case Fault::VolumeError:
-      return this->fault("volume-fails", {{"count", "1"}});
+      return inject_in_world("volume-fails", {{"count", "1"}});
     case Fault::KeyForbidden:
       needs_person_ = true;
-      this->fault("key-forbidden", {{"on", "true"}});
+      inject_in_world("key-forbidden", {{"on", "true"}});
       return at(luck_.within({seconds(20), minutes(80)}), [this] {
-        this->fault("key-forbidden", {{"on", "false"}});
+        inject_in_world("key-forbidden", {{"on", "false"}});
       });
     case Fault::GitUnreachable:
       needs_person_ = true;
@@ -156,7 +157,7 @@ void Simulation::blow_cloud(Fault fault) {
 }
 
 // The job's volume, wherever it is: full, or (an I/O error) shut down by its file system.
-void Simulation::blow_disk(Fault fault) {
+void Simulation::inject_disk_fault(Fault fault) {
   for (auto& [id, host] : hosts_) {
     if (!host.alive || !host.mounted) continue;
     say(host.mounted.view(), name(fault));

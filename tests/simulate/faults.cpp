@@ -66,7 +66,8 @@ std::string_view name(Fault fault) {
                                                            "gpus-never",
                                                            "gpu-lost",
                                                            "namesake",
-                                                           "restored"};
+                                                           "restored",
+                                                           "fleet-tags-late"};
   static_assert(!names.back().empty());
   return names[static_cast<std::size_t>(fault)];
 }

@@ -1,4 +1,4 @@
-// Every fault that a life may meet. Each is switched on or off by the seed, so that rare
+// Every fault that can happen in a run. The seed switches each on or off, so that rare
 // combinations are common somewhere, and some seeds have them all at once.
 #pragma once
 
@@ -11,13 +11,13 @@
 namespace spotter::simulate {
 
 enum class Fault : std::uint8_t {
-  // --- what befalls an instance ---
+  // --- of an instance ---
   Notice,             // two minutes
   ShortNotice,        // five seconds
   Kill,               // none
   Withdrawal,         // a notice that is taken back
   Stop,               // stopped, and started again some time
-  Hibernate,          // without two minutes; the agent boots anew
+  Hibernate,          // without two minutes; the agent boots again
   FailedTermination,  // a past time stays behind
   Rebalance,          // comes to nothing
   NoticeAtFinish,     // in the very second in which the trainer ends
@@ -35,7 +35,7 @@ enum class Fault : std::uint8_t {
   AttachHangs,
   AttachBusy,
   DetachHangs,
-  DeviceAbsent,  // until it is attached anew
+  DeviceAbsent,  // until it is attached again
   LateDevice,
   OtherName,
   SlowSnapshots,  // five minutes
@@ -44,13 +44,13 @@ enum class Fault : std::uint8_t {
   SnapshotRecoverable,
   VolumeError,
   KeyForbidden,  // of an encrypted volume
-  // --- people ---
+  // --- of operators ---
   Overlap,       // a replacement beside what it replaces
   RaisedTarget,  // two to four
   FleetOfMany,   // from the beginning
   SecondVolume,
   VolumeDeleted,
-  UntaggedBlank,  // a new disk that nobody allowed to format
+  UntaggedBlank,  // a new disk without the tag that allows formatting it
   ForeignDisk,
   GitUnreachable,
   RevisionGone,
@@ -70,19 +70,21 @@ enum class Fault : std::uint8_t {
   // --- the job's own limits ---
   HoursLimit,
   DollarsLimit,
-  // --- a share's server; drawn by dice of their own (share_faults.cpp) ---
+  // --- of a share's server; drawn from a sequence of their own (share.cpp) ---
   ShareSilent,   // answers nothing for a while, then goes on where it was
   ShareDies,     // is killed and started: what was not acknowledged is lost, connections are stale
-  ShareDenied,   // nobody may write any more
+  ShareDenied,   // refuses every write
   ShareHeldOff,  // silent just when a notice comes
   ShareUnread,   // silent, and the agent killed, shortly before the trainer finishes
-  // --- GPUs; drawn by dice of their own, too (gpus.cpp) ---
+  // --- of GPUs; drawn from a sequence of their own, too (gpus.cpp) ---
   GpusAbsent,  // a machine in three boots with too few
   GpusNever,   // every machine does: the fleet is of the wrong type
   GpuLost,     // one falls off the bus under the trainer
-  // --- other people's volumes; drawn by dice of their own (namesake.cpp) ---
+  // --- of other jobs' volumes; drawn from a sequence of their own (namesake.cpp) ---
   Namesake,  // another job of the same name, with another volume
   Restored,  // what was deleted for its copy comes back from EC2's recycle bin, with its tags
+  // --- of a fleet; drawn from a sequence of its own ---
+  FleetTagsLate,  // its tags come 5 to 90 s after its instance
   Count
 };
 
@@ -97,7 +99,7 @@ struct Menu {
   double call_fails = 0;  // share of EC2 calls: throttled, lost, or carried out without an answer
   double look_fails = 0;  // share of metadata and local work
   Duration lag{0};
-  Duration between = std::chrono::minutes(5);  // mean time between two blows
+  Duration between = std::chrono::minutes(5);  // mean time between two timed faults
   int fleet = 1;                               // target capacity
   bool has(Fault fault) const { return on[static_cast<std::size_t>(fault)]; }
   void set(Fault fault, bool wanted) { on[static_cast<std::size_t>(fault)] = wanted; }

@@ -6,7 +6,7 @@ namespace spotter::simulate {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Drawn by dice of their own: the seeds of lives without GPUs mean what they meant before.
+// Drawn from a sequence of their own: runs without GPUs stay the same for each seed.
 void Simulation::choose_gpus() {
   if (bus_.below(4) != 0) return;
   policy_.gpus = 1U << bus_.below(4);
@@ -24,25 +24,25 @@ void Simulation::choose_gpus() {
 void Simulation::boot_gpus(Host& host) {
   if (policy_.gpus == 0) return;
   const bool unlucky = now(Fault::GpusAbsent) && bus_.below(3) == 0;
-  const bool told = script_ && verdict_.instances < script_->lacking;
-  host.lacks_gpus = unlucky || told || menu_.has(Fault::GpusNever);
+  const bool scripted = script_ && verdict_.instances < script_->lacking;
+  host.lacks_gpus = unlucky || scripted || menu_.has(Fault::GpusNever);
   if (!host.lacks_gpus) return;
   say(host.id.view(), "has too few GPUs");
-  if (told || now_ >= calm_ || bus_.below(6) != 0) return;
+  if (scripted || now_ >= calm_ || bus_.below(6) != 0) return;
   needs_person_ = true;
   say("user", "nobody may TerminateInstances");
-  fault("deny", {{"action", "TerminateInstances"}, {"code", "UnauthorizedOperation"}});
+  inject_in_world("deny", {{"action", "TerminateInstances"}, {"code", "UnauthorizedOperation"}});
   at(bus_.within({seconds(20), minutes(80)}), [this] {
-    fault("deny", {{"action", "TerminateInstances"}, {"on", "false"}});
+    inject_in_world("deny", {{"action", "TerminateInstances"}, {"on", "false"}});
   });
 }
 
-// The trainer fails of it; only a machine that boots anew has it back.
+// The trainer fails of it; only a machine that boots again has it back.
 void Simulation::lose_gpu(Host& host) {
   if (policy_.gpus == 0 || host.lacks_gpus) return;
   say(host.id.view(), "a GPU has fallen off the bus");
   host.lacks_gpus = true;
-  if (host.trainer.life != Trainer::Life::Running || host.trainer.stuck) return;
+  if (host.trainer.state != Trainer::State::Running || host.trainer.stuck) return;
   trainer_dies(host);
   end_trainer(host, false, false);
 }
@@ -62,7 +62,7 @@ void Simulation::judge_give_back(const InstanceId& caller) {
   const Host& host = hosts_[caller];
   if (!host.lacks_gpus) broken("a machine is given back that has its GPUs");
   const Trainer& trainer = host.trainer;
-  if (trainer.life == Trainer::Life::Running && !trainer.killed)
+  if (trainer.state == Trainer::State::Running && !trainer.killed)
     broken("a machine is given back that trains");
   if (!on_share() && host.mounted) broken("a machine is given back with the volume mounted");
   if (share_.once) broken("somebody else's machine is given back");

@@ -43,7 +43,7 @@ void Simulation::judge_start(const Host& host) {
   int running = 0;
   bool hidden = true;  // from each of them
   for (const auto& [id, other] : hosts_) {
-    if (!other.alive || other.trainer.life != Trainer::Life::Running || other.trainer.killed)
+    if (!other.alive || other.trainer.state != Trainer::State::Running || other.trainer.killed)
       continue;
     ++running;
     hidden = hidden && is_target_hidden(other);
@@ -95,11 +95,11 @@ void Simulation::judge_effect(const Host& host, const decide::Command& command) 
   if (is<GiveBackInstance>(command)) judge_give_back(host.id);
   const auto* detach = std::get_if<decide::DetachVolume>(&command);
   if (detach && detach->instance == host.id) judge_hold(host);
-  if (!host.agent.state.facts.notice) return;
+  if (!host.agent.state.facts.exit.notice) return;
   const bool is_long =
       is<decide::AttachVolume, decide::CreateVolume, MakeFilesystem, decide::Mount,
          VerifyCheckpoints, AwaitGpus, PrepareData, FetchCode, FillVolume, StartTrainer>(command);
-  // One ahead of the move is only asked for: EC2 makes it while the volume is let go.
+  // One ahead of the move is only asked for: EC2 makes it while the volume is released.
   const auto* snapshot = std::get_if<decide::CreateSnapshot>(&command);
   if (is_long || (snapshot && !snapshot->ahead)) broken("something long is begun after a notice");
 }
@@ -113,8 +113,8 @@ void Simulation::judge_removal(const VolumeId& removed) {
   world_.cloud().volumes.each([&](const world::Volume& other) {
     if (!exists(other) || other.id == removed) return;
     result = result || disks_[other.id].result;
-    const bool proven = has(other.tags, "spotter:role", "verified") || is_current(other);
-    verified = verified || (proven && disks_[other.id].newest() >= disk.newest());
+    const bool is_verified = has(other.tags, "spotter:role", "verified") || is_current(other);
+    verified = verified || (is_verified && disks_[other.id].newest() >= disk.newest());
   });
   if (disk.result && !result) broken("the result was deleted");
   judge_durable("a volume is deleted");
@@ -141,14 +141,14 @@ void Simulation::judge_durable(const char* what) {
 void Simulation::judge_cancel(const InstanceId& caller) {
   const decide::Facts& facts = hosts_[caller].agent.state.facts;
   cancelled_ = std::min(cancelled_, now_);
-  if (!facts.done) {
+  if (!facts.exit.done) {
     if (policy_.then != decide::FailurePolicy::Cancel) broken("the policy does not say: cancel");
-    if (facts.surrender == decide::Surrender::BlockedTooLong) {
+    if (facts.exit.surrender == decide::Surrender::BlockedTooLong) {
       broken("the fleet is cancelled for what a person must mend");
     }
     return judge_surrender(caller);
   }
-  tidying_since_ = std::min(tidying_since_, facts.tidying_since);
+  tidying_since_ = std::min(tidying_since_, facts.tidying.since);
   if (!is_result_there()) broken("the fleet is cancelled, and there is no result");
 }
 
@@ -166,24 +166,27 @@ bool Simulation::is_result_there() const {
 // 9: given up for the reason that is given, and for no other.
 void Simulation::judge_surrender(const InstanceId& caller) {
   const Host& host = hosts_[caller];
-  Duration lived = lived_;
-  for (const auto& [id, other] : hosts_) lived += other.alive ? now_ - other.booted : Duration{0};
-  const double hours_lived = std::chrono::duration<double, std::ratio<3600>>(lived).count();
+  Duration ran = instance_time_;
+  for (const auto& [id, other] : hosts_) ran += other.alive ? now_ - other.booted : Duration{0};
+  const double instance_hours = std::chrono::duration<double, std::ratio<3600>>(ran).count();
   const std::uint64_t most = policy_.attempts_without_progress;
-  surrender_ = host.agent.state.facts.surrender;
+  surrender_ = host.agent.state.facts.exit.surrender;
   switch (surrender_) {
     case decide::Surrender::None:
       return broken("given up without a reason");
     case decide::Surrender::NoProgress:
-      if (ends_in_vain_ < most && starts_in_vain_ < most * policy_.starts_per_attempt) {
-        broken("given up though the job had not failed often enough");
-      }
+      if (ends_in_vain_ < most) broken("given up though the job had not failed often enough");
+      return;
+    case decide::Surrender::StartsInVain:
+      if (starts_in_vain_ < most * policy_.starts_per_attempt)
+        broken("given up though the trainer was not started often enough");
       return;
     case decide::Surrender::HoursSpent:
-      if (hours_lived < policy_.hours_limit) broken("given up before the hours were spent");
+      if (instance_hours < policy_.hours_limit) broken("given up before the hours were spent");
       return;
     case decide::Surrender::DollarsSpent:
-      if (hours_lived * 0.9 < policy_.dollars_limit) broken("given up before the money was spent");
+      if (instance_hours * 0.9 < policy_.dollars_limit)
+        broken("given up before the money was spent");
       return;
     case decide::Surrender::GpusAbsent:
       if (!host.lacks_gpus) broken("given up for GPUs that are there");
@@ -229,11 +232,12 @@ void Simulation::judge_end() {
 
 // A job that was given up: nothing is lost, nothing deleted, and it does not cost on.
 void Simulation::judge_rest() {
-  const char* reasons[] = {"", "no progress", "hours", "dollars", "blocked", "gpus"};
+  const char* reasons[] = {"",        "no progress", "hours",         "dollars",
+                           "blocked", "gpus",        "starts in vain"};
   verdict_.outcome = std::string("given up: ") + reasons[static_cast<std::size_t>(surrender_)];
   judge_durable("given up");
   const std::uint64_t most = policy_.attempts_without_progress;
-  // What could not be written to the account before the instance was lost is tried once more.
+  // What could not be written to the ledger before the instance was lost is tried once more.
   const std::uint64_t slack = verdict_.instances;
   if (starts_in_vain_ > most * policy_.starts_per_attempt + slack) {
     broken("it was tried far too often");

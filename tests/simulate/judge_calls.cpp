@@ -17,8 +17,8 @@ void Simulation::judge_call(const InstanceId& caller, const decide::Command& com
   }
 }
 
-// Never a mounted volume, and another's only when that one is proven stopped: as far as anybody can
-// see, for EC2 may show an instance as stopped for a while after it was started again.
+// Never a mounted volume, and another's only when that one is known to be stopped: as far as
+// anybody can see, for EC2 may show an instance as stopped for a while after it was started again.
 void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolume& command,
                               bool asked) {
   if (!command.instance) return broken("a volume is taken from whoever has it");
@@ -33,7 +33,7 @@ void Simulation::judge_detach(const InstanceId& caller, const decide::DetachVolu
     broken("the detach of a mounted volume is asked for");
   }
   if (holder.alive && seen_alive && command.instance != caller) {
-    broken("a volume is taken from an instance that lives");
+    broken("a volume is taken from an instance that runs");
   }
 }
 

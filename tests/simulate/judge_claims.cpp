@@ -6,14 +6,15 @@ namespace spotter::simulate {
 
 bool Simulation::is_claim_unseen(const Host& host) const {
   const decide::Facts& facts = host.agent.state.facts;
-  return facts.claimed_at != decide::kNever && facts.purpose == decide::Purpose::Train &&
-         now_ - facts.claimed_at < policy_.consistency_bound;
+  return facts.holding.claimed_at != decide::kNever &&
+         facts.holding.purpose == decide::Purpose::Train &&
+         now_ - facts.holding.claimed_at < policy_.consistency_bound;
 }
 
 // Who makes a copy of it deletes the original when no claim is seen: nothing is written before.
 void Simulation::judge_first_write(const Host& host) {
   if (!is_claim_unseen(host)) return;
-  const Time known = host.agent.state.facts.claimed_at - policy_.consistency_bound;
+  const Time known = host.agent.state.facts.holding.claimed_at - policy_.consistency_bound;
   world_.cloud().volumes.each([&](const world::Volume& copy) {
     const auto parent = copy.tags.find("spotter:parent");
     const bool of_it = parent != copy.tags.end() && parent->second == host.mounted.view();
@@ -23,12 +24,12 @@ void Simulation::judge_first_write(const Host& host) {
   });
 }
 
-// Used for a moment and let go of: nobody might ever see that it was written to.
+// Used for less than the bound and released: no agent might ever see that it was written to.
 void Simulation::judge_hold(const Host& host) {
-  const auto& notice = host.agent.state.facts.notice;
-  const bool hurried = notice && notice->deadline - now_ < 2 * policy_.consistency_bound;
-  if (is_claim_unseen(host) && !hurried) {
-    broken("a volume is let go of before the claim can be seen");
+  const auto& notice = host.agent.state.facts.exit.notice;
+  const bool late = notice && notice->deadline - now_ < 2 * policy_.consistency_bound;
+  if (is_claim_unseen(host) && !late) {
+    broken("a volume is released before the claim can be seen");
   }
 }
 

@@ -14,7 +14,7 @@ void Simulation::judge_share_write(const Host& host, const char* what) {
   }
   for (const auto& [id, other] : hosts_) {
     const Trainer& trainer = other.trainer;
-    const bool writes = other.alive && trainer.life == Trainer::Life::Running && !trainer.killed;
+    const bool writes = other.alive && trainer.state == Trainer::State::Running && !trainer.killed;
     const bool hidden = is_target_hidden(host) && is_target_hidden(other);
     if (writes && id != host.id && !hidden) {
       broken(std::string(what) + " is written while another instance's trainer writes there");
@@ -47,7 +47,7 @@ void Simulation::judge_on_share(const decide::Command& command) {
 }
 
 // On a share: EC2 need not have shown the raised target, nor the other instances, when it booted.
-// Nothing on a share tells one writer from two; a life ends where that comes to harm.
+// A share has no lock for one writer; a run of the simulator ends where that does harm.
 bool Simulation::is_target_hidden(const Host& host) const {
   const Duration apart = host.booted - target_since_;
   return on_share() && target_since_ != kBegin && apart <= policy_.consistency_bound &&
@@ -59,42 +59,42 @@ bool Simulation::is_target_hidden(const Host& host) const {
 void Simulation::judge_many(const Host& host) {
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
   const bool seen = host.booted - target_since_ > policy_.consistency_bound;
-  const bool asked = host.agent.state.facts.fleet_known;
+  const bool asked = host.agent.state.facts.identity.fleet_known;
   if (fleet->target > 1 && seen && asked)
     broken("a trainer is started though the fleet keeps several");
 }
 
 void Simulation::judge_release(const Host& host) {
   const Trainer& trainer = host.trainer;
-  if (trainer.life == Trainer::Life::Running && !trainer.killed) {
+  if (trainer.state == Trainer::State::Running && !trainer.killed) {
     broken("the share is taken from under a running trainer");
   }
 }
 
-// Told in time, an agent has acted in time, whatever hangs: its trainer was told, has ended or was
-// killed, and of the share it has let go.
+// An agent that sees a notice in time acts in time, whatever hangs: its trainer was asked to stop,
+// has ended or was killed, and the share is released.
 void Simulation::expect_release(const Host& host, Time deadline) {
   if (!on_share() || deadline - now_ < seconds(60)) return;
-  const auto told = host.agent.announced;
+  const auto number = host.agent.announced;
   const auto expect = [&](Time when, auto judge) {
-    at_time(when, [this, id = host.id, run = host.agent.run, told, judge] {
+    at_time(when, [this, id = host.id, run = host.agent.run, number, judge] {
       const Host* its = agent_of(id, run);
-      if (its && its->agent.announced == told) judge(*its);
+      if (its && its->agent.announced == number) judge(*its);
     });
   };
   // Looking around, and an account that is waited for a little.
   expect(now_ + policy_.ledger, [this](const Host& its) {
     const Trainer& trainer = its.trainer;
-    const bool runs = trainer.life == Trainer::Life::Running && !trainer.killed;
-    if (runs && !trainer.told) broken("a notice came, and the trainer is not told");
+    const bool runs = trainer.state == Trainer::State::Running && !trainer.killed;
+    if (runs && !trainer.asked) broken("a notice came, and the trainer gets nothing of it");
   });
   expect(deadline - milliseconds(1), [this](const Host& its) {
     const Trainer& trainer = its.trainer;
-    if (trainer.life == Trainer::Life::Running && !trainer.killed) {
+    if (trainer.state == Trainer::State::Running && !trainer.killed) {
       return broken("the deadline of a notice, and the trainer is not stopped");
     }
-    const bool held =
-        its.agent.state.facts.mounted || (its.mounted && !share_.folder && !its.agent.let_go);
+    const bool held = its.agent.state.facts.holding.mounted ||
+                      (its.mounted && !share_.folder && !its.agent.released);
     if (held) broken("the deadline of a notice, and the share is held");
     if (share_.once) broken("a run outlives its notice");
   });
@@ -102,7 +102,7 @@ void Simulation::expect_release(const Host& host, Time deadline) {
 
 // What `spotter run` says to its owner.
 void Simulation::judge_run(const Host& host) {
-  if (!host.agent.state.facts.done) return judge_surrender(host.id);
+  if (!host.agent.state.facts.exit.done) return judge_surrender(host.id);
   if (!disks_[kShare].result) broken("a run says that it is done, and there is no result");
 }
 

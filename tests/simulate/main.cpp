@@ -37,21 +37,21 @@ Verdict play(std::uint64_t seed, bool record, std::size_t tail, const Choice& ch
 }
 
 void print(const Verdict& verdict) {
-  std::printf("seed %llu: %s after %.0f s, %llu instances, %llu blows, %llu steps of the core\n",
+  std::printf("seed %llu: %s after %.0f s, %llu instances, %llu faults, %llu steps of the core\n",
               number(verdict.seed),
               verdict.broken.empty() ? verdict.outcome.c_str() : verdict.broken.c_str(),
               std::chrono::duration<double>(verdict.took).count(), number(verdict.instances),
-              number(verdict.blows), number(verdict.steps));
+              number(verdict.faults), number(verdict.steps));
 }
 
-// The story of a broken life, its end only, and of the shortest that breaks the same promise.
-void tell_broken(std::uint64_t seed, std::size_t tail) {
+// The transcript of a broken run, its end only, and of the shortest that breaks the same promise.
+void print_broken(std::uint64_t seed, std::size_t tail) {
   print(play(seed, true, tail));
   const Shrunk shrunk = shrink(seed, {});
   Simulation again(seed, true, shrunk.choice);
   const Verdict verdict = again.run();
-  std::printf("\nthe same with %zu of its %zu faults (%llu lives tried):\n%s",
-              shrunk.choice.numbers.size(), shrunk.faults, number(shrunk.lives),
+  std::printf("\nthe same with %zu of its %zu faults (%llu runs tried):\n%s",
+              shrunk.choice.numbers.size(), shrunk.faults, number(shrunk.runs),
               condensed(again.transcript()).c_str());
   print(verdict);
   const std::string only = shrunk.choice.numbers.empty() ? "0" : text_of(shrunk.choice.numbers);
@@ -69,20 +69,20 @@ int run_range(const Options& options) {
     instances += verdict.instances;
     steps += verdict.steps;
     if (verdict.broken.empty()) continue;
-    if (failures.empty() && options.tail > 0) tell_broken(seed, options.tail);
+    if (failures.empty() && options.tail > 0) print_broken(seed, options.tail);
     print(verdict);
     failures.push_back({{"seed", seed}, {"broken", verdict.broken}});
     if (failures.size() >= options.most_failures) break;
   }
   const double took =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  std::printf("%llu lives, %llu instances, %llu steps of the core in %.1f s (%.0f lives a minute);",
+  std::printf("%llu runs, %llu instances, %llu steps of the core in %.1f s (%.0f runs a minute);",
               number(played), number(instances), number(steps), took,
               60 * static_cast<double>(played) / took);
   for (const auto& [word, count] : outcomes) std::printf(" %s %llu", word.c_str(), number(count));
   std::printf("\n");
   if (!options.json.empty()) {
-    std::ofstream(options.json) << nlohmann::json{{"lives", played},      {"instances", instances},
+    std::ofstream(options.json) << nlohmann::json{{"runs", played},       {"instances", instances},
                                                   {"steps", steps},       {"seconds", took},
                                                   {"outcomes", outcomes}, {"failures", failures}}
                                        .dump(2)
@@ -94,7 +94,7 @@ int run_range(const Options& options) {
 int replay(std::uint64_t seed, const Choice& choice, const std::string& file) {
   if (!file.empty()) {
     Scenario scenario;
-    scenario.title = "the life of seed " + std::to_string(seed);
+    scenario.title = "the run of seed " + std::to_string(seed);
     scenario.seed = seed;
     scenario.dice = true;
     scenario.choice = choice;
@@ -104,7 +104,7 @@ int replay(std::uint64_t seed, const Choice& choice, const std::string& file) {
   const Verdict verdict = play(seed, true, static_cast<std::size_t>(-1), choice);
   print(verdict);
   if (verdict.broken.empty()) return 0;
-  if (whole) tell_broken(seed, 0);
+  if (whole) print_broken(seed, 0);
   return 1;
 }
 
@@ -131,7 +131,7 @@ int run(int argc, char** argv) {
   app.add_option("--tail", options.tail, "lines of a broken story; 0: none (60)");
   MarketOptions market;
   CLI::Option* trace = app.add_option("--trace", market.traces, "replay these spot markets");
-  app.add_option("--lives", market.seeds, "with --trace: seeds (100)")->needs(trace);
+  app.add_option("--runs", market.seeds, "with --trace: seeds (100)")->needs(trace);
   app.add_option("--svg", market.svg, "with --trace: draw the table into this file")->needs(trace);
   range->excludes(one);
   CLI11_PARSE(app, argc, argv);
@@ -155,7 +155,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tell_of_aborts();
+  report_aborts();
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
     return run(argc, argv);

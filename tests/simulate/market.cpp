@@ -44,7 +44,7 @@ std::vector<Trace::Change> events_in(std::istream& input, const std::string& fil
   return changes;
 }
 
-// Which node goes when a count falls is not told: any, by a chance that is the same each time.
+// The trace does not say which node goes when a count falls: a random one, the same each time.
 std::vector<Trace::Change> counts_in(const nlohmann::json& counts, double gap,
                                      const std::string& file) {
   std::vector<Trace::Change> changes;

@@ -1,5 +1,5 @@
 // Real spot markets, replayed: traces of availability, the stated model beside them, and what four
-// policies make of the same weeks. One job on a fleet of capacity 1: it lives on one of the trace's
+// policies make of the same weeks. One job on a fleet of capacity 1: it runs on one of the trace's
 // nodes, and when that one is removed it is interrupted.
 #pragma once
 
@@ -71,7 +71,7 @@ struct Trace {
 // std::invalid_argument with words for a person.
 Trace load_trace(const std::string& file);
 
-// One instance of ours, and what befalls it.
+// One instance of ours, and how it is interrupted.
 struct Segment {
   double begin = 0;  // it runs, and costs, from here ...
   double end = 0;    // ... to here

@@ -156,7 +156,7 @@ double Replay::position() const {
 decide::Happening Replay::start_trainer(Host& host) {
   Trainer& trainer = host.trainer;
   trainer = Trainer{};
-  trainer.life = Trainer::Life::Running;
+  trainer.state = Trainer::State::Running;
   trainer.volume = host.mounted;
   trainer.run = ++numbers_;
   host.agent.watches_trainer = true;
@@ -170,7 +170,7 @@ decide::Happening Replay::start_trainer(Host& host) {
   const double restores = reached_ > 0 ? model_.checkpoint / model_.memory_copy : 0;
   since_ = now_ + of_seconds(model_.trainer_start + restores);
   saving_ = false;
-  every_ = host.agent.state.facts.paced;
+  every_ = host.agent.state.facts.trainer.advised_interval;
   plan_checkpoint(host, since_ - now_ + every_);
   plan_finish(host);
   return decide::TrainerStarted{};
@@ -238,7 +238,7 @@ void Replay::save_last(Host& host) {
 // As trainer/library/pace.hpp: what exists is made durable, then training goes on until the last
 // moment at which a checkpoint is sure to be written in time.
 void Replay::stop_trainer(Host& host, const decide::StopTrainer& why) {
-  if (host.trainer.life != Trainer::Life::Running || host.trainer.stopping) return;
+  if (host.trainer.state != Trainer::State::Running || host.trainer.stopping) return;
   if (why.usable_until == decide::kNever || now_ < since_) return save_last(host);
   const double takes = model_.checkpoint / model_.memory_copy + model_.checkpoint / model_.disk;
   const Duration left = why.usable_until - now_ - of_seconds(1.5 * takes + 2);
@@ -251,7 +251,7 @@ void Replay::stop_trainer(Host& host, const decide::StopTrainer& why) {
 
 void Replay::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
   every_ = advice.checkpoint_every;
-  if (host.trainer.life != Trainer::Life::Running) return;
+  if (host.trainer.state != Trainer::State::Running) return;
   if (advice.asked != decide::kNever) save(host);
 }
 
@@ -272,11 +272,11 @@ Outcome Replay::play() {
   const auto& zones = world_.settings().zones;
   world_.cloud().instances.each([&](const world::Instance& it) {
     const Time died = it.died.value_or(it.launched);
-    const double lived = in_seconds(died - it.launched);
+    const double ran = in_seconds(died - it.launched);
     const auto zone =
         static_cast<std::size_t>(std::find(zones.begin(), zones.end(), it.zone) - zones.begin());
-    paid += lived;
-    outcome.cost += lived / 3600 * market_.prices[zone];
+    paid += ran;
+    outcome.cost += ran / 3600 * market_.prices[zone];
     last = std::max(last, died);
   });
   outcome.hours = in_seconds(last - kBegin - seconds(30)) / 3600;

@@ -1,4 +1,4 @@
-"""market_test.py SIMULATE TRACE...: a few lives on each trace; table, JSON and picture."""
+"""market_test.py SIMULATE TRACE...: a few runs on each trace; table, JSON and picture."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ simulate, traces = sys.argv[1], sys.argv[2:]
 
 with tempfile.TemporaryDirectory() as folder:
     out, picture = pathlib.Path(folder, "rows.json"), pathlib.Path(folder, "rows.svg")
-    done = subprocess.run([simulate, "--trace", *traces, "--lives", "2",
+    done = subprocess.run([simulate, "--trace", *traces, "--runs", "2",
                            "--json", out, "--svg", picture])
     assert done.returncode == 0, "oracle >= spotter >= periodic, aws-script does not hold"
     rows = json.loads(out.read_text())

@@ -9,7 +9,7 @@
 
 namespace spotter::simulate {
 
-// What the tags say, read in one pass: looks at the storage are most of a life.
+// What the tags say, read in one pass: surveys of the storage take most of a run's time.
 struct Marks {
   std::string_view name, job, role, parent, lineage, moves, storage, generation, ahead, format,
       done;
@@ -18,7 +18,7 @@ struct Marks {
   bool of_the_job() const { return job == kJob && (storage.empty() || storage == kStorage); }
 };
 
-// The place of a key; in a life there are no others, so that one letter tells them apart.
+// The place of a key; in the simulator there are no others, so that one letter tells them apart.
 inline std::string_view* place_of(std::string_view key, Marks& marks) {
   constexpr std::string_view prefix = "spotter:";
   if (key.size() <= prefix.size()) return &marks.name;

@@ -56,7 +56,7 @@ struct Disk {
 };
 
 struct Trainer {
-  enum class Life : std::uint8_t { None, Running, Ended } life = Life::None;
+  enum class State : std::uint8_t { None, Running, Ended } state = State::None;
   decide::TrainerEnded ended;
   VolumeId volume;
   std::int64_t step = 0;
@@ -65,9 +65,9 @@ struct Trainer {
   bool stopping = false;         // was asked to stop, and will
   bool hung = false;             // only SIGKILL helps
   bool wanted = false;           // a checkpoint was asked for
-  bool told = false;             // that it shall stop
+  bool asked = false;            // to stop
   bool stuck = false;            // in the kernel, on a share whose server is silent
-  bool killed = false;           // while stuck: it ends when the kernel lets go of it
+  bool killed = false;           // while stuck: it ends when the kernel releases it
   std::uint64_t run = 0;         // tells the events of one trainer from those of the next
   std::uint64_t write = 0;       // and the end of one checkpoint from that of one given up
 };
@@ -78,12 +78,12 @@ struct Agent {
   decide::State state;
   std::uint64_t run = 0;
   bool watches_trainer = false;
-  std::optional<std::uint64_t> announced;  // the number of the notice that it was told of
+  std::optional<std::uint64_t> announced;  // the number of the notice that it has seen
   // Local work is done one piece after the other (service/act/performer.cpp).
   std::optional<decide::Effect> working;
   std::optional<decide::DataVolume> data;  // of the work that is done
   Time work_ends;                          // on a share: its child is ended then
-  bool let_go = false;                     // of the share, or it was tried
+  bool released = false;                   // of the share, or it was tried
   std::uint64_t work = 0;
   Time started;
   std::deque<decide::Effect> waiting;
@@ -106,11 +106,11 @@ struct Host {
   std::vector<Node> nodes;
   VolumeId mounted;
   VolumeId data;         // the volume of data that is mounted
-  VolumeId looked_into;  // the last volume whose contents were proven here
+  VolumeId looked_into;  // the last volume whose contents were verified here
   bool read_only = false;
   bool lacks_gpus = false;  // too few answer
   bool saw_gpus = false;    // enough of them, since the last start of a trainer
-  bool shut_down = false;   // the mounted file system refuses every write until it is mounted anew
+  bool shut_down = false;   // the mounted file system refuses every write until it is mounted again
   Trainer trainer;
   Agent agent;
 
@@ -133,7 +133,7 @@ struct Host {
 inline const VolumeId kShare{"share"};
 
 struct Share {
-  bool folder = false;  // somebody else's mount: always there, and never let go of
+  bool folder = false;  // somebody else's mount: always there, and never released
   bool once = false;    // `spotter run`: somebody else starts it again, and owns the machines
   bool over = false;    // once: and does so no more
   bool marked = false;  // DONE stands beside the checkpoints
@@ -154,7 +154,7 @@ struct Work {
   std::int64_t checkpoint_every = 5;
   Duration step_takes = std::chrono::seconds(10);
   bool aware = true;    // checkpoints and ends when asked to stop
-  bool mute = false;    // the agent hears nothing of its steps and checkpoints
+  bool mute = false;    // it reports no steps and checkpoints
   bool doomed = false;  // never gets as far as a checkpoint
 };
 

@@ -8,7 +8,7 @@ namespace spotter::simulate {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Drawn by dice of their own: the seeds of lives without others mean what they meant before.
+// Drawn from a sequence of their own: runs without others stay the same for each seed.
 void Simulation::choose_others() {
   if (on_share()) return;
   menu_.set(Fault::Namesake, others_.below(6) == 0);
@@ -16,6 +16,11 @@ void Simulation::choose_others() {
   menu_.set(Fault::Restored, others_.below(3) == 0 && !menu_.has(Fault::VolumeDeleted));
   if (!menu_.has(Fault::Namesake)) return;
   at(others_.within({seconds(1), minutes(40)}), [this] { add_namesake(); });
+}
+
+void Simulation::choose_fleet_tags() {
+  menu_.set(Fault::FleetTagsLate, tags_.below(3) == 0);
+  if (menu_.has(Fault::FleetTagsLate)) world_.settings().fleet_tags = {seconds(5), seconds(90)};
 }
 
 // Its volume, a copy on its way to another zone, and the snapshot of it; made by an agent, or, with
@@ -83,7 +88,7 @@ void Simulation::restore_later(const VolumeId& id, bool again) {
   });
 }
 
-// A person begins the job anew: what is still there, in the recycle bin or as a copy that nobody
+// A person begins the job again: what is still there, in the recycle bin or as a copy that nobody
 // verified, is of the former volume's line, and a person's to delete.
 void Simulation::leave_behind() {
   world_.cloud().volumes.each([&](const world::Volume& volume) { past_.insert(volume.id); });

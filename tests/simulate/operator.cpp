@@ -1,4 +1,4 @@
-// What users do with a job that runs: by mistake, on purpose, and to mend it.
+// What operators do with a job that runs: by mistake, on purpose, and to mend it.
 #include "tests/simulate/simulation.hpp"
 #include "tests/world/tagging.hpp"
 
@@ -16,7 +16,7 @@ bool carries_discovery_tag(const world::Volume& volume) {
 
 }  // namespace
 
-void Simulation::blow_people(Fault fault) {
+void Simulation::inject_operator_fault(Fault fault) {
   if (fault == Fault::SecondVolume) return add_second_volume();
   if (fault == Fault::VolumeDeleted) return delete_volume();
   const world::FleetRequest* fleet = world_.cloud().fleets.find(fleet_.id);
@@ -54,7 +54,7 @@ void Simulation::make_volume(const Zone& zone, bool tagged) {
   (void)world_.volumes(now_).create(volume);
 }
 
-// Another volume with the same name, with somebody's data or none.
+// Another volume with the same name, with another's data or none.
 void Simulation::add_second_volume() {
   if (!strays_.empty()) return;
   needs_person_ = true;
@@ -78,7 +78,7 @@ void Simulation::add_second_volume() {
   });
 }
 
-// The job's volume, while nobody has it: what was on it is lost by a person's will.
+// The job's volume, while no instance has it: an operator chose to lose what was on it.
 void Simulation::delete_volume() {
   VolumeId id;
   bool result = false;
@@ -95,8 +95,8 @@ void Simulation::delete_volume() {
   (void)world_.volumes(now_).remove(id);
 }
 
-// Somebody looks after the job that stands still: whatever needs a person is mended, the fleet is
-// set to work again.
+// An operator looks after a job that is blocked: repairs what needs a person, and raises the
+// fleet's target again.
 void Simulation::come_back() {
   if (awaited_) return;
   awaited_ = true;

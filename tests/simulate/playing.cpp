@@ -32,6 +32,6 @@ void print_tail(const std::deque<std::string>& transcript, std::size_t lines) {
   for (std::size_t i = from; i < transcript.size(); ++i) std::printf("%s\n", transcript[i].c_str());
 }
 
-void tell_of_aborts() { std::signal(SIGABRT, on_abort); }
+void report_aborts() { std::signal(SIGABRT, on_abort); }
 
 }  // namespace spotter::simulate

@@ -1,4 +1,4 @@
-// The core aborts the process when an invariant of its own breaks; this says in which life.
+// The core aborts the process when an invariant of its own breaks; this says in which run.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace spotter::simulate {
 
-// While it lives, this thread plays `simulation`; `how` says how to play it again.
+// While it exists, this thread plays `simulation`; `how` says how to play it again.
 class Playing {
  public:
   Playing(const Simulation& simulation, std::string how);
@@ -17,7 +17,7 @@ class Playing {
 };
 
 void print_tail(const std::deque<std::string>& transcript, std::size_t lines);
-// On SIGABRT: the life of the thread that aborts, its transcript's end, exit status 1.
-void tell_of_aborts();
+// On SIGABRT: prints the run of the thread that aborts and its transcript's end; exit status 1.
+void report_aborts();
 
 }  // namespace spotter::simulate

@@ -1,5 +1,5 @@
 // `spotter prepare` beside the job: a machine of its own, whose agent fills the job's volume and
-// lets go of it. It may come before the fleet's first instance, or between two of them.
+// releases it. It may come before the fleet's first instance, or between two of them.
 #include "tests/simulate/simulation.hpp"
 
 namespace spotter::simulate {
@@ -55,7 +55,7 @@ void Simulation::launch_preparer() {
 // tried again.
 void Simulation::preparer_left(const Host& host) {
   if (!preparers_.count(host.id)) return;
-  if (!host.agent.state.facts.filled && to_prepare_ > 0)
+  if (!host.agent.state.facts.exit.filled && to_prepare_ > 0)
     at(random_.within({minutes(1), minutes(10)}), [this] { launch_preparer(); });
   at(seconds(1), [this, id = host.id] {
     (void)world_.instances(now_).shut_down(id, "Client.InstanceInitiatedShutdown");

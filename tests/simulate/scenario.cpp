@@ -13,9 +13,9 @@
 namespace spotter::simulate {
 namespace {
 
-constexpr std::array<std::string_view, 8> kBlows = {"kill-instance", "kill-agent",  "notice",
-                                                    "short-notice",  "lose-answer", "overlap",
-                                                    "crash-trainer", "share-silent"};
+constexpr std::array<std::string_view, 8> kFaultWords = {"kill-instance", "kill-agent",  "notice",
+                                                         "short-notice",  "lose-answer", "overlap",
+                                                         "crash-trainer", "share-silent"};
 constexpr std::array<std::string_view, 4> kSides = {"before-effect", "after-effect", "before-event",
                                                     "after-event"};
 constexpr std::array<std::string_view, 3> kReplacements = {"same-zone", "other-zone", "any-zone"};
@@ -34,19 +34,19 @@ std::string word_of(const std::array<std::string_view, N>& words, Enum value) {
   return std::string(words[static_cast<std::size_t>(value)]);
 }
 
-Blow read_blow(std::istringstream& words) {
-  Blow blow;
+ScriptedFault read_fault(std::istringstream& words) {
+  ScriptedFault fault;
   std::string kind, side;
   words >> kind >> side;
-  blow.kind = value_of<Blow::Kind>(kBlows, kind);
+  fault.kind = value_of<ScriptedFault::Kind>(kFaultWords, kind);
   if (side == "point") {
-    words >> blow.point;
+    words >> fault.point;
   } else {
-    blow.side = value_of<Side>(kSides, side);
-    words >> blow.name >> blow.times;
+    fault.side = value_of<Side>(kSides, side);
+    words >> fault.name >> fault.times;
   }
-  if (!words) throw std::invalid_argument("blow KIND point N, or blow KIND SIDE NAME TIMES");
-  return blow;
+  if (!words) throw std::invalid_argument("fault KIND point N, or fault KIND SIDE NAME TIMES");
+  return fault;
 }
 
 void read_line(Scenario& scenario, const std::string& line) {
@@ -54,7 +54,7 @@ void read_line(Scenario& scenario, const std::string& line) {
   std::string key, value;
   words >> key;
   Script& script = scenario.script;
-  if (key == "blow") return script.blows.push_back(read_blow(words));
+  if (key == "fault") return script.faults.push_back(read_fault(words));
   if (key == "dice") {
     scenario.dice = true;
     return;
@@ -182,12 +182,12 @@ std::string Scenario::header() const {
     text << "storage share\nonce " << (script.once ? "yes" : "no") << "\nsilence "
          << script.silence.count() / 1000 << "\n";
   }
-  for (const Blow& blow : script.blows) {
-    text << "blow " << word_of(kBlows, blow.kind) << " ";
-    if (blow.point != 0) {
-      text << "point " << blow.point << "\n";
+  for (const ScriptedFault& fault : script.faults) {
+    text << "fault " << word_of(kFaultWords, fault.kind) << " ";
+    if (fault.point != 0) {
+      text << "point " << fault.point << "\n";
     } else {
-      text << word_of(kSides, blow.side) << " " << blow.name << " " << blow.times << "\n";
+      text << word_of(kSides, fault.side) << " " << fault.name << " " << fault.times << "\n";
     }
   }
   return text.str() + "---\n";
@@ -239,15 +239,15 @@ int replay_scenario(const std::string& file) {
     std::fprintf(stderr, "simulate: %s: %s\n", file.c_str(), error.what());
     return 2;
   }
-  const std::string told = tell(scenario);
-  if (told.find("BROKEN") != std::string::npos) {
+  const std::string played = tell(scenario);
+  if (played.find("BROKEN") != std::string::npos) {
     std::printf("%s: %s\nbreaks a promise:\n%s", file.c_str(), scenario.title.c_str(),
-                told.c_str());
+                played.c_str());
     return 1;
   }
   if (std::getenv("SPOTTER_REWRITE")) return write_scenario(file, scenario);
-  if (told == golden) return 0;
-  std::istringstream was(golden), is(told);
+  if (played == golden) return 0;
+  std::istringstream was(golden), is(played);
   std::string old_line, new_line;
   int number = 0;
   while (old_line == new_line) {
@@ -257,7 +257,7 @@ int replay_scenario(const std::string& file) {
   }
   std::printf("%s: %s\nline %d of the transcript was\n  %s\nand is\n  %s\nthe whole of it now:\n%s",
               file.c_str(), scenario.title.c_str(), number, old_line.c_str(), new_line.c_str(),
-              told.c_str());
+              played.c_str());
   std::printf("Right? Then SPOTTER_REWRITE=1 simulate --scenario %s\n", file.c_str());
   return 1;
 }

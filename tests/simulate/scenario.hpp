@@ -11,14 +11,14 @@
 //   lacking 1                           so many machines have too few of them
 //   storage share                       (the next two only then)
 //   once no                             yes: `spotter run`, which somebody else starts again
-//   silence 60                          seconds, of a blow share-silent
-//   blow kill-instance after-effect delete-volume 1
-//   blow kill-agent point 123
+//   silence 60                          seconds, of a fault share-silent
+//   fault kill-instance after-effect delete-volume 1
+//   fault kill-agent point 123
 //   ---
 //   (the transcript)
 //
-// A life of the dice has `dice` instead of a script, and perhaps `without` or `only`, with numbers
-// of faults as in --without.
+// A run with drawn faults has `dice` instead of a script, and perhaps `without` or `only`, with
+// numbers of faults as in --without.
 #pragma once
 
 #include <string>
@@ -45,7 +45,7 @@ std::string text_of(const std::set<std::uint64_t>& numbers);
 // The transcript as people read it: looks that find nothing new are left out.
 std::string condensed(const std::deque<std::string>& transcript);
 
-// Plays FILE and compares; with SPOTTER_REWRITE=1 writes it anew. The exit status.
+// Plays FILE and compares; with SPOTTER_REWRITE=1 writes it again. The exit status.
 int replay_scenario(const std::string& file);
 // Writes `scenario` and its transcript to FILE. The exit status.
 int write_scenario(const std::string& file, const Scenario& scenario);

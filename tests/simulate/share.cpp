@@ -23,7 +23,7 @@ constexpr Duration kSilenceKnown = seconds(20);
 // A child that is stuck in the kernel is answered for after two graces (io/process.hpp).
 constexpr Duration kStuckChild = seconds(4);
 
-// What looks at this machine only, or lets go.
+// What looks at this machine only, or releases.
 bool touches_server(const decide::Command& command) {
   return !std::holds_alternative<decide::LookAtHost>(command) &&
          !std::holds_alternative<decide::ReleaseShare>(command) &&
@@ -33,7 +33,7 @@ bool touches_server(const decide::Command& command) {
 
 }  // namespace
 
-// Drawn by dice of their own: the seeds of lives on a volume mean what they meant before.
+// Drawn from a sequence of their own: runs on a volume stay the same for each seed.
 void Simulation::choose_share() {
   world::Random dice(verdict_.seed * 7919 + 3);
   if (dice.below(4) != 0) return;
@@ -86,7 +86,7 @@ void Simulation::speak() {
   }
 }
 
-void Simulation::blow_share(Fault fault) {
+void Simulation::inject_share_fault(Fault fault) {
   const bool briefly = luck_.below(3) != 0;
   if (fault == Fault::ShareSilent) {
     return silence(luck_.within({seconds(1), briefly ? minutes(1) : minutes(80)}));
@@ -111,7 +111,8 @@ void Simulation::blow_share(Fault fault) {
   for (auto& [id, host] : hosts_) {
     if (!host.alive || host.mounted != kShare || share_.folder) continue;
     const bool stale = luck_.below(2) == 0 && !host.trainer.hung;
-    host.shut_down = host.shut_down || stale;  // until it is mounted anew; who syncs is told
+    host.shut_down =
+        host.shut_down || stale;  // until it is mounted again; who syncs gets the error
   }
 }
 
@@ -133,8 +134,11 @@ void Simulation::count_writers(const world::Instance& self, const world::FleetRe
   for (const world::Instance& other : world_.instances(now_).list()) {
     const bool gone = other.state == world::InstanceState::Terminated ||
                       other.state == world::InstanceState::Stopped;
-    if (gone || other.id == self.id) continue;
-    read.elders += std::tie(other.launched, other.id) < std::tie(self.launched, self.id);
+    const bool earlier = std::tie(other.launched, other.id) < std::tie(self.launched, self.id);
+    if (gone || other.id == self.id || !earlier) continue;
+    const Fleet shown = world::fleet_shown(other);
+    read.earlier += shown.id == fleet.fleet.id;
+    read.untagged += shown.kind == FleetKind::None;
   }
 }
 
@@ -145,11 +149,11 @@ bool Simulation::knows_silence(const Host& host) const {
 void Simulation::begin_on_share(Host& host) {
   Agent& agent = host.agent;
   const decide::Effect& effect = *agent.working;
-  if (std::holds_alternative<decide::ReleaseShare>(effect.what)) agent.let_go = true;
+  if (std::holds_alternative<decide::ReleaseShare>(effect.what)) agent.released = true;
   agent.work_ends = std::max(effect.deadline, now_ + milliseconds(1));
   Duration lasts = takes(host, effect.what);
   const bool asks = std::holds_alternative<decide::LookAtHost>(effect.what) &&
-                    host.trainer.life == Trainer::Life::Ended && host.trainer.ended.success;
+                    host.trainer.state == Trainer::State::Ended && host.trainer.ended.success;
   if (asks && is_silent()) lasts += agent.work_ends - now_;  // is its result there?
   const bool keeps_log = std::holds_alternative<decide::ReleaseShare>(effect.what) ||
                          std::holds_alternative<decide::StartTrainer>(effect.what);
@@ -179,7 +183,7 @@ void Simulation::go_on_with_work(const InstanceId& id, std::uint64_t run, std::u
   } else {
     outcome = work(*its, asked);
   }
-  if (lives_on(*its, Side::AfterEffect, name(asked))) end_work(*its, outcome);
+  if (survives(*its, Side::AfterEffect, name(asked))) end_work(*its, outcome);
 }
 
 // A child that waits in the kernel for the server, and is killed there.
@@ -195,7 +199,7 @@ bool Simulation::is_left_waiting(Host& host, const decide::Command& command) {
 
 void Simulation::mount_share(Host& host) {
   host.mounted = kShare;
-  host.shut_down = host.agent.let_go = false;
+  host.shut_down = host.agent.released = false;
 }
 
 Happening Simulation::prepare_share(Host& host) {
@@ -243,8 +247,8 @@ bool Simulation::waits_in_kernel(Host& host, std::function<void()> again) {
   return true;
 }
 
-// The kernel lets go of a trainer that was killed meanwhile, or asked to end and takes the signal's
-// default. What it was writing may be there, though nobody was told.
+// The kernel releases a trainer that was killed meanwhile, or asked to end and takes the signal's
+// default. What it was writing may be there, though nobody got that answer.
 bool Simulation::ends_in_kernel(Host& host) {
   Trainer& trainer = host.trainer;
   if (!std::exchange(trainer.stuck, false)) return false;
@@ -265,7 +269,7 @@ void Simulation::end_stuck(Host& host) {
   end_trainer(host, false, false);
 }
 
-// The agent that follows cannot read the account before the trainer has finished.
+// The agent that follows cannot read the ledger before the trainer has finished.
 void Simulation::lose_touch(Host& host) {
   if (!now(Fault::ShareUnread) || !fires(0.5)) return;
   silence(between(seconds(30), seconds(60)));
@@ -292,11 +296,11 @@ void Simulation::confirm_result(Host& host, Time since) {
 // one does not.
 void Simulation::run_ended(Host& host) {
   const decide::Facts& facts = host.agent.state.facts;
-  if (facts.done || facts.surrender != decide::Surrender::None) {
+  if (facts.exit.done || facts.exit.surrender != decide::Surrender::None) {
     judge_run(host);
     share_.over = true;
-    say("owner", facts.done ? "the run has finished" : "the run has failed");
-    if (facts.done) {
+    say("owner", facts.exit.done ? "the run has finished" : "the run has failed");
+    if (facts.exit.done) {
       (void)world_.fleets(now_).cancel({fleet_.id}, fleet_.kind, true);
     } else {
       raise_target(0);

@@ -7,10 +7,10 @@
 namespace spotter::simulate {
 namespace {
 
-constexpr std::uint64_t kMostLives = 3'000;
+constexpr std::uint64_t kMostRuns = 3'000;
 using Numbers = std::vector<std::uint64_t>;
 
-// The promise itself, without the names and numbers of this life.
+// The promise itself, without the names and numbers of this run.
 std::string promise(const std::string& broken) {
   std::istringstream words(broken);
   std::string text;
@@ -35,7 +35,7 @@ class Shrinker {
   Shrunk run() {
     std::size_t size = std::max<std::size_t>(1, faults_.size() / 2);
     bool again = true;
-    while (again && result_.lives < kMostLives) {
+    while (again && result_.runs < kMostRuns) {
       const bool fewer = leave_out(size);
       again = size > 1 || fewer;
       size = std::max<std::size_t>(1, size / 2);
@@ -54,7 +54,7 @@ class Shrinker {
 
   bool leave_out(std::size_t size) {
     bool fewer = false;
-    for (std::size_t first = 0; first < faults_.size() && result_.lives < kMostLives;) {
+    for (std::size_t first = 0; first < faults_.size() && result_.runs < kMostRuns;) {
       if (fails_without(first, size)) {
         fewer = true;
       } else {
@@ -70,7 +70,7 @@ class Shrinker {
       choice.numbers.erase(faults_[i]);
     }
     Simulation simulation(seed_, false, choice);
-    ++result_.lives;
+    ++result_.runs;
     if (promise(simulation.run().broken) != promise_) return false;
     keep_allowed(simulation.fired(), choice);  // fewer still, when some never came
     return true;

@@ -20,6 +20,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
       bus_(seed * 7919 + 5),
       shelf_(seed * 7919 + 6),
       others_(seed * 7919 + 8),
+      tags_(seed * 7919 + 9),
       luck_(seed),
       world_({}, seed) {
   verdict_.seed = seed;
@@ -40,6 +41,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
     : Simulation(seed, record, Choice{}) {
   random_ = world::Random(seed * 7919 + 1);  // however many dice a menu takes
   menu_ = Menu{};
+  world_.settings().fleet_tags = {};
   world_.settings().consistency_lag = menu_.lag;
   work_ = script.work;
   policy_ = decide::Policy{};  // nor the limits that a menu may set
@@ -139,7 +141,7 @@ Verdict Simulation::run() {
   expect_preparer();
   drain();
   if (!script_ && calm_ > now_) {
-    at(minutes(1), [this] { strike(); });  // the user waits until the volume is there
+    at(minutes(1), [this] { inject_later(); });  // the user waits until the volume is there
     at_time(calm_, [this] { calm(); });
   }
   int at_once = 0;
@@ -205,12 +207,12 @@ void Simulation::on(const world::InstanceShuttingDown& it) {
 void Simulation::on(const world::InstanceKilled& it) {
   Host& host = hosts_[it.id];
   say(it.id.view(), "is dead");
-  if (host.trainer.life == Trainer::Life::Running) trainer_dies(host);
+  if (host.trainer.state == Trainer::State::Running) trainer_dies(host);
   kill_agent(host);
   move_capacity(host.zone);
   host.alive = false;
   if (!preparers_.count(it.id)) {
-    lived_ += now_ - host.booted;
+    instance_time_ += now_ - host.booted;
     prepare_after_loss();
   }
   if (host.mounted && !on_share()) {

@@ -1,5 +1,5 @@
-// One whole job of one seed: instances boot, agents decide, trainers train, things break, until the
-// fleet is gone. One thread, virtual time; the same seed tells the same story.
+// One whole job of one seed: instances boot, agents decide, trainers train, faults happen, until
+// the fleet is gone. One thread, virtual time; the same seed gives the same run.
 #pragma once
 
 #include <set>
@@ -15,15 +15,15 @@ struct Verdict {
   Duration took{0};
   std::uint64_t steps = 0;      // of the core
   std::uint64_t instances = 0;  // that ran
-  std::uint64_t blows = 0;
+  std::uint64_t faults = 0;
   std::uint64_t points = 0;  // at which an agent could have been lost (story.hpp)
 };
 
 class Simulation {
  public:
-  // A life of the dice, with those of its faults that `choice` allows.
+  // A run whose faults the seed draws, those that `choice` allows.
   Simulation(std::uint64_t seed, bool record, Choice choice = {});
-  // A life without dice for faults; the seed draws only how long things take.
+  // A run whose faults `script` has; the seed draws only how long things take.
   Simulation(std::uint64_t seed, bool record, Script script);
   Simulation(const Simulation&) = default;
   Simulation(Simulation&&) = default;
@@ -98,15 +98,15 @@ class Simulation {
   void perform(Host& host, const decide::Effect& effect);
   Host* agent_of(const InstanceId& id, std::uint64_t run);
 
-  // --- points.cpp: scripted blows, numbered faults ---
+  // --- points.cpp: scripted faults, numbered faults ---
   bool fires(double share);
-  bool is_allowed(std::uint64_t number, const char* word);
-  bool lives_on(Host& host, Side side, std::string_view name);
-  void blow(Host& host, Blow::Kind kind);
+  bool is_allowed(std::uint64_t number);
+  bool survives(Host& host, Side side, std::string_view name);
+  void inject(Host& host, ScriptedFault::Kind kind);
   void restart_later(Host& host);
   void move_capacity(const Zone& from);
 
-  // --- cloud_hands.cpp: EC2 ---
+  // --- cloud_executor.cpp: EC2 ---
   void call(Host& host, const decide::Effect& effect);
   std::optional<decide::EffectFailed> refused(const std::string& action);
   decide::Happening carry_out(const decide::Command& command);
@@ -117,7 +117,7 @@ class Simulation {
   decide::Happening read_fleet(const InstanceId& instance);
   void survey(Host& host, const decide::Effect& effect);
 
-  // --- local_hands.cpp: the host ---
+  // --- local_executor.cpp: the host ---
   void do_locally(Host& host, const decide::Effect& effect);
   void begin_work(Host& host);
   void end_work(Host& host, decide::Happening what);
@@ -143,7 +143,7 @@ class Simulation {
   void choose_share();
   void silence(Duration lasts);
   void speak();
-  void blow_share(Fault fault);
+  void inject_share_fault(Fault fault);
   void mend_share();
   void count_writers(const world::Instance& self, const world::FleetRequest& fleet,
                      decide::FleetRead& read);
@@ -215,27 +215,27 @@ class Simulation {
   virtual void trainer_dies(Host& host);
   Host* trainer_of(const InstanceId& id, std::uint64_t run);
 
-  // --- chaos.cpp: what goes wrong, and when ---
+  // --- chaos.cpp: which faults happen, and when ---
   void choose_menu();
   void choose_work();
-  void strike();
-  void blow(Fault fault);
+  void inject_later();
+  void inject(Fault fault);
   void calm();
   bool now(Fault fault) const { return menu_.has(fault) && now_ < calm_; }
   // A fault of the world by its name, as the emulator takes it.
-  void fault(const char* name, const std::map<std::string, std::string>& arguments);
+  void inject_in_world(const char* name, const std::map<std::string, std::string>& arguments);
   Host* any_host();
 
   // --- fault_kinds.cpp: one function a kind ---
   void interrupt(Host& host, InterruptionAction action, Duration lead, const char* words);
-  void blow_instance(Fault fault, Host& host);
-  void blow_cloud(Fault fault);
+  void inject_instance_fault(Fault fault, Host& host);
+  void inject_cloud_fault(Fault fault);
   void close_zones(Fault fault);
-  void blow_disk(Fault fault);
+  void inject_disk_fault(Fault fault);
   void finish_in_a_notice(Host& host);
 
-  // --- operator.cpp: what users do, by mistake and to mend ---
-  void blow_people(Fault fault);
+  // --- operator.cpp: what an operator does, by mistake and to mend ---
+  void inject_operator_fault(Fault fault);
   void raise_target(int target);
   void add_second_volume();
   void delete_volume();
@@ -245,6 +245,7 @@ class Simulation {
 
   // --- namesake.cpp: another job of the name, and a volume that is back ---
   void choose_others();
+  void choose_fleet_tags();
   void add_namesake();
   void end_namesake();
   void restore_later(const VolumeId& id, bool again);
@@ -292,11 +293,12 @@ class Simulation {
   std::uint64_t single_faults_ = 0;
   bool lose_answer_ = false;
   world::Random random_;  // how long things take
-  world::Random dice_;    // does this call, does this work fail?
+  world::Random dice_;    // does this call or work fail?
   world::Random bus_;     // which machine lacks a GPU?
   world::Random shelf_;   // has the job a volume of data?
   world::Random others_;  // when does another's volume appear?
-  world::Random luck_;    // of one blow, seeded anew for each: without one, the others stay
+  world::Random tags_;    // are a fleet's tags late?
+  world::Random luck_;    // of one fault, seeded again for each: leaving one out changes no other
   world::World world_;
   Menu menu_;
   Work work_;
@@ -323,7 +325,7 @@ class Simulation {
   std::int64_t durable_ = -1;               // the newest step that a trainer called durable
   std::uint64_t starts_in_vain_ = 0;        // of trainers since the last durable checkpoint
   std::uint64_t ends_in_vain_ = 0;          // of trainers that failed, since then
-  Duration lived_{0};                       // of all instances together
+  Duration instance_time_{0};               // of all instances together
   Time git_back_;                           // until then git is out of reach
   Time revision_back_;
   std::set<VolumeId> strays_;     // users' volumes that are not the job's
@@ -332,7 +334,7 @@ class Simulation {
   std::set<VolumeId> past_;  // deleted for their copies, and there again; of a former line
   std::set<SnapshotId> past_snapshots_;
   bool needs_person_ = false;  // something happened that only a person mends
-  bool awaited_ = false;       // a person is on the way
+  bool awaited_ = false;       // an operator will act soon
   decide::Surrender surrender_ = decide::Surrender::None;
   Time tidying_since_ = decide::kNever;  // of the agent that cancelled the fleet
   Time cancelled_ = decide::kNever;

@@ -1,10 +1,10 @@
-// A life told on purpose: no dice for faults, and blows at counted points. And the other way round:
-// a life of the dice, told again without some of its faults.
+// A run with scripted faults at counted points, in the place of those that the seed draws. And the
+// other way round: a run with drawn faults, played again without some of them.
 //
-// A point is a moment at which an agent can be lost: before an effect is carried out, after it;
-// before an event (an answer, or something sensed) is delivered, and after one that asks for
+// A point is a place at which an agent can be lost: before an effect is carried out, after it;
+// before an event (an answer, or one that is sensed) is delivered, and after one that asks for
 // nothing more. (After any other event comes the point before its first effect.) Points are
-// numbered from 1 through the whole life, whichever instance they belong to. Progress without a
+// numbered from 1 through the whole run, whichever instance they belong to. Progress without a
 // checkpoint is no point: nothing follows from it.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace spotter::simulate {
 
 enum class Side : std::uint8_t { BeforeEffect, AfterEffect, BeforeEvent, AfterEvent };
 
-struct Blow {
+struct ScriptedFault {
   enum class Kind : std::uint8_t {
     KillInstance,
     KillAgent,    // it is started again a few seconds later
@@ -42,7 +42,7 @@ struct Script {
   Work work;
   bool has_code = false;
   std::uint32_t attempts = 50;  // without progress, until the job is given up
-  std::vector<Blow> blows;
+  std::vector<ScriptedFault> faults;
   std::uint32_t gpus = 0;     // that the trainer needs; the first machines lack some
   std::uint64_t lacking = 0;  // so many machines
   bool data = false;          // the job has a volume of data
@@ -52,7 +52,7 @@ struct Script {
   Duration silence = std::chrono::seconds(60);
 };
 
-// Which of the faults that the dice make happen do happen. Blows are numbered 1, 2, ..., the faults
+// Which of the faults that the seed draws happen. Timed faults are numbered 1, 2, ..., the faults
 // of single calls and works 10001, 10002, ...
 struct Choice {
   bool only = false;  // those of `numbers`; else all but those

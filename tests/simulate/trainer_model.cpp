@@ -9,7 +9,7 @@ using std::chrono::seconds;
 Host* Simulation::trainer_of(const InstanceId& id, std::uint64_t run) {
   Host& host = hosts_[id];
   const Trainer& trainer = host.trainer;
-  const bool runs = host.alive && trainer.life == Trainer::Life::Running && trainer.run == run;
+  const bool runs = host.alive && trainer.state == Trainer::State::Running && trainer.run == run;
   return runs ? &host : nullptr;
 }
 
@@ -87,16 +87,16 @@ void Simulation::pace_trainer(Host& host, const decide::PaceTrainer& advice) {
 
 void Simulation::stop_trainer(Host& host, const decide::StopTrainer& why) {
   Trainer& trainer = host.trainer;
-  trainer.told = true;
+  trainer.asked = true;
   if (why.signalled) return;
-  if (trainer.life != Trainer::Life::Running || trainer.stopping) return;
+  if (trainer.state != Trainer::State::Running || trainer.stopping) return;
   if (trainer.hung || (menu_.has(Fault::Deaf) && fires(0.3))) return;
   at(between(milliseconds(50), work_.aware ? work_.step_takes : seconds(1)),
      [this, id = host.id, run = trainer.run] {
        Host* its = trainer_of(id, run);
        if (!its || its->trainer.stopping || its->trainer.hung) return;
        its->trainer.stopping = true;
-       if (its->trainer.stuck) return;  // it takes the signal when the kernel lets go of it
+       if (its->trainer.stuck) return;  // it takes the signal when the kernel releases it
        if (!work_.aware) {
          trainer_dies(*its);
          return end_trainer(*its, false, true);
@@ -113,12 +113,12 @@ void Simulation::trainer_dies(Host& host) {
     disks_[trainer.volume].checkpoints.push_back({trainer.step, true});
   }
   trainer.writing = false;
-  if (!host.alive) trainer.life = Trainer::Life::None;
+  if (!host.alive) trainer.state = Trainer::State::None;
 }
 
 void Simulation::end_trainer(Host& host, bool success, bool as_asked) {
   Trainer& trainer = host.trainer;
-  trainer.life = Trainer::Life::Ended;
+  trainer.state = Trainer::State::Ended;
   trainer.writing = false;
   trainer.ended = {success, as_asked};
   ends_in_vain_ += !success && !as_asked;

@@ -106,7 +106,7 @@ TEST(JobView, OfAnAgentThatWentSilent) {
                      .published = published(now - 20 * 60),
                      .now = now};
   EXPECT_EQ(stage(seen), "training");
-  EXPECT_EQ(says(seen), "training on vol-1; nothing was heard of its agent for 20 min");
+  EXPECT_EQ(says(seen), "training on vol-1; its agent has reported nothing for 20 min");
 }
 
 TEST(JobView, OfWhatIsOver) {
@@ -141,7 +141,7 @@ TEST(JobView, OfAMachineThatEc2DoesNotKnow) {
   JobSeen seen{.job = "mnist", .published = published(now - 20, "training", "laptop"), .now = now};
   EXPECT_EQ(says(seen), "training on vol-1");
   seen.published = published(now - 7200, "training", "laptop");
-  EXPECT_EQ(says(seen), "training on vol-1; nothing was heard of its agent for 2 h");
+  EXPECT_EQ(says(seen), "training on vol-1; its agent has reported nothing for 2 h");
 }
 
 TEST(JobView, DoesWithoutAStatusThatIsNone) {

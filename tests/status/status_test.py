@@ -18,6 +18,7 @@ SPOTTER = os.environ["SPOTTER_PATH"]
 STATUS = {"version": 1, "job": "speech", "stage": "training", "says": "training on vol-0b",
           "step": 2550, "steps_total": 5000,
           "epoch": 3, "epochs_total": 6, "loss": 0.3125, "accuracy": 0.91,
+          "metrics": {"val_loss": 0.5, "val_accuracy": 0.75, "a b": 1},
           "steps_per_second": 2.0, "checkpoint_step": 2500, "instance": "i-0a", "type": "g5.xlarge",
           "zone": "us-west-2a", "volume": "vol-0b", "spent_seconds": 36000, "spent_dollars": 4.5,
           "interruptions": 2, "problems": []}
@@ -75,7 +76,9 @@ class Once(StatusTest):
         shown = self.show()
         for line in ("job         speech", "stage       training on vol-0b", "progress    [####",
                      "step        step 2550 of 5000, epoch 3 of 6, 2.00 a second, 20 min left",
-                     "loss        0.3125, accuracy 0.91", "checkpoint  step 2500, 42 s ago",
+                     "loss        0.3125, accuracy 0.91",
+                     "metrics     val_accuracy 0.75, val_loss 0.5",
+                     "checkpoint  step 2500, 42 s ago",
                      "instance    i-0a, g5.xlarge in us-west-2a", "volume      vol-0b",
                      "spent       10 h of instances, $4.50, 2 interruptions",
                      "lately      3 min ago: lo"):

@@ -28,7 +28,7 @@ class NobodyLeft : public Stage {
     EXPECT_EQ(waitpid(trainer.supervisor_pid, nullptr, 0), trainer.supervisor_pid);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    EXPECT_TRUE(nobody_descends());
+    EXPECT_TRUE(has_no_descendants());
     EXPECT_EQ(written(), at_end) << "something was written after the end";
   }
 };
@@ -88,15 +88,15 @@ TEST_F(NobodyLeft, NorAControlGroup) {
 // In a process of its own: what other tests started may still be ending as a child of this one.
 TEST_F(NobodyLeft, IsProvedByTheChildrenAlone) {
   const auto proves = [] {
-    if (!nobody_descends()) return 1;
+    if (!has_no_descendants()) return 1;
     const pid_t child = fork();
     if (child == 0) _exit(0);
     siginfo_t ended{};
     waitid(P_PID, child, &ended, WEXITED | WNOWAIT);
-    if (nobody_descends()) return 2;  // an ended one may have left others
-    if (!nobody_descends(child)) return 3;
+    if (has_no_descendants()) return 2;  // an ended one may have left others
+    if (!has_no_descendants(child)) return 3;
     waitpid(child, nullptr, 0);
-    return nobody_descends() ? 0 : 4;
+    return has_no_descendants() ? 0 : 4;
   };
   const pid_t prover = fork();
   if (prover == 0) _exit(proves());

@@ -14,7 +14,7 @@ namespace {
 
 class Beside : public Stage {
  protected:
-  // A sidecar that writes down what it is told.
+  // A sidecar that writes down what it is sent.
   Spec with_sidecar(const std::string& command, const std::string& sidecar) const {
     std::ofstream(path("companion")) << "#!/bin/sh\ncd " << directory() << "\n" << sidecar;
     std::filesystem::permissions(path("companion"), std::filesystem::perms(0755));
@@ -22,17 +22,17 @@ class Beside : public Stage {
     result.sidecar = {path("companion"), "word"};
     return result;
   }
-  std::string told() const { return read_file(path("told")); }
+  std::string sent() const { return read_file(path("sent")); }
   static constexpr const char* listens =
       "echo $$ > pid; echo \"$@\" >> arguments; echo ready\n"
-      "read line && echo $line > told\n";
+      "read line && echo $line > sent\n";
 };
 
-TEST_F(Beside, IsReadyBeforeTheTrainerStartsAndIsToldOfItsEnd) {
+TEST_F(Beside, IsReadyBeforeTheTrainerStartsAndIsSentItsEnd) {
   started(with_sidecar("cat arguments; exit 0", listens));
   EXPECT_EQ(wait_for_end().exit_code, 0);
   EXPECT_EQ(log(), "word\n");
-  EXPECT_EQ(told(), "ended\n");
+  EXPECT_EQ(sent(), "ended\n");
 }
 
 TEST_F(Beside, ItsProcessIsKnownFromItsFirstWordToItsLast) {
@@ -58,13 +58,13 @@ TEST_F(Beside, ItsProcessIsKnownFromItsFirstWordToItsLast) {
 TEST_F(Beside, ATrainerThatStoppedAsAskedHasEnded) {
   started(with_sidecar("exit 75", listens));
   wait_for_end();
-  EXPECT_EQ(told(), "ended\n");
+  EXPECT_EQ(sent(), "ended\n");
 }
 
 TEST_F(Beside, AnyOtherEndIsAKill) {
   started(with_sidecar("kill -KILL $$", listens));
   EXPECT_EQ(wait_for_end().signal, SIGKILL);
-  EXPECT_EQ(told(), "killed\n");
+  EXPECT_EQ(sent(), "killed\n");
 }
 
 TEST_F(Beside, TheKillOfTheTrainersTreeSparesIt) {
@@ -72,7 +72,7 @@ TEST_F(Beside, TheKillOfTheTrainersTreeSparesIt) {
   ASSERT_TRUE(says("up"));
   ASSERT_TRUE(kill(directory()));
   EXPECT_EQ(wait_for_end().signal, SIGKILL);
-  EXPECT_EQ(told(), "killed\n") << "it was alive to hear it";
+  EXPECT_EQ(sent(), "killed\n") << "it still ran then";
 }
 
 TEST_F(Beside, ASecondKillEndsItToo) {
@@ -102,7 +102,7 @@ TEST_F(Beside, ItIsStartedAgainWhenItDies) {
   ASSERT_TRUE(eventually([&] { return read_file(path("arguments")) == "word\nword --again\n"; }));
   std::ofstream(path("enough")) << "x";
   EXPECT_EQ(wait_for_end().exit_code, 0);
-  EXPECT_EQ(told(), "ended\n");
+  EXPECT_EQ(sent(), "ended\n");
 }
 
 TEST_F(Beside, OneThatSaysNothingIsNotWaitedForForEver) {
@@ -122,7 +122,7 @@ TEST_F(Beside, WhyItCannotBeStartedAgainIsInTheLog) {
       "[ \"$2\" = --again ] && { echo 'no watches left'; exit 1; }\n" + std::string(listens)));
   ASSERT_TRUE(says("up"));
   ::kill(std::stoi(read_file(path("pid"))), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return log().find("not started any more") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] { return log().find("is not restarted") != std::string::npos; }));
   EXPECT_NE(log().find("spotter: no watches left\n"), std::string::npos) << log();
   std::ofstream(path("enough")) << "x";
   EXPECT_EQ(wait_for_end().exit_code, 0);

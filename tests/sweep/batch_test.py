@@ -117,7 +117,7 @@ class Life(SweepTest):
         path = self.job_file("change", "true")
         self.ok("submit", path)
         self.until(path, SUCCEEDED=3)
-        path = self.job_file("change", "true # anew", sets=2, most=8)
+        path = self.job_file("change", "true # again", sets=2, most=8)
         self.ok("submit", path)
         self.until(path, SUCCEEDED=2)
         environment = self.batch.describe_compute_environments(
@@ -198,7 +198,7 @@ class Troubles(SweepTest):
                             "RequestLimitExceeded")
         self.ok("submit", path)
 
-    def test_mistakes_are_told_before_anything_is_made(self):
+    def test_mistakes_are_reported_before_anything_is_made(self):
         path = self.job_file("wrong", "true")
         for words, status, why in (
                 (["submit", path + ".none"], 2, "cannot read the job"),
@@ -225,7 +225,7 @@ class Troubles(SweepTest):
             self.batch.describe_compute_environments(
                 computeEnvironments=["spotter-wrong"])["computeEnvironments"], [])
 
-    def test_what_aws_refuses_is_told_in_its_words(self):
+    def test_what_aws_refuses_is_reported_in_its_words(self):
         path = self.job_file("refused", "true")
         with open(path, encoding="utf-8") as file:
             text = file.read()

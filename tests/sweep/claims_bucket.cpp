@@ -27,11 +27,11 @@ void World::carry(Machine& machine, const Request& request) {
   const bool late = chance(troubles.late_requests);
   const Moment arrives = now_ + (late ? uniform(timeout, longest_trouble) : uniform(10, 100));
   if (late) answered(now_ + timeout, NoAnswer{});
-  const bool unheard = late || chance(troubles.lost_answers);
-  if (unheard && !late) answered(now_ + timeout, NoAnswer{});
-  at(arrives, [this, answered, unheard, ask = request.ask] {
+  const bool unanswered = late || chance(troubles.lost_answers);
+  if (unanswered && !late) answered(now_ + timeout, NoAnswer{});
+  at(arrives, [this, answered, unanswered, ask = request.ask] {
     Answer answer = serve(ask);
-    if (!unheard) answered(now_ + uniform(10, 100), std::move(answer));
+    if (!unanswered) answered(now_ + uniform(10, 100), std::move(answer));
   });
 }
 
@@ -80,10 +80,16 @@ Answer World::write(const WriteClaim& write) {
     ++ended_;
     ++(after.state == Claim::State::Done ? figures_.done : figures_.given_up);
   }
-  if (after.state == Claim::State::Done && std::ranges::none_of(it.saved, [&](const Saved& each) {
-        return each.token == after.token && each.progress >= settings_.work;
-      }))
+  const bool done = after.state == Claim::State::Done;
+  const bool finished = std::ranges::any_of(it.saved, [&](const Saved& each) {
+    return each.token == after.token && each.progress >= settings_.work;
+  });
+  const bool stopped = it.stopped_by == after.token;
+  if (done && !finished && !stopped)
     break_promise(which + " was published without a result of that attempt");
+  if (done && finished && stopped) break_promise(which + " was stopped and has finished");
+  if (done) it.finished = finished;
+  if (done && stopped) ++figures_.stopped;
   it.claim = Object{to_json(after), "e" + std::to_string(++etags_), now_};
   return Written{it.claim->etag};
 }

@@ -242,6 +242,9 @@ void World::begin(Machine& machine, const Begin& begin) {
   machine.progress = 0;
   if (!begin.parent.empty())
     machine.progress = std::stoll(begin.parent.substr(begin.parent.find(':') + 1));
+  machine.judged = 0;
+  if (!settings_.curves.empty())
+    machine.reports = static_cast<std::size_t>(machine.progress / report_every());
   machine.fails = chance(settings_.troubles.failing_trainers);
   machine.fails_at = now_ + uniform(0, settings_.work);
   train(machine);
@@ -259,6 +262,12 @@ void World::train(Machine& machine) {
     stop_trainer(machine);
     return hear(machine, TrainerFailed{machine.gained});
   }
+  if (settings_.stop && ends_early(machine)) {
+    save(machine);
+    experiments_[machine.index].stopped_by = machine.token;
+    stop_trainer(machine);
+    return hear(machine, TrainerDone{});
+  }
   const Moment since = now_ - machine.since;
   if (since >= settings_.checkpoints || machine.progress + since >= settings_.work) save(machine);
   if (machine.progress >= settings_.work) {
@@ -270,6 +279,11 @@ void World::train(Machine& machine) {
   const Moment saved = now_ - machine.since;
   Moment next = std::min(settings_.checkpoints, settings_.work - machine.progress) - saved;
   next = std::min(next, std::max<Moment>(1, lease + 1));
+  if (settings_.stop) {
+    const Moment reached = machine.progress + saved;
+    const auto report = static_cast<Moment>(machine.reports + 1) * report_every();
+    next = std::min(next, std::max<Moment>(1, report - reached));
+  }
   if (machine.fails) next = std::min(next, std::max<Moment>(1, machine.fails_at - now_));
   at(now_ + next, [this, &machine, generation = machine.generation] {
     if (machine.generation == generation) train(machine);

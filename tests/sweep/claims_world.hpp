@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/sweep/asha.hpp"
 #include "agent/sweep/claimant.hpp"
 
 namespace spotter::sweep {
@@ -41,6 +43,10 @@ struct WorldSettings {
   Moment notice = 120'000;
   Duration lease{60'000};
   Troubles troubles;
+  // A trainer's reports: `curves[experiment]` has the value of each, at equal parts of the work.
+  std::vector<std::vector<double>> curves;
+  std::optional<Asha> stop;  // what compares them; a step is a millisecond of the work
+  Objective objective{"val_accuracy", true};
   Moment at_most = 0;  // then it has hung; 0: a thousand times the work
 };
 
@@ -59,11 +65,15 @@ class World {
     std::size_t attempts = 0;  // Begin
     std::size_t requests = 0;  // of all kinds, hints included
     std::size_t renewals = 0;
-    Moment trained = 0;        // by trainers, repeated steps included
-    std::size_t overlaps = 0;  // two trainers of one experiment, one of them with a bad clock
-    std::size_t refused = 0;   // writes whose condition did not hold
+    Moment trained = 0;         // by trainers, repeated steps included
+    std::size_t overlaps = 0;   // two trainers of one experiment, one of them with a bad clock
+    std::size_t refused = 0;    // writes whose condition did not hold
+    std::size_t stopped = 0;    // of those done: by the rule
+    std::size_t unsettled = 0;  // reports at a rung that the bucket did not answer
   };
   const Figures& figures() const { return figures_; }
+  // Of those that were trained to their end, the one with the best last value.
+  std::optional<std::size_t> best() const;
   // When so much machine time had been there: no makespan is shorter.
   Moment bound() const;
 
@@ -88,6 +98,8 @@ class World {
     bool fails = false;
     Moment fails_at = 0;
     Time usable_until{};
+    std::size_t reports = 0;       // of this experiment's, those that lie behind
+    std::uint32_t judged = 0;      // rungs, as EarlyStop counts them
     std::uint64_t generation = 0;  // of the trainer, so that old events are known
     std::uint64_t wakes = 0;
   };
@@ -103,7 +115,10 @@ class World {
     std::optional<Object> claim;
     bool ended = false, given = false;  // hints
     std::vector<Saved> saved;
+    std::optional<std::uint64_t> stopped_by;  // the token that the rule ended
+    bool finished = false;
   };
+  class Rungs;
 
   void at(Moment when, std::function<void()> what);
   bool chance(double share);
@@ -130,6 +145,8 @@ class World {
 
   void begin(Machine& machine, const Begin& begin);
   void train(Machine& machine);
+  Moment report_every() const;
+  bool ends_early(Machine& machine);
   void save(Machine& machine);
   void stop_trainer(Machine& machine);
   Time clock(const Machine& machine) const;
@@ -149,6 +166,8 @@ class World {
   std::priority_queue<Event> events_;
   std::uint64_t order_ = 0;
   std::vector<Experiment> experiments_;
+  std::map<std::string, std::string> rungs_;  // objects: name and text
+  std::map<std::string, std::string> late_;   // on their way there
   std::size_t ended_ = 0;
   std::vector<std::unique_ptr<Machine>> machines_;  // all that ever were
   std::uint64_t etags_ = 0;

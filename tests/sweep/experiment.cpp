@@ -25,7 +25,7 @@ Chosen choose(const Variables& variables, std::size_t sets = 3) {
         const auto found = variables.find(name);
         return found == variables.end() ? "" : found->second;
       },
-      [&](const config::Job&) -> FetchedSets {
+      [&](const config::Job&) -> Result<std::vector<sweep::Set>, config::Problem> {
         std::vector<sweep::Set> all;
         for (std::size_t i = 0; i < sets; ++i)
           all.push_back({{"lr", "0." + std::to_string(i), "0." + std::to_string(i)}});
@@ -65,11 +65,33 @@ TEST(Experiment, ThatIsNoneIsExplained) {
             "the array has 4 jobs, but the sweep's list has 3 sets: submit one of that size");
 }
 
+TEST(Experiment, OfASweepThatStopsEarlyIsClaimed) {
+  config::Job job;
+  job.sweep.emplace().stop.emplace();
+  job.claims.emplace();
+  const auto choose_with = [&](const Variables& variables) {
+    return choose_experiment(
+        job,
+        [&](const char* name) {
+          const auto found = variables.find(name);
+          return found == variables.end() ? "" : found->second;
+        },
+        [](const config::Job&) { return std::vector<sweep::Set>(3); });
+  };
+  const auto of_array =
+      choose_with({{"AWS_BATCH_JOB_ARRAY_INDEX", "2"}, {"AWS_BATCH_JOB_ARRAY_SIZE", "3"}});
+  ASSERT_FALSE(of_array);
+  EXPECT_NE(of_array.error().message.find("remove sweep.stop"), std::string::npos);
+  EXPECT_TRUE(choose_with({{"SPOTTER_EXPERIMENT", "2"}, {"SPOTTER_ATTEMPT", "attempt-1"}}));
+}
+
 TEST(Experiment, OfAJobWithoutASweepIsNone) {
   config::Job job;
   EXPECT_TRUE(choose_experiment(
       job, [](const char*) { return std::string("1"); },
-      [](const config::Job&) -> FetchedSets { return tl::unexpected(config::Problem{}); }));
+      [](const config::Job&) -> Result<std::vector<sweep::Set>, config::Problem> {
+        return tl::unexpected(config::Problem{});
+      }));
   EXPECT_FALSE(job.experiment);
 }
 
@@ -78,7 +100,8 @@ TEST(Experiment, OfAListThatIsNotToBeHadNowIsToBeTriedAgain) {
     config::Job job;
     job.sweep.emplace();
     const auto done = with_experiment(
-        job, {.variables = {{"SPOTTER_EXPERIMENT", "0"}}}, [&](const config::Job&) -> FetchedSets {
+        job, {.variables = {{"SPOTTER_EXPERIMENT", "0"}}},
+        [&](const config::Job&) -> Result<std::vector<sweep::Set>, config::Problem> {
           return tl::unexpected(config::Problem{.message = "503", .passing = passing});
         });
     ASSERT_FALSE(done);

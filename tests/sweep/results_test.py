@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 import unittest
-import xml.etree.ElementTree
 
 from s3 import REGION, S3Test
 
@@ -73,8 +72,36 @@ class Results(S3Test):
         self.assertEqual(table[0].split(), ["index", "state", "lr", "note", "epoch", "step", "loss",
                                             "accuracy", "seconds", "attempts"])
         self.assertEqual(table[2].split()[-6:], ["1", "10", "0.5", "0.8", "60", "3"])
-        self.assertEqual(table[5], "4 experiments, 2 done, 1 failed, 1 waiting; by accuracy, "
-                                   "largest first")
+        self.assertEqual(table[5:], [
+            "no experiment has reported val_accuracy or val_loss, so the experiments are compared "
+            "by accuracy of the training",
+            "4 experiments, 2 done, 1 failed, 1 waiting; by accuracy, largest first"])
+
+    def test_the_best_is_the_best_by_validation(self):
+        for index, (accuracy, validated, loss) in enumerate(((0.7, 0.9, 0.2), (0.8, 0.8, 0.1),
+                                                             (0.9, 0.7, 0.3))):
+            self.experiment(index, (1, 2, {}), (10, 0.5, {"accuracy": accuracy,
+                                                          "val_accuracy": validated,
+                                                          "val_loss": loss, "time": 5.5}))
+        order = ["0", "1", "2", "3"]
+        self.assertEqual([row["index"] for row in self.rows()], order)
+        self.assertEqual([row["val_accuracy"] for row in self.rows()], ["0.9", "0.8", "0.7", ""])
+        self.assertEqual([row["index"] for row in self.rows("--sort", "accuracy")],
+                         ["2", "1", "0", "3"])
+        self.assertIn("3 done, 1 waiting; by val_accuracy, largest", self.results().stdout)
+        plain = self.job.read_text()
+        self.job.write_text(plain.replace("sweep: {", "sweep: {objective: {metric: val_loss}, "))
+        self.assertEqual([row["index"] for row in self.rows()], ["1", "0", "2", "3"])
+        self.job.write_text(plain.replace(
+            "sweep: {", "sweep: {objective: {metric: val_f1, mode: max}, "))
+        said = "no experiment has reported val_f1, the sweep's objective, so the experiments are " \
+               "compared by val_accuracy"
+        self.assertIn(said + "\n", self.results().stdout)
+        self.assertIn(said, self.results("--csv", "-").stderr)
+        self.assertEqual([row["index"] for row in self.rows()], order)
+        self.job.write_text(plain.replace("sweep: {", "sweep: {objective: {metric: val_f2}, "))
+        self.assertRegex(self.results(status=2).stderr,
+                         r"job.yaml:4:\d+: sweep.objective: is the smallest or the largest val_f2")
 
     def test_csv_json_and_the_order(self):
         self.some()
@@ -83,23 +110,10 @@ class Results(S3Test):
         self.assertEqual([row["note"] for row in rows], [each["note"] for each in SETS])
         self.assertEqual(rows[3]["loss"], "")
         self.assertEqual([row["index"] for row in self.rows("--sort", "lr")], ["1", "0", "2", "3"])
-        told = json.loads(self.results("--json", "-").stdout)
-        self.assertEqual([each["parameters"] for each in told], [SETS[i] for i in (1, 0, 2, 3)])
-        self.assertEqual(told[0]["curve"]["loss"], [2.25, 0.25])
-        self.assertEqual(told[0]["accuracy"], 0.9)
-
-    def test_a_plot_with_a_curve_of_each(self):
-        self.some()
-        self.results("--plot", "curves.svg")
-        text = (self.place / "curves.svg").read_text()
-        root = xml.etree.ElementTree.fromstring(text)
-        space = "{http://www.w3.org/2000/svg}"
-        self.assertEqual(root.tag, space + "svg")
-        titles = [title.text for title in root.iter(space + "title")]
-        self.assertTrue(any(title.startswith("experiment 1: lr=0.01  note=<&>; accuracy 0.9, done")
-                            for title in titles), titles)
-        self.assertNotIn("nan", text)
-        self.assertNotIn("http", text.replace("http://www.w3.org/2000/svg", ""), "all is in it")
+        results = json.loads(self.results("--json", "-").stdout)
+        self.assertEqual([each["parameters"] for each in results], [SETS[i] for i in (1, 0, 2, 3)])
+        self.assertEqual(results[0]["curve"]["loss"], [2.25, 0.25])
+        self.assertEqual((results[0]["accuracy"], results[0]["metrics"]), (0.9, {}))
 
     def test_a_metric_that_nobody_has(self):
         self.some()
@@ -127,7 +141,6 @@ class Results(S3Test):
         (self.place / "tuning").mkdir()
         self.assertIn("there is no experiment in", self.results(status=1).stderr)
         self.experiment(0, done=False)
-        self.assertIn("there is no curve to plot", self.results("--plot", "x", status=1).stderr)
         self.assertIn("cannot read", self.results("--from", "/nowhere", status=1).stderr)
         self.assertIn("NoSuchBucket",
                       self.results("--from", "s3://no-such-bucket-here/x", status=1).stderr)

@@ -23,9 +23,13 @@ TEST(Summary, ReadsWhatItWrites) {
                   .seconds = 12.5,
                   .model = "/mnt/tuning/42/model"};
   summary.curve.add({1, 1, 0.5, std::nullopt, 1700000000.25});
-  summary.curve.add({7, 2, std::nullopt, 0.125, 1700000001});
+  summary.curve.add({7, 2, std::nullopt, 0.125, 1700000001, {{"val_loss", 0.25}}});
   const std::string text = to_json(summary);
-  EXPECT_NE(text.find(R"("step":7,"epoch":2,"loss":0.5,"accuracy":0.125)"), text.npos) << text;
+  EXPECT_NE(
+      text.find(R"("step":7,"epoch":2,"loss":0.5,"accuracy":0.125,"metrics":{"val_loss":0.25})"),
+      text.npos)
+      << text;
+  EXPECT_NE(text.find(R"("val_loss":[null,0.25])"), text.npos) << text;
   const auto read = parse_summary(text);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(to_json(*read), text);
@@ -33,6 +37,17 @@ TEST(Summary, ReadsWhatItWrites) {
   EXPECT_EQ(read->parameters[2].text, "[1,2]");
   EXPECT_EQ(read->curve.points(), summary.curve.points());
   EXPECT_EQ(to_json(*parse_summary(to_json(Summary()))), to_json(Summary()));
+}
+
+// A column that is no metric's, of a later Spotter, is ignored; so is one that does not fit.
+TEST(Summary, SkipsColumnsThatAreNoMetrics) {
+  Summary summary;
+  summary.curve.add({.step = 1, .metrics = {{"val_loss", 0.25}}});
+  std::string text = to_json(summary);
+  text.replace(text.find("\"time\":["), 1, "\"a b\":[1],\"short\":[],\"text\":[\"x\"],\"");
+  const auto read = parse_summary(text);
+  ASSERT_TRUE(read) << read.error().message << text;
+  EXPECT_EQ(read->curve.last()->metrics, (MetricValues{{"val_loss", 0.25}}));
 }
 
 TEST(Summary, OfAnotherKindIsRefused) {
@@ -139,6 +154,18 @@ TEST_F(SummaryFolder, OfClaimsAddsItsAttemptsUpToTheOneThatCounts) {
   EXPECT_EQ(look().seconds, 15);
   EXPECT_EQ(look().model, (folder_ / "attempt-10/result").string());
   EXPECT_EQ(steps_seen(), (std::vector<std::uint64_t>{1, 2, 3, 4}));
+}
+
+TEST_F(SummaryFolder, SaysWhyItWasStoppedEarly) {
+  account("", R"("stopped_early":"6 were better")");
+  EXPECT_EQ(look().stopped_early, "") << "its trainer has not ended";
+  write("DONE", "{}\n");
+  EXPECT_EQ(look().stopped_early, "6 were better");
+  EXPECT_STREQ(shown_state(look()), "stopped early");
+  const auto read = parse_summary(to_json(look()));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->stopped_early, "6 were better");
+  EXPECT_EQ(read->state, State::Done) << "for a Spotter that does not know of it";
 }
 
 TEST_F(SummaryFolder, IsNoneWhereItCannotBeRead) {

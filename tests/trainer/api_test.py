@@ -58,7 +58,7 @@ class Api(unittest.TestCase):
         return ear
 
     def program(self, text):
-        """A trainer of its own, told to stop by its caller."""
+        """A trainer of its own, asked to stop by its caller."""
         environment = dict(os.environ, PYTHONPATH=str(PYTHON))
         trainer = subprocess.Popen(["/usr/bin/python3", "-c", textwrap.dedent(text)],
                                    env=environment, stdout=subprocess.PIPE, text=True)
@@ -173,6 +173,25 @@ class Agent(Api):
         self.assertGreater(float(lines["X_SPOTTER_CHECKPOINT_SECONDS"]), 0)
         self.assertEqual(words[4], "X_SPOTTER_FINISHED=1\n")
 
+    def test_the_agent_is_sent_each_evaluation(self):
+        ear = self.ear()
+        with spotter.open(self.checkpoints) as run:
+            run.progress(3, loss=0.5)
+            run.progress(3, val_loss=0.25, metrics={"val/acc": 0.5})
+            run.progress(4, val_loss=0.125)  # too soon: it waits for the end
+            for wrong, metrics in (("'val loss': a name has a letter", {"val loss": 1}),
+                                   ("'time': the name has another", {"time": 1}),
+                                   ("16 metrics at most", {f"val_{i}": i for i in range(17)})):
+                with self.assertRaisesRegex(spotter.SpotterError, wrong):
+                    run.progress(5, metrics=metrics)
+            run.finished()
+        self.assertEqual([ear.recv(4096).decode() for _ in range(4)], [
+            "WATCHDOG=1\nX_SPOTTER_STEP=3\nX_SPOTTER_LOSS=0.5\n",
+            "WATCHDOG=1\nX_SPOTTER_STEP=3\nX_SPOTTER_METRIC=val/acc 0.5\n"
+            "X_SPOTTER_METRIC=val_loss 0.25\n",
+            "WATCHDOG=1\nX_SPOTTER_STEP=4\nX_SPOTTER_METRIC=val_loss 0.125\n",
+            "X_SPOTTER_FINISHED=1\n"])
+
     def test_the_agents_advice_is_followed_and_its_request_answered_once(self):
         pace = self.folder / "pace"
         os.environ["SPOTTER_PACE_FILE"] = str(pace)
@@ -196,7 +215,7 @@ class Agent(Api):
             while not run.should_checkpoint():
                 time.sleep(0.01)
 
-    def test_a_loss_is_fetched_only_where_it_is_told(self):
+    def test_a_loss_is_fetched_only_where_it_is_reported(self):
         fetched = []
 
         class Loss:

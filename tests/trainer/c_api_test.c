@@ -51,6 +51,14 @@ static void save_and_leave(const char* directory) {
 
   const spotter_progress_report report = {7, 100, 1, 2, 0.5, NAN};
   spotter_progress(run, &report);
+  const spotter_metric metrics[] = {{"val_loss", 0.25}, {"val_accuracy", NAN}};
+  EXPECT(spotter_progress_with(run, &report, metrics, 2) == 0);
+  EXPECT(spotter_progress_with(run, &report, NULL, 0) == 0);
+  const spotter_metric taken[] = {{"loss", 0.25}}, odd[] = {{"val loss", 0.25}};
+  EXPECT(spotter_progress_with(run, &report, taken, 1) == -1);
+  EXPECT(strstr(spotter_error(), "'loss': the name has another meaning") != NULL);
+  EXPECT(spotter_progress_with(run, &report, odd, 1) == -1);
+  EXPECT(strstr(spotter_error(), "a letter first") != NULL);
   spotter_status(run, "well");
   EXPECT(isinf(spotter_deadline(run)));
   EXPECT(spotter_should_checkpoint(run) == 0 && spotter_should_stop(run) == 0);
@@ -134,10 +142,28 @@ static void read_channel(const char* directory) {
   spotter_channel_close(NULL);
 }
 
+/* A program with a format of its own. */
+static void own_format(const char* directory) {
+  char path[4096];
+  spotter_run* run = open_run(directory);
+  EXPECT(run != NULL);
+  spotter_resumed(run, 30);
+  snprintf(path, sizeof path, "%s/own-31", directory);
+  EXPECT(spotter_saved(run, 31, path) == -1 && strstr(spotter_error(), "own-31") != NULL);
+  FILE* file = fopen(path, "w");
+  EXPECT(file != NULL && fputs("state", file) >= 0 && fclose(file) == 0);
+  EXPECT(spotter_sync(path) == 0);
+  EXPECT(spotter_can_save(run) == 1);
+  EXPECT(spotter_saved(run, 31, path) == 0);
+  EXPECT(spotter_durable_step(run) == 31);
+  spotter_close(run);
+}
+
 int main(int count, char** arguments) {
   EXPECT(count == 2);
   save_and_leave(arguments[1]);
   resume(arguments[1]);
+  own_format(arguments[1]);
   read_channel(arguments[1]);
   return 0;
 }

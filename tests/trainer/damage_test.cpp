@@ -1,4 +1,4 @@
-// Checkpoints that were damaged after they were written: found, moved aside, told, and never
+// Checkpoints that were damaged after they were written: found, moved aside, reported, and never
 // resumed from.
 #include <gtest/gtest.h>
 
@@ -119,7 +119,7 @@ TEST_F(Damage, WhenAllAreTornNoneIsTaken) {
   EXPECT_EQ(found->torn.size(), 2U);
 }
 
-// To begin anew is for a person to say, also when they were set aside by an earlier start.
+// To start over is for a person to say, also when they were set aside by an earlier start.
 TEST_F(Damage, WhenAllAreTornNothingIsStartedFromScratch) {
   const std::vector<fs::path> places = {directory() / "faster", directory()};
   for (const std::uint64_t step : {1, 2}) {
@@ -134,9 +134,9 @@ TEST_F(Damage, WhenAllAreTornNothingIsStartedFromScratch) {
   for (const std::uint64_t step : {1, 2}) {
     fs::remove_all(directory() / ("torn-" + directory_name(step)));
   }
-  const auto anew = restore(places);
-  ASSERT_TRUE(anew) << anew.error().message;
-  EXPECT_FALSE(anew->newest);
+  const auto again = restore(places);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_FALSE(again->newest);
 }
 
 // What dies with the machine was never promised to be there.

@@ -14,6 +14,7 @@ import textwrap
 import unittest
 
 from api_test import PYTHON, Api, boot_ms, spotter, torch
+from spotter._folders import Folders
 
 
 class Stubbed(Api):
@@ -33,6 +34,55 @@ class Stubbed(Api):
         os.environ["SPOTTER_NOTICE_FILE"] = str(self.folder / "notice")
         (self.folder / "notice").write_text(json.dumps(
             {"action": "terminate", "deadline_boottime_ms": boot_ms() + 120_000}))
+
+    @staticmethod
+    def reported(callback):
+        """What it reports of evaluations from now on: step, epoch, metrics."""
+        reported = []
+
+        def progress(step, *, epoch, metrics=None, **_):
+            if metrics is not None:
+                reported.append((step, epoch, metrics))
+
+        callback.run.progress = progress
+        return reported
+
+
+class OwnFormat(Api):
+    """As the callbacks of frameworks with checkpoints of their own use it."""
+
+    def test_a_format_of_its_own_is_there_whole_or_not_at_all(self):
+        ear = self.ear()
+        with spotter.open(self.checkpoints) as run:
+            run.resumed(4)
+            made, path = self.checkpoints / ".new", self.checkpoints / "own-5"
+            for content in ("first", "again"):
+                made.mkdir()
+                (made / "model").write_text(content)
+                self.assertTrue(run.has_time(1e6) and run.can_save())
+                run.begin_save()
+                run.saved(5, path, made_as=made)
+                self.assertEqual((path / "model").read_text(), content)
+                self.assertFalse(made.exists())
+            self.assertEqual(run.durable_step, 5)
+            with self.assertRaisesRegex(spotter.SpotterError, "own-6"):
+                run.saved(6, self.checkpoints / "own-6")
+        ready, resumed, saved = (ear.recv(4096).decode() for _ in range(3))
+        self.assertEqual(ready + resumed, "READY=1\nX_SPOTTER_RESUMED_STEP=4\n")
+        self.assertRegex(saved, f"X_SPOTTER_CHECKPOINT={path}\nX_SPOTTER_CHECKPOINT_STEP=5\n"
+                                "(.*\n)*X_SPOTTER_CHECKPOINT_BYTES=5\n")
+
+
+    def test_the_one_just_written_stays_whatever_lies_there(self):
+        folders = Folders(self.checkpoints, 1)
+        for step in (1, 2, 9):  # the last one is torn, or of another run
+            folders.path(step).mkdir(parents=True)
+            (folders.path(step) / "model").touch()
+        folders.rotate(2)
+        self.assertEqual(folders.steps(), [2, 9])
+        self.assertEqual(folders.newest(lambda path: path.name == "checkpoint-9" and "torn"), 2)
+        with self.assertRaisesRegex(spotter.SpotterError, "all checkpoints in .* are torn"):
+            folders.newest(str)
 
 
 class Model:
@@ -63,8 +113,9 @@ class Model:
                 callback.on_train_batch_end(batch, {"loss": 0.1})
                 if self.stop_training:
                     break
-            self.evaluate(callback)  # Keras does, also when it was told to stop
-            callback.on_epoch_end(epoch)
+            self.evaluate(callback)  # Keras does, also when it was asked to stop
+            callback.on_epoch_end(epoch, {"loss": 0.1, "val_loss": 0.25, "val_my metric": 2,
+                                          "val_odd": "x", "lr": 0.1})
             if self.stop_training:
                 break
         callback.on_train_end()
@@ -138,12 +189,22 @@ class Keras(Stubbed):
         self.assertEqual(end.exception.code, spotter.STOPPED)
 
 
+    def test_what_an_epochs_evaluation_found_is_reported(self):
+        callback = self.callback()
+        reported = self.reported(callback)
+        Model().fit(callback, 2)
+        self.assertEqual(reported, [(3 * epoch, epoch, {"val_loss": 0.25, "val_my_metric": 2})
+                                for epoch in (1, 2)], "each by a name that Spotter takes")
+
+
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Lightning(Stubbed):
     class Trainer:
         """Lightning's, with one step an epoch."""
 
         world_size, global_step, current_epoch, should_stop = 1, 0, 0, False
+        sanity_checking = False
+        callback_metrics = {"val/loss": torch.tensor(0.25) if torch else 0.25, "lr": 0.1}
 
         def __init__(self):
             self._checkpoint_connector = self
@@ -159,6 +220,7 @@ class Lightning(Stubbed):
             while self.global_step < steps and not self.should_stop:
                 self.global_step += 1
                 callback.on_train_batch_end(self, None, {"loss": torch.tensor(0.5)}, None, 0)
+                callback.on_validation_end(self, None)
             callback.on_train_end(self, None)
 
     def callback(self, **options):
@@ -168,6 +230,17 @@ class Lightning(Stubbed):
         callback = spotter.lightning.Callback(self.checkpoints, **options)
         self.addCleanup(callback.run.close)
         return callback
+
+    def test_what_a_validation_found_is_reported(self):
+        callback = self.callback()
+        reported = self.reported(callback)
+        trainer = self.Trainer()
+        trainer.sanity_checking = True
+        trainer.fit(callback, 1)
+        self.assertEqual(reported, [], "of two batches, before the first step")
+        trainer.sanity_checking = False
+        trainer.fit(callback, 2)
+        self.assertEqual(reported, [(2, 1, {"val/loss": 0.25})])
 
     def test_a_run_goes_on_from_a_file_of_lightnings_own(self):
         callback = self.callback(every=1e-6)

@@ -42,7 +42,7 @@ class Killed : public ::testing::Test {
             "3"};
   }
   void expect_same_end(const std::string& name) const {
-    for (const char* file : {"weights.bin", "metrics.json", "training.csv"}) {
+    for (const char* file : {"model.safetensors", "model.pt", "metrics.json", "training.csv"}) {
       EXPECT_TRUE(read_file(place("whole/result/" + std::string(file))) ==
                   read_file(place(name + "/result/" + file)))
           << name << ": " << file;

@@ -1,10 +1,11 @@
-// What the agent hears from a trainer, and what the trainer reads from the agent.
+// What the agent gets from a trainer, and what the trainer reads from the agent.
 #include "trainer/library/link.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
 
@@ -66,6 +67,36 @@ TEST(TrainerLink, ProgressIsSentSparinglyButTheLastStepAlways) {
   for (std::string more = ear.next(); !more.empty(); more = ear.next(), ++count) last = more;
   EXPECT_LE(count, most);
   EXPECT_NE(last.find("X_SPOTTER_STEP=100\n"), std::string::npos);
+}
+
+TEST(TrainerLink, AnEvaluationIsSentHoweverSoonAndNoneIsLost) {
+  const test::Scratch scratch;
+  Ear ear(scratch.path() / "sock");
+  Link link((scratch.path() / "sock").string(), {});
+  link.progress({.step = 5});
+  link.progress({.step = 5, .metrics = {{"val_loss", 0.25}, {"val_accuracy", 0.5}}});
+  EXPECT_EQ(ear.next(), "WATCHDOG=1\nX_SPOTTER_STEP=5\n");
+  EXPECT_EQ(ear.next(),
+            "WATCHDOG=1\nX_SPOTTER_STEP=5\nX_SPOTTER_METRIC=val_accuracy 0.5\n"
+            "X_SPOTTER_METRIC=val_loss 0.25\n");
+  link.progress({.step = 6, .metrics = {{"val_loss", 0.125}, {"loss", 1}, {"a b", 1}}});
+  link.progress({.step = 7, .metrics = {{"val_loss", std::nan("")}}});
+  link.send_waiting();
+  EXPECT_EQ(ear.next(), "WATCHDOG=1\nX_SPOTTER_STEP=7\nX_SPOTTER_METRIC=val_loss 0.125\n");
+  link.send_waiting();
+  EXPECT_EQ(ear.next(), "");
+}
+
+TEST(TrainerLink, AnEvaluationThatTheAgentsFullQueueRefusesIsSentLater) {
+  const test::Scratch scratch;
+  Ear ear(scratch.path() / "sock");
+  Link link((scratch.path() / "sock").string(), {});
+  for (int i = 0; i < 10'000; ++i) link.ready();
+  link.progress({.step = 5, .metrics = {{"val_loss", 0.25}}});
+  for (std::string next = ear.next(); !next.empty(); next = ear.next())
+    EXPECT_EQ(next, "READY=1\n");
+  link.send_waiting();
+  EXPECT_EQ(ear.next(), "WATCHDOG=1\nX_SPOTTER_STEP=5\nX_SPOTTER_METRIC=val_loss 0.25\n");
 }
 
 TEST(TrainerLink, NobodyListeningIsNoTrouble) {

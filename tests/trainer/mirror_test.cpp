@@ -26,9 +26,9 @@ class MirrorInS3 : public testing::Test {
  protected:
   Mirror::Open opener() {
     return [this](Mirror::Settings settings) {
-      settings.trouble = [this, told = settings.trouble](const std::string& what) {
+      settings.trouble = [this, report = settings.trouble](const std::string& what) {
         ++troubles_;
-        told(what);
+        report(what);
       };
       s3::Settings client{.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
                                                            {"AWS_ACCESS_KEY_ID", "AKID"},
@@ -138,7 +138,7 @@ TEST_F(MirrorInS3, TheNewestWinsWhereverItIs) {
   EXPECT_EQ(restored_step("volume"), 4U);
 }
 
-TEST_F(MirrorInS3, TornOnesAreToldAndTheOneBeforeServes) {
+TEST_F(MirrorInS3, TornOnesAreReportedAndTheOneBeforeServes) {
   run("volume", 1, 1);
   run("volume", 2, 2);
   server_.put(key_of(2, "-model"), "M2");

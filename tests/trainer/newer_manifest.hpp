@@ -10,10 +10,10 @@
 
 namespace spotter::test {
 
-inline std::string newer_manifest(const std::string& ours) {
+inline std::string newer_manifest(const std::string& ours, int format = 2) {
   auto json = nlohmann::json::parse(ours);
   json.erase("xxh3_128");
-  json["format"] = 2;
+  json["format"] = format;
   json["layout"] = "of another kind";
   json.erase("parts");
   std::string body = json.dump();

@@ -26,7 +26,7 @@ TEST(HyperParameters, ValuesMayBeTextsAsSageMakerPassesThem) {
   EXPECT_EQ(parameters.hidden_nodes, (std::vector<std::uint32_t>{64, 32}));
 }
 
-TEST(HyperParameters, EveryMistakeIsToldAtOnce) {
+TEST(HyperParameters, EveryMistakeIsReportedAtOnce) {
   Parameters parameters;
   const auto merged = merge(
       parameters, R"({"batchsize": 1, "epochs": 0, "optimizer": "sgdx", "dropout_rate": 1.0})");

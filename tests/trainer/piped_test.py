@@ -60,12 +60,12 @@ class Piped(pipe_test.Pipe):
         return words
 
     def assert_same_result(self, one, other):
-        for file in ("weights.bin", "metrics.json", "training.csv"):
+        for file in ("model.safetensors", "model.pt", "metrics.json", "training.csv"):
             self.assertEqual((self.scratch / one / "result" / file).read_bytes(),
                              (self.scratch / other / "result" / file).read_bytes(), file)
 
     def interrupted(self, name, steps, number, status):
-        """A life that is told to stop, or killed, when all lives have done so many steps."""
+        """A life that is asked to stop, or killed, when all lives have done so many steps."""
         log = self.scratch / f"{name}.steps"
         process = self.piped(name, "--steps-log", str(log), "--slow-down", "300")
         self.addCleanup(process.stdout.close)
@@ -84,8 +84,8 @@ class Piped(pipe_test.Pipe):
         self.end_of(self.piped("pipe"))
         self.assert_same_result("files", "pipe")
         self.from_files("shuffled")
-        self.assertNotEqual((self.scratch / "shuffled/result/weights.bin").read_bytes(),
-                            (self.scratch / "files/result/weights.bin").read_bytes())
+        self.assertNotEqual((self.scratch / "shuffled/result/model.safetensors").read_bytes(),
+                            (self.scratch / "files/result/model.safetensors").read_bytes())
 
     def test_cut_in_the_middle_of_epochs_it_ends_with_the_same_bits(self):
         self.from_files("files", "--unshuffled")
@@ -97,7 +97,7 @@ class Piped(pipe_test.Pipe):
         self.assertIn("resuming at step", words)
         self.assert_same_result("files", "cut")
 
-    def test_a_number_of_examples_that_is_wrong_is_told(self):
+    def test_a_number_of_examples_that_is_wrong_is_reported(self):
         words = self.end_of(self.piped("more", examples=EXAMPLES + 1), FAILED)
         self.assertIn("had only 300 examples, not 301", words)
         words = self.end_of(self.piped("fewer", examples=EXAMPLES - 1), FAILED)

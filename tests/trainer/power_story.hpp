@@ -56,7 +56,7 @@ inline Result<void> save_step(Saver& saver, std::uint64_t step) {
 }
 
 // Steps 1..5, the last one twice, two of them kept.
-// `durable` is told of each that was acknowledged, by the writing thread.
+// `durable` is called for each that was acknowledged, by the writing thread.
 inline void run(const fs::path& directory, std::function<void(const Durable&)> durable) {
   Saver::Settings settings{{{directory, {.last = 2}}}, {}};
   settings.durable = std::move(durable);

@@ -123,9 +123,9 @@ TEST(Faults, WhereverACallFailsNothingIsLostAndTheErrorNamesTheFile) {
 }
 
 // After a failed fsync the kernel has marked the pages clean: a second fsync of the same file would
-// say "durable" of what is not. The directory of checkpoints cannot be made anew; there the name is
-// written once more before it is asked again.
-TEST(Faults, AFailedFsyncIsNeverTriedAgainButTheStateIsWrittenAnew) {
+// say "durable" of what is not. The directory of checkpoints cannot be made again; there the name
+// is written once more before it is asked again.
+TEST(Faults, AFailedFsyncIsNeverTriedAgainButTheStateIsWrittenAgain) {
   const Memory memory;
   const fs::path directory = memory / "c";
   fs::create_directories(directory);

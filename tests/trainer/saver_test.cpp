@@ -1,4 +1,4 @@
-// Checkpoints behind the training's back: copied, written, linked, kept, and told.
+// Checkpoints behind the training's back: copied, written, linked, kept, and reported.
 #include "trainer/library/saver.hpp"
 
 #include <gtest/gtest.h>
@@ -321,7 +321,7 @@ TEST_F(Saving, AFasterPlaceThatFailsIsDroppedAndCostsNothing) {
     ASSERT_TRUE(save(**saver, step, "model"));
     ASSERT_TRUE((*saver)->flush()) << "step " << step;
   }
-  ASSERT_EQ(trouble.size(), 2U) << "told once";
+  ASSERT_EQ(trouble.size(), 2U) << "reported once";
   EXPECT_NE(trouble[1].find(fast.string()), std::string::npos) << trouble[1];
   EXPECT_EQ(latest(directory())->newest->step, 2U);
   const std::vector<fs::path> places = {impossible, fast, directory()};
@@ -354,7 +354,7 @@ TEST_F(Saving, WhereMemoryIsShortASaveFailsAndTheNextOneDoesNot) {
   EXPECT_EQ(latest(directory())->newest->step, 3U);
 }
 
-TEST_F(Saving, AWriteThatFailsIsToldOnceAndCostsNothingElse) {
+TEST_F(Saving, AWriteThatFailsIsReportedOnceAndCostsNothingElse) {
   auto saver = open();
   ASSERT_TRUE(save(*saver, 1, "good"));
   ASSERT_TRUE(saver->flush());

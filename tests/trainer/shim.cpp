@@ -64,7 +64,7 @@ std::optional<Place> place_of(int directory, const char* path) {
   return Place{*number, slash == std::string::npos ? text : text.substr(slash + 1)};
 }
 
-std::uint64_t number_anew(int directory, const char* path) {
+std::uint64_t number_again(int directory, const char* path) {
   struct stat status {};
   if (::fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) != 0) std::abort();
   return numbers[{status.st_dev, status.st_ino}] = ++next_number;
@@ -111,7 +111,7 @@ int open_through(int directory, const char* path, int flags, mode_t mode) {
   }
   const int file = open_it();
   if (file < 0) return file;
-  call.node = number_anew(directory, path);
+  call.node = number_again(directory, path);
   if (installed->after) installed->after(call);
   return file;
 }
@@ -160,7 +160,7 @@ void Shim::install(const std::string& directory) {
 void Shim::follow(const std::string& directory) {
   const std::scoped_lock lock(mutex);
   for (const auto& each : std::filesystem::recursive_directory_iterator(directory))
-    number_anew(AT_FDCWD, each.path().c_str());
+    number_again(AT_FDCWD, each.path().c_str());
 }
 
 void Shim::remove() {
@@ -325,7 +325,7 @@ int mkdirat(int directory, const char* path, mode_t mode) noexcept {
   auto call = about(Call::Kind::MakeDirectory, directory, path);
   return through(call, [&] {
     const int done = real<int(int, const char*, mode_t)>("mkdirat")(directory, path, mode);
-    if (done == 0 && call) call->node = number_anew(directory, path);
+    if (done == 0 && call) call->node = number_again(directory, path);
     return done;
   });
 }
@@ -335,7 +335,7 @@ int mkdir(const char* path, mode_t mode) {
   auto call = about(Call::Kind::MakeDirectory, AT_FDCWD, path);
   return through(call, [&] {
     const int done = real<int(const char*, mode_t)>("mkdir")(path, mode);
-    if (done == 0 && call) call->node = number_anew(AT_FDCWD, path);
+    if (done == 0 && call) call->node = number_again(AT_FDCWD, path);
     return done;
   });
 }

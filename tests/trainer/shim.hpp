@@ -37,7 +37,7 @@ struct Call {
   std::string_view bytes = {};
 };
 
-// Numbers of files and directories are given anew for each that is made: the kernel's are used
+// Numbers of files and directories are given again for each that is made: the kernel's are used
 // again.
 struct Shim {
   // Before: 0, or the errno with which the call is to fail, not done. Both run under one lock, from

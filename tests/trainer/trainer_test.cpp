@@ -1,8 +1,12 @@
 // The real spotter-train, interrupted in every way: the end is always the same, to the bit.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,6 +19,7 @@
 #include "tests/trainer/small_mnist.hpp"
 #include "trainer/library/checkpoint.hpp"
 #include "trainer/library/session.hpp"
+#include "trainer/reference/safetensors.hpp"
 
 namespace spotter::test {
 namespace {
@@ -45,7 +50,7 @@ class TrainerRun : public ::testing::Test {
   std::string output() const { return read_file(place("output")); }
 
   void expect_same_result(const std::string& one, const std::string& other) {
-    for (const char* file : {"weights.bin", "metrics.json", "training.csv"}) {
+    for (const char* file : {"model.safetensors", "model.pt", "metrics.json", "training.csv"}) {
       EXPECT_TRUE(read_file(place(one + "/result/" + file)) ==
                   read_file(place(other + "/result/" + file)))
           << file;
@@ -87,7 +92,57 @@ TEST_F(TrainerRun, LearnsAndLeavesAWholeResult) {
   for (int epoch = 1; epoch <= 4; ++epoch) {
     EXPECT_TRUE(lines[epoch].starts_with(std::to_string(epoch) + ",")) << lines[epoch];
   }
-  EXPECT_TRUE(read_file(place("a/result/weights.bin")).starts_with("SPOTTERW"));
+  const auto tensors = train::read_safetensors(read_file(place("a/result/model.safetensors")));
+  ASSERT_TRUE(tensors) << tensors.error().message;
+  EXPECT_EQ(tensors->tensors.size(), 8U) << "weight and bias of 512, 32, 16 and 10 nodes";
+}
+
+// All datagrams that come to a socket, in their order.
+class Ear {
+ public:
+  explicit Ear(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_DGRAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
+    thread_ = std::thread([this] {
+      std::array<char, 4096> buffer{};
+      for (ssize_t size = 1; size > 0;) {
+        size = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+        if (size > 0) all_.emplace_back(buffer.data(), static_cast<std::size_t>(size));
+      }
+    });
+  }
+  ~Ear() { all(); }
+  std::vector<std::string> all() {
+    ::shutdown(socket_.get(), SHUT_RD);  // what came is still read
+    if (thread_.joinable()) thread_.join();
+    return all_;
+  }
+
+ private:
+  checkpoint::Descriptor socket_;
+  std::vector<std::string> all_;
+  std::thread thread_;
+};
+
+TEST_F(TrainerRun, ReportsWhatItFindsOnTheTestImages) {
+  Ear ear(place("sock"));
+  ASSERT_EQ(Trainer(arguments("a"), place("output"), {"NOTIFY_SOCKET=" + place("sock")}).wait(), 0)
+      << output();
+  std::string last;
+  for (const std::string& each : ear.all())
+    if (each.find("X_SPOTTER_METRIC=") != std::string::npos) last = each;
+  const auto metrics = nlohmann::json::parse(read_file(place("a/result/metrics.json")));
+  char expected[128];
+  std::snprintf(expected, sizeof expected,
+                "X_SPOTTER_METRIC=val_accuracy %.6g\nX_SPOTTER_METRIC=val_loss %.6g\n",
+                metrics["accuracy"].get<double>(), metrics["loss"].get<double>());
+  EXPECT_NE(last.find("X_SPOTTER_STEP=40\nX_SPOTTER_STEPS_TOTAL=40\nX_SPOTTER_EPOCH=4\n"),
+            std::string::npos)
+      << last;
+  EXPECT_TRUE(last.ends_with(expected)) << last << expected;
 }
 
 TEST_F(TrainerRun, TwoRunsOfOneSeedAreEqualAndThoseOfAnotherAreNot) {
@@ -95,8 +150,8 @@ TEST_F(TrainerRun, TwoRunsOfOneSeedAreEqualAndThoseOfAnotherAreNot) {
   ASSERT_EQ(run("b"), 0) << output();
   expect_same_result("a", "b");
   ASSERT_EQ(run("c", {"--seed", "2"}), 0) << output();
-  EXPECT_FALSE(read_file(place("a/result/weights.bin")) ==
-               read_file(place("c/result/weights.bin")));
+  EXPECT_FALSE(read_file(place("a/result/model.safetensors")) ==
+               read_file(place("c/result/model.safetensors")));
 }
 
 // Ten interruptions, at steps drawn from a seed; every other one without a notice.
@@ -144,7 +199,7 @@ TEST_F(TrainerRun, EveryStopSignalStopsBehindADurableCheckpoint) {
   }
 }
 
-// Told to stop within the last step of an epoch it does not evaluate first: the epoch's row is made
+// Stopped within the last step of an epoch it does not evaluate first: the epoch's row is made
 // when it goes on. Here each epoch is one step.
 TEST_F(TrainerRun, StoppedAtTheEndOfAnEpochItMakesTheRowWhenItGoesOn) {
   const std::vector<std::string> epochs = {"--batch-size", "1000"};
@@ -166,6 +221,16 @@ TEST_F(TrainerRun, StoppedAtTheEndOfAnEpochItMakesTheRowWhenItGoesOn) {
   EXPECT_EQ(steps_logged(log).size(), 4U);
 }
 
+TEST_F(TrainerRun, ACheckpointOfAnEarlierFormatIsRefusedWithWhatToDo) {
+  const std::array parts = {checkpoint::Part{"model.bin", "SPOTTERW"},
+                            checkpoint::Part{"optimizer.pt", "?"},
+                            checkpoint::Part{"training.csv", "epoch\n"}};
+  ASSERT_TRUE(checkpoint::save(place("a/c"), 10, parts, {}));
+  EXPECT_EQ(run("a"), 1);
+  EXPECT_NE(output().find("of an earlier version of spotter-train"), std::string::npos) << output();
+  EXPECT_NE(output().find("another --checkpoints"), std::string::npos) << output();
+}
+
 TEST_F(TrainerRun, ASecondOneOnTheSameCheckpointsIsRefusedAndCostsTheFirstNothing) {
   ASSERT_EQ(run("whole"), 0) << output();
   const std::string log = place("steps");
@@ -182,7 +247,7 @@ TEST_F(TrainerRun, ASecondOneOnTheSameCheckpointsIsRefusedAndCostsTheFirstNothin
 TEST_F(TrainerRun, WhereAllCheckpointsAreTornItSaysWhatToDoAndStartsNothing) {
   ASSERT_EQ(run("a", {"--epochs", "2"}), 0) << output();
   for (const auto& entry : fs::directory_iterator(place("a/c"))) {
-    if (entry.is_directory()) fs::resize_file(entry.path() / "model.bin", 100);
+    if (entry.is_directory()) fs::resize_file(entry.path() / "model.safetensors", 100);
   }
   for (int start = 0; start < 2; ++start) {
     EXPECT_EQ(run("a", {"--steps-log", place("steps")}), 1);
@@ -195,18 +260,18 @@ TEST_F(TrainerRun, WhereAllCheckpointsAreTornItSaysWhatToDoAndStartsNothing) {
 
 TEST_F(TrainerRun, StartedAgainAfterTheEndItOnlyMakesSureOfTheResult) {
   ASSERT_EQ(run("a", {"--steps-log", place("steps")}), 0) << output();
-  const std::string weights = read_file(place("a/result/weights.bin"));
+  const std::string weights = read_file(place("a/result/model.safetensors"));
   fs::remove_all(place("a/result"));
   ASSERT_EQ(run("a", {"--steps-log", place("steps")}), 0) << output();
-  EXPECT_TRUE(read_file(place("a/result/weights.bin")) == weights);
+  EXPECT_TRUE(read_file(place("a/result/model.safetensors")) == weights);
   EXPECT_EQ(steps_logged(place("steps")).size(), kSteps);
 }
 
-TEST_F(TrainerRun, ATornCheckpointIsToldAndNotResumedFrom) {
+TEST_F(TrainerRun, ATornCheckpointIsReportedAndNotResumedFrom) {
   ASSERT_EQ(run("whole"), 0) << output();
   ASSERT_EQ(run("a", {"--epochs", "3"}), 0) << output();
   const auto newest = checkpoint::latest(place("a/c"))->newest->path;
-  fs::resize_file(newest / "model.bin", 100);
+  fs::resize_file(newest / "model.safetensors", 100);
   ASSERT_EQ(run("a"), 0) << output();
   EXPECT_NE(output().find("torn checkpoint step-000000000030"), std::string::npos) << output();
   expect_same_result("whole", "a");
@@ -261,6 +326,27 @@ TEST_F(TrainerRun, AResidualNetworkOnTwoDevicesResumesToTheBit) {
     ASSERT_EQ(trainer.wait(), signal == SIGTERM ? kStopped : -SIGKILL) << output();
   }
   ASSERT_EQ(run("cut", slow), 0) << output();
+  expect_same_result("whole", "cut");
+}
+
+TEST_F(TrainerRun, MixedPrecisionLearnsAndResumesToTheBit) {
+  const std::vector<std::string> more = {"--amp"};
+  ASSERT_EQ(run("whole", more), 0) << output();
+  const auto metrics = nlohmann::json::parse(read_file(place("whole/result/metrics.json")));
+  EXPECT_GT(metrics["accuracy"], 0.9);
+  EXPECT_EQ(metrics["parameters"]["amp"], true);
+  ASSERT_EQ(run("exact"), 0) << output();
+  EXPECT_NE(read_file(place("whole/result/training.csv")),
+            read_file(place("exact/result/training.csv")))
+      << "bfloat16 has eight bits of float32's twenty-four";
+  const std::string log = place("steps");
+  Trainer trainer(arguments("cut", {"--amp", "--steps-log", log, "--slow-down", "50"}),
+                  place("output"));
+  ASSERT_TRUE(wait_for_steps(log, 15)) << output();
+  trainer.signal(SIGTERM);
+  ASSERT_EQ(trainer.wait(), kStopped) << output();
+  EXPECT_EQ(run("cut"), 1) << "without --amp it is another run";
+  ASSERT_EQ(run("cut", more), 0) << output();
   expect_same_result("whole", "cut");
 }
 

@@ -1,4 +1,4 @@
-// What systemd is told, as D-Bus carries it; and what a verb is told by way of a file.
+// What systemd is asked, as D-Bus carries it; and what a verb gets by way of a file.
 #include "agent/systemd/message.hpp"
 
 #include <gtest/gtest.h>
@@ -151,20 +151,16 @@ TEST(Settings, OfAnAnchorHaveANameThatIsThatOfOneMountPoint) {
 }
 
 TEST(VerbRequest, IsReadAsItWasWritten) {
-  const command::VerbRequest request{42,
-                                     "/run/answer",
-                                     {"keep-lines", "--path", "", "--name", "agent.log"},
-                                     {"A=1", "B=two\nlines"},
-                                     std::string("in\0put", 6)};
+  const command::VerbRequest request{
+      42, "/run/answer", {"A=1", "B=two\nlines"}, std::string("in\0put", 6)};
   const auto bytes = to_bytes(request);
   const auto read = command::parse_verb_request(bytes);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->asker, 42);
   EXPECT_EQ(read->answer, request.answer);
-  EXPECT_EQ(read->words, request.words);
   EXPECT_EQ(read->environment, request.environment);
-  EXPECT_EQ(read->input, request.input);
-  for (std::size_t size = 0; size < bytes.size() - request.input.size(); ++size)
+  EXPECT_EQ(read->json, request.json);
+  for (std::size_t size = 0; size < bytes.size() - request.json.size(); ++size)
     EXPECT_FALSE(command::parse_verb_request(bytes.substr(0, size))) << size;
 }
 

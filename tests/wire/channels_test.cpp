@@ -96,7 +96,7 @@ TEST(Channels, SayWhatIsWrong) {
             "channel t: InputMode is 'Tube'; there are: Pipe, File, FastFile");
   EXPECT_EQ(message(R"([{"ChannelName":"t"}])"), "channel t: '' is no S3 URL: s3://bucket/key");
   EXPECT_EQ(message(R"({"train":{"TrainingInputMode":"Pipe"}})"),
-            "this is what a container is told, without any S3Uri: CreateTrainingJob's "
+            "this is what a container gets, without any S3Uri: CreateTrainingJob's "
             "InputDataConfig, an array of channels, is read");
   EXPECT_EQ(message(R"("train")"), "InputDataConfig is a JSON array of channels");
   EXPECT_NE(message("[1]"), "nothing");

@@ -32,6 +32,32 @@ TEST(Curve, ReadsWhatItWrites) {
   EXPECT_EQ(read.foreign, 0U);
 }
 
+TEST(Curve, HasMetricsByName) {
+  Curve curve;
+  curve.add({.step = 1, .loss = 0.5, .time = 1, .metrics = {{"val_loss", 0.25}}});
+  curve.add({.step = 2, .loss = 0.25, .time = 2});
+  curve.add({.step = 2, .metrics = {{"val/acc", 0.5}}});
+  const std::string lines = to_lines(curve);
+  EXPECT_EQ(lines,
+            "{\"step\":1,\"loss\":0.5,\"val_loss\":0.25,\"time\":1.0}\n"
+            "{\"step\":2,\"loss\":0.25,\"val/acc\":0.5,\"time\":0.0}\n");
+  EXPECT_EQ(parse_curve(lines).curve.points(), curve.points());
+  EXPECT_EQ(curve.last()->metrics, (MetricValues{{"val_loss", 0.25}, {"val/acc", 0.5}}));
+  curve.resume(1);
+  EXPECT_EQ(curve.last()->metrics, (MetricValues{{"val_loss", 0.25}}));
+  const auto odd = parse_curve(R"({"step":1,"val_loss":"low","rate":[1],"a b":1,"lr":0.5})");
+  EXPECT_EQ(odd.curve.last()->metrics, (MetricValues{{"lr", 0.5}}));
+}
+
+TEST(Curve, TakesTheFirstNamesOfMetricsOnly) {
+  Curve curve;
+  for (std::uint64_t step = 1; step <= 100; ++step)
+    curve.add({.step = step, .metrics = {{"m" + std::to_string(step), 1.0}, {"m1", 2.0}}});
+  EXPECT_EQ(curve.metric_names().size(), most_metrics);
+  EXPECT_EQ(curve.points().size(), 100U);
+  EXPECT_EQ(curve.points().back().metrics, (MetricValues{{"m1", 2}}));
+}
+
 TEST(Curve, LeavesOutWhatIsNoPoint) {
   const auto read = parse_curve(
       "{\"step\":1,\"loss\":0.5,\"time\":1}\n\nhello\n{\"loss\":1}\n[]\n{\"step\":-1}\n"
@@ -79,6 +105,7 @@ TEST(Curve, ThinningKeepsWhatIsSaidRarely) {
   for (std::uint64_t step = 1; step <= 64; ++step) {
     CurvePoint point{.step = step, .loss = 1};
     if (step % 16 == 0) point.accuracy = static_cast<double>(step) / 100;
+    if (step == 17) point.metrics["val_loss"] = 0.5;
     curve.add(point);
   }
   curve.thin(12);
@@ -89,6 +116,7 @@ TEST(Curve, ThinningKeepsWhatIsSaidRarely) {
   EXPECT_EQ(accuracies.size(), 4U);
   EXPECT_EQ(curve.last()->accuracy, 0.64);
   EXPECT_EQ(curve.last()->loss, 1);
+  EXPECT_EQ(curve.last()->metrics, (MetricValues{{"val_loss", 0.5}}));
   EXPECT_EQ(curve.last()->step, 64U);
 }
 

@@ -20,6 +20,33 @@ TEST(Datagram, ReadsProgress) {
   EXPECT_FALSE(message->ready);
 }
 
+TEST(Datagram, ReadsMetricsByName) {
+  const auto message = parse_datagram(
+      "X_SPOTTER_METRIC=val_loss 0.25\nX_SPOTTER_STEP=7\nX_SPOTTER_METRIC=val/acc 9e-1\n"
+      "X_SPOTTER_METRIC=val_loss nan\nX_SPOTTER_METRIC=loss 1\nX_SPOTTER_METRIC=a b 1\n"
+      "X_SPOTTER_METRIC=7up 1\nX_SPOTTER_METRIC= 1\nX_SPOTTER_METRIC=x\nX_SPOTTER_METRIC=\n"
+      "X_SPOTTER_METRIC=y 1x\nX_SPOTTER_METRIC=" +
+      std::string(longest_metric_name + 1, 'z') + " 1\n");
+  ASSERT_TRUE(message && message->progress);
+  EXPECT_EQ(message->progress->metrics, (MetricValues{{"val_loss", 0.25}, {"val/acc", 0.9}}));
+  EXPECT_FALSE(message->progress->loss) << "which has a key of its own";
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_METRIC=val_loss 1")->progress) << "of no step";
+}
+
+TEST(Datagram, SaysThatItWasReadInTheTrainersLog) {
+  EXPECT_TRUE(parse_datagram("X_SPOTTER_LOG=1\nX_SPOTTER_STEP=7\n")->of_log);
+  EXPECT_FALSE(parse_datagram("X_SPOTTER_STEP=7\n")->of_log);
+}
+
+TEST(Datagram, HasSoManyMetricsAtMost) {
+  std::string bytes = "X_SPOTTER_STEP=1\n";
+  for (char name = 'a'; name <= 'z'; ++name)
+    bytes += std::string("X_SPOTTER_METRIC=") + name + " 1\n";
+  const auto metrics = parse_datagram(bytes + "X_SPOTTER_METRIC=a 2\n")->progress->metrics;
+  EXPECT_EQ(metrics.size(), most_metrics);
+  EXPECT_EQ(metrics.at("a"), 2) << "the last word of a name counts";
+}
+
 TEST(Datagram, ReadsTheSingleWords) {
   EXPECT_TRUE(parse_datagram("READY=1\n")->ready);
   EXPECT_TRUE(parse_datagram("WATCHDOG=1")->watchdog);

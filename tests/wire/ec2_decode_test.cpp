@@ -154,10 +154,12 @@ TEST(Ec2Answer, ReadsAttachAndDetach) {
   EXPECT_EQ(decode<DetachVolume>(answer("DetachVolume", body))->instance, InstanceId("i-1"));
 }
 
-TEST(Ec2Answer, TakesOnlyTrueForAYes) {
+TEST(Ec2Answer, TakesAllButFalseForAYes) {
   EXPECT_TRUE(decode<DeleteVolume>(answer("DeleteVolume", "<return>true</return>")));
   EXPECT_FALSE(decode<DeleteVolume>(answer("DeleteVolume", "<return>false</return>")));
-  EXPECT_FALSE(decode<CreateTags>(answer("CreateTags", "")));
+  EXPECT_TRUE(decode<DeleteVolume>(answer("DeleteVolume", ""))) << "as moto answers";
+  EXPECT_TRUE(decode<CreateTags>(answer("CreateTags", "")));
+  EXPECT_FALSE(decode<CreateTags>(answer("DeleteTags", ""))) << "another action's answer";
   EXPECT_TRUE(decode<CreateTags>(answer("CreateTags", "<return>true</return>")));
   EXPECT_TRUE(decode<DeleteSnapshot>(answer("DeleteSnapshot", "<return>true</return>")));
   EXPECT_TRUE(decode<ModifyFleet>(answer("ModifyFleet", "<return>true</return>")));

@@ -128,6 +128,11 @@ TEST(Ec2Query, EscapesAsRfc3986Says) {
   EXPECT_EQ(escape("a b+c/d=&\xc3\xa9"), "a%20b%2Bc%2Fd%3D%26%C3%A9");
 }
 
+TEST(Ec2Query, AFiltersValueCanMeanOneTextAlone) {
+  EXPECT_EQ(exactly("mnist-volume"), "mnist-volume");
+  EXPECT_EQ(exactly("a*b?c\\"), "a\\*b\\?c\\\\");
+}
+
 TEST(Ec2Query, MayRepeatOnlyWhatReadsOrCarriesAToken) {
   EXPECT_EQ(encode(DescribeVolumes{}).repeatable, Repeatable::Read);
   EXPECT_EQ(encode(CreateVolume{.client_token = "c"}).repeatable, Repeatable::Token);

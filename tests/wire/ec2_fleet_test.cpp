@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/launching.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -39,6 +40,23 @@ TEST(FleetAnswer, SeesTheFailureInsideASuccessfulDeletion) {
   ASSERT_TRUE(outcome) << outcome.error().message;
   EXPECT_EQ(outcome->cancelled.at(0).current, FleetState::CancelledRunning);
   EXPECT_EQ(outcome->failed.at(0).code, "fleetNotInDeletableState");
+}
+
+TEST(FleetAnswer, SeesTheErrorsInsideASuccessfulCreation) {
+  const std::string error =
+      "<item><errorCode>InsufficientInstanceCapacity</errorCode><errorMessage>There is none."
+      "</errorMessage><lifecycle>spot</lifecycle></item>";
+  const auto none = decode_created_fleet(fleet_answer(
+      "CreateFleet", "<fleetId>fleet-1</fleetId><errorSet>" + error + error + "</errorSet>"));
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_EQ(none->id, FleetId("fleet-1"));
+  EXPECT_EQ(none->instances, 0u);
+  EXPECT_EQ(none->errors, "InsufficientInstanceCapacity: There is none.") << "once";
+  const auto one = decode_created_fleet(fleet_answer("CreateFleet", R"(
+    <fleetId>fleet-1</fleetId><errorSet/><fleetInstanceSet><item><instanceIds><item>i-1</item>
+    </instanceIds></item></fleetInstanceSet>)"));
+  EXPECT_EQ(one->instances, 1u);
+  EXPECT_EQ(one->errors, "");
 }
 
 TEST(FleetAnswer, TakesSilenceForNoCancellation) {

@@ -67,8 +67,6 @@ TEST(Imds, BoundsTheRemainingTime) {
 }
 
 TEST(Imds, ReadsTheSmallOnes) {
-  EXPECT_EQ(parse_termination_time("2026-11-21T10:15:30Z\n").value(), at("2026-11-21T10:15:30Z"));
-  EXPECT_FALSE(parse_termination_time("not a time"));
   EXPECT_EQ(parse_rebalance(R"({"noticeTime": "2026-11-21T10:15:30Z"})").value(),
             at("2026-11-21T10:15:30Z"));
   EXPECT_EQ(parse_lifecycle_state("Terminated\n"), LifecycleState::Terminated);

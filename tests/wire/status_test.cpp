@@ -5,7 +5,7 @@
 namespace spotter::wire {
 namespace {
 
-TEST(ProgressBar, IsAsLongAsItIsToldTo) {
+TEST(ProgressBar, IsAsLongAsItIsAskedToBe) {
   EXPECT_EQ(progress_bar(0, 12), "[..........]");
   EXPECT_EQ(progress_bar(0.5, 12), "[#####.....]");
   EXPECT_EQ(progress_bar(0.99, 12), "[#########.]") << "not full before the end";

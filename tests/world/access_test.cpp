@@ -186,6 +186,64 @@ TEST_F(UnderAPolicy, EveryResourceOfACallIsAskedFor) {
   EXPECT_EQ(call("CreateSnapshot", snapshot_of(ours, "mine")).status, 200);
 }
 
+// As AWS authorizes CreateFleet on all that the fleet uses: each left out in its turn.
+TEST_F(UnderAPolicy, AFleetIsJudgedOnEachThingThatItUses) {
+  const std::string arn = "arn:aws:ec2:us-west-2:123456789012:";
+  const std::string id = ok("CreateLaunchTemplate",
+                            {{"LaunchTemplateName", "mine"},
+                             {"LaunchTemplateData.ImageId", "ami-1"},
+                             {"LaunchTemplateData.KeyName", "key"},
+                             {"LaunchTemplateData.SecurityGroupId.1", "sg-1"},
+                             {"LaunchTemplateData.IamInstanceProfile.Name", "mine"}},
+                            "<launchTemplateId>");
+  const std::string config = "LaunchTemplateConfigs.1.";
+  const Parameters fleet = {{config + "LaunchTemplateSpecification.LaunchTemplateId", id},
+                            {config + "LaunchTemplateSpecification.Version", "1"},
+                            {config + "Overrides.1.InstanceType", "g5.xlarge"},
+                            {config + "Overrides.1.SubnetId", "subnet-1a"},
+                            {"TargetCapacitySpecification.TotalTargetCapacity", "1"}};
+  const std::vector<std::string> used = {arn + "fleet/*",
+                                         arn + "launch-template/" + id,
+                                         "arn:aws:ec2:us-west-2::image/ami-1",
+                                         "arn:aws:ec2:us-west-2::snapshot/*",
+                                         arn + "key-pair/key",
+                                         arn + "subnet/subnet-1a",
+                                         arn + "security-group/sg-1",
+                                         arn + "network-interface/*",
+                                         arn + "instance/*",
+                                         arn + "volume/*"};
+  for (std::size_t lacking = 0; lacking <= used.size(); ++lacking) {
+    std::string resources;
+    for (std::size_t i = 0; i < used.size(); ++i)
+      if (i != lacking) resources += (resources.empty() ? "\"" : ", \"") + used[i] + "\"";
+    ASSERT_TRUE(world.set_policies(
+        "me",
+        {policy(R"({"Effect": "Allow", "Action": "ec2:CreateFleet", "Resource": [)" + resources +
+                R"(]}, {"Effect": "Allow", "Action": ["ec2:RunInstances", "iam:PassRole"],
+                "Resource": "*"})")}));
+    const Reply reply = call("CreateFleet", fleet);
+    if (lacking == used.size())
+      EXPECT_EQ(reply.status, 200) << reply.body;
+    else
+      EXPECT_NE(reply.body.find("ec2:CreateFleet on resource: " + used[lacking]), std::string::npos)
+          << used[lacking] << ": " << reply.body;
+  }
+}
+
+TEST_F(UnderAPolicy, ATooLongPolicyIsRefusedAndWhiteSpaceDoesNotCount) {
+  const auto with = [](std::size_t letters, const std::string& blanks = "") {
+    return policy(R"({"Effect": "Allow", "Action": "s:A",)" + blanks + R"( "Resource": ")" +
+                  std::string(letters, 'r') + "\"}");
+  };
+  EXPECT_TRUE(world.set_policies("role/r", {with(10000, std::string(9000, ' '))}));
+  EXPECT_FALSE(world.set_policies("role/r", {with(11000)}));
+  EXPECT_FALSE(world.set_policies("role/r", {with(5500), with(5500)}));
+  EXPECT_TRUE(world.set_policies("u", {with(5500), with(5500)}));
+  const auto refused = world.set_policies("u", {with(6200)});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "LimitExceeded");
+}
+
 TEST_F(UnderAPolicy, ADryRunSaysWhetherItWouldBeAllowed) {
   EXPECT_TRUE(is_refused(call("DeleteVolume", {{"VolumeId", theirs}, {"DryRun", "true"}})));
   const Reply reply = call("DeleteVolume", {{"VolumeId", ours}, {"DryRun", "true"}});

@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "tests/world/auto_scaling.hpp"
+#include "tests/world/ec2_access.hpp"
 
 namespace spotter::world {
 namespace {
@@ -12,6 +15,31 @@ std::vector<std::string> groups_of(const Cloud& cloud, const Query& query) {
   const Instance* instance = cloud.instances.find(InstanceId(query.text("InstanceId")));
   if (instance) names.insert(instance->fleet.id.str());
   return {names.begin(), names.end()};
+}
+
+// Who gives a group a launch template has to be allowed to run instances by it, in its subnets.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+std::vector<AccessRequest> access_to_launch(const Cloud& cloud, const Call& call) {
+  const Query query(call.parameters);
+  const std::string mixed = "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.";
+  Call launch{"RunInstances", {}, call.caller};
+  bool named = false;
+  for (const std::string& prefix : {std::string("LaunchTemplate."), mixed})
+    for (const char* part : {"LaunchTemplateId", "LaunchTemplateName", "Version"}) {
+      if (!query.has(prefix + part)) continue;
+      launch.parameters[std::string("LaunchTemplate.") + part] = query.text(prefix + part);
+      named = true;
+    }
+  if (!named) return {};
+  std::vector<AccessRequest> needed;
+  std::string subnets = query.text("VPCZoneIdentifier");
+  do {
+    const std::string subnet = subnets.substr(0, subnets.find(','));
+    subnets.erase(0, subnets.find(',') == subnets.npos ? subnets.size() : subnet.size() + 1);
+    if (!subnet.empty()) launch.parameters["SubnetId"] = subnet;
+    std::ranges::move(needed_access(cloud, launch), std::back_inserter(needed));
+  } while (!subnets.empty());
+  return needed;
 }
 
 }  // namespace
@@ -44,6 +72,7 @@ std::vector<AccessRequest> auto_scaling_access(const Cloud& cloud, const Call& c
       it.know("aws:ResourceTag/" + key, value);
     }
   }
+  std::ranges::move(access_to_launch(cloud, call), std::back_inserter(needed));
   return needed;
 }
 

@@ -143,6 +143,43 @@ Answer describe_instances(Session& session) {
   return xml;
 }
 
+// The newest first; what launched is Successful.
+// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_Activity.html
+Answer describe_activities(Session& session) {
+  const Cloud& cloud = session.cloud;
+  const auto group =
+      Groups(session.cloud).find(FleetId(session.query.required("AutoScalingGroupName")));
+  if (!group) return tl::unexpected(group.error());
+  std::vector<HistoryEvent> rows = events_of(cloud, *group);
+  std::erase_if(rows, [](const HistoryEvent& event) {
+    return event.kind != "instance-launched" && event.kind != "launch-failed" &&
+           event.kind != "fleet-no-capacity";
+  });
+  std::ranges::reverse(rows);
+  const auto shown = page(std::move(rows), session.query);
+  std::size_t number = 0;
+  Xml xml;
+  members(xml, "Activities", shown.rows, [&](const HistoryEvent& event) {
+    const bool failed = event.kind != "instance-launched";
+    const std::string at = xml_time(cloud.wall(event.at));
+    xml.text("ActivityId", at + "-" + std::to_string(++number));
+    xml.text("AutoScalingGroupName", group->fleet.id.view());
+    xml.text("Description", "Launching a new EC2 instance" +
+                                (failed ? std::string(".  Status Reason: ") + event.detail
+                                        : ": " + event.subject));
+    xml.text("Cause", "At " + at +
+                          " an instance was started in response to a difference between "
+                          "desired and actual capacity.");
+    xml.text("StartTime", at);
+    xml.text("EndTime", at);
+    xml.text("StatusCode", failed ? "Failed" : "Successful");
+    if (failed) xml.text("StatusMessage", event.detail + ". Launching EC2 instance failed.");
+    xml.value("Progress", 100);
+  });
+  xml.optional("NextToken", shown.next);
+  return xml;
+}
+
 Answer describe_hooks(Session& session) {
   const auto group =
       Groups(session.cloud).find(FleetId(session.query.required("AutoScalingGroupName")));
@@ -165,6 +202,7 @@ Answer describe_hooks(Session& session) {
 void add_group_descriptions(Operations& operations) {
   operations["DescribeAutoScalingGroups"] = describe_groups;
   operations["DescribeAutoScalingInstances"] = describe_instances;
+  operations["DescribeScalingActivities"] = describe_activities;
   operations["DescribeLifecycleHooks"] = describe_hooks;
 }
 

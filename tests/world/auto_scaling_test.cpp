@@ -81,6 +81,20 @@ TEST(AutoScaling, LaunchesSpotInstancesWithTheGroupsTagsAndReplacesThem) {
   EXPECT_EQ(api.count("DescribeFleets", {}, "fleetSet/item"), 0u) << "it is no fleet of EC2's";
 }
 
+TEST(AutoScaling, SaysInItsActivitiesWhatItLaunchedAndWhyItLaunchedNothing) {
+  Group api;
+  const InstanceId one = api.all<InstanceStarted>().at(0).id;
+  for (const char* zone : {"us-west-2a", "us-west-2b"})
+    api.world.set_capacity(Zone(zone), 0, api.now);
+  ASSERT_TRUE(api.world.kill(one, api.now));
+  api.wait(60_s);
+  api.group("DescribeScalingActivities", {{name_key, "group"}});
+  EXPECT_EQ(api.read("StatusCode"), "Failed") << "the newest first";
+  EXPECT_NE(api.read("StatusMessage").find("no Spot capacity"), std::string::npos);
+  EXPECT_NE(api.document_text.find("Launching a new EC2 instance: " + one.str()),
+            std::string::npos);
+}
+
 TEST(AutoScaling, TheBaseIsOnDemand) {
   Group api(
       Api::Parameters{{"MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity", "1"}});

@@ -17,10 +17,11 @@ struct Farm {
   Time now{};
   std::vector<Order> orders;
 
-  Json raw(const std::string& action, const Json& body) {
+  Json raw(const std::string& action, const Json& body, const std::string& caller = {}) {
     std::string path = "/v1/" + action;
     std::transform(path.begin(), path.end(), path.begin(), ::tolower);
-    const Reply reply = batch.answer({.method = "POST", .path = path, .body = body.dump()}, now);
+    const Reply reply =
+        batch.answer({.method = "POST", .path = path, .body = body.dump(), .caller = caller}, now);
     Json answer = Json::parse(reply.body);
     if (reply.status != 200) answer["code"] = reply.headers.at("x-amzn-ErrorType");
     return answer;
@@ -54,21 +55,36 @@ struct Farm {
   }
 
   // One environment of `vcpus`, machines of 8 and one GPU, and a queue "queue" of priority 1.
-  void furnish(int vcpus) {
-    ask("CreateComputeEnvironment", {{"computeEnvironmentName", "spot"},
-                                     {"type", "MANAGED"},
-                                     {"computeResources",
-                                      {{"type", "SPOT"},
-                                       {"allocationStrategy", "SPOT_PRICE_CAPACITY_OPTIMIZED"},
-                                       {"maxvCpus", vcpus},
-                                       {"instanceTypes", {"p3.2xlarge"}},
-                                       {"subnets", {"subnet-1a"}},
-                                       {"securityGroupIds", {"sg-1"}},
-                                       {"instanceRole", "ecsInstanceRole"}}}});
+  void furnish(int vcpus, const Json& more = Json::object()) {
+    ask("CreateComputeEnvironment", environment(vcpus, more));
     wait(10_s);
     add_queue("queue", 1);
     wait(10_s);
     define("train");
+  }
+  static Json environment(int vcpus, const Json& more = Json::object()) {
+    Json resources = {{"type", "SPOT"},
+                      {"allocationStrategy", "SPOT_PRICE_CAPACITY_OPTIMIZED"},
+                      {"maxvCpus", vcpus},
+                      {"instanceTypes", {"p3.2xlarge"}},
+                      {"subnets", {"subnet-1a"}},
+                      {"securityGroupIds", {"sg-1"}},
+                      {"instanceRole", "ecsInstanceRole"}};
+    resources.update(more);
+    return {{"computeEnvironmentName", "spot"},
+            {"type", "MANAGED"},
+            {"computeResources", resources},
+            {"tags", {{"spotter:job", "mine"}}}};
+  }
+  // A launch template whose user data tells ECS's agent to drain at a notice.
+  void make_draining_template(const std::string& name) {
+    const Reply reply = world.ec2(
+        {"CreateLaunchTemplate",
+         {{"LaunchTemplateName", name},
+          {"LaunchTemplateData.UserData", "RUNTX0VOQUJMRV9TUE9UX0lOU1RBTkNFX0RSQUlOSU5HPXRydWU="}},
+         ""},
+        now);
+    EXPECT_EQ(reply.status, 200) << reply.body;
   }
   void add_queue(const std::string& name, int priority) {
     ask("CreateJobQueue",
@@ -101,7 +117,7 @@ struct Farm {
     return found;
   }
   template <class What>
-  bool told(const std::string& id) const {
+  bool was_sent(const std::string& id) const {
     return std::any_of(orders.begin(), orders.end(), [&](const Order& it) {
       const auto* order = std::get_if<What>(&it);
       return order && order->run.job == id;

@@ -190,16 +190,17 @@ TEST(Batch, AJobIsTriedAsOftenAsItsAttemptsSay) {
 
 TEST(Batch, AReclaimedHostsJobsAreStoppedThenKilledAndTriedElsewhere) {
   Farm farm;
-  farm.furnish(8);
+  farm.make_draining_template("drains");
+  farm.furnish(8, {{"launchTemplate", {{"launchTemplateName", "drains"}}}});
   const std::string id = farm.submit({{"retryStrategy", {{"attempts", 2}}}});
   farm.wait(30_s);
   const InstanceId host = farm.runs().at(0).host;
   ASSERT_TRUE(farm.world.interrupt(host, InterruptionAction::Terminate, 120_s, farm.now));
   farm.wait(1_s);
-  EXPECT_TRUE(farm.told<StopJob>(id));
-  EXPECT_FALSE(farm.told<KillJob>(id));
+  EXPECT_TRUE(farm.was_sent<StopJob>(id));
+  EXPECT_FALSE(farm.was_sent<KillJob>(id));
   farm.wait(30_s);
-  EXPECT_TRUE(farm.told<KillJob>(id));
+  EXPECT_TRUE(farm.was_sent<KillJob>(id));
   farm.end(id, 137);
   const Json attempt = farm.job(id)["attempts"][0];
   EXPECT_EQ(attempt["statusReason"], "Host EC2 (instance " + host.str() + ") terminated.");
@@ -207,6 +208,18 @@ TEST(Batch, AReclaimedHostsJobsAreStoppedThenKilledAndTriedElsewhere) {
   farm.wait(600_s);
   ASSERT_EQ(farm.status(id), "RUNNING");
   EXPECT_NE(farm.runs().back().host, host);
+}
+
+TEST(Batch, WhereEcsAgentDoesNotDrainANoticeIsNoSignal) {
+  Farm farm;
+  farm.furnish(8);
+  const std::string id = farm.submit();
+  farm.wait(30_s);
+  const InstanceId host = farm.runs().at(0).host;
+  ASSERT_TRUE(farm.world.interrupt(host, InterruptionAction::Terminate, 120_s, farm.now));
+  farm.wait(110_s);
+  EXPECT_FALSE(farm.was_sent<StopJob>(id));
+  EXPECT_EQ(farm.status(id), "RUNNING");
 }
 
 TEST(Batch, AHostThatDiesWithoutANoticeTakesItsJobsAlong) {
@@ -231,7 +244,7 @@ TEST(Batch, ATimeoutEndsAJobForGood) {
   farm.wait(30_s);
   ASSERT_EQ(farm.status(id), "RUNNING");
   farm.wait(60_s);
-  EXPECT_TRUE(farm.told<StopJob>(id));
+  EXPECT_TRUE(farm.was_sent<StopJob>(id));
   farm.end(id, 143);
   EXPECT_EQ(farm.status(id), "FAILED");
   EXPECT_EQ(farm.job(id)["statusReason"], "Job attempt duration exceeded timeout");
@@ -247,9 +260,9 @@ TEST(Batch, CancelSparesWhatRunsAndTerminateDoesNot) {
   EXPECT_EQ(farm.status(id + ":0"), "RUNNING");
   EXPECT_EQ(farm.status(id + ":1"), "FAILED");
   EXPECT_EQ(farm.job(id + ":1")["statusReason"], "enough");
-  EXPECT_FALSE(farm.told<StopJob>(id + ":0"));
+  EXPECT_FALSE(farm.was_sent<StopJob>(id + ":0"));
   farm.ask("TerminateJob", {{"jobId", id}, {"reason", "really"}});
-  EXPECT_TRUE(farm.told<StopJob>(id + ":0"));
+  EXPECT_TRUE(farm.was_sent<StopJob>(id + ":0"));
   farm.end(id + ":0", 143);
   EXPECT_EQ(farm.status(id + ":0"), "FAILED") << "and is not tried again";
   EXPECT_EQ(farm.job(id + ":0")["statusReason"], "really");

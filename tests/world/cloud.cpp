@@ -24,6 +24,7 @@ struct Dispatch {
   void operator()(const SnapshotEnds& it) const { Snapshots(cloud).on(it); }
   void operator()(const InstanceRuns& it) const { Instances(cloud).on(it); }
   void operator()(const ShutDownEnds& it) const { Instances(cloud).on(it); }
+  void operator()(const FleetTagged& it) const { Instances(cloud).on(it); }
   void operator()(const InterruptionDue& it) const { Instances(cloud).on(it); }
   void operator()(const FleetWakes& it) const { Fleets(cloud).on(it); }
   void operator()(const HookTimesOut& it) const { Groups(cloud).on(it); }

@@ -50,6 +50,11 @@ struct InstanceRuns {
 struct ShutDownEnds {
   InstanceId id;
 };
+struct FleetTagged {
+  InstanceId id;
+  std::string key;
+  std::string value;
+};
 struct InterruptionDue {
   InstanceId id;
   std::uint64_t notice;
@@ -67,8 +72,8 @@ struct HookTimesOut {
   std::string hook;
 };
 using Happening = std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds,
-                               SnapshotEnds, InstanceRuns, ShutDownEnds, InterruptionDue,
-                               FleetWakes, CapacityReturns, HookTimesOut>;
+                               SnapshotEnds, InstanceRuns, ShutDownEnds, FleetTagged,
+                               InterruptionDue, FleetWakes, CapacityReturns, HookTimesOut>;
 
 // How the volume or snapshot machinery misbehaves, switched on by World::fault.
 struct StorageFaults {

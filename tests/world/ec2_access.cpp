@@ -1,5 +1,7 @@
 #include "tests/world/ec2_access.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "tests/world/query.hpp"
@@ -58,10 +60,17 @@ class Needs {
     for (const std::string& id : query_.list("FleetId")) fleet(id);
     if (query_.has("FleetId")) fleet(query_.text("FleetId"));
   }
-  void create_fleet() { made("fleet", account() + "fleet/*", query_.tags_for("fleet")); }
+  void create_fleet() {
+    made("fleet", account() + "fleet/*", query_.tags_for("fleet"));
+    for (const Launch& launch : launches("LaunchTemplateConfigs")) use(launch);
+    for (const Launch& launch : launches("LaunchTemplateConfigs")) run(launch, "RunInstances");
+  }
   void request_spot_fleet() {
+    const std::string config = "SpotFleetRequestConfig.";
     made("spot-fleet-request", account() + "spot-fleet-request/*",
-         query_.tags_for("spot-fleet-request", "SpotFleetRequestConfig.TagSpecification"));
+         query_.tags_for("spot-fleet-request", config + "TagSpecification"));
+    for (const Launch& launch : launches(config + "LaunchTemplateConfigs")) use(launch);
+    pass_role(query_.text(config + "IamFleetRole"), "spotfleet.amazonaws.com");
   }
   void create_template() {
     made("launch-template", account() + "launch-template/*", query_.tags_for("launch-template"));
@@ -71,29 +80,96 @@ class Needs {
     add(account() + "launch-template/" + query_.text("LaunchTemplateId", "*"),
         it == cloud_.templates.end() ? Tags() : it->second.tags);
   }
-  // Of the template what concerns access: its tags for what is made, the role that it gives away.
-  void run_instances() {
-    Tags tags = query_.tags_for("instance");
-    std::string profile = query_.text("IamInstanceProfile.Name");
-    const std::string id = query_.text("LaunchTemplate.LaunchTemplateId");
-    AccessRequest& made = add(account() + "instance/*", {}, tags);
-    if (!id.empty()) made.know("ec2:LaunchTemplate", account() + "launch-template/" + id);
-    const auto it = cloud_.templates.find(id);
-    const auto number = query_.text("LaunchTemplate.Version");
-    if (it != cloud_.templates.end())
-      for (const TemplateVersion& version : it->second.versions) {
-        if (std::to_string(version.number) != number) continue;
-        tags.insert(version.instance_tags.begin(), version.instance_tags.end());
-        if (profile.empty()) profile = version.profile;
+  // What is launched, as far as it concerns access: by a template, or by the request alone.
+  struct Launch {
+    const LaunchTemplate* from = nullptr;
+    TemplateVersion what;
+    std::vector<std::string> subnets;
+  };
+  Launch launch_of(const std::string& prefix) const {
+    Launch launch;
+    const std::string id = query_.text(prefix + "LaunchTemplateId");
+    const std::string name = query_.text(prefix + "LaunchTemplateName");
+    for (const auto& [known, it] : cloud_.templates)
+      if (known == id || (id.empty() && it.name == name)) launch.from = &it;
+    if (launch.from == nullptr) return launch;
+    const std::string number = query_.text(prefix + "Version", "$Default");
+    for (const TemplateVersion& version : launch.from->versions)
+      if (std::to_string(version.number) == number || number == "$Latest" ||
+          (number == "$Default" && version.number == launch.from->default_version))
+        launch.what = version;
+    return launch;
+  }
+  std::vector<Launch> launches(const std::string& configs) const {
+    std::vector<Launch> all;
+    for (const std::string& config : query_.members(configs)) {
+      Launch& launch = all.emplace_back(launch_of(config + "LaunchTemplateSpecification."));
+      for (const std::string& it : query_.members(config + "Overrides")) {
+        const std::string image = query_.text(it + "ImageId");
+        if (!image.empty()) launch.what.image = image;
+        const std::string subnet = query_.text(it + "SubnetId");
+        launch.subnets.push_back(subnet.empty() ? "*" : subnet);
       }
-    if (!tags.empty()) {
-      action_ = "ec2:CreateTags";
-      add(account() + "instance/*", {}, tags).know("ec2:CreateAction", call_.action);
     }
-    if (profile.empty()) return;
-    action_ = "iam:PassRole";  // a profile has the name of its role
-    add("arn:aws:iam::" + cloud_.settings.account + ":role/" + profile)
-        .know("iam:PassedToService", "ec2.amazonaws.com");
+    return all;
+  }
+  // Each thing that the instances are made of, connected to, or come with. Which one of several
+  // subnets or security groups it will be where none is named EC2 leaves open: "*".
+  void use(const Launch& launch, const Tags& instance_tags = {}) {
+    const TemplateVersion& what = launch.what;
+    const auto one = [&](const std::string& resource, const Tags& tags = {},
+                         const Tags& sent = {}) {
+      AccessRequest& it = add(resource, tags, sent);
+      if (action_ == "ec2:RunInstances" && launch.from != nullptr)
+        it.know("ec2:LaunchTemplate", account() + "launch-template/" + launch.from->id);
+    };
+    const auto each = [&](const std::string& kind, std::vector<std::string> names) {
+      if (names.empty()) names.emplace_back("*");
+      const std::string begin = account() + kind;
+      for (const std::string& name : names) one(std::string(begin).append(name));
+    };
+    if (launch.from != nullptr)
+      one(account() + "launch-template/" + launch.from->id, launch.from->tags);
+    one(anybodys() + "image/" + (what.image.empty() ? "*" : what.image));
+    one(anybodys() + "snapshot/*");
+    if (!what.key_name.empty()) one(account() + "key-pair/" + what.key_name);
+    each("subnet/", launch.subnets);
+    each("security-group/", what.security_groups);
+    one(account() + "network-interface/*");
+    one(account() + "instance/*", {}, instance_tags);
+    one(account() + "volume/*", {}, action_ == "ec2:RunInstances" ? what.volume_tags : Tags());
+  }
+  void run(const Launch& launch, const std::string& creator) {
+    const TemplateVersion& what = launch.what;
+    action_ = "ec2:RunInstances";
+    use(launch, what.instance_tags);
+    action_ = "ec2:CreateTags";
+    const auto tag = [&](const std::string& kind, const Tags& tags) {
+      if (!tags.empty()) add(account() + kind, {}, tags).know("ec2:CreateAction", creator);
+    };
+    tag("instance/*", what.instance_tags);
+    tag("volume/*", what.volume_tags);
+    const std::string begin = "arn:aws:iam::" + cloud_.settings.account + ":role/";
+    const auto name = what.profile.substr(what.profile.rfind('/') + 1);
+    pass_role(name.empty() ? "" : begin + name,
+              "ec2.amazonaws.com");  // a profile has that of its role
+  }
+  void pass_role(const std::string& role, const char* service) {
+    if (role.empty()) return;
+    action_ = "iam:PassRole";
+    add(role).know("iam:PassedToService", service);
+  }
+  void run_instances() {
+    Launch launch = launch_of("LaunchTemplate.");
+    launch.what.image = query_.text("ImageId", launch.what.image);
+    launch.what.profile = query_.text("IamInstanceProfile.Name", launch.what.profile);
+    launch.what.key_name = query_.text("KeyName", launch.what.key_name);
+    if (query_.has("SecurityGroupId.1"))
+      launch.what.security_groups = query_.list("SecurityGroupId");
+    if (query_.has("SubnetId")) launch.subnets = {query_.text("SubnetId")};
+    launch.what.instance_tags.merge(query_.tags_for("instance"));
+    launch.what.volume_tags.merge(query_.tags_for("volume"));
+    run(launch, call_.action);
   }
   void nothing_special() { add("*"); }
 
@@ -208,6 +284,15 @@ std::string encoded(const AccessRequest& request) {
   return text;
 }
 
+// IAM counts a policy without its white space: those in a role together, of a user each as a
+// managed one, which alone has room for what a person needs.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+constexpr std::size_t longest_of_a_role = 10240, longest_managed = 6144;
+std::size_t counted_characters(const std::string& document) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      document, [](unsigned char letter) { return std::isspace(letter) == 0; }));
+}
+
 }  // namespace
 
 std::vector<AccessRequest> needed_access(const Cloud& cloud, const Call& call) {
@@ -258,9 +343,17 @@ Expected<void> World::set_policies(const std::string& who,
                                    const std::vector<std::string>& documents) {
   auto policies = cloud_.access ? cloud_.access->policies() : Access::Policies();
   policies.erase(who);
+  const bool of_a_role = who == "instance" || who.starts_with("role/");
+  std::size_t characters = 0;
   for (const std::string& document : documents) {
     auto policy = Policy::parse(document);
     if (!policy) return refusal("MalformedPolicyDocument", policy.error().message);
+    characters = counted_characters(document) + (of_a_role ? characters : 0);
+    if (characters > (of_a_role ? longest_of_a_role : longest_managed))
+      return refusal("LimitExceeded",
+                     of_a_role ? "Maximum policy size of 10240 bytes exceeded for role " + who
+                               : "Cannot exceed quota for PolicySize: 6144",
+                     409);
     policies[who].push_back(std::move(*policy));
   }
   cloud_.access = std::make_shared<const Access>(std::move(policies));

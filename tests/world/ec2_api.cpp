@@ -1,6 +1,7 @@
 #include "tests/world/ec2_api.hpp"
 
 #include "tests/world/ec2_access.hpp"
+#include "tests/world/ec2_parameters.hpp"
 #include "tests/world/sts.hpp"
 
 namespace spotter::world {
@@ -53,6 +54,7 @@ Reply success_reply(Cloud& cloud, const std::string& action, const Xml& inner) {
 Reply answer(Cloud& cloud, const Call& call) {
   const auto operation = operations().find(call.action);
   const Query query(call.parameters);
+  if (auto wrong = check_parameters(call.action, query)) return error_reply(cloud, *wrong);
   if (auto refused = refuse_access(cloud, call)) return error_reply(cloud, *refused);
   // "Checks whether you have the required permissions ... without actually making the request"
   if (query.boolean("DryRun")) {
@@ -80,6 +82,8 @@ Reply World::refuse(const ApiError& error, Time now) {
 
 Reply World::ec2(const Call& call, Time now) {
   enter(now);
+  if (call.action.empty())
+    return refuse({"MissingAction", "The request must contain the parameter Action"}, now);
   if (!operations().count(call.action)) {
     return refuse(
         {"InvalidAction", "The action " + call.action + " is not valid for this web service."},
@@ -104,6 +108,10 @@ Reply World::sts(const Call& call, Time now) {
   Reply reply = world::sts(cloud_, call);
   reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
   return reply;
+}
+
+bool begins_empty(const Session& session) {
+  return session.cloud.settings.empty_pages && !session.query.has("NextToken");
 }
 
 Xml returned_true() {

@@ -41,6 +41,9 @@ void write_id_error(Xml& xml, const ApiError& error);  // <error><code/><message
 void write_sent(Xml& xml, const std::map<std::string, std::string>& sent);
 std::string lower_first(std::string name);
 
+// "It's possible for a page to have no items and a token" (API reference, "Pagination").
+bool begins_empty(const Session& session);
+
 // Rows by id (an unknown id answers `not_found`), filtered and cut into a page. `rows`: sorted by
 // id.
 template <class Row>
@@ -58,6 +61,7 @@ Expected<Page<Row>> select(Session& session, std::vector<Row> rows,
       return refusal(not_found, "The ID '" + id + "' does not exist");
     }
   }
+  if (ids.empty() && begins_empty(session)) return Page<Row>{{}, "page-0"};
   std::erase_if(rows, [&](const Row& row) {
     const bool named = ids.empty() || std::find(ids.begin(), ids.end(), id_of(row)) != ids.end();
     return !named || (!filters.empty() && !passes(filters, facts(row), row.tags));
@@ -73,6 +77,8 @@ struct Site {
   std::string subnet;
 };
 std::vector<Site> sites(Session& session, const std::string& zones, const std::string& subnets);
+std::string zone_id(const Cloud& cloud, const Zone& zone);
+std::string reservation_of(const Instance& instance);
 std::string subnet_of(const Cloud& cloud, const Zone& zone);
 Zone zone_of_subnet(const Cloud& cloud, const std::string& subnet);  // REQUIRES: a name
 // A template's data as a place to launch (without its zone).
@@ -80,5 +86,15 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
 // The options of LaunchTemplateConfigs.N below `prefix`, as both kinds of fleets send them.
 std::vector<LaunchOption> template_options(Session& session, const std::string& prefix);
 std::optional<Time> time_parameter(Session& session, const std::string& name);
+
+// What the world recorded of a fleet and of its instances.
+std::vector<HistoryEvent> events_of(const Cloud& cloud, const FleetRequest& fleet);
+// How a kind of fleet tells it: the element with its id; of each kind of event that it tells the
+// type and the subtype.
+struct HistoryForm {
+  const char* id;
+  std::map<std::string, std::pair<std::string, std::string>> names;
+};
+Xml history_of(Session& session, const FleetRequest& fleet, Time start, const HistoryForm& form);
 
 }  // namespace spotter::world

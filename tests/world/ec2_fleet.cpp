@@ -53,6 +53,12 @@ void write_launched(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
   });
 }
 
+void check_excess_policy(const Query& query) {
+  const std::string policy = query.text("ExcessCapacityTerminationPolicy", "termination");
+  if (policy != "termination" && policy != "no-termination")
+    query.refuse("InvalidParameterValue", "Invalid excess capacity termination policy: " + policy);
+}
+
 Answer create_fleet(Session& session) {
   const Query& query = session.query;
   const std::string capacity = "TargetCapacitySpecification.";
@@ -68,6 +74,7 @@ Answer create_fleet(Session& session) {
       .valid_until = time_parameter(session, "ValidUntil"),
       .tags = query.tags_for("fleet"),
       .sent = query.all()};
+  check_excess_policy(query);
   query.required(capacity + "TotalTargetCapacity");
   request.target = query.integer(capacity + "TotalTargetCapacity").value_or(0);
   request.on_demand_target = query.integer(capacity + "OnDemandTargetCapacity").value_or(0);
@@ -127,10 +134,15 @@ void write_fleet(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeFleets.html, Filters
+// "If a fleet is of type instant, you must specify the fleet ID, otherwise the fleet does not
+// appear in the response."
 Answer describe_fleets(Session& session) {
+  std::vector<FleetRequest> rows = Fleets(session.cloud).list(FleetKind::Ec2Fleet);
+  const auto ids = session.query.list("FleetId");
+  if (ids.empty())
+    std::erase_if(rows, [](const FleetRequest& it) { return it.type == FleetType::Instant; });
   const auto page = select<FleetRequest>(
-      session, Fleets(session.cloud).list(FleetKind::Ec2Fleet), session.query.list("FleetId"),
-      "InvalidFleetId.NotFound",
+      session, std::move(rows), ids, "InvalidFleetId.NotFound",
       {"activity-status", "excess-capacity-termination-policy", "fleet-state",
        "replace-unhealthy-instances", "type"},
       [&](const FleetRequest& it) -> Facts {
@@ -177,12 +189,37 @@ Answer describe_fleet_instances(Session& session) {
   return xml;
 }
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_HistoryRecordEntry.html
+Answer describe_fleet_history(Session& session) {
+  const FleetId id(session.query.required("FleetId"));
+  const auto start = time_parameter(session, "StartTime");
+  if (!start) session.query.required("StartTime");
+  SPOTTER_CHECK_QUERY(session);
+  const FleetRequest* fleet = Fleets(session.cloud).seen(id);
+  if (!fleet || fleet->fleet.kind != FleetKind::Ec2Fleet) {
+    return refusal("InvalidFleetId.NotFound", "The fleet ID '" + id.str() + "' does not exist");
+  }
+  static const HistoryForm form = {
+      "fleetId",
+      {{"fleet-submitted", {"fleet-change", "submitted"}},
+       {"fleet-active", {"fleet-change", "active"}},
+       {"fleet-modified", {"fleet-change", "modify_in_progress"}},
+       {"fleet-cancelled", {"fleet-change", "deleted_terminating"}},
+       {"fleet-ended", {"fleet-change", "deleted"}},
+       {"instance-launched", {"instance-change", "launched"}},
+       {"instance-terminated", {"instance-change", "terminated"}},
+       {"launch-failed", {"service-error", "InvalidParameterValue"}},
+       {"fleet-no-capacity", {"service-error", "InsufficientInstanceCapacity"}}}};
+  return history_of(session, *fleet, *start, form);
+}
+
 Answer modify_fleet(Session& session) {
   const Query& query = session.query;
   ModifyFleet request{.id = FleetId(query.required("FleetId")),
                       .target = query.integer("TargetCapacitySpecification.TotalTargetCapacity")};
   if (query.has("ExcessCapacityTerminationPolicy")) {
     request.excess_policy = query.text("ExcessCapacityTerminationPolicy");
+    check_excess_policy(query);
   }
   SPOTTER_CHECK_QUERY(session);
   const auto done = Fleets(session.cloud).modify(request, FleetKind::Ec2Fleet);
@@ -222,6 +259,7 @@ void add_fleet_operations(Operations& operations) {
   operations["CreateFleet"] = create_fleet;
   operations["DescribeFleets"] = describe_fleets;
   operations["DescribeFleetInstances"] = describe_fleet_instances;
+  operations["DescribeFleetHistory"] = describe_fleet_history;
   operations["ModifyFleet"] = modify_fleet;
   operations["DeleteFleets"] = delete_fleets;
 }

@@ -7,8 +7,6 @@ namespace {
 constexpr const char* malformed = "InvalidInstanceID.Malformed";
 constexpr const char* user_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
 
-std::string reservation_of(const Instance& instance) { return "r-" + instance.id.str().substr(2); }
-
 std::string private_name(const Cloud& cloud, const Instance& instance) {
   std::string address = instance.address;
   std::replace(address.begin(), address.end(), '.', '-');
@@ -196,6 +194,7 @@ Expected<LaunchInstance> launch_request(Session& session) {
   if (query.has("UserData")) option.user_data = query.base64("UserData");
   option.instance_tags.merge(query.tags_for("instance"));
   if (query.text("MetadataOptions.InstanceMetadataTags") == "enabled") option.metadata_tags = true;
+  option.http_tokens = query.text("MetadataOptions.HttpTokens", option.http_tokens);
   const auto where = sites(session, query.text("Placement.AvailabilityZone", option.zone.str()),
                            query.text("SubnetId"));
   option.zone = where.front().zone;

@@ -19,7 +19,7 @@ Answer describe_availability_zones(Session& session) {
   for (const Zone& zone : cloud.settings.zones) {
     rows.push_back({zone.str(), static_cast<int>(rows.size()) + 1, {}});
   }
-  const auto id = [](const PlaceRow& it) { return "usw2-az" + std::to_string(it.number); };
+  const auto id = [&cloud](const PlaceRow& it) { return zone_id(cloud, Zone(it.name)); };
   const auto page = select<PlaceRow>(
       session, rows, session.query.list("ZoneName"), "InvalidZone.NotFound",
       {"zone-name", "zone-id", "region-name", "state", "zone-type", "group-name", "opt-in-status"},
@@ -217,6 +217,59 @@ Answer describe_instance_type_offerings(Session& session) {
   return xml;
 }
 
+// 9 where a zone has capacity, 1 where it has none; for one or two types "always low", here 3.
+// Instance requirements are not modelled, nor is any other region.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
+Answer get_spot_placement_scores(Session& session) {
+  const Query& query = session.query;
+  const Cloud& cloud = session.cloud;
+  const auto wanted = query.list("InstanceType");
+  const auto capacity = query.integer("TargetCapacity");
+  (void)query.required("TargetCapacity");
+  SPOTTER_CHECK_QUERY(session);
+  if (*capacity < 1 || *capacity > 2'000'000'000)
+    return refusal("InvalidParameterValue", "TargetCapacity is not between 1 and 2000000000.");
+  if (wanted.empty())
+    return refusal("MissingParameter", "The request must contain the parameter InstanceTypes.");
+  for (const std::string& type : wanted)
+    if (std::ranges::none_of(types(), [&](const TypeRow& it) { return type == it.name; }))
+      return refusal("InvalidParameterValue", "Invalid instance type: " + type);
+  const auto regions = query.list("RegionName");
+  const std::string own = cloud.settings.region.str();
+  if (std::ranges::any_of(regions, [&](const std::string& each) { return each != own; }))
+    return refusal("InvalidParameterValue", "Other regions than " + own + " are not modelled.");
+  if (const auto most = query.integer("MaxResults"); most && (*most < 10 || *most > 1000))
+    return refusal("InvalidParameterValue", "MaxResults is not between 10 and 1000.");
+  struct Score {
+    std::string zone;
+    int score;
+  };
+  std::vector<Score> scores;
+  const int best = wanted.size() < 3 ? 3 : 9;
+  for (std::size_t i = 0; i < cloud.settings.zones.size(); ++i) {
+    const Zone& zone = cloud.settings.zones[i];
+    const bool offered = std::ranges::any_of(wanted, [&](const std::string& type) {
+      return !cloud.not_offered.contains({type, zone.str()});
+    });
+    const bool has = Instances(session.cloud).has_capacity(zone);
+    if (offered) scores.push_back({zone_id(cloud, zone), has ? best : 1});
+  }
+  if (!query.boolean("SingleAvailabilityZone")) {
+    const auto highest = std::ranges::max_element(scores, {}, &Score::score);
+    if (highest != scores.end()) scores = {{"", highest->score}};
+  }
+  const auto page = world::page(std::move(scores), query);
+  SPOTTER_CHECK_QUERY(session);
+  Xml xml;
+  xml.items("spotPlacementScoreSet", page.rows, [&](const Score& it) {
+    xml.text("region", own);
+    xml.optional("availabilityZoneId", it.zone);
+    xml.value("score", it.score);
+  });
+  xml.optional("nextToken", page.next);
+  return xml;
+}
+
 }  // namespace
 
 void add_place_operations(Operations& operations) {
@@ -225,6 +278,7 @@ void add_place_operations(Operations& operations) {
   operations["DescribeInstanceTypes"] = describe_instance_types;
   operations["DescribeInstanceTypeOfferings"] = describe_instance_type_offerings;
   operations["DescribeSubnets"] = describe_subnets;
+  operations["GetSpotPlacementScores"] = get_spot_placement_scores;
 }
 
 }  // namespace spotter::world

@@ -44,7 +44,7 @@ Facts facts(Cloud& cloud, const Snapshot& snapshot) {
 
 Answer create_snapshot(Session& session) {
   const CreateSnapshot request{
-      .volume = VolumeId(session.query.identifier("VolumeId", "vol-", "InvalidVolumeID.Malformed")),
+      .volume = VolumeId(session.query.identifier("VolumeId", "vol-", "InvalidParameterValue")),
       .description = session.query.text("Description"),
       .tags = session.query.tags_for("snapshot")};
   SPOTTER_CHECK_QUERY(session);
@@ -77,8 +77,7 @@ Answer describe_snapshots(Session& session) {
 }
 
 Answer delete_snapshot(Session& session) {
-  const SnapshotId id(
-      session.query.identifier("SnapshotId", "snap-", "InvalidSnapshotID.Malformed"));
+  const SnapshotId id(session.query.identifier("SnapshotId", "snap-", "InvalidParameterValue"));
   SPOTTER_CHECK_QUERY(session);
   const auto removed = Snapshots(session.cloud).remove(id);
   if (!removed) return tl::unexpected(removed.error());

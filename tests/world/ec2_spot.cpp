@@ -17,6 +17,9 @@ struct SpotRow {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html
 SpotRow spot_row(const Instance& instance) {
   SpotRow row{instance, "active", "fulfilled", {}};
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/tag-spot-fleet.html
+  if (instance.fleet.kind == FleetKind::SpotFleet)
+    row.tags["aws:ec2spot:fleet-request-id"] = instance.fleet.id.str();
   if (instance.notice) row.status = "marked-for-termination";
   if (is_alive(instance)) return row;
   row.state = "closed";
@@ -51,6 +54,7 @@ void write_row(Xml& xml, const Cloud& cloud, const SpotRow& row) {
   xml.text("instanceId", it.id.view());
   xml.text("createTime", time);
   xml.text("productDescription", "Linux/UNIX");
+  write_tags(xml, row.tags);
   xml.text("launchedAvailabilityZone", it.zone.view());
   constexpr std::string_view behaviours[] = {"terminate", "stop", "hibernate"};
   xml.text("instanceInterruptionBehavior",
@@ -130,6 +134,12 @@ Answer describe_spot_price_history(Session& session) {
       [](const PriceRow& it) { return it.type; });
   if (!page) return tl::unexpected(page.error());
   Xml xml;
+  // A history is read in parts, of which one may have nothing for the filters.
+  if (!session.query.has("NextToken") && session.cloud.random.below(2) == 0) {
+    xml.element("spotPriceHistorySet", [] {});
+    xml.text("nextToken", "page-0");
+    return xml;
+  }
   xml.items("spotPriceHistorySet", page->rows, [&](const PriceRow& it) {
     xml.text("instanceType", it.type);
     xml.text("productDescription", "Linux/UNIX");

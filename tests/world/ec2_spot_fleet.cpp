@@ -44,9 +44,17 @@ std::vector<LaunchOption> specification_options(Session& session) {
   return options;
 }
 
+void check_excess_policy(const Query& query, const std::string& policy) {
+  for (const char* word : {"default", "noTermination", "NoTermination"})
+    if (policy == word) return;
+  query.refuse("InvalidSpotFleetRequestConfig",
+               "Invalid excess capacity termination policy: " + policy);
+}
+
 Answer request_spot_fleet(Session& session) {
   const Query& query = session.query;
   const auto at = [](const char* name) { return std::string(prefix) + name; };
+  check_excess_policy(query, query.text(at("ExcessCapacityTerminationPolicy"), "default"));
   FleetRequest request{
       .fleet = {FleetKind::SpotFleet, {}},
       .type = type_of(query, query.text(at("Type"), "maintain")),
@@ -130,48 +138,26 @@ Answer describe_spot_fleet_instances(Session& session) {
   return xml;
 }
 
-// Launches and terminations (instanceChange), changes of the request (fleetRequestChange).
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EventInformation.html
+// Launches and terminations (instanceChange), launches that EC2 refused (error), changes of the
+// request (fleetRequestChange).
 Answer describe_spot_fleet_request_history(Session& session) {
   const auto fleet = named_fleet(session);
   if (!fleet) return tl::unexpected(fleet.error());
   const auto start = time_parameter(session, "StartTime");
   if (!start) session.query.required("StartTime");
   SPOTTER_CHECK_QUERY(session);
-  const Cloud& cloud = session.cloud;
-  static const std::map<std::string, std::string> changes = {
-      {"fleet-submitted", "submitted"},
-      {"fleet-active", "active"},
-      {"fleet-modified", "modify_in_progress"},
-      {"fleet-cancelled", "cancelled_terminating"},
-      {"fleet-ended", "cancelled"},
-      {"fleet-expired", "expired"},
-      {"instance-launched", "launched"},
-      {"instance-terminated", "terminated"}};
-  std::vector<HistoryEvent> events;
-  for (const HistoryEvent& event : cloud.history) {
-    const bool ours = event.subject == fleet->fleet.id.view() ||
-                      std::any_of(fleet->instances.begin(), fleet->instances.end(),
-                                  [&](const auto& id) { return id.view() == event.subject; });
-    if (ours && event.at >= *start && changes.count(event.kind)) events.push_back(event);
-  }
-  const auto shown = page(std::move(events), session.query);
-  Xml xml;
-  xml.text("spotFleetRequestId", fleet->fleet.id.view());
-  xml.text("startTime", xml_time(cloud.wall(*start)));
-  xml.text("lastEvaluatedTime", xml_time(cloud.wall(cloud.now)));
-  xml.items("historyRecordSet", shown.rows, [&](const HistoryEvent& event) {
-    const bool instance = event.subject.rfind("i-", 0) == 0;
-    xml.text("timestamp", xml_time(cloud.wall(event.at)));
-    xml.text("eventType", instance ? "instanceChange" : "fleetRequestChange");
-    xml.element("eventInformation", [&] {
-      if (instance) xml.text("instanceId", event.subject);
-      xml.text("eventSubType", changes.at(event.kind));
-      xml.text("eventDescription", event.detail);
-    });
-  });
-  xml.optional("nextToken", shown.next);
-  return xml;
+  static const HistoryForm form = {
+      "spotFleetRequestId",
+      {{"fleet-submitted", {"fleetRequestChange", "submitted"}},
+       {"fleet-active", {"fleetRequestChange", "active"}},
+       {"fleet-modified", {"fleetRequestChange", "modify_in_progress"}},
+       {"fleet-cancelled", {"fleetRequestChange", "cancelled_terminating"}},
+       {"fleet-ended", {"fleetRequestChange", "cancelled"}},
+       {"fleet-expired", {"fleetRequestChange", "expired"}},
+       {"instance-launched", {"instanceChange", "launched"}},
+       {"instance-terminated", {"instanceChange", "terminated"}},
+       {"launch-failed", {"error", "spotFleetRequestConfigurationInvalid"}}}};
+  return history_of(session, *fleet, *start, form);
 }
 
 Answer cancel_spot_fleet_requests(Session& session) {
@@ -205,6 +191,7 @@ Answer modify_spot_fleet_request(Session& session) {
                       .target = session.query.integer("TargetCapacity")};
   if (session.query.has("ExcessCapacityTerminationPolicy")) {
     request.excess_policy = session.query.text("ExcessCapacityTerminationPolicy");
+    check_excess_policy(session.query, *request.excess_policy);
   }
   SPOTTER_CHECK_QUERY(session);
   const auto done = Fleets(session.cloud).modify(request, FleetKind::SpotFleet);

@@ -43,7 +43,10 @@ TemplateVersion version_of(const Query& query) {
           .max_price = query.text(data + "InstanceMarketOptions.SpotOptions.MaxPrice"),
           .spot = query.text(data + "InstanceMarketOptions.MarketType") == "spot",
           .instance_tags = query.tags_for("instance", data + "TagSpecification"),
-          .metadata_tags = query.text(data + "MetadataOptions.InstanceMetadataTags") == "enabled"};
+          .metadata_tags = query.text(data + "MetadataOptions.InstanceMetadataTags") == "enabled",
+          .http_tokens = query.text(data + "MetadataOptions.HttpTokens"),
+          .security_groups = query.list(data + "SecurityGroupId"),
+          .volume_tags = query.tags_for("volume", data + "TagSpecification")};
 }
 
 Answer create_launch_template(Session& session) {
@@ -105,8 +108,11 @@ void write_data(Xml& xml, const TemplateVersion& version) {
       xml.element("spotOptions", [&] { xml.text("maxPrice", version.max_price); });
     });
   }
-  if (version.metadata_tags) {
-    xml.element("metadataOptions", [&] { xml.text("instanceMetadataTags", "enabled"); });
+  if (version.metadata_tags || !version.http_tokens.empty()) {
+    xml.element("metadataOptions", [&] {
+      if (!version.http_tokens.empty()) xml.text("httpTokens", version.http_tokens);
+      if (version.metadata_tags) xml.text("instanceMetadataTags", "enabled");
+    });
   }
   if (!version.instance_tags.empty()) {
     xml.element("tagSpecificationSet", [&] {

@@ -4,7 +4,7 @@ namespace spotter::world {
 
 namespace {
 
-constexpr const char* malformed = "InvalidVolumeID.Malformed";
+constexpr const char* malformed = "InvalidParameterValue";
 
 std::string_view name(VolumeState state) {
   constexpr std::string_view names[] = {"creating", "available", "in-use",
@@ -114,8 +114,7 @@ Answer create_volume(Session& session) {
   if (const auto size = query.integer("Size"))
     request.gibibytes = static_cast<std::uint64_t>(*size);
   if (!query.text("SnapshotId").empty()) {
-    request.snapshot =
-        SnapshotId(query.identifier("SnapshotId", "snap-", "InvalidSnapshotID.Malformed"));
+    request.snapshot = SnapshotId(query.identifier("SnapshotId", "snap-", "InvalidParameterValue"));
   }
   SPOTTER_CHECK_QUERY(session);
   const auto made = Volumes(session.cloud).create(request);

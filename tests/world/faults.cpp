@@ -41,12 +41,25 @@ void capacity(World& world, Cloud& cloud, Arguments& given) {
   world.set_capacity(Zone(given.text("zone", "")), fits, cloud.now);
 }
 
+void fleet_tags_late(World& world, Cloud& cloud, Arguments& given) {
+  Range& late = world.settings().fleet_tags;
+  late.most = given.duration("most", Duration{90000});
+  late.least = std::min(given.duration("least", Duration{5000}), late.most);
+  for (auto it = cloud.agenda.begin(); late.most == Duration{0} && it != cloud.agenda.end();) {
+    const auto* tagged = std::get_if<FleetTagged>(&it->second);
+    if (tagged) Instances(cloud).on(*tagged);
+    it = tagged ? cloud.agenda.erase(it) : std::next(it);
+  }
+}
+
 void clear(World& world, Cloud& cloud, Arguments&) {
   cloud.admissions.clear();
   cloud.storage_faults = {};
   cloud.cancels_to_fail = 0;
   cloud.metadata_faults.clear();
   world.settings().consistency_lag = Duration{0};
+  world.settings().fleet_tags = {};
+  world.settings().empty_pages = false;
 }
 
 const NamedFault faults[] = {
@@ -63,7 +76,7 @@ const NamedFault faults[] = {
        world.fail_next(it.text("action", "*"), it.count("count", 1),
                        it.text("code", "InternalError"));
      }},
-    // DryRunOperation: what a caller is told that may do it, and asked not to (API reference,
+    // DryRunOperation: the answer to a caller that may do it, and asked not to (API reference,
     // "DryRun"); a policy or proxy that adds the parameter makes of every call a rehearsal.
     {"deny", "action=A|* on=true|false code=UnauthorizedOperation|DryRunOperation",
      [](World& world, Cloud&, Arguments& it) {
@@ -73,6 +86,9 @@ const NamedFault faults[] = {
      imds},
     {"metadata-tags", "on=true|false, for instances launched from now on",
      [](World& world, Cloud&, Arguments& it) { world.settings().metadata_tags = it.on(); }},
+    {"tokens-optional",
+     "on=true|false, where a template does not say, for instances launched later",
+     [](World& world, Cloud&, Arguments& it) { world.settings().tokens_optional = it.on(); }},
     {"failed-termination", "instance=I", failed_termination},
     {"capacity", "zone=Z instances=any|N", capacity},
     {"not-offered", "type=T zone=Z on=true|false: DescribeInstanceTypeOfferings does not name it",
@@ -87,6 +103,11 @@ const NamedFault faults[] = {
      [](World& world, Cloud&, Arguments& it) {
        world.settings().consistency_lag = it.duration("lag", Duration{5000});
      }},
+    {"fleet-tags-late",
+     "least=5s most=90s: a fleet's tags, on instances launched from now on; most=0s: all at once",
+     fleet_tags_late},
+    {"empty-pages", "on=true|false: a listing's first page has nothing, and a token",
+     [](World& world, Cloud&, Arguments& it) { world.settings().empty_pages = it.on(); }},
     {"attach-hangs", "for=60s",
      [](World&, Cloud& cloud, Arguments& it) {
        cloud.storage_faults.attach_hangs_until = cloud.now + it.duration("for", a_minute);
@@ -95,7 +116,7 @@ const NamedFault faults[] = {
      [](World&, Cloud& cloud, Arguments& it) {
        cloud.storage_faults.attach_busy_until = cloud.now + it.duration("for", a_minute);
      }},
-    {"device-absent", "count=1, attached and not there until it is attached anew",
+    {"device-absent", "count=1, attached and not there until it is attached again",
      [](World&, Cloud& cloud, Arguments& it) {
        cloud.storage_faults.devices_to_hide = it.count("count", 1);
      }},

@@ -51,6 +51,24 @@ TEST(SpotFleet, AnInterruptedInstanceIsKilledAtItsDeadlineAndReplacedInAnotherZo
   }
 }
 
+TEST(SpotFleet, LaunchesNothingWithATagThatMetadataCannotShowAndSaysSoInItsHistoryAlone) {
+  Settings settings;
+  settings.metadata_tags = true;
+  Api api(settings);
+  const std::string tag = "SpotFleetRequestConfig.LaunchSpecifications.1.TagSpecificationSet.1.";
+  const std::string fleet = api.spot_fleet({{tag + "ResourceType", "instance"},
+                                            {tag + "Tag.1.Key", "cost center"},
+                                            {tag + "Tag.1.Value", "speech"}});
+  api.wait(60_s);
+  EXPECT_TRUE(api.all<InstanceStarted>().empty());
+  EXPECT_EQ(api.fleet_state(fleet), "active");
+  const Api::Parameters all = {{"SpotFleetRequestId", fleet},
+                               {"StartTime", "2020-01-01T00:00:00Z"}};
+  const std::string history = api.raw("DescribeSpotFleetRequestHistory", all).body;
+  EXPECT_NE(history.find("<eventType>error</eventType>"), history.npos) << history;
+  EXPECT_NE(history.find("cost center' is not a valid tag key"), history.npos) << history;
+}
+
 TEST(SpotFleet, AWithdrawnNoticeKillsNobody) {
   Api api;
   api.spot_fleet();
@@ -176,6 +194,21 @@ TEST_F(Ec2Fleet, OfTypeInstantAnswersWithItsInstances) {
             2u);
 }
 
+TEST_F(Ec2Fleet, SaysInItsHistoryWhyItLaunchedNothing) {
+  for (const char* zone : {"us-west-2b", "us-west-2c"})
+    api.world.set_capacity(Zone(zone), 0, api.now);
+  const std::string id = api.ask("CreateFleet", call("maintain"), "fleetId");
+  api.wait(60_s);
+  const Api::Parameters all = {{"FleetId", id}, {"StartTime", "2020-01-01T00:00:00Z"}};
+  const std::string history = api.raw("DescribeFleetHistory", all).body;
+  EXPECT_NE(history.find("<eventType>service-error</eventType>"), history.npos) << history;
+  EXPECT_NE(history.find("<eventSubType>InsufficientInstanceCapacity</"), history.npos) << history;
+  EXPECT_EQ(api.error("DescribeFleetHistory", {{"FleetId", id}}), "MissingParameter");
+  EXPECT_EQ(api.error("DescribeFleetHistory",
+                      {{"FleetId", "fleet-1"}, {"StartTime", "2020-01-01T00:00:00Z"}}),
+            "InvalidFleetId.NotFound");
+}
+
 TEST_F(Ec2Fleet, IsMaintainedModifiedAndDeleted) {
   const std::string id = api.ask("CreateFleet", call("maintain"), "fleetId");
   api.wait(20_s);
@@ -204,7 +237,7 @@ TEST_F(Ec2Fleet, IsMaintainedModifiedAndDeleted) {
   EXPECT_EQ(api.ask("DescribeFleets", {{"FleetId.1", id}}, "fleetSet/item/fleetState"), "deleted");
 }
 
-TEST(Instance, IsRunByHandAndTerminatedWithItsStateTold) {
+TEST(Instance, IsRunByHandAndTerminatedWithItsStateShown) {
   Api api;
   const std::string id = api.ask(
       "RunInstances",

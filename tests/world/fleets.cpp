@@ -29,7 +29,31 @@ ApiError cancel_error(FleetKind kind, const std::string& what) {
   return {"fleet" + what, "The fleet: " + what};
 }
 
+// Spot Fleet's word is in either case, EC2 Fleet's is hyphenated.
+bool keeps_excess(const std::string& policy) {
+  return policy == "noTermination" || policy == "NoTermination" || policy == "no-termination";
+}
+
+// A group with a mixed instances policy launches by CreateFleet, each time by a fleet of type
+// instant:
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-mixed-instances-groups.html
+bool is_mixed(const FleetRequest& fleet) {
+  const auto first = fleet.sent.lower_bound("MixedInstancesPolicy.");
+  return fleet.group && first != fleet.sent.end() &&
+         first->first.rfind("MixedInstancesPolicy.", 0) == 0;
+}
+
 }  // namespace
+
+void Fleets::add_instant(const FleetId& id, const Instance& instance, const LaunchOption& option) {
+  FleetRequest made{.fleet = {FleetKind::Ec2Fleet, id},
+                    .type = FleetType::Instant,
+                    .state = FleetState::Active,
+                    .options = {option},
+                    .created = cloud_.now,
+                    .instances = {instance.id}};
+  cloud_.fleets.add(id, std::move(made), cloud_.now, cloud_.lag());
+}
 
 std::string_view name(FleetState state, FleetKind kind) {
   constexpr std::string_view spot[] = {
@@ -87,8 +111,8 @@ Expected<FleetRequest> Fleets::create(FleetRequest request) {
   return fleet;
 }
 
-// Which states cannot be cancelled is not documented; a second cancel of a finished one is refused
-// here.
+// Which states cannot be cancelled is not documented; a second cancel of a finished request is
+// refused here. A second deletion of an EC2 Fleet succeeds.
 std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, FleetKind kind,
                                               bool terminate) {
   std::vector<FleetCancellation> results;
@@ -96,7 +120,9 @@ std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, F
     const FleetRequest* found = cloud_.fleets.find(id);
     FleetCancellation& result = results.emplace_back(FleetCancellation{.id = id});
     if (!found || found->fleet.kind != kind) {
-      result.error = cancel_error(kind, "IdDoesNotExist");
+      const char* prefix = kind == FleetKind::SpotFleet ? "sfr-" : "fleet-";
+      const bool malformed = id.str().rfind(prefix, 0) != 0;
+      result.error = cancel_error(kind, malformed ? "IdMalformed" : "IdDoesNotExist");
       continue;
     }
     if (cloud_.cancels_to_fail > 0) {
@@ -106,8 +132,8 @@ std::vector<FleetCancellation> Fleets::cancel(const std::vector<FleetId>& ids, F
     }
     result.before = found->state;
     if (found->state == FleetState::Cancelled || found->state == FleetState::CancelledTerminating) {
-      result.error = cancel_error(
-          kind, kind == FleetKind::SpotFleet ? "NotInCancellableState" : "NotInDeletableState");
+      result.after = found->state;
+      if (kind == FleetKind::SpotFleet) result.error = cancel_error(kind, "NotInCancellableState");
       continue;
     }
     FleetRequest& fleet = change(id);
@@ -261,7 +287,7 @@ void Fleets::settle(FleetRequest& fleet) {
 // Which instances go first is the allocation strategy's business and not promised: chance decides.
 void Fleets::terminate_excess(FleetRequest& fleet) {
   if (is_suspended(fleet, "Terminate")) return;
-  if (fleet.excess_policy == "noTermination" || fleet.excess_policy == "no-termination") return;
+  if (keeps_excess(fleet.excess_policy)) return;
   while (fulfilled(fleet) > fleet.target) {
     const std::vector<Instance> alive = living(fleet);
     if (static_cast<int>(alive.size()) <= fleet.target) return;
@@ -284,7 +310,8 @@ void Fleets::launch_missing(FleetRequest& fleet) {
   };
   while (missing()) {
     if (restart_one(fleet) || launch_one(fleet)) continue;
-    cloud_.record("fleet-no-capacity", fleet.fleet.id.str());
+    cloud_.record("fleet-no-capacity", fleet.fleet.id.str(),
+                  "There is no Spot capacity available that matches your request.");
     fleet.errors.assign(1, "InsufficientInstanceCapacity");
     if (fleet.type != FleetType::Instant) wake(fleet, cloud_.settings.capacity_retry);
     return;
@@ -326,12 +353,15 @@ bool Fleets::launch_one(FleetRequest& fleet) {
   }
   const int on_demand = static_cast<int>(std::count_if(
       alive.begin(), alive.end(), [](const Instance& it) { return it.spot_request.empty(); }));
+  const FleetId by = is_mixed(fleet) ? FleetId("fleet-" + cloud_.random.uuid()) : FleetId();
   const auto launched = Instances(cloud_).launch({.option = *pools[chosen],
                                                   .fleet = fleet.fleet,
                                                   .spot = on_demand >= fleet.on_demand_target,
-                                                  .when_interrupted = fleet.when_interrupted});
+                                                  .when_interrupted = fleet.when_interrupted,
+                                                  .by = by});
   if (!launched) return false;
   fleet.instances.push_back(launched->id);
+  if (by) add_instant(by, *launched, *pools[chosen]);
   return true;
 }
 

@@ -52,6 +52,7 @@ class Fleets {
   void launch_missing(FleetRequest& fleet);
   void terminate_excess(FleetRequest& fleet);
   bool launch_one(FleetRequest& fleet);
+  void add_instant(const FleetId& id, const Instance& instance, const LaunchOption& option);
   bool restart_one(FleetRequest& fleet);
   void expire(FleetRequest& fleet);
   void settle(FleetRequest& fleet);

@@ -123,7 +123,7 @@ Expected<void> Groups::complete(const LifecycleCompletion& it) {
   cloud_.record("lifecycle-completed", it.instance.str(), it.hook);
   instance->departure->hooks.erase(it.hook);
   if (it.abandon) instance->departure->hooks.clear();  // "terminates ... immediately"
-  let_go(it.instance);
+  release(it.instance);
   return {};
 }
 
@@ -159,11 +159,11 @@ void Groups::take_out(const InstanceId& id) {
     cloud_.schedule(hook.timeout, HookTimesOut{id, departure.number, name});
   }
   cloud_.record("instance-taken-out", id.str(), instance->fleet.id.str());
-  let_go(id);
+  release(id);
 }
 
 // When nothing holds it any more.
-void Groups::let_go(const InstanceId& id) {
+void Groups::release(const InstanceId& id) {
   if (!cloud_.instances.find(id)->departure->hooks.empty()) return;
   Instances(cloud_).shut_down(id, "Client.UserInitiatedShutdown: User initiated shutdown");
 }
@@ -173,7 +173,7 @@ void Groups::on(const HookTimesOut& happening) {
   if (!is_alive(*instance) || instance->departure->number != happening.departure) return;
   if (instance->departure->hooks.erase(happening.hook) == 0) return;
   cloud_.record("lifecycle-timed-out", happening.id.str(), happening.hook);
-  let_go(happening.id);
+  release(happening.id);
 }
 
 }  // namespace spotter::world

@@ -37,7 +37,7 @@ class Groups {
   void on(const HookTimesOut& happening);
 
  private:
-  void let_go(const InstanceId& id);
+  void release(const InstanceId& id);
 
   Cloud& cloud_;
 };

@@ -7,6 +7,22 @@
 
 namespace spotter::world {
 
+namespace {
+
+// A tag's key that the metadata service cannot have as a path.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-tags.html#tag-restrictions
+std::optional<std::string> unreadable_tag(const LaunchOption& option) {
+  constexpr std::string_view allowed =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_+=,.@:";
+  for (const auto& [key, value] : option.instance_tags)
+    if (key == "." || key == ".." || key == "_index" ||
+        key.find_first_not_of(allowed) != std::string::npos)
+      return key;
+  return std::nullopt;
+}
+
+}  // namespace
+
 // Reasons: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 constexpr const char* interrupted_reason =
     "Server.SpotInstanceTermination: Spot instance termination";
@@ -24,6 +40,35 @@ std::string_view name(InstanceState state) {
 
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceState.html
 int code(InstanceState state) { return static_cast<int>(state) * 16; }
+
+namespace {
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/tag-spot-fleet.html: AWS's own tags
+const char* tag_of(FleetKind kind) {
+  if (kind == FleetKind::SpotFleet) return "aws:ec2spot:fleet-request-id";
+  return kind == FleetKind::Ec2Fleet ? "aws:ec2:fleet-id" : "aws:autoscaling:groupName";
+}
+
+}  // namespace
+
+Fleet fleet_shown(const Instance& instance) {
+  for (const FleetKind kind :
+       {FleetKind::SpotFleet, FleetKind::AutoScalingGroup, FleetKind::Ec2Fleet}) {
+    const auto found = instance.tags.find(tag_of(kind));
+    if (found != instance.tags.end()) return {kind, FleetId(found->second)};
+  }
+  return {};
+}
+
+// Each tag in its own time: they come from the fleet, after the instance is there.
+void Instances::tag_of_fleet(Instance& instance, const std::string& key, const FleetId& fleet) {
+  const Range& late = cloud_.settings.fleet_tags;
+  if (late.most == Duration{0}) {
+    instance.tags[key] = fleet.str();
+  } else {
+    cloud_.schedule(cloud_.random.within(late), FleetTagged{instance.id, key, fleet.str()});
+  }
+}
 
 Instance& Instances::change(const InstanceId& id) {
   return cloud_.instances.change(id, cloud_.now, cloud_.lag());
@@ -48,11 +93,23 @@ bool Instances::has_capacity(const Zone& zone) const {
   return running < *found->second.limit;
 }
 
+bool Instances::shows_tags(const LaunchOption& option) const {
+  return option.metadata_tags || cloud_.settings.metadata_tags;
+}
+
 Expected<Instance> Instances::launch(const LaunchInstance& request) {
   const LaunchOption& option = request.option;
   if (!cloud_.has_zone(option.zone)) {
     return refusal("InvalidParameterValue",
                    "Invalid availability zone: [" + option.zone.str() + "]");
+  }
+  if (const auto wrong = unreadable_tag(option); wrong && shows_tags(option)) {
+    const std::string why = "'" + *wrong +
+                            "' is not a valid tag key. Tag keys must match pattern "
+                            "([0-9a-zA-Z\\-_+=,.@:]{1,255}), and must not be a reserved name "
+                            "('.', '..', '_index')";
+    if (!request.fleet.id.empty()) cloud_.record("launch-failed", request.fleet.id.str(), why);
+    return refusal("InvalidParameterValue", why);
   }
   if (!has_capacity(option.zone)) {
     return refusal("InsufficientInstanceCapacity",
@@ -62,34 +119,31 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
                    500);
   }
   Random& random = cloud_.random;
-  Instance instance{.id = InstanceId("i-0" + random.hex(16)),
-                    .zone = option.zone,
-                    .type = option.type,
-                    .image = option.image,
-                    .key_name = option.key_name,
-                    .subnet = option.subnet,
-                    .address = "10." + std::to_string(random.below(256)) + '.' +
-                               std::to_string(random.below(256)) + '.' +
-                               std::to_string(4 + random.below(250)),
-                    .user_data = option.user_data,
-                    .profile = option.profile,
-                    .client_token = request.client_token,
-                    .fleet = request.fleet,
-                    .spot_request = request.spot ? "sir-" + random.hex(8) : "",
-                    .template_id = option.template_id,
-                    .tags = option.instance_tags,
-                    .process = request.process,
-                    .metadata_tags = option.metadata_tags || cloud_.settings.metadata_tags,
-                    .launched = cloud_.now,
-                    .when_interrupted = request.when_interrupted};
-  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/tag-spot-fleet.html: AWS's own tags
-  if (request.fleet.kind == FleetKind::SpotFleet) {
-    instance.tags["aws:ec2spot:fleet-request-id"] = request.fleet.id.str();
-  } else if (request.fleet.kind == FleetKind::Ec2Fleet) {
-    instance.tags["aws:ec2:fleet-id"] = request.fleet.id.str();
-  } else if (request.fleet.kind == FleetKind::AutoScalingGroup) {
-    instance.tags["aws:autoscaling:groupName"] = request.fleet.id.str();
-  }
+  Instance instance{
+      .id = InstanceId("i-0" + random.hex(16)),
+      .zone = option.zone,
+      .type = option.type,
+      .image = option.image,
+      .key_name = option.key_name,
+      .subnet = option.subnet,
+      .address = "10." + std::to_string(random.below(256)) + '.' +
+                 std::to_string(random.below(256)) + '.' + std::to_string(4 + random.below(250)),
+      .user_data = option.user_data,
+      .profile = option.profile,
+      .client_token = request.client_token,
+      .fleet = request.fleet,
+      .spot_request = request.spot ? "sir-" + random.hex(8) : "",
+      .template_id = option.template_id,
+      .tags = option.instance_tags,
+      .process = request.process,
+      .metadata_tags = shows_tags(option),
+      .tokens_optional = option.http_tokens.empty() ? cloud_.settings.tokens_optional
+                                                    : option.http_tokens == "optional",
+      .launched = cloud_.now,
+      .when_interrupted = request.when_interrupted};
+  if (request.fleet.kind != FleetKind::None)
+    tag_of_fleet(instance, tag_of(request.fleet.kind), request.fleet.id);
+  if (request.by) tag_of_fleet(instance, tag_of(FleetKind::Ec2Fleet), request.by);
   if (!option.template_id.empty()) {
     instance.tags["aws:ec2launchtemplate:id"] = option.template_id;
     instance.tags["aws:ec2launchtemplate:version"] = option.template_version;
@@ -228,6 +282,10 @@ void Instances::on(const InstanceRuns& happening) {
   cloud_.occur(InstanceStarted{instance.id, instance.user_data, instance.zone, instance.type,
                                instance.process});
   cloud_.record("instance-running", instance.id.str(), instance.zone.str());
+}
+
+void Instances::on(const FleetTagged& happening) {
+  change(happening.id).tags[happening.key] = happening.value;
 }
 
 void Instances::on(const ShutDownEnds& happening) {

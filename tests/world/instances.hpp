@@ -14,12 +14,14 @@ struct LaunchInstance {
   bool process = true;
   InterruptionAction when_interrupted = InterruptionAction::Terminate;
   std::string client_token;
+  FleetId by;  // of a group with several types: the fleet of type instant that launched it
 };
 
 class Instances {
  public:
   explicit Instances(Cloud& cloud) : cloud_(cloud) {}
 
+  bool shows_tags(const LaunchOption& option) const;  // in the metadata service
   // InsufficientInstanceCapacity when the zone has none.
   Expected<Instance> launch(const LaunchInstance& request);
   Expected<Instance> terminate(const InstanceId& id, const std::string& reason);
@@ -38,17 +40,21 @@ class Instances {
 
   void on(const InstanceRuns& happening);
   void on(const ShutDownEnds& happening);
+  void on(const FleetTagged& happening);
   void on(const InterruptionDue& happening);
 
  private:
   Expected<Instance*> reach(const InstanceId& id);
   Instance& change(const InstanceId& id);
+  void tag_of_fleet(Instance& instance, const std::string& key, const FleetId& fleet);
   void end(const InstanceId& id, InstanceState state, const std::string& reason);
 
   Cloud& cloud_;
 };
 
 bool is_alive(const Instance& instance);  // pending or running
+// What the instance's tags say of its fleet: kind None until AWS has written them.
+Fleet fleet_shown(const Instance& instance);
 std::string_view name(InstanceState state);
 int code(InstanceState state);
 

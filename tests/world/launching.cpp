@@ -25,6 +25,13 @@ std::string refine(const std::string& wanted, const std::string& otherwise) {
 
 }  // namespace
 
+std::string zone_id(const Cloud& cloud, const Zone& zone) {
+  const auto& all = cloud.settings.zones;
+  return "usw2-az" + std::to_string(std::find(all.begin(), all.end(), zone) - all.begin() + 1);
+}
+
+std::string reservation_of(const Instance& instance) { return "r-" + instance.id.str().substr(2); }
+
 // Every zone has one default subnet, named after its place in the list of zones.
 std::string subnet_of(const Cloud& cloud, const Zone& zone) {
   const auto& zones = cloud.settings.zones;
@@ -68,6 +75,7 @@ LaunchOption option_of(const LaunchTemplate& launch_template, const TemplateVers
           .max_price = version.max_price,
           .instance_tags = version.instance_tags,
           .metadata_tags = version.metadata_tags,
+          .http_tokens = version.http_tokens,
           .template_id = launch_template.id,
           .template_name = launch_template.name,
           .template_version = std::to_string(version.number)};

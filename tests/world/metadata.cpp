@@ -4,6 +4,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "tests/world/ec2_api.hpp"
+#include "tests/world/metadata_versions.hpp"
 #include "tests/world/sts.hpp"
 
 namespace spotter::world {
@@ -49,6 +51,12 @@ std::string_view name(InterruptionAction action) {
   return names[static_cast<std::size_t>(action)];
 }
 
+std::string hex_of(const Instance& instance) {  // 17 digits
+  std::string hex = instance.id.str().substr(2);
+  hex.resize(17, '0');
+  return hex;
+}
+
 std::string dashed(std::string address) {
   std::replace(address.begin(), address.end(), '.', '-');
   return address;
@@ -80,9 +88,9 @@ Reply Metadata::answer(const MetadataRequest& request) {
   Reply reply;
   if (is_token) {
     reply = token(request);
-  } else if (!has_valid_token(request)) {
+  } else if (!may_ask(request, *instance)) {
     reply = html(401, "Unauthorized");
-  } else if (request.method != "GET") {
+  } else if (request.method != "GET" && request.method != "HEAD") {
     reply = html(405, "Method Not Allowed");
   } else {
     reply = get(request.path);
@@ -110,7 +118,10 @@ Reply Metadata::token(const MetadataRequest& request) {
   return reply;
 }
 
-bool Metadata::has_valid_token(const MetadataRequest& request) const {
+// Version 1 is a request without a token; a wrong token is refused in both.
+bool Metadata::may_ask(const MetadataRequest& request, const Instance& instance) const {
+  if (instance.tokens_optional && !request.headers.contains("x-aws-ec2-metadata-token"))
+    return true;
   const auto found = cloud_.metadata_tokens.find(header(request, "x-aws-ec2-metadata-token"));
   return found != cloud_.metadata_tokens.end() && found->second.instance == id_ &&
          cloud_.now < found->second.expires;
@@ -119,12 +130,14 @@ bool Metadata::has_valid_token(const MetadataRequest& request) const {
 // A document, else the listing of a directory (names one a line, directories with a slash), else
 // 404.
 Reply Metadata::get(const std::string& path) {
-  if (path == "/" || path.empty()) return plain(200, "latest");
-  constexpr std::string_view root = "/latest";
-  if (path.rfind(root, 0) != 0) return html(404, "Not Found");
-  std::string wanted = path.substr(root.size());
+  if (path == "/" || path.empty()) return plain(200, metadata_versions());
+  const std::size_t end = std::min(path.find('/', 1), path.size());
+  const std::string version = path.substr(1, end - 1);
+  if (!is_metadata_version(version)) return html(404, "Not Found");
+  std::string wanted = path.substr(end);
   wanted.erase(0, wanted.find_first_not_of('/'));
-  const auto all = documents();
+  auto all = documents();
+  std::erase_if(all, [&](const auto& each) { return released_with(each.first) > version; });
   const auto found = all.find(wanted);
   if (found != all.end()) return plain(200, found->second);
   if (!wanted.empty() && wanted.back() != '/') wanted += '/';
@@ -156,7 +169,10 @@ std::map<std::string, std::string> Metadata::documents() {
       {"instance-life-cycle", instance.spot_request.empty() ? "on-demand" : "spot"},
       {"local-ipv4", instance.address},
       {"placement/availability-zone", instance.zone.str()},
+      {"placement/availability-zone-id", zone_id(cloud_, instance.zone)},
       {"placement/region", region},
+      {"reservation-id", reservation_of(instance)},
+      {"security-groups", "default"},
       {"events/maintenance/scheduled", "[]"},
       {"events/maintenance/history", "[]"},
       {"services/domain", "amazonaws.com"},
@@ -168,6 +184,7 @@ std::map<std::string, std::string> Metadata::documents() {
                                   {"InstanceProfileId", "AIPAEMULATOR000000000"}}
                        .dump(2)},
       {"iam/security-credentials/" + role, credential_document()}};
+  add_network(instance, below);
   add_spot(instance, below);
   if (instance.fleet.kind == FleetKind::AutoScalingGroup) {
     below["autoscaling/target-lifecycle-state"] = instance.departure ? "Terminated" : "InService";
@@ -181,8 +198,36 @@ std::map<std::string, std::string> Metadata::documents() {
   std::map<std::string, std::string> all;
   for (auto& [path, text] : below) all["meta-data/" + path] = std::move(text);
   all["dynamic/instance-identity/document"] = identity_document(instance);
+  // Of the form that they have, and of no key: who verifies them finds them wrong.
+  std::string signature = hex_of(instance);
+  while (signature.size() < 170) signature += signature;
+  signature.resize(170);
+  for (const char* name : {"pkcs7", "rsa2048", "signature"})
+    all[std::string("dynamic/instance-identity/") + name] = signature + "==";
   if (!instance.user_data.empty()) all["user-data"] = instance.user_data;
   return all;
+}
+
+// One interface, in the account's default network.
+void Metadata::add_network(const Instance& instance,
+                           std::map<std::string, std::string>& documents) const {
+  const std::string hex = hex_of(instance);
+  std::string mac = "06";
+  for (std::size_t i = 0; i < 10; i += 2) mac += ':' + hex.substr(i, 2);
+  documents["mac"] = mac;
+  const std::string below = "network/interfaces/macs/" + mac + '/';
+  const std::string subnet =
+      instance.subnet.empty() ? subnet_of(cloud_, instance.zone) : instance.subnet;
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"device-number", "0"},
+                                          {"interface-id", "eni-" + hex},
+                                          {"local-hostname", documents["local-hostname"]},
+                                          {"local-ipv4s", instance.address},
+                                          {"mac", mac},
+                                          {"owner-id", cloud_.settings.account},
+                                          {"security-groups", documents["security-groups"]},
+                                          {"subnet-id", subnet}})
+    documents[below + name] = value;
 }
 
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html:

@@ -1,4 +1,4 @@
-// The instance metadata service of one instance, version 2 only.
+// The instance metadata service of one instance: version 2, and 1 where tokens are optional.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html
 #pragma once
@@ -22,7 +22,8 @@ class Metadata {
  private:
   Reply token(const MetadataRequest& request);
   Reply get(const std::string& path);
-  bool has_valid_token(const MetadataRequest& request) const;
+  bool may_ask(const MetadataRequest& request, const Instance& instance) const;
+  void add_network(const Instance& instance, std::map<std::string, std::string>& documents) const;
   void add_spot(const Instance& instance, std::map<std::string, std::string>& documents) const;
   std::string identity_document(const Instance& instance) const;
   std::string credential_document();

@@ -39,7 +39,7 @@ TEST_F(MetadataService, ATokenIsOfOneInstanceOnly) {
 
 TEST_F(MetadataService, SaysWhoAndWhereTheInstanceIs) {
   EXPECT_EQ(get("meta-data/placement/availability-zone").body, "us-west-2b");
-  EXPECT_EQ(get("meta-data/placement/").body, "availability-zone\nregion");
+  EXPECT_EQ(get("meta-data/placement/").body, "availability-zone\navailability-zone-id\nregion");
   EXPECT_NE(get("meta-data/").body.find("placement/"), std::string::npos);
   EXPECT_NE(get("dynamic/instance-identity/document").body.find("\"region\": \"us-west-2\""),
             std::string::npos);
@@ -48,6 +48,36 @@ TEST_F(MetadataService, SaysWhoAndWhereTheInstanceIs) {
   EXPECT_EQ(missing.status, 404);
   EXPECT_EQ(missing.content_type, "text/html");
   EXPECT_EQ(missing.headers.at("Date"), "Thu, 01 Jan 2026 00:00:00 GMT");
+}
+
+TEST_F(MetadataService, ItsDatedVersionsShowWhatThereWasThen) {
+  const auto at = [this](const std::string& path) {
+    return api.world.metadata(id, {"GET", path, {{"x-aws-ec2-metadata-token", token}}}, api.now);
+  };
+  EXPECT_TRUE(at("/").body.starts_with("1.0\n2007-01-19\n"));
+  EXPECT_TRUE(at("/").body.ends_with("\nlatest"));
+  EXPECT_EQ(at("/2009-04-04/meta-data/instance-id").body, id.view());
+  EXPECT_EQ(at("/2009-04-04/meta-data/placement/").body, "availability-zone");
+  EXPECT_EQ(at("/2009-04-04/meta-data/mac").status, 404);
+  EXPECT_EQ(at("/2021-03-23/meta-data/placement/availability-zone-id").body, "usw2-az2");
+  EXPECT_EQ(at("/2021-03-24/meta-data/instance-id").status, 404) << "no such version";
+  EXPECT_EQ(at("/meta-data/instance-id").status, 404);
+  ASSERT_TRUE(api.world.interrupt(id, InterruptionAction::Terminate, 50_s, api.now));
+  EXPECT_EQ(at("/2014-11-05/meta-data/spot/instance-action").status, 404);
+  EXPECT_EQ(at("/2014-11-05/meta-data/spot/termination-time").status, 200);
+  EXPECT_EQ(at("/2016-11-15/meta-data/").status, 404) << "of no build that is listed";
+  EXPECT_EQ(at("/2018-03-28/meta-data/spot/instance-action").status, 200);
+}
+
+TEST_F(MetadataService, DescribesTheNetwork) {
+  const std::string mac = get("meta-data/mac").body;
+  EXPECT_EQ(get("meta-data/network/interfaces/macs/").body, mac + "/");
+  const std::string below = "meta-data/network/interfaces/macs/" + mac + "/";
+  EXPECT_EQ(get(below + "local-ipv4s").body, get("meta-data/local-ipv4").body);
+  EXPECT_EQ(get(below + "device-number").body, "0");
+  EXPECT_TRUE(get(below + "subnet-id").body.starts_with("subnet-"));
+  EXPECT_TRUE(get("meta-data/reservation-id").body.starts_with("r-"));
+  EXPECT_EQ(get("dynamic/instance-identity/").body, "document\npkcs7\nrsa2048\nsignature");
 }
 
 TEST_F(MetadataService, ShowsANoticeAtOnceAndForgetsItWhenWithdrawn) {
@@ -125,6 +155,25 @@ TEST(Metadata, ShowsTagsOnlyWhereSwitchedOn) {
   EXPECT_EQ(get("meta-data/tags/instance"), "aws:ec2spot:fleet-request-id");
   EXPECT_EQ(get("meta-data/tags/instance/aws:ec2spot:fleet-request-id").rfind("sfr-", 0), 0u);
   EXPECT_EQ(get("user-data"), "echo hi");
+}
+
+TEST(Metadata, AnswersWithoutATokenOnlyWhereTokensAreOptional) {
+  const auto status = [](const Settings& settings,
+                         const std::map<std::string, std::string>& headers) {
+    Api api(settings);
+    api.spot_fleet();
+    api.wait(20_s);
+    const InstanceId id = api.all<InstanceStarted>().at(0).id;
+    const auto ask = [&](const std::string& path) {
+      return api.world.metadata(id, {"GET", "/latest/meta-data/" + path, headers}, api.now).status;
+    };
+    return std::pair(ask("instance-id"), ask("spot/instance-action"));
+  };
+  Settings optional;
+  optional.tokens_optional = true;
+  EXPECT_EQ(status({}, {}), std::pair(401, 401));
+  EXPECT_EQ(status(optional, {}), std::pair(200, 404)) << "404: there is no notice";
+  EXPECT_EQ(status(optional, {{"x-aws-ec2-metadata-token", "wrong"}}), std::pair(401, 401));
 }
 
 }  // namespace

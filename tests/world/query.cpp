@@ -72,11 +72,24 @@ std::string Query::base64(const std::string& name) const {
   return decoded;
 }
 
+namespace {
+
+std::string lower_camel(std::string name) {
+  if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+  return name;
+}
+
+}  // namespace
+
 std::string Query::identifier(const std::string& name, const std::string& prefix,
                               const std::string& malformed) const {
   const std::string value = required(name);
   if (!value.empty() && (value.rfind(prefix, 0) != 0 || value.size() > 31)) {
-    refuse(malformed, "Invalid id: \"" + value + "\" (expecting \"" + prefix + "...\")");
+    const bool plain = malformed == "InvalidParameterValue";  // of volumes and snapshots
+    const std::string parameter = lower_camel(name.substr(0, name.find('.')));
+    refuse(malformed, plain ? "Value (" + value + ") for parameter " + parameter +
+                                  " is invalid. Expected: '" + prefix + "...'."
+                            : "Invalid id: \"" + value + "\" (expecting \"" + prefix + "...\")");
   }
   return value;
 }
@@ -137,13 +150,17 @@ Query::Parameters Query::below(const std::string& prefix) const {
   return result;
 }
 
+// "To search for a literal * or ?, use a backslash as an escape character" (Using_Filtering.html)
 bool matches(const std::string& pattern, const std::string& text) {
   std::size_t p = 0, t = 0, star = std::string::npos, mark = 0;
   while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
+    const bool escaped = p + 1 < pattern.size() && pattern[p] == '\\';
+    if (escaped && pattern[p + 1] == text[t]) {
+      p += 2, ++t;
+    } else if (!escaped && p < pattern.size() && pattern[p] == '*') {
       star = p++;
       mark = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+    } else if (!escaped && p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
       ++p, ++t;
     } else if (star != std::string::npos) {
       p = star + 1;

@@ -48,12 +48,20 @@ struct Settings {
   // "It takes up to 30 s for spot requests"; applies to DescribeSpotInstanceRequests alone.
   Duration spot_request_lag{0};
 
+  // Each listing begins with a page that has nothing and a token, as AWS's may; that of prices does
+  // so by chance.
+  bool empty_pages = false;
+  // From the launch of a fleet's instance until AWS puts the fleet's own tags on it: at once up to
+  // a minute or more. AWS names no bound.
+  Range fleet_tags{};
+
   Duration interruption_lead{120000};          // the two minutes of an interruption notice
   Duration terminated_visible{3600000};        // a terminated instance stays in DescribeInstances
   Duration credentials_lifetime{6 * 3600000};  // role credentials last about six hours
   Duration snapshot_gap{15000};                // least time between two snapshots of one volume
   std::size_t pending_snapshots = 5;           // per volume (1 for st1 and sc1)
   bool metadata_tags = false;                  // tags/instance is off unless switched on
+  bool tokens_optional = false;                // the account's default of HttpTokens: required
   std::string role = "spotter-role";
   std::string default_type = "p3.2xlarge";
 

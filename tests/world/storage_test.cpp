@@ -205,6 +205,11 @@ TEST(Query, FiltersByTagsWildcardsAndPagesAndRefusesUnknownFilters) {
   EXPECT_EQ(found("tag:Name", "mnist <&> volume"), 2u);
   EXPECT_EQ(found("tag:Name", "mnist*"), 2u);
   EXPECT_EQ(found("tag-key", "N?me"), 2u);
+  EXPECT_EQ(found("tag-key", "N\\?me"), 0u);
+  EXPECT_EQ(found("tag:Name", "mnist\\*"), 0u);
+  api.raw("CreateTags", {{"ResourceId.1", c}, {"Tag.1.Key", "odd"}, {"Tag.1.Value", "a*b?c\\d"}});
+  EXPECT_EQ(found("tag:odd", "a\\*b\\?c\\\\d"), 1u);
+  EXPECT_EQ(found("tag:odd", "*\\?c*"), 1u);
   EXPECT_EQ(found("availability-zone", "us-west-2b"), 1u);
   EXPECT_EQ(found("status", "in-use"), 0u);
   EXPECT_EQ(
@@ -213,24 +218,39 @@ TEST(Query, FiltersByTagsWildcardsAndPagesAndRefusesUnknownFilters) {
   EXPECT_EQ(api.ask("DescribeTags", {{"Filter.1.Name", "resource-id"}, {"Filter.1.Value.1", a}},
                     "tagSet/item/value"),
             "mnist <&> volume");
-  EXPECT_EQ(api.count("DescribeVolumes", {{"MaxResults", "2"}}, "volumeSet/item"), 2u);
+  for (int i = 0; i < 3; ++i) api.volume();  // "between 5 and 1000" a page
+  EXPECT_EQ(api.count("DescribeVolumes", {{"MaxResults", "5"}}, "volumeSet/item"), 5u);
   const std::string next = api.document.select_node("/*/nextToken").node().text().get();
   EXPECT_EQ(
-      api.count("DescribeVolumes", {{"MaxResults", "2"}, {"NextToken", next}}, "volumeSet/item"),
+      api.count("DescribeVolumes", {{"MaxResults", "5"}, {"NextToken", next}}, "volumeSet/item"),
       1u);
   api.raw("DeleteTags", {{"ResourceId.1", a}, {"Tag.1.Key", "Name"}});
   EXPECT_EQ(found("tag-key", "Name"), 1u);
 }
 
+TEST(Query, AResourceHasFiftyTags) {
+  Api api;
+  const std::string volume = api.volume();
+  const auto tag = [&](int number) {
+    return api.error("CreateTags", {{"ResourceId.1", volume},
+                                    {"Tag.1.Key", "key" + std::to_string(number)},
+                                    {"Tag.1.Value", std::to_string(number)}});
+  };
+  for (int number = 0; number < 50; ++number) ASSERT_EQ(tag(number), "");
+  EXPECT_EQ(tag(50), "TagLimitExceeded");
+  EXPECT_EQ(tag(49), "") << "one that it has may change";
+}
+
 TEST(Query, SaysWhatIsWrong) {
   Api api;
   EXPECT_EQ(api.error("MakeCoffee"), "InvalidAction");
+  EXPECT_EQ(api.error(""), "MissingAction");
   EXPECT_EQ(api.error("CreateVolume", {{"Size", "8"}}), "MissingParameter");
   EXPECT_EQ(api.error("CreateVolume", {{"AvailabilityZone", "mars-1a"}, {"Size", "8"}}),
             "InvalidZone.NotFound");
   EXPECT_EQ(api.error("CreateVolume", {{"AvailabilityZone", "us-west-2a"}, {"Size", "eight"}}),
             "InvalidParameterValue");
-  EXPECT_EQ(api.error("DescribeVolumes", {{"VolumeId.1", "i-1"}}), "InvalidVolumeID.Malformed");
+  EXPECT_EQ(api.error("DescribeVolumes", {{"VolumeId.1", "i-1"}}), "InvalidParameterValue");
   EXPECT_EQ(api.error("DescribeInstances", {{"InstanceId.1", "i-0123456789abcdef0"}}),
             "InvalidInstanceID.NotFound");
   const Reply dry = api.raw("CreateVolume", {{"DryRun", "true"}});

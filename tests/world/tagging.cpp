@@ -14,6 +14,21 @@ Tags* change_tags(Cloud& cloud, Table<Id, Row>& table, const std::string& id) {
   return &table.change(Id(id), cloud.now, cloud.lag()).tags;
 }
 
+template <class Id, class Row>
+const Tags* tags_in(const Cloud& cloud, const Table<Id, Row>& table, const std::string& id) {
+  const Row* row = Id::fits(id) ? table.seen(Id(id), cloud.now) : nullptr;
+  return row ? &row->tags : nullptr;
+}
+
+// REQUIRES: it exists.
+const Tags& tags_of(const Cloud& cloud, const std::string& id) {
+  const Tags* tags = tags_in(cloud, cloud.volumes, id);
+  if (!tags) tags = tags_in(cloud, cloud.snapshots, id);
+  if (!tags) tags = tags_in(cloud, cloud.instances, id);
+  if (!tags) tags = tags_in(cloud, cloud.fleets, id);
+  return tags ? *tags : cloud.templates.at(id).tags;
+}
+
 bool exists(const Cloud& cloud, const std::string& id) {
   const Volume* volume = cloud.volumes.seen(VolumeId(id), cloud.now);
   if (volume) return volume->state != VolumeState::Deleted;
@@ -52,12 +67,21 @@ Expected<void> change_all(Cloud& cloud, const std::vector<std::string>& resource
 
 bool is_reserved(const std::string& key) { return key.rfind("aws:", 0) == 0; }
 
+// "Each resource can have up to 50 user created tags. System created tags that begin with aws: ...
+// do not count" (Using_Tags.html)
+bool is_too_many(Tags tags, const Tags& more) {
+  for (const auto& [key, value] : more) tags[key] = value;
+  std::erase_if(tags, [](const auto& tag) { return is_reserved(tag.first); });
+  return tags.size() > most_tags;
+}
+
 }  // namespace
 
 Expected<void> create_tags(Cloud& cloud, const std::vector<std::string>& resources,
                            const Tags& tags) {
-  if (tags.size() > most_tags) {
-    return refusal("TagLimitExceeded", "The maximum number of tags for a resource is 50.");
+  for (const std::string& id : resources) {
+    if (exists(cloud, id) && is_too_many(tags_of(cloud, id), tags))
+      return refusal("TagLimitExceeded", "The maximum number of tags for a resource is 50.");
   }
   const auto changed = change_all(cloud, resources, [&](Tags& its) {
     for (const auto& [key, value] : tags) its[key] = value;

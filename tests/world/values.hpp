@@ -76,7 +76,7 @@ struct Volume {
   Time created{};
   std::string client_token;
   std::uint64_t attempt = 0;  // counts attach, detach: an overtaken one's end is ignored
-  bool mounted = false;       // as the host told
+  bool mounted = false;       // as the host reported
 };
 
 struct Snapshot {
@@ -126,8 +126,9 @@ struct Instance {
   std::optional<Time> rebalance;
   Tags tags;
   bool process = true;
-  bool started = false;  // the host was told so, and not yet that it is dead
+  bool started = false;  // the host got that order, and has not yet said that it is dead
   bool metadata_tags = false;
+  bool tokens_optional = false;  // IMDS answers those who ask as version 1 does, too
   Time launched{};
   std::optional<Time> died{};
   std::string reason;  // why it died: Server.SpotInstanceTermination, Client.UserInitiatedShutdown
@@ -148,6 +149,7 @@ struct LaunchOption {
   double weight = 1;
   Tags instance_tags;
   bool metadata_tags = false;
+  std::string http_tokens;  // "required", "optional", or empty: the account's default
   std::string template_id;  // empty: from a launch specification
   std::string template_name;
   std::string template_version;
@@ -213,6 +215,9 @@ struct TemplateVersion {
   bool spot = false;
   Tags instance_tags;
   bool metadata_tags = false;
+  std::string http_tokens;
+  std::vector<std::string> security_groups = {};
+  Tags volume_tags = {};
 };
 
 struct LaunchTemplate {

@@ -210,7 +210,7 @@ Expected<Attachment> Volumes::attach(const AttachVolume& request) {
   volume.attempt = cloud_.number();
   volume.attachment =
       Attachment{request.instance, request.device, AttachmentState::Attaching, cloud_.now};
-  // "busy": the block device driver has not let go of the device name, and the volume never comes
+  // "busy": the block device driver has not released the device name, and the volume never comes
   // up under it (https://repost.aws/knowledge-center/ebs-stuck-attaching, "device name").
   const auto& busy = cloud_.storage_faults.attach_busy_until;
   if (busy && cloud_.now < *busy) volume.attachment->state = AttachmentState::Busy;

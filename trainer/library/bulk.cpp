@@ -21,15 +21,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{8} << 20;  // bytes a request: above it no disk is faster
-constexpr std::size_t kThreads = 4;  // requests in flight: what a gp3 or NVMe wants
-constexpr std::size_t kDirect = std::size_t{1} << 20;  // bytes; below it the page cache is as good
+constexpr std::size_t kPiece = std::size_t{8} << 20;   // bytes a request; larger ones are no faster
+constexpr std::size_t kThreads = 4;                    // requests in flight, for gp3 and NVMe
+constexpr std::size_t kDirect = std::size_t{1} << 20;  // bytes; for less the page cache is as fast
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kCopyPiece = std::size_t{16} << 20;  // bytes a thread takes at a time
+constexpr std::size_t kCopyPiece = std::size_t{16} << 20;  // bytes that a thread copies at a time
 
 std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-// The sum of a file whose pieces come in any order, by any thread, each soon after it was touched.
+// The sum of a file whose pieces arrive in any order, from any thread, each soon after it was used.
 class OrderedSum {
  public:
   explicit OrderedSum(std::string_view bytes)
@@ -38,7 +38,7 @@ class OrderedSum {
   void have(std::size_t piece) {
     std::unique_lock lock(mutex_);
     there_[piece] = true;
-    if (busy_) return;  // whoever is at it takes this one, too
+    if (busy_) return;  // the thread that is adding takes this one, too
     busy_ = true;
     while (next_ < there_.size() && there_[next_]) {
       const auto bytes = bytes_.substr(next_ * kPiece, kPiece);
@@ -66,7 +66,7 @@ struct Target {
   const Part& part;
   fs::path shown;
   Descriptor file;
-  Descriptor direct;  // empty: through the page cache
+  Descriptor direct;  // empty: uses the page cache
   OrderedSum sum;
 };
 
@@ -92,8 +92,8 @@ Result<void> create(int directory, Target& target) {
   const auto size = target.part.bytes.size();
   const bool aligned = reinterpret_cast<std::uintptr_t>(target.part.bytes.data()) % kAlignment == 0;
   if (size < kDirect || !aligned) return {};
-  // Room first: a full disk is told before anything is written, and writes that do not lengthen the
-  // file run side by side.
+  // Allocates first: a full disk fails before anything is written, and writes that do not extend
+  // the file run in parallel.
   if (::fallocate(target.file.get(), 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC) {
     return system_failure("cannot write", target.shown);
   }
@@ -115,18 +115,18 @@ Result<void> write_at(int file, std::string_view bytes, std::size_t at, const fs
 Result<void> write_piece(Target& target, std::size_t index) {
   const std::size_t at = index * kPiece;
   const std::string_view bytes = target.part.bytes.substr(at, kPiece);
-  // Only whole blocks can pass by the page cache; a rest goes through it.
+  // Only whole blocks can bypass the page cache; the rest goes through it.
   std::size_t done = 0;
   if (target.direct) {
     const auto whole = bytes.substr(0, bytes.size() / kAlignment * kAlignment);
     const ssize_t written =
         ::pwrite(target.direct.get(), whole.data(), whole.size(), static_cast<off_t>(at));
-    // Short, or EINVAL of a disk with larger blocks: the other way knows better what is wrong.
+    // Short, or EINVAL of a disk with larger blocks: the other way reports errors better.
     if (written > 0) done = static_cast<std::size_t>(written);
   }
   auto rest = write_at(target.file.get(), bytes.substr(done), at + done, target.shown);
   if (!rest) return rest;
-  if (done < bytes.size()) {  // on its way already, before fsync asks; a hint, so no result
+  if (done < bytes.size()) {  // starts writing before fsync; only a hint, so the result is ignored
     ::sync_file_range(target.file.get(), static_cast<off_t>(at), static_cast<off_t>(bytes.size()),
                       SYNC_FILE_RANGE_WRITE);
   }
@@ -156,7 +156,7 @@ struct Origin {
 };
 
 Result<void> open_part(Origin& origin) {
-  // Non-blocking, so that a FIFO put in a part's place cannot hang a start.
+  // Non-blocking, so that a FIFO in place of a part cannot block.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   origin.file = Descriptor(::open(origin.path.c_str(), kFlags));
   if (!origin.file) return system_failure("cannot open", origin.path);
@@ -197,7 +197,7 @@ Result<void> read_piece(Origin& origin, std::size_t index) {
     errno = 0;
     if (got == 0) return failure(origin.entry.name + " became shorter while it was read");
     at += static_cast<std::size_t>(got);
-    if (at % kAlignment != 0) file = origin.file.get();  // cut short: the rest is not aligned
+    if (at % kAlignment != 0) file = origin.file.get();  // cut short: the rest is unaligned
   }
   origin.sum->have(index);
   return {};
@@ -227,7 +227,7 @@ bool Buffer::reserve(std::size_t bytes) {
   if (data_ != nullptr) ::munmap(data_, capacity_);
   data_ = static_cast<char*>(memory);
   capacity_ = wanted;
-  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // a wish
+  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // only a hint
   return true;
 }
 

@@ -1,6 +1,6 @@
-// Large files at the disk's own speed: pieces of 8 MiB from several threads, past the page cache
-// (O_DIRECT) where the memory is aligned and the file system knows it. The sum is taken on the way.
-// Not part of what a trainer uses: see saver.hpp.
+// Large files at the disk's speed: pieces of 8 MiB from several threads, bypassing the page cache
+// (O_DIRECT) where memory is aligned and the file system allows it. Computes the sum meanwhile. Not
+// part of what a trainer uses: see saver.hpp.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace spotter::checkpoint {
 
-// What O_DIRECT asks of addresses, offsets and sizes: a page, as no disk has larger blocks.
+// The alignment of addresses, offsets and sizes for O_DIRECT: a page, as no disk has larger blocks.
 inline constexpr std::size_t kAlignment = 4096;
 
-// Memory from mmap, aligned to a page and, where the kernel likes, made of huge pages. Grows, never
+// Memory from mmap, aligned to a page and made of huge pages if the kernel agrees. Grows, never
 // shrinks.
 class Buffer {
  public:
@@ -28,7 +28,7 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
-  // At least `bytes` of it; what it held may be lost. False: there is not so much memory.
+  // Makes it at least `bytes` large; may lose its content. False: out of memory.
   bool reserve(std::size_t bytes);
   // Touches each page once, so that a later copy into it runs at the speed of memory.
   void touch();
@@ -46,20 +46,20 @@ struct Part {
 };
 
 // Creates one file for each part in the opened `directory`, writes and fsyncs them. Returns the
-// parts' entries, in the same order. After a failure the files may hold anything: the caller drops
-// the whole directory, and never fsyncs them again (see write_new_file()).
+// parts' entries, in the same order. After a failure the files may hold anything: the caller
+// removes the whole directory, and never fsyncs them again (see write_new_file()).
 Result<std::vector<PartEntry>> write_parts(int directory, const std::filesystem::path& shown,
                                            std::span<const Part> parts);
 
-// One part, read and found right.
+// One part, read and verified.
 struct LoadedPart {
   std::string name;
   std::string_view bytes;  // within `memory`
   Buffer memory;
 };
 
-// Reads the parts of one checkpoint, each checked against its size and sum. On failure `code`, when
-// given, receives errno, or 0 when a file was read but is not what the manifest says.
+// Reads the parts of one checkpoint and checks each one's size and sum. On failure `code`, if
+// given, becomes errno, or 0 when a file was read but differs from the manifest.
 Result<std::vector<LoadedPart>> read_parts(const std::filesystem::path& directory,
                                            std::span<const PartEntry> parts, int* code = nullptr);
 
@@ -68,7 +68,7 @@ struct CopyPiece {
   std::string_view source;
 };
 
-// Copies with as many threads as memory has use for (four at most).
+// Copies with as many threads as speed it up, four at most.
 void copy_pieces(std::span<const CopyPiece> pieces);
 
 }  // namespace spotter::checkpoint

@@ -1,9 +1,11 @@
-// spotter.h over session.hpp. Nothing is decided here.
+// Implements spotter.h with session.hpp. Decides nothing itself.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "trainer/library/c_api.hpp"
+#include "trainer/library/files.hpp"
 #include "trainer/library/mirror_module.hpp"
 
 namespace ch = spotter::channel;
@@ -25,7 +27,7 @@ struct spotter_checkpoint {
 namespace {
 
 cp::SessionOptions options_of(const spotter_options* given) {
-  // A program compiled with an older header gave a smaller struct: the rest stays zero.
+  // A program compiled with an older header passes a smaller struct: the rest stays zero.
   spotter_options all{};
   if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
   cp::SessionOptions options;
@@ -49,6 +51,15 @@ std::vector<cp::Source> sources_of(const spotter_part* parts, std::size_t count)
     sources.back().pieces.emplace_back(static_cast<const char*>(parts[i].data), parts[i].size);
   }
   return sources;
+}
+
+std::string refusal_of_metric(const std::string& name) {
+  const auto& reserved = spotter::reserved_metric_names;
+  const bool is_reserved = std::find(reserved.begin(), reserved.end(), name) != reserved.end();
+  return "a metric cannot be called '" + name + "': " +
+         (is_reserved ? "the name has another meaning; add a word to it, as in val_" + name
+                      : "a name has a letter first, then letters, digits, '_', '.', '-' and '/', " +
+                            std::to_string(spotter::longest_metric_name) + " at most");
 }
 
 }  // namespace
@@ -157,7 +168,7 @@ int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, siz
         auto json = meta == nullptr ? nlohmann::json::object()
                                     : nlohmann::json::parse(meta, nullptr, false);
         if (!json.is_object()) return fail("`meta` is not a JSON object");
-        json.erase(ch::kPositions);  // of an older one, given back
+        json.erase(ch::kPositions);  // of an older checkpoint, passed back
         json.update(run->channels->left);
         for (const auto& [name, reader] : run->channels->open) {
           ch::record(json, name, reader->position());
@@ -173,6 +184,27 @@ int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, siz
 
 int spotter_flush(spotter_run* run) {
   return guarded([&] { return status_of(run->session->flush()); }, -1);
+}
+
+void spotter_resumed(spotter_run* run, uint64_t step) {
+  guarded(
+      [&] {
+        run->session->resumed(step);
+        return 0;
+      },
+      -1);
+}
+
+int spotter_can_save(spotter_run* run) {
+  return guarded([&] { return run->session->can_save() ? 1 : 0; }, 1);
+}
+
+int spotter_saved(spotter_run* run, uint64_t step, const char* path) {
+  return guarded([&] { return status_of(run->session->saved(step, path)); }, -1);
+}
+
+int spotter_sync(const char* path) {
+  return guarded([&] { return status_of(cp::make_durable(path)); }, -1);
 }
 
 int spotter_should_checkpoint(spotter_run* run) {
@@ -209,10 +241,24 @@ int64_t spotter_durable_step(const spotter_run* run) {
 }
 
 void spotter_progress(spotter_run* run, const spotter_progress_report* report) {
-  guarded(
+  spotter_progress_with(run, report, nullptr, 0);
+}
+
+int spotter_progress_with(spotter_run* run, const spotter_progress_report* report,
+                          const spotter_metric* metrics, size_t count) {
+  return guarded(
       [&] {
-        run->session->progress({report->step, report->steps_total, report->epoch,
-                                report->epochs_total, report->loss, report->accuracy});
+        cp::Progress now{report->step,         report->steps_total, report->epoch,
+                         report->epochs_total, report->loss,        report->accuracy};
+        for (size_t i = 0; i < count; ++i) {
+          const std::string name = metrics[i].name == nullptr ? "" : metrics[i].name;
+          if (!spotter::is_metric_name(name)) return fail(refusal_of_metric(name));
+          if (now.metrics.size() == spotter::most_metrics && !now.metrics.contains(name))
+            return fail("a report has " + std::to_string(spotter::most_metrics) +
+                        " metrics at most: leave out some");
+          now.metrics[name] = metrics[i].value;
+        }
+        run->session->progress(now);
         return 0;
       },
       -1);

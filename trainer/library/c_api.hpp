@@ -1,4 +1,4 @@
-// What the files of the C API share.
+// Shared by the files of the C API.
 #pragma once
 
 #include <exception>
@@ -13,14 +13,14 @@
 
 namespace spotter::checkpoint::api {
 
-// The channels of a run: a save records how far each was read.
+// The channels of a run: each save records how far each was read.
 struct Channels {
   std::map<std::string, const channel::Reader*> open;
-  // Of the others: where this run closed them, or the restored checkpoint left them, as a meta.
+  // Positions of other channels, as a meta: where this run closed them, or the restored checkpoint.
   nlohmann::json left = nlohmann::json::object();
 };
 
-// The text of spotter_error(), of this thread.
+// The text of spotter_error() for this thread.
 std::string& last_error();
 
 inline int fail(std::string message) {
@@ -33,7 +33,7 @@ int status_of(const T& result) {
   return result ? 0 : fail(result.error().message);
 }
 
-// No exception may cross into C: what the standard library throws (no memory, mostly) is a failure.
+// Catches all exceptions, which must not reach C (mostly out of memory): they become failures.
 template <class Call, class Otherwise>
 auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call()) {
   try {
@@ -42,7 +42,7 @@ auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call())
   } catch (const std::exception& error) {
     try {
       last_error() = error.what();
-    } catch (const std::exception&) {  // not even that much memory; the status still says it
+    } catch (const std::exception&) {  // out of memory again; the status reports it
     }
     return otherwise;
   }
@@ -53,7 +53,7 @@ auto guarded(const Call& call, Otherwise otherwise) noexcept -> decltype(call())
 struct spotter_run {
   std::unique_ptr<spotter::checkpoint::Session> session;
   std::string torn;
-  bool restored = false;  // or known to begin from scratch
+  bool restored = false;  // or known to start from scratch
   std::shared_ptr<spotter::checkpoint::api::Channels> channels =
       std::make_shared<spotter::checkpoint::api::Channels>();
 };

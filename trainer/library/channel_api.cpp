@@ -1,4 +1,4 @@
-// The readers of spotter.h over trainer/library.
+// Implements the channels of spotter.h with trainer/library's readers.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -10,7 +10,7 @@ using namespace spotter::checkpoint::api;
 
 struct spotter_channel {
   std::unique_ptr<ch::Reader> reader;
-  std::shared_ptr<Channels> channels;  // of its run; none: it has none
+  std::shared_ptr<Channels> channels;  // of its run; null: it has no run
 };
 
 namespace {
@@ -28,7 +28,7 @@ spotter::Result<ch::Format> format_of(const spotter_channel_options& options) {
   }
 }
 
-// Where this run closed it, or the checkpoint that it goes on from left it.
+// The position where this run closed it, or the one in the restored checkpoint.
 spotter::Result<ch::Position> start_of(const spotter_run* run, const std::string& name) {
   if (run == nullptr) return ch::Position{};
   if (!run->restored) return spotter::failure("open a channel after spotter_restore()");

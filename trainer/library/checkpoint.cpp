@@ -31,7 +31,7 @@ Torn move_aside(const fs::path& directory, std::uint64_t step, std::string reaso
   return {path, {}, std::move(reason)};
 }
 
-Verdict<void> check_part(const fs::path& path, const PartEntry& part) {
+Result<void, Refusal> check_part(const fs::path& path, const PartEntry& part) {
   Sum sum;
   int code = 0;
   const auto read = read_pieces(
@@ -45,7 +45,7 @@ Verdict<void> check_part(const fs::path& path, const PartEntry& part) {
   return {};
 }
 
-Verdict<Checkpoint> open_checkpoint(const fs::path& path) {
+Result<Checkpoint, Refusal> open_checkpoint(const fs::path& path) {
   auto manifest = read_manifest(path);
   if (!manifest) {
     auto why = std::move(manifest.error());
@@ -55,7 +55,7 @@ Verdict<Checkpoint> open_checkpoint(const fs::path& path) {
   return Checkpoint{manifest->step, path, std::move(manifest->meta), std::move(manifest->parts)};
 }
 
-Verdict<Checkpoint> examine(const fs::path& path) {
+Result<Checkpoint, Refusal> examine(const fs::path& path) {
   auto checkpoint = open_checkpoint(path);
   if (!checkpoint) return checkpoint;
   for (const auto& part : checkpoint->parts) {
@@ -64,7 +64,7 @@ Verdict<Checkpoint> examine(const fs::path& path) {
   return checkpoint;
 }
 
-Verdict<Loaded> load(const fs::path& path) {
+Result<Loaded, Refusal> load(const fs::path& path) {
   auto checkpoint = open_checkpoint(path);
   if (!checkpoint) return tl::unexpected(checkpoint.error());
   int code = 0;
@@ -78,11 +78,12 @@ std::uint64_t step_in(const Loaded& loaded) { return loaded.checkpoint.step; }
 
 enum class OfTorn : std::uint8_t { MoveAside, Leave };
 
-// What `look` makes of directory/step-..., which has to be of that step. Torn: told, moved aside or
-// left, nothing returned.
+// Applies `look` to directory/step-..., which must be of that step. A torn one is reported, moved
+// or left, and none returned.
 template <class T>
-Verdict<std::optional<T>> take(Verdict<T> (*look)(const fs::path&), const fs::path& directory,
-                               std::uint64_t step, OfTorn of_torn, std::vector<Torn>& torn) {
+Result<std::optional<T>, Refusal> take(Result<T, Refusal> (*look)(const fs::path&),
+                                       const fs::path& directory, std::uint64_t step,
+                                       OfTorn of_torn, std::vector<Torn>& torn) {
   auto seen = look(directory / directory_name(step));
   if (seen && step_in(*seen) != step) {
     const std::string says = std::to_string(step_in(*seen));
@@ -94,7 +95,7 @@ Verdict<std::optional<T>> take(Verdict<T> (*look)(const fs::path&), const fs::pa
   const fs::path path = directory / directory_name(step);
   torn.push_back(move ? move_aside(directory, step, seen.error().reason)
                       : Torn{path, {}, seen.error().reason});
-  return Verdict<std::optional<T>>(tl::in_place);
+  return Result<std::optional<T>, Refusal>(tl::in_place);
 }
 
 Result<Latest> first_good(const fs::path& directory, OfTorn of_torn) {
@@ -110,8 +111,8 @@ Result<Latest> first_good(const fs::path& directory, OfTorn of_torn) {
   return result;
 }
 
-// Where none serves and yet there were some: to start from scratch would give a run up unasked.
-// Those set aside by an earlier start, or by the agent, count.
+// Fails if no checkpoint verified but torn ones exist, set aside now, earlier, or by the agent:
+// starting from scratch would silently abandon the run.
 Result<void> none_was_lost(const fs::path& directory, const std::vector<Torn>& torn) {
   const auto names = list_names(directory);
   if (!names) return tl::unexpected(names.error());
@@ -159,7 +160,7 @@ Result<Latest> latest(const fs::path& directory) {
 
 Result<Latest> newest_in(const fs::path& directory) { return first_good(directory, OfTorn::Leave); }
 
-wire::Decoded<Restored> restore(std::span<const fs::path> directories) {
+Result<Restored> restore(std::span<const fs::path> directories) {
   struct Candidate {
     std::uint64_t step;
     const fs::path* directory;
@@ -179,7 +180,7 @@ wire::Decoded<Restored> restore(std::span<const fs::path> directories) {
     auto taken = take<Loaded>(load, *one.directory, one.step, OfTorn::MoveAside, result.torn);
     const bool refused = !taken && taken.error().why == Refusal::Why::Newer;
     if (!taken && !refused && one.directory != &directories.back()) continue;
-    if (!taken) return tl::unexpected(wire::Undecoded({taken.error().reason}, refused));
+    if (!taken) return failure(taken.error().reason, refused ? wire::newer_format : "");
     result.newest = std::move(*taken);
     if (result.newest) return result;
   }

@@ -5,7 +5,7 @@ namespace spotter::checkpoint {
 namespace {
 
 constexpr std::size_t kSamples =
-    64;  // pages: microseconds, and every optimizer changes all of them
+    64;  // pages: takes microseconds, and every optimizer changes all of them
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;

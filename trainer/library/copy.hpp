@@ -1,4 +1,4 @@
-// A copy of a training's state in memory, and what tells cheaply that a part of it has changed.
+// A copy of a training's state in memory, and a cheap check whether a part has changed.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,20 @@ namespace spotter::checkpoint {
 
 class Copy {
  public:
-  // False: there is not so much memory. Reuses the memory of earlier copies.
+  // False: out of memory. Reuses the memory of earlier copies.
   bool take(std::uint64_t step, std::span<const Source> sources, const nlohmann::json& meta,
             std::optional<double> metric);
-  // Memory for so many bytes, touched, so that take() runs at the speed of memory.
+  // Allocates and touches so many bytes, so that take() runs at the speed of memory.
   bool prepare(std::uint64_t bytes);
 
   std::uint64_t step() const { return step_; }
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t capacity() const { return memory_.capacity(); }
-  std::span<const Part> parts() const { return parts_; }  // each begins at a multiple of kAlignment
+  std::span<const Part> parts() const { return parts_; }  // each aligned to kAlignment
   const nlohmann::json& meta() const { return meta_; }
   std::optional<double> metric() const { return metric_; }
 
-  std::chrono::nanoseconds stall{};  // set by whoever took it
+  std::chrono::nanoseconds stall{};  // set by the caller of take()
 
  private:
   Buffer memory_;
@@ -40,8 +40,8 @@ class Copy {
   std::optional<double> metric_;
 };
 
-// The sum of some pages of it. Two that differ are of different bytes; two that are the same may
-// be, too.
+// The sum of some of its pages. Different samples mean different bytes; equal samples do not mean
+// equal bytes.
 std::string sample_of(std::string_view bytes);
 
 }  // namespace spotter::checkpoint

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kReadAtOnce = std::size_t{1}
-                                    << 20;  // bytes a read(): large enough for any disk
+                                    << 20;  // bytes a read(); large enough for any disk
 
 Result<void> write_all(int file, std::string_view bytes, const fs::path& shown) {
   while (!bytes.empty()) {
@@ -41,7 +41,7 @@ Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
 }
 
 Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);  // nothing was written through it that a caller still needs
+  if (number_ >= 0) ::close(number_);  // errors of writes were checked before
 }
 
 tl::unexpected<Error> system_failure(std::string_view what, const fs::path& path) {
@@ -56,7 +56,7 @@ tl::unexpected<Error> write_failure(std::string_view what, const fs::path& path,
   const int code = errno;
   auto failed = system_failure(what, path);
   struct statvfs space {};
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;  // what writes find they take at once
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;  // a file system with less left is full
   const bool full = ::fstatvfs(file, &space) == 0 && space.f_blocks > 0 &&
                     std::uint64_t{space.f_bavail} * space.f_frsize < kLeast;
   if (full && code != ENOSPC) failed.value().message += " (no room is left)";
@@ -87,6 +87,53 @@ Result<void> sync_directory(int directory, const fs::path& shown) {
   return {};
 }
 
+namespace {
+
+Result<std::uint64_t> sync_file(const fs::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) return system_failure("cannot open", path);
+  if (::fsync(file.get()) != 0) return write_failure("cannot make durable", path, file.get());
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+Result<void> sync_folder(const fs::path& path) {
+  auto directory = open_directory(path);
+  if (!directory) return tl::unexpected(directory.error());
+  return sync_directory(directory->get(), path);
+}
+
+}  // namespace
+
+Result<std::uint64_t> make_durable(const fs::path& path) {
+  std::error_code code;
+  const fs::path absolute = fs::absolute(path, code).lexically_normal();
+  const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
+  std::vector<fs::path> folders = {clean.parent_path()}, files;
+  if (fs::is_directory(fs::symlink_status(clean, code))) {
+    folders.push_back(clean);
+    auto entry = fs::recursive_directory_iterator(clean, code);
+    for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
+      const auto status = entry->symlink_status(code);
+      if (fs::is_directory(status)) folders.push_back(entry->path());
+      if (fs::is_regular_file(status)) files.push_back(entry->path());
+    }
+    if (code) return failure("cannot list " + clean.string() + ": " + code.message());
+  } else {
+    files.push_back(clean);
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& file : files) {
+    auto synced = sync_file(file);
+    if (!synced) return synced;
+    bytes += *synced;
+  }
+  for (const auto& folder : folders) {
+    if (auto synced = sync_folder(folder); !synced) return tl::unexpected(synced.error());
+  }
+  return bytes;
+}
+
 Result<void> make_directories(const fs::path& path) {
   std::error_code ignored;
   if (path.empty() || fs::is_directory(path, ignored)) return {};
@@ -101,9 +148,9 @@ Result<void> make_directories(const fs::path& path) {
   return sync_directory(parent->get(), clean.parent_path());
 }
 
-bool is_hollow(int file) {
-  constexpr std::uint64_t kSmall = std::uint64_t{1} << 30;  // read in a second, whatever it is
-  constexpr std::uint64_t kPart = 64;  // what compresses that well has nothing that was learned
+bool is_mostly_unwritten(int file) {
+  constexpr std::uint64_t kSmall = std::uint64_t{1} << 30;  // read within a second in any case
+  constexpr std::uint64_t kPart = 64;                       // no learned state compresses so well
   struct stat status {};
   struct statvfs space {};
   if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return false;
@@ -125,14 +172,14 @@ Result<std::uint64_t> read_pieces(const fs::path& path,
     if (code != nullptr) *code = 0;
     return failure(path.string() + " " + what);
   };
-  // Non-blocking, so that a FIFO put in a part's place cannot hang a start.
+  // Non-blocking, so that a FIFO in place of a part cannot block.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file) return failed("cannot open");
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return failed("cannot look at");
   const std::string too_many = "has more than " + std::to_string(most) + " bytes";
   if (static_cast<std::uint64_t>(status.st_size) > most) return wrong(too_many);
-  if (is_hollow(file.get())) return wrong("is hollow: nobody wrote most of its bytes");
+  if (is_mostly_unwritten(file.get())) return wrong("is hollow: nobody wrote most of its bytes");
   const auto buffer = std::make_unique<char[]>(kReadAtOnce);
   std::uint64_t total = 0;
   while (true) {
@@ -141,7 +188,7 @@ Result<std::uint64_t> read_pieces(const fs::path& path,
     if (got < 0) return failed("cannot read");
     if (got == 0) return total;
     total += static_cast<std::uint64_t>(got);
-    if (total > most) return wrong(too_many);  // it grows
+    if (total > most) return wrong(too_many);  // it is growing
     sink({buffer.get(), static_cast<std::size_t>(got)});
   }
 }
@@ -163,7 +210,7 @@ Result<void> replace_file(const fs::path& path, std::string_view bytes) {
     written = system_failure("cannot rename to", path);
   }
   if (!written) {
-    ::unlinkat(directory->get(), temporary.c_str(), 0);  // the first error is the one to tell
+    ::unlinkat(directory->get(), temporary.c_str(), 0);  // the first error is reported
     return written;
   }
   return sync_directory(directory->get(), path.parent_path());

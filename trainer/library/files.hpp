@@ -1,5 +1,5 @@
-// The few POSIX mechanisms that the checkpoint format rests on. Every result is checked; an error
-// names the path. Not part of what a trainer uses: see checkpoint.hpp.
+// The POSIX operations that the checkpoint format needs. Every result is checked; errors name the
+// path. Not part of what a trainer uses: see checkpoint.hpp.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,11 @@ class Descriptor {
   int number_ = -1;
 };
 
-// "WHAT PATH: strerror(errno)": call it before anything else can change errno. Leaves errno as it
-// is.
+// "WHAT PATH: strerror(errno)". REQUIRES: nothing has changed errno since. Keeps errno.
 tl::unexpected<Error> system_failure(std::string_view what, const std::filesystem::path& path);
 
-// The same of what was written to `file`; where its file system has no room left, that is said,
-// too: sshfs calls whatever its server refuses EIO.
+// The same for a failed write to `file`; also says if its file system is full, as sshfs reports all
+// of its server's errors as EIO.
 tl::unexpected<Error> write_failure(std::string_view what, const std::filesystem::path& path,
                                     int file);
 
@@ -43,45 +42,49 @@ tl::unexpected<Error> write_failure(std::string_view what, const std::filesystem
 Result<Descriptor> open_directory(const std::filesystem::path& path);
 
 // Creates `name` in `directory` (it must not exist), writes `bytes`, fsyncs, closes. After a
-// failure the file may exist with any content: the caller drops its whole directory and never
+// failure the file may exist with any content: the caller removes its whole directory and never
 // fsyncs this file again, because a failed fsync marks the pages clean
 // (https://wiki.postgresql.org/wiki/Fsync_Errors).
 Result<void> write_new_file(int directory, const std::string& name, std::string_view bytes,
                             const std::filesystem::path& shown);
 
-// Makes the names inside the directory durable.
+// Makes the names in the directory durable.
 Result<void> sync_directory(int directory, const std::filesystem::path& shown);
+
+// Makes a file durable, or a folder with all in it (links are not followed), and its name. Returns
+// the bytes of the files.
+Result<std::uint64_t> make_durable(const std::filesystem::path& path);
 
 // Creates the directory and its missing parents, each made durable in its own parent.
 Result<void> make_directories(const std::filesystem::path& path);
 
-// Whether nobody can have written an opened file of some size: it is larger than its file system,
-// or all but a small part of it is a hole. It costs its owner nothing, and who reads it hours.
-bool is_hollow(int file);
+// True if the file cannot have been written in full: it is larger than its file system, or nearly
+// all of it is a hole. Such a file is cheap to make, and takes hours to read.
+bool is_mostly_unwritten(int file);
 
 // Passes the content of a regular file (links are not followed) to `sink`, piece by piece. Returns
-// the bytes read. On failure `code`, when given, receives errno, or 0: the file has more than
-// `most` bytes, of which none was read, or is hollow.
+// the number of bytes. On failure `code`, if given, becomes errno, or 0 for a file that is hollow
+// or has more than `most` bytes; of the latter none was read.
 Result<std::uint64_t> read_pieces(const std::filesystem::path& path,
                                   const std::function<void(std::string_view)>& sink,
                                   int* code = nullptr, std::uint64_t most = UINT64_MAX);
 
-// Whether a failed call says of what it was about that it is not there, or is something else. All
-// other codes (no permission, no resources, a share that does not answer, a disk that cannot read)
-// say nothing about it: it may be whole.
+// True: this errno of a failed call means that the file does not exist, or is of another kind. All
+// other codes (no permission, no resources, a share without an answer, a disk error) do not tell:
+// the file may be undamaged.
 bool is_absence(int code);
 
-// Replaces a file as a whole, durably: a reader, and a machine after a power cut, see the old
-// content or the new one. The directory must exist.
+// Replaces a file atomically and durably: a reader, also after a power failure, sees the old or the
+// new content. The directory must exist.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes);
 
-// The names in a directory, sorted. A directory that does not exist has none.
+// The names in a directory, sorted. Empty if it does not exist.
 Result<std::vector<std::string>> list_names(const std::filesystem::path& directory);
 
-// Empty where the variable is not set.
+// The variable's value; empty if it is not set.
 std::string environment(const char* name);
 
-// "/a:/b" as the two of them.
+// "/a:/b" -> two paths.
 std::vector<std::filesystem::path> paths_in(const std::string& list);
 
 }  // namespace spotter::checkpoint

@@ -9,7 +9,7 @@ namespace {
 
 using wire::RecordHeader;
 
-// What stands between two parts: the writer cut the record there, because it had these bytes.
+// Stands between two parts: the writer splits a record where it contains these bytes.
 std::string magic() { return wire::record_header(0).substr(0, 4); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where a record ends and the next one begins. No I/O.
+// Finds the boundaries of records in a stream. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace spotter::channel {
 struct Format {
   enum class Kind : std::uint8_t {
     Fixed,     // `bytes` each, nothing between them
-    Lines,     // each ends with "\n", which is not part of it; the last one, too
-    RecordIo,  // MXNet's, as SageMaker has it (trainer/library/recordio.hpp)
+    Lines,     // each ends with "\n", which is not part of it, the last one included
+    RecordIo,  // MXNet's, as in SageMaker (trainer/library/recordio.hpp)
   } kind = Kind::RecordIo;
   std::size_t bytes = 0;  // of Fixed: at least 1
 };
 
-// More is no record but a broken stream: it would fill the memory.
+// A longer record means a broken stream, and would fill the memory.
 inline constexpr std::size_t kLongest = std::size_t{1} << 30;
 
 class Framing {
@@ -32,8 +32,8 @@ class Framing {
     std::string_view bytes;  // in what was given, or (one of several parts) in this Framing
     std::size_t taken = 0;   // of what was given
   };
-  // The record that `bytes` begin with; none: it needs more of them. Until there is one, each call
-  // has to begin with the same bytes as the one before. Fails on what no record begins with.
+  // The record at the start of `bytes`; none: more bytes are needed, and the next call must begin
+  // with the same ones. Fails for bytes that begin no record.
   Result<std::optional<Record>> cut(std::string_view bytes);
 
  private:
@@ -43,8 +43,8 @@ class Framing {
   Cut cut_record_io(std::string_view bytes);
 
   Format format_;
-  std::size_t seen_ = 0;  // bytes of this record that need not be looked at again
-  std::string joined_;    // its parts so far
+  std::size_t seen_ = 0;  // bytes of this record that were examined
+  std::string joined_;    // its earlier parts
 };
 
 }  // namespace spotter::channel

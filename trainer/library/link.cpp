@@ -18,17 +18,17 @@ namespace spotter::checkpoint {
 
 namespace {
 
-constexpr std::chrono::milliseconds kProgressInterval{100};  // 10 a second is more than an eye sees
+constexpr std::chrono::milliseconds kProgressInterval{100};  // more than 10 a second are of no use
 constexpr std::size_t kNoticeLimit = 65'536;                 // bytes; the agent writes about 100
 
-// The one piece of global state: a signal handler can reach nothing else. (A signalfd would need
-// the signals blocked in every thread, and BLAS libraries start theirs before main.)
+// The only global state, as a signal handler can use nothing else. (A signalfd needs the signals
+// blocked in every thread, and BLAS libraries start threads before main.)
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void on_stop_signal(int number) { stop_signal.store(number); }
 
-// No newline may end the value early.
+// Without newlines, which would end the value.
 std::string one_line(std::string_view text) {
   std::string line(text);
   for (char& c : line) {
@@ -37,9 +37,9 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-std::string number(const char* key, double value) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%s=%.6g\n", key, value);
+std::string number(const char* key, double value, char between = '=') {
+  char text[longest_metric_name + 64];
+  std::snprintf(text, sizeof text, "%s%c%.6g\n", key, between, value);
   return text;
 }
 
@@ -47,7 +47,7 @@ double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// Null when there is none, or it cannot be understood.
+// Null: there is none, or it cannot be parsed.
 nlohmann::json read_json(const std::filesystem::path& file) {
   if (file.empty()) return nullptr;
   std::string bytes;
@@ -91,17 +91,16 @@ Link::Link(std::string_view socket, std::filesystem::path notice_file,
   socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-void Link::send(std::string_view datagram) {
+bool Link::send(std::string_view datagram) {
   sockaddr_un address{};
-  if (!socket_ || address_.size() >= sizeof address.sun_path) return;
+  if (!socket_ || address_.size() >= sizeof address.sun_path) return false;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, address_.data(), address_.size());
   if (address_.front() == '@') address.sun_path[0] = '\0';
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address_.size());
-  // Addressed each time, not connected: the agent may be restarted and bind anew. A result is of no
-  // use.
-  (void)::sendto(socket_.get(), datagram.data(), datagram.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
-                 reinterpret_cast<const sockaddr*>(&address), size);
+  // Uses an address, not a connection: the agent may restart and bind again.
+  return ::sendto(socket_.get(), datagram.data(), datagram.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+                  reinterpret_cast<const sockaddr*>(&address), size) >= 0;
 }
 
 void Link::ready() { send("READY=1\n"); }
@@ -112,15 +111,49 @@ void Link::resumed(std::uint64_t step) {
   send("X_SPOTTER_RESUMED_STEP=" + std::to_string(step) + "\n");
 }
 
+namespace {
+
+bool is_time(const std::optional<std::chrono::milliseconds>& last) {
+  return !last || boot_now() - *last >= kProgressInterval;
+}
+
+// Adds those that a report may have.
+void add_metrics(MetricValues& to, const MetricValues& from) {
+  for (const auto& [name, value] : from)
+    if (is_metric_name(name) && std::isfinite(value) &&
+        (to.size() < most_metrics || to.contains(name)))
+      to[name] = value;
+}
+
+}  // namespace
+
 bool Link::progress_due(std::uint64_t step, std::uint64_t steps_total) const {
-  if (!socket_) return false;
-  return !last_progress_ || step == steps_total ||
-         boot_now() - *last_progress_ >= kProgressInterval;
+  return socket_ && (step == steps_total || is_time(last_progress_));
 }
 
 void Link::progress(const Progress& now) {
-  if (!progress_due(now.step, now.steps_total)) return;
+  if (!socket_) return;
+  MetricValues metrics = std::move(waiting_.metrics);
+  add_metrics(metrics, now.metrics);
+  waiting_ = now;
+  waiting_.metrics = std::move(metrics);
+  const bool evaluated = !waiting_.metrics.empty();
+  if (progress_due(now.step, now.steps_total) || (evaluated && is_time(last_metrics_)))
+    send_waiting_now();
+}
+
+void Link::send_waiting() {
+  if (!waiting_.metrics.empty()) send_waiting_now();
+}
+
+// What the agent's full queue refuses waits on.
+void Link::send_waiting_now() {
+  if (send(waiting_)) waiting_ = {};
+}
+
+bool Link::send(const Progress& now) {
   last_progress_ = boot_now();
+  if (!now.metrics.empty()) last_metrics_ = last_progress_;
   std::string text = "WATCHDOG=1\nX_SPOTTER_STEP=" + std::to_string(now.step) + "\n";
   const auto count = [&](const char* key, std::uint64_t value) {
     if (value != 0) text += std::string(key) + "=" + std::to_string(value) + "\n";
@@ -130,18 +163,22 @@ void Link::progress(const Progress& now) {
   count("X_SPOTTER_EPOCHS_TOTAL", now.epochs_total);
   if (!std::isnan(now.loss)) text += number("X_SPOTTER_LOSS", now.loss);
   if (!std::isnan(now.accuracy)) text += number("X_SPOTTER_ACCURACY", now.accuracy);
-  send(text);
+  for (const auto& [name, value] : now.metrics)
+    text += number(("X_SPOTTER_METRIC=" + name).c_str(), value, ' ');
+  return send(text);
 }
 
 void Link::checkpointed(const std::filesystem::path& path, std::uint64_t step,
-                        std::optional<std::chrono::nanoseconds> stall) {
+                        std::optional<std::chrono::nanoseconds> stall,
+                        std::optional<std::uint64_t> bytes) {
   std::error_code ignored;
   const auto absolute = std::filesystem::absolute(path, ignored).lexically_normal();
   std::string text = "X_SPOTTER_CHECKPOINT=" + one_line(absolute.string()) +
                      "\nX_SPOTTER_CHECKPOINT_STEP=" + std::to_string(step) + "\n";
   if (stall) text += number("X_SPOTTER_CHECKPOINT_SECONDS", seconds(*stall));
-  const auto bytes = std::filesystem::file_size(absolute, ignored);
-  if (!ignored) text += "X_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(bytes) + "\n";
+  const auto size = std::filesystem::file_size(absolute, ignored);
+  if (!bytes && !ignored) bytes = size;
+  if (bytes) text += "X_SPOTTER_CHECKPOINT_BYTES=" + std::to_string(*bytes) + "\n";
   send(text);
 }
 
@@ -164,7 +201,7 @@ Advice Link::advice() const {
   const auto json = read_json(pace_file_);
   if (!json.is_object()) return {};
   Advice advice{std::nullopt, milliseconds_of(json, "asked_boottime_ms")};
-  // Said in whole ones: what was saved (or begun) in the same one may have been before it.
+  // In whole milliseconds: a checkpoint of the same one may have been made before the request.
   if (advice.wanted) *advice.wanted += std::chrono::milliseconds(1);
   const auto every = json.find("checkpoint_every_seconds");
   if (every != json.end() && every->is_number()) advice.every = interval(every->get<double>());
@@ -177,7 +214,7 @@ bool catch_stop_signal(int number) {
   struct sigaction action {};
   action.sa_handler = on_stop_signal;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;  // a file half written by somebody's library must not see EINTR
+  action.sa_flags = SA_RESTART;  // other libraries' writes must not fail with EINTR
   return ::sigaction(number, &action, nullptr) == 0;
 }
 

@@ -14,6 +14,7 @@ constexpr int kFormat = 1;
 constexpr std::size_t kDigits = 32;
 constexpr std::string_view kSumMember = ",\"xxh3_128\":\"";
 constexpr std::string_view kEnd = "\"}\n";
+static_assert(kSealBytes == kSumMember.size() + kDigits + kEnd.size());
 
 std::string hexadecimal(XXH128_hash_t hash) {
   XXH128_canonical_t canonical;
@@ -25,11 +26,6 @@ std::string hexadecimal(XXH128_hash_t hash) {
     text += kHex[byte & 15];
   }
   return text;
-}
-
-bool is_sum(std::string_view text) {
-  return text.size() == kDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 Result<std::vector<PartEntry>> decode_parts(const nlohmann::json& list) {
@@ -73,6 +69,31 @@ std::string sum_of(std::string_view bytes) {
   return hexadecimal(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
+bool is_sum(std::string_view text) {
+  return text.size() == kDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string seal(const nlohmann::json& object) {
+  // `replace`: what is not UTF-8 must not prevent a checkpoint.
+  std::string bytes = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  bytes.pop_back();
+  const std::string sum = sum_of(bytes);
+  bytes.append(kSumMember).append(sum).append(kEnd);
+  return bytes;
+}
+
+std::optional<nlohmann::json> unseal(std::string_view bytes) {
+  if (bytes.size() < kSealBytes) return std::nullopt;
+  const std::string_view body = bytes.substr(0, bytes.size() - kSealBytes);
+  const std::string_view tail = bytes.substr(body.size());
+  if (!tail.starts_with(kSumMember) || !tail.ends_with(kEnd) ||
+      tail.substr(kSumMember.size(), kDigits) != sum_of(body)) {
+    return std::nullopt;
+  }
+  return nlohmann::json::parse(bytes, nullptr, false);
+}
+
 bool is_part_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -90,24 +111,14 @@ std::string encode(const Manifest& manifest) {
   nlohmann::json body = {
       {"format", kFormat}, {"step", manifest.step}, {"parts", parts}, {"meta", manifest.meta}};
   if (manifest.metric) body["metric"] = *manifest.metric;
-  // `replace`: a meta text that is not UTF-8 must not keep a checkpoint from being written.
-  std::string bytes = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  bytes.pop_back();
-  const std::string sum = sum_of(bytes);
-  bytes.append(kSumMember).append(sum).append(kEnd);
-  return bytes;
+  return seal(body);
 }
 
-wire::Decoded<Manifest> decode(std::string_view bytes) {
-  constexpr std::size_t kTail = kSumMember.size() + kDigits + kEnd.size();
-  if (bytes.size() < kTail || bytes.size() > kManifestLimit) return failure("not a manifest");
-  const std::string_view body = bytes.substr(0, bytes.size() - kTail);
-  const std::string_view tail = bytes.substr(body.size());
-  if (!tail.starts_with(kSumMember) || !tail.ends_with(kEnd) ||
-      tail.substr(kSumMember.size(), kDigits) != sum_of(body)) {
-    return failure("the manifest's own sum is wrong");
-  }
-  const auto json = nlohmann::json::parse(bytes, nullptr, false);
+Result<Manifest> decode(std::string_view bytes) {
+  if (bytes.size() < kSealBytes || bytes.size() > kManifestLimit) return failure("not a manifest");
+  const auto unsealed = unseal(bytes);
+  if (!unsealed) return failure("the manifest's own sum is wrong");
+  const nlohmann::json& json = *unsealed;
   if (!json.is_object()) return failure("the manifest is not a JSON object");
   if (auto newer = wire::newer(json, "format", kFormat, "this checkpoint")) {
     return tl::unexpected(std::move(*newer));

@@ -1,11 +1,11 @@
-// The manifest: what a checkpoint is made of, and the sums that prove it whole. No I/O.
+// The manifest: the parts of a checkpoint, and the sums that verify them. No I/O.
 //
-// Bytes: one JSON object on one line, its last member `"xxh3_128"` being the sum of all the bytes
-// before that member's comma, then a newline. So a reader in any language checks the manifest
-// without having to write JSON exactly as this one does, and a flipped bit anywhere in it is found.
+// Bytes: one JSON object on one line, whose last member `"xxh3_128"` is the sum of all bytes before
+// that member's comma, then a newline. So a reader in any language can verify the manifest without
+// reproducing this JSON encoder, and any flipped bit is detected.
 //   {"format":1,"meta":{...},"parts":[{"bytes":N,"name":"model.bin","xxh3_128":"hex"}],
 //    "step":1234,"xxh3_128":"hex"}     and, where the trainer gave one, "metric":0.97
-// Every later format keeps `format`, and the sum as its last member.
+// Every later format has `format`, and the sum as its last member.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,10 @@ struct Manifest {
   std::uint64_t step = 0;
   std::vector<PartEntry> parts;
   nlohmann::json meta = nlohmann::json::object();
-  std::optional<double> metric;  // finite; what "the best" is judged by
+  std::optional<double> metric;  // finite; decides which checkpoint is best
 };
 
-// XXH3, 128 bit (https://github.com/Cyan4973/xxHash): finds accidents, not attackers.
+// XXH3, 128 bit (https://github.com/Cyan4973/xxHash): detects accidents, not attacks.
 class Sum {
  public:
   Sum();
@@ -51,14 +51,21 @@ class Sum {
   std::unique_ptr<State> state_;
 };
 std::string sum_of(std::string_view bytes);
+bool is_sum(std::string_view text);
+
+// The form above for any object that is not empty: the bytes, and the object that they hold. None:
+// the sum is not theirs. What is no JSON for all that is given back as a value of another kind.
+inline constexpr std::size_t kSealBytes = 48;  // the last member, the brace and the newline
+std::string seal(const nlohmann::json& object);
+std::optional<nlohmann::json> unseal(std::string_view bytes);
 
 // A part's name is a plain file name: letters, digits, `.`, `_`, `-`; not hidden, not the
-// manifest's, <= 100.
+// manifest's, 100 characters at most.
 bool is_part_name(std::string_view name);
 
 std::string encode(const Manifest& manifest);
-// Fails on anything that encode() cannot have written, except for members it does not know.
-// `newer`: the sum is right, the format a later one.
-wire::Decoded<Manifest> decode(std::string_view bytes);
+// Fails for bytes that encode() cannot have written, except for unknown members. `newer`: the sum
+// is right, the format a later one.
+Result<Manifest> decode(std::string_view bytes);
 
 }  // namespace spotter::checkpoint

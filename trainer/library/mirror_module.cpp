@@ -10,12 +10,14 @@ Result<std::unique_ptr<Mirror>> load_s3_mirror(Mirror::Settings settings) {
     return failure("it is not known where libspotter.so lies");
   }
   const auto path = std::filesystem::path(here.dli_fname).parent_path() / "libspotter_s3.so";
-  // Never closed: a thread of it runs, and libcurl does not like to be unloaded.
+  // Never closed: its thread runs, and libcurl does not support being unloaded.
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (module == nullptr) return failure("no copies in S3: " + std::string(::dlerror()));
+  if (module == nullptr)
+    return failure("checkpoints cannot be copied to S3: " + std::string(::dlerror()));
   using Open = void (*)(Mirror::Settings*, Result<std::unique_ptr<Mirror>>*);
   const auto open = reinterpret_cast<Open>(::dlsym(module, "spotter_open_s3_mirror"));
-  if (open == nullptr) return failure("no copies in S3: " + std::string(::dlerror()));
+  if (open == nullptr)
+    return failure("checkpoints cannot be copied to S3: " + std::string(::dlerror()));
   Result<std::unique_ptr<Mirror>> opened = nullptr;
   open(&settings, &opened);
   return opened;

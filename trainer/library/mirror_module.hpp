@@ -1,4 +1,4 @@
-// A mirror in S3 for libspotter.so: from libspotter_s3.so beside it. Only here is it loaded.
+// A mirror in S3 for libspotter.so, which loads libspotter_s3.so from its own directory for it.
 #pragma once
 
 #include "trainer/library/mirror.hpp"

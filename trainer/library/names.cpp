@@ -45,8 +45,8 @@ Result<std::vector<std::uint64_t>> steps_in(const fs::path& directory) {
   return steps;
 }
 
-// A living writer holds a lock on its temporary directory: a process number would lie, since
-// another instance, or another container, gives the same ones away again.
+// A live writer holds a lock on its temporary directory. A pid would not do, as other instances and
+// containers use the same ones.
 void remove_leftovers(const fs::path& directory) {
   const auto names = list_names(directory);
   if (!names) return;
@@ -54,10 +54,10 @@ void remove_leftovers(const fs::path& directory) {
     if (!name.starts_with(kTemporary)) continue;
     const fs::path path = directory / name;
     const auto opened = open_directory(path);
-    // Not known to be dead: there may be no descriptor left to find out with.
+    // It may be alive: perhaps no descriptor was left to test its lock.
     if (!opened && errno != ENOTDIR) continue;
     if (opened && ::flock(opened->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
-    std::error_code ignored;  // a leftover costs space, nothing else
+    std::error_code ignored;  // a leftover only costs space
     fs::remove_all(path, ignored);
   }
 }

@@ -1,5 +1,5 @@
-// libspotter.so has the C++ library in it, and that of Debian 12 calls what glibc has since 2.36
-// only: Ubuntu 22.04 and Amazon Linux 2023 have an older one, without it.
+// libspotter.so contains the C++ library, and that of Debian 12 calls a function that glibc has
+// only since 2.36; Ubuntu 22.04 and Amazon Linux 2023 have an older glibc.
 #include <unistd.h>
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// The thread of an object that works behind its caller's back, and that a trainer may fork: loaders
-// of data do.
+// The background thread of an object, in a process that may fork, as data loaders do.
 #pragma once
 
 #include <unistd.h>
@@ -14,19 +13,19 @@ namespace spotter::checkpoint {
 
 class OwnThread {
  public:
-  // Last in the owner's constructor: `work` may use all of it.
+  // To be called last in the owner's constructor: `work` may use all of the owner.
   template <class Work>
   void begin(Work work) {
     thread_ = std::thread(std::move(work));
   }
 
-  // A forked child has the owner, but not its thread, and perhaps a mutex that nobody unlocks.
+  // A forked child inherits the owner without its thread, and perhaps a locked mutex.
   bool inherited() const { return process_ != ::getpid(); }
 
-  // What `work` and its callers wait on, under the owner's mutex.
+  // `work` and its callers wait on it, with the owner's mutex.
   std::condition_variable& changed() { return *changed_; }
 
-  // In the owner's destructor. `say`, under `mutex`, is what lets `work` return.
+  // To be called in the owner's destructor. `say`, called under `mutex`, makes `work` return.
   template <class Say>
   void end(std::mutex& mutex, Say say) {
     if (inherited()) {
@@ -44,8 +43,8 @@ class OwnThread {
 
  private:
   const pid_t process_ = ::getpid();
-  // On the heap, as a forked child must not destroy it: glibc would wait there for the thread that
-  // waits in the parent.
+  // On the heap, so that a forked child need not destroy it: glibc would wait there for the
+  // parent's waiting thread.
   std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   std::thread thread_;
 };

@@ -6,7 +6,7 @@ namespace spotter::checkpoint {
 
 namespace {
 
-constexpr Duration kExit = std::chrono::seconds(1);  // interpreters and GPU drivers take their time
+constexpr Duration kExit = std::chrono::seconds(1);  // interpreters and GPU drivers need it
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void Pace::saved(Instant begun, Duration stall) {
   covered(begun);
   if (stopping_ && !finished_) stalled_ += stall;
   stall_.add(stall);
-  last_step_.reset();  // the step that follows did not take the stall
+  last_step_.reset();  // the next step's duration must not include the stall
 }
 
 void Pace::wrote(std::size_t place, Duration took) {
@@ -56,7 +56,7 @@ bool Pace::checkpoint_due(Instant now) const {
   if (finished_) return false;
   if (stopping_) {
     if (!gone_by_ || is_last(now)) return true;
-    // Only where it does not get in the way of the last one.
+    // Only if it does not delay the last one.
     return !secured_ && (write_.empty() || now + estimate() * 2 < last_moment());
   }
   return (wanted_ && *wanted_ > last_save_) ||

@@ -26,7 +26,7 @@ Result<void> run_parallel(std::size_t count, std::size_t threads,
     std::vector<std::jthread> others;
     try {
       while (others.size() + 1 < std::min(threads, count)) others.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads to be had: fewer do it as well
+    } catch (const std::system_error&) {  // out of threads: fewer will do
     }
     work();
   }

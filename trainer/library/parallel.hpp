@@ -1,5 +1,5 @@
-// A handful of threads for one list of tasks. Not a pool: a thread costs some 50 microseconds, and
-// a checkpoint takes milliseconds at the least.
+// Runs a list of tasks in a few threads. Not a pool: starting a thread takes some 50 microseconds,
+// a checkpoint at least milliseconds.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace spotter::checkpoint {
 
-// Runs task(0) .. task(count - 1), begun in this order, by `threads` at most. After a failure no
-// further task is begun; the first failure is returned.
+// Runs task(0) .. task(count - 1), begun in this order, on `threads` threads at most. After a
+// failure no further task is begun; the first failure is returned.
 Result<void> run_parallel(std::size_t count, std::size_t threads,
                           const std::function<Result<void>(std::size_t)>& task);
 

@@ -1,7 +1,7 @@
-// Copies become checkpoints of one place. Parts that are as they were (frozen layers) are linked,
-// not written again: to the checkpoint before the last one, so that of two neighbours each has
-// bytes of its own on the disk. A block that rots tears only one of them. Where only one is kept it
-// is linked to that.
+// Writes copies as checkpoints of one place. Unchanged parts (frozen layers) are hard-linked to the
+// checkpoint before the last one, not written again. So two neighbours never share bytes on the
+// disk, and a bad block damages only one of them. If only one checkpoint is kept, parts are linked
+// to that.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ class PlaceWriter {
 
   struct Written {
     std::filesystem::path path;
-    std::uint64_t bytes = 0;  // without the linked ones
+    std::uint64_t bytes = 0;  // without linked parts
   };
 
-  // Durable when it returns; then the retention is applied.
+  // Durable when it returns; then applies the retention.
   Result<Written> write(const Copy& copy);
 
  private:
@@ -40,12 +40,12 @@ class PlaceWriter {
     Parts parts;
   };
 
-  // The part of `made` that has these bytes.
+  // The part of `made` that has the same bytes; null: none.
   static const PartEntry* unchanged(const Made& made, const Part& part, const std::string& sample);
 
   Place place_;
-  // The last checkpoints that this writer itself made durable, the newest last: only such are
-  // linked to. Two, or one where only one is kept.
+  // The last checkpoints that this writer made durable, the newest last: parts are linked only to
+  // these. Two, or one if only one is kept.
   std::deque<Made> made_;
 };
 

@@ -1,5 +1,5 @@
-// How far a channel was consumed, and how that lies in a checkpoint: in the manifest's `meta`, so
-// that whoever restores the weights goes on with the very next record.
+// How far a channel was consumed, recorded in a checkpoint's `meta`, so that a run that restores
+// the weights continues with the next record.
 //   "spotter_channels": {"train": {"epoch": 3, "bytes": 47760, "records": 60}}
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace spotter::channel {
 
-// What was consumed of an epoch: its stream's bytes, framing included, and the records in them.
+// What was consumed of an epoch: bytes of its stream, framing included, and records.
 struct Position {
   std::uint64_t epoch = 0;
   std::uint64_t bytes = 0;
@@ -24,7 +24,7 @@ inline constexpr const char* kPositions = "spotter_channels";
 // REQUIRES: `meta` is an object.
 void record(nlohmann::json& meta, const std::string& channel, const Position& position);
 
-// The begin where `meta` says nothing of the channel. Fails on what record() has not written.
+// The start of epoch 0 if `meta` lacks the channel. Fails for what record() did not write.
 Result<Position> recorded(const nlohmann::json& meta, const std::string& channel);
 
 }  // namespace spotter::channel

@@ -25,9 +25,9 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// As much as the largest pipe of an ordinary user holds.
+// As large as the largest pipe of an ordinary user.
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
-// Whoever feeds the channel may have to list a large bucket before it makes the first FIFO.
+// The feeder may have to list a large bucket before it makes the first FIFO.
 constexpr auto kAppears = std::chrono::minutes(10);
 constexpr milliseconds kNap{5};
 
@@ -54,7 +54,7 @@ struct Reader::State {
   bool begun = false;  // the stream of the first epoch begins at settings.start
   Clock::time_point opening{};
   Descriptor file;
-  bool ended = false;  // all of the epoch is in memory
+  bool ended = false;  // the epoch is read to its end
   std::vector<char> memory;
   std::size_t first = 0;  // of the bytes that are not consumed
   std::size_t last = 0;
@@ -101,7 +101,7 @@ Result<bool> Reader::State::open_epoch(Clock::time_point until) {
   if (file) return true;
   if (opening == Clock::time_point{}) opening = Clock::now();
   if (auto ready = begin(until); !ready || !*ready) return ready;
-  // Without waiting: poll() tells a writer that has gone from one that has not come.
+  // Without blocking: poll() distinguishes a writer that has closed from one that has not opened.
   while (!(file = Descriptor(::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)))) {
     if (errno != ENOENT && errno != EINTR) {
       return failure(path().string() + ": " + std::strerror(errno));
@@ -129,7 +129,7 @@ Result<bool> Reader::State::fill(Clock::time_point until) {
     std::memmove(memory.data(), memory.data() + first, last - first);
     last -= std::exchange(first, 0);
   }
-  // Only as far as the bytes of a long record have really come.
+  // Grows only as the bytes of a long record really arrive.
   if (last == memory.size()) memory.resize(2 * memory.size());
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());

@@ -1,19 +1,19 @@
-// The records of a channel, epoch after epoch, from SageMaker's FIFOs `<folder>/<channel>_<epoch>`
+// Reads a channel's records, epoch after epoch, from SageMaker's FIFOs `<folder>/<channel>_<epoch>`
 // (or regular files of these names).
 //
 //   auto reader = Reader::open({.channel = "train", .start = *recorded(meta, "train")});
 //   while (true) {
 //     auto next = (*reader)->next();
-//     if (!next) die(next.error().message);       // also a last record that is cut off
+//     if (!next) die(next.error().message);       // also for an incomplete last record
 //     if (next->kind == Next::Kind::EndOfEpoch) break;
 //     use(next->record);                          // valid until the next call
 //   }
 //
-// The records lie where they were read to: what is copied is the begin of one that the end of the
-// memory cut. The position is that of the records handed out, whatever was read ahead.
+// Records are not copied, except for a record that crosses the end of the buffer. The position is
+// that of the returned records, whatever was read ahead.
 //
-// Beginning in the middle is asked of `spotter pipe` (agent/data/requests.hpp), which starts the
-// stream there: only the trainer knows which checkpoint it goes on from. Source of the protocol:
+// To begin in the middle it asks `spotter pipe` (agent/data/requests.hpp) to start the stream
+// there: only the trainer knows from which checkpoint it resumes. Source of the protocol:
 // https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html
 #pragma once
 
@@ -33,7 +33,7 @@ namespace spotter::channel {
 struct ReaderSettings {
   std::string channel;
   Format format;
-  // Of `<channel>_0`, ...; empty: that of $SM_CHANNEL_<CHANNEL>, else /opt/ml/input/data.
+  // Of `<channel>_0`, ...; empty: $SM_CHANNEL_<CHANNEL>'s folder, else /opt/ml/input/data.
   std::filesystem::path folder;
   Position start;
 };
@@ -41,29 +41,29 @@ struct ReaderSettings {
 struct Next {
   enum class Kind : std::uint8_t {
     Record,
-    EndOfEpoch,  // the call after it begins the next one
-    NotYet,      // nothing came in the time given
+    EndOfEpoch,  // the next call begins the next epoch
+    NotYet,      // nothing arrived in the given time
   } kind = Kind::NotYet;
   std::string_view record;
 };
 
 class Reader {
  public:
-  // Opens nothing yet. Fails on a format that is none.
+  // Opens no file yet. Fails for an invalid format.
   static Result<std::unique_ptr<Reader>> open(ReaderSettings settings);
   ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Fails, and from then on always, when the stream ends inside a record, is no stream of records,
-  // cannot begin where it was asked to, or never appears.
+  // Fails, and in all later calls as well, when the stream ends inside a record, is no stream of
+  // records, cannot begin where requested, or never appears.
   Result<Next> next(std::chrono::milliseconds longest = std::chrono::hours(24 * 365));
 
-  // Goes on there; what was read ahead is forgotten.
+  // Continues at `position`; drops what was read ahead.
   void move_to(const Position& position);
 
   const std::string& name() const;
-  // Of what next() has handed out. Behind the end of an epoch: the begin of the next one.
+  // After the last record that next() returned. After the end of an epoch: the begin of the next.
   const Position& position() const;
 
  private:

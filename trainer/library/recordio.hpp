@@ -20,15 +20,15 @@ inline constexpr std::uint64_t longest_record = (1U << 29) - 1;
 // REQUIRES: bytes <= longest_record.
 std::string record_header(std::uint64_t bytes);
 inline std::size_t record_padding(std::uint64_t bytes) { return (4 - bytes % 4) % 4; }
-std::string whole_record(std::string_view bytes);  // with its header and padding; as long
+std::string whole_record(std::string_view bytes);  // with its header and padding; REQUIRES as above
 inline std::uint64_t record_size(std::uint64_t bytes) {
   return recordio_header + bytes + record_padding(bytes);
 }
 
 struct RecordHeader {
   std::uint64_t bytes = 0;
-  // MXNet cuts a record in which the magic occurs: first, middle and last parts; between two of
-  // them a reader puts the magic back.
+  // MXNet splits a record that contains the magic into first, middle and last parts; a reader puts
+  // the magic back between them.
   enum class Part : std::uint8_t { Whole, First, Middle, Last } part = Part::Whole;
 };
 Result<RecordHeader> parse_record_header(std::string_view eight);

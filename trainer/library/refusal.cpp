@@ -9,7 +9,7 @@ Refusal refusal(int code, std::string reason) {
   return {torn ? Refusal::Why::Torn : Refusal::Why::Unread, std::move(reason)};
 }
 
-Verdict<Manifest> read_manifest(const std::filesystem::path& checkpoint) {
+Result<Manifest, Refusal> read_manifest(const std::filesystem::path& checkpoint) {
   std::string bytes;
   int code = 0;
   const auto read = read_pieces(
@@ -18,7 +18,7 @@ Verdict<Manifest> read_manifest(const std::filesystem::path& checkpoint) {
   if (!read) return tl::unexpected(refusal(code, read.error().message));
   auto manifest = decode(bytes);
   if (manifest) return std::move(*manifest);
-  const auto why = manifest.error().newer ? Refusal::Why::Newer : Refusal::Why::Torn;
+  const auto why = wire::is_newer(manifest.error()) ? Refusal::Why::Newer : Refusal::Why::Torn;
   return tl::unexpected(Refusal{why, manifest.error().message});
 }
 

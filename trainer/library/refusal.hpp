@@ -1,5 +1,5 @@
-// Why a checkpoint does not serve. Only a torn one may be moved aside, replaced or removed: what
-// cannot be read may be whole, what a newer Spotter wrote is.
+// Why a checkpoint cannot be used. Only a torn one may be moved, replaced or removed: an unreadable
+// one may be undamaged, and a newer Spotter's is.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,18 @@ namespace spotter::checkpoint {
 
 struct Refusal {
   enum class Why : std::uint8_t {
-    Torn,    // its files are not what was written
-    Unread,  // nothing is known: no permission, no resources, no answer of the disk or the server
+    Torn,    // its files differ from what was written
+    Unread,  // unknown: no permission, no resources, no answer of the disk or server
     Newer,   // of a later format
   };
   Why why = Why::Torn;
   std::string reason;
 };
 
-template <class T>
-using Verdict = tl::expected<T, Refusal>;
-
 // Of a read that failed with `code`; 0: the content is not what it should be.
 Refusal refusal(int code, std::string reason);
 
 // The manifest in the directory of a checkpoint.
-Verdict<Manifest> read_manifest(const std::filesystem::path& checkpoint);
+Result<Manifest, Refusal> read_manifest(const std::filesystem::path& checkpoint);
 
 }  // namespace spotter::checkpoint

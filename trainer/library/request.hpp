@@ -1,4 +1,4 @@
-// Asks whoever feeds a channel to begin its stream in the middle: agent/data/requests.hpp.
+// Asks a channel's feeder to begin its stream in the middle: agent/data/requests.hpp.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,11 @@ namespace spotter::channel {
 
 class Request {
  public:
-  // Where nobody can be asked, nothing is done, and it is granted at once.
+  // If the feeder takes no requests, does nothing, and is_granted() is true at once.
   static Result<Request> make(const std::filesystem::path& folder, const std::string& channel,
                               const Position& start);
 
-  // The next FIFO that is opened begins there, if there was somebody to be asked.
+  // True: the next FIFO that is opened begins there, if the feeder takes requests.
   bool is_granted() const;
   bool was_made() const { return !file_.empty(); }
 

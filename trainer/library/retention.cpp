@@ -14,8 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// First out of sight under one rename, then gone: a removal cut short must not look like a torn
-// checkpoint.
+// Renames it first, then removes it: an interrupted removal must not look like a torn checkpoint.
 void remove_checkpoint(const fs::path& directory, std::uint64_t step) {
   const fs::path doomed = directory / (std::string(kTemporary) + "old-" + directory_name(step));
   std::error_code error;
@@ -46,7 +45,7 @@ std::set<std::uint64_t> kept(std::vector<Kept> all, std::uint64_t just_written,
   }
   if (retention.every != 0) {
     // From the oldest on: the first of each span that begins with a multiple of `every`. It stays
-    // the first, so what is kept once is kept for good.
+    // the first, so once kept it is kept for good.
     std::uint64_t span = 0;
     for (auto one = all.rbegin(); one != all.rend(); ++one) {
       if (one->step / retention.every > span) keep.insert(one->step);

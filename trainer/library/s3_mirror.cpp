@@ -22,8 +22,8 @@ class S3Mirror final : public Mirror {
 
   void offer(const std::filesystem::path& checkpoint, std::uint64_t step) override;
   bool wait(std::chrono::nanoseconds at_most) override;
-  wire::Decoded<std::optional<Loaded>> newest(std::optional<std::uint64_t> after,
-                                              std::vector<Torn>& torn) override;
+  Result<std::optional<Loaded>> newest(std::optional<std::uint64_t> after,
+                                       std::vector<Torn>& torn) override;
 
  private:
   struct Offer {
@@ -79,8 +79,8 @@ void S3Mirror::work() {
   }
 }
 
-wire::Decoded<std::optional<Loaded>> S3Mirror::newest(std::optional<std::uint64_t> after,
-                                                      std::vector<Torn>& torn) {
+Result<std::optional<Loaded>> S3Mirror::newest(std::optional<std::uint64_t> after,
+                                               std::vector<Torn>& torn) {
   S3Place place(prefix_, client_);
   const auto steps = place.steps();
   if (!steps) return tl::unexpected(steps.error());
@@ -91,7 +91,7 @@ wire::Decoded<std::optional<Loaded>> S3Mirror::newest(std::optional<std::uint64_
     const Refusal& refused = loaded.error();
     if (refused.why != Refusal::Why::Torn) {
       const bool newer = refused.why == Refusal::Why::Newer;
-      return tl::unexpected(wire::Undecoded({refused.reason}, newer));
+      return failure(refused.reason, newer ? wire::newer_format : "");
     }
     torn.push_back({place.shown(step), {}, refused.reason});
   }

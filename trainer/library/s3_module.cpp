@@ -1,5 +1,5 @@
-// libspotter_s3.so: what libspotter.so loads when a mirror in S3 is asked for, so that a program
-// without one needs no libcurl. Both come from one build.
+// libspotter_s3.so, loaded by libspotter.so only for a mirror in S3, so that other programs need no
+// libcurl. Both are of one build.
 #include "trainer/library/s3_mirror.hpp"
 
 extern "C" __attribute__((visibility("default"))) void spotter_open_s3_mirror(

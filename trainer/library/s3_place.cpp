@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file's bytes; they stay readable when the retention removes the file meanwhile.
+// A mapped file; its bytes stay readable if the retention removes it meanwhile.
 class Mapped {
  public:
   static Result<Mapped> open(const fs::path& path) {
@@ -100,7 +100,7 @@ Result<void> S3Place::copy(const fs::path& checkpoint, std::uint64_t step,
       s3::put(client_, key(step, std::string(kManifestName)), bytes, {.absent = true});
   if (!committed) {
     if (committed.error().kind != s3::Failure::Kind::Exists) return failed(committed.error());
-    const auto now = is_there(step, bytes);  // another writer of the same was quicker
+    const auto now = is_there(step, bytes);  // another writer of the same was faster
     if (!now) return tl::unexpected(now.error());
     if (!*now) return failed(committed.error());
   }
@@ -134,15 +134,15 @@ Result<std::vector<std::uint64_t>> S3Place::steps() {
   return steps;
 }
 
-// What a newer Spotter wrote, or cannot be read, stays: retention.hpp.
+// Not one that is unreadable, or a newer Spotter's: see retention.hpp.
 bool S3Place::may_go(std::uint64_t step) {
   const auto manifest = s3::read(client_, key(step, std::string(kManifestName)));
   if (!manifest) return manifest.error().kind == s3::Failure::Kind::NoSuchKey;
   const auto decoded = decode(manifest->bytes);
-  return decoded || !decoded.error().newer;
+  return decoded || !wire::is_newer(decoded.error());
 }
 
-// What cannot be removed stays until the next time.
+// Failures are ignored until the next call.
 void S3Place::apply_retention(const Retention& retention, std::uint64_t just_written) {
   const auto all = keys();
   const auto whole = steps();
@@ -152,22 +152,22 @@ void S3Place::apply_retention(const Retention& retention, std::uint64_t just_wri
     judged.push_back({step, std::nullopt});
     if (retention.best == 0) continue;
     const auto manifest = s3::read(client_, key(step, std::string(kManifestName)));
-    const auto decoded = manifest ? decode(manifest->bytes) : wire::Decoded<Manifest>(Manifest{});
+    const auto decoded = manifest ? decode(manifest->bytes) : Result<Manifest>(Manifest{});
     if (decoded) judged.back().metric = decoded->metric;
   }
   const auto keep = kept(std::move(judged), just_written, retention);
   for (const auto& [step, names] : *all) {
-    // A newer one without a manifest is being written by somebody, a kept one is kept.
+    // A later step without a manifest is being written; kept ones stay.
     const bool is_whole = std::ranges::find(*whole, step) != whole->end();
     if (keep.contains(step) || (!is_whole && step > just_written)) continue;
     if (is_whole && !may_go(step)) continue;
     const auto manifest = key(step, std::string(kManifestName));
-    if (is_whole && !s3::remove(client_, manifest)) continue;  // it goes first, as it came last
+    if (is_whole && !s3::remove(client_, manifest)) continue;  // first, as written last
     for (const auto& name : names) (void)s3::remove(client_, {prefix_.bucket, name});
   }
 }
 
-Verdict<Loaded> S3Place::load(std::uint64_t step) {
+Result<Loaded, Refusal> S3Place::load(std::uint64_t step) {
   using Kind = s3::Failure::Kind;
   using Why = Refusal::Why;
   const auto refused = [&](const s3::Failure& why) {
@@ -179,7 +179,7 @@ Verdict<Loaded> S3Place::load(std::uint64_t step) {
   const auto bytes = s3::read(client_, key(step, std::string(kManifestName)));
   if (!bytes) return refused(bytes.error());
   auto manifest = decode(bytes->bytes);
-  if (!manifest && manifest.error().newer) {
+  if (!manifest && wire::is_newer(manifest.error())) {
     return tl::unexpected(Refusal{Why::Newer, shown(step) + ": " + manifest.error().message});
   }
   if (!manifest) return torn(manifest.error().message);

@@ -1,4 +1,4 @@
-// Checkpoints in S3, one call after the other. See s3_mirror.hpp for the keys.
+// Checkpoints in S3; calls block. For the keys see s3_mirror.hpp.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,20 @@ class S3Place {
   S3Place(wire::S3Location prefix, s3::Settings settings)
       : prefix_(std::move(prefix)), client_(std::move(settings)) {}
 
-  // Copies the checkpoint in that directory, then applies the retention. That it is there already
-  // is success; another one of the same step is not. Gives up when `stop` becomes true.
+  // Copies the checkpoint in that directory, then applies the retention. Succeeds if it is there
+  // already; fails for a different one of the same step. Gives up when `stop` becomes true.
   Result<void> copy(const std::filesystem::path& checkpoint, std::uint64_t step,
                     const Retention& retention, const std::atomic<bool>& stop);
 
-  // Newest first; only whole ones.
+  // Newest first, complete ones only.
   Result<std::vector<std::uint64_t>> steps();
 
-  Verdict<Loaded> load(std::uint64_t step);
+  Result<Loaded, Refusal> load(std::uint64_t step);
 
   std::string shown(std::uint64_t step) const;
 
  private:
-  using Keys = std::map<std::uint64_t, std::vector<std::string>>;  // of each step
+  using Keys = std::map<std::uint64_t, std::vector<std::string>>;  // by step
   wire::S3Location key(std::uint64_t step, const std::string& name) const;
   Result<Keys> keys();
   Result<bool> is_there(std::uint64_t step, const std::string& manifest);

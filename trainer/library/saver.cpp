@@ -65,12 +65,12 @@ class BackgroundSaver final : public Saver {
   }
 
   Settings settings_;
-  std::list<Tier> tiers_;  // the thread's own; the last one outlives the machine
+  std::list<Tier> tiers_;  // used by the thread only; the last one outlives the machine
 
   mutable std::mutex mutex_;
   std::array<Slot, 2> slots_;
-  std::vector<Slot*> waiting_;  // never more than slots_: room for them is made at the begin
-  std::uint64_t wanted_ = 0;    // bytes of memory that each slot should have
+  std::vector<Slot*> waiting_;  // its capacity suffices for all slots from the start
+  std::uint64_t wanted_ = 0;    // bytes of memory for each slot
   std::optional<Error> failed_;
   bool ending_ = false;
   OwnThread thread_;
@@ -93,7 +93,7 @@ Result<void> BackgroundSaver::take_failure() {
   return tl::unexpected(std::move(error));
 }
 
-// The one with more memory: it needs no new.
+// The one with more memory, which need not allocate.
 BackgroundSaver::Slot* BackgroundSaver::free_slot() {
   Slot* best = nullptr;
   for (auto& slot : slots_) {
@@ -122,7 +122,7 @@ Result<void> BackgroundSaver::save(std::uint64_t step, std::span<const Source> s
   bool copied = false;
   try {
     copied = slot->copy.take(step, sources, meta, metric);
-  } catch (const std::bad_alloc&) {  // as when take() says so; the slot has to be given back
+  } catch (const std::bad_alloc&) {  // as when take() returns false; the slot must be freed
   }
   lock.lock();
   if (!copied) {
@@ -210,7 +210,7 @@ void BackgroundSaver::work() {
       const bool there = poor->copy.prepare(bytes);
       lock.lock();
       poor->stage = Stage::Free;
-      if (!there) wanted_ = 0;  // save() will say so, if it needs that much
+      if (!there) wanted_ = 0;  // save() reports it, if it needs that much
     }
     thread_.changed().notify_all();
   }
@@ -220,12 +220,12 @@ void BackgroundSaver::write(Slot& slot) {
   tiers_.remove_if([&](Tier& tier) { return !write(slot, tier); });
 }
 
-// False: this place is not to be used any more.
+// False: the place must not be used any more.
 bool BackgroundSaver::write(Slot& slot, Tier& tier) {
   const auto begun = Clock::now();
   auto written = tier.writer.write(slot.copy);
-  // Written anew from the start, into new files: after a failed fsync the old ones cannot be
-  // trusted. What fails twice is no passing trouble.
+  // Retries with new files: after a failed fsync the old ones cannot be trusted. A second failure
+  // is no passing one.
   if (!written) written = tier.writer.write(slot.copy);
   if (!written && !tier.outlives) {
     say("no more checkpoints to the faster place: " + written.error().message);
@@ -249,7 +249,7 @@ bool BackgroundSaver::write(Slot& slot, Tier& tier) {
 Result<std::unique_ptr<Saver>> Saver::open(Settings settings) {
   if (settings.places.empty()) return failure("where do checkpoints go?");
   std::list<BackgroundSaver::Tier> tiers;
-  // The last one first: nobody else keeps it from us, not even one of the others.
+  // Locks the last one first: it must succeed even if another place is the same directory.
   for (std::size_t i = settings.places.size(); i-- > 0;) {
     const bool outlives = tiers.empty();
     auto lock = WriterLock::take(settings.places[i].directory);

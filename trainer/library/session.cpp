@@ -18,7 +18,7 @@ namespace {
 constexpr Duration kLookEvery = std::chrono::milliseconds(50);
 constexpr Duration kExit = std::chrono::seconds(1);
 constexpr Duration kLongestCopy = std::chrono::minutes(1);  // of the last one, at the end
-constexpr Duration kUsual = std::chrono::minutes(10);  // what a crash may cost where nobody says
+constexpr Duration kUsual = std::chrono::minutes(10);       // what a crash may cost by default
 
 Duration usual_interval() {
   const std::string given = environment("SPOTTER_CHECKPOINT_EVERY");
@@ -57,6 +57,9 @@ class OpenSession final : public Session {
   Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
                      const nlohmann::json& meta, std::optional<double> metric) override;
   Result<void> flush() override { return saver_->flush(); }
+  void resumed(std::uint64_t step) override;
+  bool can_save() override;
+  Result<void> saved(std::uint64_t step, const fs::path& path) override;
   std::optional<std::uint64_t> durable_step() const override;
   Result<void> leave() override;
   Result<void> finished() override;
@@ -67,30 +70,30 @@ class OpenSession final : public Session {
     const std::scoped_lock lock(mutex_);
     return pace_.stopping();
   }
-  // The copy of this step is, or will be, durable where it outlives the machine.
+  // The copy of this step is, or will be, durable in the last place.
   bool is_safe(std::uint64_t step) const;
   void became_durable(const Durable& durable);
   Result<void> open_mirror(const SessionOptions& options);
-  Result<Restored> or_from_mirror(wire::Decoded<Restored> local);
+  Result<Restored> or_from_mirror(Result<Restored> local);
   void say(const std::string& trouble);
 
   Link link_;
-  bool advised_;              // the agent's word on how often counts
-  mutable std::mutex mutex_;  // pace_ and durable_step_: the writing thread reports, too
+  bool advised_;              // the agent's advice is used
+  mutable std::mutex mutex_;  // for pace_ and durable_step_, which the writing thread changes, too
   Pace pace_;
   std::optional<Instant> looked_;
-  std::optional<Instant> begun_;  // the training stands still from then on, for the next save()
+  std::optional<Instant> begun_;  // training has paused since then, for the next save()
   std::optional<Notice> notice_;
   std::optional<std::uint64_t> durable_step_;
-  std::optional<std::uint64_t> accepted_step_;  // the last one; its write may fail yet
+  std::optional<std::uint64_t> accepted_step_;  // the last one; its write may still fail
   struct Durably {
     std::uint64_t step;
     fs::path path;
   };
   std::optional<Durably> restored_;  // from the last place
   std::vector<fs::path> places_;     // the last one outlives the machine
-  std::unique_ptr<Mirror> mirror_;   // may be none
-  std::unique_ptr<Saver> saver_;     // last: its thread ends before the rest goes
+  std::unique_ptr<Mirror> mirror_;   // may be null
+  std::unique_ptr<Saver> saver_;     // last: its thread must end before the other members
 };
 
 Result<void> OpenSession::open(const SessionOptions& options) {
@@ -124,9 +127,9 @@ Result<void> OpenSession::open_mirror(const SessionOptions& options) {
   return {};
 }
 
-// The mirror's where it is newer, as of a volume that was lost, or left in another zone.
-Result<Restored> OpenSession::or_from_mirror(wire::Decoded<Restored> local) {
-  if (!mirror_ || (!local && local.error().newer)) return local;
+// Prefers the mirror's if it is newer, as when a volume was lost, or left in another zone.
+Result<Restored> OpenSession::or_from_mirror(Result<Restored> local) {
+  if (!mirror_ || (!local && wire::is_newer(local.error()))) return local;
   Restored result = local ? std::move(*local) : Restored{};
   const auto here = result.newest ? std::optional(result.newest->checkpoint.step) : std::nullopt;
   const auto torn_here = result.torn.size();
@@ -137,8 +140,8 @@ Result<Restored> OpenSession::or_from_mirror(wire::Decoded<Restored> local) {
     return result;
   }
   if (!local) return local;
-  // Without a word from there, to start from scratch would be wrong.
-  if (!far && (!here || far.error().newer)) return tl::unexpected(far.error());
+  // Without an answer from there, starting from scratch would be wrong.
+  if (!far && (!here || wire::is_newer(far.error()))) return tl::unexpected(far.error());
   if (!here && result.torn.size() > torn_here) {
     const auto& newest = result.torn[torn_here];
     return failure("there are copies of checkpoints, but all are torn: " + newest.path.string() +
@@ -168,7 +171,7 @@ Result<Restored> OpenSession::restore() {
   return restored;
 }
 
-// Notice, stop signal and requests: the files not at every step, as steps may be short.
+// Looks for notice, stop signal and requests; not at every step for files, as steps may be short.
 void OpenSession::look(Instant at) {
   if (looked_ && at - *looked_ < kLookEvery && (!stop_requested() || stopping())) return;
   looked_ = at;
@@ -245,9 +248,44 @@ Result<Saved> OpenSession::save(std::uint64_t step, std::span<const Source> sour
   return Saved::Accepted;
 }
 
+void OpenSession::resumed(std::uint64_t step) {
+  link_.ready();
+  link_.resumed(step);
+  if (mirror_) {
+    say("checkpoints in a format of its own are not copied to $SPOTTER_CHECKPOINTS_S3, "
+        "nor looked for there; checkpoints.s3 of job.yaml, beside checkpoints.folders, does both");
+  }
+}
+
+bool OpenSession::can_save() {
+  const Instant begun = begun_.value_or(now());
+  const std::scoped_lock lock(mutex_);
+  if (!pace_.stopping() || pace_.can_finish(begun, 0)) return true;
+  pace_.skipped();
+  return false;
+}
+
+Result<void> OpenSession::saved(std::uint64_t step, const fs::path& path) {
+  const Instant begun = std::exchange(begun_, std::nullopt).value_or(now());
+  const auto bytes = make_durable(path);
+  if (!bytes) return tl::unexpected(bytes.error());
+  const Duration stall = now() - begun;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (durable_step_ == step) {  // there was nothing to save, or not much
+      pace_.covered(begun);
+      return {};
+    }
+    pace_.saved(begun, stall);
+    durable_step_ = step;
+  }
+  link_.checkpointed(path, step, stall, *bytes);
+  return {};
+}
+
 bool OpenSession::is_safe(std::uint64_t step) const {
   if (accepted_step_ != step) return !accepted_step_ && restored_ && restored_->step == step;
-  // In this order: what is not pending any more was reported, or has failed.
+  // The order matters: a copy that is no longer pending was reported, or has failed.
   return saver_->pending() > 0 || durable_step() == step;
 }
 
@@ -276,15 +314,17 @@ Result<void> OpenSession::leave() {
   auto flushed = saver_->flush();
   if (mirror_ && notice_ && notice_->gone_by) mirror_->wait(*notice_->gone_by - kExit - now());
   const std::scoped_lock lock(mutex_);
-  // Asked to stop before anything was done: say again what is durable.
+  // Stopped before the first save: reports again what is durable.
   if (!durable_step_ && restored_) link_.checkpointed(restored_->path, restored_->step);
   if (const auto trained = pace_.trained_in_window()) link_.window_trained(*trained);
+  link_.send_waiting();
   return flushed;
 }
 
 Result<void> OpenSession::finished() {
   auto flushed = saver_->flush();
   if (mirror_) mirror_->wait(kLongestCopy);
+  link_.send_waiting();
   link_.finished();
   return flushed;
 }

@@ -1,4 +1,4 @@
-// All of it together, for a training loop:
+// All of the library, for a training loop:
 //
 //   auto session = Session::open({});                  // $SPOTTER_CHECKPOINTS
 //   auto restored = (*session)->restore();             // newest: none = from scratch
@@ -10,8 +10,8 @@
 //   }
 //   write the result, durably; (*session)->finished();
 //
-// Everything that concerns the agent does nothing where there is none. Calls come from one thread.
-// A forked child (a loader of data) may destroy its copy, nothing else.
+// What concerns the agent does nothing without one. Calls come from one thread. A forked child (a
+// data loader) may only destroy its copy.
 #pragma once
 
 #include <sysexits.h>
@@ -34,74 +34,85 @@
 
 namespace spotter::checkpoint {
 
-// "Stopped on request, not finished; start me again."
+// The exit status for "stopped on request, not finished; start me again".
 inline constexpr int kStoppedStatus = EX_TEMPFAIL;  // 75
 
 struct SessionOptions {
   std::filesystem::path directory;  // empty: $SPOTTER_CHECKPOINTS
-  // Faster places that do not outlive the machine (local NVMe, /dev/shm), the fastest first. None:
-  // those of $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep the last one only.
+  // Faster places that are lost with the machine (local NVMe, /dev/shm), the fastest first. None:
+  // $SPOTTER_CHECKPOINTS_FASTER, separated by colons. They keep only the last checkpoint.
   std::optional<std::vector<std::filesystem::path>> faster;
   Retention retention;
-  // A copy of the newest far away (mirror.hpp): s3://bucket/prefix. None: $SPOTTER_CHECKPOINTS_S3.
-  // It needs somebody who knows such places: s3_mirror.hpp, and libspotter.so by itself.
+  // Where to copy the newest (mirror.hpp): s3://bucket/prefix. None: $SPOTTER_CHECKPOINTS_S3.
+  // REQUIRES open_mirror: s3_mirror.hpp's; libspotter.so has its own.
   std::optional<std::string> mirror;
   Mirror::Open open_mirror;
-  // None: what the agent says, which knows the price and the danger (link.hpp), else
+  // None: the agent's advice, which depends on price and risk (link.hpp), else
   // $SPOTTER_CHECKPOINT_EVERY (seconds), else ten minutes. Zero: only when the agent asks.
   std::optional<std::chrono::nanoseconds> every;
 };
 
 enum class Saved : std::uint8_t {
   Accepted,  // in memory; durable later
-  Skipped,   // would not be durable in time: the last durable one has to do
+  Skipped,   // would not be durable in time: the run resumes from the last durable one
 };
 
 class Session {
  public:
-  // Fails when no directory is given, it cannot be written to, or another writer has it.
+  // Fails when there is no directory, it cannot be written, or another writer has it.
   static Result<std::unique_ptr<Session>> open(const SessionOptions& options);
-  virtual ~Session() = default;  // waits for what was accepted
+  virtual ~Session() = default;  // waits for accepted checkpoints
 
-  // The newest checkpoint that verifies, of whatever place. Tells the agent where the run goes on.
+  // The newest checkpoint that verifies, of any place. Reports to the agent where the run resumes.
   virtual Result<Restored> restore() = 0;
 
   virtual void progress(const Progress& now) = 0;
   virtual bool progress_due(std::uint64_t step, std::uint64_t steps_total) const = 0;
   virtual void status(std::string_view text) = 0;
 
-  // To be asked after each step (some 100 ns; the notice is looked for 20 times a second). True:
-  // save() now; the time from here to there counts as the checkpoint's, as begin_save() has it.
+  // To be called after each step (takes some 100 ns; looks for a notice 20 times a second). True:
+  // call save() now; the time in between counts as the checkpoint's, as after begin_save().
   virtual bool should_checkpoint() = 0;
-  // Asked after save(). True: leave() now. After a notice it stays false for as long as there is
+  // To be called after save(). True: call leave() now. After a notice it stays false while there is
   // time to train.
   virtual bool should_stop() = 0;
-  // Until the machine is gone; none without a notice.
+  // The time until the machine is gone; none: there is no notice.
   virtual std::optional<std::chrono::nanoseconds> deadline() = 0;
 
-  // Is there time for so much, before the last checkpoint has to be made? Always, where nobody asks
-  // to stop.
+  // True: work of this duration can be done before the last checkpoint, or nobody asks to stop.
   virtual bool has_time(std::chrono::nanoseconds needed) = 0;
 
-  // For a save() that should_checkpoint() did not ask for: to be called before the state is turned
-  // into bytes. The training stands still from here on; without it that time is missing in what the
-  // agent is told, and in how early the last checkpoint is begun.
+  // For a save() without should_checkpoint(): to be called before the state is turned into bytes.
+  // Training pauses from here on; without this call that time is missing in the report to the
+  // agent, and the last checkpoint begins too late.
   virtual void begin_save() = 0;
-  // See Saver::save(). Fails also when an *earlier* one could not be written (nothing of this one
-  // was taken; the next call tries anew). When it is time to stop that is no reason to refuse, and
-  // nothing is copied again when `step` is what was accepted or restored last.
+  // See Saver::save(). Also fails when an *earlier* one could not be written (this one is then not
+  // taken; the next call tries again). While stopping it does not fail for that, and copies nothing
+  // if `step` was the last accepted or restored one.
   virtual Result<Saved> save(std::uint64_t step, std::span<const Source> sources,
                              const nlohmann::json& meta = nlohmann::json::object(),
                              std::optional<double> metric = std::nullopt) = 0;
-  // Waits until all that was accepted is durable.
+  // Waits until all accepted ones are durable.
   virtual Result<void> flush() = 0;
-  // The newest that is durable in the place that outlives the machine.
+
+  // For checkpoints in a format of the program's own, in the place of restore() and save(). Reports
+  // to the agent that the run resumes from this step; 0: from scratch.
+  virtual void resumed(std::uint64_t step) = 0;
+  // After should_checkpoint(), where a save takes long: false: it would not be durable in time, the
+  // last durable one has to do, and should_stop() is true.
+  virtual bool can_save() = 0;
+  // The file or folder `path` is the complete checkpoint of `step`: makes it durable, and reports
+  // it. The stall is the time since should_checkpoint() or begin_save(). Fails when it cannot be
+  // read or made durable.
+  virtual Result<void> saved(std::uint64_t step, const std::filesystem::path& path) = 0;
+
+  // The newest step that is durable in the last place, which outlives the machine.
   virtual std::optional<std::uint64_t> durable_step() const = 0;
 
-  // flush(), and the last words to the agent; then exit with kStoppedStatus.
+  // Calls flush() and sends the last messages to the agent; then exit with kStoppedStatus.
   virtual Result<void> leave() = 0;
-  // Says that the result is durable, so that the agent may end the job. A failure is only that of
-  // the flush() before it.
+  // Reports that the result is durable, so that the agent may end the job. Fails only if the
+  // flush() before that fails.
   virtual Result<void> finished() = 0;
 };
 

@@ -1,5 +1,5 @@
-/* libspotter: checkpoints that cannot tear, written behind the training's back; the interruption
- * notice; progress. The C API, stable: what a program compiled today uses stays as it is.
+/* libspotter: atomic checkpoints, written in the background; the interruption notice; progress.
+ * The C API is stable: programs compiled today work with later versions.
  *
  *   spotter_run* run = spotter_open(NULL);
  *   spotter_checkpoint* old = NULL;
@@ -16,8 +16,8 @@
  *   spotter_finished(run);
  *   spotter_close(run);
  *
- * Functions that can fail return 0, or -1 and say why by spotter_error(). No exception leaves the
- * library. A handle is used by one thread at a time. Without the agent's environment variables
+ * Functions that can fail return 0, or -1; spotter_error() then has the reason. No exception leaves
+ * the library. A handle is used by one thread at a time. Without the agent's environment variables
  * (NOTIFY_SOCKET, SPOTTER_NOTICE_FILE, SPOTTER_PACE_FILE, SPOTTER_CHECKPOINTS) it is a plain
  * checkpoint library. */
 #ifndef SPOTTER_H
@@ -36,50 +36,56 @@ extern "C" {
 typedef struct spotter_run spotter_run;
 typedef struct spotter_checkpoint spotter_checkpoint;
 
-/* Set `size` to sizeof(spotter_options), zero means the default everywhere else. */
+/* Set `size` to sizeof(spotter_options). In all other members zero means the default. */
 typedef struct {
   size_t size;
   const char* directory; /* NULL: $SPOTTER_CHECKPOINTS */
-  const char* faster;    /* faster places that die with the machine, separated by colons;
+  const char* faster;    /* faster places, lost with the machine, separated by colons;
                             NULL: $SPOTTER_CHECKPOINTS_FASTER */
   uint64_t keep_last;    /* checkpoints; 0: two */
-  uint64_t keep_every;   /* steps: the first of each so many is kept for good; 0: none */
+  uint64_t keep_every;   /* steps: of each so many, the first is kept for good; 0: none */
   uint64_t keep_best;    /* so many of the best metric; 0: none */
   int lower_is_better;   /* of the metric */
   double every_seconds;  /* between checkpoints; 0: as the agent advises, else ten minutes;
                             negative: only when the agent asks */
 } spotter_options;
 
-/* Several of one name, one after the other, make one part. Names: letters, digits, ".", "_", "-".
- */
+/* Consecutive entries of one name form one part. Names: letters, digits, ".", "_", "-". */
 typedef struct {
   const char* name;
   const void* data;
   size_t size; /* bytes */
 } spotter_part;
 
-/* Zeros and NaN: not known. */
+/* Zeros and NaN: unknown. */
 typedef struct {
   uint64_t step, steps_total, epoch, epochs_total;
   double loss, accuracy;
 } spotter_progress_report;
 
-/* Why the last call of this thread failed; "" when none has. Valid until the next call. */
+/* Beside loss and accuracy. */
+typedef struct {
+  const char* name;
+  double value;
+} spotter_metric;
+
+/* Why this thread's last call failed; "": it succeeded. Valid until the next call. */
 const char* spotter_error(void);
 
-/* NULL: see spotter_error(). Among the reasons: another trainer saves into the same directory. */
+/* NULL: see spotter_error(), for example when another trainer saves into the same directory. */
 spotter_run* spotter_open(const spotter_options* options);
-/* Waits until what was accepted is durable. */
+/* Waits until all accepted saves are durable. */
 void spotter_close(spotter_run* run);
 
-/* SIGTERM (or another signal) from now on only makes spotter_should_stop() true. -1: the program
- * has a handler of its own for it, which was left alone. */
+/* From now on this signal only makes spotter_should_stop() true. -1: the program has its own
+ * handler for it, which was kept. */
 int spotter_catch_signal(int number);
 
 /* The newest checkpoint that verifies; *found is NULL when there is none: start from scratch. Torn
- * ones are moved aside; spotter_torn() says so. -1: the disk could not be read. */
+ * ones are moved aside and listed by spotter_torn(). -1: see spotter_error(), for example when the
+ * disk could not be read. */
 int spotter_restore(spotter_run* run, spotter_checkpoint** found);
-/* What spotter_restore() moved aside, a line each; "" mostly. Valid until the next restore. */
+/* What spotter_restore() moved aside, a line each; mostly "". Valid until the next restore. */
 const char* spotter_torn(spotter_run* run);
 uint64_t spotter_checkpoint_step(const spotter_checkpoint* checkpoint);
 /* JSON, as given to spotter_save(). */
@@ -92,29 +98,53 @@ int spotter_checkpoint_part(const spotter_checkpoint* checkpoint, const char* na
                             const void** data, size_t* size);
 void spotter_checkpoint_free(spotter_checkpoint* checkpoint);
 
-/* For a save that spotter_should_checkpoint() did not ask for, before the state is turned into
- * bytes where that takes time: else the agent thinks checkpoints cheaper than they are, and the
- * last one is begun too late. */
+/* For a save without spotter_should_checkpoint(): call this before turning the state into bytes, if
+ * that takes time. Without it the agent underestimates the cost of checkpoints, and the last one
+ * begins too late. */
 void spotter_begin_save(spotter_run* run);
-/* Copies the state to memory and returns; it becomes durable behind. Waits while two copies are
- * being written already. `meta`: a JSON object or NULL; `metric`: NaN for none.
+/* Copies the state to memory and returns; it becomes durable in the background. Waits while two
+ * copies are being written. `meta`: a JSON object or NULL; `metric`: NaN for none.
  * 0: accepted; 1: skipped, as it could not be durable before the machine is gone; -1: see
- * spotter_error() (also when an earlier checkpoint could not be written: older ones are untouched,
+ * spotter_error() (also when an earlier checkpoint could not be written: older ones are unharmed,
  * call again). */
 int spotter_save(spotter_run* run, uint64_t step, const spotter_part* parts, size_t count,
                  const char* meta, double metric);
-/* Waits until all that was accepted is durable. */
+/* Waits until all accepted saves are durable; -1: one failed. */
 int spotter_flush(spotter_run* run);
 
-/* The records of a channel, as SageMaker's Pipe mode has them: FIFOs (or files) NAME_0, NAME_1,
- * ..., one an epoch. Of a run: each save records how many records were consumed, which are those
- * that spotter_channel_next() has handed out, and a channel that is opened after spotter_restore()
- * goes on behind them, in the middle of an epoch, too (`spotter pipe` starts the stream there). So
- * save between two batches. A channel that is closed stays where it was, in each save and when it
- * is opened again. `meta` gets the member "spotter_channels" for that. */
+/* Checkpoints in a format of the program's own, a file or a folder each, in the place of
+ * spotter_restore() and spotter_save():
+ *
+ *   spotter_resumed(run, step);
+ *   ...
+ *   if (spotter_should_checkpoint(run) && spotter_can_save(run)) {
+ *     ...write the file or folder `path`...
+ *     if (spotter_saved(run, step, path) != 0) die(spotter_error());
+ *   }
+ */
+
+/* Reports where the run resumes; 0: from scratch. */
+void spotter_resumed(spotter_run* run, uint64_t step);
+/* 0: what is saved now would not be durable before the machine is gone: keep the last one;
+ * spotter_should_stop() returns 1 from now on. */
+int spotter_can_save(spotter_run* run);
+/* Makes `path` durable, with all that is in it, and reports it as the checkpoint of `step`.
+ * Training paused for it since spotter_should_checkpoint() or spotter_begin_save(). A step that was
+ * reported is not reported again. -1: see spotter_error(). */
+int spotter_saved(spotter_run* run, uint64_t step, const char* path);
+/* Makes a file durable, or a folder with all that is in it, and its name. Of several processes that
+ * write one folder, each calls it before the first one calls spotter_saved(). */
+int spotter_sync(const char* path);
+
+/* The records of a channel, as in SageMaker's Pipe mode: FIFOs (or files) NAME_0, NAME_1, ..., one
+ * an epoch. With a run, each save records how many records spotter_channel_next() has returned, and
+ * a channel opened after spotter_restore() continues after them, also in the middle of an epoch
+ * (`spotter pipe` starts the stream there). So save between two batches. A closed channel keeps its
+ * position, in each save and when it is opened again. `meta` gets the member "spotter_channels" for
+ * that. */
 typedef struct spotter_channel spotter_channel;
 
-#define SPOTTER_RECORD_IO 0 /* MXNet's and SageMaker's */
+#define SPOTTER_RECORD_IO 0 /* of MXNet and SageMaker */
 #define SPOTTER_LINES 1     /* each ends with a newline, the last one, too */
 #define SPOTTER_FIXED 2     /* record_bytes each */
 
@@ -122,7 +152,7 @@ typedef struct spotter_channel spotter_channel;
 typedef struct {
   size_t size;
   const char* name;
-  const char* folder; /* of the FIFOs; NULL: that of $SM_CHANNEL_NAME, else /opt/ml/input/data */
+  const char* folder; /* of the FIFOs; NULL: $SM_CHANNEL_NAME's, else /opt/ml/input/data */
   int format;
   size_t record_bytes; /* of SPOTTER_FIXED */
 } spotter_channel_options;
@@ -132,43 +162,50 @@ typedef struct {
   uint64_t epoch, bytes, records;
 } spotter_position;
 
-/* `run`: after spotter_restore(); NULL: it begins at epoch 0, and nothing is recorded. */
+/* REQUIRES: spotter_restore(run) was called. `run` NULL: begins at epoch 0, records nothing. */
 spotter_channel* spotter_channel_open(spotter_run* run, const spotter_channel_options* options);
 void spotter_channel_close(spotter_channel* channel);
 
 #define SPOTTER_END_OF_EPOCH 0 /* the next call begins the next epoch */
 #define SPOTTER_RECORD 1
-#define SPOTTER_NOT_YET 2 /* nothing came within `wait_ms` milliseconds */
+#define SPOTTER_NOT_YET 2 /* nothing arrived within `wait_ms` milliseconds */
 
-/* One of these three, or -1: the stream is broken, or ends within a record. The record's bytes are
- * valid until the next call. A signal does not end the wait (EINTR is tried again): wait for as
- * long as your program may leave one unanswered. */
+/* One of these three, or -1: the stream is broken, or ends inside a record. The record's bytes are
+ * valid until the next call. A signal does not end the wait (EINTR is retried): wait no longer than
+ * your program may leave a signal unhandled. */
 int spotter_channel_next(spotter_channel* channel, uint64_t wait_ms, const void** data,
                          size_t* size);
 void spotter_channel_position(const spotter_channel* channel, spotter_position* position);
-/* Goes on there. Also for who reads in another process: it says here what was consumed. */
+/* Continues at that position. If another process reads the channel, call this to record what it
+ * consumed. */
 int spotter_channel_move(spotter_channel* channel, const spotter_position* position);
 
-/* Ask after each step; cheap. 1: save now. */
+/* Call it after each step; it is cheap. 1: save now. */
 int spotter_should_checkpoint(spotter_run* run);
-/* Ask after that. 1: spotter_leave() and exit with SPOTTER_STOPPED. */
+/* Call it after that. 1: call spotter_leave() and exit with SPOTTER_STOPPED. */
 int spotter_should_stop(spotter_run* run);
 /* Seconds until the machine is gone; infinity without a notice. */
 double spotter_deadline(spotter_run* run);
-/* 1: nobody asks to stop, or the last checkpoint need not be made before so many seconds are over.
- * For what is done between two steps, such as waiting for data. `run` NULL: 0 as soon as a signal
- * of spotter_catch_signal() has come. */
+/* 1: nobody asks to stop, or so many seconds are left before the last checkpoint has to be made.
+ * For work between two steps, such as waiting for data. `run` NULL: 0 once a signal of
+ * spotter_catch_signal() was received. */
 int spotter_has_time(spotter_run* run, double seconds);
-/* The newest step that is durable where it outlives the machine; -1: none of this run. */
+/* The newest step of this run that is durable where it outlives the machine; -1: none. */
 int64_t spotter_durable_step(const spotter_run* run);
 
 void spotter_progress(spotter_run* run, const spotter_progress_report* report);
-/* 1: spotter_progress() of this step would be sent now. 0: nobody listens, or it was told just
- * before (10 a second are told, and the last step): no need to fetch the loss from a GPU. */
+/* The same with other metrics, 16 at most: "val_loss" of an evaluation. Names: a letter, then
+ * letters, digits, "_", ".", "-" and "/", 64 at most; NaN: not known. Beyond 10 a second the
+ * metrics wait for the next report, or for the end. 0, or -1: see spotter_error(), for example for
+ * a name that has another meaning ("loss", "step"). */
+int spotter_progress_with(spotter_run* run, const spotter_progress_report* report,
+                          const spotter_metric* metrics, size_t count);
+/* 1: spotter_progress() of this step would be sent now. 0: there is no agent, or one was just sent
+ * (10 a second, and the last step): the loss need not be fetched from the GPU. */
 int spotter_progress_due(const spotter_run* run, uint64_t step, uint64_t steps_total);
 void spotter_status(spotter_run* run, const char* text);
 int spotter_leave(spotter_run* run);
-/* The result is durable: the job may end. */
+/* Reports that the result is durable: the job may end. */
 int spotter_finished(spotter_run* run);
 
 #ifdef __cplusplus

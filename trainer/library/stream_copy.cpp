@@ -29,7 +29,7 @@ void stream_copy(char* target, const char* source, std::size_t bytes) {
     _mm_stream_si128(to + 2, c);
     _mm_stream_si128(to + 3, d);
   }
-  _mm_sfence();  // another thread will read it
+  _mm_sfence();  // another thread will read the target
   std::memcpy(target + at, source + at, bytes - at);
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kGivenUp = "this checkpoint was given up after an earlier failure";
 
-// No two writers of this process have one name, not even where the first could not be removed.
+// Unique in this process, even if an earlier directory could not be removed.
 std::string temporary_name(std::uint64_t step) {
   static std::atomic<unsigned> writers{0};
   return std::string(kTemporary) + directory_name(step) + "-" + std::to_string(::getpid()) + "-" +
@@ -42,7 +42,7 @@ Writer::~Writer() { abandon(); }
 void Writer::abandon() {
   if (!opened_) return;
   opened_ = Descriptor();
-  std::error_code ignored;  // remove_leftovers() gets it another time
+  std::error_code ignored;  // remove_leftovers() removes it later
   fs::remove_all(temporary_, ignored);
 }
 
@@ -57,7 +57,7 @@ Result<Writer> Writer::begin(const fs::path& directory, std::uint64_t step) {
     return tl::unexpected(opened.error());
   }
   Writer writer(directory, temporary, step, std::move(*opened));
-  // Without locks (some network file systems) two writers of one directory must not start at once.
+  // Without locks (some network file systems) two writers must not start at the same time.
   if (::flock(writer.opened_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return failure("another writer took " + temporary.string());
   }
@@ -129,7 +129,7 @@ Result<fs::path> Writer::commit(const nlohmann::json& meta, std::optional<double
   return target;
 }
 
-// One of the same step that stands there goes: it has to be ours, whole or torn.
+// A checkpoint of the same step may be replaced only if it is ours, complete or torn.
 Result<void> Writer::may_replace(const fs::path& target) {
   const auto before = read_manifest(target);
   if (before || before.error().why == Refusal::Why::Torn) return {};
@@ -144,14 +144,14 @@ Result<void> Writer::publish(const fs::path& target) {
     return ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target.c_str(), flags) == 0;
   };
   bool renamed = rename(RENAME_NOREPLACE);
-  // One of this step is there: exchanged, so that at no instant there is none. What was there goes
-  // after the fsync. File systems without the flags (EINVAL) still rename where nothing is in the
-  // way.
+  // One of this step exists: exchanges the two, so that there always is one, and removes the old
+  // one after the fsync. File systems without these flags (EINVAL) can still rename if nothing
+  // exists.
   const bool exchanged = !renamed && errno == EEXIST && rename(RENAME_EXCHANGE);
   if (!renamed && !exchanged && errno == EINVAL) renamed = rename(0);
   if (!renamed && !exchanged) return system_failure("cannot rename to", target);
   if (auto synced = sync_directory(parent->get(), directory_); !synced) {
-    if (renamed) opened_ = Descriptor();  // nothing temporary is left to remove
+    if (renamed) opened_ = Descriptor();  // no temporary directory is left
     return synced;
   }
   if (exchanged) {

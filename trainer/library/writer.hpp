@@ -1,5 +1,5 @@
-// One checkpoint being written. Two writers of one directory do not destroy one another's work (of
-// one step, the later commit stands); that they exist at all is what writer_lock.hpp forbids.
+// Writes one checkpoint. Two writers of one directory do not destroy one another's work (of one
+// step, the later commit remains), although writer_lock.hpp normally prevents a second one.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace spotter::checkpoint {
 
-// Destroyed before commit(), or after any failure, it removes what it wrote. Not thread-safe;
+// If destroyed before commit(), or after a failure, it removes what it wrote. Not thread-safe;
 // different Writers may work in parallel.
 class Writer {
  public:
-  // Creates `directory` if needed, removes what dead writers left there, opens the temporary
+  // Creates `directory` if needed, removes leftovers of dead writers, opens the temporary
   // directory.
   static Result<Writer> begin(const std::filesystem::path& directory, std::uint64_t step);
 
@@ -33,19 +33,19 @@ class Writer {
   Result<void> add_part(const std::string& name, std::string_view bytes);
   Result<void> add_parts(std::span<const Part> parts);
 
-  // Takes a part over from `checkpoint` as a hard link instead of writing it again. REQUIRES: that
-  // checkpoint is durable, and the part has the bytes that `entry` says. False: it cannot be linked
-  // (another file system, no links there, gone); nothing has changed, write it.
+  // Links a part of `checkpoint` instead of writing it again. REQUIRES: that checkpoint is durable,
+  // and its part has the bytes that `entry` says. False: it cannot be linked (another file system,
+  // no links there, gone), and nothing has changed: the caller writes it.
   bool link_part(const PartEntry& entry, const std::filesystem::path& checkpoint);
 
-  // Durable when it returns a path; on failure no checkpoint was made and the older ones are
-  // untouched (one exception: when only the last fsync, that of `directory`, fails, the new one may
-  // be there). A checkpoint of the same step is replaced in one instant; one of a newer Spotter, or
-  // that cannot be read, is not.
+  // Durable when it returns a path. On failure there is no new checkpoint, and older ones are
+  // unharmed (one exception: if only the last fsync, that of `directory`, fails, the new one may
+  // exist). Replaces a checkpoint of the same step atomically, except one that is unreadable or a
+  // newer Spotter's.
   Result<std::filesystem::path> commit(const nlohmann::json& meta,
                                        std::optional<double> metric = std::nullopt);
 
-  // What commit() made.
+  // The manifest that commit() wrote.
   const Manifest& manifest() const { return manifest_; }
 
  private:
@@ -58,7 +58,7 @@ class Writer {
 
   std::filesystem::path directory_;
   std::filesystem::path temporary_;
-  Descriptor opened_;  // holds the lock that says "this writer lives"; empty: committed or void
+  Descriptor opened_;  // holds the lock of a live writer; empty: committed or void
   Manifest manifest_;
 };
 

@@ -11,7 +11,7 @@ namespace spotter::checkpoint {
 
 namespace {
 
-// The kernel's record locks do not keep one process from itself.
+// Record locks do not exclude writers in the same process.
 std::mutex held_mutex;
 std::set<std::pair<dev_t, ino_t>>& held() {
   static std::set<std::pair<dev_t, ino_t>> keys;

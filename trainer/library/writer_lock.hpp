@@ -1,4 +1,4 @@
-// One history has one writer: whoever saves into a directory holds its lock for as long.
+// One history has one writer, which holds the lock of its directory.
 #pragma once
 
 #include <sys/types.h>
@@ -11,12 +11,12 @@
 
 namespace spotter::checkpoint {
 
-// A record lock on `<directory>/.writer` (fcntl(2)): unlike flock's it does not live on in forked
-// children, such as the loaders of a data set, and it is known to NFS. Released when this dies, and
-// by the kernel when the process does. Where a file system knows no locks there is none.
+// A record lock on `<directory>/.writer` (fcntl(2)): unlike flock's, forked children (data loaders)
+// do not hold it, and NFS supports it. Released by the destructor, and by the kernel when the
+// process ends. On a file system without locks it has no effect.
 class WriterLock {
  public:
-  // Creates the directory if needed. Fails when another writer, of this process or another, has it.
+  // Creates the directory if needed. Fails when another writer, in any process, holds the lock.
   static Result<WriterLock> take(const std::filesystem::path& directory);
 
   WriterLock(WriterLock&& other) noexcept

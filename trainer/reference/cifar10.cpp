@@ -13,7 +13,7 @@ namespace {
 constexpr Shape kShape{3, 32, 32};
 constexpr std::size_t kRecord = 1 + 3 * 32 * 32;
 constexpr std::size_t kBatchFileLimit = std::size_t{1}
-                                        << 30;  // 30 x a batch: memory is not for guessing
+                                        << 30;  // 30 batches: a larger file is a mistake
 
 Result<void> append_batch(const fs::path& path, Examples& examples) {
   std::string bytes;

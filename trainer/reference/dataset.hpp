@@ -11,6 +11,7 @@
 namespace spotter::train {
 
 inline constexpr std::uint32_t kClasses = 10;  // of both data sets
+inline constexpr double kBrightest = 255;      // what a network divides each byte of an image by
 
 struct Shape {
   std::uint32_t channels = 0;

@@ -15,7 +15,8 @@ namespace {
 using channel::Next;
 using channel::Reader;
 
-constexpr std::chrono::milliseconds kLook{200};  // how late a stop may be seen while data is late
+constexpr std::chrono::milliseconds kLook{
+    200};  // after which a stop is noticed while no data comes
 
 struct Known {
   Shape shape;
@@ -106,7 +107,7 @@ Result<Next> FromChannel::wait() {
   }
 }
 
-// Behind the last example. False: asked to stop before it is known that nothing follows.
+// After the last example. False: asked to stop before the end of the data was read.
 Result<bool> FromChannel::pass_end() {
   const auto next = wait();
   if (!next) return tl::unexpected(next.error());

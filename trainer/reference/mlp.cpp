@@ -10,6 +10,7 @@ namespace spotter::train {
 namespace {
 
 constexpr std::uint32_t kFirstLayer = 512;
+constexpr double kLastDropout = 0.2;  // before the classes, whatever dropout_rate is
 
 at::Tensor activate(const at::Tensor& values, Activation function) {
   switch (function) {
@@ -35,22 +36,30 @@ class Mlp : public Model {
       const double limit = std::sqrt(6.0 / static_cast<double>(sizes[i] + sizes[i + 1]));
       weights.push_back(uniform_weights({sizes[i + 1], sizes[i]}, limit, parameters.seed, i));
       weights.push_back(at::zeros({sizes[i + 1]}));
+      // Behind Flatten come Linear and ReLU, three modules for each hidden layer, the last Dropout.
+      const bool last = i + 2 == sizes.size();
+      const std::string name = std::to_string(i == 0 ? 1 : 3 * i + (last ? 1 : 0));
+      weight_names.insert(weight_names.end(), {name + ".weight", name + ".bias"});
     }
   }
 
   // The masks are drawn on the CPU, so that they are the same wherever the rest is computed.
   at::Tensor forward(const at::Tensor& images, const Pass& pass) const override {
-    const bool dropout = pass.training && parameters_.dropout_rate > 0;
     const at::Generator masks = at::detail::createCPUGenerator(pass.dropout_seed);
+    const auto drop = [&](const at::Tensor& values, double rate) {
+      if (!pass.training || rate <= 0) return values;
+      const double keep = 1 - rate;
+      const at::Tensor mask = at::empty(values.sizes()).bernoulli_(keep, masks).div_(keep);
+      return values * mask.to(values.device());
+    };
     at::Tensor values = images.flatten(1);
     for (std::size_t i = 0; i < weights.size(); i += 2) {
+      const bool last = i + 2 == weights.size();
+      if (last) values = drop(values, kLastDropout);
       values = at::linear(values, weights[i], weights[i + 1]);
-      if (i + 2 == weights.size()) break;
+      if (last) break;
       values = activate(values, i == 0 ? Activation::Relu : parameters_.activate_fn);
-      if (i == 0 || !dropout) continue;
-      const double keep = 1 - parameters_.dropout_rate;
-      const at::Tensor mask = at::empty(values.sizes()).bernoulli_(keep, masks).div_(keep);
-      values = values * mask.to(values.device());
+      if (i > 0) values = drop(values, parameters_.dropout_rate);
     }
     return values;
   }

@@ -7,24 +7,22 @@
 #include <torch/serialize.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <sstream>
 #include <thread>
 
+#include "trainer/reference/description.hpp"
+#include "trainer/reference/mixed_precision.hpp"
 #include "trainer/reference/model.hpp"
 #include "trainer/reference/order.hpp"
 
 namespace spotter::train {
 
-static_assert(std::endian::native == std::endian::little, "weights.bin is little-endian");
-
 namespace {
 
-constexpr std::string_view kMagic = "SPOTTERW";
-constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kEvaluationBatch = 1000;
 
 // libtorch sets its own threads only; those of an OpenBLAS on pthreads decide how products are
@@ -39,7 +37,7 @@ void set_threads(unsigned threads) {
 
 // CUDA has quicker ways that do not give the same bits twice
 // (https://pytorch.org/docs/stable/notes/randomness.html).
-void be_deterministic() {
+void use_deterministic_algorithms() {
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   auto& context = at::globalContext();
   context.setDeterministicAlgorithms(true, false);
@@ -63,15 +61,6 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Parameters& parame
   // Keras' constants, since the example is Keras'.
   return std::make_unique<torch::optim::RMSprop>(
       std::move(tensors), torch::optim::RMSpropOptions(rate).alpha(0.9).eps(1e-7));
-}
-
-void append(std::string& bytes, const void* data, std::size_t size) {
-  bytes.append(static_cast<const char*>(data), size);
-}
-
-template <class Number>
-void append(std::string& bytes, Number number) {
-  append(bytes, &number, sizeof number);
 }
 
 std::unique_ptr<Model> make_model(const Parameters& parameters, const Shape& shape) {
@@ -118,15 +107,21 @@ struct Replica {
   // What its part of a batch gives, and, when training, the gradients: those of the mean over
   // `share` times the whole batch.
   Score run(const Batch& batch, const Pass& pass, double share) const {
-    const at::Tensor images = batch.images.to(device).to(at::kFloat).div_(255.0);
     const at::Tensor labels = batch.labels.to(device);
-    const at::Tensor output = at::log_softmax(model->forward(images, pass), 1);
+    const at::Tensor output = at::log_softmax(forward(batch.images, pass).to(at::kFloat), 1);
     const at::Tensor loss = at::nll_loss(output, labels);
     if (pass.training) (loss * share).backward();
     const auto count = static_cast<std::uint64_t>(labels.size(0));
     const auto hits = at::argmax(output.detach(), 1).eq(labels).sum().item<std::int64_t>();
     return {loss.item<double>() * static_cast<double>(count), static_cast<std::uint64_t>(hits),
             count};
+  }
+
+  // Only this way is in mixed precision; back it goes with the types that it went with.
+  at::Tensor forward(const at::Tensor& bytes, const Pass& pass) const {
+    const at::Tensor images = bytes.to(device).to(at::kFloat).div_(kBrightest);
+    const MixedPrecision precision(device, pass.mixed);
+    return model->forward(images, pass);
   }
 };
 
@@ -148,6 +143,13 @@ struct Network::Parts {
   std::vector<at::Tensor> tensors() const {
     std::vector<at::Tensor> all = replicas.front().model->weights;
     const auto& more = replicas.front().model->statistics;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all = replicas.front().model->weight_names;
+    const auto& more = replicas.front().model->statistic_names;
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -193,7 +195,8 @@ struct Network::Parts {
       const std::int64_t to = count * (part + 1) / parts;
       const auto number = static_cast<std::uint64_t>(part);
       const Pass pass{
-          true, sequence_seed(parameters.seed, Purpose::Dropout, step * replicas.size() + number)};
+          true, sequence_seed(parameters.seed, Purpose::Dropout, step * replicas.size() + number),
+          parameters.amp};
       const double share = static_cast<double>(to - from) / static_cast<double>(count);
       try {
         scores[number] = replicas[number].run(
@@ -254,7 +257,7 @@ Result<std::vector<std::string>> find_devices(const Hardware& hardware) {
 Network::Network(const Parameters& parameters, const Shape& shape, const Hardware& hardware)
     : parts_(std::make_unique<Parts>()) {
   set_threads(hardware.threads);
-  be_deterministic();
+  use_deterministic_algorithms();
   parts_->parameters = parameters;
   parts_->shape = shape;
   parts_->threads = hardware.threads;
@@ -291,42 +294,71 @@ Score Network::evaluate(const Examples& examples) {
   return total;
 }
 
-std::string Network::weights() const {
-  std::string bytes(kMagic);
-  const auto tensors = parts_->tensors();
-  append(bytes, kVersion);
-  append(bytes, static_cast<std::uint32_t>(tensors.size()));
-  for (const auto& tensor : tensors) {
-    append(bytes, static_cast<std::uint32_t>(tensor.dim()));
-    for (const auto size : tensor.sizes()) append(bytes, static_cast<std::uint64_t>(size));
-    const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
-    append(bytes, values.data_ptr<float>(),
-           static_cast<std::size_t>(values.numel()) * sizeof(float));
+std::vector<std::array<float, kClasses>> Network::predict(const Examples& examples) {
+  const torch::NoGradGuard no_gradients;
+  std::vector<std::array<float, kClasses>> all;
+  for (std::uint32_t at = 0; at < examples.count; at += kEvaluationBatch) {
+    const Batch batch =
+        make_batch(examples, parts_->shape, std::min(kEvaluationBatch, examples.count - at),
+                   [&](std::uint32_t i) { return at + i; });
+    const Replica& replica = parts_->replicas.front();
+    const at::Tensor shares =
+        at::softmax(replica.forward(batch.images, {}), 1).to(at::kCPU).contiguous();
+    for (std::int64_t i = 0; i < shares.size(0); ++i) {
+      const float* row = shares.data_ptr<float>() + i * kClasses;
+      std::copy_n(row, kClasses, all.emplace_back().begin());
+    }
   }
-  return bytes;
+  return all;
+}
+
+std::string Network::weights() const {
+  const auto names = parts_->names();
+  std::vector<at::Tensor> values;  // keeps the bytes that the rest points into
+  std::vector<NamedTensor> tensors;
+  for (const auto& tensor : parts_->tensors()) {
+    const auto& value = values.emplace_back(tensor.detach().to(at::kCPU).contiguous());
+    tensors.push_back({names[tensors.size()],
+                       {value.sizes().begin(), value.sizes().end()},
+                       {reinterpret_cast<const char*>(value.data_ptr<float>()),
+                        static_cast<std::size_t>(value.nbytes())}});
+  }
+  return write_safetensors(tensors, describe({parts_->parameters, parts_->shape}));
 }
 
 Result<void> Network::set_weights(std::string_view bytes) {
-  // Same shapes: everything but the values is the same, so they can be told apart by comparing the
-  // rest.
-  const std::string own = weights();
-  if (bytes.size() != own.size()) return failure("the weights belong to another network");
-  std::size_t at = kMagic.size() + 2 * sizeof(std::uint32_t);
-  bool same = bytes.substr(0, at) == std::string_view(own).substr(0, at);
+  const auto read = read_safetensors(bytes);
+  if (!read) return tl::unexpected(read.error());
+  std::map<std::string_view, const NamedTensor*> by_name;
+  for (const NamedTensor& tensor : read->tensors) by_name[tensor.name] = &tensor;
+  const auto names = parts_->names();
+  const auto tensors = parts_->tensors();
+  bool same = by_name.size() == names.size();
+  for (std::size_t i = 0; same && i < names.size(); ++i) {
+    const auto found = by_name.find(names[i]);
+    same = found != by_name.end() && std::ranges::equal(found->second->shape, tensors[i].sizes());
+  }
+  if (!same) return failure("the weights belong to another network");
   const torch::NoGradGuard no_gradients;
-  for (const auto& tensor : parts_->tensors()) {
-    const std::size_t header =
-        sizeof(std::uint32_t) + static_cast<std::size_t>(tensor.dim()) * sizeof(std::uint64_t);
-    same = same && bytes.substr(at, header) == std::string_view(own).substr(at, header);
-    if (!same) return failure("the weights belong to another network");
-    at += header;
-    const at::Tensor values = at::empty(tensor.sizes());
-    const std::size_t size = static_cast<std::size_t>(tensor.numel()) * sizeof(float);
-    std::memcpy(values.data_ptr<float>(), bytes.data() + at, size);
-    tensor.copy_(values);
-    at += size;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string_view given = by_name[names[i]]->bytes;
+    const at::Tensor values = at::empty(tensors[i].sizes());
+    std::memcpy(values.data_ptr<float>(), given.data(), given.size());
+    tensors[i].copy_(values);
   }
   return {};
+}
+
+Result<std::string> Network::script() const {
+  const torch::NoGradGuard no_gradients;
+  const auto model = make_model(parts_->parameters, parts_->shape);
+  const Model& trained = *parts_->replicas.front().model;
+  for (std::size_t i = 0; i < model->weights.size(); ++i)
+    model->weights[i].copy_(trained.weights[i]);
+  for (std::size_t i = 0; i < model->statistics.size(); ++i) {
+    model->statistics[i].copy_(trained.statistics[i]);
+  }
+  return torch_script(*model, {parts_->parameters, parts_->shape});
 }
 
 std::string Network::optimizer_state() const {

@@ -1,6 +1,7 @@
 // A network being trained. The only header in front of libtorch; it includes none of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -47,11 +48,19 @@ class Network {
   // Without dropout, over all of `examples`.
   Score evaluate(const Examples& examples);
 
-  // The weights as they stand in result/weights.bin: "SPOTTERW", then little-endian: u32 version 1,
-  // u32 number of tensors, then each tensor: u32 dimensions, u64 sizes, float32 values. Order: from
-  // the input on, weight and bias of each layer; then the means and variances of the batch norms.
+  // What each class has of 1, for each of `examples`.
+  std::vector<std::array<float, kClasses>> predict(const Examples& examples);
+
+  // The weights as they stand in result/model.safetensors, by the names that PyTorch's own models
+  // give them (model.hpp), with the description of the network (description.hpp).
   std::string weights() const;
+  // Only the tensors count: their names and shapes must be this network's.
   Result<void> set_weights(std::string_view bytes);
+
+  // result/model.pt: the same as TorchScript, for torch.jit.load(). forward() takes images as bytes
+  // or floats of 0 .. 255 (n x channels x height x width) and gives n x classes logits. The
+  // description is its extra files.
+  Result<std::string> script() const;
 
   // The optimizer's own memory, in libtorch's archive format.
   std::string optimizer_state() const;

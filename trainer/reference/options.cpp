@@ -34,15 +34,19 @@ void add_parameters(CLI::App& app, Given& given) {
   };
   add("--model", "model", "mlp|resnet50|resnet18|resnet8 (mlp)");
   add("--batch-size,--batch_size", "batch_size", "examples a step (128; resnet: 512)");
-  add("--epochs", "epochs", "passes over the training set (5; resnet: 50)");
+  add("--epochs", "epochs", "passes over the training set (20; resnet: 50)");
   add("--hidden,--hidden-nodes,--hidden_nodes", "hidden_nodes",
-      "mlp: nodes of the layers after the first one of 512 (256,128)");
+      "mlp: nodes of the layers after the first one of 512 (10,20,30)");
   add("--dropout,--dropout-rate,--dropout_rate", "dropout_rate", "mlp: 0 .. 0.999 (0.2)");
   add("--activation,--activate-fn,--activate_fn", "activate_fn",
       "mlp: relu|tanh|sigmoid|elu (relu)");
   add("--optimizer", "optimizer", "rmsprop|adam|sgd (rmsprop; resnet: adam)");
   add("--learning-rate,--learning_rate", "learning_rate", "(0.001)");
   add("--seed", "seed", "of weights, order and dropout (1)");
+  app.add_flag_callback(
+         "--amp", [&given] { given["amp"] = "true"; },
+         "mixed precision: train in bfloat16 where it is exact enough")
+      ->group("Hyper-parameters");
 }
 
 void add_places(CLI::App& app, Options& options, std::string& parameters) {
@@ -75,7 +79,7 @@ void add_places(CLI::App& app, Options& options, std::string& parameters) {
       ->check(CLI::Range(0U, 60'000U));
 }
 
-// The model decides what the other parameters are when nobody says.
+// The defaults of the other parameters depend on the model.
 Result<Parameters> begin_with(const Given& given, const std::string& json) {
   std::string name = given.at("model");
   if (name.empty()) {
@@ -142,7 +146,8 @@ std::variant<Options, Exit> read_options(int count, char** arguments) {
   CLI::App app(
       "Trains a network on MNIST or CIFAR-10, so that it can be interrupted at any step.\n"
       "Exit status: 0 finished, the result is durable; 75 stopped on request behind a durable\n"
-      "checkpoint, start again to go on; 1 failed; 2 bad usage.",
+      "checkpoint, start again to go on; 1 failed; 2 bad usage.\n"
+      "`spotter-train predict --help`: shows images to a trained network.",
       "spotter-train");
   // The last one counts, so that a script can put defaults before its own arguments.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

@@ -20,7 +20,8 @@ struct Options {
   Order order = Order::Shuffled;     // of examples in memory
   std::filesystem::path checkpoints;
   std::filesystem::path result;
-  // Threads: so small a network as the mlp gains nothing from more, and on busy cores loses 9 x.
+  // Threads: a network as small as the mlp gains nothing from more, and on busy cores is 9 x
+  // slower.
   Hardware hardware;
   std::uint64_t checkpoint_every = 0;  // steps; 0: the ends of epochs, and when the agent asks
   std::size_t keep = 2;                // checkpoints
@@ -29,7 +30,7 @@ struct Options {
   unsigned slow_down = 0;              // milliseconds a step
 };
 
-// The program is over before it began: after --help (0) or bad usage (2); what to say was said.
+// The program ends at once: after --help (0) or bad usage (2), whose message was printed.
 struct Exit {
   int status = 0;
 };

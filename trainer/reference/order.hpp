@@ -1,7 +1,7 @@
 // Random numbers without a state: each is computed from what it is for. So a run resumed at any
-// step draws the very numbers that the uninterrupted run draws, and nothing of a generator needs to
-// be saved. std::shuffle and the standard distributions give different numbers on different
-// libraries; these do not.
+// step draws the same numbers as the uninterrupted run, and no generator's state needs to be saved.
+// std::shuffle and the standard distributions give different numbers on different libraries; these
+// do not.
 #pragma once
 
 #include <cstdint>

@@ -16,6 +16,7 @@ constexpr std::uint32_t kMostEpochs = 1'000'000;
 constexpr std::array<std::string_view, 4> kArchitectures = {"mlp", "resnet50", "resnet18",
                                                             "resnet8"};
 constexpr std::array<std::string_view, 4> kActivations = {"relu", "tanh", "sigmoid", "elu"};
+constexpr std::array<std::string_view, 2> kSwitch = {"false", "true"};
 constexpr std::array<std::string_view, 3> kOptimizers = {"rmsprop", "adam", "sgd"};
 
 template <class Number>
@@ -78,9 +79,10 @@ Result<void> assign(Parameters& to, const std::string& name, const std::string& 
   if (name == "optimizer") return put(to.optimizer, choice<Optimizer>(value, kOptimizers));
   if (name == "learning_rate") return put(to.learning_rate, number<double>(value, 1e-9, 1000));
   if (name == "seed") return put(to.seed, number<std::uint64_t>(value, 0, UINT64_MAX));
+  if (name == "amp") return put(to.amp, choice<bool>(value, kSwitch));
   return failure(
       "unknown; known are model, batch_size, epochs, hidden_nodes, dropout_rate, activate_fn, "
-      "optimizer, learning_rate, seed");
+      "optimizer, learning_rate, seed, amp");
 }
 
 }  // namespace
@@ -128,7 +130,8 @@ nlohmann::json to_json(const Parameters& parameters) {
           {"activate_fn", kActivations[static_cast<std::size_t>(parameters.activate_fn)]},
           {"optimizer", kOptimizers[static_cast<std::size_t>(parameters.optimizer)]},
           {"learning_rate", parameters.learning_rate},
-          {"seed", parameters.seed}};
+          {"seed", parameters.seed},
+          {"amp", parameters.amp}};
 }
 
 }  // namespace spotter::train

@@ -45,18 +45,20 @@ class Resnet : public Model {
  public:
   Resnet(const Parameters& parameters, const Shape& shape)
       : seed_(parameters.seed), plan_(plan_of(parameters.architecture)) {
-    stem_ =
-        add_unit(shape.channels, plan_.width, plan_.large_stem ? 7 : 3, plan_.large_stem ? 2 : 1);
+    stem_ = add_unit({"conv1", "bn1"}, shape.channels, plan_.width, plan_.large_stem ? 7 : 3,
+                     plan_.large_stem ? 2 : 1);
     std::int64_t in = plan_.width;
     for (std::size_t stage = 0; stage < plan_.blocks.size(); ++stage) {
       for (int block = 0; block < plan_.blocks[stage]; ++block) {
         const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
-        in = add_block(in, plan_.width << stage, stride);
+        const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(block);
+        in = add_block(name + ".", in, plan_.width << stage, stride);
       }
     }
     const double limit = std::sqrt(1.0 / static_cast<double>(in));
     weights.push_back(uniform_weights({kClasses, in}, limit, seed_, weights.size()));
     weights.push_back(at::zeros({kClasses}));
+    weight_names.insert(weight_names.end(), {"fc.weight", "fc.bias"});
   }
 
   at::Tensor forward(const at::Tensor& images, const Pass& pass) const override {
@@ -76,7 +78,13 @@ class Resnet : public Model {
   }
 
  private:
-  Unit add_unit(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  struct UnitNames {
+    std::string convolution;
+    std::string norm;
+  };
+
+  Unit add_unit(const UnitNames& names, std::int64_t in, std::int64_t out, std::int64_t kernel,
+                std::int64_t stride) {
     const Unit unit{weights.size(), statistics.size(), stride, kernel / 2};
     const double limit = std::sqrt(6.0 / static_cast<double>(in * kernel * kernel));
     weights.push_back(uniform_weights({out, in, kernel, kernel}, limit, seed_, weights.size()));
@@ -84,19 +92,29 @@ class Resnet : public Model {
     weights.push_back(at::zeros({out}));
     statistics.push_back(at::zeros({out}));
     statistics.push_back(at::ones({out}));
+    weight_names.insert(weight_names.end(), {names.convolution + ".weight", names.norm + ".weight",
+                                             names.norm + ".bias"});
+    statistic_names.insert(statistic_names.end(),
+                           {names.norm + ".running_mean", names.norm + ".running_var"});
     return unit;
   }
 
-  std::int64_t add_block(std::int64_t in, std::int64_t width, std::int64_t stride) {
+  std::int64_t add_block(const std::string& name, std::int64_t in, std::int64_t width,
+                         std::int64_t stride) {
     const std::int64_t out = plan_.bottleneck ? 4 * width : width;
+    const UnitNames first{name + "conv1", name + "bn1"};
+    const UnitNames second{name + "conv2", name + "bn2"};
     Block block;
     if (plan_.bottleneck) {
-      block.path = {add_unit(in, width, 1, 1), add_unit(width, width, 3, stride),
-                    add_unit(width, out, 1, 1)};
+      block.path = {add_unit(first, in, width, 1, 1), add_unit(second, width, width, 3, stride),
+                    add_unit({name + "conv3", name + "bn3"}, width, out, 1, 1)};
     } else {
-      block.path = {add_unit(in, width, 3, stride), add_unit(width, out, 3, 1)};
+      block.path = {add_unit(first, in, width, 3, stride), add_unit(second, width, out, 3, 1)};
     }
-    if (in != out || stride != 1) block.shortcut = {add_unit(in, out, 1, stride)};
+    if (in != out || stride != 1) {
+      block.shortcut = {
+          add_unit({name + "downsample.0", name + "downsample.1"}, in, out, 1, stride)};
+    }
     blocks_.push_back(std::move(block));
     return out;
   }

@@ -32,7 +32,9 @@ Result<void> write_log(const std::filesystem::path& directory, const Position& p
 }
 
 Result<void> write_result(const std::filesystem::path& directory, const Parameters& parameters,
-                          const Position& position, const std::string& weights) {
+                          const Position& position, const Network& network) {
+  const auto script = network.script();
+  if (!script) return tl::unexpected(script.error());
   const nlohmann::json metrics = {{"accuracy", accuracy(position.test)},
                                   {"loss", mean_loss(position.test)},
                                   {"test_examples", position.test.count},
@@ -42,8 +44,10 @@ Result<void> write_result(const std::filesystem::path& directory, const Paramete
   if (auto written = write_log(directory, position); !written) return written;
   auto written = checkpoint::replace_file(directory / "metrics.json", metrics.dump(2) + "\n");
   if (!written) return written;
+  written = checkpoint::replace_file(directory / "model.pt", *script);
+  if (!written) return written;
   // Last: job.yaml names it as what must exist for the job to count as finished.
-  return checkpoint::replace_file(directory / "weights.bin", weights);
+  return checkpoint::replace_file(directory / "model.safetensors", network.weights());
 }
 
 }  // namespace spotter::train

@@ -16,12 +16,12 @@ std::string log_header();
 std::string log_row(std::uint64_t epoch, const Score& training, const Score& test);
 
 // training.csv, replaced as a whole: no duplicate and no missing row, however often the run was
-// cut.
+// interrupted.
 Result<void> write_log(const std::filesystem::path& directory, const Position& position);
 
-// weights.bin, metrics.json and training.csv, durable when it returns.
+// model.safetensors, model.pt, metrics.json and training.csv, durable when it returns.
 Result<void> write_result(const std::filesystem::path& directory, const Parameters& parameters,
-                          const Position& position, const std::string& weights);
+                          const Position& position, const Network& network);
 
 double accuracy(const Score& score);
 double mean_loss(const Score& score);

@@ -6,7 +6,7 @@ namespace spotter::train {
 
 namespace {
 
-constexpr std::string_view kModel = "model.bin";
+constexpr std::string_view kModel = "model.safetensors";
 constexpr std::string_view kOptimizer = "optimizer.pt";
 constexpr std::string_view kLog = "training.csv";
 
@@ -54,6 +54,11 @@ Result<checkpoint::Saved> save_snapshot(checkpoint::Session& session, const Netw
 Result<Saved> read_snapshot(const checkpoint::Loaded& loaded) {
   const auto log = part_of(loaded, kLog);
   if (!log) return tl::unexpected(log.error());
+  if (!part_of(loaded, kModel)) {
+    return failure(loaded.checkpoint.path.string() +
+                   " is of an earlier version of spotter-train, which had another format.\n"
+                   "  Finish the run with that version, or start over with another --checkpoints.");
+  }
   try {
     const auto& meta = loaded.checkpoint.meta;
     return Saved{

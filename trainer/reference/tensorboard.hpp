@@ -21,8 +21,8 @@ using Scalars = std::vector<std::pair<std::string, double>>;
 class TensorBoard {
  public:
   // Goes on behind the records of steps up to `step`; later ones, and a torn end, are cut off: no
-  // step is told twice, however often the run was cut. `to_come`: a tag whose record of `step`
-  // itself is still to be added; where it is there already it is cut off, too.
+  // step is recorded twice, however often it was interrupted. `to_come`: a tag whose record of
+  // `step` itself is still to be added; where it is there already it is cut off, too.
   static Result<std::unique_ptr<TensorBoard>> open(const std::filesystem::path& directory,
                                                    std::uint64_t step,
                                                    const std::string& to_come = "");

@@ -31,7 +31,7 @@ using Time = std::chrono::nanoseconds;
 
 constexpr std::uint64_t kStepsARecord = 20;  // of TensorBoard's curve of the single steps
 constexpr const char* kEpochLoss = "epoch_loss";
-constexpr std::chrono::milliseconds kNap{20};  // how late a stop may be seen while slowed down
+constexpr std::chrono::milliseconds kNap{20};  // after which a stop is noticed while slowed down
 
 std::string text(const char* format, auto... values) {
   char line[256];
@@ -70,7 +70,7 @@ class Run {
   std::uint64_t epoch_index() const { return position_.step / steps_per_epoch_; }
   bool at_epoch_end() const { return position_.step % steps_per_epoch_ == 0; }
   // Stopped at the end of an epoch, without the time to evaluate: its row is still to be made.
-  bool owes_row() const { return at_epoch_end() && position_.epoch.count != 0; }
+  bool row_is_due() const { return at_epoch_end() && position_.epoch.count != 0; }
 
   const Options& options_;
   std::unique_ptr<checkpoint::Session> session_;
@@ -121,7 +121,7 @@ Result<void> Run::find_checkpoint() {
 }
 
 Result<void> Run::check_identity() const {
-  const std::string advice = "\n  Go on with the same, or start anew with another --checkpoints.";
+  const std::string advice = "\n  Go on with the same, or start over with another --checkpoints.";
   std::string different;
   for (const auto& [name, value] : identity_.parameters.items()) {
     const auto before = saved_.identity.parameters.value(name, nlohmann::json());
@@ -181,7 +181,7 @@ Result<void> Run::prepare() {
   }
   if (auto opened = open_feed(); !opened) return opened;
   auto board =
-      TensorBoard::open(options_.tensorboard, position_.step, owes_row() ? kEpochLoss : "");
+      TensorBoard::open(options_.tensorboard, position_.step, row_is_due() ? kEpochLoss : "");
   if (!board) return tl::unexpected(board.error());
   board_ = std::move(*board);
   if (!options_.steps_log.empty()) {
@@ -216,7 +216,7 @@ Result<Outcome> Run::operator()() {
 }
 
 Result<Outcome> Run::loop() {
-  if (owes_row()) {
+  if (row_is_due()) {
     if (auto done = end_epoch(); !done) return tl::unexpected(done.error());
   }
   while (position_.step < steps_total_) {
@@ -286,7 +286,7 @@ Result<void> Run::count(const Score& score) {
   return {};
 }
 
-// The epoch's row belongs to its last step: whoever resumes there finds it in the checkpoint.
+// The epoch's row is part of its last step: a run that resumes there has it from the checkpoint.
 Result<void> Run::end_epoch() {
   const auto begun = Clock::now();
   position_.test = network_->evaluate(data_.test);
@@ -296,6 +296,14 @@ Result<void> Run::end_epoch() {
                                {"epoch_accuracy", accuracy(position_.epoch)},
                                {"validation_loss", mean_loss(position_.test)},
                                {"validation_accuracy", accuracy(position_.test)}});
+  session_->progress({.step = position_.step,
+                      .steps_total = steps_total_,
+                      .epoch = epoch_index(),
+                      .epochs_total = options_.parameters.epochs,
+                      .loss = mean_loss(position_.epoch),
+                      .accuracy = accuracy(position_.epoch),
+                      .metrics = {{"val_loss", mean_loss(position_.test)},
+                                  {"val_accuracy", accuracy(position_.test)}}});
   const std::string row =
       text("epoch %llu/%u: loss %.4f, accuracy %.4f; on the test images loss %.4f, accuracy %.4f",
            static_cast<unsigned long long>(epoch_index()), options_.parameters.epochs,
@@ -308,7 +316,7 @@ Result<void> Run::end_epoch() {
   return {};
 }
 
-// In a notice's window an evaluation must not take the time of the last checkpoint.
+// After a notice an evaluation must leave enough time for the last checkpoint.
 bool Run::time_to_evaluate() {
   const auto batches =
       static_cast<Time::rep>(data_.test.count / options_.parameters.batch_size + 1);
@@ -318,14 +326,14 @@ bool Run::time_to_evaluate() {
 
 Result<void> Run::save() {
   session_->begin_save();
-  // First, so that no row of before the checkpoint can be missing behind it.
+  // First, so that every row from before the checkpoint is durable with it.
   if (auto written = board_->flush(); !written) return written;
   position_.consumed = feed_->consumed();
   auto saved = save_snapshot(*session_, *network_, position_, identity_);
   return saved ? Result<void>() : unwritten(saved.error());
 }
 
-// What the clock, the agent or a signal asks for between two steps. True: it is time to go.
+// Does what the clock, the agent or a signal asks for between two steps. True: stop now.
 Result<bool> Run::look_around() {
   if (session_->should_checkpoint()) {
     if (auto saved = save(); !saved) return tl::unexpected(saved.error());
@@ -343,15 +351,15 @@ Result<Outcome> Run::stop() {
   return Outcome::Stopped;
 }
 
-// Also where a finished run is started again: the result is written once more, the same bits.
+// Also for a finished run that is started again: it writes the same result again.
 Result<Outcome> Run::finish() {
-  auto written = write_result(options_.result, options_.parameters, position_, network_->weights());
+  auto written = write_result(options_.result, options_.parameters, position_, *network_);
   if (!written) {
     return failure(
         "the result could not be written: " + written.error().message +
         "\n  The last checkpoint is durable: make room or mend the volume, start again.");
   }
-  // The result is what the job is for: a last checkpoint that could not be written is no failure.
+  // With the result durable, a last checkpoint that could not be written is no failure.
   if (auto flushed = session_->finished(); !flushed) console_.line(flushed.error().message);
   console_.line(text("finished: %llu steps, accuracy %.4f on the test images; result in ",
                      static_cast<unsigned long long>(position_.step), accuracy(position_.test)) +

@@ -11,7 +11,7 @@ enum class Outcome {
   Stopped,   // a stop signal came; a checkpoint of the very step is durable
 };
 
-// Requires catch_stop_signals(). An error's message tells what to do; what was durable before still
+// Requires catch_stop_signals(). An error's message says what to do; what was durable before still
 // is.
 Result<Outcome> train(const Options& options);
 

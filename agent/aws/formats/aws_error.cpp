@@ -117,4 +117,12 @@ ErrorClass classify(int status, std::string_view code) {
   return status == 401 || status == 403 ? ErrorClass::Permission : ErrorClass::Other;
 }
 
+CallError unreadable(const Error& error, Repeatable repeatable) {
+  using Kind = CallError::Kind;
+  return {.kind = repeatable == Repeatable::Read ? Kind::Unreadable : Kind::Unknown,
+          .message = error.message,
+          .status = 200,
+          .attempts = 1};
+}
+
 }  // namespace spotter::wire

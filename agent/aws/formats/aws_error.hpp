@@ -5,6 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "agent/aws/formats/ec2_query.hpp"
+#include "agent/base/call_error.hpp"
+#include "agent/base/result.hpp"
+
 namespace spotter::wire {
 
 struct AwsError {
@@ -30,5 +34,8 @@ enum class ErrorClass {
 AwsError parse_error(std::string_view body, std::string_view type = {});
 
 ErrorClass classify(int status, std::string_view code);
+
+// Of an answer of 200 that is not what the API documents. What was to be changed may have been.
+CallError unreadable(const Error& error, Repeatable repeatable);
 
 }  // namespace spotter::wire

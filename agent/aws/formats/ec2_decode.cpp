@@ -120,6 +120,7 @@ Instance read_instance(const Fields& fields) {
           .type = fields.name<InstanceType>("instanceType"),
           .lifecycle = fields.optional_text("instanceLifecycle"),
           .launch_time = fields.optional_time("launchTime"),
+          .image = fields.optional_text("imageId"),
           .tags = fields.tags()};
 }
 

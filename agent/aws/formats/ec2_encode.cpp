@@ -81,6 +81,19 @@ bool unreserved(char letter) {
 
 }  // namespace
 
+std::string exactly(std::string_view text) {
+  std::string pattern;
+  for (const char each : text) {
+    if (each == '*' || each == '?' || each == '\\') pattern += '\\';
+    pattern += each;
+  }
+  return pattern;
+}
+
+Filter tagged(std::string_view key, std::string_view value) {
+  return {"tag:" + std::string(key), {exactly(value)}};
+}
+
 std::string escape(std::string_view text) {
   static constexpr char hexadecimal[] = "0123456789ABCDEF";
   std::string out;

@@ -74,6 +74,15 @@ Query encode(const DescribeInstanceTypes& request) {
   return query;
 }
 
+Query encode(const GetSpotPlacementScores& request) {
+  Query query = reading("GetSpotPlacementScores", request.next_token);
+  put_list(query, "InstanceType", request.types);
+  query.parameters["TargetCapacity"] = std::to_string(request.capacity);
+  query.parameters["SingleAvailabilityZone"] = "true";
+  query.parameters["RegionName.1"] = request.region.str();
+  return query;
+}
+
 Query dry_run(Query query) {
   query.parameters["DryRun"] = "true";
   query.repeatable = Repeatable::Read;
@@ -92,17 +101,17 @@ template <>
 Result<Page<DescribeAvailabilityZones::Place>> decode<DescribeAvailabilityZones>(
     std::string_view xml) {
   using Place = DescribeAvailabilityZones::Place;
-  return read_page<Place>(xml, "DescribeAvailabilityZones", "availabilityZoneInfo",
-                          [](const Fields& item) {
-                            return Place{item.name<Zone>("zoneName"), item.text("zoneState")};
-                          });
+  return read_page<
+      Place>(xml, "DescribeAvailabilityZones", "availabilityZoneInfo", [](const Fields& item) {
+    return Place{item.name<Zone>("zoneName"), item.optional_text("zoneId"), item.text("zoneState")};
+  });
 }
 
 template <>
 Result<Page<Subnet>> decode<DescribeSubnets>(std::string_view xml) {
   return read_page<Subnet>(xml, "DescribeSubnets", "subnetSet", [](const Fields& item) {
-    return Subnet{item.text("subnetId"), item.text("vpcId"), item.name<Zone>("availabilityZone"),
-                  item.number("availableIpAddressCount"), item.flag("defaultForAz")};
+    return Subnet{item.text("subnetId"), item.name<Zone>("availabilityZone"),
+                  item.number("availableIpAddressCount")};
   });
 }
 
@@ -121,6 +130,14 @@ Result<Page<TypeSize>> decode<DescribeInstanceTypes>(std::string_view xml) {
                                return TypeSize{item.name<InstanceType>("instanceType"),
                                                item.child("vCpuInfo").number("defaultVCpus")};
                              });
+}
+
+template <>
+Result<Page<SpotPlacementScore>> decode<GetSpotPlacementScores>(std::string_view xml) {
+  return read_page<SpotPlacementScore>(
+      xml, "GetSpotPlacementScores", "spotPlacementScoreSet", [](const Fields& item) {
+        return SpotPlacementScore{item.text("availabilityZoneId"), item.number("score")};
+      });
 }
 
 }  // namespace spotter::wire

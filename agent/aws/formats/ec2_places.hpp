@@ -18,6 +18,7 @@ struct GetCallerIdentity {  // needs no permission
 struct DescribeAvailabilityZones {  // those that are switched on for the account
   struct Place {
     Zone zone;
+    std::string id;     // usw2-az1: the same place in every account
     std::string state;  // available | information | impaired | unavailable
   };
   using Answer = Page<Place>;  // always one
@@ -26,10 +27,8 @@ struct DescribeAvailabilityZones {  // those that are switched on for the accoun
 
 struct Subnet {
   std::string id;
-  std::string vpc;
   Zone zone;
   std::uint64_t free_addresses = 0;
-  bool is_default = false;  // of its zone
 };
 struct DescribeSubnets {
   using Answer = Page<Subnet>;
@@ -58,11 +57,31 @@ struct DescribeInstanceTypes {
   std::string next_token = {};
 };
 
+// How likely a spot request for so many instances is to succeed, by zone: 10 is highly likely, 1
+// not likely. For one or two types the score is always low. Source: the API reference, and
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html
+struct SpotPlacementScore {
+  std::string zone_id;
+  std::uint64_t score = 0;
+};
+struct GetSpotPlacementScores {
+  using Answer = Page<SpotPlacementScore>;
+  std::vector<std::string> types;
+  std::uint64_t capacity = 1;  // instances
+  Region region;
+  std::string next_token = {};
+};
+
+using PlaceRequests =
+    std::tuple<GetCallerIdentity, DescribeAvailabilityZones, DescribeSubnets,
+               DescribeInstanceTypeOfferings, DescribeInstanceTypes, GetSpotPlacementScores>;
+
 Query encode(const GetCallerIdentity& request);
 Query encode(const DescribeAvailabilityZones& request);
 Query encode(const DescribeSubnets& request);
 Query encode(const DescribeInstanceTypeOfferings& request);
 Query encode(const DescribeInstanceTypes& request);
+Query encode(const GetSpotPlacementScores& request);
 
 // The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
 // DryRunOperation or UnauthorizedOperation.

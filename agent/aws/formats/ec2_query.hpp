@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "agent/aws/formats/ec2_values.hpp"
@@ -45,8 +46,13 @@ std::string escape(std::string_view text);
 
 struct Filter {
   std::string name;
-  std::vector<std::string> values;
+  std::vector<std::string> values;  // patterns: * any text, ? any letter
 };
+// The pattern that this text alone matches.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html
+std::string exactly(std::string_view text);
+// What has this tag, with this value and no other.
+Filter tagged(std::string_view key, std::string_view value);
 
 template <class T>
 struct Page {
@@ -211,7 +217,7 @@ struct TerminateInGroup {
   InstanceId instance;
 };
 
-// The lifecycle hook that holds a terminating instance until its agent has let go of the job.
+// The lifecycle hook that holds a terminating instance until its agent has released the job.
 inline constexpr const char* checkpoint_hook = "spotter-checkpoint";
 
 struct CompleteLifecycleAction {  // Auto Scaling
@@ -221,6 +227,15 @@ struct CompleteLifecycleAction {  // Auto Scaling
   InstanceId instance;
   std::string outcome = "CONTINUE";  // CONTINUE | ABANDON
 };
+
+// Each of them: tests/fuzz reads the answers of all.
+using Ec2Requests =
+    std::tuple<DescribeVolumes, CreateVolume, AttachVolume, DetachVolume, DeleteVolume,
+               CreateSnapshot, DescribeSnapshots, DeleteSnapshot, CreateTags, DeleteTags,
+               DescribeInstances, DescribeTags, TerminateInstances, CancelSpotFleetRequests,
+               ModifySpotFleetRequest, DeleteFleets, ModifyFleet, DescribeSpotFleetRequests,
+               DescribeFleets, DescribeSpotPriceHistory, DescribeAutoScalingGroups,
+               SetDesiredCapacity, TerminateInGroup, CompleteLifecycleAction>;
 
 Query encode(const DescribeVolumes& request);
 Query encode(const CreateVolume& request);

@@ -83,6 +83,7 @@ struct Instance {
   InstanceType type;
   std::string lifecycle;  // "spot" | "scheduled" | "" (on demand)
   std::optional<WallTime> launch_time;
+  std::string image;
   Tags tags;
 };
 

@@ -1,4 +1,4 @@
-// What of EC2's answers is read and told in more than one place.
+// What of EC2's answers is read and shown in more than one place.
 #pragma once
 
 #include <string>
@@ -18,6 +18,12 @@ inline std::string_view to_text(VolumeState state) {
   constexpr std::string_view words[] = {"creating", "available", "in-use", "deleting",
                                         "deleted",  "error",     "unknown"};
   return words[static_cast<std::size_t>(state)];
+}
+
+// Of a fleet that cannot be ended: it is not there any more, or is ending already.
+inline bool is_ended_already(const FleetFailure& failed) {
+  const auto says = [&](const char* word) { return failed.code.find(word) != std::string::npos; };
+  return says("DoesNotExist") || says("NotInCancellableState") || says("NotInDeletableState");
 }
 
 }  // namespace spotter::wire

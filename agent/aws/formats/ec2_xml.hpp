@@ -81,8 +81,11 @@ Page<Item> read_page(const Fields& fields, const char* set, Item (*read)(const F
   return page;
 }
 
+// AWS says <return>true</return>; others that speak EC2's API say nothing. A 200 is a yes then,
+// too.
 inline Done read_yes(const Fields& fields) {
-  if (fields.text("return") != "true") fields.note("return", "is not true");
+  const std::string answer = fields.optional_text("return");
+  if (!answer.empty() && answer != "true") fields.note("return", "is not true");
   return {};
 }
 

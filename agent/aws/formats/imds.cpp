@@ -67,8 +67,6 @@ Result<SpotNotice> parse_spot_notice(std::string_view json) {
   return failure("unknown interruption action \"" + action->substr(0, 64) + "\"");
 }
 
-Result<WallTime> parse_termination_time(std::string_view text) { return parse_rfc3339(trim(text)); }
-
 Result<WallTime> parse_rebalance(std::string_view json) {
   const auto document = parse_json_object(json);
   if (!document) return tl::unexpected(document.error());

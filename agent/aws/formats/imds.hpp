@@ -34,10 +34,6 @@ struct SpotNotice {
 };
 Result<SpotNotice> parse_spot_notice(std::string_view json);
 
-// meta-data/spot/termination-time: one RFC 3339 time. Anything else is an error; AWS may leave a
-// past time there after a termination that failed.
-Result<WallTime> parse_termination_time(std::string_view text);
-
 // meta-data/events/recommendations/rebalance: {"noticeTime": "..."}
 Result<WallTime> parse_rebalance(std::string_view json);
 

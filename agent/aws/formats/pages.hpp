@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "agent/base/result.hpp"
 
@@ -40,5 +41,32 @@ class Pages {
   std::size_t remember_at_ = 1;  // the page whose token is remembered next: 1, 2, 4, 8, ...
   std::string remembered_;
 };
+
+// What one page had, and where the next one is (empty: it was the last). `enough`: nobody wants it.
+struct PageSeen {
+  std::size_t items = 0;
+  std::string next_token;
+  bool enough = false;
+};
+
+// The loop over the pages of a listing, for whoever waits for each: `ask(token)` gives a page or an
+// error, `take(page)` keeps what it has. `endless` makes that error of the Error that says that the
+// listing does not end.
+template <class Ask, class Take, class Endless>
+auto each_page(PageLimits limits, Ask ask, Take take, Endless endless)
+    -> Result<void, typename decltype(ask(std::string()))::error_type> {
+  Pages pages(limits);
+  std::string token;
+  do {
+    auto page = ask(token);
+    if (!page) return tl::unexpected(std::move(page.error()));
+    PageSeen seen = take(std::move(*page));
+    if (const auto more = pages.add(seen.items, seen.next_token); !more)
+      return tl::unexpected(endless(more.error()));
+    if (seen.enough) break;
+    token = std::move(seen.next_token);
+  } while (!token.empty());
+  return {};
+}
 
 }  // namespace spotter::wire

@@ -86,6 +86,6 @@ S3Refusal parse_s3_error(std::string_view body);
 
 // CompleteMultipartUpload answers 200 before it has finished, so what follows may be an error: then
 // this is that error. Else the object's ETag.
-tl::expected<std::string, S3Refusal> decode_completion(std::string_view xml);
+Result<std::string, S3Refusal> decode_completion(std::string_view xml);
 
 }  // namespace spotter::wire

@@ -109,7 +109,7 @@ S3Refusal parse_s3_error(std::string_view body) {
           .endpoint = root.child_value("Endpoint")};
 }
 
-tl::expected<std::string, S3Refusal> decode_completion(std::string_view xml) {
+Result<std::string, S3Refusal> decode_completion(std::string_view xml) {
   const auto document = document_of(xml, "CompleteMultipartUploadResult");
   if (document) {
     std::string etag = document->document_element().child_value("ETag");

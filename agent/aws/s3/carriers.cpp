@@ -1,7 +1,6 @@
 #include "agent/aws/s3/carriers.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 namespace spotter::s3 {
@@ -17,27 +16,13 @@ bool is_read(const Plan& plan) { return plan.method == "GET" || plan.method == "
 
 Carriers::Carriers(bool proxy, Ended ended) : proxy_(proxy), ended_(std::move(ended)) {}
 
-void Carriers::set_up() {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  shared_ = curl_share_init();
-  curl_share_setopt(shared_, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
-  curl_share_setopt(shared_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
-}
-
-Carriers::~Carriers() {
-  connections_.clear();
-  free_connections_.clear();
-  if (shared_ != nullptr) curl_share_cleanup(shared_);
-}
-
 std::unique_ptr<Connection> Carriers::free_connection(const std::string& base) {
   // The one that was used last: what it needs is still in the processor's caches.
   const auto found = std::find_if(free_connections_.rbegin(), free_connections_.rend(),
                                   [&](const auto& each) { return each->base() == base; });
   if (found == free_connections_.rend()) {
     ++made_;
-    return std::make_unique<Connection>(loop_, shared_, base);
+    return std::make_unique<Connection>(loop_, *shared_, trust_, base);
   }
   auto connection = std::move(*found);
   free_connections_.erase(std::next(found).base());
@@ -45,9 +30,10 @@ std::unique_ptr<Connection> Carriers::free_connection(const std::string& base) {
 }
 
 void Carriers::start(Id id, Plan plan) {
-  if (shared_ == nullptr) set_up();
+  if (!shared_) shared_.emplace();
   if (!is_read(plan) || proxy_) {
-    if (free_exchanges_.empty()) free_exchanges_.push_back(std::make_unique<Exchange>(loop_));
+    if (free_exchanges_.empty())
+      free_exchanges_.push_back(std::make_unique<Exchange>(loop_, trust_));
     auto& exchange = *(exchanges_[id] = std::move(free_exchanges_.back()));
     free_exchanges_.pop_back();
     return exchange.begin(std::move(plan), [this, id](Taken taken) {
@@ -67,9 +53,9 @@ void Carriers::drop(Id id) {
   exchanges_.erase(id);
 }
 
-std::optional<Loop::Instant> Carriers::next() const {
+std::optional<curl::Loop::Instant> Carriers::next() const {
   auto next = loop_.next();
-  const auto sooner = [&next](std::optional<Loop::Instant> at) {
+  const auto sooner = [&next](std::optional<curl::Loop::Instant> at) {
     if (at && (!next || *at < *next)) next = at;
   };
   for (const auto& [id, connection] : connections_) sooner(connection->next());
@@ -98,7 +84,7 @@ void Carriers::turn(std::chrono::milliseconds at_most) {
   if (due) {
     each([now](Connection& connection) {
       const auto next = connection.next();
-      if (next && *next <= now) connection.turn_link();
+      if (next && *next <= now) connection.continue_connecting();
     });
   }
   if (now - ticked_ < tick_every) return;

@@ -15,6 +15,9 @@
 
 namespace spotter::s3 {
 
+// Of libcurl's own connections, as many requests go out at once.
+inline constexpr long most_idle = 512;
+
 class Carriers {
  public:
   using Id = std::uint64_t;
@@ -22,7 +25,6 @@ class Carriers {
 
   // `proxy`: one is to be used, which libcurl knows how to speak to.
   Carriers(bool proxy, Ended ended);
-  ~Carriers();
 
   // Ended is called from within turn().
   void start(Id id, Plan plan);
@@ -32,23 +34,23 @@ class Carriers {
 
   void turn(std::chrono::milliseconds at_most);
   int descriptor() const { return loop_.descriptor(); }
-  std::optional<Loop::Instant> next() const;
+  std::optional<curl::Loop::Instant> next() const;
 
  private:
   std::unique_ptr<Connection> free_connection(const std::string& base);
-  void set_up();
   void each(const std::function<void(Connection&)>& what);
 
   bool proxy_;
   Ended ended_;
   std::size_t made_ = 0;
-  CURLSH* shared_ = nullptr;
-  Loop loop_;
+  std::optional<curl::Share> shared_;  // from the first request on: what it loads takes time
+  curl::TrustStore trust_ = curl::TrustStore::of_this_machine();
+  curl::Loop loop_{most_idle};
   std::unordered_map<Id, std::unique_ptr<Exchange>> exchanges_;
   std::unordered_map<Id, std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Exchange>> free_exchanges_;
   std::vector<std::unique_ptr<Connection>> free_connections_;
-  Loop::Instant ticked_{};
+  curl::Loop::Instant ticked_{};
 };
 
 }  // namespace spotter::s3

@@ -86,7 +86,7 @@ class Client::Calls {
   void refused(Call& call, const Answer& answer);
   bool corrected(Call& call, const Judgement& judgement, const Answer& answer);
   void try_again(Call& call, milliseconds base, Failure failure);
-  void finish(Call& call, Outcome<Answer> outcome);
+  void finish(Call& call, Result<Answer, Failure> outcome);
 
   Settings settings_;
   Addresses addresses_;
@@ -340,7 +340,7 @@ void Client::Calls::try_again(Call& call, milliseconds base, Failure failure) {
   waiting_.emplace(now + pause, call.id);
 }
 
-void Client::Calls::finish(Call& call, Outcome<Answer> outcome) {
+void Client::Calls::finish(Call& call, Result<Answer, Failure> outcome) {
   const Done done = std::move(call.done);
   calls_.erase(call.id);
   done(std::move(outcome));
@@ -361,9 +361,9 @@ std::size_t Client::width() const { return calls_->width(); }
 std::size_t Client::piece() const { return calls_->piece(); }
 std::uint64_t Client::repetitions() const { return calls_->repetitions(); }
 
-Outcome<Answer> Client::perform(Request request) {
-  std::optional<Outcome<Answer>> outcome;
-  start(std::move(request), [&](Outcome<Answer> answer) { outcome = std::move(answer); });
+Result<Answer, Failure> Client::perform(Request request) {
+  std::optional<Result<Answer, Failure>> outcome;
+  start(std::move(request), [&](Result<Answer, Failure> answer) { outcome = std::move(answer); });
   while (!outcome) turn(std::chrono::seconds(1));
   return std::move(*outcome);
 }

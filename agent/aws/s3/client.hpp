@@ -2,7 +2,7 @@
 // data plane, a checkpoint's writer, a sweep's claim).
 //
 //   Client client({.environment = act::Environment::of_this_process()});
-//   Outcome<Answer> answer = client.perform({.bucket = "b", .key = "k"});
+//   Result<Answer, Failure> answer = client.perform({.bucket = "b", .key = "k"});
 //
 // What a caller gets is final: throttling, broken connections, S3's own trouble and redirects are
 // dealt with here. A read goes on at the byte where its connection broke. objects.hpp has the
@@ -42,7 +42,7 @@ struct Settings {
 
 class Client {
  public:
-  using Done = std::function<void(Outcome<Answer>)>;
+  using Done = std::function<void(Result<Answer, Failure>)>;
   using CallId = std::uint64_t;
 
   explicit Client(Settings settings);
@@ -69,7 +69,7 @@ class Client {
   std::uint64_t repetitions() const;  // requests that were sent again, for whatever reason
 
   // start(), and turns until it has ended.
-  Outcome<Answer> perform(Request request);
+  Result<Answer, Failure> perform(Request request);
 
  private:
   class Calls;

@@ -1,6 +1,7 @@
 #include "agent/aws/s3/connection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace spotter::s3 {
@@ -19,7 +20,7 @@ std::string text_of(const Plan& plan) {
   std::string text = plan.method;
   text.reserve(1024);
   text.append(" ").append(plan.target).append(" HTTP/1.1\r\nHost: ").append(plan.host);
-  text.append("\r\nUser-Agent: spotter\r\n");
+  text.append("\r\nUser-Agent: ").append(curl::user_agent).append("\r\n");
   for (const auto& [name, value] : plan.headers) {
     text.append(name).append(": ").append(value).append("\r\n");
   }
@@ -28,37 +29,28 @@ std::string text_of(const Plan& plan) {
 
 }  // namespace
 
-Connection::Connection(Loop& loop, CURLSH* shared, std::string base)
-    : loop_(loop), shared_(shared), base_(std::move(base)) {}
+Connection::Connection(curl::Loop& loop, const curl::Share& shared, const curl::TrustStore& trust,
+                       std::string base)
+    : loop_(loop), shared_(shared), trust_(trust), base_(std::move(base)) {}
 
 Connection::~Connection() { disconnect(); }
 
 void Connection::connect() {
-  link_ = std::make_unique<Loop>();
-  easy_ = curl_easy_init();
-  curl_easy_setopt(easy_, CURLOPT_PRIVATE, static_cast<Turned*>(this));
-  curl_easy_setopt(easy_, CURLOPT_SHARE, shared_);
-  curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, message_.data());
-  curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
-  curl_easy_setopt(easy_, CURLOPT_BUFFERSIZE, received_at_once);
-  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_limit.count());
-  curl_easy_setopt(easy_, CURLOPT_CONNECT_ONLY, 1L);
-  curl_easy_setopt(easy_, CURLOPT_URL, base_.c_str());
-  message_[0] = '\0';
+  link_ = std::make_unique<curl::Loop>(1);
+  easy_.emplace(trust_, curl::Limits{.connect = connect_limit, .read_at_once = received_at_once});
+  easy_->connect_only(base_, shared_);
   used_ = false;
   linked_.reset();
-  link_->add(easy_);
+  link_->add(*easy_, *this);
   loop_.watch(link_->descriptor(), false, *this);
 }
 
 void Connection::disconnect() {
   if (link_ == nullptr) return;
   loop_.forget(socket_ >= 0 ? socket_ : link_->descriptor());
-  link_->remove(easy_);
-  curl_easy_cleanup(easy_);
+  link_->remove(*easy_);
+  easy_.reset();
   link_.reset();
-  easy_ = nullptr;
   socket_ = -1;
   open_ = false;
 }
@@ -77,17 +69,15 @@ void Connection::begin(Plan plan, Done done) {
   }
 }
 
-void Connection::turn_link() {
+void Connection::continue_connecting() {
   link_->turn(std::chrono::milliseconds(0));
   if (!linked_) return;
   if (*linked_ != CURLE_OK) {
-    return end(*linked_, message_[0] != '\0' ? message_.data() : curl_easy_strerror(*linked_));
+    return end(*linked_, easy_->explain(*linked_));
   }
   // The handle stays in its loop: that is where libcurl looks for the connection.
-  curl_socket_t socket = CURL_SOCKET_BAD;
-  curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &socket);
   loop_.forget(link_->descriptor());
-  socket_ = socket;
+  socket_ = easy_->socket();
   open_ = true;
   send();
 }
@@ -102,8 +92,7 @@ std::optional<Connection::Instant> Connection::next() const {
 void Connection::send() {
   while (sent_ < request_.size()) {
     std::size_t sent = 0;
-    const auto code =
-        curl_easy_send(easy_, request_.data() + sent_, request_.size() - sent_, &sent);
+    const auto code = easy_->send(std::string_view(request_).substr(sent_), sent);
     if (code == CURLE_AGAIN) return loop_.watch(socket_, true, *this);
     if (code != CURLE_OK) return broken(code);
     sent_ += sent;
@@ -114,14 +103,14 @@ void Connection::send() {
 
 CURLcode Connection::receive(std::span<char> into, std::size_t& got) {
   got = 0;
-  const auto code = curl_easy_recv(easy_, into.data(), into.size(), &got);
+  const auto code = easy_->receive(into, got);
   came_ += got;
   if (code == CURLE_OK && got == 0) return CURLE_GOT_NOTHING;
   return code;
 }
 
 void Connection::ready() {
-  if (is_connecting()) return turn_link();
+  if (is_connecting()) return continue_connecting();
   if (busy_ && sent_ < request_.size()) {
     send();
     if (!is_open() || sent_ < request_.size()) return;
@@ -177,7 +166,7 @@ void Connection::broken(CURLcode code) {
     return connect();
   }
   if (code != CURLE_GOT_NOTHING || incoming_.is_silent()) {
-    return end(code, curl_easy_strerror(code));
+    return end(code, curl::words_for(code));
   }
   incoming_.close();
   settle();

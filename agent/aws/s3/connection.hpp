@@ -3,24 +3,25 @@
 // Source: RFC 9112. Private to agent/aws/s3.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "agent/aws/s3/incoming.hpp"
-#include "agent/aws/s3/loop.hpp"
+#include "agent/curl/loop.hpp"
 
 namespace spotter::s3 {
 
-class Connection final : public Turned {
+class Connection final : public curl::Turned {
  public:
   using Done = std::function<void(Taken)>;
-  using Instant = Loop::Instant;
+  using Instant = curl::Loop::Instant;
 
   // To scheme://host:port. `shared`: names that were looked up, and sessions of TLS.
-  Connection(Loop& loop, CURLSH* shared, std::string base);
+  // Loop, share and trust have to outlive it.
+  Connection(curl::Loop& loop, const curl::Share& shared, const curl::TrustStore& trust,
+             std::string base);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -29,10 +30,10 @@ class Connection final : public Turned {
   bool is_open() const { return link_ != nullptr && open_; }  // and may take another request
   bool is_connecting() const { return link_ != nullptr && !open_; }
 
-  // REQUIRES: the one before has ended. A connection that the server has closed since then is made
-  // anew.
+  // REQUIRES: the one before has ended. A connection that the server has closed since then is
+  // opened again.
   void begin(Plan plan, Done done);
-  void turn_link();                     // while it is connecting: what libcurl has to do
+  void continue_connecting();           // while it is connecting: what libcurl has to do
   std::optional<Instant> next() const;  // and when that is; not at once in begin()
   // Called once a second: ends what has been silent for too long.
   void tick();
@@ -52,12 +53,13 @@ class Connection final : public Turned {
   void broken(CURLcode code);
   void end(CURLcode code, std::string message);
 
-  Loop& loop_;
-  CURLSH* shared_;
+  curl::Loop& loop_;
+  const curl::Share& shared_;
+  const curl::TrustStore& trust_;
   std::string base_;
   // Of its own: in a cache that others share libcurl would close this one for its unread bytes.
-  std::unique_ptr<Loop> link_;
-  CURL* easy_ = nullptr;
+  std::unique_ptr<curl::Loop> link_;
+  std::optional<curl::Easy> easy_;
   std::optional<CURLcode> linked_;  // what became of connecting
   int socket_ = -1;
   bool open_ = false;
@@ -72,7 +74,6 @@ class Connection final : public Turned {
   int silent_ = 0;  // seconds
   Instant begun_;
   Instant first_;  // byte of the answer
-  std::array<char, CURL_ERROR_SIZE> message_{};
 };
 
 }  // namespace spotter::s3

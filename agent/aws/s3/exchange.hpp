@@ -2,19 +2,16 @@
 // Private to agent/aws/s3.
 #pragma once
 
-#include <array>
-
 #include "agent/aws/s3/intake.hpp"
-#include "agent/aws/s3/loop.hpp"
+#include "agent/curl/loop.hpp"
 
 namespace spotter::s3 {
 
-class Exchange final : public Turned {
+class Exchange final : public curl::Turned, public curl::Sink {
  public:
   using Done = std::function<void(Taken)>;
 
-  // Neither copied nor moved: libcurl keeps pointers into it.
-  explicit Exchange(Loop& loop);
+  Exchange(curl::Loop& loop, const curl::TrustStore& trust);
   ~Exchange() override;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -23,18 +20,13 @@ class Exchange final : public Turned {
   void finished(CURLcode code) override;
 
  private:
-  void set_headers();
-  void set_method();
-  std::chrono::microseconds time_of(CURLINFO what) const;
-  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
-  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self);
+  bool take_header(std::string_view line) override { return intake_.take_header(line); }
+  bool take_body(std::string_view bytes) override { return intake_.take_body(bytes); }
 
-  Loop& loop_;
-  CURL* easy_;
-  curl_slist* headers_ = nullptr;
+  curl::Loop& loop_;
+  curl::Easy easy_;
   Intake intake_;
   Done done_;
-  std::array<char, CURL_ERROR_SIZE> message_{};
 };
 
 }  // namespace spotter::s3

@@ -1,19 +1,15 @@
 #include "agent/aws/s3/intake.hpp"
 
-#include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "agent/curl/easy.hpp"
 
 namespace spotter::s3 {
 namespace {
 
 constexpr std::size_t longest_body = 8U << 20;
 constexpr std::size_t longest_headers = 64U << 10;
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 bool is_success(int status) { return status / 100 == 2; }
 
@@ -26,25 +22,17 @@ void Intake::begin(Plan plan) {
 
 bool Intake::take_header(std::string_view line) {
   Answer& answer = taken_.answer;
-  if (line.starts_with("HTTP/")) {  // also after a 100
+  if (const auto status = curl::parse_status(line)) {  // also after a 100
     answer = {};
-    const auto blank = std::min(line.find(' '), line.size());
-    answer.status =
-        static_cast<int>(wire::parse_count(trim(line.substr(blank)).substr(0, 3)).value_or(0));
+    answer.status = *status;
     return true;
   }
-  if (trim(line).empty()) {
+  if (line.empty() || line == "\r\n") {
     if (!is_success(answer.status) || plan_.into.empty() || !plan_.check) return true;
     taken_.objection = plan_.check(answer);
     return taken_.objection.empty();
   }
-  const auto colon = line.find(':');
-  if (colon == line.npos) return true;
-  std::string name(line.substr(0, colon));
-  std::ranges::transform(name, name.begin(), [](char each) {
-    return each >= 'A' && each <= 'Z' ? static_cast<char>(each - 'A' + 'a') : each;
-  });
-  answer.headers.emplace_back(std::move(name), trim(line.substr(colon + 1)));
+  if (auto header = curl::parse_header(line)) answer.headers.push_back(std::move(*header));
   return answer.headers.size() < longest_headers / 64;
 }
 

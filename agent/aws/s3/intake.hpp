@@ -15,6 +15,10 @@
 
 namespace spotter::s3 {
 
+inline constexpr std::chrono::milliseconds connect_limit{5'000};
+// A server that says nothing for so long will not: another connection may reach another one.
+inline constexpr std::chrono::seconds silence_limit{20};
+
 struct Plan {
   std::string method;
   std::string base;    // http://127.0.0.1:4566

@@ -1,10 +1,10 @@
 #include "agent/aws/s3/keys.hpp"
 
-#include <curl/curl.h>
-
-#include <memory>
+#include <string_view>
+#include <utility>
 
 #include "agent/aws/settings/key_sources.hpp"
+#include "agent/curl/easy.hpp"
 
 namespace spotter::s3 {
 namespace {
@@ -17,40 +17,34 @@ constexpr std::size_t longest_answer = 64U << 10;
 struct Local {
   std::string method = "GET";
   std::string url;
-  std::string header;
+  curl::Headers headers;
 };
 
-struct LocalAnswer {
-  long status = 0;
+struct LocalAnswer final : curl::Sink {
+  int status = 0;
   std::string body;
-};
 
-std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self) {
-  auto& body = *static_cast<std::string*>(self);
-  if (body.size() + size * count > longest_answer) return 0;
-  body.append(data, size * count);
-  return size * count;
-}
+  bool take_header(std::string_view) override { return true; }
+  bool take_body(std::string_view bytes) override {
+    if (body.size() + bytes.size() > longest_answer) return false;
+    body += bytes;
+    return true;
+  }
+};
 
 // One exchange with a service of this machine or its host: no proxy, short limits.
 Result<LocalAnswer> exchange(const Local& request) {
-  const std::unique_ptr<CURL, void (*)(CURL*)> easy(curl_easy_init(), curl_easy_cleanup);
+  curl::Easy easy(curl::TrustStore::of_this_machine(),
+                  {.connect = std::chrono::seconds{1}, .whole = std::chrono::seconds{5}});
   LocalAnswer answer;
-  curl_slist* headers = nullptr;
-  if (!request.header.empty()) headers = curl_slist_append(headers, request.header.c_str());
-  curl_easy_setopt(easy.get(), CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(easy.get(), CURLOPT_CUSTOMREQUEST, request.method.c_str());
-  curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers);
-  curl_easy_setopt(easy.get(), CURLOPT_PROXY, "");
-  curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy.get(), CURLOPT_CONNECTTIMEOUT_MS, 1000L);
-  curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, 5000L);
-  curl_easy_setopt(easy.get(), CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &answer.body);
-  const CURLcode code = curl_easy_perform(easy.get());
-  curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &answer.status);
-  curl_slist_free_all(headers);
-  if (code != CURLE_OK) return failure(curl_easy_strerror(code));
+  easy.ignore_proxy();
+  easy.hand_to(answer);
+  easy.set_url(request.url);
+  easy.set_headers(request.headers);
+  easy.set_method(request.method);
+  const CURLcode code = easy.perform();
+  if (code != CURLE_OK) return failure(easy.explain(code));
+  answer.status = easy.status();
   return answer;
 }
 
@@ -93,8 +87,10 @@ Maybe Keys::load() const {
   if (!container) return tl::unexpected(container.error());
   if (*container) {
     const auto& [url, token] = **container;
-    const std::string header = token.empty() ? "" : "Authorization: " + token;
-    return parsed(exchange({.url = url, .header = header}), "the container's credentials");
+    curl::Headers headers;
+    if (!token.empty()) headers.emplace_back("Authorization", token);
+    return parsed(exchange({.url = url, .headers = std::move(headers)}),
+                  "the container's credentials");
   }
   if (environment_.get("AWS_EC2_METADATA_DISABLED") == "true") {
     return std::optional<wire::Credentials>();
@@ -109,15 +105,15 @@ Maybe Keys::from_role() const {
   while (base.ends_with('/')) base.pop_back();
   const auto token = exchange({.method = "PUT",
                                .url = base + "/latest/api/token",
-                               .header = "X-aws-ec2-metadata-token-ttl-seconds: 21600"});
+                               .headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}}});
   if (!token || token->status != 200) return std::optional<wire::Credentials>();
-  const std::string header = "X-aws-ec2-metadata-token: " + token->body;
+  const curl::Headers headers{{"X-aws-ec2-metadata-token", token->body}};
   const std::string path = base + "/latest/meta-data/iam/security-credentials/";
-  const auto role = exchange({.url = path, .header = header});
+  const auto role = exchange({.url = path, .headers = headers});
   if (!role || role->status != 200) return std::optional<wire::Credentials>();
   const auto names = wire::parse_lines(role->body);
   if (names.empty()) return std::optional<wire::Credentials>();
-  return parsed(exchange({.url = path + names.front(), .header = header}), "the instance's role");
+  return parsed(exchange({.url = path + names.front(), .headers = headers}), "the instance's role");
 }
 
 }  // namespace spotter::s3

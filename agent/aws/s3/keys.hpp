@@ -19,7 +19,7 @@ class Keys {
 
   Keys(act::Environment environment, WallClock clock);
 
-  // Cached; asked for anew 5 minutes before they expire (a failure then is none while the old ones
+  // Cached; asked for again 5 minutes before they expire (a failure then is none while the old ones
   // are valid).
   Result<wire::Credentials> get();
 

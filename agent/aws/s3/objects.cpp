@@ -28,7 +28,7 @@ Request request_of(const Object& object, std::span<char> into) {
 
 }  // namespace
 
-Outcome<Object> head(Client& client, const wire::S3Location& location) {
+Result<Object, Failure> head(Client& client, const wire::S3Location& location) {
   Request request{.method = "HEAD", .bucket = location.bucket, .key = location.key};
   request.headers = asking_for_checksum();
   const auto answer = client.perform(std::move(request));
@@ -41,12 +41,10 @@ Outcome<Object> head(Client& client, const wire::S3Location& location) {
   return Object{location.bucket, location.key, *size, std::string(etag), checksum_of(*answer)};
 }
 
-Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Location& prefix,
-                                              const Listing& options) {
-  std::vector<wire::ListedObject> all;
-  std::string token;
-  wire::Pages pages(wire::object_pages);
-  do {
+Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
+                                                      const wire::S3Location& prefix,
+                                                      const Listing& options) {
+  const auto ask = [&](const std::string& token) -> Result<wire::ListPage, Failure> {
     Request request{.bucket = prefix.bucket};
     request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix.key}};
     if (!options.delimiter.empty()) request.query.emplace_back("delimiter", options.delimiter);
@@ -59,25 +57,31 @@ Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Loca
     }
     if (options.date != nullptr && options.date->empty()) *options.date = answer->header("date");
     auto page = wire::decode_list(answer->body);
-    if (!page) {
-      return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));
-    }
-    token = page->next;
-    const auto items = page->objects.size() + page->prefixes.size();
-    if (const auto more = pages.add(items, token); !more)
-      return tl::unexpected(about(prefix, Failure::Kind::Refused, more.error().message));
+    if (page) return std::move(*page);
+    return tl::unexpected(about(prefix, Failure::Kind::Refused, page.error().message));
+  };
+  std::vector<wire::ListedObject> all;
+  const auto take = [&](wire::ListPage page) {
+    const std::size_t items = page.objects.size() + page.prefixes.size();
+    wire::PageSeen seen{.items = items, .next_token = std::move(page.next)};
     if (options.folders != nullptr)
-      std::ranges::move(page->prefixes, std::back_inserter(*options.folders));
-    if (!options.page) {
-      std::ranges::move(page->objects, std::back_inserter(all));
-    } else if (!options.page(std::move(page->objects))) {
-      break;
+      std::ranges::move(page.prefixes, std::back_inserter(*options.folders));
+    if (options.page) {
+      seen.enough = !options.page(std::move(page.objects));
+    } else {
+      std::ranges::move(page.objects, std::back_inserter(all));
     }
-  } while (!token.empty());
+    return seen;
+  };
+  const auto endless = [&](const Error& error) {
+    return about(prefix, Failure::Kind::Refused, error.message);
+  };
+  const auto done = wire::each_page(wire::object_pages, ask, take, endless);
+  if (!done) return tl::unexpected(done.error());
   return all;
 }
 
-Outcome<Content> read(Client& client, const wire::S3Location& location) {
+Result<Content, Failure> read(Client& client, const wire::S3Location& location) {
   Request request{.bucket = location.bucket, .key = location.key};
   request.headers = asking_for_checksum();
   auto answer = client.perform(std::move(request));
@@ -95,21 +99,22 @@ Outcome<Content> read(Client& client, const wire::S3Location& location) {
   return content;
 }
 
-Outcome<void> read_into(Client& client, const Object& object, std::span<char> into) {
+Result<void, Failure> read_into(Client& client, const Object& object, std::span<char> into) {
   if (into.empty()) return {};
   const wire::S3Location location{object.bucket, object.key};
   Checksum checksum = object.checksum;
   std::optional<Failure> failed;
   std::size_t open = 0;
   std::vector<Client::CallId> calls;
-  const auto begin = [&](Request request, bool tells_checksum) {
-    if (tells_checksum) request.headers = asking_for_checksum();
+  const auto begin = [&](Request request, bool with_checksum) {
+    if (with_checksum) request.headers = asking_for_checksum();
     ++open;
-    calls.push_back(client.start(std::move(request), [&, tells_checksum](Outcome<Answer> answer) {
-      --open;
-      if (!answer && !failed) failed = answer.error();
-      if (answer && tells_checksum) checksum = checksum_of(*answer);
-    }));
+    calls.push_back(
+        client.start(std::move(request), [&, with_checksum](Result<Answer, Failure> answer) {
+          --open;
+          if (!answer && !failed) failed = answer.error();
+          if (answer && with_checksum) checksum = checksum_of(*answer);
+        }));
   };
   const bool ask = checksum.kind == Checksum::Kind::None;
   const bool at_once = into.size() <= piece_bytes;
@@ -146,16 +151,16 @@ void add_condition(Headers& headers, const Condition& condition) {
   if (!condition.etag.empty()) headers.emplace_back("If-Match", condition.etag);
 }
 
-Outcome<std::string> settle(Client& client, const wire::S3Location& location,
-                            const std::string& writer, const Failure& failure) {
+Result<std::string, Failure> settle(Client& client, const wire::S3Location& location,
+                                    const std::string& writer, const Failure& failure) {
   Request request{.method = "HEAD", .bucket = location.bucket, .key = location.key};
   const auto answer = client.perform(std::move(request));
   if (answer && answer->header(writer_header) == writer) return std::string(answer->header("etag"));
   return tl::unexpected(failure);
 }
 
-Outcome<std::string> put(Client& client, const wire::S3Location& location, std::string_view bytes,
-                         const Condition& condition) {
+Result<std::string, Failure> put(Client& client, const wire::S3Location& location,
+                                 std::string_view bytes, const Condition& condition) {
   const std::string writer = new_writer();
   Request request{.method = "PUT", .bucket = location.bucket, .key = location.key, .body = bytes};
   request.headers.emplace_back(writer_header, writer);
@@ -168,7 +173,7 @@ Outcome<std::string> put(Client& client, const wire::S3Location& location, std::
   return settle(client, location, writer, answer.error());
 }
 
-Outcome<void> remove(Client& client, const wire::S3Location& location) {
+Result<void, Failure> remove(Client& client, const wire::S3Location& location) {
   Request request{.method = "DELETE", .bucket = location.bucket, .key = location.key};
   const auto answer = client.perform(std::move(request));
   if (answer || answer.error().kind == Failure::Kind::NoSuchKey) return {};

@@ -23,7 +23,7 @@ struct Object {
   Checksum checksum;  // where S3 said one
 };
 
-Outcome<Object> head(Client& client, const wire::S3Location& location);
+Result<Object, Failure> head(Client& client, const wire::S3Location& location);
 
 // All objects whose key begins so, in S3's order (of the keys' bytes): up to wire::most_objects. A
 // listing that does not end (aws/formats/pages.hpp) is Failure::Kind::Refused. With a
@@ -35,20 +35,21 @@ struct Listing {
   std::function<bool(std::vector<wire::ListedObject>)> page;
   std::string* date = nullptr;  // receives the Date of the first answer, S3's own clock
 };
-Outcome<std::vector<wire::ListedObject>> list(Client& client, const wire::S3Location& prefix,
-                                              const Listing& options = {});
+Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
+                                                      const wire::S3Location& prefix,
+                                                      const Listing& options = {});
 
 struct Content {
   Object object;
   std::string bytes;
 };
 // A whole object of at most 8 MiB; of a longer one Failure::Kind::Refused.
-Outcome<Content> read(Client& client, const wire::S3Location& location);
+Result<Content, Failure> read(Client& client, const wire::S3Location& location);
 
 // The whole object, in pieces at once. `into` has object.size bytes. Fails as Changed when it is
 // not that one any more, as Corrupt when the bytes are not those of S3's checksum. Asks S3 for the
 // checksum when the object says none.
-Outcome<void> read_into(Client& client, const Object& object, std::span<char> into);
+Result<void, Failure> read_into(Client& client, const Object& object, std::span<char> into);
 
 // What must be true of the object that is there, for a write.
 struct Condition {
@@ -58,18 +59,18 @@ struct Condition {
 
 // At once, so for some MiB at most. The ETag of the new object. With a condition, a lost answer is
 // settled by looking: whether we were the ones who wrote it.
-Outcome<std::string> put(Client& client, const wire::S3Location& location, std::string_view bytes,
-                         const Condition& condition = {});
+Result<std::string, Failure> put(Client& client, const wire::S3Location& location,
+                                 std::string_view bytes, const Condition& condition = {});
 
 // That there is none is no failure.
-Outcome<void> remove(Client& client, const wire::S3Location& location);
+Result<void, Failure> remove(Client& client, const wire::S3Location& location);
 
 // The parts of a write that put() and upload.hpp share.
 inline constexpr std::string_view writer_header = "x-amz-meta-spotter-writer";
 std::string new_writer();  // names one write among all
 void add_condition(Headers& headers, const Condition& condition);
 // Of a write that S3 says is too late: the object's ETag when it was this very write that made it.
-Outcome<std::string> settle(Client& client, const wire::S3Location& location,
-                            const std::string& writer, const Failure& failure);
+Result<std::string, Failure> settle(Client& client, const wire::S3Location& location,
+                                    const std::string& writer, const Failure& failure);
 
 }  // namespace spotter::s3

@@ -83,7 +83,7 @@ void Upload::begin() {
   create.headers = {{std::string(writer_header), writer_},
                     {"x-amz-checksum-algorithm", "CRC32C"},
                     {"x-amz-checksum-type", "FULL_OBJECT"}};
-  start(std::move(create), [this](const Outcome<Answer>& answer) {
+  start(std::move(create), [this](const Result<Answer, Failure>& answer) {
     if (!answer) return fail(answer.error());
     began(*answer);
   });
@@ -96,7 +96,7 @@ void Upload::put_at_once() {
   put.headers = {{std::string(writer_header), writer_},
                  {"x-amz-checksum-crc32c", wire::to_base64(bytes_of(crc32c(0, object_.bytes)))}};
   add_condition(put.headers, object_.condition);
-  start(std::move(put), [this](const Outcome<Answer>& answer) {
+  start(std::move(put), [this](const Result<Answer, Failure>& answer) {
     if (!answer) return fail(answer.error());
     etag_ = answer->header("etag");
     ended_();
@@ -122,10 +122,10 @@ void Upload::send(std::size_t number) {
   put.body = part(number);
   parts_[number].crc32c = wire::to_base64(bytes_of(crc32c(0, put.body)));
   put.headers = {{"x-amz-checksum-crc32c", parts_[number].crc32c}};
-  start(std::move(put), [this, number](const Outcome<Answer>& answer) {
+  start(std::move(put), [this, number](const Result<Answer, Failure>& answer) {
     if (!answer) return fail(answer.error());
     parts_[number].etag = answer->header("etag");
-    // One that knows nothing of checksums does not want to hear of them later, either.
+    // One that knows nothing of checksums refuses them later, too.
     if (answer->header("x-amz-checksum-crc32c").empty()) parts_[number].crc32c.clear();
     if (--open_ == 0) complete();
   });
@@ -139,7 +139,7 @@ void Upload::complete() {
   post.query = {{"uploadId", id_}};
   post.body = completion_;
   add_condition(post.headers, object_.condition);
-  start(std::move(post), [this](const Outcome<Answer>& answer) {
+  start(std::move(post), [this](const Result<Answer, Failure>& answer) {
     if (!answer) return fail(answer.error());
     completed(*answer);
   });
@@ -176,8 +176,8 @@ void Upload::abandon() {
 
 }  // namespace
 
-Outcome<std::vector<std::string>> upload(Client& client, std::span<const NewObject> objects,
-                                         const std::atomic<bool>* stop) {
+Result<std::vector<std::string>, Failure> upload(Client& client, std::span<const NewObject> objects,
+                                                 const std::atomic<bool>* stop) {
   std::vector<std::unique_ptr<Upload>> uploads;
   std::size_t ended = 0;
   for (const auto& object : objects) {

@@ -24,7 +24,7 @@ inline constexpr std::size_t part_bytes = 16U << 20;
 // The ETags of the new objects, in their order. After a failure some of them may have been made;
 // what was begun of the others is removed, as far as S3 can be reached. Gives up soon after `stop`,
 // when given, has become true.
-Outcome<std::vector<std::string>> upload(Client& client, std::span<const NewObject> objects,
-                                         const std::atomic<bool>* stop = nullptr);
+Result<std::vector<std::string>, Failure> upload(Client& client, std::span<const NewObject> objects,
+                                                 const std::atomic<bool>* stop = nullptr);
 
 }  // namespace spotter::s3

@@ -1,18 +1,19 @@
-// What the S3 client is told and what it answers.
+// What the S3 client is asked and what it answers.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
 #include "agent/aws/formats/s3.hpp"
+#include "agent/base/result.hpp"
 
 namespace spotter::s3 {
 
+// Says what became of an object, so it names that; most of its kinds only objects have.
 struct Failure {
   enum class Kind {
     NoSuchBucket,
@@ -35,9 +36,6 @@ struct Failure {
   // For a person: s3://bucket/key: there is no such key (NoSuchKey, HTTP 404)
   std::string text() const;
 };
-
-template <class T>
-using Outcome = tl::expected<T, Failure>;
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 

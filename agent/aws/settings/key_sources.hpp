@@ -20,7 +20,7 @@ std::optional<wire::Credentials> credentials_from_files(const Environment& envir
 // A container's endpoint (ECS, Batch, EKS).
 struct ContainerEndpoint {
   std::string url;
-  std::string token;  // the Authorization header; empty: none. Read anew each time: it is rotated
+  std::string token;  // the Authorization header; empty: none. Read each time: it is rotated
 };
 // None: not in a container. Fails when the URL is neither https nor on this host: keys are asked
 // for in plain text only there.

@@ -11,25 +11,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of a file's begin, in one request: most files that somebody opens are read on, or are short.
+// The first bytes of a file, in one request: most opened files are read on, or are short.
 constexpr std::uint64_t first_piece = 1U << 20;
-// Where somebody jumps to: so much costs hardly more time than a page.
+// After a jump: so much takes hardly longer than a page.
 constexpr std::uint64_t jump_piece = 256U << 10;
-// Ahead of readers, of the memory; the rest is for those who jump.
+// Part of the memory for reading ahead; the rest is for readers that jump.
 constexpr std::uint64_t ahead_share(std::size_t capacity) { return capacity / 4 * 3; }
 
 }  // namespace
 
-// A range of one file, on its way through the memory.
+// A range of one file, while it is in memory.
 struct Cache::Piece {
   std::size_t file = 0;
   std::uint64_t begin = 0;
   std::size_t size = 0;
   data::Memory::Piece memory;
   std::size_t arrived = 0;
-  bool whole = false;  // all of it is here, and is what S3 says it is
-  bool sums = false;   // it is handed out only then
-  bool ahead = false;  // nobody has asked for it yet
+  bool whole = false;  // all of it is here and verified
+  bool sums = false;   // must be verified before it is handed out
+  bool ahead = false;  // no read has asked for it yet
   std::size_t served = 0;
   s3::Client::CallId call = 0;
   std::optional<s3::Failure> failed;
@@ -99,14 +99,13 @@ std::uint64_t Cache::next_begin(std::uint64_t position) const {
   return after == pieces_.end() ? begins_.back() : after->first;
 }
 
-// Empty files have no position of their own.
+// Empty files have no position.
 std::size_t Cache::file_at(std::uint64_t position) const {
   const auto after = std::ranges::upper_bound(begins_, position);
   return static_cast<std::size_t>(after - begins_.begin()) - 1;
 }
 
-// Whoever is the oldest of those who wait gets everybody else's room: so there is always one who
-// goes on.
+// The oldest waiting read may take the memory of all others, so that one always makes progress.
 bool Cache::may_leave(const Piece& piece, const Read* read) const {
   const auto needs = [&](const Read& each) {
     return each.begin < piece.end() && each.end > piece.begin;
@@ -120,7 +119,7 @@ bool Cache::make_room(std::size_t bytes, const Read* read) {
     if (also_ahead && read == nullptr) return false;
     for (auto each = used_.begin(); each != used_.end();) {
       const auto piece = pieces_.find(*each);
-      ++each;  // the piece takes its own along
+      ++each;  // erase() invalidates the old one
       if ((piece->second.ahead && !also_ahead) || !may_leave(piece->second, read)) continue;
       erase(piece);
       const auto room = memory_.take(bytes);
@@ -156,7 +155,7 @@ bool Cache::fetch(std::size_t file, std::uint64_t begin, std::uint64_t end, bool
   return true;
 }
 
-void Cache::arrived(Piece& piece, const s3::Outcome<s3::Answer>& answer) {
+void Cache::arrived(Piece& piece, const Result<s3::Answer, s3::Failure>& answer) {
   piece.call = 0;
   ended_.push_back(piece.begin);
   if (!answer) {
@@ -174,7 +173,7 @@ void Cache::arrived(Piece& piece, const s3::Outcome<s3::Answer>& answer) {
 }
 
 bool Cache::fetch_for(const Read& read, std::uint64_t position) {
-  // A short file comes whole, wherever it is read.
+  // A short file is fetched whole, wherever it is read.
   const std::uint64_t begin = begins_[read.file];
   if (files_[read.file].size <= std::min<std::uint64_t>(first_piece, longest_piece_) &&
       piece_at(begin) == nullptr && next_begin(begin) >= begins_[read.file + 1])
@@ -188,7 +187,7 @@ bool Cache::fetch_for(const Read& read, std::uint64_t position) {
           fetch(read.file, position, end, false));
 }
 
-// True: it was answered.
+// True: the read was answered.
 bool Cache::step(const Read& read) {
   if (const auto broken = broken_.find(read.file); broken != broken_.end()) {
     read.done({}, &broken->second);
@@ -235,8 +234,8 @@ void Cache::hand_out(const Read& read) {
   }
 }
 
-// Nobody is told of what was fetched ahead in vain: it is asked for again when it is needed. What
-// was handed out while its last bytes came has no more to do here, either.
+// Drops pieces fetched ahead that failed, silently: a read fetches them again. Also drops pieces
+// that were handed out while their last bytes arrived.
 void Cache::clear_ended() {
   for (const auto begin : ended_) {
     const auto found = pieces_.find(begin);
@@ -247,7 +246,7 @@ void Cache::clear_ended() {
   ended_.clear();
 }
 
-// False: there is no room now, or enough is under way.
+// False: there is no memory now, or enough requests are under way.
 bool Cache::plan_for(ReadAhead::Reader& reader, std::uint64_t window) {
   const std::uint64_t limit = std::min(reader.next + window, begins_.back());
   const std::uint64_t longest = std::min<std::uint64_t>(
@@ -261,7 +260,7 @@ bool Cache::plan_for(ReadAhead::Reader& reader, std::uint64_t window) {
     const std::size_t file = file_at(begin);
     const std::uint64_t border = std::min(begins_[file + 1], next_begin(begin));
     const std::uint64_t end = std::min(begin + longest, border);
-    if (end > limit && end != border) return true;  // a whole piece, when there is need of one
+    if (end > limit && end != border) return true;  // waits until a whole piece is wanted
     if (client_.under_way() >= client_.width() + client_.width() / 2 + 4) return false;
     const auto size = static_cast<std::size_t>(end - begin);
     if (!fetch(file, begin, end, true) &&

@@ -1,8 +1,8 @@
-// What of a channel's files is in memory, or on its way there: fetched from S3 by ranges, of the
-// very object that was listed (If-Match), for whoever waits for it and ahead of those who read on.
+// The parts of a channel's files that are in memory or being fetched: ranges of exactly the objects
+// that were listed (If-Match), for waiting reads and ahead of sequential readers.
 //
-// The kernel keeps what was read once: here a piece leaves when all of it was handed out, or when
-// its room is needed and nobody waits for it (the one that was used longest ago).
+// The kernel caches what was read. So a piece is dropped here when all of it was handed out, or
+// when its memory is needed and no read waits for it (the least recently used one).
 #pragma once
 
 #include <sys/uio.h>
@@ -27,34 +27,34 @@ struct RemoteFile {
   std::string key;
   std::string etag;
   std::uint64_t size = 0;
-  bool checksum = false;  // S3 has one: it is compared where one request fetches the whole file
+  bool checksum = false;  // S3 has a checksum: compared where one request fetches the whole file
 };
 
 class Cache {
  public:
   using ReadId = std::uint64_t;
-  // The bytes, which stay until it returns; or what is wrong. A file that has failed once stays so:
-  // the kernel asks a second time, and whoever waits has waited for the client's patience already.
+  // Gets the bytes, which stay valid until it returns, or the failure. A file that failed once
+  // keeps failing: the kernel asks twice, and the reader has waited for the client's retries once.
   using Done = std::function<void(const std::vector<iovec>& bytes, const s3::Failure* failure)>;
 
-  // REQUIRES: files and client outlive it.
+  // REQUIRES: files and client outlive the cache.
   Cache(const std::vector<RemoteFile>& files, s3::Client& client, data::Memory memory);
   ~Cache();
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // Exactly these bytes, which the file has. Done is called from within advance().
+  // Reads exactly these bytes, which must be in the file. advance() calls `done`.
   ReadId read(std::size_t file, std::uint64_t offset, std::size_t bytes, Done done);
-  // Done is not called any more.
+  // Its `done` is not called any more.
   void forget(ReadId read);
 
-  // As much as can be done now, without waiting. To be called after every turn of the client and
+  // Does all that is possible without waiting. To be called after every turn of the client and
   // every read().
   void advance();
 
  private:
   struct Piece;
-  using Pieces = std::map<std::uint64_t, Piece>;  // by where they begin
+  using Pieces = std::map<std::uint64_t, Piece>;  // by their position
   struct Read {
     ReadId id = 0;
     std::size_t file = 0;
@@ -70,7 +70,7 @@ class Cache {
   std::uint64_t next_begin(std::uint64_t position) const;
   bool fetch_for(const Read& read, std::uint64_t position);
   bool fetch(std::size_t file, std::uint64_t begin, std::uint64_t end, bool ahead);
-  void arrived(Piece& piece, const s3::Outcome<s3::Answer>& answer);
+  void arrived(Piece& piece, const Result<s3::Answer, s3::Failure>& answer);
   bool make_room(std::size_t bytes, const Read* read);
   bool may_leave(const Piece& piece, const Read* read) const;
   void plan();
@@ -86,10 +86,10 @@ class Cache {
   std::size_t longest_piece_;
   ReadAhead ahead_;
   Pieces pieces_;
-  std::list<std::uint64_t> used_;              // where pieces begin; used longest ago first
-  std::list<Read> waiting_;                    // in the order in which they came
-  std::vector<std::uint64_t> ended_;           // where pieces begin whose requests have, just now
-  std::map<std::size_t, s3::Failure> broken_;  // files that readers have found to be so
+  std::list<std::uint64_t> used_;              // positions of pieces, the least recently used first
+  std::list<Read> waiting_;                    // in order of arrival
+  std::vector<std::uint64_t> ended_;           // positions of pieces whose requests have just ended
+  std::map<std::size_t, s3::Failure> broken_;  // files whose reads have failed
   ReadId last_read_ = 0;
 };
 

@@ -1,8 +1,8 @@
-// spotter-fastfile: the process that serves the views of channels in mode `fast_file`, started by
-// `spotter pipe` beside its command. A program of its own, so that nothing else needs libfuse3.
+// spotter-fastfile: serves the channels in mode `fast_file`. `spotter pipe` starts it beside its
+// command. It is a program of its own, so that no other needs libfuse3.
 //
-//   --socket FD      of whole messages to `spotter pipe` (agent/data/words.hpp): it says "ready"
-//                    when all is mounted, or "failed TEXT"; and hears "trainer PID" and "bye"
+//   --socket FD      SOCK_SEQPACKET to `spotter pipe` (agent/data/messages.hpp): sends "ready" when
+//                    all is mounted, or "failed TEXT"; receives "trainer PID" and "bye"
 //   --directory DIR  the views are at DIR/NAME
 //   --state DIR      of the frozen listings
 //   --shard INDEX/COUNT, --budget BYTES (of memory, for all channels)
@@ -21,8 +21,8 @@
 
 #include "agent/aws/settings/environment.hpp"
 #include "agent/data/fast_file/view.hpp"
+#include "agent/data/messages.hpp"
 #include "agent/data/plane.hpp"
-#include "agent/data/words.hpp"
 #include "agent/io/files.hpp"
 #include "agent/supervise/processes.hpp"
 
@@ -87,15 +87,15 @@ class Views {
   s3::Client& client_for(const wire::Channel& channel);
   void wait();
   void listen();
-  void tell_ready();
+  void report_ready();
 
   Options options_;
-  bool gone_ = false;  // `spotter pipe`
+  bool gone_ = false;  // `spotter pipe` has died
   bool dismissed_ = false;
   bool ready_ = false;
   int trainer_ = 0;
   std::array<std::unique_ptr<s3::Client>, 2> clients_;  // one signs, one is anonymous
-  std::vector<std::unique_ptr<View>> views_;            // before their clients
+  std::vector<std::unique_ptr<View>> views_;            // destroyed before their clients
 };
 
 s3::Client& Views::client_for(const wire::Channel& channel) {
@@ -122,7 +122,7 @@ Result<void> Views::begin() {
                           .budget = budget,
                           .shard = options_.shard,
                           .failed = [this](const std::string& what) {
-                            gone_ |= !data::say(options_.socket, "failed " + what);
+                            gone_ |= !data::send_message(options_.socket, "failed " + what);
                           }};
     if (!options_.state.empty()) settings.frozen = options_.state / (channel.name + ".listing");
     views_.push_back(std::make_unique<View>(std::move(settings), client_for(channel)));
@@ -130,17 +130,17 @@ Result<void> Views::begin() {
   return {};
 }
 
-void Views::tell_ready() {
+void Views::report_ready() {
   const bool all = std::ranges::all_of(views_, &View::mounted);
-  if (all && !ready_) gone_ |= !data::say(options_.socket, "ready");
+  if (all && !ready_) gone_ |= !data::send_message(options_.socket, "ready");
   ready_ = all;
 }
 
 void Views::listen() {
-  while (const auto word = data::hear(options_.socket, gone_)) {
-    if (word->text == "bye") dismissed_ = true;
-    if (word->text.starts_with("trainer "))
-      trainer_ = static_cast<int>(wire::parse_count(word->text.substr(8)).value_or(0));
+  while (const auto message = data::receive_message(options_.socket, gone_)) {
+    if (message->text == "bye") dismissed_ = true;
+    if (message->text.starts_with("trainer "))
+      trainer_ = static_cast<int>(wire::parse_count(message->text.substr(8)).value_or(0));
   }
 }
 
@@ -157,13 +157,13 @@ void Views::wait() {
   if (files.front().revents != 0) listen();
 }
 
-// When `spotter pipe` has died, its command goes before the files do.
+// If `spotter pipe` dies, ends its command before it unmounts the files.
 void Views::run() {
   while (!gone_ && !dismissed_) {
     for (const auto& client : clients_)
       if (client) client->turn(milliseconds(0));
     for (const auto& view : views_) view->advance();
-    tell_ready();
+    report_ready();
     if (!gone_) wait();
   }
   if (!dismissed_) listen();
@@ -178,12 +178,12 @@ int run(int count, char** words) {
     std::fprintf(stderr, "spotter-fastfile: %s\n", options.error().message.c_str());
     return 2;
   }
-  // What is typed at the terminal is for the trainer; this ends with `spotter pipe`.
+  // Signals of the terminal are for the trainer; this process ends with `spotter pipe`.
   for (const int each : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) std::signal(each, SIG_IGN);
   const int socket = options->socket;
   Views views(std::move(*options));
   if (auto begun = views.begin(); !begun) {
-    (void)data::say(socket, "failed " + begun.error().message);
+    (void)data::send_message(socket, "failed " + begun.error().message);
     return 1;
   }
   views.run();

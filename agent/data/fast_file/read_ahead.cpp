@@ -5,8 +5,8 @@
 namespace spotter::fastfile {
 namespace {
 
-// The kernel's own read-ahead comes in several requests, which may change places; and it leaves out
-// what it has.
+// The kernel splits its own read-ahead into several requests, which may arrive out of order, and
+// leaves out what it has.
 constexpr std::uint64_t tolerance = 512U << 10;
 constexpr std::size_t most_readers = 64;
 constexpr std::uint64_t least_window = 2U << 20;
@@ -21,7 +21,7 @@ const ReadAhead::Reader& ReadAhead::read(std::uint64_t begin, std::uint64_t byte
   const auto fits = [&](const Reader& reader) {
     return begin + tolerance >= reader.next && begin <= reader.next + tolerance;
   };
-  // The nearest, as two readers may be close to one another.
+  // Takes the nearest, as two readers may be close to one another.
   auto found = readers_.end();
   const auto distance = [&](const Reader& reader) {
     return std::max(begin, reader.next) - std::min(begin, reader.next);

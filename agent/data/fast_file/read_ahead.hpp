@@ -1,10 +1,10 @@
-// Who reads on, and how far ahead of them it pays to fetch. Positions are in all files of a channel
-// one after the other, in the listing's order: whoever reads small files in that order reads on,
-// too. No I/O; the time is handed in.
+// Which readers read sequentially, and how far ahead of them it pays to fetch. Positions count
+// through all files of a channel in the listing's order, so a process that reads small files in
+// that order is sequential, too. No I/O; the caller passes the time.
 //
-// What is fetched ahead grows as long as a reader that reads on has to wait: memory that is touched
-// for the first time costs as much as to receive its bytes. A reader that jumps costs little.
-// Several readers of one file are told apart by where they are.
+// The window grows as long as a sequential reader has to wait, and no further: touching memory for
+// the first time costs as much as receiving its bytes. A reader that jumps costs little. Several
+// readers of one file are distinguished by their positions.
 #pragma once
 
 #include <chrono>
@@ -21,29 +21,29 @@ class ReadAhead {
   struct Reader {
     std::uint64_t next = 0;     // where its next read is expected
     std::uint64_t run = 0;      // bytes that it has read without a gap
-    std::uint64_t planned = 0;  // up to there it was fetched for it, or tried
+    std::uint64_t planned = 0;  // fetched for it up to there, or tried
     std::uint64_t window = 0;   // bytes beyond `next`
-    std::uint64_t grown = 0;    // up to there it may wait: the window was smaller before
+    std::uint64_t grown = 0;    // a read before it may wait: the window was smaller then
     Instant seen{};
   };
 
-  // `room`: bytes of memory for what is fetched ahead of all readers together.
+  // `room`: bytes of memory for all that is fetched ahead, of all readers together.
   explicit ReadAhead(std::uint64_t room) : room_(room) {}
 
-  // A read of these bytes came; `waits`: not all of them are there. The reader whose it is, or a
-  // new one.
+  // Records a read of these bytes; `waits`: not all of them are in memory. Returns its reader, a
+  // new one if none fits.
   const Reader& read(std::uint64_t begin, std::uint64_t bytes, bool waits, Instant now);
 
-  // The one that was seen last comes first.
+  // The most recently seen one comes first.
   std::vector<Reader>& readers() { return readers_; }
 
-  // So many bytes beyond `next` are worth it: 0 for one that jumps.
+  // How many bytes beyond `next` are worth fetching: 0 for a reader that jumps.
   std::uint64_t window(const Reader& reader, Instant now) const;
 
  private:
   static bool reads_on(const Reader& reader) { return reader.run >= telling; }
 
-  // Of a run: a file's begin and what the kernel reads for it is no sign yet.
+  // The least run: reading a file's begin, with the kernel's read-ahead, is no sign yet.
   static constexpr std::uint64_t telling = 256U << 10;
   std::uint64_t room_;
   std::vector<Reader> readers_;

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double forever = 1e9;  // seconds; nothing here ever changes
-// The kernel's own limit of reads under way, for one mount, is 12: too few for several readers.
+constexpr double forever = 1e9;  // seconds; nothing in the mount changes
+// The kernel's default limit of pending reads of one mount is 12: too few for several readers.
 constexpr unsigned most_background = 64;
 constexpr std::size_t block = 512;
 
@@ -45,7 +45,7 @@ std::optional<std::string> missing_for_mount() {
   return "there is no fusermount3: apt install fuse3";
 }
 
-// The kernel's numbers are ours and one more: its root is 1.
+// The kernel's inode number is our number plus one, as its root is 1.
 struct Session::Fuse {
   explicit Fuse(Source source_) : source(std::move(source_)) {}
 
@@ -104,7 +104,7 @@ struct Session::Fuse {
       return;
     }
     const auto found = self.source.tree.find(static_cast<Tree::Number>(parent - 1), name);
-    fuse_entry_param none{};  // that there is no such name will not change, either
+    fuse_entry_param none{};  // the kernel may also remember that there is no such name
     none.entry_timeout = forever;
     const auto entry = found ? self.entry_of(fuse_ino_t{*found} + 1) : none;
     fuse_reply_entry(request, &entry);
@@ -156,7 +156,7 @@ struct Session::Fuse {
                                          : fuse_ino_t{folder->children[at - 2]} + 1;
       const char* name = at == 0 ? "." : at == 1 ? ".." : self.node(child)->name.c_str();
       auto entry = self.entry_of(child);
-      if (self_or_parent) entry.ino = 0;  // the kernel knows it
+      if (self_or_parent) entry.ino = 0;  // the kernel ignores it here
       const auto next = static_cast<off_t>(at + 1);
       char* const begin = bytes.data() + used;
       const std::size_t needed =
@@ -188,7 +188,7 @@ struct Session::Fuse {
     fuse_reply_statfs(request, &status);
   }
 
-  // Called while libfuse works on the request: it is answered a moment later.
+  // libfuse calls it while it handles the request, which is answered later.
   static void interrupt(fuse_req_t request, void* self) {
     static_cast<Fuse*>(self)->interrupted.push_back(request);
   }
@@ -212,7 +212,7 @@ struct Session::Fuse {
                                          const s3::Failure* failure) {
       self.reading.erase(request);
       if (failure != nullptr) {
-        self.source.failed(*failure);  // first: its reader may end of it
+        self.source.failed(*failure);  // before the answer, which may end the reader
         fuse_reply_err(request, EIO);
       } else {
         fuse_reply_iov(request, pieces.data(), static_cast<int>(pieces.size()));
@@ -222,7 +222,7 @@ struct Session::Fuse {
     fuse_req_interrupt_func(request, interrupt, &self);
   }
 
-  // A reader that is killed must not wait for the network.
+  // A reader that was killed must not wait for the network.
   void end_interrupted() {
     for (const auto request : std::exchange(interrupted, {})) {
       const auto found = reading.find(request);
@@ -258,7 +258,7 @@ Result<std::unique_ptr<Session>> Session::mount(const fs::path& place, const std
   std::unique_ptr<Session> made(new Session(std::move(source)));
   std::string options =
       "ro,nosuid,nodev,noatime,default_permissions,subtype=spotter,fsname=" + name;
-  if (::geteuid() == 0) options += ",allow_other";  // the trainer is somebody else
+  if (::geteuid() == 0) options += ",allow_other";  // the trainer runs as another user
   std::string program = "spotter-fastfile";
   std::string flag = "-o";
   char* words[] = {program.data(), flag.data(), options.data(), nullptr};
@@ -280,7 +280,7 @@ Result<std::unique_ptr<Session>> Session::mount(const fs::path& place, const std
 Session::~Session() {
   std::free(fuse_->buffer.mem);
   if (fuse_->session == nullptr) return;
-  // libfuse keeps them in a list of its own until they are answered.
+  // libfuse keeps requests in a list of its own until they are answered.
   for (const auto& [request, id] : fuse_->reading) {
     fuse_->source.cache.forget(id);
     fuse_reply_err(request, EIO);
@@ -294,7 +294,7 @@ int Session::descriptor() const { return fuse_session_fd(fuse_->session); }
 bool Session::ended() const { return fuse_session_exited(fuse_->session) != 0; }
 
 void Session::serve() {
-  constexpr int at_once = 256;  // the network has its turn in between
+  constexpr int at_once = 256;  // so that network requests are handled in between
   for (int i = 0; i < at_once && !ended(); ++i) {
     const int got = fuse_session_receive_buf(fuse_->session, &fuse_->buffer);
     if (got == -EINTR) continue;

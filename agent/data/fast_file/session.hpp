@@ -1,5 +1,5 @@
-// A FUSE mount of a tree of files, read-only, by libfuse's low-level interface: what the kernel
-// asks is answered from the tree at once, and reads when the cache has their bytes.
+// A read-only FUSE mount of a tree of files, by libfuse's low-level interface: names are answered
+// from the tree at once, reads when the cache has the bytes.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace spotter::fastfile {
 
-// What is missing on this machine for a mount, in words for a person; none: nothing.
+// What this machine lacks for a mount, in words for a person; none: nothing.
 std::optional<std::string> missing_for_mount();
 
 class Session {
@@ -24,22 +24,22 @@ class Session {
     const Tree& tree;
     const std::vector<RemoteFile>& files;
     Cache& cache;
-    std::function<void(const s3::Failure&)> failed;  // a read; its reader gets EIO
+    std::function<void(const s3::Failure&)> failed;  // a read has failed; its reader gets EIO
   };
 
-  // At that place, which is a folder: also for other users, when this is root. What the kernel
-  // calls its source is `name`. REQUIRES: the source outlives it.
+  // Mounts at `place`, an existing folder, for all users if this process is root. `name` is the
+  // mount's source in /proc/mounts. REQUIRES: the source outlives it.
   static Result<std::unique_ptr<Session>> mount(const std::filesystem::path& place,
                                                 const std::string& name, Source source);
-  ~Session();  // unmounts, whoever still uses it: open files then give errors
+  ~Session();  // unmounts, even if in use: open files then return errors
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Readable when serve() has something to do.
+  // Becomes readable when serve() has something to do.
   int descriptor() const;
-  // All that the kernel has asked until now, without waiting for more.
+  // Answers all of the kernel's requests so far, without waiting for more.
   void serve();
-  // It was unmounted by somebody else.
+  // Another process has unmounted it.
   bool ended() const;
 
  private:

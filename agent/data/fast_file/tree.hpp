@@ -1,4 +1,4 @@
-// The files of a channel as folders: what a path leads to, and what lies in it. No I/O.
+// The files of a channel as a tree of folders. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Tree {
   struct Node {
     std::string name;  // its last part
     Number parent = root;
-    std::optional<std::size_t> file;  // which of the names; none: a folder
+    std::optional<std::size_t> file;  // index into the names; none: it is a folder
     std::vector<Number> children;     // of a folder, in the order of their names' bytes
     std::int64_t modified = 0;        // seconds since 1970; of a folder: of the newest below it
   };

@@ -15,7 +15,7 @@ View::View(ViewSettings settings, s3::Client& client)
   catalogue_.begin(client_);
 }
 
-// As mode `file` does it.
+// As in mode `file`.
 Result<void> View::choose_files() {
   const auto& entries = catalogue_.entries();
   const data::Shard shard = settings_.channel.sharded ? settings_.shard : data::Shard{};
@@ -46,7 +46,7 @@ Result<void> View::mount() {
   if (!memory) return tl::unexpected(memory.error());
   cache_ = std::make_unique<Cache>(files_, client_, std::move(*memory));
   const auto place = settings_.directory / settings_.channel.name;
-  act::host::detach_views(place);  // one whose process has died
+  act::host::detach_views(place);  // a view whose process has died
   if (auto made = io::make_directories(place, 0755); !made)
     return failure(place.string() + ": " + made.error().message());
   auto session = Session::mount(

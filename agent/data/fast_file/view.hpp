@@ -1,9 +1,9 @@
-// Mode `fast_file`: a channel's objects as read-only files below one folder, as SageMaker's
-// FastFile mode has them: the same names as mode `file` makes (data::file_name()), sizes and times
-// of the listing, bytes fetched when they are read.
+// Mode `fast_file`: a channel's objects as read-only files below one folder, as in SageMaker's
+// FastFile mode. Names are those of mode `file` (data::file_name()), sizes and times those of the
+// listing; bytes are fetched when they are read.
 //
-// A read gets all its bytes, or EIO: never fewer, as that would look like the file's end. What the
-// kernel has read it keeps, and a listing never changes, so it is not asked for twice.
+// A read returns all its bytes or EIO, never fewer, which would look like the file's end. The
+// kernel caches what it has read, and as listings never change it does not ask twice.
 #pragma once
 
 #include <filesystem>
@@ -26,20 +26,20 @@ struct ViewSettings {
   std::filesystem::path frozen;     // the listing's file; empty: none
   std::size_t budget = 0;           // bytes of memory
   data::Shard shard;
-  // A read, the listing or the mount has failed, for the first time: text that names channel and
-  // key.
+  // Called at the first failure of a read, the listing or the mount, with a message that names
+  // channel and key.
   std::function<void(const std::string& what)> failed;
 };
 
 class View {
  public:
-  // Asks for the listing. REQUIRES: the client outlives it.
+  // Starts to list. REQUIRES: the client outlives it.
   View(ViewSettings settings, s3::Client& client);
 
-  // As much as can be done now, without waiting; mounts when the listing is there.
+  // Does all that is possible without waiting; mounts when the listing is complete.
   void advance();
   bool mounted() const { return session_ != nullptr; }
-  // To poll for reading; -1: not now.
+  // To poll for reading; -1: there is nothing to poll.
   int descriptor() const { return session_ && !session_->ended() ? session_->descriptor() : -1; }
 
  private:

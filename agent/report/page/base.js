@@ -1,5 +1,5 @@
-// What all parts share: elements, numbers as words, time. Whatever comes from the model reaches the
-// page as text only (textContent, text nodes), for names and log lines are foreign.
+// Shared by all parts: elements, numbers as text, time. Values of the model are inserted as text
+// only (textContent, text nodes), as names and log lines are not trusted.
 const $ = (id) => document.getElementById(id);
 
 function put(element, properties, children) {
@@ -53,6 +53,16 @@ function small(value) {
   return String(Number(value.toPrecision(4)));
 }
 const percent = (part, digits = 1) => (known(part) ? `${(part * 100).toFixed(digits)} %` : "");
+// Of a metric by its name: a part, as an accuracy, or a number of any size.
+const isPart = (name) => /acc(uracy)?$/.test(name);
+// As largest_is_best() in agent/job/objective.cpp.
+const isBestLarge = (name) =>
+  /(^|[_/.-])(accuracy|acc|auc|f1|precision|recall|iou|bleu)$/.test(name);
+const metric = (name, value) => (isPart(name) ? percent(value, 2) : small(value));
+// The curve's metrics beside those that have a colour of their own.
+const others = (curve) => Object.keys(curve || {}).filter((name) => Array.isArray(curve[name]) &&
+  !["step", "loss", "accuracy", "time"].includes(name));
+
 function dollars(value) {
   if (!known(value)) return "";
   return `$${value.toFixed(value !== 0 && Math.abs(value) < 0.995 ? 4 : 2)}`;
@@ -83,7 +93,7 @@ function fill(table, columns, rows, mark) {
       make("td", { class: kind }, value(row) || "")))));
   table.replaceChildren(head, body);
 }
-// Without the columns in which no row says anything.
+// Without the columns that are empty in every row.
 function fillKnown(table, columns, rows, mark) {
   fill(table, columns.filter(([, , value]) => rows.some((row) => value(row))), rows, mark);
 }
@@ -125,7 +135,7 @@ function timeTicks(from, to, most) {
   return found;
 }
 
-// One drawing a frame, however often it is asked for.
+// Draws at most once a frame.
 function oncePerFrame(work) {
   let asked = false;
   return () => {

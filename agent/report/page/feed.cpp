@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 namespace spotter::page {
 namespace {
 
 using nlohmann::json;
 
-constexpr const char* columns[] = {"step", "loss", "accuracy", "time"};
+// Those of the curve now, and those that were sent before. The first is always there.
+std::set<std::string> columns_of(const json& before, const json& curve) {
+  std::set<std::string> names = {"step", "loss", "accuracy", "time"};
+  for (const json* each : {&before, &curve})
+    for (const auto& [name, column] : each->items())
+      if (column.is_array()) names.insert(name);
+  return names;
+}
 
 std::string event(const char* name, const json& data) {
   return std::string("event: ") + name +
@@ -16,15 +24,15 @@ std::string event(const char* name, const json& data) {
 }
 
 const json none = json::array();
-const json& column_of(const json& curve, const char* name) {
+const json& column_of(const json& curve, const std::string& name) {
   const auto found = curve.find(name);
   return found != curve.end() && found->is_array() ? *found : none;
 }
 
-// The first index at which one of the columns differs. Curves grow at their end and are cut there.
+// The first index at which a column differs. Curves grow, and are cut, at their end only.
 std::size_t same_until(const json& before, const json& curve) {
-  std::size_t same = column_of(curve, columns[0]).size();
-  for (const char* name : columns) {
+  std::size_t same = column_of(curve, "step").size();
+  for (const std::string& name : columns_of(before, curve)) {
     const json &ours = column_of(before, name), &theirs = column_of(curve, name);
     const auto differs =
         std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first;
@@ -66,10 +74,10 @@ std::string Feed::points(int experiment, const json& curve) {
   json& before = curves_[experiment];
   if (!before.is_object()) before = json::object();
   const std::size_t from = same_until(before, curve);
-  const std::size_t size = column_of(curve, columns[0]).size();
-  if (from == size && column_of(before, columns[0]).size() == size) return "";
+  const std::size_t size = column_of(curve, "step").size();
+  if (from == size && column_of(before, "step").size() == size) return "";
   json said = {{"experiment", experiment < 0 ? json() : json(experiment)}, {"from", from}};
-  for (const char* name : columns) {
+  for (const std::string& name : columns_of(before, curve)) {
     const json& column = column_of(curve, name);
     json &kept = before[name], &fresh = said[name] = json::array();
     if (!kept.is_array()) kept = json::array();

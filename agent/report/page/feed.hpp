@@ -1,13 +1,14 @@
-// How a page is kept up to date: server-sent events that say what has changed of the model since
-// the last one of the same connection. Pure; one Feed a connection.
+// Updates of a page: server-sent events with what has changed in the model since the last event of
+// the same connection. Pure; one Feed for each connection.
 //
 //   event: model    {...}: top-level keys of the model that changed, each with its whole value,
-//                   without curves. A connection's first has them all ("version" is among them).
+//                   without curves. A connection's first has them all, "version" included.
 //   event: points   {"experiment": null or the place in sweep.experiments, "from": index,
-//                   "step": [...], "loss": [...], "accuracy": [...], "time": [...]}: the curve from
-//                   that index on; what the page has there goes (the trainer went back).
+//                   "step": [...], "loss": [...], "accuracy": [...], "time": [...], and a list of
+//                   each other metric}: the curve from that index on, replacing the page's own (the
+//                   trainer may have gone back).
 //
-// So a curve of 50,000 points is sent once a connection, and then only what is new of it.
+// So a curve of 50,000 points is sent once a connection, and afterwards only its new points.
 #pragma once
 
 #include <map>
@@ -18,9 +19,9 @@ namespace spotter::page {
 
 class Feed {
  public:
-  // What to send so that the page shows this model, and the keys of `besides` in the place of its
-  // own; empty: nothing has changed. "now" alone is no change; of
-  // a model that was made a while ago `besides` says it.
+  // The events that make the page show this model, with the keys of `besides` in place of its own;
+  // empty: nothing has changed. A change of "now" alone does not count; `besides` has it for a
+  // model that was made earlier.
   std::string next(const nlohmann::json& model,
                    const nlohmann::json& besides = nlohmann::json::object());
 
@@ -31,14 +32,13 @@ class Feed {
   std::map<int, nlohmann::json> curves_;            // by experiment; -1: the job's own
 };
 
-// Keeps a connection, and tells the server that the page has gone.
+// Keeps a connection open, and lets the server notice that the page is gone.
 inline constexpr std::string_view heartbeat = ":\n\n";
 
-// Of a page that only this machine may see: false where a browser was led here under a name that
-// somebody else's DNS answers for, or a page of another origin asks. `host`: the header;
-// `origin`: the header, or empty.
+// For pages of this machine only: false for DNS rebinding, and for requests by pages of another
+// origin. `host`, `origin`: the headers; an absent origin is empty.
 // is_local_name: any name without a domain, and any address. is_loopback_name: this machine's own
-// alone, for what listens there.
+// alone, for a server that listens on loopback.
 bool is_local_name(std::string_view host);
 bool is_loopback_name(std::string_view host);
 bool is_same_origin(std::string_view host, std::string_view origin);

@@ -30,7 +30,7 @@ function beginTheme() {
     } catch { /* it holds until the page is left */ }
     follow();
   });
-  // Paper is white.
+  // Prints on white.
   addEventListener("beforeprint", () => setTheme("light"));
   addEventListener("afterprint", follow);
 }
@@ -53,23 +53,24 @@ function beginSwitches() {
   legend($("timeline-legend"));
 }
 
-// A curve from index `from` on: what was there after it did not happen.
+// Replaces a curve from index `from` on.
 function takePoints({ experiment, from, ...columns }) {
   const target = experiment === null || experiment === undefined ? model
     : model.sweep?.experiments?.[experiment];
   if (!target) return;
   target.curve = target.curve || {};
   for (const [name, values] of Object.entries(columns)) {
-    const column = target.curve[name] = target.curve[name] || [];
+    if (!Object.hasOwn(target.curve, name)) target.curve[name] = [];
+    const column = target.curve[name];
     column.length = Math.min(column.length, from);
     for (const value of values) column.push(value);
   }
   changed([target === model ? "curve" : "sweep"]);
 }
-// The keys that changed; those of a new connection are all there are. Curves come as points.
+// Gets the keys that changed; the first message of a connection has all. Curves come as points.
 function takeModel(said) {
   if (said.version !== undefined) {
-    if (said.version !== 1) return live("This page is older than its server: load it anew.", true);
+    if (said.version !== 1) return live("This page is older than its server: load it again.", true);
     for (const key of Object.keys(model)) delete model[key];
     model.curve = { step: [], loss: [], accuracy: [], time: [] };
   }
@@ -92,14 +93,14 @@ function follow() {
   const connect = () => {
     source?.close();
     source = new EventSource(job ? `events?job=${encodeURIComponent(job)}` : "events");
-    const heard = () => {
+    const onAnswer = () => {
       lost = null;
       live("● live");
     };
-    source.addEventListener("open", heard);
+    source.addEventListener("open", onAnswer);
     for (const [name, take] of [["model", takeModel], ["points", takePoints]])
       source.addEventListener(name, (event) => {
-        heard();
+        onAnswer();
         take(JSON.parse(event.data));
       });
     source.addEventListener("error", () => {
@@ -111,7 +112,7 @@ function follow() {
   live("connecting …");
   connect();
   setInterval(() => {
-    // The same words all the time: a screen reader says them once.
+    // Unchanged text, which a screen reader reads once.
     if (lost) live(`✕ connection lost at ${clockTime(lost / 1000)}, trying again`, true);
     tick();
     if (model.to || !model.version) return;

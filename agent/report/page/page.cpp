@@ -10,7 +10,7 @@
 namespace spotter::page {
 namespace {
 
-// "'sha256-...'", as the policy names an inline script.
+// "'sha256-...'": an inline script in the policy.
 std::string hash_of(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
@@ -27,7 +27,7 @@ std::string policy(std::string_view connects) {
          "; base-uri 'none'; form-action 'none'";
 }
 
-// Of JSON only texts can hold a '<'; without one no text ends the element or begins a comment.
+// In JSON only texts can contain '<'; once escaped, none can end the element or begin a comment.
 std::string harmless(std::string_view json) {
   std::string text;
   text.reserve(json.size());
@@ -48,7 +48,7 @@ std::string filled(std::string_view connects, std::string_view model) {
       {"@MODEL@", harmless(model)},
       {"@SCRIPT@", std::string(script)},
   }};
-  for (const auto& [mark, text] : parts) {  // in the order of the frame
+  for (const auto& [mark, text] : parts) {  // in the order of the page's template
     const auto at = rest.find(mark);
     result.append(rest.substr(0, at)).append(text);
     rest.remove_prefix(at + mark.size());

@@ -1,5 +1,5 @@
-// The page that shows a job, as one HTML document without anything from elsewhere: its policy
-// (Content-Security-Policy) lets only its own script and style run, by their hashes. The model is
+// The page that shows a job: one HTML document that loads nothing else. Its policy
+// (Content-Security-Policy) allows only its own script and style, by their hashes. The model is
 // agent/report/model.hpp's.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace spotter::page {
 
-// Live: asks for `events` (feed.hpp) beside its own address, and for nothing else.
+// Live: requests only `events` (feed.hpp), relative to its own address.
 std::string html();
-// With the model in it: asks for nothing at all. Whatever the model's texts hold stays text.
+// Contains the model and requests nothing. The model's texts cannot become markup.
 std::string document(std::string_view model_json);
 
 }  // namespace spotter::page

@@ -1,10 +1,10 @@
-// The page of a job: what state it is in, at a glance, then everything that happened. The model
+// The page of a job: its state first, then everything that happened. The model
 // (agent/report/model.hpp) is in the page itself (`spotter report`), or comes by server-sent events
 // from `events` beside the page's own address (agent/report/page/feed.hpp says how).
 const states = {
   training: ["●", "good", "Training"], waiting: ["◌", "warn", "Waiting"],
   moving: ["⇄", "warn", "Moving"], blocked: ["■", "bad", "Blocked"],
-  released: ["○", "calm", "Let go"], finished: ["✓", "good", "Finished"],
+  released: ["○", "calm", "Released"], finished: ["✓", "good", "Finished"],
   "gave-up": ["✕", "bad", "Gave up"], unknown: ["?", "calm", "Unknown"],
 };
 const model = {};
@@ -17,7 +17,7 @@ const sweep = new Sweep();
 const world = new World();
 const dirty = new Set();
 
-// What each part of the page is drawn of.
+// The parts of the model that each part of the page shows.
 const parts = {
   header: [showHeader, ["job", "experiment", "state", "says", "progress", "instances", "cost",
     "goodput", "interruptions", "journal", "now", "checkpoints", "world", "notices"]],
@@ -44,10 +44,10 @@ function changed(keys) {
 }
 
 function lastInstance() {
-  const told = list(model.instances);
-  return told.findLast((one) => !one.ended) || told.at(-1);
+  const shown = list(model.instances);
+  return shown.findLast((one) => !one.ended) || shown.at(-1);
 }
-// As the job tells it; the emulator knows a little earlier.
+// As the job reports it; the emulator knows a little earlier.
 function openNotice() {
   const one = list(model.notices).findLast((each) => known(each.deadline));
   if (one && one.deadline > now() - 1 && !model.to) return one;
@@ -99,6 +99,9 @@ function showFigures() {
       : where && (where.zone || where.id), where && where.type],
     ["Loss", small(progress.loss)],
     ["Accuracy", percent(progress.accuracy, 2)],
+    // The rest is in the curve: a trainer may report sixteen.
+    ...Object.entries(progress.metrics || {}).filter(([name]) => /^val/.test(name)).slice(0, 4)
+      .map(([name, value]) => [name, metric(name, value)]),
     ["Pace", known(pace) && pace > 0 && !done && `${small(pace)} steps/s`],
     ["Time left", known(left) && left >= 0 && !done && duration(left),
       known(left) && `until ${timeIn(now() + left, left)}`],
@@ -120,7 +123,7 @@ function problems() {
   return list(model.journal).filter((one) => /^(warn|err)/.test(one.level || "")).length;
 }
 
-// What goes on between two changes of the model: the countdown of a notice, ages.
+// What changes with time alone: the countdown of a notice, ages.
 function tick() {
   const notice = openNotice();
   $("notice").hidden = !notice;
@@ -174,6 +177,8 @@ function pointWords(index) {
   const { step, loss, accuracy, time: times } = model.curve;
   return [`step ${whole(step[index])}`, known(loss[index]) && `loss ${small(loss[index])}`,
     known(accuracy[index]) && `accuracy ${percent(accuracy[index], 2)}`,
+    ...others(model.curve).map((name) => known(model.curve[name][index]) &&
+      `${name} ${metric(name, model.curve[name][index])}`),
     fullTime(times[index])].filter(Boolean).join(" · ");
 }
 function showCurve() {
@@ -196,13 +201,31 @@ function showCurve() {
     colour: "loss", lines: [{ x, y: loss, colour: "loss" }] });
   if (list(accuracy).some(known)) panels.push({ name: "accuracy", colour: "accuracy",
     lines: [{ x, y: accuracy, colour: "accuracy" }] });
+  addOthers(panels, x, log);
   const marks = list(model.interruptions).map((one, index) => ({ words: String(index + 1),
     x: byTime ? one.notice ?? one.deadline ?? one.resumed
       : one.resumed_step ?? one.checkpoint_step ?? one.step })).filter((mark) => known(mark.x));
   curve.show({ panels, marks, times: byTime });
   if ($("points").closest("details").open) showPoints();
 }
-// A table of fifty thousand rows is of use to nobody: some, evenly spread, the last among them.
+// A validation's loss over training's, its accuracy likewise; any other metric below, by itself.
+function addOthers(panels, x, log) {
+  for (const name of others(model.curve)) {
+    const y = model.curve[name];
+    if (!y.some(known)) continue;
+    const like = /loss$/.test(name) ? "loss" : /acc(uracy)?$/.test(name) ? "accuracy" : null;
+    const panel = like && panels.find((one) => one.colour === like);
+    const second = /^val/.test(name) && panel && panel.lines.length === 1;
+    if (second) {
+      panel.name += `, ${name} thick`;
+      panel.lines.push({ x, y, colour: like, width: 3 });
+    } else {
+      panels.push({ name: log && like === "loss" ? `${name} (logarithmic)` : name,
+        log: log && like === "loss", colour: like, lines: [{ x, y, colour: like || "accent" }] });
+    }
+  }
+}
+// Of fifty thousand rows a table shows some, evenly spread, with the last.
 function showPoints() {
   const count = list(model.curve?.step).length;
   const rows = [];
@@ -212,6 +235,8 @@ function showPoints() {
   fillKnown($("points"), [["Step", "number", (i) => whole(step[i])],
     ["Loss", "number", (i) => small(loss[i])],
     ["Accuracy", "number", (i) => percent(accuracy[i], 2)],
+    ...others(model.curve).map((name) => [name, "number",
+      (i) => metric(name, model.curve[name][i])]),
     ["Time", "time", (i) => fullTime(times[i])]], rows);
 }
 

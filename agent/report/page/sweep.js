@@ -2,7 +2,7 @@
 // coordinates. What is chosen (pointer on a row, arrow keys on the coordinates) shows in all three.
 class Sweep {
   constructor() {
-    Object.assign(this, { sweep: null, key: "index", down: false, chosen: -1 });
+    Object.assign(this, { sweep: null, clicked: false, chosen: -1 });
     this.curves = new Chart($("sweep-canvas").parentElement, $("sweep-canvas"),
       { panelHeight: 230 });
     this.paint = oncePerFrame(() => this.coordinates());
@@ -17,12 +17,20 @@ class Sweep {
   show(sweep) {
     this.sweep = sweep;
     this.rows = list(sweep.experiments);
-    // The best: of accuracy where there is one, else of loss.
-    this.by = this.rows.some((one) => known(one.accuracy)) ? "accuracy" : "loss";
-    const order = this.rows.map((_, i) => i).filter((i) => known(this.rows[i][this.by]));
-    order.sort((a, b) => (this.rows[a][this.by] - this.rows[b][this.by]) *
-      (this.by === "accuracy" ? -1 : 1));
-    this.ranking = order;
+    // The best: of the objective, or of what the model says in its place.
+    const { metric: by = "loss", mode = "min", note = "" } = sweep.objective || {};
+    this.by = by;
+    const order = this.rows.map((_, i) => i).filter((i) => known(this.result(this.rows[i], by)));
+    // As best_first() in agent/sweep/ranking.cpp: first those that are done.
+    const group = (row) => (this.rows[row].stopped_early ? 1
+      : { done: 0, failed: 3, waiting: 4 }[this.rows[row].state] ?? 2);
+    order.sort((a, b) => group(a) - group(b) || (this.result(this.rows[a], by) -
+      this.result(this.rows[b], by)) * (mode === "max" ? -1 : 1));
+    this.ranking = by === "index" ? [] : order;
+    if (!this.clicked) Object.assign(this, { key: by, down: mode === "max" });
+    this.metrics = [...new Set(this.rows.flatMap((one) => Object.keys(one.metrics || {})))].sort();
+    $("objective").textContent = by === "index" ? "" : `★ is the best by ${by}: the ` +
+      `${mode === "max" ? "largest" : "smallest"}.${note ? ` Note: ${note}.` : ""}`;
     this.rank = new Map(order.map((row, place) => [row, place]));
     this.table();
     this.paint();
@@ -33,17 +41,24 @@ class Sweep {
     const value = (name) => (one) => typeof one.parameters?.[name] === "number"
       ? small(one.parameters[name]) : String(one.parameters?.[name] ?? "");
     return [["index", "number", (one) => String(one.index ?? "")],
-      ["state", "", (one) => `${one === this.rows[this.ranking[0]] ? "★ " : ""}${one.state ?? ""}`],
+      ["state", "", (one) => `${one === this.rows[this.ranking[0]] ? "★ " : ""}${
+        one.stopped_early ? "stopped early" : one.state ?? ""}`],
       ...list(this.sweep.parameters).map((name) => [name, "number", value(name), true]),
       ["loss", "number", (one) => small(one.loss)],
       ["accuracy", "number", (one) => percent(one.accuracy, 2)],
+      ...this.metrics.map((name) => [name, "number",
+        (one) => metric(name, this.result(one, name))]),
       ["attempts", "number", (one) => whole(one.attempts)],
       ["seconds", "number", (one) => duration(one.seconds)]];
   }
-  of(one, key) {
-    return list(this.sweep.parameters).includes(key) ? one.parameters?.[key] : one[key];
+  result(one, name) {
+    return [one, one.metrics || {}].find((each) => Object.hasOwn(each, name))?.[name];
   }
-  // What is not known comes last, whichever way the rest goes.
+  of(one, key) {
+    return list(this.sweep.parameters).includes(key) ? one.parameters?.[key]
+      : this.result(one, key);
+  }
+  // Unknown values come last, in either order.
   sorted() {
     const nothing = (value) => value === null || value === undefined || value === "";
     const rows = this.rows.map((one, row) => ({ one, row, value: this.of(one, this.key) }));
@@ -60,8 +75,8 @@ class Sweep {
     const heads = columns.map(([name, kind]) => {
       const button = make("button", { type: "button" }, name);
       button.addEventListener("click", () => {
-        this.down = this.key === name ? !this.down : name === "accuracy";
-        this.key = name;
+        this.down = this.key === name ? !this.down : isBestLarge(name);
+        Object.assign(this, { key: name, clicked: true });
         this.table();
       });
       return make("th", { scope: "col", class: kind, "data-key": name, "aria-sort":
@@ -106,9 +121,9 @@ class Sweep {
     return blend(colour("accent"), colour("other"), Math.min(1, part * 1.2));
   }
   lines() {
-    const panel = { name: "loss", lines: [] };
-    const key = this.rows.some((one) => list(one.curve?.loss).some(known)) ? "loss" : "accuracy";
-    panel.name = key;
+    const key = [this.by, "loss", "accuracy"].find((name) => this.rows.some((one) =>
+      list(one.curve?.[name]).some(known))) || "loss";
+    const panel = { name: key, lines: [] };
     const order = [...this.rows.keys()].sort((a, b) => (this.rank.get(b) ?? 1e9) -
       (this.rank.get(a) ?? 1e9));
     for (const row of [...order, this.chosen].filter((each) => each >= 0)) {
@@ -120,15 +135,15 @@ class Sweep {
     }
     const values = panel.lines.flatMap((line) => [Math.max(...line.y.filter(known).slice(0, 1)),
       line.y.findLast(known)]).filter((value) => known(value) && value > 0);
-    panel.log = key === "loss" && Math.max(...values) / Math.min(...values) > 30;
+    panel.log = /loss$/.test(key) && Math.max(...values) / Math.min(...values) > 30;
     $("sweep-canvas").closest("figure").hidden = !panel.lines.length;
     this.curves.show({ panels: [panel] });
   }
 
   coordinates() {
     if (!this.sweep) return;
-    const axes = [...list(this.sweep.parameters), "loss", "accuracy"].map((name) =>
-      this.axis(name)).filter(Boolean);
+    const axes = [...new Set([...list(this.sweep.parameters), "loss", "accuracy",
+      ...(this.by === "index" ? [] : [this.by])])].map((name) => this.axis(name)).filter(Boolean);
     $("parallel").closest("figure").hidden = axes.length < 2;
     const width = Math.max(240, $("parallel").clientWidth);
     const [top, height] = [24, 200];

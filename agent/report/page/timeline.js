@@ -9,28 +9,28 @@ const phaseLooks = {
   blocked: ["blocked", 1], "gave-up": ["blocked", 1],
 };
 const legendOf = [["training", "training", 1], ["preparing", "moving, mounting, preparing", 0.66],
-  ["stopping", "stopping, letting go", 0.66], ["waiting", "looking, waiting", 0.36],
+  ["stopping", "stopping, releasing storage", 0.66], ["waiting", "looking, waiting", 0.36],
   ["blocked", "blocked", 1], ["volume", "volume", 0.25]];
 const endings = { running: "", interrupted: "interrupted", finished: "finished", failed: "failed",
   lost: "lost without a notice", left: "left" };
 
-// The job's instances, then those of the emulator's world that the job has not told of.
+// The job's instances, then those of the emulator's world that the job has not reported.
 function instancesOf(model) {
-  const told = list(model.instances);
-  const ids = new Set(told.map((one) => one.id));
+  const shown = list(model.instances);
+  const ids = new Set(shown.map((one) => one.id));
   const others = list(model.world?.instances).filter((one) => !ids.has(one.id) && known(one.began));
-  return [...told, ...others.map((one) => ({ ...one, phases: one.training
+  return [...shown, ...others.map((one) => ({ ...one, phases: one.training
     ? [{ phase: "training", from: one.began, to: one.ended }] : [] }))]
     .filter((one) => known(one.began)).sort((a, b) => a.began - b.began);
 }
 
-// What the changes of volumes tell: how long each was there, and what moved between zones.
+// From the changes of volumes: how long each existed, and what moved between zones.
 function storageOf(model) {
-  const lives = new Map();
+  const spans = new Map();
   const moves = new Map();
   const life = (id, zone, at) => {
-    if (!lives.has(id)) lives.set(id, { id, zone, from: at, to: null });
-    const it = lives.get(id);
+    if (!spans.has(id)) spans.set(id, { id, zone, from: at, to: null });
+    const it = spans.get(id);
     it.zone = it.zone || zone;
     return it;
   };
@@ -47,10 +47,10 @@ function storageOf(model) {
   }
   for (const one of list(model.world?.volumes))
     if (known(one.began)) life(one.id, one.zone, one.began).from = Math.min(
-      lives.get(one.id).from, one.began);
+      spans.get(one.id).from, one.began);
   const open = list(model.world?.snapshots).filter((one) => one.state === "pending" &&
-    known(one.began)).map((one) => ({ ...one, zone: lives.get(one.volume)?.zone }));
-  return { lives: [...lives.values()], moves: [...moves.values()].filter((one) => one.to), open };
+    known(one.began)).map((one) => ({ ...one, zone: spans.get(one.volume)?.zone }));
+  return { spans: [...spans.values()], moves: [...moves.values()].filter((one) => one.to), open };
 }
 
 class TimeLine {
@@ -119,7 +119,7 @@ class TimeLine {
     this.chosen = index;
     const one = this.instances[index];
     this.says.textContent = one ? this.sentence(one) : "";
-    if (one && this.span) {  // into sight
+    if (one && this.span) {  // scrolls to it
       const [from, to] = this.range();
       const middle = (one.began + (one.ended ?? now())) / 2;
       if (middle < from || middle > to) this.end = middle + this.span / 2;
@@ -142,7 +142,7 @@ class TimeLine {
   // Each zone's instances in as few rows as none overlaps in.
   zones() {
     const names = new Set([...list(this.model.world?.zones), ...this.instances.map((one) =>
-      one.zone || ""), ...this.storage.lives.map((one) => one.zone).filter(Boolean)]);
+      one.zone || ""), ...this.storage.spans.map((one) => one.zone).filter(Boolean)]);
     const zones = new Map([...names].sort().map((name) => [name, { name, rows: [], disks: [] }]));
     this.instances.forEach((one, index) => {
       const rows = zones.get(one.zone || "").rows;
@@ -151,7 +151,7 @@ class TimeLine {
       row.end = one.ended ?? Infinity;
       row.items.push({ one, index });
     });
-    for (const one of this.storage.lives) zones.get(one.zone || "")?.disks.push(one);
+    for (const one of this.storage.spans) zones.get(one.zone || "")?.disks.push(one);
     return [...zones.values()];
   }
 
@@ -162,7 +162,7 @@ class TimeLine {
     const [from, to] = this.range();
     const x = (t) => left + ((clamp(t, from, to) - from) / (to - from)) * (width - left - 1);
     const parts = [];
-    const labels = [];  // over everything else
+    const labels = [];  // drawn last
     const middle = {};
     let y = 20;
     for (const zone of this.zones()) {
@@ -242,14 +242,14 @@ class TimeLine {
     parts.push(draw("path", { d: `M${x1} ${a}C${x1} ${(a + b) / 2} ${x2} ${(a + b) / 2} ${x2} ${b}`,
       class: "move" }), draw("circle", { cx: x2, cy: b, r: 3, class: "volume" }));
   }
-  // A snapshot that is being made: it runs along its volume.
+  // A snapshot that is being made is drawn along its volume.
   pending(parts, one, x, middle, to) {
     const y = middle[one.zone];
     if (y === undefined || one.began > to) return;
     parts.push(draw("path", { d: `M${x(one.began)} ${y - 6}H${x(Math.min(now(), to))}`,
       class: "move open" }, draw("title", {}, `${one.id}: ${one.progress} %`)));
   }
-  // Numbered as in the table; where they stand too close, only each tenth.
+  // Numbered as in the table; where they are too close, only each tenth.
   marks(parts, x, from, to) {
     const seen = list(this.model.interruptions).map((one, index) => ({ index,
       at: one.notice ?? one.deadline ?? one.resumed, sign: one.kind === "lost" ? "✕" : "▼" }))

@@ -1,6 +1,6 @@
 // The emulator's world: each zone's instances and volumes as they are now, snapshots on their way,
-// and the buttons that break things. Elements stay where they are while their things live, so that
-// the keyboard's focus does not get lost.
+// and the buttons that break things. An element is kept as long as what it shows exists, so
+// that the keyboard's focus stays.
 class World {
   constructor() {
     this.elements = new Map();
@@ -75,7 +75,7 @@ class World {
     return box;
   }
 
-  // Each says what it did. Nothing is asked twice: it is an emulator.
+  // Each reports what it did. There is no confirmation: it is an emulator.
   addControls() {
     const lead = make("select", { id: "lead" }, [["12", "12 s"], ["30", "30 s"],
       ["120", "2 min"]].map(([value, words]) => make("option", { value }, words)));
@@ -129,7 +129,7 @@ class World {
   }
 }
 
-// The wanted children, in their order; those that are there already are not touched.
+// Sets the children, in their order; those that exist are kept.
 function keep(parent, wanted) {
   for (const child of [...parent.children]) if (!wanted.includes(child)) child.remove();
   wanted.forEach((child, place) => {

@@ -1,4 +1,4 @@
-// Where a job keeps what can be fetched again, when job.yaml wants it on the machine's own disks.
+// Where a job keeps what can be fetched again, if job.yaml wants it on the machine's own disks.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace spotter::act {
 
-// Beside the storage: all that the job does on this machine shares it. Empty: it wants none. The
-// folder is there where the machine has such disks.
+// A folder beside the storage, shared by all that the job runs on this machine. Empty: job.yaml
+// wants none. It exists only where the machine has such disks.
 inline std::string cache_folder(const config::Job& job) {
   if (!job.cache_on_instance_store) return {};
   return job.storage.mount() + "-cache/" + job.name.str();

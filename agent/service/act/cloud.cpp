@@ -21,7 +21,7 @@ constexpr std::array kConflicts = {"VolumeInUse",
                                    "IdempotentParameterMismatch",
                                    "InvalidSnapshot.InUse"};
 
-// Limits of the account or of the zone: they pass, or a person raises them.
+// Limits of the account or of the zone: they end by themselves, or a person raises them.
 constexpr std::array kPassing = {
     "ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded",
     "InsufficientVolumeCapacity",      "VolumeLimitExceeded",
@@ -48,8 +48,8 @@ Failure classify(const CallError& error) {
   }
 }
 
-// /dev/sdf .. /dev/sdp is what EC2 recommends for data volumes; a name that hung is not used again.
-// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
+// /dev/sdf .. /dev/sdp is what EC2 recommends for data volumes; a name whose attachment hung is not
+// used again. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html
 std::string device_name(std::uint32_t attempt) {
   return std::string("/dev/sd") + static_cast<char>('f' + attempt % 11);
 }
@@ -119,7 +119,7 @@ Cloud::Answer Cloud::mark_prepared(VolumeId volume, Duration limit) {
   return set_tags(volume.str(), {{tag::prepared, mark}}, limit);
 }
 
-// From its creation on, so that nobody ever sees it without.
+// From its creation on, so that it is never seen without tags.
 void Cloud::add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const {
   if (lineage) to[tag::lineage] = lineage.str();
   to[tag::moves] = std::to_string(moves);
@@ -143,8 +143,8 @@ Cloud::Answer Cloud::create_snapshot(decide::CreateSnapshot effect, Duration lim
   co_return decide::SnapshotStarted{result->id};
 }
 
-// In all but zone and content like its parent. A parent that is gone (recovery from a snapshot)
-// leaves EC2's defaults.
+// Has the properties of its parent, except zone and content. Without a parent (recovery from a
+// snapshot) it has EC2's defaults.
 Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) {
   const Duration limit = whole / 2;  // two calls
   wire::CreateVolume request;

@@ -1,5 +1,5 @@
-// EC2 effects. Each returns the one happening that answers it and never throws; the caller adds the
-// id.
+// EC2 effects. Each returns the one happening that answers it, and never throws; the caller adds
+// the effect's id.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace spotter::act {
 
-// A failed call as the core sees it. `detail` keeps AWS's own code and words.
+// A failed call as the core represents it. `detail` keeps AWS's code and message.
 decide::EffectFailed as_failure(const CallError& error);
 
 class Cloud {
@@ -25,19 +25,19 @@ class Cloud {
 
   // --- survey.cpp ---
   Answer survey(Duration limit);
-  // Of a sweep on volumes: which experiments have theirs in this zone, of `count`. Empty: not
-  // known.
+  // For a sweep with volumes: which of `count` experiments have their volume in this zone. Empty:
+  // unknown.
   asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
   // --- fleet.cpp ---
   Answer read_fleet(InstanceId instance, Duration limit);  // and the spot price
   Answer cancel_fleet(Fleet fleet, Duration limit);
   Answer scale_to_zero(Fleet fleet, Duration limit);
-  // Of the hook that holds this instance, if any does.
+  // Completes the lifecycle hook that holds this instance, if any does.
   Answer complete_lifecycle(Fleet group, InstanceId self, Duration limit);
-  // Its instances that are there or come. 0: not known.
+  // How many of its instances run or are pending. 0: unknown.
   asio::awaitable<std::uint32_t> count_instances(Fleet fleet, Duration limit);
-  // This instance goes. `needed`: nobody comes in its place, the fleet keeps so many, but ends none
-  // of the others (it would choose whom).
+  // Ends this instance. `needed`: without a replacement; the fleet's target becomes so many, and
+  // the fleet, which would choose itself, ends none of the others.
   Answer leave_fleet(Fleet fleet, InstanceId self, std::optional<std::uint32_t> needed,
                      Duration limit);
   // --- cloud.cpp ---
@@ -56,18 +56,18 @@ class Cloud {
  private:
   void add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const;
   Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
-  asio::awaitable<std::uint32_t> target_of(Fleet fleet, Duration limit);
+  asio::awaitable<std::optional<wire::FleetStatus>> status_of(Fleet fleet, Duration limit);
   Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);
-  Answer count_elders(decide::FleetRead read, wire::Instance self, Duration limit);
+  Answer count_earlier(decide::FleetRead read, wire::Instance self, Duration limit);
   Answer set_capacity_of_group(Fleet fleet, Duration limit);
 
   AwsClient& aws_;
   const config::Job& job_;
 };
 
-// Accepted, or what went wrong.
+// Accepted, or the failure.
 template <class T>
-decide::Happening accepted(const CallResult<T>& result) {
+decide::Happening accepted(const Result<T, CallError>& result) {
   if (!result) return as_failure(result.error());
   return decide::CallAccepted{};
 }

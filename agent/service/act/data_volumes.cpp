@@ -32,7 +32,7 @@ bool is_conflict(const EffectFailed& failed, const std::string& message) {
   return failed.failure == Failure::Conflict || message.find("already in use") != message.npos;
 }
 
-// A lost answer is settled by the next look.
+// The next look shows whether a call without an answer was carried out.
 EffectFailed with_words(EffectFailed failed, const std::string& before) {
   failed.unsettled = false;
   failed.detail = decide::Detail(before + ": " + failed.detail.str());
@@ -41,10 +41,10 @@ EffectFailed with_words(EffectFailed failed, const std::string& before) {
 
 }  // namespace
 
-asio::awaitable<tl::expected<std::vector<SeenVolume>, EffectFailed>> DataVolumes::look() {
+asio::awaitable<Result<std::vector<SeenVolume>, EffectFailed>> DataVolumes::look() {
   wire::DescribeVolumes request;
-  request.filters = {{std::string("tag:") + tag::job, {job_.volumes_owner()}},
-                     {std::string("tag:") + tag::role, {tag::role_data}}};
+  request.filters = {wire::tagged(tag::job, job_.volumes_owner()),
+                     wire::tagged(tag::role, tag::role_data)};
   auto call = aws_.call_all(std::move(request), policy_.ec2_call);
   const auto volumes = co_await std::move(call);
   if (!volumes) co_return tl::unexpected(as_failure(volumes.error()));
@@ -116,7 +116,7 @@ DataVolumes::Failed DataVolumes::take_mounted(Entry& entry, const std::vector<Se
   return failed;
 }
 
-// One step; nullopt: done, or to be looked at again.
+// Takes one step. Returns nullopt when it is done, or is to be looked at again.
 asio::awaitable<DataVolumes::Failed> DataVolumes::bring(Entry& entry,
                                                         const std::vector<SeenVolume>& seen,
                                                         const decide::PrepareData& effect) {
@@ -127,7 +127,7 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::bring(Entry& entry,
     case DataStep::Kind::Attach:
       return attach(entry, step.volume, step.attempt, effect.instance);
     case DataStep::Kind::Detach:
-      return let_go(step.volume, effect.instance);
+      return release(step.volume, effect.instance);
     case DataStep::Kind::Use:
       return mount(entry, step.volume, step.attached_as);
     default:
@@ -157,7 +157,7 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::make(Entry& entry, std::uint32
   request.tags = {{tag::job, job_.volumes_owner()},
                   {tag::role, tag::role_data},
                   {tag::storage, config::storage_name(job_)}};
-  // An instance makes one of each snapshot; at most 64 characters.
+  // An instance makes one volume of each snapshot. A token has at most 64 characters.
   request.client_token =
       "data-" + data.snapshot + "-" + effect.instance.str() + "-" + std::to_string(attempt);
   auto call = aws_.call(std::move(request), policy_.ec2_call);
@@ -174,10 +174,11 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::make(Entry& entry, std::uint32
   co_return std::nullopt;
 }
 
-// Refused because somebody was first, or the device's name is taken: the next look tells.
+// Refused because another process was first, or because the device's name is in use: the next look
+// shows which.
 asio::awaitable<DataVolumes::Failed> DataVolumes::attach(Entry& entry, VolumeId volume,
                                                          std::uint32_t attempt, InstanceId self) {
-  // From the far end of /dev/sd[f-p]: the job's own volume begins at the other.
+  // From the end of /dev/sd[f-p]: names for the job's own volume are taken from its begin.
   const std::size_t name = (entry.index + attempt) % 10;
   const std::string device = std::string("/dev/sd") + static_cast<char>('p' - name);
   auto call = aws_.call(wire::AttachVolume{volume, self, device}, policy_.ec2_call);
@@ -210,8 +211,8 @@ asio::awaitable<DataVolumes::Failed> DataVolumes::mount(Entry& entry, VolumeId v
   co_return std::nullopt;
 }
 
-// What is gone, or not attached any more, is as it should be.
-asio::awaitable<DataVolumes::Failed> DataVolumes::let_go(VolumeId volume, InstanceId self) {
+// A volume that is gone, or no longer attached, is a success.
+asio::awaitable<DataVolumes::Failed> DataVolumes::release(VolumeId volume, InstanceId self) {
   auto call = aws_.call(wire::DetachVolume{volume, self}, policy_.ec2_call);
   const auto result = co_await std::move(call);
   if (result) co_return std::nullopt;
@@ -240,7 +241,7 @@ bool DataVolumes::is_named(const SnapshotId& snapshot) const {
   });
 }
 
-// What somebody else has mounted there is left to them.
+// What another user has mounted there stays.
 DataVolumes::Answer DataVolumes::unmount(Duration limit) {
   auto looking = look();
   const auto seen = co_await std::move(looking);
@@ -272,11 +273,11 @@ DataVolumes::Answer DataVolumes::release(decide::ReleaseData effect, Duration li
     bool held = false;
     for (const SeenVolume& volume : *seen) {
       Failed failed;
-      // Of another snapshot: job.yaml has changed, and it may be mounted anywhere.
+      // Made of another snapshot: job.yaml has changed, and its mount point may be any.
       const bool ours = volume.holder == effect.instance && is_named(volume.from);
       held = held || ours;
       if (ours && volume.attachment != decide::AttachmentState::Detaching) {
-        auto detaching = let_go(volume.id, effect.instance);
+        auto detaching = release(volume.id, effect.instance);
         failed = co_await std::move(detaching);
       } else if (effect.remove && is_free(volume)) {
         auto removing = remove(volume.id);

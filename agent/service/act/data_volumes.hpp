@@ -1,5 +1,5 @@
-// The volumes of data: EC2 and the host in one piece of work, for nothing of it is to be decided in
-// between. What is to be done next with each is said by decide/data_volume.hpp.
+// The volumes of data: EC2 and the host in one effect, as the core decides nothing in between.
+// decide/data_volume.hpp decides the next step of each volume.
 #pragma once
 
 #include <functional>
@@ -20,21 +20,21 @@ class DataVolumes {
               Clock now)
       : aws_(aws), local_(local), job_(job), policy_(policy), now_(std::move(now)) {}
 
-  // Mounted when all are: found or made in the zone, attached, mounted read-only. What is there
-  // already stays; what is of another volume is somebody else's, and refused. EffectFailed and
-  // unsettled: not within `limit`.
+  // Finds or makes each volume in the zone, attaches it and mounts it read-only; succeeds once all
+  // are mounted. Keeps what is mounted already, and refuses a mount point that another volume has.
+  // Not done within `limit`: EffectFailed and unsettled.
   Answer prepare(decide::PrepareData effect, Duration limit);
-  // prepare() ends soon. Asio's cancellation does not reach beyond its first child process.
+  // Makes prepare() end soon; Asio's cancellation does not reach beyond its first child process.
   void abandon() { abandoned_ = true; }
-  // Unmounted when none is mounted here any more, and the detach of those of this instance was
-  // accepted. `remove`: when those are gone, and with them all that lie free and say by their tag
-  // `spotter:storage` that they are this job's.
+  // Succeeds once none is mounted here and EC2 has accepted the detach of this instance's.
+  // `remove`: once those are detached and deleted, and with them all free ones whose tag
+  // `spotter:storage` says that they are this job's.
   Answer release(decide::ReleaseData effect, Duration limit);
 
  private:
   using Failed = std::optional<decide::EffectFailed>;
   struct Entry;
-  asio::awaitable<tl::expected<std::vector<decide::SeenVolume>, decide::EffectFailed>> look();
+  asio::awaitable<Result<std::vector<decide::SeenVolume>, decide::EffectFailed>> look();
   asio::awaitable<void> pause();
   asio::awaitable<Failed> bring(Entry& entry, const std::vector<decide::SeenVolume>& seen,
                                 const decide::PrepareData& effect);
@@ -43,7 +43,7 @@ class DataVolumes {
   asio::awaitable<Failed> attach(Entry& entry, VolumeId volume, std::uint32_t attempt,
                                  InstanceId self);
   asio::awaitable<Failed> mount(Entry& entry, VolumeId volume, ShortText<31> attached_as);
-  asio::awaitable<Failed> let_go(VolumeId volume, InstanceId self);
+  asio::awaitable<Failed> release(VolumeId volume, InstanceId self);
   asio::awaitable<Failed> remove(VolumeId volume);
   Answer unmount(Duration limit);
   bool is_named(const SnapshotId& snapshot) const;

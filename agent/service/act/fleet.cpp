@@ -1,8 +1,9 @@
-// Which fleet is ours, what does it cost, and how does it end? Spot Fleet, EC2 Fleet and Auto
-// Scaling groups each have their own words for it.
+// Finds the instance's fleet and its price, and ends fleets. Spot Fleet, EC2 Fleet and Auto Scaling
+// groups have different calls for that.
 #include <algorithm>
 #include <tuple>
 
+#include "agent/aws/formats/ec2_words.hpp"
 #include "agent/service/act/cloud.hpp"
 
 namespace spotter::act {
@@ -14,9 +15,10 @@ struct FleetTag {
   const char* key;
   FleetKind kind;
 };
+// A group with several types launches by a fleet of its own: the group's tag goes first.
 constexpr FleetTag kFleetTags[] = {{"aws:ec2spot:fleet-request-id", FleetKind::SpotFleet},
-                                   {"aws:ec2:fleet-id", FleetKind::Ec2Fleet},
-                                   {"aws:autoscaling:groupName", FleetKind::AutoScalingGroup}};
+                                   {"aws:autoscaling:groupName", FleetKind::AutoScalingGroup},
+                                   {"aws:ec2:fleet-id", FleetKind::Ec2Fleet}};
 
 Fleet fleet_of(const wire::Tags& tags) {
   for (const FleetTag& entry : kFleetTags) {
@@ -27,9 +29,9 @@ Fleet fleet_of(const wire::Tags& tags) {
   return {};
 }
 
-// A stopped one that is started again has a new launch time (API_Instance.html), and is young
-// again.
-bool is_elder(const wire::Instance& other, const wire::Instance& self) {
+// A stopped instance that is started again has a new launch time (API_Instance.html), and counts as
+// new.
+bool is_earlier(const wire::Instance& other, const wire::Instance& self) {
   const bool gone =
       other.state == wire::InstanceState::Terminated || other.state == wire::InstanceState::Stopped;
   if (gone || other.id == self.id) return false;
@@ -37,25 +39,31 @@ bool is_elder(const wire::Instance& other, const wire::Instance& self) {
   return std::tie(*other.launch_time, other.id) < std::tie(*self.launch_time, self.id);
 }
 
+// Instances that may be of the fleet of `self`, though no tag says so yet: of those that were
+// launched long before, the tags would be there.
+std::uint32_t count_untagged(const std::vector<wire::Instance>& all, const wire::Instance& self) {
+  return static_cast<std::uint32_t>(std::ranges::count_if(all, [&](const wire::Instance& other) {
+    const bool long_ago = other.launch_time && self.launch_time &&
+                          *self.launch_time - *other.launch_time > decide::Policy().fleet_tags;
+    return !long_ago && fleet_of(other.tags).kind == FleetKind::None && is_earlier(other, self);
+  }));
+}
+
 wire::DescribeInstances all_of(const Fleet& fleet) {
   wire::DescribeInstances request;
   for (const FleetTag& entry : kFleetTags) {
-    if (entry.kind == fleet.kind)
-      request.filters = {{std::string("tag:") + entry.key, {fleet.id.str()}}};
+    if (entry.kind == fleet.kind) request.filters = {wire::tagged(entry.key, fleet.id.str())};
   }
   return request;
 }
 
 // A cancellation can fail inside a successful answer. A fleet that does not exist, or is no longer
-// cancellable, is as good as cancelled.
-decide::Happening outcome(const CallResult<wire::FleetCancellation>& result, const FleetId& fleet) {
+// cancellable, counts as cancelled.
+decide::Happening outcome(const Result<wire::FleetCancellation, CallError>& result,
+                          const FleetId& fleet) {
   if (!result) return as_failure(result.error());
   for (const wire::FleetFailure& failed : result->failed) {
-    if (failed.id != fleet) continue;
-    const bool over = failed.code.find("DoesNotExist") != std::string::npos ||
-                      failed.code.find("NotInCancellableState") != std::string::npos ||
-                      failed.code.find("NotInDeletableState") != std::string::npos;
-    if (over) continue;
+    if (failed.id != fleet || wire::is_ended_already(failed)) continue;
     decide::EffectFailed failure;
     failure.detail = decide::Detail(failed.code + ": " + failed.message);
     return failure;
@@ -65,36 +73,35 @@ decide::Happening outcome(const CallResult<wire::FleetCancellation>& result, con
 
 }  // namespace
 
-// 0: not known.
-asio::awaitable<std::uint32_t> Cloud::target_of(Fleet fleet, Duration limit) {
-  const auto count = [](const auto& answer) -> std::uint32_t {
-    if (!answer || answer->items.empty()) return 0;
-    return static_cast<std::uint32_t>(std::max(0, answer->items.front().target_capacity));
+asio::awaitable<std::optional<wire::FleetStatus>> Cloud::status_of(Fleet fleet, Duration limit) {
+  const auto first = [](auto answer) -> std::optional<wire::FleetStatus> {
+    if (!answer || answer->items.empty()) return std::nullopt;
+    return std::move(answer->items.front());
   };
   if (fleet.kind == FleetKind::SpotFleet) {
     wire::DescribeSpotFleetRequests request;
     request.fleets = {fleet.id};
     auto call = aws_.call(std::move(request), limit);
     const auto answer = co_await std::move(call);
-    co_return count(answer);
+    co_return first(answer);
   }
   if (fleet.kind == FleetKind::AutoScalingGroup) {
     wire::DescribeAutoScalingGroups request;
     request.groups = {fleet.id};
     auto call = aws_.call(std::move(request), limit);
     const auto answer = co_await std::move(call);
-    co_return count(answer);
+    co_return first(answer);
   }
-  if (fleet.kind != FleetKind::Ec2Fleet) co_return 0;
+  if (fleet.kind != FleetKind::Ec2Fleet) co_return std::nullopt;
   wire::DescribeFleets request;
   request.fleets = {fleet.id};
   auto call = aws_.call(std::move(request), limit);
   const auto answer = co_await std::move(call);
-  co_return count(answer);
+  co_return first(answer);
 }
 
 Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
-  const Duration limit = whole / 4;  // four calls at most
+  const Duration limit = whole / 5;  // five calls at most
   wire::DescribeInstances request;
   request.instances = {instance};
   auto call = aws_.call(std::move(request), limit);
@@ -112,9 +119,10 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   wire::DescribeSpotPriceHistory prices;
   prices.types = {self.type};
   prices.zone = self.zone;
-  auto ask = aws_.call(std::move(prices), limit);
+  auto ask = aws_.call_all(std::move(prices), limit);
   const auto history = co_await std::move(ask);
-  // Without a price the limit in dollars cannot be kept; the one in hours can. No reason to stop.
+  // Without a price only the limit in hours can be enforced, not the one in dollars. The job goes
+  // on.
   if (history && !history->items.empty()) {
     const wire::SpotPrice* newest = &history->items.front();
     for (const wire::SpotPrice& price : history->items) {
@@ -122,29 +130,43 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
     }
     read.dollars_per_hour = newest->dollars_per_hour;
   }
-  if (job_.storage.share || job_.claims) {
-    auto counting = target_of(job_.fleet.value_or(read.fleet), limit);
-    read.target = co_await std::move(counting);
+  const Fleet fleet = job_.fleet.value_or(read.fleet);
+  if (job_.storage.share || job_.claims || fleet.kind == FleetKind::Ec2Fleet) {
+    auto asking = status_of(fleet, limit);
+    const auto status = co_await std::move(asking);
+    if (status) read.target = static_cast<std::uint32_t>(std::max(0, status->target_capacity));
+    // A group's own may be shown before the group's tag: what is not known is not taken for final.
+    const bool of_ec2 = read.fleet.kind == FleetKind::Ec2Fleet;
+    read.instant = of_ec2 && (!status || status->type == "instant");
   }
   if (!job_.storage.share || job_.claims) co_return read;
-  auto counting = count_elders(read, self, limit);
+  auto counting = count_earlier(read, self, limit);
   co_return co_await std::move(counting);
 }
 
-// EBS lets one instance have the volume, a claim one an experiment; on a share the eldest writes.
-Cloud::Answer Cloud::count_elders(decide::FleetRead read, wire::Instance self, Duration limit) {
+// EBS attaches a volume to one instance, a claim gives an experiment to one; on a share the
+// instance that was launched first writes.
+Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, Duration limit) {
   if (self.state == wire::InstanceState::Stopped) {  // nor, then, when it was started again
     decide::EffectFailed unseen;
     unseen.detail = "EC2 does not show yet that this instance runs";
     co_return unseen;
   }
-  if (read.fleet.kind == FleetKind::None) co_return read;
-  auto call = aws_.call_all(all_of(read.fleet), limit);
+  const Fleet fleet = job_.fleet.value_or(read.fleet);
+  if (fleet.kind == FleetKind::None) co_return read;
+  auto call = aws_.call_all(all_of(fleet), limit);
   const auto fellows = co_await std::move(call);
   if (!fellows) co_return as_failure(fellows.error());
-  const auto elder = [&](const wire::Instance& other) { return is_elder(other, self); };
-  read.elders = static_cast<std::uint32_t>(
-      std::count_if(fellows->items.begin(), fellows->items.end(), elder));
+  const auto earlier = [&](const wire::Instance& other) { return is_earlier(other, self); };
+  read.earlier = static_cast<std::uint32_t>(
+      std::count_if(fellows->items.begin(), fellows->items.end(), earlier));
+  if (self.image.empty()) co_return read;
+  wire::DescribeInstances alike;
+  alike.filters = {{"image-id", {wire::exactly(self.image)}}};
+  auto ask = aws_.call_all(std::move(alike), limit);
+  const auto others = co_await std::move(ask);
+  if (!others) co_return as_failure(others.error());
+  read.untagged = count_untagged(others->items, self);
   co_return read;
 }
 
@@ -165,7 +187,7 @@ Cloud::Answer Cloud::set_capacity_of_group(Fleet fleet, Duration limit) {
   co_return accepted(result);
 }
 
-// ValidationError: nothing of that name holds the instance (any more).
+// ValidationError: no hook of that name holds the instance, or no longer.
 Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration limit) {
   wire::CompleteLifecycleAction request;
   request.group = group.id;

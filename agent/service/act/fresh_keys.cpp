@@ -3,9 +3,10 @@
 namespace spotter::act {
 namespace {
 
-// botocore begins to ask for new ones a quarter of an hour before the end: then there are some.
+// botocore begins to ask for new keys a quarter of an hour before they expire: by then they are
+// loaded.
 constexpr std::chrono::minutes refresh_before_expiry{20};
-// A call that begins with them has to end with them.
+// A call that begins with these keys has to end before they expire.
 constexpr std::chrono::minutes last_use{1};
 constexpr std::chrono::seconds pause_after_failure{2};
 
@@ -30,7 +31,7 @@ void FreshKeys::begin() {
 
 asio::awaitable<void> FreshKeys::reload() {
   auto loading = load_();
-  KeysResult loaded = co_await std::move(loading);
+  Result<wire::Credentials, CallError> loaded = co_await std::move(loading);
   if (loaded) {
     keys_ = std::move(*loaded);
   } else {
@@ -41,7 +42,7 @@ asio::awaitable<void> FreshKeys::reload() {
   loaded_.cancel();
 }
 
-asio::awaitable<KeysResult> FreshKeys::get() {
+asio::awaitable<Result<wire::Credentials, CallError>> FreshKeys::get() {
   if (!valid_for(refresh_before_expiry)) begin();
   while (loading_ && !valid_for(last_use)) {
     boost::system::error_code woken;

@@ -1,5 +1,5 @@
-// Temporary credentials that are always worth handing on: loaded once for all who ask, anew well
-// before they expire.
+// Temporary credentials that stay valid long enough to pass on: loaded once for all callers, and
+// again well before they expire.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,18 @@
 
 namespace spotter::act {
 
-using KeysResult = CallResult<wire::Credentials>;
-
 // Threading: the io_context's one thread. Must outlive the io_context's last run.
 class FreshKeys {
  public:
-  using Load = std::function<asio::awaitable<KeysResult>()>;
+  using Load = std::function<asio::awaitable<Result<wire::Credentials, CallError>>()>;
 
-  // `clock`: empty is the system's.
+  // `clock`: empty means the system's.
   FreshKeys(asio::io_context& context, Load load, CredentialChain::WallClock clock = {});
 
-  // What is valid is given at once, and replaced behind the caller's back when it is old; only who
-  // comes when there is nothing waits. A failure is none while the old ones are valid, and is
-  // repeated for two seconds without asking again.
-  asio::awaitable<KeysResult> get();
+  // Returns valid credentials at once, and reloads old ones in the background; waits only when
+  // there are none. A failed reload is hidden while the old ones are valid. For two seconds the
+  // same failure is returned without another try.
+  asio::awaitable<Result<wire::Credentials, CallError>> get();
 
  private:
   bool valid_for(std::chrono::seconds margin) const;
@@ -33,7 +31,7 @@ class FreshKeys {
   asio::io_context& context_;
   Load load_;
   CredentialChain::WallClock clock_;
-  asio::steady_timer loaded_;  // never rings: its cancellation wakes those who wait
+  asio::steady_timer loaded_;  // never expires: its cancellation wakes the waiting callers
   bool loading_ = false;
   std::optional<wire::Credentials> keys_;
   CallError error_;

@@ -20,7 +20,7 @@ constexpr std::string_view path = "/credentials";
 constexpr std::size_t digits = 64;
 constexpr std::uint16_t first_unprivileged = 1024;
 
-// The port of "45123-0f3a...", 0 for anything else: the file is the trainer's, who may have
+// The port of "45123-0f3a...", 0 for anything else: the trainer owns the file and may have
 // written to it.
 std::uint16_t port_of(std::string_view token) {
   std::uint16_t port = 0;
@@ -32,7 +32,7 @@ std::uint16_t port_of(std::string_view token) {
   return failed == std::errc() && whole && port >= first_unprivileged ? port : 0;
 }
 
-// The time that it takes says nothing of how much was right.
+// Its time does not depend on how many characters are right.
 bool is_same(std::string_view one, std::string_view other) {
   return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
@@ -72,7 +72,7 @@ bool KeyEndpoint::remembered() {
   return port_ != 0;
 }
 
-// Root's run directory is everybody's to look into; what it is about is the trainer's alone.
+// Every user can list root's run directory; only the trainer's user may read this file.
 Result<void> KeyEndpoint::remember() {
   const std::string file = token_file();
   if (const auto written = io::atomic_write(file, token_, 0400); !written)
@@ -105,7 +105,7 @@ asio::awaitable<void> KeyEndpoint::bind_again() {
 }
 
 Result<std::map<std::string, std::string>> KeyEndpoint::open() {
-  if (server_.port() == 0) {  // no trainer runs: nobody would miss another port
+  if (server_.port() == 0) {  // no trainer runs, so the port may change
     if (const std::error_code failed = server_.open(0))
       return failure("no port of 127.0.0.1 for the trainer's credentials: " + failed.message());
     const std::string chance = io::random_hex(digits);
@@ -120,7 +120,7 @@ Result<std::map<std::string, std::string>> KeyEndpoint::open() {
       {container_token_file, token_file()}};
 }
 
-// Who has no token learns nothing, not even what there is.
+// Without a token every path gets the same answer.
 asio::awaitable<io::LocalResponse> KeyEndpoint::answer(io::LocalRequest request) {
   if (!is_same(request.authorization, token_))
     co_return refuse(request.authorization.empty() ? 401 : 403, "NotAuthorized",
@@ -128,7 +128,7 @@ asio::awaitable<io::LocalResponse> KeyEndpoint::answer(io::LocalRequest request)
   if (request.target != path) co_return refuse(404, "NotFound", "there is " + std::string(path));
   if (request.method != "GET") co_return refuse(405, "MethodNotAllowed", "GET only");
   auto getting = keys_.get();
-  const KeysResult keys = co_await std::move(getting);
+  const Result<wire::Credentials, CallError> keys = co_await std::move(getting);
   if (!keys) co_return refuse(keys.error());
   co_return io::LocalResponse{200, wire::container_credentials(*keys, role_())};
 }

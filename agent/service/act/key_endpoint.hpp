@@ -1,9 +1,9 @@
-// Where the trainer finds credentials: an HTTP endpoint of this machine, as ECS and EKS give it to
-// containers, so that every AWS SDK finds it by its variables alone. Source:
+// Where the trainer gets credentials: a local HTTP endpoint as ECS and EKS give it to containers,
+// so that every AWS SDK finds it by its variables alone. Source:
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 //
-// Port and token are kept in the run directory: an agent that takes a trainer over is found at the
-// same place. In between the SDKs ask again, and go on with what they have.
+// Port and token are kept in the run directory, so that an agent that takes over a trainer serves
+// the same address. In between the SDKs retry, and keep using what they have.
 #pragma once
 
 #include <functional>
@@ -20,17 +20,17 @@ class KeyEndpoint {
  public:
   struct Place {
     std::string run_directory;
-    std::string user;  // the trainer's: only that one may read the token
+    std::string user;  // the trainer's: only this user may read the token
   };
 
-  // `role`: the ARN that the answers name; empty: none. `keys` must outlive this.
+  // `role`: the ARN in the answers; empty: none. REQUIRES: `keys` outlives this.
   KeyEndpoint(asio::io_context& context, Place place, FreshKeys& keys,
               std::function<std::string()> role);
 
-  // Opens where an agent before us had it, if one had; tries again each second until it can.
+  // Opens it at an earlier agent's address, if there was one; tries each second until it can.
   void resume();
-  // Opens it, if need be; the variables by which SDKs find it. The old ones (botocore before
-  // 1.34) know the token itself but not its file.
+  // Opens it if necessary; returns the variables for SDKs. Old ones (botocore before 1.34) read the
+  // token from its variable, not from its file.
   Result<std::map<std::string, std::string>> open();
 
  private:

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/io/log.hpp"
-#include "agent/job/prepare.hpp"
 #include "agent/service/act/cache.hpp"
 #include "agent/service/act/local_work.hpp"
 #include "agent/systemd/settings.hpp"
 #include "agent/wire/events.hpp"
+#include "agent/wire/ledger.hpp"
 
 namespace spotter::act {
 
@@ -66,35 +67,18 @@ EffectFailed failed_process(const io::ProcessResult& result) {
   return failed;
 }
 
-std::vector<std::string> with_token(const std::string& token) {
-  std::vector<std::string> environment;
-  for (char** entry = ::environ; *entry; ++entry) environment.emplace_back(*entry);
-  if (!token.empty()) environment.push_back("SPOTTER_GIT_TOKEN=" + token);
-  return environment;
-}
-
 std::string text(const Device& device) { return device.str(); }
-
-// Letting go of it, asking the kernel, looking at the machine.
-bool touches_share(const std::string& verb) {
-  return verb != "release-share" && verb != "look-share" && verb != "await-gpus";
-}
 
 }  // namespace
 
-// A verb on what belongs to the job alone. A server knows no root: on a share the trainer's user
-// does everything.
-std::vector<std::string> Local::in_home(const char* verb) const {
-  std::vector<std::string> words;
-  if (job_.storage.share) words = {"--as", job_.trainer.user};
-  words.insert(words.end(), {verb, "--mount-point", job_.home()});
-  return words;
+// A verb on the job's home. A server may refuse root, so on a share the trainer's user does all of
+// it.
+verbs::Request Local::in_home(verbs::Verb verb) const {
+  return {std::move(verb), job_.storage.share ? job_.trainer.user : ""};
 }
 
-asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Duration limit,
-                                        std::string token, std::string input) {
-  const bool on_home = arguments.front() == "--as" || touches_share(arguments.front());
-  if (job_.storage.share && hanging_ && on_home) {
+asio::awaitable<Local::Work> Local::run(verbs::Request wanted, Duration limit) {
+  if (job_.storage.share && hanging_ && verbs::traits_of(wanted.verb).touches_share) {
     EffectFailed silent;
     silent.failure = Failure::ShareSilent;
     silent.detail = decide::Detail(config::describe(*job_.storage.share) + " does not answer");
@@ -103,16 +87,10 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
   io::ProcessRequest request;
   request.argv = {program_, "host"};
   if (units::wanted())
-    request.argv = {program_,
-                    "unit",
-                    "host",
-                    "--run-directory=" + run_directory_,
-                    "--limit=" + std::to_string(limit.count()),
-                    "--"};
-  request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
+    request.argv = {program_, "unit", "host", "--run-directory=" + run_directory_,
+                    "--limit=" + std::to_string(limit.count())};
   request.timeout = limit;
-  request.environment = with_token(token);
-  request.stdin_text = std::move(input);
+  request.stdin_text = verbs::to_json(wanted);
   auto running = io::run(std::move(request));
   const io::ProcessResult result = co_await std::move(running);
   Work work;
@@ -124,38 +102,33 @@ asio::awaitable<Local::Work> Local::run(std::vector<std::string> arguments, Dura
     EffectFailed failed;
     failed.failure = failure_of(work.answer.value("kind", ""));
     const std::string error = work.answer.value("error", "unknown");
-    if (!decide::Detail::fits(error)) spdlog::warn("{}", error);  // the rest would not be seen
+    if (!decide::Detail::fits(error)) spdlog::warn("{}", error);  // Detail would cut it
     failed.detail = decide::Detail(error);
     work.failed = failed;
   }
   co_return work;
 }
 
-Local::Answer Local::carry_out(std::vector<std::string> arguments, Duration limit,
-                               decide::Happening done, std::string token, std::string input) {
-  auto running = run(std::move(arguments), limit, std::move(token), std::move(input));
+Local::Answer Local::carry_out(verbs::Request wanted, Duration limit, decide::Happening done) {
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   co_return done;
 }
 
 Local::Answer Local::find_device(decide::FindDevice effect, Duration limit) {
-  const Duration patience = limit * 9 / 10;  // it should say what it saw before it is ended
-  std::vector<std::string> arguments = {"find-device", "--volume", effect.volume.str(), "--wait",
-                                        std::to_string(patience.count()) + "ms"};
-  if (effect.attached_as) {
-    arguments.push_back("--hint");
-    arguments.push_back(effect.attached_as.str());
-  }
-  auto running = run(std::move(arguments), limit);
+  const Duration patience = limit * 9 / 10;  // it should report before it is killed
+  verbs::Request wanted{verbs::FindDevice{effect.volume.str(), effect.attached_as.str(), patience},
+                        {}};
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   co_return decide::DeviceFound{Device(work.answer.value("device", ""))};
 }
 
 Local::Answer Local::inspect(Device device, Duration limit) {
-  std::vector<std::string> arguments = {"inspect", "--device", text(device)};
-  auto running = run(std::move(arguments), limit);
+  verbs::Request wanted{verbs::Inspect{text(device)}, {}};
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   decide::DiskInspected seen;
@@ -167,38 +140,29 @@ Local::Answer Local::inspect(Device device, Duration limit) {
 }
 
 Local::Answer Local::make_filesystem(Device device, Duration limit) {
-  std::vector<std::string> arguments = {"format", "--device", text(device), "--filesystem",
-                                        std::string(to_text(job_.storage.ebs.filesystem))};
-  return carry_out(std::move(arguments), limit, decide::FilesystemMade{});
+  const std::string filesystem(to_text(job_.storage.ebs.filesystem));
+  return carry_out({verbs::Format{text(device), filesystem}, {}}, limit, decide::FilesystemMade{});
 }
 
-void Local::add_link(std::vector<std::string>& arguments) const {
-  if (job_.sagemaker && !job_.sagemaker->link.empty())
-    arguments.insert(arguments.end(), {"--link", job_.sagemaker->link});
-}
+std::string Local::link() const { return job_.sagemaker ? job_.sagemaker->link : std::string(); }
 
 Local::Answer Local::mount(decide::Mount effect, Duration limit) {
-  std::vector<std::string> arguments = {"mount",
-                                        "--device",
-                                        text(effect.device),
-                                        "--filesystem",
-                                        std::string(to_text(job_.storage.ebs.filesystem)),
-                                        "--mount-point",
-                                        job_.storage.ebs.mount,
-                                        "--volume",
-                                        effect.volume.str(),
-                                        "--user",
-                                        job_.trainer.user,
-                                        "--checkpoints",
-                                        job_.checkpoints.directory};
+  verbs::Mount verb;
+  verb.device = text(effect.device);
+  verb.filesystem = to_text(job_.storage.ebs.filesystem);
+  verb.mount_point = job_.storage.ebs.mount;
+  verb.volume = effect.volume.str();
+  verb.user = job_.trainer.user;
+  verb.directories.push_back(job_.checkpoints.directory);
   if (job_.in_container()) {
-    arguments.insert(arguments.end(), {"--container", std::string(config::container_folder)});
-    add_link(arguments);
+    verb.container = config::container_folder;
+    verb.directories.push_back(verb.container);
+    verb.link = link();
   }
-  if (effect.read_only) arguments.push_back("--read-only");
-  if (const std::string cache = cache_folder(job_); !cache.empty())
-    arguments.insert(arguments.end(), {"--cache", cache});
-  auto running = run(std::move(arguments), limit);
+  verb.read_only = effect.read_only;
+  verb.cache = cache_folder(job_);
+  verbs::Request wanted{std::move(verb), {}};
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   if (const std::string cache = work.answer.value("cache", ""); !cache.empty())
@@ -207,23 +171,19 @@ Local::Answer Local::mount(decide::Mount effect, Duration limit) {
 }
 
 Local::Answer Local::unmount(Duration limit) {
-  const Duration wait = limit / 4;
-  std::vector<std::string> arguments = {"unmount", "--mount-point", job_.storage.ebs.mount,
-                                        "--wait", std::to_string(wait.count()) + "ms"};
-  add_link(arguments);
-  return carry_out(std::move(arguments), limit, decide::Unmounted{});
+  return carry_out({verbs::Unmount{job_.storage.ebs.mount, limit / 4, link()}, {}}, limit,
+                   decide::Unmounted{});
 }
 
 Local::Answer Local::mount_data(Device device, std::string mount_point, Duration limit) {
-  return carry_out(
-      {"mount-data", "--device", text(device), "--mount-point", std::move(mount_point)}, limit,
-      decide::Mounted{});
+  return carry_out({verbs::MountData{text(device), std::move(mount_point)}, {}}, limit,
+                   decide::Mounted{});
 }
 
 asio::awaitable<std::optional<Local::MountSeen>> Local::mounted_at(std::string mount_point,
                                                                    Duration limit) {
-  std::vector<std::string> arguments = {"look", "--mount-point", std::move(mount_point)};
-  auto running = run(std::move(arguments), limit);
+  verbs::Request wanted{verbs::Look{std::move(mount_point)}, {}};
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed || !work.answer.value("mounted", false)) co_return std::nullopt;
   co_return MountSeen{VolumeId(work.answer.value("volume", "")),
@@ -231,76 +191,46 @@ asio::awaitable<std::optional<Local::MountSeen>> Local::mounted_at(std::string m
 }
 
 Local::Answer Local::unmount_data(std::string mount_point, Duration limit) {
-  const Duration wait = limit / 4;
-  return carry_out({"unmount", "--mount-point", std::move(mount_point), "--wait",
-                    std::to_string(wait.count()) + "ms"},
-                   limit, decide::Unmounted{});
+  return carry_out({verbs::Unmount{std::move(mount_point), limit / 4, {}}, {}}, limit,
+                   decide::Unmounted{});
 }
 
 Local::Answer Local::read_ledger(Duration limit) {
-  std::vector<std::string> arguments = in_home("ledger-read");
-  auto running = run(std::move(arguments), limit);
+  verbs::Request wanted = in_home(verbs::ReadLedger{job_.home()});
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
-  const auto step = [&](const char* name) {
-    const auto kept = work.answer.value(name, std::int64_t{0});
-    return kept > 0 ? kept : -1;
-  };
-  decide::Ledger ledger;
-  ledger.attempts_without_progress = work.answer.value("attempts_without_progress", 0U);
-  ledger.starts_without_progress = work.answer.value("starts", 0U);
-  ledger.newest_step = step("newest_step");
-  ledger.seconds = work.answer.value("seconds", 0.0);
-  ledger.dollars = work.answer.value("dollars", 0.0);
-  ledger.done = work.answer.value("done", false);
-  ledger.losses = work.answer.value("losses", 0U);
-  ledger.releases = work.answer.value("releases", 0U);
-  ledger.running = work.answer.value("running", false);
-  ledger.speaks = work.answer.value("speaks", false);
-  ledger.stall = work.answer.value("stall", 0.0);
-  ledger.reached = step("reached");
-  ledger.repeated = work.answer.value("repeated", std::uint64_t{0});
-  co_return decide::LedgerRead{ledger};
+  const auto read = wire::parse_ledger(work.answer.dump());
+  if (!read) {
+    EffectFailed failed;
+    failed.failure = Failure::MountFailed;
+    failed.detail = decide::Detail("the ledger: " + read.error().message);
+    co_return failed;
+  }
+  co_return decide::LedgerRead{read->ledger};
 }
 
 Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration limit) {
-  const json counts = {{"attempts_without_progress", ledger.attempts_without_progress},
-                       {"starts", ledger.starts_without_progress},
-                       {"failures", given_up ? 1 : 0},
-                       {"newest_step", std::max<std::int64_t>(ledger.newest_step, 0)},
-                       {"seconds", ledger.seconds},
-                       {"dollars", ledger.dollars},
-                       {"done", ledger.done},
-                       {"losses", ledger.losses},
-                       {"releases", ledger.releases},
-                       {"running", ledger.running},
-                       {"speaks", ledger.speaks},
-                       {"stall", ledger.stall},
-                       {"reached", std::max<std::int64_t>(ledger.reached, 0)},
-                       {"repeated", ledger.repeated}};
-  return carry_out(in_home("ledger-write"), limit, decide::LedgerWritten{}, {}, counts.dump());
+  const wire::LedgerFile file{.ledger = ledger, .failures = given_up ? 1U : 0U};
+  return carry_out(in_home(verbs::WriteLedger{job_.home(), file}), limit, decide::LedgerWritten{});
 }
 
 Local::Answer Local::sync(Duration limit) {
-  std::vector<std::string> arguments = in_home("sync");
-  if (job_.storage.share) {
-    const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
-    arguments.insert(arguments.end(), {"--tree", job_.home() + "/" + result});
-  }
-  return carry_out(std::move(arguments), limit, decide::StorageSynced{});
+  verbs::Sync verb{job_.home(), {}};
+  const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
+  if (job_.storage.share) verb.tree = job_.home() + "/" + result;
+  return carry_out(in_home(std::move(verb)), limit, decide::StorageSynced{});
 }
 
 Local::Answer Local::verify(bool read_only, Duration limit) {
-  std::vector<std::string> arguments = in_home("verify");
-  arguments.insert(arguments.end(), {"--checkpoints", job_.checkpoints.directory});
-  if (!job_.checkpoints.files.empty()) {
-    arguments.push_back("--files");
-    arguments.push_back(job_.checkpoints.files);
-  } else if (!job_.storage.share) {
-    arguments.insert(arguments.end(), {"--user", job_.trainer.user});
-  }
-  if (read_only) arguments.push_back("--read-only");
-  auto running = run(std::move(arguments), limit);
+  verbs::Verify verb{.mount_point = job_.home(),
+                     .checkpoints = job_.checkpoints.directory,
+                     .read_only = read_only,
+                     .files = job_.checkpoints.files,
+                     .folders = job_.checkpoints.folders};
+  if (verb.files.empty() && !job_.storage.share) verb.user = job_.trainer.user;
+  verbs::Request wanted = in_home(std::move(verb));
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   decide::CheckpointsVerified seen;
@@ -319,32 +249,31 @@ Local::Answer Local::verify(bool read_only, Duration limit) {
 }
 
 Local::Answer Local::await_gpus(Duration limit) {
-  const Duration patience = limit * 9 / 10;          // it should say what it saw before it is ended
+  const Duration patience = limit * 9 / 10;          // it should report before it is killed
   const int count = std::max(job_.trainer.gpus, 0);  // 0: all
-  std::vector<std::string> arguments = {"await-gpus", "--count", std::to_string(count), "--wait",
-                                        std::to_string(patience.count()) + "ms"};
-  return carry_out(std::move(arguments), limit, decide::GpusFound{});
+  return carry_out({verbs::AwaitGpus{static_cast<std::uint8_t>(count), patience}, {}}, limit,
+                   decide::GpusFound{});
 }
 
 asio::awaitable<void> Local::make_gpu_nodes(Duration limit) {
   const bool driven = ::access("/proc/driver/nvidia/version", F_OK) == 0;
   if (!units::wanted() || job_.trainer.gpus != 0 || !driven) co_return;
   auto making = await_gpus(limit);
-  co_await std::move(making);  // what is missing a trainer that needs it says best
+  co_await std::move(making);  // a trainer that needs what is missing reports it
 }
 
 Local::Answer Local::fetch_code(std::string token, Duration limit) {
-  std::vector<std::string> arguments = {
-      "checkout",          "--repository", job_.code->repository, "--revision",
-      job_.code->revision, "--directory",  job_.home() + "/code", "--user",
-      job_.trainer.user};
-  return carry_out(std::move(arguments), limit, decide::CodeFetched{}, std::move(token));
+  verbs::Checkout verb{job_.code->repository, job_.code->revision, job_.home() + "/code",
+                       job_.trainer.user, std::move(token)};
+  return carry_out({std::move(verb), {}}, limit, decide::CodeFetched{});
 }
 
 Local::Answer Local::fill(VolumeId volume, Duration limit) {
-  const config::FillRequest request{job_.name.str(), volume.str(), job_.storage.ebs.mount,
-                                    job_.trainer.user, job_.prepare};
-  auto running = run({"fill"}, limit, {}, config::to_json(request));
+  verbs::Fill verb{job_.name.str(), volume.str(), job_.storage.ebs.mount, job_.trainer.user, {}};
+  for (const config::Source& it : job_.prepare)
+    verb.sources.push_back({it.from, it.to, it.sha256, it.via ? wire::to_url(*it.via) : ""});
+  verbs::Request wanted{std::move(verb), {}};
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   for (const json& each : work.answer.value("said", json::array()))
@@ -352,10 +281,11 @@ Local::Answer Local::fill(VolumeId volume, Duration limit) {
   co_return decide::VolumeFilled{};
 }
 
-asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(Duration limit) {
+asio::awaitable<Result<decide::HostLooked, EffectFailed>> Local::mounted(Duration limit) {
   const bool share = job_.storage.share.has_value();
-  std::vector<std::string> arguments = share ? on_share("look-share") : in_home("look");
-  auto running = run(std::move(arguments), limit);
+  verbs::Request wanted{verbs::Look{job_.home()}, {}};
+  if (share) wanted.verb = verbs::LookShare{of_job()};
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return tl::unexpected(*work.failed);
   decide::HostLooked seen;
@@ -366,20 +296,17 @@ asio::awaitable<tl::expected<decide::HostLooked, EffectFailed>> Local::mounted(D
 }
 
 asio::awaitable<bool> Local::keep_lines(std::string name, std::string lines, Duration limit) {
-  std::vector<std::string> arguments = {"keep-lines", "--path", job_.home(), "--name",
-                                        std::move(name)};
-  if (job_.storage.share) arguments.insert(arguments.begin(), {"--as", job_.trainer.user});
-  auto running = run(std::move(arguments), limit, {}, std::move(lines));
+  verbs::Request wanted = in_home(verbs::KeepLines{job_.home(), std::move(name), std::move(lines)});
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   co_return !work.failed;
 }
 
 asio::awaitable<bool> Local::keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
                                           Duration limit) {
-  std::vector<std::string> arguments = {"keep-metrics", "--path", job_.home() + "/metrics.jsonl"};
-  if (job_.storage.share) arguments.insert(arguments.begin(), {"--as", job_.trainer.user});
-  if (resumed) arguments.insert(arguments.end(), {"--resumed", std::to_string(*resumed)});
-  auto running = run(std::move(arguments), limit, {}, std::move(lines));
+  verbs::Request wanted =
+      in_home(verbs::KeepMetrics{job_.home() + "/metrics.jsonl", std::move(lines), resumed});
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) spdlog::warn("the metrics are kept later: {}", work.failed->detail.view());
   if (const std::string said = work.answer.value("said", ""); !work.failed && !said.empty())

@@ -1,17 +1,17 @@
-// Local work: each piece is a child process `spotter host VERB`, so that a hang (a dead disk, a
+// Local work: each piece is a child process `spotter host`, so that a hang (a dead disk, a
 // dead server) never stops the agent, and an abandoned piece can be killed.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
 #include "agent/io/process.hpp"
 #include "agent/job/job.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::act {
 
@@ -43,7 +43,7 @@ class Local {
   Answer release_share(Duration limit);
   Answer mark_done(Duration limit);  // on a share
   Answer read_ledger(Duration limit);
-  // `given_up`: nobody trains on, and there is no result.
+  // `given_up`: no machine trains on, and there is no result.
   Answer write_ledger(decide::Ledger ledger, bool given_up, Duration limit);
   Answer sync(Duration limit);
   Answer verify(bool read_only, Duration limit);
@@ -55,20 +55,19 @@ class Local {
   Answer fill(VolumeId volume, Duration limit);
 
   // What of the job's storage is mounted here; no more is filled in.
-  asio::awaitable<tl::expected<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
+  asio::awaitable<Result<decide::HostLooked, decide::EffectFailed>> mounted(Duration limit);
   // Is there a file at `path`? Asked again and again within `limit`. What cannot be looked at is
   // not absent: EffectFailed. When that goes on for Policy::blocked_limit: no.
-  asio::awaitable<tl::expected<bool, decide::EffectFailed>> is_there(std::string path,
-                                                                     Duration limit);
-  // What the trainer wrote to its log is kept on the share; in vain, it is kept the next time.
+  asio::awaitable<Result<bool, decide::EffectFailed>> is_there(std::string path, Duration limit);
+  // What the trainer wrote to its log is kept on the share; if that fails, the next time.
   asio::awaitable<void> keep_log(Duration limit);
   // New lines of the learning curve, of a trainer that went on from step `resumed` if it said so,
-  // join those on the storage (host/metrics.hpp). False: in vain.
+  // join those on the storage (host/metrics.hpp). False: it failed.
   asio::awaitable<bool> keep_metrics(std::string lines, std::optional<std::uint64_t> resumed,
                                      Duration limit);
 
-  // Lines join those of the file of that name on the storage (host/journal.hpp). False: in
-  // vain.
+  // Lines join those of the file of that name on the storage (host/journal.hpp).
+  // False: it failed.
   asio::awaitable<bool> keep_lines(std::string name, std::string lines, Duration limit);
 
   // An experiment that several machines may take up (host/attempt.hpp); `home` is its folder.
@@ -82,22 +81,22 @@ class Local {
   asio::awaitable<Result<std::string>> sum_up(std::string home, std::size_t index,
                                               std::uint64_t token, Duration limit);
 
-  // Does the share's server hang? Then nothing is begun on it but to let go of it
+  // Does the share's server hang? Then nothing is begun on it but to release it
   // (share_watch.hpp).
   void set_hanging(bool hanging) { hanging_ = hanging; }
 
  private:
   struct Work;
-  asio::awaitable<Work> run(std::vector<std::string> arguments, Duration limit,
-                            std::string token = {}, std::string input = {});
-  // A verb whose answer says no more than that it was done.
-  Answer carry_out(std::vector<std::string> arguments, Duration limit, decide::Happening done,
-                   std::string token = {}, std::string input = {});
+  asio::awaitable<Work> run(verbs::Request wanted, Duration limit);
+  // A verb whose answer has no value.
+  Answer carry_out(verbs::Request wanted, Duration limit, decide::Happening done);
 
-  asio::awaitable<Result<std::string>> attempt_verb(std::vector<std::string> words, Duration limit);
-  void add_link(std::vector<std::string>& arguments) const;
-  std::vector<std::string> on_share(const char* verb) const;
-  std::vector<std::string> in_home(const char* verb) const;
+  asio::awaitable<Result<std::string>> attempt_verb(verbs::Verb verb, Duration limit);
+  std::string link() const;
+  verbs::Share of_job() const;
+  void lay_out(verbs::PrepareShare& verb) const;
+  verbs::Request in_home(verbs::Verb verb) const;
+  verbs::Request as_trainer(verbs::Verb verb) const;
 
   const config::Job& job_;
   std::string program_;

@@ -1,4 +1,4 @@
-// What is done on a share: mounted and let go of, and what several machines do in its folders.
+// What is done on a share: mounted and released, and what several machines do in its folders.
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
@@ -11,54 +11,37 @@
 
 namespace spotter::act {
 
-std::vector<std::string> Local::on_share(const char* verb) const {
+verbs::Request Local::as_trainer(verbs::Verb verb) const {
+  return {std::move(verb), job_.trainer.user};
+}
+
+verbs::Share Local::of_job() const {
   const config::Share& share = *job_.storage.share;
-  std::vector<std::string> words = {verb,
-                                    "--kind",
-                                    std::string(config::to_text(share.kind)),
-                                    "--mount-point",
-                                    share.mount,
-                                    "--port",
-                                    std::to_string(share.port),
-                                    "--user",
-                                    job_.trainer.user,
-                                    "--job",
-                                    job_.folder(),
-                                    "--holder",
-                                    run_directory_};
-  const auto add = [&words](const char* option, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {option, value});
-  };
-  add("--server", share.server);
-  add("--path", share.path);
-  add("--options", share.options);
-  add("--access-point", share.access_point);
-  add("--key", share.key);
-  add("--known-hosts", share.known_hosts);
   const char* region = std::getenv("AWS_REGION");
-  add("--region", region == nullptr ? "" : region);
-  if (share.tls) words.push_back("--tls");
-  if (job_.is_handed_out()) {  // each attempt has its own folders
-    words.push_back("--identity");
-    return words;
-  }
-  for (const char* name : {"code", "result", "log"}) add("--directory", name);
-  if (job_.experiment) add("--directory", std::string(config::model_folder));
-  add("--directory", job_.checkpoints.directory);
-  if (job_.in_container()) {
-    add("--directory", std::string(config::container_folder));
-    add("--container", std::string(config::container_folder));
-    add_link(words);
-  }
-  return words;
+  return {.kind = std::string(config::to_text(share.kind)),
+          .mount_point = share.mount,
+          .server = share.server,
+          .path = share.path,
+          .options = share.options,
+          .access_point = share.access_point,
+          .key = share.key,
+          .known_hosts = share.known_hosts,
+          .port = share.port,
+          .tls = share.tls,
+          .region = region == nullptr ? "" : region};
 }
 
 Local::Answer Local::prepare_share(Duration limit) {
-  std::vector<std::string> arguments = on_share("prepare-share");
-  if (prepared_) arguments.emplace_back("--again");
-  if (const std::string cache = cache_folder(job_); !cache.empty())
-    arguments.insert(arguments.end(), {"--cache", cache});
-  auto running = run(std::move(arguments), limit);
+  verbs::PrepareShare verb{.share = of_job(),
+                           .user = job_.trainer.user,
+                           .job = job_.folder(),
+                           .holder = run_directory_,
+                           .again = prepared_,
+                           .identity = job_.is_handed_out(),
+                           .cache = cache_folder(job_)};
+  if (!verb.identity) lay_out(verb);
+  verbs::Request wanted{std::move(verb), {}};
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return *work.failed;
   prepared_ = true;
@@ -70,25 +53,39 @@ Local::Answer Local::prepare_share(Duration limit) {
   co_return decide::Mounted{};
 }
 
+// With claims each attempt has its own folders instead.
+void Local::lay_out(verbs::PrepareShare& verb) const {
+  verb.directories = {"code", "result", "log"};
+  if (job_.experiment) verb.directories.emplace_back(config::model_folder);
+  verb.directories.push_back(job_.checkpoints.directory);
+  if (!job_.in_container()) return;
+  verb.container = config::container_folder;
+  verb.directories.push_back(verb.container);
+  verb.link = link();
+}
+
 Local::Answer Local::release_share(Duration limit) {
-  return carry_out(on_share("release-share"), limit, decide::Unmounted{});
+  const bool linked = job_.in_container() && !job_.is_handed_out();
+  return carry_out({verbs::ReleaseShare{of_job(), job_.folder(), run_directory_,
+                                        linked ? link() : std::string()},
+                    {}},
+                   limit, decide::Unmounted{});
 }
 
 Local::Answer Local::mark_done(Duration limit) {
-  std::vector<std::string> arguments = {"--as",      job_.trainer.user, "mark-done",    "--path",
-                                        job_.home(), "--job",           job_.name.str()};
-  return carry_out(std::move(arguments), limit, decide::CallAccepted{});
+  return carry_out(as_trainer(verbs::MarkDone{job_.home(), job_.name.str()}), limit,
+                   decide::CallAccepted{});
 }
 
-asio::awaitable<tl::expected<bool, decide::EffectFailed>> Local::is_there(std::string path,
-                                                                          Duration limit) {
+asio::awaitable<Result<bool, decide::EffectFailed>> Local::is_there(std::string path,
+                                                                    Duration limit) {
   using Clock = asio::steady_timer::clock_type;
   constexpr std::chrono::seconds between{1};
   asio::steady_timer pause(co_await asio::this_coro::executor);
   const auto until = Clock::now() + limit;
   for (;;) {
-    std::vector<std::string> arguments = {"--as", job_.trainer.user, "there", "--path", path};
-    auto running = run(std::move(arguments), std::chrono::ceil<Duration>(until - Clock::now()));
+    verbs::Request wanted = as_trainer(verbs::There{path});
+    auto running = run(std::move(wanted), std::chrono::ceil<Duration>(until - Clock::now()));
     const Work work = co_await std::move(running);
     if (work.failed && !unknown_since_) {
       unknown_since_ = Clock::now();
@@ -108,25 +105,18 @@ asio::awaitable<tl::expected<bool, decide::EffectFailed>> Local::is_there(std::s
 }
 
 asio::awaitable<void> Local::keep_log(Duration limit) {
-  std::vector<std::string> arguments = {"--as",
-                                        job_.trainer.user,
-                                        "keep-log",
-                                        "--from",
-                                        run_directory_ + "/trainer.log",
-                                        "--path",
-                                        job_.home() + "/log/trainer.log"};
-  auto running = run(std::move(arguments), limit);
+  verbs::Request wanted =
+      as_trainer(verbs::KeepLog{run_directory_ + "/trainer.log", job_.home() + "/log/trainer.log"});
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) spdlog::warn("the trainer's log is kept later: {}", work.failed->detail.view());
 }
 
-// --- attempts: as the trainer's user, as all that is done in a home
+// --- attempts, with the rights of the trainer's user, as all work in a home
 
-asio::awaitable<Result<std::string>> Local::attempt_verb(std::vector<std::string> words,
-                                                         Duration limit) {
-  std::vector<std::string> arguments = {"--as", job_.trainer.user};
-  arguments.insert(arguments.end(), words.begin(), words.end());
-  auto running = run(std::move(arguments), limit);
+asio::awaitable<Result<std::string>> Local::attempt_verb(verbs::Verb verb, Duration limit) {
+  verbs::Request wanted = as_trainer(std::move(verb));
+  auto running = run(std::move(wanted), limit);
   const Work work = co_await std::move(running);
   if (work.failed) co_return failure(work.failed->detail.str());
   co_return work.answer.value("answer", "");
@@ -134,28 +124,23 @@ asio::awaitable<Result<std::string>> Local::attempt_verb(std::vector<std::string
 
 asio::awaitable<Result<std::string>> Local::find_parent(std::string home, std::uint64_t token,
                                                         Duration limit) {
-  return attempt_verb({"find-parent", "--path", std::move(home), "--token", std::to_string(token)},
-                      limit);
+  return attempt_verb(verbs::FindParent{std::move(home), token}, limit);
 }
 
 asio::awaitable<Result<std::string>> Local::begin_attempt(std::string home, std::string attempt,
                                                           std::string parent, Duration limit) {
-  return attempt_verb({"begin-attempt", "--path", std::move(home), "--attempt", std::move(attempt),
-                       "--parent", std::move(parent)},
+  return attempt_verb(verbs::BeginAttempt{std::move(home), std::move(attempt), std::move(parent)},
                       limit);
 }
 
 asio::awaitable<Result<std::string>> Local::publish_attempt(std::string home, std::string attempt,
                                                             Duration limit) {
-  return attempt_verb(
-      {"publish-attempt", "--path", std::move(home), "--attempt", std::move(attempt)}, limit);
+  return attempt_verb(verbs::PublishAttempt{std::move(home), std::move(attempt)}, limit);
 }
 
 asio::awaitable<Result<std::string>> Local::sum_up(std::string home, std::size_t index,
                                                    std::uint64_t token, Duration limit) {
-  return attempt_verb({"sum-up", "--path", std::move(home), "--index", std::to_string(index),
-                       "--token", std::to_string(token)},
-                      limit);
+  return attempt_verb(verbs::SumUp{std::move(home), index, token}, limit);
 }
 
 }  // namespace spotter::act

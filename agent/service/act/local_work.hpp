@@ -1,4 +1,4 @@
-// What a `spotter host` process said. Internal to Local.
+// The output of a `spotter host` process. Internal to Local.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// What the trainer said of its loss and accuracy and is not on the storage yet: a minute's worth,
-// as a rule. Lost with this process, never waited for.
+// The trainer's reports of loss, accuracy and other metrics that are not on the storage yet:
+// usually one minute of them. Lost when this process ends.
 #pragma once
 
 #include <chrono>
@@ -11,17 +11,21 @@
 
 namespace spotter::act {
 
+// Replaces `known` by a newer report, but keeps the metrics that the new one lacks: an evaluation's
+// are reported once an epoch.
+void take(wire::Progress& known, const wire::Progress& newer);
+
 class Metrics {
  public:
   struct News {
     wire::Curve curve;
-    std::optional<std::uint64_t> resumed;  // the trainer went on from there first
+    std::optional<std::uint64_t> resumed;  // the trainer continued from there first
   };
 
-  void hear(const wire::TrainerMessage& message, std::chrono::system_clock::time_point now);
+  void on_message(const wire::TrainerMessage& message, std::chrono::system_clock::time_point now);
   bool empty() const { return news_.curve.points().empty(); }
   News take();
-  void put_back(News older);  // it could not be kept: together with what was said since
+  void put_back(News older);  // after a failed write: merges it with newer reports
 
  private:
   News news_;

@@ -1,5 +1,5 @@
-// Carries out effects, each answered by exactly one event: at the latest a little after its
-// deadline.
+// Carries out effects. Each is answered by exactly one event, shortly after its deadline at the
+// latest.
 #pragma once
 
 #include <deque>
@@ -17,47 +17,53 @@
 
 namespace spotter::act {
 
-// What the performer needs of others (agent.cpp hands them in): act knows nothing of sense.
-struct Surroundings {
+// What the performer needs from other folders; agent.cpp passes it, as act does not include sense.
+struct Dependencies {
   std::function<Time()> now;
   std::function<void(decide::Event)> deliver;
   std::function<asio::awaitable<decide::Happening>()> read_identity;
-  std::function<void()> watch_trainer;  // from now on, say when it ends
-  std::function<bool()> gave_up;        // the job is ended without a result
+  std::function<void()> watch_trainer;  // from now on, report its end
+  std::function<bool()> gave_up;        // the job has ended without a result
   std::function<void()> exit;
-  // Lines of the job's history for the storage; so many bytes of them are there now.
+  // Lines of the job's history for the storage; the second gets the number of bytes written.
   std::function<std::string()> history;
   std::function<void(std::size_t)> history_kept;
   std::string run_directory;
   std::string result;  // absolute path of the declared result, or empty
 };
 
-// Threading: the io_context's one thread. Pieces of local work run one after the other, in the
-// order asked for, so that an unmount never overtakes a write; calls to AWS run side by side.
+// Threading: the io_context's one thread. Local work runs one piece at a time, in the order of the
+// effects, so that an unmount never overtakes a write; calls to AWS run concurrently.
 class Performer {
  public:
   Performer(asio::io_context& context, Cloud& cloud, Local& local, DataVolumes& data,
-            Trainer& trainer, Metrics& metrics, Surroundings surroundings);
+            Trainer& trainer, Metrics& metrics, Dependencies dependencies);
 
   void perform(const decide::Effect& effect);
 
  private:
   using Answer = asio::awaitable<decide::Happening>;
-  struct Running;
+  using Work = std::function<Answer(Duration limit)>;
+  struct Task {
+    decide::Effect effect;
+    Work work;
+    bool local = false;
+  };
+  struct Dispatch;
 
-  void start(const decide::Effect& effect);
+  void queue(Task task);
+  void start(Task task);
   void abandon(decide::EffectId id);
   void answer(decide::EffectId id, decide::Happening what);
   void finish_local();
-  Answer work(const decide::Command& command, Duration limit);
-  Answer cloud_work(const decide::Command& command, Duration limit);
-  Answer local_work(const decide::Command& command, Duration limit);
   void forget_end();
+  Answer unmount(Duration limit);
+  Answer sync(Duration limit);
   Answer look_at_host(Duration limit);
   Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer fetch_code(Duration limit);
   Answer release_share(Duration limit);
-  Answer write_account(decide::Ledger ledger, Duration limit);
+  Answer write_ledger(decide::Ledger ledger, Duration limit);
   asio::awaitable<void> keep_metrics(Time until);
   asio::awaitable<void> keep_journal(Time until);
   asio::awaitable<void> keep_history(Time until);
@@ -69,9 +75,9 @@ class Performer {
   DataVolumes& data_;
   Trainer& trainer_;
   Metrics& metrics_;
-  Surroundings surroundings_;
+  Dependencies dependencies_;
   std::map<std::uint32_t, std::shared_ptr<asio::cancellation_signal>> running_;  // by number
-  std::deque<decide::Effect> waiting_local_;
+  std::deque<Task> waiting_local_;
   bool local_busy_ = false;
 };
 

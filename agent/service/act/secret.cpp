@@ -9,8 +9,9 @@ namespace spotter::act {
 
 using decide::EffectFailed;
 
-asio::awaitable<tl::expected<std::string, EffectFailed>> read_secret(
-    AwsClient& aws, config::SecretReference reference, Duration limit) {
+asio::awaitable<Result<std::string, EffectFailed>> read_secret(AwsClient& aws,
+                                                               config::SecretReference reference,
+                                                               Duration limit) {
   if (reference.kind == config::SecretReference::Kind::Parameter) {
     auto call = aws.ssm_parameter(reference.target, limit);
     auto value = co_await std::move(call);

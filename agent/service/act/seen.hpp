@@ -1,4 +1,4 @@
-// A volume of EC2's answer as the core sees it.
+// Converts a volume of EC2's answer for the core.
 #pragma once
 
 #include "agent/aws/formats/ec2_values.hpp"
@@ -7,15 +7,15 @@
 
 namespace spotter::act {
 
-// Whether its holder lives is not known from it.
+// Does not fill in whether its holder runs.
 decide::SeenVolume seen(const wire::Volume& volume, const config::Job& job);
 
-// Another job's volume or snapshot is none of ours, whatever else it is tagged with: a namesake's
-// neither. What job.yaml's tag names is ours, also when it was made while that tag was another.
+// True for a volume or snapshot of another job, or of a namesake, whatever else it is tagged with.
+// What has job.yaml's tag is ours, even if it was made while job.yaml named another tag.
 bool is_foreign(const wire::Tags& tags, const config::Job& job);
 
-// Nor is a volume of data that lies free and does not say whose it is, as earlier versions made
-// them: it may be a namesake's, and what is seen is used and deleted.
+// Also true for a free volume of data without an owner's tag, as earlier versions made them: it may
+// be a namesake's, and volumes that are seen are used and deleted.
 bool is_foreign(const wire::Volume& volume, const config::Job& job);
 
 }  // namespace spotter::act

@@ -1,4 +1,4 @@
-// One look at the job's storage: its volumes, its snapshots, and whether their holders live.
+// One look at the job's storage: its volumes, its snapshots, and whether their holders run.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -20,7 +20,7 @@ using decide::SeenSnapshot;
 using decide::SeenVolume;
 using wire::value_of;
 
-// 0 where it was never written; none for what is no number.
+// 0: the tag was never written. None: it is no number.
 std::optional<std::uint32_t> parsed(const wire::Tags& tags, const char* name) {
   const std::string text = value_of(tags, name);
   std::uint32_t number = 0;
@@ -35,8 +35,8 @@ std::uint32_t number_of(const wire::Tags& tags, const char* name) {
   return parsed(tags, name).value_or(0);
 }
 
-// What is no number, somebody changed by hand. Read as 0 the newest would be the oldest, and be
-// deleted: nothing is decided before a person has put it right.
+// A value that is no number was changed by hand. Read as 0 it would make the newest volume the
+// oldest, which is deleted; so nothing is decided until a person has corrected it.
 std::optional<EffectFailed> misread(const std::string& id, const wire::Tags& tags) {
   for (const char* name : {tag::generation, tag::moves}) {
     if (parsed(tags, name)) continue;
@@ -60,7 +60,7 @@ decide::VolumeState state_of(wire::VolumeState state) {
     case wire::VolumeState::Error:
       return decide::VolumeState::Error;
     default:
-      return decide::VolumeState::InUse;  // unknown: hands off
+      return decide::VolumeState::InUse;  // unknown: it is not touched
   }
 }
 
@@ -163,7 +163,7 @@ void set_holder_states(std::vector<SeenVolume>& volumes,
                        const std::vector<wire::Instance>& instances) {
   for (SeenVolume& volume : volumes) {
     if (!volume.holder) continue;
-    volume.holder_state = decide::HolderState::Gone;  // EC2 forgets the terminated after an hour
+    volume.holder_state = decide::HolderState::Gone;  // EC2 lists a terminated instance for an hour
     for (const wire::Instance& instance : instances) {
       if (instance.id == volume.holder) volume.holder_state = state_of(instance.state);
     }
@@ -190,8 +190,8 @@ Cloud::Answer Cloud::survey(Duration whole) {
   const Duration limit = whole / 4;  // four calls
   decide::Survey survey;
   const config::Tag& found_by = job_.storage.ebs.tag;
-  const std::vector<wire::Filter> filters = {{"tag:" + found_by.key, {found_by.value}},
-                                             {"tag:spotter:job", {job_.volumes_owner()}}};
+  const std::vector<wire::Filter> filters = {wire::tagged(found_by.key, found_by.value),
+                                             wire::tagged(tag::job, job_.volumes_owner())};
   std::set<VolumeId> known;
   for (const wire::Filter& filter : filters) {
     wire::DescribeVolumes request;
@@ -208,9 +208,9 @@ Cloud::Answer Cloud::survey(Duration whole) {
     }
   }
   wire::DescribeSnapshots request;
-  // A user's backup may have inherited the job's tag: only those that we took for a move are ours.
-  request.filters = {{"tag:spotter:job", {job_.volumes_owner()}},
-                     {"tag:spotter:role", {"snapshot"}}};
+  // A user's backup may have the job's tag, too: only snapshots that we took for a move are ours.
+  request.filters = {wire::tagged(tag::job, job_.volumes_owner()),
+                     wire::tagged(tag::role, "snapshot")};
   auto call = aws_.call_all(std::move(request), limit);
   const auto snapshots = co_await std::move(call);
   if (!snapshots) co_return as_failure(snapshots.error());
@@ -240,7 +240,8 @@ asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t 
   const config::Tag& found_by = job_.storage.ebs.tag;
   const std::string prefix = found_by.value + "-";
   wire::DescribeVolumes request;
-  request.filters = {{"tag:" + found_by.key, {prefix + "*"}}, {"availability-zone", {zone.str()}}};
+  request.filters = {{"tag:" + found_by.key, {wire::exactly(prefix) + "*"}},
+                     {"availability-zone", {zone.str()}}};
   auto call = aws_.call_all(std::move(request), limit);
   const auto volumes = co_await std::move(call);
   if (!volumes) co_return std::vector<bool>();

@@ -32,7 +32,7 @@ EffectFailed unstartable(const std::string& why) {
   return failed;
 }
 
-// Where AWS answers is the same for the trainer as for us; who we are is not passed on.
+// The trainer gets the agent's endpoints of AWS, but not the agent's credentials.
 constexpr const char* kPassedOn[] = {"AWS_REGION",
                                      "AWS_DEFAULT_REGION",
                                      "AWS_ENDPOINT_URL",
@@ -83,9 +83,9 @@ std::string usable_cache(const config::Job& job) {
 }
 
 // With channels, `spotter pipe` stands between the login shell and the trainer: it holds the FIFOs,
-// passes signals and the exit status on, and ends the trainer when the data cannot be had. What it
-// keeps is on the volume. The channels are in a file: the line is one argument of the shell's,
-// which execve(2) takes up to 128 KiB.
+// passes signals and the exit status on, and ends the trainer when the data cannot be fetched. Its
+// state is on the volume. The channels are in a file, as the line is one argument of the shell, and
+// execve(2) takes at most 128 KiB.
 std::string command_line(const config::Job& job, const std::string& program,
                          const std::string& channels) {
   if (!job.in_container()) return job.trainer.command;
@@ -98,6 +98,32 @@ std::string command_line(const config::Job& job, const std::string& program,
   return line + " -- \"$SHELL\" -c " + wire::shell_quoted(job.trainer.command);
 }
 
+// Before all else of the trainer, where S3 may have a newer checkpoint than the storage: as the
+// trainer's user, with its role, in its time.
+std::string after_fetching(const config::Job& job, const std::string& program,
+                           const std::string& line) {
+  const auto from = job.checkpoints_in_s3();
+  if (!from) return line;
+  std::string fetching = "exec " + wire::shell_quoted(program) + " tier fetch";
+  for (const auto& [option, value] : {std::pair<const char*, std::string>{" --mount ", job.home()},
+                                      {" --directory ", job.checkpoints.directory},
+                                      {" --folders ", job.checkpoints.folders},
+                                      {" --to ", wire::to_url(*from)},
+                                      {" --job ", job.volumes_owner()}})
+    fetching += option + wire::shell_quoted(value);
+  return fetching + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
+}
+
+// What the agent's package has for `import spotter`, beside the program's own folder: after what
+// the user names there. Without the package (a build) there is none.
+void add_python(const std::string& program, std::string& path) {
+  const std::filesystem::path of_programs = std::filesystem::path(program).parent_path();
+  const std::filesystem::path folder = of_programs.parent_path() / "lib/spotter/path";
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return;
+  path += (path.empty() ? "" : ":") + folder.string();
+}
+
 std::string lines_of(const std::vector<wire::Channel>& channels) {
   std::string lines;
   for (const auto& channel : channels) lines += wire::describe(channel) + "\n";
@@ -106,14 +132,15 @@ std::string lines_of(const std::vector<wire::Channel>& channels) {
 
 }  // namespace
 
-asio::awaitable<Trainer::Read<std::string>> Trainer::code_token(Duration limit) {
+asio::awaitable<Result<std::string, decide::EffectFailed>> Trainer::code_token(Duration limit) {
   if (!job_.code || !job_.code->token) co_return std::string();
   auto reading = read_secret(aws_, *job_.code->token, limit);
   co_return co_await std::move(reading);
 }
 
-// Who the trainer is at AWS, and where: SDKs of Python know the region by its second name only.
-asio::awaitable<Trainer::Read<void>> Trainer::add_identity(Variables& to) {
+// The trainer's credentials and region at AWS: Python's SDKs read only the region's second
+// variable.
+asio::awaitable<Result<void, decide::EffectFailed>> Trainer::add_identity(Variables& to) {
   if (const std::string region = aws_.region().str(); !region.empty()) {
     to.emplace("AWS_REGION", region);
     to.emplace("AWS_DEFAULT_REGION", to["AWS_REGION"]);
@@ -125,16 +152,17 @@ asio::awaitable<Trainer::Read<void>> Trainer::add_identity(Variables& to) {
     failed.unsettled = false;  // nothing was changed
     co_return tl::unexpected(failed);
   }
-  if (offered->empty()) co_return Read<void>{};
+  if (offered->empty()) co_return Result<void, decide::EffectFailed>{};
   for (const char* name : identity_variables) to.erase(name);
   to.merge(*offered);
-  if (job_.trainer.imds_allowed) co_return Read<void>{};
+  if (job_.trainer.imds_allowed) co_return Result<void, decide::EffectFailed>{};
   to["AWS_EC2_METADATA_DISABLED"] = "true";
   to.erase("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-  co_return Read<void>{};
+  co_return Result<void, decide::EffectFailed>{};
 }
 
-asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration limit) {
+asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::environment(
+    Duration limit) {
   const std::string mount = job_.home();
   const Variables ours = config::variables_of_process();
   Variables result;
@@ -174,10 +202,16 @@ asio::awaitable<Trainer::Read<Trainer::Variables>> Trainer::environment(Duration
     if (!value) co_return tl::unexpected(value.error());
     result[name] = std::move(*value);
   }
+  std::string python = result["PYTHONPATH"];
+  add_python(paths_.program, python);
+  if (python.empty())
+    result.erase("PYTHONPATH");
+  else
+    result["PYTHONPATH"] = std::move(python);
   co_return result;
 }
 
-// As above, but the supervisor becomes a service of its own.
+// The same, but the supervisor is a service of its own.
 std::vector<std::string> Trainer::in_unit() const {
   std::string name = job_.name.str();
   if (job_.experiment) name += "-" + std::to_string(job_.experiment->index);
@@ -197,6 +231,37 @@ std::vector<std::string> Trainer::in_unit() const {
   words.push_back("--grace=" + in_seconds(trainer.stop_grace.value_or(Duration(0))));
   if (std::ranges::any_of(job_.channels.all, views)) words.push_back("--mounts");
   if (!trainer.imds_allowed) words.push_back("--refuse-metadata");
+  return words;
+}
+
+// The guard's command line.
+std::vector<std::string> Trainer::guard() const {
+  const config::Checkpoints& kept = job_.checkpoints;
+  if (!kept.guarded()) return {};
+  const bool folders = kept.files.empty();
+  std::vector<std::string> words = {
+      paths_.program, "guard",        "--mount",  job_.home(),
+      "--directory",  kept.directory, "--socket", paths_.run_directory + "/trainer.sock"};
+  words.push_back(folders ? "--folders" : "--files");
+  words.push_back(folders ? kept.folders : kept.files);
+  if (is_on_share()) words.insert(words.end(), {"--as", job_.trainer.user});
+  if (kept.keep_best) {
+    words.insert(words.end(), {"--best", kept.keep_best->metric});
+    if (!kept.keep_best->largest_is_best) words.emplace_back("--smallest");
+  }
+  if (const auto to = job_.checkpoints_in_s3())
+    words.insert(words.end(), {"--copies", wire::to_url(*to), "--job", job_.volumes_owner(),
+                               "--user", job_.trainer.user});
+  return words;
+}
+
+std::vector<std::string> Trainer::follower() const {
+  if (!job_.metrics) return {};
+  const config::MetricsLog& log = *job_.metrics;
+  std::vector<std::string> words = {paths_.program, "follow-log", "--home=" + job_.home(),
+                                    "--socket=" + paths_.run_directory + "/trainer.sock",
+                                    (log.csv.empty() ? "--json-lines=" : "--csv=") + log.file()};
+  for (const auto& [ours, its] : log.columns) words.push_back("--column=" + ours + "=" + its);
   return words;
 }
 
@@ -223,7 +288,7 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
     if (const auto written = io::atomic_write(channels, lines, supervise::shown_mode); !written)
       co_return unstartable("cannot write " + channels + ": " + written.error().message());
   }
-  spec.command = command_line(job_, paths_.program, channels);
+  spec.command = after_fetching(job_, paths_.program, command_line(job_, paths_.program, channels));
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
@@ -231,21 +296,16 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
   spec.secrets += container_token;
   spec.environment_kind = job_.trainer.environment;
   spec.working_directory = job_.home() + (job_.code ? "/code" : "");
-  // A server that hangs must not hang whoever prints, nor its supervisor (Local::keep_log).
+  // On this machine: a server that hangs must block neither trainer nor supervisor
+  // (Local::keep_log).
   spec.log_file =
       is_on_share() ? paths_.run_directory + "/trainer.log" : job_.home() + "/log/trainer.log";
   spec.stop_signal = job_.trainer.stop_signal.value_or(0);
   spec.job = job_.name.str();
   spec.lease = paths_.lease;
-  spec.refuse_metadata = units::wanted() && !job_.trainer.imds_allowed;  // the service sees to it
-  if (!job_.checkpoints.files.empty()) {
-    spec.sidecar = {paths_.program, "guard",
-                    "--mount",      job_.home(),
-                    "--directory",  job_.checkpoints.directory,
-                    "--files",      job_.checkpoints.files,
-                    "--socket",     paths_.run_directory + "/trainer.sock"};
-    if (is_on_share()) spec.sidecar.insert(spec.sidecar.end(), {"--as", job_.trainer.user});
-  }
+  spec.refuse_metadata = units::wanted() && !job_.trainer.imds_allowed;  // the service does that
+  spec.sidecar = guard();
+  spec.follower = follower();
 
   io::ProcessRequest request;
   request.argv = {paths_.program,       "supervise", "--run-directory",
@@ -284,10 +344,10 @@ decide::Happening Trainer::stop(const decide::StopTrainer& effect) {
   return decide::CallAccepted{};
 }
 
-// An advice: a trainer that cannot be told goes on as it did.
+// An advice: a trainer that cannot be reached goes on as it did.
 decide::Happening Trainer::pace(const decide::PaceTrainer& effect) {
   nlohmann::json advice = nlohmann::json::object();
-  // The user's own word, in job.yaml, has precedence.
+  // A value of job.yaml has precedence.
   if (!job_.trainer.env.contains(kEvery)) {
     advice["checkpoint_every_seconds"] =
         std::chrono::duration<double>(effect.checkpoint_every).count();

@@ -1,4 +1,4 @@
-// The trainer's life as effects: start it under its own supervisor, tell it to end, kill it.
+// Effects on the trainer: start it under its own supervisor, ask it to end, kill it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace spotter::act {
 struct TrainerPaths {
   std::string program;        // the spotter binary
   std::string run_directory;  // SPOTTER_RUN
-  std::string lease;          // until when the trainer may run; empty: for ever
+  std::string lease;          // file with the time until which the trainer may run; empty: no limit
 };
 
 class Trainer {
@@ -24,28 +24,28 @@ class Trainer {
 
   using Answer = asio::awaitable<decide::Happening>;
   using Variables = std::map<std::string, std::string>;
-  template <class T>
-  using Read = tl::expected<T, decide::EffectFailed>;
 
-  // The trainer finds what the effect advises in SPOTTER_CHECKPOINT_EVERY and SPOTTER_PACE_FILE;
-  // where job.yaml sets that variable, its value there, and none in the file.
+  // Passes the effect's advice to the trainer in SPOTTER_CHECKPOINT_EVERY and SPOTTER_PACE_FILE.
+  // Where job.yaml sets that variable, its value is passed, and none in the file.
   Answer start(decide::StartTrainer effect, Duration limit);
-  // Writes SPOTTER_PACE_FILE: {"checkpoint_every_seconds": 312.5}, and with "asked_boottime_ms" a
-  // checkpoint of a moment after that one of CLOCK_BOOTTIME is wanted, once.
+  // Writes SPOTTER_PACE_FILE: {"checkpoint_every_seconds": 312.5}. With "asked_boottime_ms", the
+  // trainer is asked for one checkpoint made after that time of CLOCK_BOOTTIME.
   decide::Happening pace(const decide::PaceTrainer& effect);
-  // Writes SPOTTER_NOTICE_FILE, then sends the stop signal (if the job has one), once.
+  // Writes SPOTTER_NOTICE_FILE, then sends the stop signal once, if the job has one.
   decide::Happening stop(const decide::StopTrainer& effect);
   decide::Happening kill();
 
   bool is_on_share() const { return job_.storage.share.has_value(); }
 
   // The job's git token; empty when it has none.
-  asio::awaitable<Read<std::string>> code_token(Duration limit);
+  asio::awaitable<Result<std::string, decide::EffectFailed>> code_token(Duration limit);
 
  private:
-  asio::awaitable<Read<Variables>> environment(Duration limit);
-  asio::awaitable<Read<void>> add_identity(Variables& to);
+  asio::awaitable<Result<Variables, decide::EffectFailed>> environment(Duration limit);
+  asio::awaitable<Result<void, decide::EffectFailed>> add_identity(Variables& to);
   std::vector<std::string> in_unit() const;
+  std::vector<std::string> guard() const;
+  std::vector<std::string> follower() const;
 
   const config::Job& job_;
   TrainerPaths paths_;

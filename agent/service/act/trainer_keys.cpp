@@ -9,7 +9,7 @@
 namespace spotter::act {
 namespace {
 
-// Of one question to STS, with its repetitions: SDKs have given up by then, and ask again.
+// Of one call to STS with its retries: by then SDKs have given up, and ask again.
 constexpr Duration patience{20'000};
 constexpr std::size_t longest_session = 64;
 
@@ -26,11 +26,11 @@ TrainerKeys::TrainerKeys(Parts parts)
       endpoint_(parts_.context, {parts_.run_directory, parts_.job.trainer.user}, keys_,
                 [this] { return arn_; }) {}
 
-asio::awaitable<KeysResult> TrainerKeys::load() {
+asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::load() {
   return config::has_instances_role(parts_.job.trainer) ? load_own() : assume();
 }
 
-asio::awaitable<KeysResult> TrainerKeys::load_own() {
+asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::load_own() {
   auto getting = parts_.own.get();
   auto keys = co_await std::move(getting);
   if (!keys) co_return trouble(CallError::Kind::NoCredentials, keys.error().message);
@@ -39,7 +39,7 @@ asio::awaitable<KeysResult> TrainerKeys::load_own() {
   co_return std::move(*keys);
 }
 
-asio::awaitable<CallResult<std::string>> TrainerKeys::role_arn() {
+asio::awaitable<Result<std::string, CallError>> TrainerKeys::role_arn() {
   const config::Trainer& trainer = parts_.job.trainer;
   if (trainer.role.starts_with("arn:")) co_return trainer.role;
   auto asking = parts_.aws.call(wire::GetCallerIdentity{}, patience);
@@ -52,7 +52,7 @@ asio::awaitable<CallResult<std::string>> TrainerKeys::role_arn() {
   co_return arn;
 }
 
-asio::awaitable<KeysResult> TrainerKeys::assume() {
+asio::awaitable<Result<wire::Credentials, CallError>> TrainerKeys::assume() {
   if (arn_.empty()) {
     auto finding = role_arn();
     auto arn = co_await std::move(finding);
@@ -71,11 +71,11 @@ bool TrainerKeys::is_led_elsewhere() const {
   return false;
 }
 
-// It asks only when the trainer does, who may have no use for AWS, in a network without STS.
-asio::awaitable<CallResult<TrainerKeys::Variables>> TrainerKeys::offer_usual() {
+// Asks STS only when the trainer asks: it may not use AWS at all, in a network without STS.
+asio::awaitable<Result<TrainerKeys::Variables, CallError>> TrainerKeys::offer_usual() {
   auto getting = parts_.own.get();
   const auto own = co_await std::move(getting);
-  // An instance's metadata may be silent for a while: then the trainer asks later.
+  // The metadata service may not answer for a while: then the trainer asks later.
   const bool role = own ? own->expiration.has_value() : parts_.on_instance();
   if (!role) co_return Variables{};
   auto variables = endpoint_.open();
@@ -86,7 +86,7 @@ asio::awaitable<CallResult<TrainerKeys::Variables>> TrainerKeys::offer_usual() {
 
 asio::awaitable<void> TrainerKeys::try_usual() {
   auto getting = keys_.get();
-  const KeysResult keys = co_await std::move(getting);
+  const Result<wire::Credentials, CallError> keys = co_await std::move(getting);
   if (keys) co_return;
   spdlog::warn(
       "the trainer has no credentials at AWS while its role cannot be taken: {}. `spotter iam "
@@ -94,7 +94,7 @@ asio::awaitable<void> TrainerKeys::try_usual() {
       keys.error().message, config::instances_role);
 }
 
-asio::awaitable<CallResult<TrainerKeys::Variables>> TrainerKeys::offer() {
+asio::awaitable<Result<TrainerKeys::Variables, CallError>> TrainerKeys::offer() {
   const config::Trainer& trainer = parts_.job.trainer;
   const bool own = config::has_instances_role(trainer);
   const bool usual = trainer.role.empty();
@@ -103,9 +103,9 @@ asio::awaitable<CallResult<TrainerKeys::Variables>> TrainerKeys::offer() {
     auto offering = offer_usual();
     co_return co_await std::move(offering);
   }
-  // Asked for here, although only the trainer needs them: what is wrong is said before it starts.
+  // Only the trainer needs them; asked for here so that a mistake is reported before it starts.
   auto getting = keys_.get();
-  const KeysResult keys = co_await std::move(getting);
+  const Result<wire::Credentials, CallError> keys = co_await std::move(getting);
   const bool passing =
       own && !keys && keys.error().kind == CallError::Kind::NoCredentials && parts_.on_instance();
   if (!keys && own && !passing) co_return Variables{};

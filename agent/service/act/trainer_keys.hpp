@@ -1,5 +1,5 @@
-// The trainer's identity at AWS: the role that job.yaml names for it, else the one that is made for
-// trainers (job/trainer_role.hpp); the instance's own only when job.yaml says so.
+// The trainer's identity at AWS: the role in job.yaml, else the one made for trainers
+// (job/trainer_role.hpp); the instance's own only if job.yaml says so.
 #pragma once
 
 #include <functional>
@@ -20,28 +20,28 @@ class TrainerKeys {
     std::string run_directory;
     AwsClient& aws;
     CredentialChain& own;
-    std::function<bool()> on_instance;  // the metadata service has said which one this is
+    std::function<bool()> on_instance;  // the metadata service has returned the instance's id
   };
   using Variables = std::map<std::string, std::string>;
 
-  // All that the parts refer to must outlive this.
+  // REQUIRES: all that the parts refer to outlives this.
   explicit TrainerKeys(Parts parts);
 
-  // A trainer that an agent before us has started finds us where it found that one.
+  // Serves a trainer that an earlier agent started, at the same address.
   void resume() { endpoint_.resume(); }
 
-  // What leads the trainer's SDKs to its credentials. Empty: they find what they find. That is so
-  // without a named role where it has our environment anyway (`spotter run`), where job.yaml leads
-  // them elsewhere, and where we have only long-term keys or none. Fails when a role that is named
-  // cannot be had; where it is the usual one, the trainer has none until it can, and that is said.
-  asio::awaitable<CallResult<Variables>> offer();
+  // Returns variables that lead the trainer's SDKs to its credentials. Empty (the SDKs' defaults):
+  // no role is named and the trainer has our environment anyway (`spotter run`), job.yaml sets such
+  // variables itself, or we have only long-term credentials or none. Fails when a named role cannot
+  // be assumed; with the default role the trainer has none until that works, which is logged.
+  asio::awaitable<Result<Variables, CallError>> offer();
 
  private:
-  asio::awaitable<KeysResult> load();
-  asio::awaitable<KeysResult> load_own();
-  asio::awaitable<KeysResult> assume();
-  asio::awaitable<CallResult<std::string>> role_arn();
-  asio::awaitable<CallResult<Variables>> offer_usual();
+  asio::awaitable<Result<wire::Credentials, CallError>> load();
+  asio::awaitable<Result<wire::Credentials, CallError>> load_own();
+  asio::awaitable<Result<wire::Credentials, CallError>> assume();
+  asio::awaitable<Result<std::string, CallError>> role_arn();
+  asio::awaitable<Result<Variables, CallError>> offer_usual();
   asio::awaitable<void> try_usual();
   bool is_led_elsewhere() const;
 
@@ -51,11 +51,11 @@ class TrainerKeys {
   KeyEndpoint endpoint_;
 };
 
-// The ARN of the trainer's role, of the account and the role that we are: "who" has both. Empty: we
-// are no role, and job.yaml names no ARN or name. REQUIRES: it has not the instance's own.
+// The ARN of the trainer's role, by default in the account and after the name of `who`. Empty: we
+// have no role, and job.yaml names none. REQUIRES: the trainer has not the instance's own role.
 std::string trainers_role_arn(const config::Trainer& trainer, const wire::CallerIdentity& who);
 
-// Of an environment that is handed on: who its owner is at AWS.
+// Variables that identify their owner at AWS, removed from an environment that is passed on.
 inline constexpr const char* identity_variables[] = {
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",       "AWS_SESSION_TOKEN", "AWS_PROFILE",
     "AWS_ROLE_ARN",      "AWS_WEB_IDENTITY_TOKEN_FILE", container_uri,       container_relative_uri,

@@ -16,9 +16,9 @@ using decide::Wait;
 using nlohmann::json;
 
 constexpr double between_checkpoints = 600;  // seconds
-constexpr double between_accounts = 3600;
-constexpr double said_again = 600;       // a problem that stays
-constexpr std::size_t most_held = 64;    // a machine that does not come to know itself
+constexpr double between_ledgers = 3600;
+constexpr double said_again = 600;       // repeats a problem that stays
+constexpr std::size_t most_held = 64;    // for a machine that never learns its id
 constexpr std::size_t most_words = 400;  // of a problem
 constexpr std::size_t most_problems = 32;
 
@@ -26,24 +26,24 @@ json step_or_null(std::int64_t step) { return step < 0 ? json() : json(step); }
 
 json text_or_null(std::string_view text) { return text.empty() ? json() : json(text); }
 
-// A clock that was set back meanwhile makes nothing wait.
+// False after the clock was set back, so that nothing is delayed by that.
 bool is_within(double from, double now, double seconds) {
   return now >= from && now - from < seconds;
 }
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-std::string_view letting_go(After then) {
+std::string_view phase_before(After then) {
   if (then == After::Finish) return "finishing";
   return then == After::Survey ? "moving" : "releasing";
 }
 
-// One overload a stage, or for a group of them.
+// One overload for a stage, or for a group of them.
 struct Phase {
   const decide::Facts& facts;
 
   std::string_view bringing_up() const {
-    return facts.purpose == decide::Purpose::Prove ? "moving" : "mounting";
+    return facts.holding.purpose == decide::Purpose::Verify ? "moving" : "mounting";
   }
 
   std::string_view operator()(const decide::Booting&) const { return "looking"; }
@@ -70,12 +70,12 @@ struct Phase {
   std::string_view operator()(const decide::Inspecting&) const { return bringing_up(); }
   std::string_view operator()(const decide::Formatting&) const { return bringing_up(); }
   std::string_view operator()(const decide::Mounting&) const { return bringing_up(); }
-  std::string_view operator()(const decide::ReadingAccount&) const { return bringing_up(); }
+  std::string_view operator()(const decide::ReadingLedger&) const { return bringing_up(); }
   std::string_view operator()(const decide::Verifying&) const { return bringing_up(); }
   std::string_view operator()(const decide::Preparing&) const { return "mounting"; }
   std::string_view operator()(const decide::Snapshotting&) const { return "moving"; }
   std::string_view operator()(const decide::CreatingCandidate&) const { return "moving"; }
-  std::string_view operator()(const decide::Attesting&) const { return "moving"; }
+  std::string_view operator()(const decide::MarkingVerified&) const { return "moving"; }
   std::string_view operator()(const decide::Committing&) const { return "moving"; }
   std::string_view operator()(const decide::Promoting&) const { return "moving"; }
   std::string_view operator()(const decide::Discarding&) const { return {}; }
@@ -94,23 +94,23 @@ struct Phase {
   std::string_view operator()(const decide::MarkingDone&) const { return "finishing"; }
   std::string_view operator()(const decide::Tidying&) const { return "finishing"; }
   std::string_view operator()(const decide::CancellingFleet&) const {
-    return facts.surrender == decide::Surrender::None ? "finishing" : "releasing";
+    return facts.exit.surrender == decide::Surrender::None ? "finishing" : "releasing";
   }
   std::string_view operator()(const decide::ScalingToZero&) const { return "releasing"; }
   std::string_view operator()(const decide::Finished&) const { return "finished"; }
   std::string_view operator()(const decide::GaveUp&) const { return "gave-up"; }
   std::string_view operator()(const decide::Leaving&) const { return {}; }
-  // Those that say what follows.
-  template <class LettingGo>
-  requires requires(LettingGo it) { After{it.then}; }
-  std::string_view operator()(const LettingGo& stage) const { return letting_go(stage.then); }
+  // For stages that end with another one.
+  template <class EndsWith>
+  requires requires(EndsWith it) { After{it.then}; }
+  std::string_view operator()(const EndsWith& stage) const { return phase_before(stage.then); }
 };
 
 json change(const char* what, std::string_view volume, std::string_view snapshot = {}) {
   return {{"change", what}, {"volume", text_or_null(volume)}, {"snapshot", text_or_null(snapshot)}};
 }
 
-// What a command changes of the volumes, once it is carried out.
+// The change of a volume by this command, once it is carried out.
 json change_by(const Command& command) {
   if (const auto* it = std::get_if<decide::AttachVolume>(&command))
     return change("attached", it->volume.view());
@@ -149,37 +149,37 @@ History::History(Settings settings)
       problems_until_(io::boot_time()) {}
 
 void History::add(std::string what, Fields fields) {
-  wire::Moment moment{settings_.clock(), std::move(what), instance_, std::move(fields)};
-  if (named_) return give(std::move(moment));
-  if (held_.size() < most_held) held_.push_back(std::move(moment));
+  wire::HistoryEntry entry{settings_.clock(), std::move(what), instance_, std::move(fields)};
+  if (named_) return give(std::move(entry));
+  if (held_.size() < most_held) held_.push_back(std::move(entry));
 }
 
-void History::give(wire::Moment moment) {
-  moment.instance = instance_;
-  file_.append(moment);
-  for (const Sink& sink : sinks_) sink(moment);
+void History::give(wire::HistoryEntry entry) {
+  entry.instance = instance_;
+  file_.append(entry);
+  for (const Sink& sink : sinks_) sink(entry);
 }
 
-// Every line says whose it is, so nothing is written before that is known. On a share it need not
-// be: `settled` says that the agent has gone on without.
-void History::name_ourselves(const decide::Facts& facts, bool settled) {
-  if (named_ || (facts.instance.empty() && !settled)) return;
+// Every line names its machine, so lines wait until the name is known. On a share it may stay
+// unknown: `settled` says that the agent went on without it.
+void History::learn_name(const decide::Facts& facts, bool settled) {
+  if (named_ || (facts.identity.instance.empty() && !settled)) return;
   named_ = true;
-  instance_ = facts.instance.empty() ? settings_.host : facts.instance.str();
-  type_ = facts.type.view();
-  zone_ = facts.zone.view();
-  wire::Moment began = beginning(began_);
+  instance_ = facts.identity.instance.empty() ? settings_.host : facts.identity.instance.str();
+  type_ = facts.identity.type.view();
+  zone_ = facts.identity.zone.view();
+  wire::HistoryEntry began = beginning(began_);
   const auto earlier = file_.open(began);
   go_on_after(earlier);
   if (earlier.empty())
     for (const Sink& sink : sinks_) sink(began);
   else if (earlier.back().what == "left")
     give(std::move(began));
-  for (wire::Moment& moment : std::exchange(held_, {})) give(std::move(moment));
+  for (wire::HistoryEntry& entry : std::exchange(held_, {})) give(std::move(entry));
 }
 
-wire::Moment History::beginning(double time) const {
-  wire::Moment began{time, "began", instance_, {}};
+wire::HistoryEntry History::beginning(double time) const {
+  wire::HistoryEntry began{time, "began", instance_, {}};
   began.fields = {{"job", settings_.job},
                   {"type", text_or_null(type_)},
                   {"zone", text_or_null(zone_)},
@@ -188,50 +188,50 @@ wire::Moment History::beginning(double time) const {
   return began;
 }
 
-void History::go_on_after(const std::vector<wire::Moment>& earlier) {
-  for (const wire::Moment& moment : earlier) {
-    if (moment.what == "notice") notice_until_ = moment.number("deadline").value_or(0);
-    if (moment.what == "price") price_ = moment.number("dollars_per_hour").value_or(0);
-    if (moment.what == "checkpoint") checkpoint_told_ = moment.time;
-    if (moment.what == "account") account_told_ = moment.time;
-    if (moment.what == "ended") running_ = false;
-    if (moment.what != "phase" || moment.text("phase") != "training" || running_) continue;
+void History::go_on_after(const std::vector<wire::HistoryEntry>& earlier) {
+  for (const wire::HistoryEntry& entry : earlier) {
+    if (entry.what == "notice") notice_until_ = entry.number("deadline").value_or(0);
+    if (entry.what == "price") price_ = entry.number("dollars_per_hour").value_or(0);
+    if (entry.what == "checkpoint") checkpoint_recorded_ = entry.time;
+    if (entry.what == "account") ledger_recorded_ = entry.time;
+    if (entry.what == "ended") running_ = false;
+    if (entry.what != "phase" || entry.text("phase") != "training" || running_) continue;
     running_ = true;
-    run_began_ = moment.time;
+    run_began_ = entry.time;
   }
 }
 
-void History::ask(const decide::Effect& effect) {
+void History::on_effect(const decide::Effect& effect) {
   if (std::holds_alternative<decide::KillTrainer>(effect.what)) killed_ = true;
   json fields = change_by(effect.what);
   if (!fields.is_null()) asked_[effect.id.number] = std::move(fields);
 }
 
-void History::hear(const wire::TrainerMessage& message) {
+void History::on_message(const wire::TrainerMessage& message) {
   if (message.window_trained) window_trained_ = message.window_trained;
   if (message.checkpoint) checkpoint_bytes_ = message.checkpoint->bytes;
 }
 
-void History::tell(const decide::Event& event, const decide::State& state,
-                   const decide::Policy& policy, std::size_t before) {
+void History::on_event(const decide::Event& event, const decide::State& state,
+                       const decide::Policy& policy, std::size_t before) {
   const std::string_view phase = phase_of(state);
   const bool settled = !phase.empty() && phase != "looking" && phase != "waiting" &&
                        phase != "blocked" && phase != "stopping";
-  name_ourselves(state.facts, settled);
+  learn_name(state.facts, settled);
   settle_change(event, state.facts);
-  tell_happening(event, state);
+  record_happening(event, state);
   const bool moved = state.stage.index() != before;
-  // Hibernated and awake again, or spared: another life of the same machine.
+  // The machine woke from hibernation, or was spared: begins another boot.
   if (moved && named_ && phase_ == "released" && phase == "looking")
     give(beginning(settings_.clock()));
-  if (moved) tell_phase(state, policy);
-  if (state.facts.ledger_known) {
-    const bool closes = moved && std::holds_alternative<decide::ClosingAccount>(state.stage);
-    if (closes || !is_within(account_told_, settings_.clock(), between_accounts))
-      tell_account(state.facts.ledger);
-    repeated_ = state.facts.ledger.repeated;
+  if (moved) record_phase(state, policy);
+  if (state.facts.progress.ledger_known) {
+    const bool closes = moved && std::holds_alternative<decide::ClosingLedger>(state.stage);
+    if (closes || !is_within(ledger_recorded_, settings_.clock(), between_ledgers))
+      record_ledger(state.facts.progress.ledger);
+    repeated_ = state.facts.progress.ledger.repeated;
   }
-  tell_problems();
+  record_problems();
 }
 
 void History::settle_change(const decide::Event& event, const decide::Facts& facts) {
@@ -245,37 +245,38 @@ void History::settle_change(const decide::Event& event, const decide::Facts& fac
     fields["volume"] = copy->volume.view();
   else if (!std::holds_alternative<decide::CallAccepted>(event.what))
     return;
-  fields["zone"] = text_or_null(facts.zone.view());
+  fields["zone"] = text_or_null(facts.identity.zone.view());
   add("volume", std::move(fields));
 }
 
-void History::tell_happening(const decide::Event& event, const decide::State& state) {
+void History::record_happening(const decide::Event& event, const decide::State& state) {
   const decide::Facts& facts = state.facts;
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&event.what)) {
-    tell_notice(*notice, event.at);
+    record_notice(*notice, event.at);
   } else if (std::holds_alternative<decide::NoticeWithdrawn>(event.what)) {
     notice_until_ = 0;
     add("notice-withdrawn");
   } else if (std::holds_alternative<decide::RebalanceRecommended>(event.what)) {
     add("rebalance");
   } else if (const auto* resumed = std::get_if<decide::TrainerResumed>(&event.what)) {
-    const bool counted = facts.ledger_known && facts.ledger.repeated >= repeated_;
-    add("resumed", {{"step", resumed->step},
-                    {"repeated", counted ? json(facts.ledger.repeated - repeated_) : json()}});
+    const bool counted = facts.progress.ledger_known && facts.progress.ledger.repeated >= repeated_;
+    add("resumed",
+        {{"step", resumed->step},
+         {"repeated", counted ? json(facts.progress.ledger.repeated - repeated_) : json()}});
   } else if (const auto* made = std::get_if<decide::CheckpointMade>(&event.what)) {
-    tell_checkpoint(*made, facts);
+    record_checkpoint(*made, facts);
   } else if (const auto* ended = std::get_if<decide::TrainerEnded>(&event.what)) {
-    tell_end(*ended, facts);
+    record_end(*ended, facts);
   } else if (const auto* seen = std::get_if<decide::HostLooked>(&event.what)) {
     if (running_ && seen->trainer == decide::HostLooked::Trainer::Ended)
-      tell_end(seen->ended, facts);
+      record_end(seen->ended, facts);
   }
-  if (facts.dollars_per_hour <= 0 || facts.dollars_per_hour == price_) return;
-  price_ = facts.dollars_per_hour;
+  if (facts.identity.dollars_per_hour <= 0 || facts.identity.dollars_per_hour == price_) return;
+  price_ = facts.identity.dollars_per_hour;
   add("price", {{"dollars_per_hour", price_}});
 }
 
-void History::tell_notice(const decide::NoticeSeen& notice, Time at) {
+void History::record_notice(const decide::NoticeSeen& notice, Time at) {
   const double deadline = settings_.clock() + seconds(notice.deadline - at);
   constexpr double same = 2;
   if (notice_until_ != 0 && std::abs(deadline - notice_until_) < same) return;
@@ -284,26 +285,29 @@ void History::tell_notice(const decide::NoticeSeen& notice, Time at) {
       {{"action", notice.held ? "group" : to_text(notice.action)}, {"deadline", deadline}});
 }
 
-void History::tell_checkpoint(const decide::CheckpointMade& made, const decide::Facts& facts) {
+void History::record_checkpoint(const decide::CheckpointMade& made, const decide::Facts& facts) {
   const json bytes = checkpoint_bytes_ ? json(*checkpoint_bytes_) : json();
   ++checkpoints_;
   bytes_ += std::exchange(checkpoint_bytes_, {}).value_or(0);
   stall_ += seconds(made.stall);
   const double now = settings_.clock();
-  if (!facts.notice && checkpoints_ > 1 && is_within(checkpoint_told_, now, between_checkpoints))
+  if (!facts.exit.notice && checkpoints_ > 1 &&
+      is_within(checkpoint_recorded_, now, between_checkpoints))
     return;
-  checkpoint_told_ = now;
+  checkpoint_recorded_ = now;
   add("checkpoint", {{"step", made.step},
                      {"seconds", made.stall.count() > 0 ? json(seconds(made.stall)) : json()},
                      {"bytes", bytes}});
 }
 
-void History::tell_end(const decide::TrainerEnded& ended, const decide::Facts& facts) {
+void History::record_end(const decide::TrainerEnded& ended, const decide::Facts& facts) {
   const char* failed = killed_ ? "killed" : "failed";
   const char* other = ended.stopped_as_asked && !killed_ ? "stopped" : failed;
-  json fields = {{"end", ended.success ? "finished" : other},
-                 {"step", step_or_null(facts.step)},
-                 {"checkpoint_step", step_or_null(facts.checkpoint_step)},
+  // Also of an experiment that the sweep's rule has stopped early.
+  const bool finished = ended.success || facts.exit.done;
+  json fields = {{"end", finished ? "finished" : other},
+                 {"step", step_or_null(facts.trainer.step)},
+                 {"checkpoint_step", step_or_null(facts.progress.checkpoint_step)},
                  {"checkpoints", checkpoints_},
                  {"bytes", bytes_ > 0 ? json(bytes_) : json()},
                  {"stall_seconds", stall_}};
@@ -313,7 +317,7 @@ void History::tell_end(const decide::TrainerEnded& ended, const decide::Facts& f
   running_ = killed_ = false;
 }
 
-void History::tell_phase(const decide::State& state, const decide::Policy& policy) {
+void History::record_phase(const decide::State& state, const decide::Policy& policy) {
   const std::string_view phase = phase_of(state);
   if (phase.empty() || phase == phase_) return;
   phase_ = phase;
@@ -328,8 +332,8 @@ void History::tell_phase(const decide::State& state, const decide::Policy& polic
   add("phase", {{"phase", phase}, {"says", text_or_null(decide::describe(state, policy))}});
 }
 
-void History::tell_account(const decide::Ledger& ledger) {
-  account_told_ = settings_.clock();
+void History::record_ledger(const decide::Ledger& ledger) {
+  ledger_recorded_ = settings_.clock();
   add("account", {{"seconds", ledger.seconds},
                   {"dollars", ledger.dollars},
                   {"losses", ledger.losses},
@@ -337,15 +341,17 @@ void History::tell_account(const decide::Ledger& ledger) {
                   {"repeated", ledger.repeated}});
 }
 
-// What is said again and again is told now and then.
-void History::tell_problems() {
+// Records a repeated problem only now and then.
+void History::record_problems() {
   for (const io::Problem& problem : io::recent_problems()) {
     if (problem.at <= problems_until_) continue;
     problems_until_ = problem.at;
     const double now = settings_.clock();
-    std::erase_if(problems_told_, [&](const auto& told) { return now - told.second > said_again; });
+    std::erase_if(problems_recorded_,
+                  [&](const auto& recorded) { return now - recorded.second > said_again; });
     const std::string words = problem.words.substr(0, most_words);
-    if (problems_told_.size() >= most_problems || !problems_told_.emplace(words, now).second)
+    if (problems_recorded_.size() >= most_problems ||
+        !problems_recorded_.emplace(words, now).second)
       continue;
     add("problem", {{"event", text_or_null(problem.event)},
                     {"level", problem.error ? "error" : "warning"},
@@ -353,11 +359,14 @@ void History::tell_problems() {
   }
 }
 
-void History::leave(const decide::State& state) {
-  name_ourselves(state.facts, true);
+void History::on_end(const decide::State& state) {
+  learn_name(state.facts, true);
   const std::string_view phase = phase_of(state);
   const bool over = phase == "released" || phase == "finished" || phase == "gave-up";
-  add("left", {{"why", over ? phase : "asked"}});
+  // `spotter run` leaves from no such stage.
+  const bool gave_up = state.facts.exit.surrender != decide::Surrender::None;
+  const std::string_view other = gave_up ? "gave-up" : "asked";
+  add("left", {{"why", over ? phase : other}});
 }
 
 }  // namespace spotter

@@ -1,5 +1,5 @@
-// What happens to the job, as moments (wire/history.hpp): for the storage, for whoever reads it in
-// S3 (publisher.hpp), and for whoever is to be told at once (sinks).
+// Records what happens to the job as entries of its history (wire/history.hpp): for the storage,
+// for readers in S3 (publisher.hpp), and for sinks that need each entry at once.
 #pragma once
 
 #include <cstdint>
@@ -19,79 +19,79 @@
 
 namespace spotter {
 
-// The phase of the job to which a stage belongs; empty: it goes on with the one before it, since it
-// is only a look in between.
+// The phase of the job to which a stage belongs; empty: the stage is only a look in between, and
+// the phase stays.
 std::string_view phase_of(const decide::State& state);
 
 class History {
  public:
-  using Sink = std::function<void(const wire::Moment&)>;
+  using Sink = std::function<void(const wire::HistoryEntry&)>;
   struct Settings {
     std::string run_directory;
-    std::string job;  // its volumes' owner: with the experiment's index
+    std::string job;  // the owner in its volumes' tags: with the experiment's index
     std::optional<std::size_t> experiment;
-    std::string host;               // where there is no instance
-    double booted = 0;              // the machine, in seconds since 1970
-    std::function<double()> clock;  // the same, now
+    std::string host;               // name where there is no instance
+    double booted = 0;              // of the machine, in seconds since 1970
+    std::function<double()> clock;  // the current time, in the same unit
   };
   explicit History(Settings settings);
 
-  // Is given each moment from now on. What came before it is known who we are comes then. An agent
-  // that is started again tells nobody of what the one before it has told.
+  // `sink` gets each entry from now on. Entries made before the instance id is known are delivered
+  // once it is. A restarted agent does not repeat those of the previous one.
   void add_sink(Sink sink) { sinks_.push_back(std::move(sink)); }
 
-  // Before an effect is carried out.
-  void ask(const decide::Effect& effect);
-  void hear(const wire::TrainerMessage& message);
-  // After each step of the core; `before`: the index of the stage before it.
-  void tell(const decide::Event& event, const decide::State& state, const decide::Policy& policy,
-            std::size_t before);
-  // The agent ends.
-  void leave(const decide::State& state);
+  // To be called before an effect is carried out.
+  void on_effect(const decide::Effect& effect);
+  void on_message(const wire::TrainerMessage& message);
+  // To be called after each step of the core; `before`: the index of the stage before it.
+  void on_event(const decide::Event& event, const decide::State& state,
+                const decide::Policy& policy, std::size_t before);
+  // To be called when the agent ends.
+  void on_end(const decide::State& state);
 
   HistoryFile& file() { return file_; }
 
  private:
   using Fields = nlohmann::json;
   void add(std::string what, Fields fields = Fields::object());
-  void give(wire::Moment moment);
-  void name_ourselves(const decide::Facts& facts, bool settled);
-  wire::Moment beginning(double time) const;
-  void go_on_after(const std::vector<wire::Moment>& earlier);
+  void give(wire::HistoryEntry entry);
+  void learn_name(const decide::Facts& facts, bool settled);
+  wire::HistoryEntry beginning(double time) const;
+  void go_on_after(const std::vector<wire::HistoryEntry>& earlier);
   void settle_change(const decide::Event& event, const decide::Facts& facts);
-  void tell_happening(const decide::Event& event, const decide::State& state);
-  void tell_notice(const decide::NoticeSeen& notice, Time at);
-  void tell_checkpoint(const decide::CheckpointMade& made, const decide::Facts& facts);
-  void tell_end(const decide::TrainerEnded& ended, const decide::Facts& facts);
-  void tell_phase(const decide::State& state, const decide::Policy& policy);
-  void tell_account(const decide::Ledger& ledger);
-  void tell_problems();
+  void record_happening(const decide::Event& event, const decide::State& state);
+  void record_notice(const decide::NoticeSeen& notice, Time at);
+  void record_checkpoint(const decide::CheckpointMade& made, const decide::Facts& facts);
+  void record_end(const decide::TrainerEnded& ended, const decide::Facts& facts);
+  void record_phase(const decide::State& state, const decide::Policy& policy);
+  void record_ledger(const decide::Ledger& ledger);
+  void record_problems();
 
   Settings settings_;
   HistoryFile file_;
   std::vector<Sink> sinks_;
-  bool named_ = false;    // it is known which machine this is
-  std::string instance_;  // its name then
+  bool named_ = false;    // the machine's name is known
+  std::string instance_;  // that name
   std::string type_, zone_;
-  std::vector<wire::Moment> held_;  // until then
+  std::vector<wire::HistoryEntry> held_;  // entries until then
   double began_ = 0;
 
-  std::map<std::uint32_t, Fields> asked_;  // changes of volumes without an answer yet, by number
+  std::map<std::uint32_t, Fields> asked_;  // pending changes of volumes, by effect number
   std::string phase_;
   double price_ = 0;
-  double notice_until_ = 0;  // the deadline that was told of
+  double notice_until_ = 0;  // the last recorded deadline
   std::uint64_t repeated_ = 0;
-  double account_told_ = 0;
-  // Of the trainer that runs.
+  double ledger_recorded_ = 0;
+  // Of the running trainer.
   bool running_ = false, killed_ = false;
-  double run_began_ = 0, stall_ = 0, checkpoint_told_ = 0;
+  double run_began_ = 0, stall_ = 0, checkpoint_recorded_ = 0;
   std::uint32_t checkpoints_ = 0;
-  std::uint64_t bytes_ = 0;                        // of them together
-  std::optional<std::uint64_t> checkpoint_bytes_;  // of the one that comes next
+  std::uint64_t bytes_ = 0;                        // of them all
+  std::optional<std::uint64_t> checkpoint_bytes_;  // of the next one
   std::optional<double> window_trained_;
-  // Problems of the log.
+  // Problems in the log.
   std::chrono::milliseconds problems_until_{0};
-  std::map<std::string, double, std::less<>> problems_told_;  // by their words: when
+  std::map<std::string, double, std::less<>> problems_recorded_;  // text -> when it was recorded
 };
 
 }  // namespace spotter

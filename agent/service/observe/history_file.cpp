@@ -23,10 +23,10 @@ constexpr std::string_view lines_name = "history.jsonl", kept_name = "history.ke
 constexpr std::string_view curve_name = "curve.jsonl";  // the learning curve: publisher.hpp
 
 constexpr std::size_t most_bytes = 1U << 20;
-constexpr std::size_t looked_back = 64U << 10;  // more than a day, as a rule
+constexpr std::size_t looked_back = 64U << 10;  // usually more than a day
 constexpr std::size_t most_news = 64U << 10;
 constexpr std::size_t most_unwritten = 64U << 10;
-constexpr double same_boot = 60;  // seconds: clocks are set
+constexpr double same_boot = 60;  // seconds: clocks get adjusted
 
 std::string part_of(const std::string& path, std::size_t from, std::size_t most) {
   std::ifstream file(path, std::ios::binary);
@@ -44,7 +44,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// A part of an object's name.
+// As a part of an object's name.
 std::string plain(std::string name) {
   std::ranges::replace_if(
       name,
@@ -60,8 +60,8 @@ HistoryFile::HistoryFile(const std::string& run_directory)
       path_(directory_.file(lines_name)),
       kept_path_(directory_.file(kept_name)) {}
 
-bool HistoryFile::goes_on(const wire::Moment& began) {
-  const auto first = wire::parse_history(first_line(path_)).moments;
+bool HistoryFile::goes_on(const wire::HistoryEntry& began) {
+  const auto first = wire::parse_history(first_line(path_)).entries;
   if (first.empty() || first[0].what != "began" || first[0].instance != began.instance ||
       first[0].text("job") != began.text("job"))
     return false;
@@ -70,7 +70,7 @@ bool HistoryFile::goes_on(const wire::Moment& began) {
   std::error_code error;
   const std::size_t size = fs::file_size(path_, error);
   if (error) return false;
-  // The end of the last whole line: an agent may have died in the middle of one.
+  // The end of the last whole line: an agent may have died while it wrote one.
   const std::size_t from = size > looked_back ? size - looked_back : 0;
   const std::string end = part_of(path_, from, looked_back);
   if (end.size() != size - from) return false;
@@ -81,11 +81,11 @@ bool HistoryFile::goes_on(const wire::Moment& began) {
   return true;
 }
 
-std::vector<wire::Moment> HistoryFile::open(const wire::Moment& began) {
+std::vector<wire::HistoryEntry> HistoryFile::open(const wire::HistoryEntry& began) {
   begun_ = goes_on(began);
   if (begun_) {
     const std::size_t from = size_ > looked_back ? size_ - looked_back : 0;
-    return wire::parse_history(part_of(path_, from, looked_back)).moments;
+    return wire::parse_history(part_of(path_, from, looked_back)).entries;
   }
   size_ = kept_ = 0;
   segment_ = std::to_string(std::llround(began.time * 1000)) + "-" + plain(began.instance);
@@ -93,15 +93,15 @@ std::vector<wire::Moment> HistoryFile::open(const wire::Moment& began) {
   return {};
 }
 
-void HistoryFile::append(const wire::Moment& moment) {
-  if (unwritten_.size() < most_unwritten) unwritten_ += to_line(moment);
+void HistoryFile::append(const wire::HistoryEntry& entry) {
+  if (unwritten_.size() < most_unwritten) unwritten_ += to_line(entry);
   if (!(begun_ ? append_to_file() : begin_file())) return;
   size_ += unwritten_.size();
   unwritten_.clear();
   if (size_ > most_bytes) drop_oldest();
 }
 
-// The others first: what they say is of the old file.
+// Removes the other two first, as they belong to the old file.
 bool HistoryFile::begin_file() {
   if (!directory_.remove(kept_name) || !directory_.remove(curve_name)) return false;
   if (std::rename(path_.c_str(), (path_ + ".old").c_str()) != 0 && errno != ENOENT) return false;
@@ -113,7 +113,7 @@ bool HistoryFile::append_to_file() {
   const auto file = directory_.open_file(lines_name, O_WRONLY | O_APPEND | O_CREAT);
   struct stat status {};
   if (!file || ::fstat(file->get(), &status) != 0) return false;
-  // A part of a line, which could not be taken back when it was written.
+  // Removes a part of a line that could not be removed when its write failed.
   const auto size = static_cast<off_t>(size_);
   if (status.st_size > size && ::ftruncate(file->get(), size) != 0) return false;
   if (io::write_all(file->get(), unwritten_)) return true;
@@ -121,12 +121,12 @@ bool HistoryFile::append_to_file() {
   return false;
 }
 
-// `began` says whose they are, so it stays the first. What is kept is said before: whoever dies in
-// between keeps some lines twice, and loses none.
+// The first line identifies the file, so it stays. Writes the position first: an agent that dies in
+// between stores some lines twice, but loses none.
 void HistoryFile::drop_oldest() {
   const std::string began = first_line(path_) + "\n";
   std::string rest = part_of(path_, size_ - most_bytes / 2, most_bytes / 2);
-  if (began.size() < 2 || rest.size() != most_bytes / 2) return;  // it cannot be read
+  if (began.size() < 2 || rest.size() != most_bytes / 2) return;  // it could not be read
   rest.erase(0, rest.find('\n') + 1);
   const std::size_t dropped = size_ - rest.size();
   const std::size_t kept = kept_ > dropped ? kept_ - dropped + began.size() : began.size();

@@ -1,6 +1,6 @@
-// The history of this machine for one job, in SPOTTER_RUN/history.jsonl: what an agent that is
-// started again goes on with, what is not on the storage yet, and what is published. So the agent
-// itself remembers none of it, but what the disk did not take.
+// This machine's history of one job, in SPOTTER_RUN/history.jsonl: what a restarted agent
+// continues, what is not on the storage yet, and what is published. So the agent keeps in memory
+// only what could not be written.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,25 @@ class HistoryFile {
  public:
   explicit HistoryFile(const std::string& run_directory);
 
-  // Goes on with what an earlier agent of this boot has told of the same job: its last moments,
-  // the newest last. Else it begins anew, with `began`: nothing. What was there, which may be a
-  // file that cannot be read, is then history.jsonl.old.
-  std::vector<wire::Moment> open(const wire::Moment& began);
-  // REQUIRES: open() was called. About a MiB stays; the oldest moments but the first go before.
-  // Whatever fails, the file has whole lines, and what it lacks comes with the next moment: of a
-  // disk that stays full 64 KiB of them.
-  void append(const wire::Moment& moment);
+  // Continues the file of an earlier agent of this boot and job, and returns its last entries, the
+  // newest last. Otherwise begins a new file with `began`, and returns none; the old file, which
+  // may be unreadable, becomes history.jsonl.old.
+  std::vector<wire::HistoryEntry> open(const wire::HistoryEntry& began);
+  // REQUIRES: open() was called. Keeps about 1 MiB; drops the oldest entries except the first.
+  // After a failure the file still has whole lines, and the missing ones are written with the next
+  // entry; while the disk is full 64 KiB of them are kept.
+  void append(const wire::HistoryEntry& entry);
 
-  // Lines that are not on the storage yet, the oldest first: some at a time, empty when none is.
+  // The oldest lines that are not on the storage yet, a part at a time; empty: none.
   std::string news() const;
-  void kept(std::size_t bytes);  // so many of them are there now
+  void kept(std::size_t bytes);  // so many bytes are on the storage now
 
-  // What these moments are called in S3: "<began, in ms since 1970>-<instance>". Empty before
-  // open().
+  // The name of these entries in S3: "<began, in ms since 1970>-<instance>". Empty before open().
   const std::string& segment() const { return segment_; }
   std::size_t size() const { return size_; }
 
  private:
-  bool goes_on(const wire::Moment& began);
+  bool goes_on(const wire::HistoryEntry& began);
   bool begin_file();
   bool append_to_file();
   bool remember_kept(std::size_t bytes) const;

@@ -68,6 +68,8 @@ EventKind kind_of(Block why) {
       return event("call-rejected");
     case Block::CopyVanished:
       return event("copy-vanished");
+    case Block::ChangeInVain:
+      return event("change-in-vain");
     case Block::GpusAbsent:
       return event("gpus-absent");
     case Block::NotFree:
@@ -84,6 +86,8 @@ Kind kind_of(Surrender why) {
       return {};
     case Surrender::NoProgress:
       return event("gave-up-no-progress");
+    case Surrender::StartsInVain:
+      return event("gave-up-starts-in-vain");
     case Surrender::HoursSpent:
       return event("gave-up-hours-spent");
     case Surrender::DollarsSpent:
@@ -96,9 +100,8 @@ Kind kind_of(Surrender why) {
   return {};
 }
 
-// One overload a stage that an operator may want explained.
+// One overload for each stage that has an explanation.
 Kind kind_of(const decide::Blocked& stage, const decide::Facts&) { return kind_of(stage.why); }
-Kind kind_of(const decide::GaveUp&, const decide::Facts& facts) { return kind_of(facts.surrender); }
 Kind kind_of(const decide::Training&, const decide::Facts&) { return event("training"); }
 Kind kind_of(const decide::Released&, const decide::Facts&) { return event("released"); }
 Kind kind_of(const decide::Finished&, const decide::Facts&) { return event("finished"); }
@@ -115,7 +118,7 @@ Kind kind_of(const decide::Waiting& stage, const decide::Facts&) {
   return stage.why == Wait::ShareHeld ? Kind(event("share-held")) : Kind();
 }
 Kind kind_of(const decide::CancellingFleet&, const decide::Facts& facts) {
-  return facts.data_left ? Kind(event("data-left")) : Kind();
+  return facts.tidying.data_left ? Kind(event("data-left")) : Kind();
 }
 template <class OtherStage>
 Kind kind_of(const OtherStage&, const decide::Facts&) {
@@ -129,7 +132,7 @@ void say(const Kind& kind, level_enum level, const std::string& words) {
     spdlog::log(level, "{}", words);
 }
 
-void tell_happening(const decide::Event& happened) {
+void record_happening(const decide::Event& happened) {
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&happened.what)) {
     const double left = std::chrono::duration<double>(notice->deadline - happened.at).count();
     io::note(event("interruption-notice"), level_enum::warn, "{}: the instance ends in {:.1f} s",
@@ -151,10 +154,11 @@ void tell_happening(const decide::Event& happened) {
 void set_fields(const decide::State& state) {
   const decide::Facts& facts = state.facts;
   io::set_log_field("SPOTTER_STAGE", decide::name(state.stage));
-  io::set_log_field("SPOTTER_STEP", facts.step < 0 ? "" : std::to_string(facts.step));
-  io::set_log_field("INSTANCE_ID", facts.instance.view());
-  io::set_log_field("VOLUME_ID", facts.volume.view());
-  io::set_log_field("SPOTTER_ZONE", facts.zone.view());
+  io::set_log_field("SPOTTER_STEP",
+                    facts.trainer.step < 0 ? "" : std::to_string(facts.trainer.step));
+  io::set_log_field("INSTANCE_ID", facts.identity.instance.view());
+  io::set_log_field("VOLUME_ID", facts.holding.volume.view());
+  io::set_log_field("SPOTTER_ZONE", facts.identity.zone.view());
 }
 
 }  // namespace
@@ -167,21 +171,32 @@ void Journal::remember_boot(const fs::path& printed, const fs::path& run_directo
   const std::streamoff size = file.tellg();
   file.seekg(std::max<std::streamoff>(0, size - most));
   std::string line, lines;
-  if (size > most) std::getline(file, line);  // the rest of one
+  if (size > most) std::getline(file, line);  // the rest of a line
   while (std::getline(file, line)) lines += "boot: " + line + "\n";
   io::put_log_back(std::move(lines));
   (void)supervise::RunDirectory(run_directory).replace("boot-remembered", "");
 }
 
-void Journal::tell(const decide::Event& event, const decide::State& state,
-                   const decide::Policy& policy, bool moved) {
+// Before the storage is released, so that the history on it has the reason, too.
+void Journal::record_surrender(Surrender why) {
+  if (why == surrender_) return;
+  surrender_ = why;
+  if (why == Surrender::None) return;
+  said_ = "gave up: " + std::string(decide::words(why));
+  say(kind_of(why), level_enum::err, said_);
+  sd_notifyf(0, "STATUS=%s", said_.c_str());
+}
+
+void Journal::on_event(const decide::Event& event, const decide::State& state,
+                       const decide::Policy& policy, bool moved) {
   set_fields(state);
-  tell_happening(event);
+  record_happening(event);
+  record_surrender(state.facts.exit.surrender);
   const std::string words = decide::describe(state, policy);
-  // The same look every second while something is awaited is nobody's news.
+  // A wait repeats the same look every second: not logged again.
   if (words.empty() || words == said_) return;
   const bool blocked = std::holds_alternative<decide::Blocked>(state.stage);
-  // Each checkpoint was said already: here it is for the status alone.
+  // Checkpoints have lines of their own: this text is for the status only.
   const bool trains_on = !moved && std::holds_alternative<decide::Training>(state.stage);
   const auto kind =
       std::visit([&](const auto& stage) { return kind_of(stage, state.facts); }, state.stage);

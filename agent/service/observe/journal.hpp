@@ -1,5 +1,5 @@
-// What the agent says in the journal as things happen, and the fields beside it: SPOTTER_STAGE,
-// SPOTTER_STEP, INSTANCE_ID, VOLUME_ID, SPOTTER_ZONE.
+// The agent's journal lines about events, with the fields SPOTTER_STAGE, SPOTTER_STEP, INSTANCE_ID,
+// VOLUME_ID, SPOTTER_ZONE.
 #pragma once
 
 #include <filesystem>
@@ -13,18 +13,21 @@ namespace spotter {
 
 class Journal {
  public:
-  // The end of what cloud-init and the user data printed, in `printed`, becomes the first of the
-  // lines that are kept with the job (io/log.hpp): once a boot, as `run_directory` is of one.
+  // Makes the end of `printed` (the output of cloud-init and the user data) the first log line kept
+  // with the job (io/log.hpp). Once a boot: it leaves a mark in `run_directory`.
   static void remember_boot(const std::filesystem::path& printed,
                             const std::filesystem::path& run_directory);
-  // After each step of the core. `moved`: the stage is another one.
-  void tell(const decide::Event& event, const decide::State& state, const decide::Policy& policy,
-            bool moved);
-  // The last line about the stage, which is the service's STATUS, too.
+  // To be called after each step of the core. `moved`: the stage has changed.
+  void on_event(const decide::Event& event, const decide::State& state,
+                const decide::Policy& policy, bool moved);
+  // The last line about the stage, which is also the service's STATUS.
   const std::string& said() const { return said_; }
 
  private:
+  void record_surrender(decide::Surrender why);
+
   std::string said_;
+  decide::Surrender surrender_ = decide::Surrender::None;
 };
 
 }  // namespace spotter

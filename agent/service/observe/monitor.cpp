@@ -8,6 +8,7 @@
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/report/page/feed.hpp"
+#include "agent/service/act/metrics.hpp"
 #include "agent/wire/prometheus.hpp"
 
 namespace spotter {
@@ -24,7 +25,7 @@ asio::awaitable<io::LocalResponse> not_here() {
 
 double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// Of the wall clock, as Prometheus wants its times.
+// The wall-clock time, as Prometheus expects it.
 double wall(Time at, Time now) { return io::wall_clock() - in_seconds(now - at); }
 
 std::string file_of(const config::Job& job) {
@@ -49,15 +50,18 @@ void add_calls(wire::Exposition& to, const act::CallTallies* calls) {
          &act::CallTally::failures);
 }
 
-void add_account(wire::Exposition& to, const decide::Facts& facts) {
-  if (!facts.ledger_known) return;
-  const decide::Ledger& ledger = facts.ledger;
+void add_ledger(wire::Exposition& to, const decide::Facts& facts) {
+  if (!facts.progress.ledger_known) return;
+  const decide::Ledger& ledger = facts.progress.ledger;
   to.counter("interruptions_total",
              "Ends of the trainer that were not its own, since the job began.");
   to.sample(ledger.releases, {{"kind", "announced"}});
   to.sample(ledger.losses, {{"kind", "lost"}});
   to.counter("instance_seconds_total", "Instance time since the job began.");
   to.sample(ledger.seconds);
+  to.counter("trained_seconds_total",
+             "Of that, the time in which a trainer ran, since an agent counts it.");
+  to.sample(ledger.trained);
   to.counter("dollars_total", "Spent since the job began, at the spot price seen at each start.");
   to.sample(ledger.dollars);
   to.counter("steps_repeated_total",
@@ -73,7 +77,7 @@ Monitor::Monitor(asio::io_context& context, const config::Job& job, Sources sour
     : job_(job), sources_(std::move(sources)) {
   if (!job.prometheus.port) return;
   const auto respond = [this](const io::LocalRequest& request) {
-    // No page that somebody's DNS leads here reads it.
+    // Refuses a web page that reaches this port through DNS rebinding.
     if (!page::is_local_name(request.host)) return not_here();
     const std::string path = request.target.substr(0, request.target.find('?'));
     return path == "/metrics" ? answer(text(Time(io::boot_time()))) : not_here();
@@ -88,10 +92,10 @@ Monitor::~Monitor() {
   if (const std::string file = file_of(job_); !file.empty()) std::remove(file.c_str());
 }
 
-void Monitor::hear(const wire::TrainerMessage& message) {
+void Monitor::on_message(const wire::TrainerMessage& message) {
   if (message.resumed_step) progress_ = {.step = *message.resumed_step};
-  if (message.progress) progress_ = *message.progress;
-  // Its name is the trainer's to say.
+  if (message.progress) act::take(progress_, *message.progress);
+  // The trainer chooses the channel's name.
   constexpr std::size_t most_channels = 32;
   if (message.flow && (flows_.size() < most_channels || flows_.contains(message.flow->channel))) {
     auto& [before, flow] = flows_[message.flow->channel];
@@ -111,7 +115,7 @@ void Monitor::update(Time now, bool stage_changed) {
   const std::string file = file_of(job_);
   if (file.empty() || (!stage_changed && now - written_ < between_files)) return;
   written_ = now;
-  const auto written = io::replace_file(file, text(now));  // the exporter reads *.prom alone
+  const auto written = io::replace_file(file, text(now));  // the exporter reads only *.prom
   if (!written && !failed_)
     spdlog::warn("prometheus.textfile: cannot write {}: {}", file, written.error().message());
   failed_ = !written;
@@ -125,21 +129,24 @@ void Monitor::add_progress(wire::Exposition& to, const decide::State& state) con
     return step < 0 ? std::nullopt : std::optional(static_cast<double>(step));
   };
   const decide::Facts& facts = state.facts;
-  to.gauge("step", "The step that the trainer told of last.");
-  to.sample(from(facts.step));
+  to.gauge("step", "The step that the trainer reported last.");
+  to.sample(from(facts.trainer.step));
   to.gauge("steps_expected", "Steps of the whole training, as the trainer says.");
   to.sample(number(progress_.steps_total));
-  to.gauge("epoch", "The epoch that the trainer told of last.");
+  to.gauge("epoch", "The epoch that the trainer reported last.");
   to.sample(number(progress_.epoch));
-  to.gauge("loss", "The loss that the trainer told of last.");
+  to.gauge("loss", "The loss that the trainer reported last.");
   to.sample(progress_.loss);
-  to.gauge("accuracy", "The accuracy that the trainer told of last.");
+  to.gauge("accuracy", "The accuracy that the trainer reported last.");
   to.sample(progress_.accuracy);
+  if (!progress_.metrics.empty())
+    to.gauge("metric", "Other metrics of the trainer, their newest values.");
+  for (const auto& [name, value] : progress_.metrics) to.sample(value, {{"name", name}});
   to.gauge("checkpoint_step", "The step of the newest durable checkpoint.");
-  to.sample(from(facts.checkpoint_step));
-  to.counter("checkpoints_total", "Checkpoints that became durable, as this agent heard.");
+  to.sample(from(facts.progress.checkpoint_step));
+  to.counter("checkpoints_total", "Checkpoints that became durable, as reported to this agent.");
   to.sample(static_cast<double>(checkpoints_));
-  to.counter("checkpoint_bytes_total", "Bytes of those checkpoints, as the trainer told them.");
+  to.counter("checkpoint_bytes_total", "Bytes of those checkpoints, as the trainer reported them.");
   to.sample(static_cast<double>(checkpoint_bytes_));
   to.counter("checkpoint_stall_seconds_total", "Time that training stood still for checkpoints.");
   to.sample(stalls_);
@@ -165,23 +172,24 @@ std::string Monitor::text(Time now) const {
   to.gauge("stage_info", "1: the stage that the agent is in.");
   to.sample(1, {{"stage", std::string(decide::name(state->stage))}});
   to.gauge("instance_info", "1: where the job is.");
-  to.sample(1, {{"instance_id", facts.instance.str()},
-                {"instance_type", facts.type.str()},
-                {"zone", facts.zone.str()},
-                {"volume_id", facts.volume.str()}});
+  to.sample(1, {{"instance_id", facts.identity.instance.str()},
+                {"instance_type", facts.identity.type.str()},
+                {"zone", facts.identity.zone.str()},
+                {"volume_id", facts.holding.volume.str()}});
   to.gauge("training", "1: a trainer runs.");
-  to.sample(facts.trainer_running ? 1 : 0);
+  to.sample(facts.trainer.running ? 1 : 0);
   to.gauge("blocked", "1: a person is needed.");
   to.sample(std::holds_alternative<decide::Blocked>(state->stage) ? 1 : 0);
   to.gauge("done", "1: the result is durable.");
-  to.sample(facts.done ? 1 : 0);
+  to.sample(facts.exit.done ? 1 : 0);
   to.gauge("deadline_seconds", "Time until the instance's announced end.");
-  if (facts.notice) to.sample(in_seconds(facts.notice->deadline - now));
+  if (facts.exit.notice) to.sample(in_seconds(facts.exit.notice->deadline - now));
   add_progress(to, *state);
   add_flows(to);
   to.gauge("checkpoint_timestamp_seconds", "When the newest checkpoint became durable.");
-  if (facts.checkpoint_at != decide::kNever) to.sample(wall(facts.checkpoint_at, now));
-  add_account(to, facts);
+  if (facts.trainer.checkpoint_at != decide::kNever)
+    to.sample(wall(facts.trainer.checkpoint_at, now));
+  add_ledger(to, facts);
   add_calls(to, sources_.calls());
   return to.take();
 }

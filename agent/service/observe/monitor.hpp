@@ -1,5 +1,5 @@
-// What Prometheus is told of the job: `prometheus:` of job.yaml. On 127.0.0.1 whoever asks, and as
-// a file for the node exporter; neither is ever waited for.
+// Metrics for Prometheus, `prometheus:` of job.yaml: an endpoint on 127.0.0.1, and a file for the
+// node exporter. The job never waits for either.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ namespace spotter {
 
 class Monitor {
  public:
-  // What is asked for at each scrape. `calls`: nullptr before there is a client.
+  // Read at each scrape. `calls`: nullptr before there is an AWS client.
   struct Sources {
-    std::function<const decide::State*()> state;  // nullptr: nothing is known yet
+    std::function<const decide::State*()> state;  // nullptr: there is no state yet
     std::function<const act::CallTallies*()> calls;
   };
 
-  // Opens the port, when one is wanted; in vain: a warning, and the job goes on.
+  // Opens the port, if configured; on failure logs a warning.
   Monitor(asio::io_context& context, const config::Job& job, Sources sources);
-  // The file would tell of a job that is watched no more.
+  // Removes the file, whose values would be out of date.
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  void hear(const wire::TrainerMessage& message);
-  // Writes the file, every ten seconds at most unless the stage has changed.
+  void on_message(const wire::TrainerMessage& message);
+  // Writes the file, at most every ten seconds unless the stage has changed.
   void update(Time now, bool stage_changed);
 
   // The port that was opened; 0: none.
@@ -48,17 +48,17 @@ class Monitor {
   Sources sources_;
   std::unique_ptr<io::LocalServer> server_;
   wire::Progress progress_;
-  std::uint64_t checkpoints_ = 0;  // that this agent heard of
+  std::uint64_t checkpoints_ = 0;  // reported to this agent
   std::uint64_t checkpoint_bytes_ = 0;
-  // By channel, a few at most. A data plane begins from zero: what those before it told is in
-  // `before`.
+  // By channel, a limited number. A new data plane counts from zero: `before` has the sums of the
+  // earlier ones.
   struct Flow {
     wire::ChannelFlow before, now;
   };
   std::map<std::string, Flow> flows_;
   double stalls_ = 0;  // seconds
   Time written_{};
-  bool failed_ = false;  // the last write of the file, which was told
+  bool failed_ = false;  // the last write of the file, which was logged
 };
 
 }  // namespace spotter

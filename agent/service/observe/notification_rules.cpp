@@ -23,8 +23,9 @@ bool in(const decide::Stage& stage) {
 }
 
 std::string place(const Facts& facts) {
-  if (facts.instance.empty()) return "this machine";
-  return facts.instance.str() + (facts.zone.empty() ? "" : " in " + facts.zone.str());
+  if (facts.identity.instance.empty()) return "this machine";
+  return facts.identity.instance.str() +
+         (facts.identity.zone.empty() ? "" : " in " + facts.identity.zone.str());
 }
 
 std::string spent(const decide::Ledger& ledger) {
@@ -40,20 +41,21 @@ std::string spent(const decide::Ledger& ledger) {
 
 std::string of_notice(const decide::NoticeSeen& notice, Time now, const Facts& facts) {
   std::string text = notice_words(place(facts), notice.deadline, now);
-  if (facts.trainer_running && facts.step >= 0)
-    text +=
-        "; the trainer is at step " + std::to_string(facts.step) + " and is asked to checkpoint";
+  if (facts.trainer.running && facts.trainer.step >= 0)
+    text += "; the trainer is at step " + std::to_string(facts.trainer.step) +
+            " and is asked to checkpoint";
   return text;
 }
 
-// A crash on the same machine is no news: if it happens again and again, that will be.
+// A crash on the same machine is not reported; repeated crashes will be.
 bool goes_on(const Facts& facts) {
-  const decide::Ledger& ledger = facts.ledger;
-  return facts.crashes == 0 && (ledger.newest_step >= 0 || ledger.releases + ledger.losses > 0);
+  const decide::Ledger& ledger = facts.progress.ledger;
+  return facts.trouble.crashes == 0 &&
+         (ledger.newest_step >= 0 || ledger.releases + ledger.losses > 0);
 }
 
 std::string of_resumption(const Facts& facts) {
-  const std::int64_t step = facts.ledger.newest_step;
+  const std::int64_t step = facts.progress.ledger.newest_step;
   return "training goes on on " + place(facts) +
          (step < 0 ? " from its begin: there was no checkpoint"
                    : " from the checkpoint of step " + std::to_string(step));
@@ -71,7 +73,7 @@ std::optional<Notification> NotificationRules::after(const decide::Event& event,
                                                      const decide::Policy& policy) {
   const Facts& facts = state.facts;
   if (const auto* notice = std::get_if<decide::NoticeSeen>(&event.what)) {
-    if (!facts.done) return Notification{"notice", of_notice(*notice, event.at, facts)};
+    if (!facts.exit.done) return Notification{"notice", of_notice(*notice, event.at, facts)};
   }
   if (state.stage.index() == before) return std::nullopt;
   if (in<decide::MarkingDone>(state.stage)) marking_ = true;
@@ -86,17 +88,18 @@ std::optional<Notification> NotificationRules::after(const decide::Event& event,
     blocked_ = words;
     return Notification{"failed", std::move(words)};
   }
-  // Before the fleet is told: that ends this machine.
+  // Reported before the fleet is cancelled, which ends this machine.
   if (over_) return std::nullopt;
-  if (facts.surrender != Surrender::None) {
+  if (facts.exit.surrender != Surrender::None) {
     over_ = true;
-    return Notification{"failed", "given up: " + std::string(decide::words(facts.surrender)) +
-                                      "; " + spent(facts.ledger)};
+    return Notification{"failed", "given up: " + std::string(decide::words(facts.exit.surrender)) +
+                                      "; " + spent(facts.progress.ledger)};
   }
-  // Who finds it done was told by the one that marked it.
+  // If the job was done before, the agent that marked it has reported it.
   if (!marking_ || !in<decide::Unmounting, decide::Releasing>(state.stage)) return std::nullopt;
   over_ = true;
-  return Notification{"finished", "finished, and the result is safe: " + spent(facts.ledger)};
+  return Notification{"finished",
+                      "finished, and the result is safe: " + spent(facts.progress.ledger)};
 }
 
 }  // namespace spotter

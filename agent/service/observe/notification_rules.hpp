@@ -1,6 +1,6 @@
-// What a person wants to be told of, wherever they are (`notify:` of job.yaml): the interruption
-// notice, that training goes on, that the result is safe, that the job needs them. Each once by one
-// agent: one that is started again may repeat what still stands. No I/O.
+// Which events are worth a message to a person (`notify:` of job.yaml): the interruption notice,
+// the resumed training, the safe result, the need for action. An agent sends each once; a restarted
+// one may repeat what still holds. No I/O.
 #pragma once
 
 #include <optional>
@@ -20,17 +20,17 @@ struct Notification {
 
 class NotificationRules {
  public:
-  // After each step of the core; `before`: the index of the stage before it.
+  // To be called after each step of the core; `before`: the index of the stage before it.
   std::optional<Notification> after(const decide::Event& event, std::size_t before,
                                     const decide::State& state, const decide::Policy& policy);
 
  private:
-  std::string blocked_;   // what was told of that needs a person
-  bool marking_ = false;  // it was here that the job came to its end
-  bool over_ = false;     // that was told
+  std::string blocked_;   // the reported need for action
+  bool marking_ = false;  // this agent brought the job to its end
+  bool over_ = false;     // the end was reported
 };
 
-// `machine` ends then. To the second: the minutes are few.
+// `machine` ends at `deadline`. Says the time left to the second.
 std::string notice_words(const std::string& machine, Time deadline, Time now);
 
 }  // namespace spotter

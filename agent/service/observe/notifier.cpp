@@ -18,13 +18,13 @@ namespace {
 constexpr Duration one_try{10'000};
 constexpr Duration whole_post{30'000};
 constexpr Duration whole_publish{30'000};
-constexpr std::size_t most_waiting = 16;  // then the oldest goes: the newest says more
-// Before a POST is sent again.
+constexpr std::size_t most_waiting = 16;  // then the oldest is dropped
+// Pauses before a POST is sent again.
 constexpr Duration pauses[] = {Duration{1'000}, Duration{4'000}, Duration{15'000}};
 
 bool may_pass(int status) { return status == 408 || status == 429 || status >= 500; }
 
-// Slack's words for a refusal, as no_service. Anything else might be the URL.
+// Slack's reason for a refusal, as no_service. A longer body could contain the URL.
 std::string words_of(const std::string& body) {
   const bool one_word = body.size() <= 40 && !body.empty() && std::ranges::all_of(body, [](char c) {
                           return (c >= 'a' && c <= 'z') || c == '_';
@@ -33,13 +33,13 @@ std::string words_of(const std::string& body) {
 }
 
 void complain(std::string_view event, const std::string& why) {
-  io::note(wire::event("notification-failed"), spdlog::level::warn, "nobody was told ({}): {}",
-           event, why);
+  io::note(wire::event("notification-failed"), spdlog::level::warn,
+           "a notification was not delivered ({}): {}", event, why);
 }
 
 }  // namespace
 
-void Notifier::tell(const Notification& notification) {
+void Notifier::send(const Notification& notification) {
   const auto& on = job_.notify.on;
   if (std::ranges::find(on, notification.event) == on.end()) return;
   if (!job_.attempt.empty() && notification.event != "failed") return;
@@ -90,8 +90,7 @@ asio::awaitable<Result<void>> Notifier::post(const Notification& notification) {
       trouble = "the web hook answers " + std::to_string(answer->status) + words_of(answer->body);
     else
       trouble = "the web hook does not answer: " + answer.error().message;
-    const bool passing =
-        answer ? may_pass(answer->status) : answer.error().kind != io::HttpError::Kind::Security;
+    const bool passing = answer ? may_pass(answer->status) : !answer.error().forbidden();
     if (!passing || number == std::size(pauses) || Time(io::boot_time()) + pauses[number] >= until)
       co_return failure(trouble);
     timer.expires_after(pauses[number]);

@@ -1,7 +1,6 @@
-// Sends what a person wants to be told (notification_rules.hpp) to where job.yaml says: one POST to
-// a web hook, in the form that Slack takes and others (Mattermost, Discord's /slack, Rocket.Chat)
-// took over, and one message to a topic of SNS. Nothing waits for it; in vain, a line in the
-// journal says so.
+// Sends notifications (notification_rules.hpp) as job.yaml says: one POST to a web hook, in Slack's
+// format, which others accept (Mattermost, Discord's /slack, Rocket.Chat), and one message to an
+// SNS topic. Nothing waits for it; a failure is logged to the journal.
 #pragma once
 
 #include <deque>
@@ -15,20 +14,20 @@ namespace spotter {
 
 class Notifier {
  public:
-  // References must outlive it, and it the io_context's run.
+  // REQUIRES: references outlive it, and it outlives the io_context's run.
   Notifier(asio::io_context& context, io::HttpClient& http, act::AwsClient& aws,
            const config::Job& job)
       : context_(context), http_(http), aws_(aws), job_(job) {}
 
-  // Unless `notify.on` leaves this event out. Of an experiment under a claim only what failed is
-  // told: for the rest its machine speaks (machine.hpp).
-  void tell(const Notification& notification);
-  // Returns when nothing is left to send, at the latest after so long: then false.
+  // Sends it unless `notify.on` leaves this event out. For an experiment under a claim only
+  // failures are sent: its machine sends the rest (machine.hpp).
+  void send(const Notification& notification);
+  // Returns true when all is sent, and false after `at_most`.
   asio::awaitable<bool> drain(Duration at_most);
 
  private:
   using Send = asio::awaitable<Result<void>> (Notifier::*)(const Notification&);
-  // One way does not wait for the other.
+  // The two do not wait for one another.
   struct Way {
     Send send;
     std::deque<Notification> waiting = {};

@@ -1,10 +1,11 @@
-// Everybody who is told what the agent does, each in their own way: the journal, `spotter status`,
-// Prometheus, a person who is elsewhere. What one of them costs or lacks is no matter of the job's.
+// All observers of the agent: the journal, `spotter status`, Prometheus, the history, and
+// notifications. The failure of one does not affect the job.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "agent/service/observe/best_values.hpp"
 #include "agent/service/observe/history.hpp"
 #include "agent/service/observe/journal.hpp"
 #include "agent/service/observe/monitor.hpp"
@@ -21,22 +22,22 @@ class Observers {
   Observers(asio::io_context& context, const config::Job& job, const decide::Policy& policy,
             const std::string& run_directory, Monitor::Sources sources);
 
-  // What the trainer said.
-  void hear(const wire::TrainerMessage& message, Time now);
-  // After each step of the core; `before`: the index of the stage before it.
-  void tell(const decide::Event& event, const decide::State& state, std::size_t before);
-  // From now on notifications are sent, too: it takes AWS to.
+  // A message of the trainer.
+  void on_message(const wire::TrainerMessage& message, Time now);
+  // To be called after each step of the core; `before`: the index of the stage before it.
+  void on_event(const decide::Event& event, const decide::State& state, std::size_t before);
+  // Notifications are sent from now on: they need AWS access.
   void notify_by(std::unique_ptr<Notifier> notifier) { notifier_ = std::move(notifier); }
-  // Returns when everybody has heard it all, at the latest after so long.
+  // Returns when all observers are done, after `at_most` at the latest.
   asio::awaitable<void> finish(Duration at_most);
-  // Before an effect is carried out.
-  void ask(const decide::Effect& effect) { history_.ask(effect); }
-  // The agent ends: what is published says so, after so long at most.
-  void leave(const decide::State& state, Duration at_most);
-  // What of the storage hangs or fails, for a person; empty: nothing.
+  // To be called before an effect is carried out.
+  void on_effect(const decide::Effect& effect) { history_.on_effect(effect); }
+  // To be called when the agent ends. Publishes that, within `at_most`.
+  void on_end(const decide::State& state, Duration at_most);
+  // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
   void storage_says(std::string words, const decide::State& state, Time now);
 
-  // Its file has what is to be kept on the storage.
+  // Its file has the lines for the storage.
   History& history() { return history_; }
 
  private:
@@ -44,10 +45,11 @@ class Observers {
   Journal journal_;
   Status status_;
   Monitor monitor_;
+  BestValues best_values_;
   NotificationRules rules_;
   std::unique_ptr<Notifier> notifier_;
   History history_;
-  std::unique_ptr<Publisher> publisher_;  // where job.yaml wants one
+  std::unique_ptr<Publisher> publisher_;  // if job.yaml has `publish:`
 };
 
 }  // namespace spotter

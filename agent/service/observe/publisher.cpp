@@ -14,15 +14,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::seconds every = 120s;           // the child is half of what the agent costs
-constexpr std::chrono::milliseconds together = 500ms;  // what happens at once is written at once
+constexpr std::chrono::seconds every = 120s;           // the child is half of the cost
+constexpr std::chrono::milliseconds together = 500ms;  // batches entries of one moment
 constexpr std::chrono::milliseconds patience = 30s;
 
-// What need not wait.
-bool is_news(const wire::Moment& moment) {
+// Entries that must be published at once.
+bool is_news(const wire::HistoryEntry& entry) {
   constexpr std::array<std::string_view, 5> kinds = {"checkpoint", "account", "price", "problem",
                                                      "volume"};
-  return std::ranges::find(kinds, moment.what) == kinds.end();
+  return std::ranges::find(kinds, entry.what) == kinds.end();
 }
 
 std::string last_line(std::string text) {
@@ -41,18 +41,18 @@ Publisher::Publisher(asio::io_context& context, std::string run_directory, wire:
   asio::co_spawn(context, work(), io::rethrow);
 }
 
-void Publisher::hear(const wire::TrainerMessage& message) {
-  metrics_.hear(message, std::chrono::system_clock::now());
+void Publisher::on_message(const wire::TrainerMessage& message) {
+  metrics_.on_message(message, std::chrono::system_clock::now());
 }
 
-void Publisher::speak_for_the_job(bool now) {
+void Publisher::publish_status(bool now) {
   last_word_ = (last_word_ || speaks_) && !now;
   speaks_ = now;
 }
 
-void Publisher::see(const wire::Moment& moment) {
-  if (!is_news(moment)) return;
-  if (!soon_ && !busy_) next_.expires_after(together);  // which ends the wait
+void Publisher::on_entry(const wire::HistoryEntry& entry) {
+  if (!is_news(entry)) return;
+  if (!soon_ && !busy_) next_.expires_after(together);  // cancels the current wait
   soon_ = true;
 }
 
@@ -109,7 +109,7 @@ asio::awaitable<void> Publisher::publish(std::chrono::milliseconds limit) {
   judge(result);
 }
 
-// Said once, until it works again.
+// Logs a failure once, until it works again.
 void Publisher::judge(const io::ProcessResult& result) {
   const bool done = result.end == io::ProcessResult::End::Exited && result.status == 0;
   if (done == !failing_) return;
@@ -121,7 +121,7 @@ void Publisher::judge(const io::ProcessResult& result) {
            late ? "S3 does not answer in time" : last_line(result.errors));
 }
 
-// The agent's own context has ended: nothing of the job happens meanwhile.
+// The agent's own context has ended, so nothing else runs meanwhile.
 void Publisher::end(std::chrono::milliseconds at_most) {
   asio::io_context last(1);
   asio::co_spawn(last, publish(at_most), asio::detached);

@@ -1,7 +1,6 @@
-// Shows the job to whoever is elsewhere: `publish:` of job.yaml. Every two minutes, and at once
-// when something happens, a child of the agent's (`spotter publish`) writes the status, the history
-// and the learning curve of this agent to S3. Nobody waits for it, and what it lacks costs the job
-// nothing: what could not be written is written the next time.
+// Publishes the job in S3: `publish:` of job.yaml. Every two minutes, and at once when something
+// happens, a child process (`spotter publish`) writes this agent's status, history and learning
+// curve to S3. Nothing waits for it; what fails is written the next time.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +16,16 @@ namespace spotter {
 
 class Publisher {
  public:
-  // `history` must outlive it. Nothing is written before it has a name.
+  // REQUIRES: `history` outlives it. Nothing is written before the history has a segment().
   Publisher(asio::io_context& context, std::string run_directory, wire::S3Location place,
             const HistoryFile& history);
 
-  void hear(const wire::TrainerMessage& message);
-  void see(const wire::Moment& moment);
-  // The status is the job's, and several machines may be there: only one writes it. Who has let
-  // go of the job says so before it falls silent.
-  void speak_for_the_job(bool now);
-  // Writes for the last time: so long at most, in which nothing else is done.
+  void on_message(const wire::TrainerMessage& message);
+  void on_entry(const wire::HistoryEntry& entry);
+  // `now`: whether this machine has the job. The status is the job's, so of several machines only
+  // one writes it. An agent that has released the job writes that once, then no status any more.
+  void publish_status(bool now);
+  // Writes for the last time, and blocks for it: `at_most` at the longest.
   void end(std::chrono::milliseconds at_most);
 
  private:
@@ -41,12 +40,12 @@ class Publisher {
   const HistoryFile& history_;
   asio::steady_timer next_;
   act::Metrics metrics_;
-  std::size_t history_sent_ = 0;  // how long it was
+  std::size_t history_sent_ = 0;  // its size at the last write
   bool speaks_ = false;
-  bool last_word_ = false;  // is not written yet
+  bool last_word_ = false;  // still to be written
   bool busy_ = false;
   bool soon_ = false;
-  bool failing_ = false;  // which was said
+  bool failing_ = false;  // was logged
 };
 
 }  // namespace spotter

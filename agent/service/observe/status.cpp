@@ -6,6 +6,7 @@
 #include "agent/io/clock.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/log.hpp"
+#include "agent/service/act/metrics.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter {
@@ -26,7 +27,7 @@ json milliseconds(Time at) {
   return at == decide::kNever ? json() : json(at.time_since_epoch().count());
 }
 
-// Seconds since 1970, for whoever reads it on another machine.
+// Seconds since 1970, for readers on other machines.
 json wall(Time at, Time now) {
   if (at == decide::kNever) return {};
   const auto real = std::chrono::system_clock::now() + (at - now);
@@ -46,8 +47,9 @@ json problems(Time now) {
 }  // namespace
 
 void Status::observe(const wire::TrainerMessage& message, Time now) {
+  if (message.resumed_step) progress_.metrics.clear();  // they may be of steps that are repeated
   if (message.progress) {
-    progress_ = *message.progress;
+    act::take(progress_, *message.progress);
     pace_.observe(progress_.step, now);
   }
   if (message.status) trainer_says_ = *message.status;
@@ -80,36 +82,37 @@ void Status::update(const decide::State& state, const std::string& says, Time no
                  {"job", job_},
                  {"stage", decide::name(state.stage)},
                  {"says", says},
-                 {"instance", facts.instance.view()},
-                 {"type", facts.type.view()},
-                 {"zone", facts.zone.view()},
-                 {"volume", facts.volume.view()},
-                 {"step", step_or_null(facts.step)},
+                 {"instance", facts.identity.instance.view()},
+                 {"type", facts.identity.type.view()},
+                 {"zone", facts.identity.zone.view()},
+                 {"volume", facts.holding.volume.view()},
+                 {"step", step_or_null(facts.trainer.step)},
                  {"steps_total", or_null(progress_.steps_total)},
                  {"epoch", or_null(progress_.epoch)},
                  {"epochs_total", or_null(progress_.epochs_total)},
                  {"loss", or_null(progress_.loss)},
                  {"accuracy", or_null(progress_.accuracy)},
+                 {"metrics", progress_.metrics},
                  {"trainer_says", trainer_says_},
-                 {"resumed_step", step_or_null(facts.resumed_step)},
-                 {"checkpoint_step", step_or_null(facts.checkpoint_step)},
-                 {"checkpoint_boottime_ms", milliseconds(facts.checkpoint_at)},
-                 {"checkpoint_time", wall(facts.checkpoint_at, now)},
+                 {"resumed_step", step_or_null(facts.trainer.resumed_step)},
+                 {"checkpoint_step", step_or_null(facts.progress.checkpoint_step)},
+                 {"checkpoint_boottime_ms", milliseconds(facts.trainer.checkpoint_at)},
+                 {"checkpoint_time", wall(facts.trainer.checkpoint_at, now)},
                  {"steps_per_second", or_null(pace_.per_second())},
                  {"wake_boottime_ms", milliseconds(state.wake_at)},
                  {"wake", wall(state.wake_at, now)},
-                 {"spent_seconds", facts.ledger.seconds},
-                 {"spent_dollars", facts.ledger.dollars},
-                 {"interruptions", facts.ledger.releases + facts.ledger.losses},
-                 {"steps_repeated", facts.ledger.repeated},
+                 {"spent_seconds", facts.progress.ledger.seconds},
+                 {"spent_dollars", facts.progress.ledger.dollars},
+                 {"interruptions", facts.progress.ledger.releases + facts.progress.ledger.losses},
+                 {"steps_repeated", facts.progress.ledger.repeated},
                  {"problems", problems(now)},
-                 {"attempts_without_progress", facts.ledger.attempts_without_progress},
+                 {"attempts_without_progress", facts.progress.ledger.attempts_without_progress},
                  {"released", std::holds_alternative<decide::Released>(state.stage)},
                  {"updated_boottime_ms", now.time_since_epoch().count()},
                  {"updated", wall(now, now)}};
-  if (facts.notice) {
-    status["notice_deadline_ms"] = facts.notice->deadline.time_since_epoch().count();
-    status["deadline"] = wall(facts.notice->deadline, now);
+  if (facts.exit.notice) {
+    status["notice_deadline_ms"] = facts.exit.notice->deadline.time_since_epoch().count();
+    status["deadline"] = wall(facts.exit.notice->deadline, now);
   }
   if (!storage_says_.empty()) status["storage_says"] = storage_says_;
   if (window_trained_) status["window_trained_seconds"] = *window_trained_;
@@ -117,7 +120,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
     status["blocked"] = decide::words(blocked->why);
     status["detail"] = blocked->detail.view();
   }
-  // What a trainer or a path says need not be UTF-8.
+  // Texts of a trainer, and paths, need not be UTF-8.
   (void)io::replace_file(path_, status.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 

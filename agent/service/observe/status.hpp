@@ -1,5 +1,5 @@
-// What `spotter status` shows: the agent writes it to SPOTTER_RUN/status.json as things change. A
-// file, not a socket: it is read without the agent, and still there when that has died.
+// Writes SPOTTER_RUN/status.json, which `spotter status` shows. A file, not a socket, so that it
+// can be read without the agent, even after that has died.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace spotter {
 
-// How fast the trainer goes, of its last two to four minutes.
+// The trainer's speed over its last two to four minutes.
 class StepPace {
  public:
   void observe(std::uint64_t step, Time now);
@@ -31,7 +31,7 @@ class Status {
       : path_(std::move(path)), job_(std::move(job)) {}
 
   void observe(const wire::TrainerMessage& message, Time now);
-  // What of the storage hangs or fails, for a person; empty: nothing.
+  // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
   void storage_says(std::string words) { storage_says_ = std::move(words); }
   // Writes the file, at most five times a second unless the stage has changed. `says`: the stage in
   // a sentence.
@@ -48,8 +48,8 @@ class Status {
   Time written_{};
 };
 
-// The same file of a worker: what it says, what is wrong with the claims (empty: nothing), and
-// where the agent of its experiment runs.
+// The same file for a worker of a sweep: its sentence, what is wrong with the claims (empty:
+// nothing), and the run directory of its experiment's agent.
 struct WorkerStatus {
   std::string job, words, trouble, run_directory;
 };

@@ -22,14 +22,14 @@ constexpr int most_without_rest = 256;
 constexpr std::chrono::milliseconds between_rounds{10};
 constexpr double most_lines = 600, lines_a_second = 10;
 
-boost::system::error_code hear_who_sends(int socket) {
+boost::system::error_code pass_credentials(int socket) {
   const int on = 1;
   if (::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0) return {};
   return {errno, boost::system::generic_category()};
 }
 
 std::error_code give_to(const std::string& path, const std::string& user) {
-  // In this order: what is another's it takes a further right to change.
+  // In this order: changing a file of another user takes a further capability.
   if (::chmod(path.c_str(), 0600) != 0) return {errno, std::generic_category()};
   const passwd* entry = ::getpwnam(user.c_str());
   if (::geteuid() == 0 && entry && ::chown(path.c_str(), entry->pw_uid, entry->pw_gid) != 0) {
@@ -54,14 +54,14 @@ Link::~Link() {
 }
 
 std::error_code Link::open(const std::string& path, const std::string& user) {
-  // What Asio would throw at, and a trainer could not speak to.
+  // Asio would throw, and a trainer could not connect.
   if (path.size() >= sizeof sockaddr_un::sun_path) {
     return std::make_error_code(std::errc::filename_too_long);
   }
-  ::unlink(path.c_str());  // of an earlier agent
+  ::unlink(path.c_str());  // left by an earlier agent
   boost::system::error_code error;
   socket_.open(asio::local::datagram_protocol(), error);
-  if (!error) error = hear_who_sends(socket_.native_handle());  // before anybody can send
+  if (!error) error = pass_credentials(socket_.native_handle());  // before anybody can send
   if (!error) socket_.bind(asio::local::datagram_protocol::endpoint(path), error);
   if (!error) socket_.non_blocking(true, error);
   if (error) return error;
@@ -81,7 +81,7 @@ void Link::wait() {
   });
 }
 
-// A trainer that never stops talking costs the agent no more than this.
+// Limits what a trainer that sends without pause costs the agent.
 void Link::rest() {
   taken_ = 0;
   resting_.expires_after(between_rounds);
@@ -91,7 +91,7 @@ void Link::rest() {
 }
 
 void Link::drain() {
-  // A bound: what the kernel queues for one socket (net.unix.max_dgram_qlen) is less, as a rule.
+  // A limit: usually the kernel queues less for one socket (net.unix.max_dgram_qlen).
   for (int taken = 0; taken < most_at_once; ++taken) {
     const auto datagram = receive();
     if (!datagram) return;
@@ -100,7 +100,7 @@ void Link::drain() {
   }
 }
 
-// Descriptors that somebody sends along find no room, so the kernel closes them.
+// Has no room for descriptors, so the kernel closes any that were sent.
 std::optional<Link::Datagram> Link::receive() {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
   iovec bytes{buffer_.data(), buffer_.size()};
@@ -135,14 +135,14 @@ void Link::take(const Datagram& datagram) {
     io::note(wire::event("words-refused"), spdlog::level::warn,
              "a message of process {} (uid {}) is dropped: {}",
              datagram.sender ? datagram.sender->pid : 0, datagram.sender ? datagram.sender->uid : 0,
-             forged ? "it says to be of the guard" : "that is not the trainer's user");
+             forged ? "it says to be of the guard" : "its user is not the trainer's");
   if (!known || forged || !message) return;
   wire::TrainerMessage taken = *message;
   limit(taken);
   deliver(taken);
 }
 
-// What becomes a line of the journal or of the history.
+// Limits messages that become lines of the journal or of the history.
 void Link::limit(wire::TrainerMessage& message) {
   Allowances& of = message.of_guard ? of_guard_ : of_trainer_;
   const auto now = std::chrono::steady_clock::now();
@@ -157,7 +157,7 @@ void Link::limit(wire::TrainerMessage& message) {
   }
   if ((!speaks || !tells) && !std::exchange(said_limited_, true))
     io::note(wire::event("words-limited"), spdlog::level::warn,
-             "{} says more than 600 things a minute: the rest is dropped",
+             "{} sends more than 600 messages a minute: the rest is dropped",
              message.of_guard ? "the guard" : "the trainer");
 }
 
@@ -167,7 +167,8 @@ void Link::deliver(const wire::TrainerMessage& message) {
     receiver_.deliver(decide::TrainerResumed{static_cast<std::int64_t>(*message.resumed_step)});
   }
   if (message.progress) {
-    receiver_.deliver(decide::TrainerProgressed{static_cast<std::int64_t>(message.progress->step)});
+    receiver_.deliver(decide::TrainerProgressed{static_cast<std::int64_t>(message.progress->step),
+                                                message.of_log});
   }
   if (message.checkpoint && message.of_guard == receiver_.guarded) {
     const std::chrono::duration<double> stall(message.checkpoint->seconds.value_or(0));

@@ -1,4 +1,4 @@
-// The trainer's datagrams (wire/datagram.hpp), as they come.
+// Receives the trainer's datagrams (wire/datagram.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 namespace spotter::sense {
 
-// How many lines of the journal somebody may cause: 600 at once, and as many more a minute.
+// A rate limit of journal lines: 600 at once, and 600 more a minute.
 class Allowance {
  public:
   bool take(std::chrono::steady_clock::time_point now);
@@ -29,11 +29,11 @@ class Link {
  public:
   struct Receiver {
     std::function<void(decide::Happening)> deliver;
-    std::function<void(const wire::TrainerMessage&)> observe;  // all of it, for the status
-    // The trainer's files are watched: they are the checkpoints, whatever else it says. Two
-    // accounts with steps of their own would make neither count.
+    std::function<void(const wire::TrainerMessage&)> observe;  // all messages, for the status
+    // The guard watches the trainer's files: only these count as checkpoints. Counting the
+    // trainer's own as well, with other steps, would spoil both.
     bool guarded = false;
-    // Is that process the guard, in whose name X_SPOTTER_GUARD speaks?
+    // Is that process the guard, which alone may send X_SPOTTER_GUARD?
     std::function<bool(pid_t)> is_guard = [](pid_t) { return false; };
   };
 
@@ -41,16 +41,16 @@ class Link {
       : socket_(context), resting_(context), receiver_(std::move(receiver)) {}
   ~Link();
 
-  // Binds `path` so that only `user` (and root) can send to it, and begins to listen. Who sends is
-  // asked of the kernel, too: what comes from others, or as the guard's from another process, is
-  // dropped, which the journal has once. Failure: errno.
+  // Binds `path` so that only `user` (and root) can send to it, and begins to receive. Also checks
+  // the sender with the kernel: drops messages of other users, and the guard's from other
+  // processes, which is logged once. Failure: errno.
   std::error_code open(const std::string& path, const std::string& user);
 
-  // Takes what has arrived already: the trainer's last words come before the news of its end.
+  // Handles what has arrived already: the trainer's last messages come before its end.
   void drain();
 
  private:
-  // As the kernel has it: neither can be forged but by root.
+  // As the kernel reports it: only root can forge it.
   struct Sender {
     pid_t pid = 0;
     uid_t uid = 0;
@@ -73,7 +73,7 @@ class Link {
   Receiver receiver_;
   std::string path_;
   uid_t user_ = 0;  // the trainer's
-  // Apart: words, however many, cost no checkpoint its line.
+  // Separate, so that many notes do not cost a checkpoint its line.
   struct Allowances {
     Allowance words, events;
   } of_trainer_, of_guard_;

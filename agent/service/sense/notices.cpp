@@ -13,7 +13,7 @@ using decide::Happening;
 
 namespace {
 
-// "after 3 ms" or 4 is the same trouble.
+// "after 3 ms" and "after 4 ms" are the same problem.
 std::string without_digits(std::string text) {
   std::erase_if(text, [](char each) { return each >= '0' && each <= '9'; });
   return text;
@@ -46,8 +46,8 @@ asio::awaitable<Happening> Notices::read_identity() {
   co_return failed;
 }
 
-// The notice of an earlier, failed termination stays with its past time: that is no news. A
-// hibernation is: it begins with its notice.
+// The notice of an earlier termination that did not happen stays, with a past time, and is ignored.
+// A hibernation's time is past, too: it begins with its notice.
 asio::awaitable<void> Notices::look_for_action() {
   auto asking = imds_.spot_action();
   const auto seen = co_await std::move(asking);
@@ -66,7 +66,7 @@ asio::awaitable<void> Notices::look_for_action() {
   const bool past = action.remaining <= Duration::zero();
   announced_ = action.time;
   if (past && action.action != InterruptionAction::Hibernate) co_return;
-  // The machine freezes when it pleases; until then there is nothing to hurry for.
+  // EC2 freezes the machine at any time; until then there is no deadline.
   const bool hibernate = action.action == InterruptionAction::Hibernate;
   const Time deadline = hibernate ? now_() + wire::longest_notice : action.deadline();
   deliver_(decide::NoticeSeen{action.action, deadline});
@@ -79,13 +79,13 @@ asio::awaitable<void> Notices::look_for_hints() {
     rebalance_said_ = true;
     deliver_(decide::RebalanceRecommended{});
   }
-  // An Auto Scaling group that takes the instance out says so here, without a notice and without a
-  // time: a lifecycle hook may hold it longer, but two minutes is what a notice would give.
+  // The lifecycle state is the only sign that an Auto Scaling group terminates the instance: no
+  // notice, no time. A lifecycle hook may hold it longer, but two minutes is what a notice gives.
   auto looking = imds_.lifecycle_state();
   const auto state = co_await std::move(looking);
   if (state && *state && **state == wire::LifecycleState::Terminated && !leaving_group_) {
     leaving_group_ = true;
-    // The spot notice that was delivered has its own, nearer time.
+    // After a spot notice that one's own, earlier deadline holds.
     if (!announced_)
       deliver_(
           decide::NoticeSeen{InterruptionAction::Terminate, now_() + wire::longest_notice, true});
@@ -96,7 +96,7 @@ asio::awaitable<void> Notices::look_for_hints() {
   }
 }
 
-// Days ahead, and for a person: a spot instance with a planned retirement is better replaced early.
+// For a person, days ahead: a spot instance with a planned retirement is better replaced early.
 asio::awaitable<void> Notices::look_for_maintenance() {
   auto asking = imds_.maintenance();
   const auto events = co_await std::move(asking);
@@ -125,7 +125,7 @@ asio::awaitable<void> Notices::watch() {
       auto maintenance = look_for_maintenance();
       co_await std::move(maintenance);
     }
-    // By the clock, not after a pause: a slow answer must not make the next look later.
+    // At fixed times, not after a pause: a slow answer must not delay the next look.
     const auto now = std::chrono::steady_clock::now();
     next = std::max(next + settings_.every, now);
     timer.expires_at(next);

@@ -1,5 +1,5 @@
-// Watches the metadata service for what it may announce, once a second, for as long as the agent
-// lives. Nothing it answers, or does not answer, ends the watching.
+// Polls the metadata service for notices once a second, as long as the agent runs. No answer or
+// failure ends that.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@
 namespace spotter::sense {
 
 struct WatchSettings {
-  // AWS recommends every 5 s; a second costs nothing and gains up to 4 s of 120.
+  // AWS recommends every 5 s; polling every second costs nothing and gains up to 4 s of 120.
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
   Duration every = std::chrono::seconds(1);
-  int others_each = 10;        // rebalance, lifecycle state: a hint, and minutes ahead
+  int others_each = 10;        // rebalance, lifecycle state: known minutes ahead
   int maintenance_each = 600;  // planned days ahead
 };
 
@@ -39,11 +39,11 @@ class Notices {
   WatchSettings settings_;
   std::function<Time()> now_;
   std::function<void(decide::Happening)> deliver_;
-  std::optional<wire::WallTime> announced_;  // the notice that was delivered, by its own time
+  std::optional<wire::WallTime> announced_;  // the time of the delivered notice
   std::set<std::string> maintenance_said_;
   bool leaving_group_ = false;
   bool rebalance_said_ = false;
-  std::string problem_;  // said in the journal, until it changes
+  std::string problem_;  // the last one logged
 };
 
 }  // namespace spotter::sense

@@ -56,7 +56,7 @@ void TrainerEnd::watch() {
                      });
 }
 
-// It starts or ends just now.
+// It is just starting or ending.
 void TrainerEnd::look_soon() {
   timer_.expires_after(std::chrono::milliseconds(100));
   timer_.async_wait([this](boost::system::error_code error) {
@@ -76,7 +76,7 @@ void TrainerEnd::look() {
                                    std::holds_alternative<supervise::Starting>(*supervised));
   if (runs) return watch();
   io::note(wire::event("trainer-lost"), err,
-           "the trainer's supervisor is gone and left no word: the trainer was killed with it");
+           "the trainer's supervisor was killed, and the trainer with it");
   ended_({});
 }
 

@@ -1,4 +1,4 @@
-// Waits for the supervisor's end through its pidfd, then says how the trainer ended.
+// Waits for the supervisor's end through its pidfd, then reports how the trainer ended.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace spotter::sense {
 class TrainerEnd {
  public:
   using Ended = std::function<void(decide::TrainerEnded)>;
-  using Expect = std::function<supervise::Expectation()>;  // asked when it has ended
+  using Expect = std::function<supervise::Expectation()>;  // called when it has ended
 
   TrainerEnd(asio::io_context& context, std::string run_directory, Expect expect, Ended ended)
       : context_(context),

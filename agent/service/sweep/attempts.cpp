@@ -25,7 +25,7 @@ std::string Attempts::name(std::size_t index) const {
   return "experiment " + std::to_string(index) + " of " + std::to_string(sets_.size());
 }
 
-asio::awaitable<Result<void>> Attempts::bring_storage() {
+asio::awaitable<Result<void>> Attempts::mount_storage() {
   if (!job_.storage.share) co_return Result<void>();
   auto preparing = local_.prepare_share(policy_.prepare_share);
   const decide::Happening answer = co_await std::move(preparing);
@@ -36,7 +36,7 @@ asio::awaitable<Result<void>> Attempts::bring_storage() {
 
 sweep::Owner Attempts::owner() const {
   const std::string storage = config::storage_name(job_);
-  // Where each experiment has a volume, the tag that it is found by is what nobody else's has.
+  // With a volume for each experiment, no other job has the tag by which volumes are found.
   return {job_.storage.share ? local_.home_id() : storage, storage};
 }
 

@@ -1,7 +1,6 @@
-// What a worker does on the storage for the pieces of its job, each an attempt in a folder of its
-// own (host/attempt.hpp). Where each experiment has a volume there is nothing of this: the
-// agent that attaches it finds all on it. Nothing here throws; what fails comes with words for a
-// person.
+// A worker's operations on the storage for the job's experiments, each attempt in a folder of its
+// own (host/attempt.hpp). With a volume for each experiment they do nothing: the agent that
+// attaches it finds all on it. Nothing here throws; failures have a message for a person.
 #pragma once
 
 #include <string>
@@ -16,22 +15,22 @@ namespace spotter {
 
 class Attempts {
  public:
-  // `sets`: of the job's sweep, empty without one.
+  // `sets`: of the job's sweep; empty without one.
   Attempts(const config::Job& job, const decide::Policy& policy, std::vector<sweep::Set> sets,
            const std::string& run_directory);
 
   std::size_t count() const { return job_.sweep ? sets_.size() : 1; }
   std::string name(std::size_t index) const;  // "experiment 3 of 8", "the job"
 
-  asio::awaitable<Result<void>> bring_storage();
+  asio::awaitable<Result<void>> mount_storage();
   asio::awaitable<void> release_storage();
-  // Of the claims that are this job's. REQUIRES: the storage was brought.
+  // The owner of this job's claims. REQUIRES: mount_storage() succeeded.
   sweep::Owner owner() const;
 
   asio::awaitable<Result<std::string>> find_parent(sweep::FindParent ask);
   asio::awaitable<Result<std::string>> begin(sweep::Begin begin);
   asio::awaitable<Result<std::string>> publish(sweep::Published published);
-  // What became of it: a sweep::Summary as JSON; empty: the storage does not say.
+  // The outcome, a sweep::Summary as JSON; empty: the storage does not have it.
   asio::awaitable<std::string> sum_up(sweep::Published published);
 
  private:

@@ -49,15 +49,15 @@ void ClaimClerk::send(Record record) {
   wake_.notify_one();
 }
 
-std::optional<ClaimClerk::Heard> ClaimClerk::hear() {
+std::optional<ClaimClerk::Outcome> ClaimClerk::next_answer() {
   const std::lock_guard lock(mutex_);
-  if (heard_.empty()) {
+  if (outcomes_.empty()) {
     eventfd_t ignored = 0;
     ::eventfd_read(event_, &ignored);
     return std::nullopt;
   }
-  Heard first = std::move(heard_.front());
-  heard_.pop_front();
+  Outcome first = std::move(outcomes_.front());
+  outcomes_.pop_front();
   return first;
 }
 
@@ -79,17 +79,17 @@ void ClaimClerk::run() {
     work_.pop_front();
     working_ = true;
     lock.unlock();
-    std::optional<Heard> heard;
+    std::optional<Outcome> outcome;
     if (const auto* request = std::get_if<sweep::Request>(&work)) {
-      heard = answer(*request);
+      outcome = answer(*request);
     } else if (const auto* hint = std::get_if<sweep::Mark>(&work)) {
       if (owns_) mark(*hint);
     } else if (owns_) {
       record(std::get<Record>(work));
     }
     lock.lock();
-    if (!heard) continue;
-    heard_.push_back(std::move(*heard));
+    if (!outcome) continue;
+    outcomes_.push_back(std::move(*outcome));
     ::eventfd_write(event_, 1);
   }
 }
@@ -98,7 +98,7 @@ wire::S3Location ClaimClerk::at(const std::string& name) const {
   return {prefix_.bucket, prefix_.key + name};
 }
 
-// The object is made by the first machine of the job.
+// The job's first machine makes the object.
 Result<sweep::Owner> ClaimClerk::owner_there() {
   const auto where = at(std::string(sweep::owner_name));
   const auto made = s3::put(client_, where, sweep::to_json(owner_), {.absent = true, .etag = {}});
@@ -111,10 +111,10 @@ Result<sweep::Owner> ClaimClerk::owner_there() {
   return its;
 }
 
-void ClaimClerk::own(Heard& heard) {
+void ClaimClerk::own(Outcome& outcome) {
   const auto there = owner_there();
   if (!there) {
-    heard.trouble = there.error().message;
+    outcome.trouble = there.error().message;
     return;
   }
   owns_ = there->id == owner_.id;
@@ -122,25 +122,26 @@ void ClaimClerk::own(Heard& heard) {
   const std::string ours = there->storage == owner_.storage
                                ? "in another folder there, or in one that not all machines see"
                                : "on " + owner_.storage;
-  heard.foreign = true;
-  heard.trouble = "two jobs have this name: these claims are of the one on " + there->storage +
-                  ", and this one is " + ours +
-                  "; give one of them another name, or another prefix in claims.at. If the other " +
-                  "is no more, delete all below " + wire::to_url(prefix_);
+  outcome.foreign = true;
+  outcome.trouble =
+      "two jobs have this name: these claims are of the one on " + there->storage +
+      ", and this one is " + ours +
+      "; give one of them another name, or another prefix in claims.at. If the other " +
+      "is no more, delete all below " + wire::to_url(prefix_);
 }
 
-ClaimClerk::Heard ClaimClerk::answer(const sweep::Request& request) {
-  Heard heard{{request.number, NoAnswer{}}, {}};
-  if (!owns_) own(heard);
-  if (!owns_) return heard;
+ClaimClerk::Outcome ClaimClerk::answer(const sweep::Request& request) {
+  Outcome outcome{{request.number, NoAnswer{}}, {}};
+  if (!owns_) own(outcome);
+  if (!owns_) return outcome;
   if (std::holds_alternative<sweep::ListClaims>(request.ask)) {
-    heard.reply.answer = list(heard.trouble);
+    outcome.reply.answer = list(outcome.trouble);
   } else if (const auto* wanted = std::get_if<sweep::ReadClaim>(&request.ask)) {
-    heard.reply.answer = read(wanted->index, heard.trouble);
+    outcome.reply.answer = read(wanted->index, outcome.trouble);
   } else if (const auto* change = std::get_if<sweep::WriteClaim>(&request.ask)) {
-    heard.reply.answer = write(*change, heard.trouble);
+    outcome.reply.answer = write(*change, outcome.trouble);
   }
-  return heard;
+  return outcome;
 }
 
 sweep::Answer ClaimClerk::list(std::string& trouble) {
@@ -194,7 +195,7 @@ sweep::Answer ClaimClerk::write(const sweep::WriteClaim& write, std::string& tro
   return NoAnswer{};
 }
 
-// Only a hint: who misses it finds out by reading the claim.
+// Only a hint: an agent that does not see it reads the claim.
 void ClaimClerk::mark(const sweep::Mark& mark) {
   const auto where = at(sweep::hint_name(mark.index, mark.hint));
   if (mark.there)

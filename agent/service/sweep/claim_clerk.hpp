@@ -1,5 +1,5 @@
-// Does a Claimant's requests in a bucket, one after the other, on a thread of its own: S3 may hang
-// without anybody waiting for it.
+// Carries out a Claimant's requests in a bucket, one at a time, on its own thread: nothing else
+// waits when S3 hangs.
 #pragma once
 
 #include <condition_variable>
@@ -19,42 +19,42 @@ namespace spotter::command {
 class ClaimClerk {
  public:
   // Claims are objects below `prefix`, whose key ends with a slash or is empty. The settings'
-  // patience limits each request. Nothing is read, written or removed there before it is certain
-  // that they are `owner`'s.
+  // patience limits each request. First checks that the claims are `owner`'s; until then it reads,
+  // writes and removes nothing else there.
   ClaimClerk(s3::Settings settings, wire::S3Location prefix, sweep::Owner owner);
-  // Waits for the request that is under way; what else was sent is dropped.
+  // Waits for the request under way; drops all others.
   ~ClaimClerk();
   ClaimClerk(const ClaimClerk&) = delete;
   ClaimClerk& operator=(const ClaimClerk&) = delete;
 
-  // Not FindParent, which is no matter of S3's.
+  // REQUIRES: it is no FindParent, which does not concern S3.
   void send(sweep::Request request);
   void send(const sweep::Mark& mark);
-  // What became of it, beside its claim; then, not before, it is marked as Ended: who finds it
-  // without the mark does the same again. Empty: the mark alone.
+  // Stores the outcome beside the claim, and only then marks it as Ended: an agent that finds no
+  // mark does the same again. An empty summary: only marks.
   struct Record {
     std::size_t index;
     std::string summary;
   };
   void send(Record record);
-  // Something of what was sent is not done yet.
+  // True: not all that was sent is done.
   bool is_busy();
 
-  // Readable while there is something to hear.
+  // Readable while next_answer() returns something.
   int descriptor() const { return event_; }
-  struct Heard {
+  struct Outcome {
     sweep::Reply reply;
-    std::string trouble;   // for the log, where S3 did not do what was asked; else empty
-    bool foreign = false;  // they are the claims of another job, as `trouble` says
+    std::string trouble;   // for the log, if S3 did not do what was asked; else empty
+    bool foreign = false;  // the claims are another job's, as `trouble` says
   };
-  std::optional<Heard> hear();
+  std::optional<Outcome> next_answer();
 
  private:
   using Work = std::variant<sweep::Request, sweep::Mark, Record>;
   void run();
   Result<sweep::Owner> owner_there();
-  void own(Heard& heard);
-  Heard answer(const sweep::Request& request);
+  void own(Outcome& outcome);
+  Outcome answer(const sweep::Request& request);
   sweep::Answer list(std::string& trouble);
   sweep::Answer read(std::size_t index, std::string& trouble);
   sweep::Answer write(const sweep::WriteClaim& write, std::string& trouble);
@@ -64,13 +64,13 @@ class ClaimClerk {
 
   wire::S3Location prefix_;
   sweep::Owner owner_;
-  bool owns_ = false;  // the thread's
-  s3::Client client_;  // the thread's
+  bool owns_ = false;  // used by the thread only
+  s3::Client client_;  // used by the thread only
   int event_ = -1;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Work> work_;
-  std::deque<Heard> heard_;
+  std::deque<Outcome> outcomes_;
   bool stopping_ = false;
   bool working_ = false;
   std::thread thread_;

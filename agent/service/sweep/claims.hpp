@@ -1,5 +1,5 @@
-// A Claimant at work: its requests go to S3, its answers come back, its clock ticks. What it orders
-// beyond that is the owner's to obey.
+// Runs a Claimant: sends its requests to S3, passes answers and time to it, and passes its orders
+// to the caller.
 #pragma once
 
 #include <functional>
@@ -13,53 +13,54 @@
 
 namespace spotter {
 
-Time now();  // since boot: what leases are measured by
+Time now();  // since boot: the clock of leases
 
-// A new Claimant's, of the job's `count` experiments; `holder`: this machine's name.
+// Settings of a new Claimant for `count` experiments; `holder`: this machine's name.
 sweep::ClaimSettings claim_settings(const config::Job& job, std::size_t count, std::string holder);
 
 class Claims {
  public:
-  struct Hands {
-    // Begin, Extend, End, Published, Idle. Not to be answered by tell() from within.
-    std::function<void(sweep::Order)> obey;
-    // Answered later, by tell() with a Reply of that number.
+  struct Callbacks {
+    // Begin, Extend, End, Published, Idle. Must not call deliver() itself.
+    std::function<void(sweep::Order)> carry_out;
+    // Answered later, by deliver() with a Reply of that number.
     std::function<void(std::uint64_t number, const sweep::FindParent&)> find_parent;
-    // What keeps us from the claims now, for a person; empty: nothing any more.
+    // What is wrong with the claims, for a person; empty: nothing any more.
     std::function<void(const std::string&)> complain;
   };
-  Claims(asio::io_context& context, const config::Job& job, sweep::Owner owner, Hands hands);
+  Claims(asio::io_context& context, const config::Job& job, sweep::Owner owner,
+         Callbacks callbacks);
 
-  // Anew, with nothing held. REQUIRES: has_left().
+  // Begins again, with nothing held. REQUIRES: has_left().
   void begin(sweep::ClaimSettings settings);
-  void tell(const sweep::News& news);
-  // It holds nothing, and takes nothing until begin().
+  void deliver(const sweep::News& news);
+  // It holds nothing, and claims nothing until begin().
   bool has_left() const { return left_; }
-  // They are of another job of this name, as was complained: it has left, for good.
+  // The claims are another job's of this name, as was reported: it has left, for good.
   bool are_foreign() const { return foreign_; }
-  // S3 has not been told of everything yet.
+  // Not everything is written to S3 yet.
   bool is_busy() { return clerk_.is_busy(); }
 
-  // This one has ended, and all that follows from it is done. `summary`: what became of it, for
-  // whoever does not see the storage; empty: that is not known.
+  // Marks an experiment as ended, once all that follows from it is done. `summary`: the outcome,
+  // for readers without the storage; empty: unknown.
   void mark_ended(std::size_t index, std::string summary);
 
  private:
-  asio::awaitable<void> hear();
-  void obey(sweep::Order order);
-  void hear_of(const command::ClaimClerk::Heard& heard);
+  asio::awaitable<void> read_answers();
+  void carry_out(sweep::Order order);
+  void report_trouble(const command::ClaimClerk::Outcome& outcome);
   void set_timer();
 
   std::string place_;
-  Hands hands_;
+  Callbacks callbacks_;
   command::ClaimClerk clerk_;
-  asio::posix::stream_descriptor heard_;
+  asio::posix::stream_descriptor readable_;
   asio::steady_timer timer_;
   std::optional<sweep::Claimant> claimant_;
   bool left_ = true;
   bool foreign_ = false;
-  std::string trouble_;          // of S3: said once
-  std::set<std::string> wrong_;  // objects that are left alone: said once each
+  std::string trouble_;          // of S3: logged once
+  std::set<std::string> wrong_;  // objects that are ignored: logged once each
 };
 
 }  // namespace spotter

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "of-";  // short: sockets lie below it
+constexpr std::string_view kPrefix = "of-";  // short, as sockets are below it
 constexpr Duration kBetweenLooks{200};
 constexpr int kMostPauses = 1500;        // five minutes
 constexpr int kPausesUntilKilled = 150;  // 30 s: its trainer is dead already
@@ -42,15 +42,16 @@ asio::awaitable<void> Experiments::pause() {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-// An agent that lost its parent is letting go; a trainer that lost its agent never ends by itself.
+// An agent that loses its parent releases the job; a trainer that loses its agent does not end by
+// itself.
 asio::awaitable<void> Experiments::remove(std::string directory) {
   for (int pauses = 0;; ++pauses) {
     const bool taken = Service::is_taken(directory);
     if (!taken && has_trainer(directory)) (void)supervise::kill(directory);
     if (!taken && !has_trainer(directory)) break;
-    if (pauses == 0) spdlog::info("what works in {} yet is waited for", directory);
+    if (pauses == 0) spdlog::info("waiting for the processes that still run in {}", directory);
     if (pauses == kMostPauses) {
-      spdlog::error("what works in {} does not end: it is left to its lease", directory);
+      spdlog::error("the processes in {} do not end: their lease will end them", directory);
       co_return;
     }
     auto waiting = pause();
@@ -84,7 +85,7 @@ Experiments::Turn Experiments::begin(std::size_t index, std::uint64_t token, Tim
   return ++turn_;
 }
 
-// In vain it ends the trainer: that is the safe side.
+// If it fails, the lease ends the trainer, which is safe.
 void Experiments::extend(Time usable_until) {
   const auto written =
       supervise::write_lease(run_directory_ + "/lease", usable_until.time_since_epoch().count());
@@ -103,7 +104,7 @@ asio::awaitable<int> Experiments::run(Turn turn) {
       {"SPOTTER_ATTEMPT", sweep::attempt_name(token_)},
       {"SPOTTER_RUN", here},
       {"SPOTTER_LEASE", here + "/lease"},
-      {"NOTIFY_SOCKET", ""},  // the worker is the service
+      {"NOTIFY_SOCKET", ""},  // only the worker is the service
       {"WATCHDOG_USEC", ""},
       {"WATCHDOG_PID", ""}};
   const std::vector<std::string> words = {command::own_program(), "agent", "--once", "--job",
@@ -130,7 +131,7 @@ void Experiments::end() {
   asio::co_spawn(context_, kill_in_time(), asio::detached);
 }
 
-// The next one's agent may be there the moment that this one has gone.
+// The next agent may start the moment that this one has ended.
 asio::awaitable<void> Experiments::kill_in_time() {
   const Turn ended = at_work_;
   for (int pauses = 0; child_.runs() && at_work_ == ended; ++pauses) {

@@ -28,9 +28,9 @@ namespace {
 
 using spdlog::level::err;
 using wire::event;
-constexpr Duration kPause{5'000};  // before the same is tried again
+constexpr Duration kPause{5'000};  // before a retry
 constexpr int kFailuresOfAMachine = 3;
-constexpr int kIdleLooks = 5;  // a lease apart: about as long as a claim holds unrenewed
+constexpr int kIdleLooks = 5;  // a lease apart: about as long as an unrenewed claim is valid
 
 class Worker {
  public:
@@ -39,15 +39,15 @@ class Worker {
   int run();
 
  private:
-  asio::awaitable<void> live();
+  asio::awaitable<void> run_sessions();
   asio::awaitable<void> pause(Duration duration = kPause);
   using Try = std::function<asio::awaitable<Result<void>>()>;
-  asio::awaitable<bool> insist(std::string trouble, Try attempt);
-  asio::awaitable<void> mend_storage();
+  asio::awaitable<bool> retry_until_done(std::string trouble, Try attempt);
+  asio::awaitable<void> retry_storage();
 
   void claim(std::vector<bool> near);
-  void obey(const sweep::Order& order);
-  void go(bool at_once);
+  void carry_out(const sweep::Order& order);
+  void begin_leaving(bool at_once);
   asio::awaitable<void> find_parent(std::uint64_t number, sweep::FindParent ask);
   asio::awaitable<void> train(sweep::Begin begin, Experiments::Turn turn);
   void ended(std::size_t index, int status);
@@ -55,7 +55,7 @@ class Worker {
   void idle(std::size_t unfinished);
 
   asio::awaitable<bool> leave();                                           // true: for good
-  asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);  // false: it does not
+  asio::awaitable<bool> leave_fleet(std::optional<std::uint32_t> needed);  // false: it stays
   void noticed(const decide::Happening& what);
   void await_signal();
   void say(const std::string& words);
@@ -74,11 +74,11 @@ class Worker {
   std::unique_ptr<Claims> claims_;
   int publishing_ = 0;  // experiments
   int idle_looks_ = 0;
-  int failures_ = 0;  // of experiments here, one after the other
-  // Why we let go of what we have, when we do.
-  enum class Going : std::uint8_t { No, Again, Asked, Interrupted, NothingFree, AllDone, Broken };
-  Going going_ = Going::No;
-  std::size_t unfinished_ = 0;  // of NothingFree: at work elsewhere
+  int failures_ = 0;  // consecutive ones on this machine
+  // Why this machine releases what it holds, if it does.
+  enum class Leaving : std::uint8_t { No, Again, Asked, Interrupted, NothingFree, AllDone, Broken };
+  Leaving leaving_ = Leaving::No;
+  std::size_t unfinished_ = 0;  // of NothingFree: running elsewhere
   Time deadline_{};             // of Interrupted
   int exit_status_ = 0;
 };
@@ -113,9 +113,9 @@ asio::awaitable<void> Worker::pause(Duration duration) {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-// Until it is done, or we are to go: then false.
-asio::awaitable<bool> Worker::insist(std::string trouble, Try attempt) {
-  while (going_ == Going::No) {
+// Retries until it succeeds; false: this machine has to leave first.
+asio::awaitable<bool> Worker::retry_until_done(std::string trouble, Try attempt) {
+  while (leaving_ == Leaving::No) {
     auto trying = attempt();
     const auto done = co_await std::move(trying);
     if (done) co_return true;
@@ -126,10 +126,10 @@ asio::awaitable<bool> Worker::insist(std::string trouble, Try attempt) {
   co_return false;
 }
 
-asio::awaitable<void> Worker::mend_storage() {
+asio::awaitable<void> Worker::retry_storage() {
   auto waiting = pause();
   co_await std::move(waiting);
-  auto bringing = attempts_.bring_storage();
+  auto bringing = attempts_.mount_storage();
   (void)co_await std::move(bringing);
 }
 
@@ -141,7 +141,7 @@ void Worker::claim(std::vector<bool> near) {
   claims_->begin(std::move(settings));
 }
 
-void Worker::obey(const sweep::Order& order) {
+void Worker::carry_out(const sweep::Order& order) {
   if (const auto* begin = std::get_if<sweep::Begin>(&order)) {
     idle_looks_ = 0;
     const auto turn = experiments_.begin(begin->index, begin->token, begin->usable_until);
@@ -151,7 +151,8 @@ void Worker::obey(const sweep::Order& order) {
   } else if (const auto* end = std::get_if<sweep::End>(&order)) {
     io::note(event("claim-lost"), err, "the claim is lost ({}): the trainer is killed", end->why);
     experiments_.end();
-    if (going_ != Going::No) asio::post(context_, [this] { go(false); });  // its end tells nothing
+    if (leaving_ != Leaving::No)
+      asio::post(context_, [this] { begin_leaving(false); });  // its end is no outcome
   } else if (const auto* published = std::get_if<sweep::Published>(&order)) {
     ++publishing_;
     asio::co_spawn(context_, publish(*published), io::rethrow);
@@ -160,13 +161,13 @@ void Worker::obey(const sweep::Order& order) {
   }
 }
 
-// Not from within an order. Who trains is asked to checkpoint first, and its end is the news.
-void Worker::go(bool at_once) {
+// Not from within an order. A running trainer ends first (`at_once` asks it to), then this goes on.
+void Worker::begin_leaving(bool at_once) {
   if (experiments_.is_at_work()) {
     if (at_once) experiments_.stop();
   } else if (claims_) {
     experiments_.withdraw();
-    claims_->tell(sweep::Leave{});
+    claims_->deliver(sweep::Leave{});
   }
 }
 
@@ -175,12 +176,12 @@ asio::awaitable<void> Worker::find_parent(std::uint64_t number, sweep::FindParen
   const auto parent = co_await std::move(finding);
   if (!parent) {
     spdlog::warn("{}", parent.error().message);
-    auto mending = mend_storage();
-    co_await std::move(mending);
+    auto retrying = retry_storage();
+    co_await std::move(retrying);
   }
   sweep::Answer answer = sweep::NoAnswer{};
   if (parent) answer = sweep::Parent{*parent};
-  claims_->tell(sweep::Reply{number, std::move(answer)});
+  claims_->deliver(sweep::Reply{number, std::move(answer)});
 }
 
 asio::awaitable<void> Worker::train(sweep::Begin begin, Experiments::Turn turn) {
@@ -191,8 +192,8 @@ asio::awaitable<void> Worker::train(sweep::Begin begin, Experiments::Turn turn) 
     const auto begun = co_await std::move(beginning);
     if (begun) break;
     say("cannot begin: " + begun.error().message);
-    auto mending = mend_storage();
-    co_await std::move(mending);
+    auto retrying = retry_storage();
+    co_await std::move(retrying);
   }
   if (!experiments_.is_on(turn)) co_return;
   auto running = experiments_.run(turn);
@@ -203,26 +204,26 @@ asio::awaitable<void> Worker::train(sweep::Begin begin, Experiments::Turn turn) 
 void Worker::ended(std::size_t index, int status) {
   if (status == 0) {
     failures_ = 0;
-    claims_->tell(sweep::TrainerDone{});
-    if (going_ != Going::No) claims_->tell(sweep::Leave{});
+    claims_->deliver(sweep::TrainerDone{});
+    if (leaving_ != Leaving::No) claims_->deliver(sweep::Leave{});
     return;
   }
   const bool interrupted = status == wire::interrupted_exit_code;
   const bool wrong = status == 2;
-  const bool unable = status == EX_UNAVAILABLE;  // no fault of the experiment's
+  const bool unable = status == EX_UNAVAILABLE;  // not the experiment's fault
   if (wrong) exit_status_ = 2;
   if (unable)
     io::note(event("machine-unfit"), err, "it cannot run here: {}", attempts_.name(index));
   if (!interrupted && !wrong && !unable) {
     io::note(event("experiment-failed"), err, "{} failed here (exit status {})",
              attempts_.name(index), status);
-    claims_->tell(sweep::TrainerFailed{false});
+    claims_->deliver(sweep::TrainerFailed{false});
     if (++failures_ < kFailuresOfAMachine) return;
-    io::note(event("machine-unfit"), err, "{} failures in a row: it takes no more", failures_);
+    io::note(event("machine-unfit"), err, "{} failures in a row: it claims no more", failures_);
   }
-  if (going_ == Going::No)
-    going_ = interrupted ? Going::Again : wrong ? Going::Asked : Going::Broken;
-  claims_->tell(sweep::Leave{});
+  if (leaving_ == Leaving::No)
+    leaving_ = interrupted ? Leaving::Again : wrong ? Leaving::Asked : Leaving::Broken;
+  claims_->deliver(sweep::Leave{});
 }
 
 asio::awaitable<void> Worker::publish(sweep::Published published) {
@@ -231,13 +232,14 @@ asio::awaitable<void> Worker::publish(sweep::Published published) {
     auto linking = attempts_.publish(published);
     const auto done = co_await std::move(linking);
     if (done) break;
-    spdlog::error("{} is done, but its result cannot be shown yet: {}", name, done.error().message);
-    if (going_ == Going::Interrupted || going_ == Going::Asked) {  // others find it as it is
+    spdlog::error("{} is done, but its result cannot be published yet: {}", name,
+                  done.error().message);
+    if (leaving_ == Leaving::Interrupted || leaving_ == Leaving::Asked) {  // for another machine
       --publishing_;
       co_return;
     }
-    auto mending = mend_storage();
-    co_await std::move(mending);
+    auto retrying = retry_storage();
+    co_await std::move(retrying);
   }
   auto summing = attempts_.sum_up(published);
   claims_->mark_ended(published.index, co_await std::move(summing));
@@ -246,25 +248,25 @@ asio::awaitable<void> Worker::publish(sweep::Published published) {
 }
 
 void Worker::idle(std::size_t unfinished) {
-  if (going_ != Going::No) return;
+  if (leaving_ != Leaving::No) return;
   unfinished_ = unfinished;
   if (unfinished == 0) {
-    going_ = Going::AllDone;
+    leaving_ = Leaving::AllDone;
   } else if (++idle_looks_ < kIdleLooks) {
     if (idle_looks_ > 1) return;
     return say("nothing is free: others are at work on the last " + std::to_string(unfinished));
   } else {
-    going_ = Going::NothingFree;
+    leaving_ = Leaving::NothingFree;
   }
-  asio::post(context_, [this] { go(false); });
+  asio::post(context_, [this] { begin_leaving(false); });
 }
 
-// Returns when the machine ends: started again before that we would claim what we cannot finish.
+// Returns when the machine ends: if restarted before, it would claim what it cannot finish.
 asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
   auto leaving = machine_.leave_fleet(needed);
   if (!co_await std::move(leaving)) co_return false;
   say("this machine leaves the fleet");
-  while (going_ != Going::Asked) {
+  while (leaving_ != Leaving::Asked) {
     auto waiting = pause(std::chrono::seconds(1));
     co_await std::move(waiting);
   }
@@ -272,59 +274,59 @@ asio::awaitable<bool> Worker::leave_fleet(std::optional<std::uint32_t> needed) {
 }
 
 asio::awaitable<bool> Worker::leave() {
-  const Going why = std::exchange(going_, Going::No);
+  const Leaving why = std::exchange(leaving_, Leaving::No);
   machine_.set_idle(true);
   if (claims_->are_foreign()) exit_status_ = 2;
-  if (why == Going::Asked || claims_->are_foreign()) co_return true;
-  if (why == Going::AllDone) {
+  if (why == Leaving::Asked || claims_->are_foreign()) co_return true;
+  if (why == Leaving::AllDone) {
     say("all " + std::to_string(attempts_.count()) + " have ended: the fleet is cancelled");
-    auto cancelling = insist("everything has ended, but the fleet is not cancelled",
-                             [this] { return machine_.cancel_fleet(); });
+    auto cancelling = retry_until_done("everything has ended, but the fleet is not cancelled",
+                                       [this] { return machine_.cancel_fleet(); });
     co_await std::move(cancelling);
     co_return true;
   }
-  if (why == Going::NothingFree) {
+  if (why == Leaving::NothingFree) {
     auto leaving = leave_fleet(static_cast<std::uint32_t>(unfinished_));
     if (co_await std::move(leaving)) co_return true;
-    // In no fleet, or in one that needs it: it waits for whoever gives something back.
+    // In no fleet, or in one that needs it: waits until an experiment is given back.
   }
-  if (why == Going::Broken) {
+  if (why == Leaving::Broken) {
     exit_status_ = 1;
     auto leaving = leave_fleet(std::nullopt);
     co_await std::move(leaving);
     co_return true;
   }
-  Duration wait = why == Going::NothingFree ? job_.claims->lease : kPause;
-  if (why == Going::Interrupted) {
-    say("let go: the instance is about to end");
+  Duration wait = why == Leaving::NothingFree ? job_.claims->lease : kPause;
+  if (why == Leaving::Interrupted) {
+    say("releasing the work: the instance is about to end");
     wait = std::max(kPause, deadline_ + policy_.spared_after - now());
   }
-  for (const Time until = now() + wait; now() < until && going_ == Going::No;) {
+  for (const Time until = now() + wait; now() < until && leaving_ == Leaving::No;) {
     auto waiting = pause(std::chrono::seconds(1));
     co_await std::move(waiting);
   }
-  co_return going_ == Going::Asked;
+  co_return leaving_ == Leaving::Asked;
 }
 
 void Worker::noticed(const decide::Happening& what) {
   const auto* notice = std::get_if<decide::NoticeSeen>(&what);
-  if (notice == nullptr || going_ == Going::Asked) return;
-  going_ = Going::Interrupted;
+  if (notice == nullptr || leaving_ == Leaving::Asked) return;
+  leaving_ = Leaving::Interrupted;
   deadline_ = notice->deadline;
-  go(false);  // who trains has seen it, too
+  begin_leaving(false);  // a running trainer gets the notice, too
 }
 
 void Worker::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int) {
     if (error) return;
-    say("asked to stop: letting go of the work");
-    going_ = Going::Asked;
-    go(true);
+    say("asked to stop: releasing the work");
+    leaving_ = Leaving::Asked;
+    begin_leaving(true);
     await_signal();
   });
 }
 
-asio::awaitable<void> Worker::live() {
+asio::awaitable<void> Worker::run_sessions() {
   say("looking around");
   auto learning = machine_.learn(policy_.identity_tries);
   co_await std::move(learning);
@@ -332,25 +334,26 @@ asio::awaitable<void> Worker::live() {
   co_await std::move(clearing);
   auto watching = machine_.watch();
   asio::co_spawn(context_, std::move(watching), io::rethrow);
-  auto bringing = insist("the storage is not there", [this] { return attempts_.bring_storage(); });
+  auto bringing =
+      retry_until_done("the storage is not there", [this] { return attempts_.mount_storage(); });
   const bool brought = co_await std::move(bringing);
-  bool good = brought && going_ == Going::No;
+  bool good = brought && leaving_ == Leaving::No;
   if (good) {
     claims_ = std::make_unique<Claims>(
         context_, job_, attempts_.owner(),
-        Claims::Hands{[this](const sweep::Order& order) { obey(order); },
-                      [this](std::uint64_t number, const sweep::FindParent& ask) {
-                        asio::co_spawn(context_, find_parent(number, ask), io::rethrow);
-                      },
-                      [this](const std::string& trouble) {
-                        trouble_ = trouble;
-                        show();
-                      }});
+        Claims::Callbacks{[this](const sweep::Order& order) { carry_out(order); },
+                          [this](std::uint64_t number, const sweep::FindParent& ask) {
+                            asio::co_spawn(context_, find_parent(number, ask), io::rethrow);
+                          },
+                          [this](const std::string& trouble) {
+                            trouble_ = trouble;
+                            show();
+                          }});
   }
   while (good) {
     auto looking = machine_.experiments_here(attempts_.count());
     auto near = co_await std::move(looking);
-    if (going_ == Going::No) claim(std::move(near));  // else there is a reason to go by now
+    if (leaving_ == Leaving::No) claim(std::move(near));  // else it has to leave by now
     while (!claims_->has_left() || publishing_ > 0 || experiments_.runs() || claims_->is_busy()) {
       auto waiting = pause(std::chrono::milliseconds(500));
       co_await std::move(waiting);
@@ -358,8 +361,8 @@ asio::awaitable<void> Worker::live() {
     auto leaving = leave();
     good = !co_await std::move(leaving);
   }
-  // Before there was anything to hold; of an instance that is spared somebody starts us again.
-  if (!claims_ && going_ == Going::Interrupted) exit_status_ = wire::interrupted_exit_code;
+  // Interrupted before it held anything; if the instance is spared, systemd starts us again.
+  if (!claims_ && leaving_ == Leaving::Interrupted) exit_status_ = wire::interrupted_exit_code;
   auto releasing = attempts_.release_storage();
   co_await std::move(releasing);
   context_.stop();
@@ -369,7 +372,7 @@ int Worker::run() {
   if (!service_.take(run_directory_)) return 1;
   await_signal();
   service_.ready();
-  asio::co_spawn(context_, live(), io::rethrow);
+  asio::co_spawn(context_, run_sessions(), io::rethrow);
   context_.run();
   sd_notify(0, "STOPPING=1");
   return exit_status_;
@@ -378,7 +381,8 @@ int Worker::run() {
 }  // namespace
 
 int work(config::Job job, const std::string& job_file) {
-  auto sets = job.sweep ? command::sets_of(job) : command::FetchedSets();
+  auto sets =
+      job.sweep ? command::sets_of(job) : Result<std::vector<sweep::Set>, config::Problem>();
   if (!sets) {
     std::cerr << config::describe({sets.error()}, job_file);
     return sets.error().passing ? wire::interrupted_exit_code : 2;

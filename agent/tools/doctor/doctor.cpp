@@ -23,7 +23,7 @@ void append(Findings& to, Findings more) {
   std::move(more.begin(), more.end(), std::back_inserter(to));
 }
 
-Finding name(const AwsResult<wire::CallerIdentity>& who, const Region& region) {
+Finding name(const Result<wire::CallerIdentity, CallError>& who, const Region& region) {
   if (who)
     return {"credentials", Verdict::Ok,
             who->arn + ", account " + who->account + ", region " + region.str(), ""};
@@ -31,7 +31,7 @@ Finding name(const AwsResult<wire::CallerIdentity>& who, const Region& region) {
           "give this machine credentials: `aws configure`, AWS_PROFILE, or an instance profile"};
 }
 
-// An instance's role asks under the name of the instance.
+// The session of an instance's role is named after the instance.
 bool is_instance(const wire::CallerIdentity& who) {
   const auto slash = who.arn.rfind('/');
   return who.arn.find(":assumed-role/") != std::string::npos &&
@@ -44,17 +44,18 @@ struct DoctorOptions {
   DoctorScope scope;
 };
 
-// Everything that can be asked from here. On an instance, that is one whose role asks, the machine
-// itself, too.
-Findings examine_as(const AwsResult<wire::CallerIdentity>& who, AwsCalls& calls,
+// All checks that are possible from here. With an instance's role it also checks the machine.
+Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls& calls,
                     const config::Job& job, const DoctorScope& scope) {
   Findings findings{name(who, calls.region())};
   const bool here = who && is_instance(*who);
   if (who) {
     append(findings, examine_storage(calls, job, scope));
-    // Where an instance is, it is; whether others may be elsewhere is no question to its role.
+    // An instance checks only itself; its role need not know about other places.
     append(findings, here ? examine_permissions(calls, job) : examine_places(calls, job, scope));
     append(findings, examine_buckets(job));
+    append(findings, examine_policies(*who, calls.region(), job));
+    append(findings, examine_batch(job));
   }
   append(findings, examine_code(calls, job, here));
   if (here) append(findings, examine_trainers_role(calls, job));
@@ -62,7 +63,7 @@ Findings examine_as(const AwsResult<wire::CallerIdentity>& who, AwsCalls& calls,
   return findings;
 }
 
-// What is named on the command line goes before what `launch:` says.
+// Options of the command line replace values of `launch:`.
 Findings examine(AwsCalls& calls, const config::Job& job, const DoctorOptions& options) {
   DoctorScope scope = scope_of(job);
   if (!options.scope.types.empty()) scope.types = options.scope.types;
@@ -137,14 +138,13 @@ std::string describe(const Findings& findings) {
 void add_doctor(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "doctor",
-      "Says whether all is there that the job needs, and what to do about what is not; "
-      "exit status 0: it is, 1: some is doubtful, 2: the job will not run");
+      "Checks that all is there that the job needs, and says what to do about what is not; "
+      "exit status 0: it is, 1: there are warnings, 2: the job will not run");
   auto options = std::make_shared<DoctorOptions>();
   DoctorScope& scope = options->scope;
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_flag("--json", options->json, "As a list of {check, verdict, what, advice}");
-  command->add_option("--types", scope.types, "Instance types that are to be offered")
-      ->delimiter(',');
+  command->add_option("--types", scope.types, "Instance types to check")->delimiter(',');
   command->add_option("--zones", scope.zones, "Zones in which it may run; default: all")
       ->delimiter(',');
   command->add_option("--subnets", scope.subnets, "Default: each zone's default one")

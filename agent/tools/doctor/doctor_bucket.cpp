@@ -1,4 +1,4 @@
-// The buckets: reached, read, and where the job writes, written.
+// Checks the buckets: reachable, readable, and writable where the job writes.
 #include <map>
 
 #include "agent/aws/s3/objects.hpp"
@@ -23,7 +23,7 @@ s3::Client client_of(bool anonymous) {
   return s3::Client({.environment = act::Environment::of_this_process(), .anonymous = anonymous});
 }
 
-// One object is listed, no more.
+// Lists one object only.
 Finding readable(const wire::S3Location& where, bool anonymous, const std::string& what) {
   s3::Client client = client_of(anonymous);
   std::size_t seen = 0;
@@ -47,7 +47,7 @@ Finding there(const wire::S3Location& where, bool anonymous, const std::string& 
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be read", ""};
 }
 
-// An instance may write there and no more: what cannot be removed stays, one object of one name.
+// An instance may write there, but not delete: the test object stays, always of the same name.
 Finding publishable(const wire::S3Location& below) {
   s3::Client client = client_of(false);
   const wire::S3Location probe{below.bucket, below.key + "doctor"};
@@ -56,7 +56,7 @@ Finding publishable(const wire::S3Location& below) {
   return {"bucket", Verdict::Ok, "publish: " + wire::to_url(below) + " can be written", ""};
 }
 
-// Written, read and removed again, under a name that nobody else uses.
+// Writes, reads and removes an object of a unique name.
 Finding writable(const wire::S3Location& below, const std::string& what) {
   s3::Client client = client_of(false);
   const std::string content = s3::new_writer();

@@ -1,5 +1,6 @@
-// What EC2 has for the job: its volume, zones, subnets, types.
+// Checks EC2's resources for the job: its volume, zones, subnets, types.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "agent/aws/formats/ec2_places.hpp"
@@ -14,8 +15,8 @@ using Verdict = Finding::Verdict;
 
 const char* const allow_it = "allow it: `spotter iam` prints the policies";
 
-Finding refused(const char* check, const AwsFailure& failure) {
-  return {check, Verdict::Fail, failure.message, failure.permission ? allow_it : "try again"};
+Finding refused(const char* check, const CallError& failure) {
+  return {check, Verdict::Fail, failure.message, failure.forbidden() ? allow_it : "try again"};
 }
 
 std::string joined(const std::set<std::string>& names) {
@@ -24,7 +25,7 @@ std::string joined(const std::set<std::string>& names) {
   return text;
 }
 
-// Of one volume: whatever will stand in the agent's way.
+// What would stop the agent from using this volume.
 Finding judge(const wire::Volume& volume, const config::Job& job) {
   const std::string what = volume.id.str() + " in " + volume.zone.str() + ", " + volume.type +
                            ", " + std::to_string(volume.size_gib) + " GiB, " +
@@ -48,10 +49,12 @@ Finding judge(const wire::Volume& volume, const config::Job& job) {
 
 Findings judge_tag(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
   config::Tag tag = job.storage.ebs.tag;
-  // Each experiment has a volume of its own: see config::Job.
-  if (job.sweep && !job.experiment) tag.value += "-*";
+  // Each experiment has its own volume: see config::Job.
+  const std::string more = job.sweep && !job.experiment ? "-*" : "";
+  const std::string pattern = wire::exactly(tag.value) + more;
+  tag.value += more;
   const std::string named = "the tag " + tag.key + "=" + tag.value;
-  auto found = calls.ask_all(wire::DescribeVolumes{{}, {{"tag:" + tag.key, {tag.value}}}, {}});
+  auto found = calls.ask_all(wire::DescribeVolumes{{}, {{"tag:" + tag.key, {pattern}}}, {}});
   if (!found) return {refused("volume", found.error())};
   std::erase_if(*found, [](const wire::Volume& it) {
     return it.state == wire::VolumeState::Deleting || it.state == wire::VolumeState::Deleted;
@@ -72,7 +75,7 @@ Findings judge_tag(AwsCalls& calls, const config::Job& job, const DoctorScope& s
            "take the tag from all but one"}};
 }
 
-// The snapshot of which a volume of data is made.
+// Checks the snapshot from which a volume of data is made.
 Finding judge_data(AwsCalls& calls, const config::DataVolume& data) {
   wire::DescribeSnapshots request;
   request.filters = {{"snapshot-id", {data.snapshot}}};
@@ -90,9 +93,10 @@ Finding judge_data(AwsCalls& calls, const config::DataVolume& data) {
   return {"data", Verdict::Ok, what + ", " + std::to_string(seen.size_gib) + " GiB", ""};
 }
 
-// The zones that the job may run in, of those that there are.
+// The zones that exist, and those in which the job may run.
 struct Zones {
   std::set<std::string> all;
+  std::map<std::string, std::string> names;  // by id
   Findings findings;
 };
 Zones zones_of(AwsCalls& calls, const DoctorScope& scope) {
@@ -105,6 +109,7 @@ Zones zones_of(AwsCalls& calls, const DoctorScope& scope) {
   std::set<std::string> known, impaired;
   for (const auto& it : there->items) {
     known.insert(it.zone.str());
+    zones.names[it.id] = it.zone.str();
     if (it.state != "available") impaired.insert(it.zone.str());
   }
   std::set<std::string> unknown;
@@ -172,6 +177,28 @@ Finding judge_types(AwsCalls& calls, const DoctorScope& scope, const std::set<st
   return {"types", Verdict::Ok, joined(all), ""};
 }
 
+// EC2's own estimate, which says something of three types and more. It refuses nothing.
+Finding judge_capacity(AwsCalls& calls, const DoctorScope& scope, const Zones& zones) {
+  constexpr std::uint64_t likely = 4;  // of 10
+  const auto found = calls.ask_all(
+      wire::GetSpotPlacementScores{scope.types, scope.capacity.value_or(1), calls.region()});
+  if (!found)
+    return {"capacity", Verdict::Ok, "EC2 was not asked how likely it is: " + found.error().message,
+            ""};
+  std::set<std::string> scores;
+  std::uint64_t best = 0;
+  for (const wire::SpotPlacementScore& it : *found) {
+    const auto name = zones.names.find(it.zone_id);
+    if (name == zones.names.end() || !zones.all.contains(name->second)) continue;
+    scores.insert(name->second + " " + std::to_string(it.score));
+    best = std::max(best, it.score);
+  }
+  const std::string what = scores.empty() ? "EC2 has no spot placement score for these zones"
+                                          : "spot placement scores, 10 is best: " + joined(scores);
+  if (best >= likely) return {"capacity", Verdict::Ok, what, ""};
+  return {"capacity", Verdict::Warn, what, "it may wait: name more instance types or zones"};
+}
+
 }  // namespace
 
 Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
@@ -199,6 +226,8 @@ Findings examine_places(AwsCalls& calls, const config::Job&, const DoctorScope& 
   if (zones.all.empty()) return findings;
   findings.push_back(judge_subnets(calls, scope, zones.all));
   if (!scope.types.empty()) findings.push_back(judge_types(calls, scope, zones.all));
+  if (std::set(scope.types.begin(), scope.types.end()).size() >= 3)
+    findings.push_back(judge_capacity(calls, scope, zones));
   return findings;
 }
 

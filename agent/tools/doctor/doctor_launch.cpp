@@ -1,5 +1,5 @@
-// Would AWS launch what `launch:` asks for? What EC2 answers of itself comes late or never: a fleet
-// of which no instance may start exists, and waits.
+// Would AWS launch what `launch:` requests? EC2 itself reports that late or never: a fleet that
+// cannot start any instance exists, and waits.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -18,7 +18,7 @@ const char* const of_the_launcher = "give who launches what `spotter iam launche
 
 std::string whole(double number) { return std::to_string(std::llround(number)); }
 
-// Of one quota: which types it lets start, and how many of them.
+// One quota: how many instances of these types it allows.
 struct Counted {
   const wire::SpotQuota* quota;
   double vcpus = 0;
@@ -52,7 +52,7 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   if (!sizes)
     return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
   std::map<std::string_view, Counted> counted;
-  bool one_is_open = false;  // of which no quota is known here
+  bool one_is_open = false;  // a type without a known quota
   for (const wire::TypeSize& size : *sizes) {
     const auto* quota = wire::spot_quota_of(size.type.view());
     one_is_open = one_is_open || quota == nullptr;
@@ -70,7 +70,7 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
     it.vcpus = *value;
     findings.push_back(judge(it, calls.region(), launch.capacity));
   }
-  // One type that can start is enough for a start.
+  // A launch succeeds if one type can start.
   const bool one_fits =
       std::ranges::any_of(findings, [](const Finding& it) { return it.verdict != Verdict::Fail; });
   if (one_fits || one_is_open)
@@ -82,7 +82,7 @@ bool volume_is_missing(AwsCalls& calls, const config::Job& job) {
   if (job.storage.share || job.sweep || !job.launch->volume) return false;
   const config::Tag& tag = job.storage.ebs.tag;
   const auto found =
-      calls.ask_all(wire::DescribeVolumes{{}, {{"tag:" + tag.key, {tag.value}}}, {}});
+      calls.ask_all(wire::DescribeVolumes{{}, {wire::tagged(tag.key, tag.value)}, {}});
   return found && found->empty();
 }
 
@@ -101,7 +101,7 @@ Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
   const auto image = image_of(calls, *job.launch);
   if (!image) {
     findings.push_back({"image", Verdict::Fail, image.error().message,
-                        image.error().permission ? of_the_launcher : "correct launch.image"});
+                        image.error().forbidden() ? of_the_launcher : "correct launch.image"});
     return findings;
   }
   std::vector<wire::Query> queries{
@@ -116,7 +116,7 @@ Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
 Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched) {
   const config::Job& job = launched.job;
   DoctorScope scope = scope_of(job);
-  scope.makes_volume = true;  // provide_volumes() knows more: copies on their way, snapshots
+  scope.makes_volume = true;  // provide_volumes() also considers copies and snapshots
   Findings all;
   for (Findings some :
        {examine_storage(calls, job, scope), examine_places(calls, job, scope),
@@ -133,10 +133,10 @@ Findings examine_fleet(AwsCalls& calls, const LaunchedJob& launched,
   const auto instance = launch::run_instance(job, version, launch.instance_types.front(),
                                              places.empty() ? "" : places.front());
   Findings findings = examine_calls(calls, {wire::query_of(instance)}, of_the_launcher);
-  // A fleet's instances EC2 launches with a role of its own: who asks need not be allowed to.
+  // EC2 launches a fleet's instances with its own role: the caller need not be allowed to.
   for (Finding& it : findings)
     if (it.check == "permissions") it.verdict = std::min(it.verdict, Verdict::Warn);
-  // Auto Scaling has no dry runs.
+  // Auto Scaling has no DryRun.
   if (launch.type == FleetKind::AutoScalingGroup) return findings;
   const auto fleet = launch::request_fleet(job, version, "dry-run", launched.digest);
   auto more = examine_calls(calls, {wire::query_of(fleet)}, of_the_launcher);

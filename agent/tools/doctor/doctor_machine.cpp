@@ -1,4 +1,4 @@
-// The code, and on an instance what the job needs of the machine: user, tools, disks.
+// Checks the code, and on an instance the machine: user, tools, disks.
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 
 using Verdict = Finding::Verdict;
 
-// A folder that goes with it.
+// A folder that is removed with it.
 class Scratch {
  public:
   Scratch() {
@@ -65,9 +65,9 @@ std::vector<Tool> tools_of(const config::Job& job) {
   return tools;
 }
 
-Finding code_finding(const act::host::Failure& failure) {
+Finding code_finding(const Error& failure) {
   const bool passing = failure.kind == "code-unreachable" || failure.kind == "host-error";
-  return {"code", passing ? Verdict::Warn : Verdict::Fail, failure.error,
+  return {"code", passing ? Verdict::Warn : Verdict::Fail, failure.message,
           passing ? "the instances may reach it where this machine does not"
                   : "push it, or mend code.repository, code.revision or code.token"};
 }
@@ -106,7 +106,7 @@ Findings examine_machine(const config::Job& job) {
     findings.push_back({"user", Verdict::Ok, user->name + ", at home in " + user->home, ""});
   else
     findings.push_back(
-        {"user", Verdict::Fail, user.error().error, "make that user, or name another"});
+        {"user", Verdict::Fail, user.error().message, "make that user, or name another"});
   std::string present;
   for (const Tool& tool : tools_of(job)) {
     if (is_installed(tool.program))

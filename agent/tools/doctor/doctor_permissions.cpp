@@ -1,4 +1,4 @@
-// Would EC2 let this role do what a move between zones takes? Nothing of it is done: DryRun.
+// Would EC2 allow this role the calls of a move between zones? Only asks, by DryRun.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/sts.hpp"
@@ -7,6 +7,7 @@
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/trainer_keys.hpp"
 #include "agent/tools/doctor/doctor.hpp"
+#include "agent/tools/iam/iam_sizes.hpp"
 
 namespace spotter::command {
 namespace {
@@ -29,7 +30,7 @@ Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
                           "whether it is allowed is open"});
     else if (answer.error().code == "DryRunOperation")
       allowed.what += (allowed.what.empty() ? "allowed: " : ", ") + query.action;
-    else if (answer.error().permission)
+    else if (answer.error().forbidden())
       findings.push_back({"permissions", Verdict::Fail, answer.error().message, advice});
     else if (answer.error().code.ends_with("AlreadyExistsException"))
       continue;  // a launch template, which gets a new version
@@ -49,8 +50,8 @@ Findings examine_permissions(AwsCalls& calls, const config::Job& job) {
   const InstanceId self(std::string_view(who->arn).substr(who->arn.rfind('/') + 1));
   const config::Tag& tag = job.storage.ebs.tag;
   const auto volumes =
-      calls.ask_all(wire::DescribeVolumes{{}, {{"tag:" + tag.key, {tag.value}}}, {}});
-  if (!volumes || volumes->size() != 1) return {};  // told already
+      calls.ask_all(wire::DescribeVolumes{{}, {wire::tagged(tag.key, tag.value)}, {}});
+  if (!volumes || volumes->size() != 1) return {};  // reported already
   const wire::Volume& volume = volumes->front();
   const wire::Tags owned{{tag::job, job.volumes_owner()}};
   wire::Tags claim = owned;
@@ -84,6 +85,48 @@ Findings examine_trainers_role(AwsCalls& calls, const config::Job& job) {
            std::string("make it and let it be taken, as `spotter iam roles` prints it; ") +
                (usual ? "the trainer has no credentials at AWS without"
                       : "the trainer does not start without")}};
+}
+
+Findings examine_batch(const config::Job& job) {
+  if (!job.sweep || !job.sweep->batch) return {};
+  if (!job.sweep->batch->environment.launch_template.empty()) return {};
+  return {
+      {"batch", Verdict::Warn,
+       "sweep.batch.launch_template is not given: containers get no SIGTERM at a notice, and do "
+       "not reach the metadata service",
+       "make the one that `spotter iam roles` prints, and name it there"}};
+}
+
+Findings examine_policies(const wire::CallerIdentity& who, const Region& region,
+                          const config::Job& job) {
+  IamScope scope;
+  scope.account = who.account;
+  scope.region = region;
+  if (job.launch) scope.role = role_name(job.launch->profile);
+  const wire::IamValues values = iam_values(job, scope);
+  Findings findings;
+  std::string fits;
+  for (const RolePolicies& role : roles_of(job, scope)) {
+    std::size_t characters = 0;
+    for (const std::string& name : role.documents)
+      characters += policy_characters(filled(name, values));
+    const std::string problem = too_long_for_a_role(characters);
+    if (problem.empty())
+      fits += (fits.empty() ? "" : ", ") + role.role + " " + with_commas(characters);
+    else
+      findings.push_back({"policies", Verdict::Warn, role.role + " gets " + problem,
+                          "see what `spotter iam roles` prints"});
+  }
+  if (!fits.empty())
+    findings.push_back({"policies", Verdict::Ok,
+                        fits + " of " + with_commas(longest_of_a_role) +
+                            " characters, which all jobs of a role share",
+                        ""});
+  const auto launcher = advice_for_a_user(policy_characters(filled("launcher", values)));
+  if (launcher.refused)
+    findings.push_back({"policies", Verdict::Warn, "who launches gets " + launcher.text,
+                        "see what `spotter iam launcher` prints"});
+  return findings;
 }
 
 }  // namespace spotter::command

@@ -1,6 +1,7 @@
 #include "agent/tools/iam/iam.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -11,57 +12,73 @@
 #include "agent/io/complain.hpp"
 #include "agent/job/trainer_role.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/tools/iam/iam_sizes.hpp"
 
 namespace spotter::command {
 namespace {
 
-constexpr const char* all_roles = "roles";  // not one document, but the commands that make all
+constexpr const char* all_roles = "roles";  // not a document: the commands that make all roles
 
 std::string partition_of(std::string_view region) {
   if (region.starts_with("cn-")) return "aws-cn";
   return region.starts_with("us-gov-") ? "aws-us-gov" : "aws";
 }
 
-// Objects, buckets and prefixes of some places in S3, as `<name>-objects` and so on.
-struct Places {
-  std::set<std::string> objects, buckets, prefixes;
-
-  void add(const std::string& arn, const wire::S3Location& where) {
-    objects.insert(arn + where.bucket + "/" + wire::literally(where.key) + "*");
-    buckets.insert(arn + where.bucket);
-    prefixes.insert(wire::literally(where.key) + "*");
-  }
-  void give(const std::string& name, wire::IamValues& to) const {
-    to.many[name + "-objects"] = {objects.begin(), objects.end()};
-    to.many[name + "-buckets"] = {buckets.begin(), buckets.end()};
+// The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. What
+// lies below another of the places is not named again.
+class Places {
+ public:
+  void add(const wire::S3Location& where) { all_[where.bucket].insert(where.key); }
+  void give(const std::string& arn, const std::string& name, wire::IamValues& to) const {
+    auto& objects = to.many[name + "-objects"] = {};
+    auto& buckets = to.many[name + "-buckets"] = {};
+    std::set<std::string> prefixes;
+    for (const auto& [bucket, keys] : all_) {
+      const std::string* above = nullptr;
+      buckets.push_back(arn + bucket);
+      for (const std::string& key : keys) {  // a prefix comes before what it begins
+        if (above != nullptr && key.starts_with(*above)) continue;
+        above = &key;
+        objects.push_back(arn + bucket + "/" + wire::literally(key) + "*");
+        prefixes.insert(wire::literally(key) + "*");
+      }
+    }
     to.many[name + "-prefixes"] = {prefixes.begin(), prefixes.end()};
   }
+
+ private:
+  std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
 };
 
 void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values) {
   const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
   Places channels;
   for (const wire::Channel& channel : job.channels.all)
-    if (!channel.anonymous) channels.add(s3, channel.source);
-  channels.give("channel", values);
+    if (!channel.anonymous) channels.add(channel.source);
+  for (const wire::S3Location& where : scope.read) channels.add(where);
+  channels.give(s3, "channel", values);
   Places prepared;
   Places sent;
   for (const config::Source& source : job.prepare) {
-    if (const auto where = wire::parse_s3_url(source.from)) prepared.add(s3, *where);
-    if (source.via) prepared.add(s3, *source.via);
-    if (source.via) sent.add(s3, *source.via);
+    if (const auto where = wire::parse_s3_url(source.from)) prepared.add(*where);
+    if (source.via) prepared.add(*source.via);
+    if (source.via) sent.add(*source.via);
   }
-  prepared.give("prepared", values);
-  sent.give("sent", values);
+  prepared.give(s3, "prepared", values);
+  sent.give(s3, "sent", values);
   Places checkpoints;
-  for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(s3, where);
-  checkpoints.give("checkpoint", values);
+  for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(where);
+  if (job.checkpoints.s3) checkpoints.add(*job.checkpoints.s3);
+  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");  // read by libspotter
+  if (copied != job.trainer.env.end())
+    if (const auto where = wire::parse_s3_url(copied->second)) checkpoints.add(*where);
+  checkpoints.give(s3, "checkpoint", values);
   Places claims;
-  if (job.claims) claims.add(s3, job.claims->at);
-  claims.give("claim", values);
+  if (job.claims) claims.add(job.claims->at);
+  claims.give(s3, "claim", values);
   Places published;
-  if (const auto where = job.published_at()) published.add(s3, *where);
-  published.give("published", values);
+  if (const auto where = job.published_at()) published.add(*where);
+  published.give(s3, "published", values);
   auto& package = values.many["package-objects"];
   if (job.launch)
     if (const auto where = wire::parse_s3_url(job.launch->package.source))
@@ -72,7 +89,7 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
       list = {s3 + where->bucket + "/" + wire::literally(where->key)};
 }
 
-// With a sweep each experiment has a volume of its own, with its index behind the name.
+// In a sweep each experiment has its own volume, whose name ends with the index.
 std::vector<std::string> names_of(const config::Job& job, const std::string& name) {
   std::vector<std::string> names{wire::literally(name)};
   if (job.sweep) names.push_back(wire::literally(name) + "-*");
@@ -130,14 +147,38 @@ void add_batch(const config::Job& job, const std::string& batch, wire::IamValues
       "arn:" + values.one["partition"] + ":iam::" + values.one["account"] + ":role/";
   for (const std::string& role :
        {environment.instance_role, environment.service_role, definition.job_role})
-    if (!role.empty())
+    if (role.find(":instance-profile/") != role.npos)  // has the name of its role
+      values.many["batch-roles"].push_back(iam + role_name(role));
+    else if (!role.empty())
       values.many["batch-roles"].push_back(role.starts_with("arn:") ? role : iam + role);
 }
 
+// What a fleet uses without making or changing it. CreateFleet and RequestSpotFleet are authorized
+// on each of these, and of none of them the request has tags.
+// https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+std::vector<std::string> used_things(const config::Launch& launch, const std::string& ec2,
+                                     const std::string& here) {
+  const std::string anybodys = ec2 + here.substr(0, here.find(':')) + "::";
+  std::vector<std::string> used;
+  const auto add = [&](const std::string& begin, const std::vector<std::string>& names) {
+    if (names.empty()) used.push_back(begin + "*");
+    for (const std::string& name : names) used.push_back(begin + name);
+  };
+  const bool named = launch.image.starts_with("ami-");
+  add(anybodys + "image/", named ? std::vector{launch.image} : std::vector<std::string>{});
+  add(anybodys + "snapshot/", {});
+  add(ec2 + here + "subnet/", launch.subnets);
+  add(ec2 + here + "security-group/", launch.security_groups);
+  if (!launch.key.empty()) add(ec2 + here + "key-pair/", {launch.key});
+  for (const char* made : {"instance/", "network-interface/", "volume/"})
+    add(ec2 + here + made, {});
+  return used;
+}
+
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
-  for (const char* name :
-       {"launched-things", "launch-templates", "launched-fleets", "launched-groups",
-        "image-parameters", "launch-roles", "launch-all", "spot-quotas"})
+  for (const char* name : {"launched-things", "launch-templates", "launched-fleets",
+                           "launched-groups", "image-parameters", "launch-roles", "launch-all",
+                           "spot-quotas", "made-things", "used-things"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -146,6 +187,9 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   values.many["spot-quotas"] = {arn + "servicequotas:" + here + "ec2/*"};
   values.many["launched-things"] = {ec2("fleet"), ec2("instance"), ec2("launch-template"),
                                     ec2("spot-fleet-request"), ec2("volume")};
+  values.many["made-things"] = {ec2("fleet"), ec2("launch-template"), ec2("spot-fleet-request"),
+                                ec2("volume")};
+  values.many["used-things"] = used_things(*job.launch, arn + "ec2:", here);
   values.many["launch-templates"] = {ec2("launch-template")};
   values.many["launched-fleets"] = {ec2("fleet"), ec2("instance"), ec2("spot-fleet-request")};
   values.many["launched-groups"] = {arn + "autoscaling:" + here +
@@ -154,7 +198,7 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   constexpr std::string_view parameter = "resolve:ssm:";
   if (const std::string& image = job.launch->image; image.starts_with(parameter)) {
     const std::string name = image.substr(parameter.size());
-    // AWS's own are nobody's.
+    // AWS's own parameters belong to no account.
     const std::string whose = name.starts_with("/aws/") ? values.one["region"] + "::" : here;
     values.many["image-parameters"] = {arn + "ssm:" + whose + "parameter" +
                                        (name.starts_with('/') ? "" : "/") + name};
@@ -171,7 +215,53 @@ struct IamOptions {
   IamScope scope;
   std::string region;
   std::vector<std::string> checkpoints;
+  std::vector<std::string> read;
 };
+
+Result<std::vector<wire::S3Location>> places(const std::vector<std::string>& urls,
+                                             const std::string& option) {
+  std::vector<wire::S3Location> found;
+  for (const std::string& url : urls) {
+    const auto where = wire::parse_s3_url(url);
+    if (!where) return failure(option + ": " + where.error().message);
+    found.push_back(*where);
+  }
+  return found;
+}
+
+// Only the manifest itself says where its objects lie.
+void remark_manifests(const config::Job& job, const IamScope& scope) {
+  const bool listed = std::ranges::any_of(job.channels.all, [](const wire::Channel& it) {
+    return it.type != wire::S3DataType::S3Prefix;
+  });
+  if (listed && scope.read.empty())
+    io::complain("iam", "a manifest's objects may lie anywhere: name their places by --read");
+}
+
+// Says what is not in the document, or what IAM does with one of this length.
+int remark(const std::string& name, const std::string& text, const config::Job& job,
+           const IamScope& scope) {
+  if (name == "trainer") remark_manifests(job, scope);
+  if (name == "agent" && config::has_instances_role(job.trainer))
+    io::complain("iam",
+                 "trainer.role is the instances': it needs what `spotter iam trainer` "
+                 "prints, too");
+  const std::size_t characters = policy_characters(text);
+  if (name != "launcher") {
+    const std::string problem = too_long_for_a_role(characters);
+    return problem.empty() ? 0 : io::complain("iam", problem);
+  }
+  const UserPolicyAdvice advice = advice_for_a_user(characters);
+  if (!advice.text.empty()) io::complain("iam", advice.text);
+  return advice.refused ? 1 : 0;
+}
+
+int print_roles(const config::Job& job, const IamScope& scope) {
+  const RoleCommands commands = role_commands(job, scope);
+  std::fputs(commands.text.c_str(), stdout);
+  remark_manifests(job, scope);
+  return commands.problems.empty() ? 0 : io::complain("iam", commands.problems);
+}
 
 int print(IamOptions options) {
   const auto job = config::load_job(options.job, config::Environment::of_process());
@@ -184,15 +274,13 @@ int print(IamOptions options) {
   if (options.region.empty())
     return io::complain("iam", "no region is known: --region, or set AWS_REGION", wrong_input);
   options.scope.region = Region(options.region);
-  for (const std::string& url : options.checkpoints) {
-    const auto where = wire::parse_s3_url(url);
-    if (!where) return io::complain("iam", "--checkpoints: " + where.error().message, wrong_input);
-    options.scope.checkpoints.push_back(*where);
-  }
-  if (options.document == all_roles) {
-    std::fputs(role_commands(*job, options.scope).c_str(), stdout);
-    return 0;
-  }
+  const auto checkpoints = places(options.checkpoints, "--checkpoints");
+  if (!checkpoints) return io::complain("iam", checkpoints.error().message, wrong_input);
+  const auto read = places(options.read, "--read");
+  if (!read) return io::complain("iam", read.error().message, wrong_input);
+  options.scope.checkpoints = *checkpoints;
+  options.scope.read = *read;
+  if (options.document == all_roles) return print_roles(*job, options.scope);
   const wire::IamValues values = iam_values(*job, options.scope);
   for (const wire::IamDocument& document : wire::iam_documents()) {
     if (document.name != options.document) continue;
@@ -201,7 +289,7 @@ int print(IamOptions options) {
     if (filled->find("\"Effect\"") == filled->npos)
       return io::complain("iam", "the job needs no such policy: nothing is left of it");
     std::printf("%s\n", filled->c_str());
-    return 0;
+    return remark(options.document, *filled, *job, options.scope);
   }
   return io::complain("iam", "there is no document " + options.document, wrong_input);
 }
@@ -224,7 +312,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   values.many["claimants"] = {};
   values.many["topics"] = {};
   if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};
-  const bool may_leave = job.claims || job.trainer.gpus != 0;  // a machine that lacks some goes
+  const bool may_leave = job.claims || job.trainer.gpus != 0;  // if it lacks GPUs
   if (may_leave) values.many["claimants"] = {service("ec2") + here + "instance/*"};
   add_volumes(job, service("ec2") + region, values);
   add_secrets(job, service("ssm") + here, values);
@@ -238,7 +326,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
 void add_iam(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "iam",
-      "Prints a role's or user's policy, or whom a role trusts, for the job of job.yaml; "
+      "Prints a role's or user's policy, or a role's trust policy, for the job of job.yaml; "
       "`roles`: the commands of `aws` that make them all");
   auto options = std::make_shared<IamOptions>();
   std::set<std::string> names{all_roles};
@@ -262,7 +350,13 @@ void add_iam(CLI::App& app, int& status) {
   command->add_option("--volume-key", options->scope.volume_keys,
                       "ARN of a KMS key with which the volume is encrypted; repeatable");
   command->add_option("--checkpoints", options->checkpoints,
-                      "s3://bucket/prefix to which the trainer copies its checkpoints");
+                      "s3://bucket/prefix to which the trainer copies its checkpoints, beside "
+                      "those of the job (checkpoints.s3, SPOTTER_CHECKPOINTS_S3 in trainer.env)");
+  command->add_option(
+      "--read", options->read,
+      "s3://bucket/prefix that the trainer reads beside its channels, such as the "
+      "objects that a manifest lists, or a prefix of many channels, which then are not "
+      "named; repeatable");
   command->callback([options, &status] { status = print(*options); });
 }
 

@@ -13,19 +13,24 @@ class App;
 
 namespace spotter::command {
 
-// What job.yaml does not say.
+// Values that job.yaml does not have.
 struct IamScope {
   std::string account;                        // twelve digits
   Region region;                              // us-west-2
   std::string role = "spotter";               // of the instances, and their instance profile
   std::vector<std::string> volume_keys;       // ARNs of KMS keys
-  std::vector<wire::S3Location> checkpoints;  // where libspotter's copies go: s3://bucket/prefix
+  std::vector<wire::S3Location> checkpoints;  // of libspotter's copies: s3://bucket/prefix
+  std::vector<wire::S3Location> read;         // by the trainer, beside the channels
 };
 
 wire::IamValues iam_values(const config::Job& job, const IamScope& scope);
 
-// The commands of `aws`, a line each, that make the roles of the job, with their policies.
-std::string role_commands(const config::Job& job, const IamScope& scope);
+// The commands of `aws`, one a line, that make the job's roles with their policies.
+struct RoleCommands {
+  std::string text;
+  std::string problems;  // what IAM will refuse, and what to do about it; empty: nothing
+};
+RoleCommands role_commands(const config::Job& job, const IamScope& scope);
 
 void add_iam(CLI::App& app, int& status);
 

@@ -1,24 +1,27 @@
-// The job's roles, as the commands of `aws` that make them.
+// The commands of `aws` that make the job's roles.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "agent/aws/formats/aws_command.hpp"
-#include "agent/job/trainer_role.hpp"
-#include "agent/tools/iam/iam.hpp"
+#include "agent/launch/requests.hpp"
+#include "agent/tools/iam/iam_sizes.hpp"
 
 namespace spotter::command {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// What is filled in of the document; empty: nothing is left of it.
-std::string filled(const std::string& name, const wire::IamValues& values) {
-  for (const wire::IamDocument& document : wire::iam_documents()) {
-    if (document.name != name) continue;
-    const auto text = wire::fill_in(document, values);
-    if (text && text->find("\"Effect\"") != text->npos) return OrderedJson::parse(*text).dump();
-  }
-  return "";
-}
+// Batch takes user data in this format only, and ECS's agent does not drain by default.
+// https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html
+constexpr std::string_view ecs_user_data =
+    "MIME-Version: 1.0\n"
+    "Content-Type: multipart/mixed; boundary=\"==spotter==\"\n\n"
+    "--==spotter==\n"
+    "Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n"
+    "#!/bin/sh\n"
+    "echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >>/etc/ecs/ecs.config\n"
+    "--==spotter==--\n";
 
 class Commands {
  public:
@@ -29,52 +32,79 @@ class Commands {
   void iam(const char* action, const OrderedJson& input) {
     text_ += wire::command_of("iam", action, input.dump()) + "\n";
   }
-  void role(const std::string& name, const std::string& trust, const std::string& policy) {
-    iam("CreateRole", {{"RoleName", name}, {"AssumeRolePolicyDocument", filled(trust, values_)}});
-    const std::string document = filled(policy, values_);
-    if (document.empty()) return;
-    iam("PutRolePolicy",
-        {{"RoleName", name}, {"PolicyName", policy_}, {"PolicyDocument", document}});
+  void role(const RolePolicies& it) {
+    std::vector<OrderedJson> policies;
+    std::size_t characters = 0;
+    for (const std::string& name : it.documents) {
+      const std::string document = filled(name, values_);
+      if (document.empty()) continue;
+      characters += policy_characters(document);
+      policies.push_back({{"RoleName", it.role},
+                          {"PolicyName", policy_ + (policies.empty() ? "" : "-" + name)},
+                          {"PolicyDocument", document}});
+    }
+    remark(it.what + ": " + with_commas(characters) + " of the " + with_commas(longest_of_a_role) +
+           " characters that all policies in a role have together");
+    if (const auto problem = too_long_for_a_role(characters); !problem.empty())
+      problems_ += (problems_.empty() ? "" : "; ") + it.what + ": " + problem;
+    iam("CreateRole",
+        {{"RoleName", it.role}, {"AssumeRolePolicyDocument", filled(it.trust, values_)}});
+    for (const OrderedJson& policy : policies) iam("PutRolePolicy", policy);
+    if (!it.managed.empty())
+      iam("AttachRolePolicy",
+          {{"RoleName", it.role},
+           {"PolicyArn", "arn:" + values_.one["partition"] + ":iam::aws:policy/" + it.managed}});
+    if (!it.has_profile) return;
+    remark("The profile that gives it to the instances");
+    iam("CreateInstanceProfile", {{"InstanceProfileName", it.role}});
+    iam("AddRoleToInstanceProfile", {{"InstanceProfileName", it.role}, {"RoleName", it.role}});
   }
-  std::string text() && { return std::move(text_); }
+  void launch_template(const std::string& name) {
+    const OrderedJson data = {{"UserData", launch::base64(std::string(ecs_user_data))},
+                              {"MetadataOptions",
+                               {{"HttpEndpoint", "enabled"},
+                                {"HttpTokens", "required"},
+                                {"HttpPutResponseHopLimit", 2}}}};
+    text_ += wire::command_of(
+                 "ec2", "CreateLaunchTemplate",
+                 OrderedJson{{"LaunchTemplateName", name}, {"LaunchTemplateData", data}}.dump()) +
+             "\n";
+  }
+  RoleCommands all() && { return {std::move(text_), std::move(problems_)}; }
 
  private:
   wire::IamValues values_;
   std::string policy_;
   std::string text_;
+  std::string problems_;
 };
 
-std::string name_of(const std::string& role) { return role.substr(role.rfind('/') + 1); }
-
-// Of EC2 and Auto Scaling themselves: made once in an account.
-std::vector<std::string> services_of(FleetKind kind) {
+// The service-linked roles of EC2 and Auto Scaling: made once in an account.
+std::set<std::string> services_of(FleetKind kind) {
   if (kind == FleetKind::AutoScalingGroup) return {"spot", "autoscaling"};
   return {"spot", kind == FleetKind::SpotFleet ? "spotfleet" : "ec2fleet"};
 }
 
 }  // namespace
 
-std::string role_commands(const config::Job& job, const IamScope& scope) {
+RoleCommands role_commands(const config::Job& job, const IamScope& scope) {
   Commands commands(job, scope);
-  commands.remark("The instances' role, and the profile that gives it to them");
-  commands.role(scope.role, "trust-instance", "agent");
-  commands.iam("CreateInstanceProfile", {{"InstanceProfileName", scope.role}});
-  commands.iam("AddRoleToInstanceProfile",
-               {{"InstanceProfileName", scope.role}, {"RoleName", scope.role}});
-  if (!config::has_instances_role(job.trainer)) {
-    commands.remark("The trainer's role");
-    const std::string role = config::trainers_role(job.trainer, scope.role);
-    commands.role(name_of(role), "trust-trainer", "trainer");
-  }
-  if (!job.launch) return std::move(commands).text();
-  if (!job.launch->fleet_role.empty()) {
-    commands.remark("The Spot Fleet's role");
-    commands.role(name_of(job.launch->fleet_role), "trust-spot-fleet", "spot-fleet");
-  }
-  commands.remark("AWS's own roles, once in an account: one that is there already is well");
-  for (const std::string& service : services_of(job.launch->type))
+  for (const RolePolicies& it : roles_of(job, scope)) commands.role(it);
+  const config::Batch* batch = job.sweep && job.sweep->batch ? &*job.sweep->batch : nullptr;
+  std::set<std::string> services;
+  if (job.launch) services = services_of(job.launch->type);
+  if (batch != nullptr) services.insert({"batch", "spot"});
+  if (!services.empty())
+    commands.remark("AWS's own roles, once in an account: one that is there already is well");
+  for (const std::string& service : services)
     commands.iam("CreateServiceLinkedRole", {{"AWSServiceName", service + ".amazonaws.com"}});
-  return std::move(commands).text();
+  if (batch == nullptr) return std::move(commands).all();
+  const std::string own = launch::resource_name(job) + "-batch";
+  if (batch->environment.launch_template.empty())
+    commands.remark("Then: sweep.batch.launch_template: " + own);
+  commands.remark("Containers get SIGTERM at a notice, and reach the metadata service");
+  commands.launch_template(own);
+  return std::move(commands).all();
 }
 
 }  // namespace spotter::command

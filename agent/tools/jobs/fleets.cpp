@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/fleet_history.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"
 #include "agent/launch/requests.hpp"
@@ -17,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 using wire::FleetState;
 using wire::InstanceState;
 
-constexpr int tries = 5;  // of a cancellation; AWS's own troubles pass within seconds
+constexpr int tries = 5;  // of a cancellation; AWS's failures usually pass within seconds
 constexpr std::chrono::seconds between_tries{2};
-// An instance that shuts down has some minutes for its last checkpoint.
+// An instance that shuts down may take minutes for its last checkpoint.
 constexpr std::chrono::minutes patience{15};
 constexpr std::chrono::seconds between_looks{2};
 
@@ -47,52 +48,44 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
   }
 }
 
-// Who is not there any more, or is ending already, needs no ending.
-bool is_ended_already(const std::string& code) {
-  return code.find("DoesNotExist") != code.npos ||
-         code.find("NotInCancellableState") != code.npos ||
-         code.find("NotInDeletableState") != code.npos;
-}
-
 // Which of them AWS refused, and why.
-AwsResult<std::vector<wire::FleetFailure>> try_to_end(AwsCalls& calls, FleetKind kind,
-                                                      const std::vector<FleetId>& ids,
-                                                      bool end_instances) {
+Result<std::vector<wire::FleetFailure>, CallError> try_to_end(AwsCalls& calls, FleetKind kind,
+                                                              const std::vector<FleetId>& ids,
+                                                              bool end_instances) {
   const auto answer = kind == FleetKind::SpotFleet
                           ? calls.ask(wire::CancelSpotFleetRequests{ids, end_instances})
                           : calls.ask(wire::DeleteFleets{ids, end_instances});
-  if (!answer && !answer.error().unsettled) return tl::unexpected(answer.error());
+  if (!answer && !answer.error().unsettled()) return tl::unexpected(answer.error());
   std::vector<wire::FleetFailure> refused;
-  if (!answer) {  // the next try settles it
+  if (!answer) {  // the next try shows whether it was done
     for (const FleetId& id : ids) refused.push_back({id, "", answer.error().message});
     return refused;
   }
   for (const wire::FleetFailure& failed : answer->failed)
-    if (!is_ended_already(failed.code)) refused.push_back(failed);
+    if (!wire::is_ended_already(failed)) refused.push_back(failed);
   return refused;
 }
 
 // Each by a call of its own.
-AwsResult<std::vector<wire::FleetFailure>> try_to_end_groups(AwsCalls& calls,
-                                                             const std::vector<FleetId>& ids,
-                                                             bool end_instances) {
+Result<std::vector<wire::FleetFailure>, CallError> try_to_end_groups(
+    AwsCalls& calls, const std::vector<FleetId>& ids, bool end_instances) {
   std::vector<wire::FleetFailure> refused;
   for (const FleetId& id : ids) {
     const auto command = end_instances ? launch::set_capacity({FleetKind::AutoScalingGroup, id}, 0)
                                        : launch::let_launch(id, false);
     const auto answer = calls.perform(wire::query_of(command));
     if (answer) continue;
-    const AwsFailure& why = answer.error();
+    const CallError& why = answer.error();
     const bool gone =
         why.code == "ValidationError" && why.message.find("not found") != why.message.npos;
-    if (why.permission) return tl::unexpected(why);
+    if (why.forbidden()) return tl::unexpected(why);
     if (!gone) refused.push_back({id, why.code, why.message});
   }
   return refused;
 }
 
-AwsResult<void> end_kind(AwsCalls& calls, FleetKind kind, std::vector<FleetId> ids,
-                         bool end_instances) {
+Result<void, CallError> end_kind(AwsCalls& calls, FleetKind kind, std::vector<FleetId> ids,
+                                 bool end_instances) {
   for (int number = 1; !ids.empty(); ++number) {
     const auto refused = kind == FleetKind::AutoScalingGroup
                              ? try_to_end_groups(calls, ids, end_instances)
@@ -105,8 +98,9 @@ AwsResult<void> end_kind(AwsCalls& calls, FleetKind kind, std::vector<FleetId> i
       say(it.id.str() + " could not be ended: " + why +
           (number < tries ? "; it is tried again" : ""));
       if (number == tries)
-        return tl::unexpected(AwsFailure{
-            it.code, it.id.str() + " goes on and costs money: try again, or end it at AWS"});
+        return tl::unexpected(CallError{
+            .code = it.code,
+            .message = it.id.str() + " goes on and costs money: try again, or end it at AWS"});
     }
     if (!ids.empty()) std::this_thread::sleep_for(between_tries);
   }
@@ -116,6 +110,21 @@ AwsResult<void> end_kind(AwsCalls& calls, FleetKind kind, std::vector<FleetId> i
 }  // namespace
 
 JobKey key_of(const config::Job& job) { return {job.name.str(), config::storage_name(job)}; }
+
+std::string launch_failure(AwsCalls& calls, const JobFleet& fleet) {
+  constexpr std::chrono::hours since{1};
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const auto page = [&](const std::string& token) {
+    const auto query = wire::describe_history(fleet.fleet, now - since, token);
+    return calls.ask(query, wire::decode_history, fleet.fleet.kind);
+  };
+  const auto failures =
+      calls.all_pages<wire::LaunchFailure>("the history of " + fleet.fleet.id.str(), page);
+  if (!failures) return {};
+  const auto newest = std::ranges::max_element(*failures, {}, &wire::LaunchFailure::at);
+  if (newest == failures->end() || newest->at < now - since) return {};
+  return newest->why + " (" + wire::to_rfc3339(newest->at) + ")";
+}
 
 bool JobFleet::is_at_work() const {
   return state == FleetState::Submitted || state == FleetState::Active ||
@@ -130,7 +139,7 @@ bool JobFleet::is_suspended() const {
   return fleet.kind == FleetKind::AutoScalingGroup && state == FleetState::CancelledRunning;
 }
 
-AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const JobKey& job) {
+Result<std::vector<JobFleet>, CallError> job_fleets(AwsCalls& calls, const JobKey& job) {
   std::vector<JobFleet> found;
   const auto fleets = calls.ask_all(wire::DescribeFleets{});
   if (!fleets) return tl::unexpected(fleets.error());
@@ -139,8 +148,8 @@ AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const JobKey& job) 
   if (!requests) return tl::unexpected(requests.error());
   add(found, FleetKind::SpotFleet, *requests, job);
   const auto groups = calls.ask_all(wire::DescribeAutoScalingGroups{});
-  // A launcher's policy of before there were groups: what it made can be ended all the same.
-  if (!groups && !groups.error().permission) return tl::unexpected(groups.error());
+  // The launcher's policy may be older than groups: still ends what it made.
+  if (!groups && !groups.error().forbidden()) return tl::unexpected(groups.error());
   if (!groups) say("Auto Scaling groups are left out: " + groups.error().message);
   if (groups) add(found, FleetKind::AutoScalingGroup, *groups, job);
   std::ranges::stable_sort(
@@ -148,12 +157,12 @@ AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const JobKey& job) 
   return found;
 }
 
-AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const JobKey& job) {
+Result<std::vector<wire::Instance>, CallError> job_instances(AwsCalls& calls, const JobKey& job) {
   wire::DescribeInstances request;
   if (job.name.empty())
     request.filters = {{"tag-key", {tag::job}}};
   else
-    request.filters = {{std::string("tag:") + tag::job, {job.name}}};
+    request.filters = {wire::tagged(tag::job, job.name)};
   auto all = calls.ask_all(request);
   if (all)
     std::erase_if(*all, [&](const auto& it) {
@@ -162,7 +171,7 @@ AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const JobK
   return all;
 }
 
-AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const JobKey& job) {
+Result<std::vector<InstanceId>, CallError> preparing(AwsCalls& calls, const JobKey& job) {
   const auto all = job_instances(calls, job);
   if (!all) return tl::unexpected(all.error());
   std::vector<InstanceId> ids;
@@ -177,7 +186,7 @@ std::string two_jobs(const std::string& name, const std::string& ours, const std
          ", to which " + what + " belongs; give one of them another name";
 }
 
-AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
+Result<void, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
   const auto fleets = job_fleets(calls, {job.name, {}});
   if (!fleets) return tl::unexpected(fleets.error());
   const auto instances = job_instances(calls, {job.name, {}});
@@ -194,16 +203,15 @@ AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job) {
       ours = storage;
       continue;
     }
-    return tl::unexpected(
-        AwsFailure{"", two_jobs(job.name, ours, storage, id) +
-                           ", or end that one first, by `spotter stop` with its own job.yaml"});
+    return failed(two_jobs(job.name, ours, storage, id) +
+                  ", or end that one first, by `spotter stop` with its own job.yaml");
   }
   return {};
 }
 
-AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
-                           bool end_instances) {
-  AwsResult<void> result;
+Result<void, CallError> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
+                                   bool end_instances) {
+  Result<void, CallError> result;
   for (const FleetKind kind :
        {FleetKind::Ec2Fleet, FleetKind::SpotFleet, FleetKind::AutoScalingGroup}) {
     std::vector<FleetId> ids;
@@ -214,9 +222,9 @@ AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
   return result;
 }
 
-AwsResult<void> wait_for_instances_to_end(AwsCalls& calls, const JobKey& job) {
+Result<void, CallError> wait_for_instances_to_end(AwsCalls& calls, const JobKey& job) {
   const auto until = Clock::now() + patience;
-  std::size_t told = 0;
+  std::size_t reported = 0;
   while (true) {
     const auto left = job_instances(calls, job);
     if (!left) return tl::unexpected(left.error());
@@ -225,9 +233,9 @@ AwsResult<void> wait_for_instances_to_end(AwsCalls& calls, const JobKey& job) {
     for (const auto& it : *left)
       names +=
           (names.empty() ? "" : ", ") + it.id.str() + " (" + std::string(to_text(it.state)) + ")";
-    if (Clock::now() > until) return tl::unexpected(AwsFailure{"", "still there: " + names});
-    if (left->size() != told) say("waits for the end of " + names);
-    told = left->size();
+    if (Clock::now() > until) return failed("still there: " + names);
+    if (left->size() != reported) say("waits for the end of " + names);
+    reported = left->size();
     std::this_thread::sleep_for(between_looks);
   }
 }

@@ -1,4 +1,4 @@
-// The fleets of jobs that `spotter launch` has requested, found by their tags, and how they end.
+// The fleets of jobs that `spotter launch` requested, found by their tags, and how to end them.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace spotter::command {
 
-// Which job's. What says that it was made for other storage is a namesake's, and left out; what
-// says nothing was made by an earlier version.
+// Identifies a job. What was made for other storage belongs to a namesake, and is left out; earlier
+// versions did not tag the storage.
 struct JobKey {
-  std::string name;     // empty: of all jobs
-  std::string storage;  // config::storage_name(); empty: of any
+  std::string name;     // empty: all jobs
+  std::string storage;  // config::storage_name(); empty: any
 };
 JobKey key_of(const config::Job& job);
 
@@ -23,44 +23,48 @@ struct JobFleet {
   std::string storage;
   wire::FleetState state = wire::FleetState::Unknown;
   int target = 0;
-  std::string digest;  // of the request that made it; empty: not by `spotter launch`
+  std::string digest;  // of the request that made it; empty: not made by `spotter launch`
   std::optional<wire::WallTime> created;
-  bool prepares = false;  // of `spotter prepare`: no training
+  bool prepares = false;  // made by `spotter prepare`: does not train
 
-  // It launches instances, or will.
+  // It launches instances now or later.
   bool is_at_work() const;
-  // Nothing of it is left, and nothing comes.
+  // It has no instances, and launches none.
   bool is_over() const;
-  // A group that launches nothing keeps what it has until it is told to have none.
+  // A group that launches nothing, but keeps the instances that it has.
   bool is_suspended() const;
 };
 
-// Those tagged with this job, of every kind, over or not. The eldest first.
-AwsResult<std::vector<JobFleet>> job_fleets(AwsCalls& calls, const JobKey& job);
+// All fleets with this job's tag, of every kind, over or not. The oldest first.
+Result<std::vector<JobFleet>, CallError> job_fleets(AwsCalls& calls, const JobKey& job);
 
-// Of these those that are not terminated, by the tag that the launch template gives them.
-AwsResult<std::vector<wire::Instance>> job_instances(AwsCalls& calls, const JobKey& job);
+// Their instances that are not terminated, by the tag that the launch template sets.
+Result<std::vector<wire::Instance>, CallError> job_instances(AwsCalls& calls, const JobKey& job);
 
-// Those of them that `spotter prepare` has launched.
-AwsResult<std::vector<InstanceId>> preparing(AwsCalls& calls, const JobKey& job);
+// Those of the instances that `spotter prepare` launched.
+Result<std::vector<InstanceId>, CallError> preparing(AwsCalls& calls, const JobKey& job);
 
-// What is said of two jobs of one name: on which storage each is, and to whose `what` belongs.
+// The message about two jobs of one name: the storage of each, and to which one `what` belongs.
 std::string two_jobs(const std::string& name, const std::string& ours, const std::string& theirs,
                      const std::string& what);
 
-// Fails when fleets or instances that are there carry the name and storage other than `job`'s, or,
-// where that is not given, than one another's: two jobs of one name, told by both their storages.
-AwsResult<void> refuse_namesakes(AwsCalls& calls, const JobKey& job);
+// Fails when existing fleets or instances have the name but other storage than `job`, or, if that
+// has none, than one another: two jobs of one name. The message names both storages.
+Result<void, CallError> refuse_namesakes(AwsCalls& calls, const JobKey& job);
 
-// Ends each. AWS may refuse some inside an answer that is a success: those are tried again some
-// times; each refusal is said on stderr. Fails when one could not be ended.
-AwsResult<void> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
-                           bool end_instances);
+// Ends each fleet. AWS may refuse some in a successful answer: those are tried again a few times,
+// and each refusal is printed to stderr. Fails when one could not be ended.
+Result<void, CallError> end_fleets(AwsCalls& calls, const std::vector<JobFleet>& fleets,
+                                   bool end_instances);
 
-// Until no instance of the job is left; says for whom it waits.
-AwsResult<void> wait_for_instances_to_end(AwsCalls& calls, const JobKey& job);
+// The newest of the last hour's failures to launch an instance, as AWS says it; empty: there is
+// none, or the fleet's history cannot be read.
+std::string launch_failure(AwsCalls& calls, const JobFleet& fleet);
 
-std::string_view to_text(FleetKind kind);  // as launch.type has it
+// Waits until the job has no instance left, and prints for which it waits.
+Result<void, CallError> wait_for_instances_to_end(AwsCalls& calls, const JobKey& job);
+
+std::string_view to_text(FleetKind kind);  // as in launch.type
 std::string_view to_text(wire::FleetState state);
 std::string_view to_text(wire::InstanceState state);
 

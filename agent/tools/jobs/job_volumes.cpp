@@ -17,7 +17,7 @@
 namespace spotter::command {
 namespace {
 
-constexpr int looks = 60;  // one a second: a new volume is there within some
+constexpr int looks = 60;  // one a second: a new volume usually appears within seconds
 using wire::VolumeState;
 
 bool is_gone(const wire::Volume& volume) {
@@ -25,19 +25,19 @@ bool is_gone(const wire::Volume& volume) {
          volume.state == VolumeState::Error;
 }
 
-// Made beside it of a user's snapshot.
+// A volume of data, made from a user's snapshot.
 bool is_of_data(const wire::Volume& volume) {
   return wire::value_of(volume.tags, tag::role) == "data";
 }
 
-// EC2 answers 200 for one whose key may not be used, and then it vanishes.
-AwsResult<void> wait_for(AwsCalls& calls, const VolumeId& id) {
+// EC2 answers 200 even if the key may not be used; the volume then vanishes.
+Result<void, CallError> wait_for(AwsCalls& calls, const VolumeId& id) {
   for (int look = 0; look < looks; ++look) {
     const auto seen =
-        calls.ask(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
+        calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
     if (!seen) return tl::unexpected(seen.error());
-    if (!seen->items.empty() && seen->items[0].state == VolumeState::Available) return {};
-    if (!seen->items.empty() && is_gone(seen->items[0])) break;
+    if (!seen->empty() && seen->front().state == VolumeState::Available) return {};
+    if (!seen->empty() && is_gone(seen->front())) break;
     std::this_thread::sleep_for(std::chrono::seconds{1});
   }
   return failed("the new volume " + id.str() +
@@ -49,10 +49,10 @@ bool has_found_tag(const wire::Volume& volume, const config::Job& job) {
   return wire::value_of(volume.tags, tag.key) == tag.value;
 }
 
-// A volume that claims the job's name and has not the job's tag: a namesake's, whose tag says
-// nothing of its storage as a user or an earlier version made it, or ours, which lost its tag.
-AwsResult<void> refuse_namesakes_volume(const std::vector<wire::Volume>& there,
-                                        const config::Job& job) {
+// A volume with the job's name but without its tag: it belongs to a namesake whose tag does not
+// name its storage (made by a user or an earlier version), or it is ours and lost its tag.
+Result<void, CallError> refuse_namesakes_volume(const std::vector<wire::Volume>& there,
+                                                const config::Job& job) {
   const auto named = [&](const wire::Volume& it) { return has_found_tag(it, job); };
   if (std::ranges::any_of(there, named)) return {};
   const config::Tag& tag = job.storage.ebs.tag;
@@ -68,7 +68,8 @@ AwsResult<void> refuse_namesakes_volume(const std::vector<wire::Volume>& there,
   return {};
 }
 
-AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::string& generation) {
+Result<void, CallError> provide(AwsCalls& calls, const config::Job& job,
+                                const std::string& generation) {
   const auto there = volumes_of(calls, job);
   if (!there) return tl::unexpected(there.error());
   for (const wire::Volume& volume : *there)
@@ -102,13 +103,12 @@ AwsResult<void> provide(AwsCalls& calls, const config::Job& job, const std::stri
 
 }  // namespace
 
-AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::Job& job) {
+Result<std::vector<wire::Volume>, CallError> volumes_of(AwsCalls& calls, const config::Job& job) {
   std::vector<wire::Volume> found;
   std::set<VolumeId> known;
   const config::Tag& tag = job.storage.ebs.tag;
   for (const wire::Filter& filter :
-       {wire::Filter{"tag:" + tag.key, {tag.value}},
-        wire::Filter{std::string("tag:") + tag::job, {job.volumes_owner()}}}) {
+       {wire::tagged(tag.key, tag.value), wire::tagged(tag::job, job.volumes_owner())}) {
     auto some = calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {filter}});
     if (!some) return tl::unexpected(some.error());
     for (auto& volume : *some) {
@@ -121,24 +121,24 @@ AwsResult<std::vector<wire::Volume>> volumes_of(AwsCalls& calls, const config::J
   return found;
 }
 
-AwsResult<bool> has_snapshots(AwsCalls& calls, const config::Job& job) {
+Result<bool, CallError> has_snapshots(AwsCalls& calls, const config::Job& job) {
   wire::DescribeSnapshots request;
-  request.filters = {{std::string("tag:") + tag::job, {job.volumes_owner()}}};
+  request.filters = {wire::tagged(tag::job, job.volumes_owner())};
   const auto found = calls.ask_all(request);
   if (!found) return tl::unexpected(found.error());
   return std::ranges::any_of(
       *found, [&](const wire::Snapshot& it) { return !config::is_of_other_storage(it.tags, job); });
 }
 
-AwsResult<void> provide_volumes(AwsCalls& calls, const config::Job& job,
-                                const std::string& generation) {
+Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,
+                                        const std::string& generation) {
   if (job.storage.share) return {};
   if (!job.sweep) return provide(calls, job, generation);
   const auto sets = sets_of(job);
   if (!sets) return failed(sets.error().message);
   for (std::size_t index = 0; index < sets->size(); ++index) {
     config::Job one = job;
-    become(one, index, (*sets)[index]);
+    set_experiment(one, index, (*sets)[index]);
     if (auto there = provide(calls, one, generation); !there) return there;
   }
   return {};

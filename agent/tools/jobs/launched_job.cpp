@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "agent/aws/formats/launching.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/job/file.hpp"
 #include "agent/job/sweep.hpp"
@@ -10,7 +9,7 @@
 namespace spotter::command {
 namespace {
 
-// Instances have them beside job.yaml, in one folder.
+// Instances have these files in one folder, beside job.yaml.
 Result<void> add_file(std::map<std::string, std::string>& files, const std::string& job_file,
                       const std::string& name) {
   if (name.empty() || name.starts_with("s3://")) return {};
@@ -26,11 +25,11 @@ Result<void> add_file(std::map<std::string, std::string>& files, const std::stri
 
 }  // namespace
 
-AwsResult<std::string> image_of(AwsCalls& calls, const config::Launch& launch) {
+Result<std::string, CallError> image_of(AwsCalls& calls, const config::Launch& launch) {
   if (!launch.image.starts_with(image_parameter)) return launch.image;
   auto image = calls.parameter(launch.image.substr(image_parameter.size()));
   if (!image || image->starts_with("ami-")) return image;
-  return tl::unexpected(AwsFailure{"", launch.image + " is '" + *image + "', which is no image"});
+  return failed(launch.image + " is '" + *image + "', which is no image");
 }
 
 Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work) {
@@ -60,14 +59,23 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work)
   return LaunchedJob{*job, std::move(*script), std::move(digest)};
 }
 
-AwsResult<launch::TemplateVersion> provide_template(AwsCalls& calls, const LaunchedJob& launched,
-                                                    bool prepares) {
+Result<std::vector<wire::LaunchTemplate>, CallError> templates_of(AwsCalls& calls,
+                                                                  const std::string& name) {
+  return calls.all_pages<wire::LaunchTemplate>(
+      "DescribeLaunchTemplates", [&](const std::string& token) {
+        return calls.ask(wire::describe_templates(name, token), wire::decode_templates);
+      });
+}
+
+Result<launch::TemplateVersion, CallError> provide_template(AwsCalls& calls,
+                                                            const LaunchedJob& launched,
+                                                            bool prepares) {
   const config::Job& job = launched.job;
   const auto image = image_of(calls, *job.launch);
   if (!image) return tl::unexpected(image.error());
   const launch::Template content{*image, launched.user_data, prepares};
   const auto name = prepares ? launch::preparer_name(job) : launch::resource_name(job);
-  const auto there = calls.ask(wire::describe_templates(name), wire::decode_templates);
+  const auto there = templates_of(calls, name);
   if (!there) return tl::unexpected(there.error());
   if (there->empty()) {
     const auto made = calls.ask(wire::query_of(launch::create_template(job, content)),

@@ -27,7 +27,7 @@ struct LaunchOptions {
 
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
-// The requests of a first launch, as they are sent, but for what only AWS can say.
+// Prints the requests of a first launch as they are sent, except for values that only AWS knows.
 int print_requests(const LaunchedJob& launched) {
   const auto& [job, user_data, digest] = launched;
   std::string image = job.launch->image;
@@ -51,12 +51,12 @@ int print_requests(const LaunchedJob& launched) {
   return 0;
 }
 
-// What the job has at AWS when its launch begins.
+// What the job has at AWS when a launch begins.
 struct Found {
   std::vector<JobFleet> fleets;  // over or not
   std::optional<wire::LaunchTemplate> launch_template;
 
-  // Who sees the same begins the same: of two launches at a time one makes the fleet.
+  // Equal for launches that see the same: of two concurrent ones only one makes the fleet.
   std::string generation() const {
     std::string text = launch_template ? launch_template->latest_version : "0";
     for (const JobFleet& it : fleets) text += "\n" + it.fleet.id.str();
@@ -64,18 +64,17 @@ struct Found {
   }
 };
 
-AwsResult<Found> look(AwsCalls& calls, const config::Job& job) {
+Result<Found, CallError> look(AwsCalls& calls, const config::Job& job) {
   auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
-  auto templates =
-      calls.ask(wire::describe_templates(launch::resource_name(job)), wire::decode_templates);
+  auto templates = templates_of(calls, launch::resource_name(job));
   if (!templates) return tl::unexpected(templates.error());
   Found found{std::move(*fleets), {}};
   if (!templates->empty()) found.launch_template = std::move(templates->front());
   return found;
 }
 
-// The fleet that is as wanted in all but its target, when it is the job's only one.
+// The job's only fleet, if it differs from the wanted one at most in its target.
 const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
   const JobFleet* only = nullptr;
   for (const JobFleet& it : found.fleets) {
@@ -86,10 +85,14 @@ const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
   return only != nullptr && only->digest == launched.digest ? only : nullptr;
 }
 
-AwsResult<FleetId> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
+Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
   const FleetId id = fleet.fleet.id;
   if (fleet.target == capacity) {
     io::complain("launch", id.str() + " is at work already, as job.yaml wants it");
+    const auto instances = job_instances(calls, JobKey{fleet.job, fleet.storage});
+    const bool lacks = instances && static_cast<int>(instances->size()) < capacity;
+    if (const auto why = lacks ? launch_failure(calls, fleet) : std::string(); !why.empty())
+      io::complain("launch", "an instance that it was to launch failed: " + why);
     return id;
   }
   const auto changed = calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, capacity)));
@@ -100,8 +103,17 @@ AwsResult<FleetId> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
   return id;
 }
 
-AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
-                           const launch::TemplateVersion& version, const std::string& token) {
+// What EC2 says it cannot launch is no end of the fleet, which goes on trying.
+Result<FleetId, CallError> create_fleet(AwsCalls& calls, const wire::Query& query) {
+  const auto made = calls.ask(query, wire::decode_created_fleet);
+  if (!made) return tl::unexpected(made.error());
+  if (!made->errors.empty()) io::complain("launch", made->id.str() + ": " + made->errors);
+  return made->id;
+}
+
+Result<FleetId, CallError> request(AwsCalls& calls, const LaunchedJob& launched,
+                                   const launch::TemplateVersion& version,
+                                   const std::string& token) {
   const auto command = launch::request_fleet(launched.job, version, token, launched.digest);
   const auto query = wire::query_of(command);
   const FleetKind kind = launched.job.launch->type;
@@ -117,59 +129,61 @@ AwsResult<FleetId> request(AwsCalls& calls, const LaunchedJob& launched,
     return group;
   }
   auto id = kind == FleetKind::SpotFleet ? calls.ask(query, wire::decode_requested_spot_fleet)
-                                         : calls.ask(query, wire::decode_created_fleet);
+                                         : create_fleet(calls, query);
   if (!id && id.error().code == "IdempotentParameterMismatch")
     id.error().message = "another launch of " + launched.job.name.str() +
                          " is under way: wait for its end, and look with `spotter list`";
   return id;
 }
 
-// The job's group, when it is there: whatever it was last, it becomes what is wanted now.
+// The job's group, if it exists: whatever its settings were, they are changed to the wanted ones.
 const JobFleet* group_of(const Found& found, const config::Job& job) {
   const Fleet wanted{job.launch->type, FleetId(launch::resource_name(job))};
   const auto it = std::ranges::find(found.fleets, wanted, &JobFleet::fleet);
   return it == found.fleets.end() ? nullptr : &*it;
 }
 
-AwsResult<FleetId> renew(AwsCalls& calls, const LaunchedJob& launched,
-                         const launch::TemplateVersion& version, const JobFleet& group) {
+Result<FleetId, CallError> renew(AwsCalls& calls, const LaunchedJob& launched,
+                                 const launch::TemplateVersion& version, const JobFleet& group) {
   const std::vector<wire::Query> steps = {
       wire::query_of(launch::update_group(launched.job, version)),
       wire::query_of(launch::tag_group(launched.job, launched.digest)),
       wire::query_of(launch::keep_zones(group.fleet.id)),
-      // Of one that has no instance nobody sees that it may not launch any.
+      // Without an instance nothing shows that the group may not launch any.
       wire::query_of(launch::let_launch(group.fleet.id, true))};
   for (const wire::Query& step : steps)
     if (const auto done = calls.perform(step); !done) return tl::unexpected(done.error());
   return group.fleet.id;
 }
 
-// A launch that began when another had made its template, but not yet its fleet, knows nothing of
-// that one: of two such fleets the younger ends.
-AwsResult<FleetId> settle(AwsCalls& calls, const JobKey& job, const FleetId& ours) {
+// A launch that began after another had made its template, but before its fleet, did not see that
+// fleet: the younger of two such fleets is ended.
+Result<FleetId, CallError> settle(AwsCalls& calls, const JobKey& job, const FleetId& ours) {
   auto fleets = job_fleets(calls, job);
   if (!fleets) return tl::unexpected(fleets.error());
   std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work(); });
   const auto own = std::ranges::find(*fleets, ours, [](const auto& it) { return it.fleet.id; });
   if (own == fleets->end() || own == fleets->begin()) return ours;
-  const FleetId elder = fleets->front().fleet.id;
+  const FleetId earlier = fleets->front().fleet.id;
   if (const auto ended = end_fleets(calls, {*own}, true); !ended)
     return tl::unexpected(ended.error());
-  return tl::unexpected(AwsFailure{
-      "", "another launch made " + elder.str() + " meanwhile: " + ours.str() + " is ended again"});
+  return failed("another launch made " + earlier.str() + " meanwhile: " + ours.str() +
+                " is ended again");
 }
 
-// What is doubtful is said; false: something fails.
+// Prints warnings and failures; false: something fails.
 bool passes(const Findings& findings) {
   const auto doubts = without_ok(findings);
   if (!doubts.empty()) std::fputs(describe(doubts).c_str(), stderr);
   return status_of(doubts) < 2;
 }
 
-const AwsFailure refused{
-    "", "nothing was launched, and what runs goes on: mend what fails above, or --skip-checks"};
+const CallError refused{
+    .message =
+        "nothing was launched, and what runs goes on: mend what fails above, or --skip-checks"};
 
-AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bool checked) {
+Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,
+                                        bool checked) {
   const config::Job& job = launched.job;
   if (auto single = refuse_namesakes(calls, key_of(job)); !single)
     return tl::unexpected(single.error());
@@ -180,11 +194,11 @@ AwsResult<FleetId> launch_fleet(AwsCalls& calls, const LaunchedJob& launched, bo
   const auto preparers = preparing(calls, key_of(job));
   if (!preparers) return tl::unexpected(preparers.error());
   if (!preparers->empty())
-    return tl::unexpected(AwsFailure{"", preparers->front().str() +
-                                             " prepares the volume: launch when it has ended, or "
-                                             "end it: `spotter stop " +
-                                             job.name.str() + " --wait`"});
-  // Before the template: who comes later, and sees that one, sees the volumes.
+    return failed(preparers->front().str() +
+                  " prepares the volume: launch when it has ended, or "
+                  "end it: `spotter stop " +
+                  job.name.str() + " --wait`");
+  // Before the template: a later launch that sees the template also sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
   if (const JobFleet* same = same_fleet(*found, launched))
@@ -228,14 +242,14 @@ int run(const LaunchOptions& options) {
 void add_launch(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "launch",
-      "Requests the fleet of job.yaml's `launch:`, and makes what it takes: the volume, the launch "
-      "template; launched again with something changed, the job goes on in a new fleet");
+      "Requests the fleet of job.yaml's `launch:`, and makes what it needs: the volume, the launch "
+      "template; if something has changed since, the job continues in a new fleet");
   auto options = std::make_shared<LaunchOptions>();
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_flag("--dry-run", options->dry_run,
                     "Prints the requests, as commands of `aws`, and does nothing");
   command->add_flag("--skip-checks", options->skip_checks,
-                    "Launches even where `spotter doctor` would say that something fails");
+                    "Launches even if a check of `spotter doctor` fails");
   command->callback([options, &status] { status = run(*options); });
 }
 

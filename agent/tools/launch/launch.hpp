@@ -1,4 +1,4 @@
-// `spotter launch`, `stop` and `list`: jobs on AWS from where a person sits.
+// `spotter launch`, `stop` and `list`: jobs on AWS, from a person's machine.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ class App;
 
 namespace spotter::command {
 
-// Ends the job's fleets and instances; what is left of them is waited for when `wait`.
+// Ends the job's fleets and instances; `wait`: until none is left.
 struct Stop {
   bool keep_instances = false;
   bool wait = false;
 };
-AwsResult<void> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how);
+Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how);
 
 void add_launch(CLI::App& app, int& status);
 void add_stop(CLI::App& app, int& status);

@@ -25,6 +25,7 @@ struct ListOptions {
 
 struct Row {
   std::vector<JobFleet> fleets;
+  std::map<FleetId, std::string> failures;  // of fleets at work that lack an instance
   std::vector<wire::Instance> instances;
   std::vector<wire::Volume> volumes;
 
@@ -39,8 +40,8 @@ std::string job_of(const wire::Tags& tags) { return wire::value_of(tags, tag::jo
 
 std::string storage_of(const wire::Tags& tags) { return wire::value_of(tags, tag::storage); }
 
-// An experiment's volume belongs to the sweep's job: its owner ends with the index, and so does its
-// storage. Where that is not known, a job that has the owner's whole name comes first.
+// An experiment's volume belongs to the sweep's job: the owner in its tag ends with the index, and
+// so does its storage. If that is unknown, a job with the owner's whole name has precedence.
 Row& row_of_volume(Rows& rows, const wire::Volume& volume) {
   const std::string owner = job_of(volume.tags);
   const auto dash = owner.rfind('-');
@@ -55,7 +56,7 @@ Row& row_of_volume(Rows& rows, const wire::Volume& volume) {
   return experiment || !rows.contains(owner) ? sweep->second : rows[owner];
 }
 
-AwsResult<Rows> rows_of(AwsCalls& calls) {
+Result<Rows, CallError> rows_of(AwsCalls& calls) {
   Rows rows;
   const auto fleets = job_fleets(calls, {});
   if (!fleets) return tl::unexpected(fleets.error());
@@ -67,6 +68,12 @@ AwsResult<Rows> rows_of(AwsCalls& calls) {
       calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"tag-key", {tag::job}}}});
   if (!volumes) return tl::unexpected(volumes.error());
   for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
+  for (auto& [name, row] : rows) {
+    for (const JobFleet& it : row.fleets) {
+      if (!it.is_at_work() || static_cast<int>(row.instances.size()) >= it.target) continue;
+      if (auto why = launch_failure(calls, it); !why.empty()) row.failures[it.fleet.id] = why;
+    }
+  }
   return rows;
 }
 
@@ -80,12 +87,16 @@ OrderedJson to_json(const std::string& name, const Row& row) {
                      {"fleets", OrderedJson::array()},
                      {"instances", OrderedJson::array()},
                      {"volumes", OrderedJson::array()}};
-  for (const JobFleet& it : row.fleets)
-    one["fleets"].push_back({{"id", it.fleet.id.str()},
-                             {"type", to_text(it.fleet.kind)},
-                             {"state", to_text(it.state)},
-                             {"target", it.target},
-                             {"storage", it.storage}});
+  for (const JobFleet& it : row.fleets) {
+    OrderedJson fleet = {{"id", it.fleet.id.str()},
+                         {"type", to_text(it.fleet.kind)},
+                         {"state", to_text(it.state)},
+                         {"target", it.target},
+                         {"storage", it.storage}};
+    const auto failure = row.failures.find(it.fleet.id);
+    if (failure != row.failures.end()) fleet["launches_nothing"] = failure->second;
+    one["fleets"].push_back(std::move(fleet));
+  }
   for (const wire::Instance& it : row.instances)
     one["instances"].push_back({{"id", it.id.str()},
                                 {"type", it.type.str()},
@@ -102,13 +113,13 @@ OrderedJson to_json(const std::string& name, const Row& row) {
   return one;
 }
 
-// Nothing, or that there are two jobs of the name.
+// Empty, or that there are two jobs of the name.
 std::string namesakes_in(const Row& row) {
   std::set<std::string> storages;
   for (const JobFleet& it : row.fleets)
     if (!it.is_over()) storages.insert(it.storage);
   for (const wire::Instance& it : row.instances) storages.insert(storage_of(it.tags));
-  storages.erase("");  // of an earlier version
+  storages.erase("");  // made by an earlier version
   if (storages.size() < 2) return {};
   std::string names;
   for (const std::string& it : storages) names += (names.empty() ? "" : ", ") + it;
@@ -121,6 +132,9 @@ void print(const std::string& name, const Row& row) {
     if (it.is_over()) continue;
     std::printf("  fleet     %-40s %s, target %d\n", it.fleet.id.str().c_str(),
                 std::string(to_text(it.state)).c_str(), it.target);
+    const auto failure = row.failures.find(it.fleet.id);
+    if (failure != row.failures.end())
+      std::printf("            launches nothing: %s\n", failure->second.c_str());
   }
   for (const wire::Instance& it : row.instances)
     std::printf("  instance  %-21s %-14s %-12s %s\n", it.id.str().c_str(), it.zone.str().c_str(),
@@ -165,7 +179,7 @@ void add_list(CLI::App& app, int& status) {
       "list", "The jobs of this region with their fleets, instances and volumes, by their tags");
   auto options = std::make_shared<ListOptions>();
   command->add_flag("--json", options->json, "With all that is known");
-  command->add_flag("--all", options->all, "Those, too, of which nothing is left but old requests");
+  command->add_flag("--all", options->all, "Includes jobs of which only old requests are left");
   command->callback([options, &status] { status = run(*options); });
 }
 

@@ -23,7 +23,7 @@ struct StopOptions {
   bool wait = false;
 };
 
-// A file, or the job's name.
+// `job`: a file, or the job's name.
 Result<JobKey> key_in(const std::string& job) {
   std::error_code ignored;
   if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) return JobKey{job, {}};
@@ -32,9 +32,9 @@ Result<JobKey> key_in(const std::string& job) {
   return key_of(launched->job);
 }
 
-// Those of a fleet that had been told to leave them, and of one that AWS forgot. A group takes out
-// its own, and gives them time for a checkpoint.
-AwsResult<void> end_instances(AwsCalls& calls, const JobKey& job) {
+// Ends instances of fleets that were asked to keep them, and of fleets that AWS no longer lists. A
+// group ends its own, with time for a checkpoint.
+Result<void, CallError> end_instances(AwsCalls& calls, const JobKey& job) {
   const auto left = job_instances(calls, job);
   if (!left) return tl::unexpected(left.error());
   wire::TerminateInstances request;
@@ -43,7 +43,7 @@ AwsResult<void> end_instances(AwsCalls& calls, const JobKey& job) {
       request.instances.push_back(it.id);
   if (request.instances.empty()) return {};
   const auto ended = calls.ask(request);
-  if (!ended && !ended.error().unsettled) return tl::unexpected(ended.error());
+  if (!ended && !ended.error().unsettled()) return tl::unexpected(ended.error());
   return {};
 }
 
@@ -61,7 +61,7 @@ int run(const StopOptions& options) {
 
 }  // namespace
 
-AwsResult<void> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
+Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
   auto fleets = job_fleets(calls, job);
   if (!fleets) return tl::unexpected(fleets.error());
   std::erase_if(*fleets, [&](const JobFleet& it) {
@@ -73,18 +73,18 @@ AwsResult<void> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how) {
                  how.keep_instances ? "; its instances run on" : ", and so are its instances");
   if (how.keep_instances) return {};
   if (auto ended = end_instances(calls, job); !ended) return ended;
-  return how.wait ? wait_for_instances_to_end(calls, job) : AwsResult<void>{};
+  return how.wait ? wait_for_instances_to_end(calls, job) : Result<void, CallError>{};
 }
 
 void add_stop(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
-      "stop", "Ends the fleets and instances of a job; its volume stays, and `launch` goes on");
+      "stop", "Ends the fleets and instances of a job; its volume stays, and `launch` continues");
   auto options = std::make_shared<StopOptions>();
   command->add_option("job", options->job, "The job's description, or its name")
       ->capture_default_str();
   command->add_flag("--keep-instances", options->keep_instances,
-                    "End only the fleets: those that run go on until they are interrupted");
-  command->add_flag("--wait", options->wait, "Until no instance is left");
+                    "Ends only the fleets: running instances continue until they are interrupted");
+  command->add_flag("--wait", options->wait, "Waits until no instance is left");
   command->callback([options, &status] { status = run(*options); });
 }
 

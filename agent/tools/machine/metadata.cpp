@@ -26,7 +26,7 @@ bool trains_in(const std::string& directory) {
                   std::holds_alternative<supervise::Starting>(*seen));
 }
 
-// In the run directory, or, of a worker's experiments, in one below it.
+// In the run directory, or, for a worker's experiments, in one below it.
 bool trains(const std::string& directory) {
   if (trains_in(directory)) return true;
   std::error_code ignored;
@@ -39,8 +39,7 @@ void release() {
   if (!trains(run_directory_of(act::Environment::of_this_process()))) work::release_metadata();
 }
 
-// What is wrong with job.yaml or its user is the agent's to say. A trainer that runs all the same
-// is kept from it as before.
+// The agent reports mistakes in job.yaml or its user. A trainer that is running then stays refused.
 void refuse(const std::string& file) {
   const auto job = config::load_job(file, config::Environment::of_process());
   if (!job) return release();
@@ -49,7 +48,7 @@ void refuse(const std::string& file) {
   if (!user || user->uid == 0 || user->uid == ::geteuid()) return work::release_metadata();
   if (const auto refused = work::refuse_metadata_to(user->uid); !refused)
     spdlog::warn("the metadata service cannot be kept from the trainer's user {}: {}", user->name,
-                 refused.error().error);
+                 refused.error().message);
 }
 
 }  // namespace

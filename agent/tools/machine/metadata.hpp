@@ -1,12 +1,12 @@
-// `spotter metadata refuse|release`: what the service does, with all of root's rights, before its
-// agent starts and after it has ended (systemd/spotter.service).
+// `spotter metadata refuse|release`: systemd/spotter.service runs it, with all of root's rights,
+// before its agent starts and after it has ended.
 #pragma once
 
 namespace spotter::command {
 
-// refuse: from now on the instance metadata service refuses the trainer's user, where job.yaml does
-// not allow it, and where that is neither root nor the agent's own. release: no longer, unless a
-// trainer runs. What cannot be done is a warning: the training goes on. Exit status 2: wrong use.
+// refuse: makes the instance metadata service refuse the trainer's user, unless job.yaml allows it,
+// or that user is root or the agent's own. release: ends that, unless a trainer runs. Failures are
+// only logged as warnings: the training goes on. Exit status 2: wrong arguments.
 int metadata(int argc, char** argv);
 
 }  // namespace spotter::command

@@ -18,7 +18,7 @@
 namespace spotter::command {
 namespace {
 
-constexpr std::size_t largest = 4U << 20;
+constexpr std::size_t largest = 4U << 20;  // of a history, and a status
 
 struct PublishOptions {
   std::string to, from, name;
@@ -32,10 +32,10 @@ int give_up(const std::string& words) {
   return 1;
 }
 
-// Of the files that are there.
+// Uploads the file, if it exists.
 std::optional<std::string> put(s3::Client& client, const std::string& file,
-                               const wire::S3Location& to) {
-  const auto bytes = io::read_file(file, largest);
+                               const wire::S3Location& to, std::size_t most = largest) {
+  const auto bytes = io::read_file(file, most);
   if (!bytes && bytes.error() == std::errc::no_such_file_or_directory) return std::nullopt;
   if (!bytes) return "cannot read " + file + ": " + bytes.error().message();
   const auto written = s3::put(client, to, *bytes);
@@ -43,7 +43,7 @@ std::optional<std::string> put(s3::Client& client, const std::string& file,
   return std::nullopt;
 }
 
-// The status comes last: it is of what the others have.
+// The status last, as it refers to the others.
 int write(const PublishOptions& options) {
   const auto place = wire::parse_s3_url(options.to);
   if (!place) return give_up(place.error().message);
@@ -52,27 +52,30 @@ int write(const PublishOptions& options) {
   const auto below = [&](const std::string& key) {
     return wire::S3Location{place->bucket, place->key + key};
   };
-  // An earlier child may still be at it: what it has is older.
+  // An earlier child may still be writing: its data are older.
   const int lock =
       ::open((options.from + "/publish.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock < 0 || ::flock(lock, LOCK_EX) != 0)
     return give_up("cannot lock " + options.from + "/publish.lock");
+  // A curve that cannot be kept must not make the status look as if the agent were gone.
+  int outcome = 0;
   const std::string curve = options.from + "/curve.jsonl";
   const std::string news{std::istreambuf_iterator<char>(std::cin), {}};
   if (!news.empty() || options.resumed) {
     const auto kept =
         act::host::keep_metrics(curve, news, options.resumed, supervise::private_mode);
-    if (!kept) return give_up(kept.error().error);
-    const auto wrong = put(client, curve, below("metrics/" + options.name + ".jsonl"));
-    if (wrong) return give_up(*wrong);
+    const auto wrong = !kept ? std::optional(kept.error().message)
+                             : put(client, curve, below("metrics/" + options.name + ".jsonl"),
+                                   act::host::metrics_limit);
+    if (wrong) outcome = give_up(*wrong);
   }
   if (options.history) {
     const auto to = below("history/" + options.name + ".jsonl");
     if (const auto wrong = put(client, options.from + "/history.jsonl", to)) return give_up(*wrong);
   }
-  if (!options.status) return 0;
+  if (!options.status) return outcome;
   const auto wrong = put(client, options.from + "/status.json", below("status.json"));
-  return wrong ? give_up(*wrong) : 0;
+  return wrong ? give_up(*wrong) : outcome;
 }
 
 }  // namespace
@@ -83,7 +86,7 @@ int publish(int argc, char** argv) {
   app.add_option("--to", options.to, "s3://bucket/prefix/NAME/")->required();
   app.add_option("--from", options.from, "the agent's directory")->required();
   app.add_option("--name", options.name, "of this agent's history")->required();
-  app.add_option("--resumed", options.resumed, "the step from which the trainer went on");
+  app.add_option("--resumed", options.resumed, "the step from which the trainer resumed");
   app.add_flag("--history", options.history, "it has grown");
   app.add_flag("--status", options.status, "it is the job's");
   app.add_option("--patience", options.patience, "for each call, in ms");

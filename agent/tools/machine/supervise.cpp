@@ -44,7 +44,7 @@ int supervise(int argc, char** argv) {
   app.add_option("--spec", spec_name, "what to run, as JSON: a file, or - for stdin")->required();
   std::string report;
   app.add_option("--report", report,
-                 "be the parent, as a service of systemd's: where to say whether it runs; "
+                 "be the parent, as a systemd service: the file that gets the result of the start; "
                  "the spec's file is removed");
   try {
     app.parse(argc, argv);
@@ -58,7 +58,7 @@ int supervise(int argc, char** argv) {
   std::error_code ignored;
   if (!report.empty()) {
     std::filesystem::remove(spec_name, ignored);  // it holds secrets
-    return supervise::stay(directory, *spec, report);
+    return supervise::run_as_service(directory, *spec, report);
   }
   const auto absolute = std::filesystem::absolute(directory, ignored).string();
   const auto started = supervise::start(absolute, *spec);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -23,6 +22,7 @@
 #include "agent/supervise/run_directory.hpp"
 #include "agent/supervise/supervisor.hpp"
 #include "agent/systemd/manager.hpp"
+#include "agent/wire/verbs.hpp"
 
 namespace spotter::command {
 namespace {
@@ -127,7 +127,7 @@ int start_trainer(TrainerOptions options) {
   const std::string said = report.read();
   if (said.empty())
     return io::complain("unit", request.unit + ": " + how + "; see journalctl -u " + request.unit);
-  const auto started = supervise::understand(said);
+  const auto started = supervise::read_report(said);
   if (started) return 0;
   const bool running = started.error().kind == supervise::StartFailure::Kind::AlreadyRunning;
   return io::complain("unit", started.error().message, running ? 3 : 1);
@@ -136,13 +136,7 @@ int start_trainer(TrainerOptions options) {
 struct VerbOptions {
   std::string run_directory;
   std::int64_t limit = 60'000;
-  std::vector<std::string> words;
 };
-
-// A file system in user space, or what encrypts a connection, outlives the verb that mounts.
-bool leaves_processes(const std::vector<std::string>& words) {
-  return std::find(words.begin(), words.end(), "prepare-share") != words.end();
-}
 
 // It ends at once, and whatever of it is stuck in the kernel is systemd's.
 void give_up(Manager& manager, const Request& request, const std::string& job) {
@@ -156,31 +150,28 @@ void give_up(Manager& manager, const Request& request, const std::string& job) {
 
 // What was mounted stays until the agent has stopped, when the system stops. In vain: the mount is
 // used all the same.
-void anchor(Manager& manager, const std::vector<std::string>& words) {
-  const auto mounts = [](const std::string& word) {
-    return word == "mount" || word == "mount-data" || word == "prepare-share";
-  };
-  const auto option = std::find(words.begin(), words.end(), "--mount-point");
-  if (std::none_of(words.begin(), words.end(), mounts) || words.end() - option < 2) return;
-  const std::string& place = option[1];
+void anchor(Manager& manager, const std::string& place) {
+  if (place.empty()) return;
   (void)manager.start(units::anchor_unit(place), {"/bin/true"}, units::of_anchor(place));
 }
 
+// What is no request is refused by the one who is to do it.
 int do_verb(const VerbOptions& options) {
   const Descriptor asked = until_asked();
+  const std::string json = all_of(std::cin);
+  const auto wanted = verbs::parse_request(json);
+  const bool leaves_processes = wanted && verbs::traits_of(wanted->verb).leaves_processes;
   const std::string name = options.run_directory + "/host-" + std::to_string(getpid());
   const Scratch answer(name + ".answer", "");
   const Scratch asked_for(name + ".request",
-                          to_bytes({getpid(), answer.path(), options.words,
-                                    environment_of_this_process(), all_of(std::cin)}));
+                          to_bytes({getpid(), answer.path(), environment_of_this_process(), json}));
   for (const auto* file : {&answer, &asked_for})
     if (!*file) return io::complain("unit", file->why());
   const auto manager = Manager::connect();
   if (!manager) return io::complain("unit", manager.error().message);
-  const Request request{
-      "spotter-host-" + std::to_string(getpid()) + ".service",
-      {own_program(), "host", "--request", asked_for.path()},
-      units::of_verb(std::chrono::milliseconds(options.limit), leaves_processes(options.words))};
+  const Request request{"spotter-host-" + std::to_string(getpid()) + ".service",
+                        {own_program(), "host", "--request", asked_for.path()},
+                        units::of_verb(std::chrono::milliseconds(options.limit), leaves_processes)};
   const auto job = begin(**manager, request);
   if (!job) return io::complain("unit", job.error().message);
   const std::string how = (*manager)->wait(request.unit, *job, asked.get());
@@ -189,7 +180,8 @@ int do_verb(const VerbOptions& options) {
     return 1;
   }
   const std::string words = answer.read();
-  if (words.find(R"("ok":true)") != words.npos) anchor(**manager, options.words);
+  if (wanted && words.find(R"("ok":true)") != words.npos)
+    anchor(**manager, verbs::mounts_on(wanted->verb));
   std::cout << words << std::flush;
   return words.empty() ? io::complain("unit", request.unit + ": " + how + "; see journalctl") : 0;
 }
@@ -202,13 +194,8 @@ int print(const units::TrainerPlace& place) {
 }  // namespace
 
 int requested_verb(const std::string& file) {
-  auto words = take_verb_request(file);
-  if (!words) return io::complain("unit", words.error().message);
-  words->insert(words->begin(), "host");
-  std::vector<char*> arguments;
-  for (auto& word : *words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  return host(static_cast<int>(words->size()), arguments.data());
+  const auto json = take_verb_request(file);
+  return json ? do_request(*json) : io::complain("unit", json.error().message);
 }
 
 int unit(int argc, char** argv) {
@@ -238,7 +225,6 @@ int unit(int argc, char** argv) {
   host->callback([&] { status = do_verb(verb); });
   host->add_option("--run-directory", verb.run_directory)->required();
   host->add_option("--limit", verb.limit, "milliseconds");
-  host->add_option("verb", verb.words)->required();
   app.add_subcommand("print")->callback([&] {
     status = print({.name = "job",
                     .run_directory = "/run/spotter",

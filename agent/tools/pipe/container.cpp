@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Variables = std::map<std::string, std::string>;
 
-constexpr std::size_t longest_reason = 1024;  // that SageMaker tells on
+constexpr std::size_t longest_reason = 1024;  // SageMaker's limit
 
 std::string host(std::size_t index) { return "algo-" + std::to_string(index + 1); }
 
@@ -44,7 +44,7 @@ void add(Variables& variables, const std::string& prefix, const std::string& nam
   variables.emplace(variable, value);
 }
 
-// As the toolkit decodes them: "3" is a number there, "relu" a text.
+// Decodes values like the toolkit: "3" becomes a number, "relu" a text.
 Json decoded(const Variables& hyperparameters) {
   Json object = Json::object();
   for (const auto& [name, value] : hyperparameters) {
@@ -94,7 +94,7 @@ tl::unexpected<Error> wrong(const fs::path& path, const std::error_code& error) 
   return failure(path.string() + ": " + error.message());
 }
 
-// Another link is one of an instance that had the volume elsewhere. A folder stays what it is.
+// Replaces a link made for another mount point. Keeps a folder.
 Result<void> link_checkpoints(const Container& container) {
   const fs::path link = container.root / "checkpoints";
   std::error_code error;
@@ -205,7 +205,7 @@ Result<void> prepare(const Container& container) {
     if (auto made = io::make_directories(container.root / name, 0755); !made)
       return wrong(container.root / name, made.error());
   }
-  // An old reason is not this run's.
+  // A reason of an earlier run.
   std::error_code error;
   fs::remove(container.root / "output/failure", error);
   if (error) return wrong(container.root / "output/failure", error);

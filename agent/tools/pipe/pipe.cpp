@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -23,6 +22,7 @@
 #include "agent/data/download.hpp"
 #include "agent/data/plane.hpp"
 #include "agent/host/views.hpp"
+#include "agent/io/child.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/supervise/processes.hpp"
 #include "agent/tools/pipe/pipe_options.hpp"
@@ -34,13 +34,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int no_data_status = 74;  // EX_IOERR: the data could not be had
+constexpr int no_data_status = 74;  // EX_IOERR: the data could not be fetched
 constexpr milliseconds grace{10'000};
-constexpr std::size_t longest_variable = 128U << 10;  // execve(2): else nothing would be started
+constexpr std::size_t longest_variable = 128U << 10;  // execve(2) fails with a longer one
 
 using Leave = std::function<bool()>;
 
-// Its FIFOs are still open while this ends whoever reads them.
+// Ends the readers while their FIFOs are still open.
 void end_session(int leader) {
   if (leader == 0) return;
   const auto process = supervise::find_process(leader);
@@ -59,8 +59,8 @@ Result<void> fetch_all(const data::DownloadSettings& settings, const Leave& left
   return {};
 }
 
-// Whether its files are in the cache: a link leads there then. Those that are on the storage
-// already stay there; a link that an instance with other disks has left is none of ours.
+// Whether the channel's files are in the cache: then its folder is a link to there. Files that are
+// on the storage stay there; a link made by an instance with other disks is replaced.
 bool is_cached(const data::PlaneSettings& settings, const wire::Channel& channel) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -72,12 +72,12 @@ bool is_cached(const data::PlaneSettings& settings, const wire::Channel& channel
   return !error;
 }
 
-// Mode `file`: all of it, before the trainer starts. The holder may leave meanwhile.
+// Mode `file`: fetches all of it before the trainer starts, unless the holder leaves.
 Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
   const Leave left = [socket] {
     bool gone = false;
     bool bye = false;
-    while (const auto word = data::hear(socket, gone)) bye = bye || word->text == "bye";
+    while (const auto word = data::receive_message(socket, gone)) bye = bye || word->text == "bye";
     return gone || bye;
   };
   data::DownloadSettings stored{.directory = settings.directory,
@@ -95,7 +95,7 @@ Result<void> fetch_files(const data::PlaneSettings& settings, int socket) {
   return done ? fetch_all(cached, left) : done;
 }
 
-// The processes beside this one, from their start to the trainer's end.
+// The processes beside this one, from start to the trainer's end.
 class Run {
  public:
   Run(data::PlaneSettings settings, Container container)
@@ -107,17 +107,17 @@ class Run {
 
  private:
   bool start_beside();
-  void be_plane(int socket);
+  void run_plane(int socket);
   void open_more_files();
-  void tell_container() const;
+  void set_container_variables() const;
   void start_trainer(const std::vector<std::string>& command);
   void listen();
-  void obey();
+  void read_signals();
   void reap();
   void stop(const std::string& why);
   bool step();
   bool ready() const { return std::ranges::all_of(beside_, &Sidecar::ready); }
-  void await_bad_news();
+  void await_failure_reports();
   void leave();
 
   data::PlaneSettings settings_;
@@ -130,12 +130,12 @@ class Run {
   pid_t trainer_ = 0;
   std::uint64_t trainer_ticks_ = 0;
   bool failed_ = false;
-  std::optional<int> ended_;  // as of waitpid
+  std::optional<int> ended_;  // of waitpid(2)
   std::optional<steady_clock::time_point> kill_at_;
 };
 
-// As a trainer tells it; without an agent nobody listens.
-void tell_agent(const data::Stream& stream) {
+// As a message of the trainer; without an agent it goes nowhere.
+void send_flow(const data::Stream& stream) {
   const std::chrono::duration<double> stalled(stream.stalled());
   sd_notifyf(0,
              "X_SPOTTER_CHANNEL=%s\nX_SPOTTER_CHANNEL_BYTES=%llu\n"
@@ -144,20 +144,20 @@ void tell_agent(const data::Stream& stream) {
              stalled.count());
 }
 
-void Run::be_plane(int socket) {
+void Run::run_plane(int socket) {
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   settings_.orphaned = end_session;
-  settings_.flows = tell_agent;
+  settings_.flows = send_flow;
   auto done = fetch_files(settings_, socket);
   std::erase_if(settings_.channels,
                 [](const wire::Channel& channel) { return channel.mode != wire::InputMode::Pipe; });
   if (done) done = data::run_plane(settings_, socket);
-  if (!done) (void)data::say(socket, "failed " + done.error().message);
+  if (!done) (void)data::send_message(socket, "failed " + done.error().message);
   ::_exit(done ? 0 : 1);
 }
 
-// Of each streamed channel two FIFOs are open. Not the trainer's limit: select(2) takes 1024.
+// Two FIFOs are open for each streamed channel. The trainer keeps its limit: select(2) takes 1024.
 void Run::open_more_files() {
   if (::getrlimit(RLIMIT_NOFILE, &files_before_) != 0) return;
   rlimit most = files_before_;
@@ -168,20 +168,20 @@ void Run::open_more_files() {
 bool Run::start_beside() {
   const auto start = [this](const char* name, const Sidecar::Body& body) {
     auto started = Sidecar::start(name, [&](int socket) {
-      signals_.reset();
+      signals_.close();
       ::sigprocmask(SIG_SETMASK, &before_, nullptr);
       body(socket);
     });
     if (started) beside_.push_back(std::move(started));
     return !beside_.empty() && beside_.back()->name() == name;
   };
-  if (!start("the data plane", [this](int socket) { be_plane(socket); })) return false;
+  if (!start("the data plane", [this](int socket) { run_plane(socket); })) return false;
   return views_.channels.empty() ||
-         start("the process of the views", [this](int socket) { be_views(views_, socket); });
+         start("the process of the views", [this](int socket) { exec_views(views_, socket); });
 }
 
-// As SageMaker's containers have it.
-void Run::tell_container() const {
+// As in SageMaker's containers.
+void Run::set_container_variables() const {
   const auto all = container_.root.empty() ? channel_variables(container_) : variables(container_);
   for (const auto& [name, value] : all) {
     if (name.size() + value.size() + 2 <= longest_variable) {
@@ -193,28 +193,23 @@ void Run::tell_container() const {
 }
 
 void Run::start_trainer(const std::vector<std::string>& command) {
-  std::vector<char*> words;
-  words.reserve(command.size() + 1);
-  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  const io::Program program(command);
   const pid_t holder = ::getpid();
-  trainer_ = ::fork();
-  if (trainer_ == 0) {
+  trainer_ = io::fork_child([&] {
     ::setsid();
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != holder) ::_exit(127);
+    if (!io::die_with(holder, SIGKILL)) return 127;
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
     ::setrlimit(RLIMIT_NOFILE, &files_before_);
-    tell_container();
-    ::execvp(words[0], words.data());
+    set_container_variables();
+    program.execute_from_path();
     io::complain("pipe", command[0] + ": " + std::strerror(errno));
-    ::_exit(127);
-  }
+    return 127;
+  });
   if (const auto process = supervise::find_process(trainer_)) trainer_ticks_ = process->start_ticks;
-  for (const auto& each : beside_) each->holder().tell_trainer(trainer_);
+  for (const auto& each : beside_) each->holder().send_trainer(trainer_);
 }
 
-// No more data will come. The trainer is told by a signal, as an end of the file would be a lie.
+// No more data will come. A signal ends the trainer, as an end of file would be a lie.
 void Run::stop(const std::string& why) {
   if (!failed_) io::complain("pipe", why);
   failed_ = true;
@@ -226,7 +221,7 @@ void Run::stop(const std::string& why) {
 void Run::listen() {
   for (const auto& each : beside_)
     while (const auto why = each->listen())
-      if (ended_ != 0) stop(*why);  // the trainer may have ended of it
+      if (ended_ != 0) stop(*why);  // that may be why the trainer ended
 }
 
 void Run::reap() {
@@ -238,7 +233,7 @@ void Run::reap() {
   }
 }
 
-void Run::obey() {
+void Run::read_signals() {
   signalfd_siginfo signal{};
   while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
     const int number = static_cast<int>(signal.ssi_signo);
@@ -252,7 +247,7 @@ void Run::obey() {
   }
 }
 
-// Waits for something to happen.
+// Waits for the next event.
 bool Run::step() {
   std::vector<pollfd> files{{signals_.get(), POLLIN, 0}};
   for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
@@ -262,7 +257,7 @@ bool Run::step() {
     wait = static_cast<int>(std::max(left, milliseconds(0)).count());
   }
   ::poll(files.data(), files.size(), wait);
-  obey();
+  read_signals();
   listen();
   if (kill_at_ && !ended_ && steady_clock::now() >= *kill_at_) {
     supervise::kill_session(trainer_, trainer_ticks_);
@@ -271,17 +266,17 @@ bool Run::step() {
   return trainer_ > 0 ? !ended_ : !ready() && !failed_;
 }
 
-// Who is killed lets go of the trainer's files a moment before its end is seen here: a trainer that
-// failed may have ended of that.
-void Run::await_bad_news() {
+// A killed process closes the trainer's files a moment before its end is reported here, and that
+// may be why the trainer failed.
+void Run::await_failure_reports() {
   std::vector<pollfd> files;
   for (const auto& each : beside_) files.push_back({each->descriptor(), POLLIN, 0});
   ::poll(files.data(), files.size(), 500);
-  obey();
+  read_signals();
 }
 
-// What a process of views that has died could not unmount is unmounted here, when nobody reads it
-// any more: an empty folder would look like data.
+// Unmounts the views of a process that died, once nobody reads them: an empty folder would look
+// like data.
 void Run::leave() {
   for (const auto& each : beside_) each->leave();
   for (const auto& channel : views_.channels)
@@ -308,9 +303,9 @@ int Run::run(const std::vector<std::string>& command) {
     start_trainer(command);
     while (step()) {
     }
-    if (ended_ != 0) await_bad_news();
+    if (ended_ != 0) await_failure_reports();
     listen();
-    // What it has started may still read.
+    // Its descendants may still read.
     supervise::kill_session(trainer_, trainer_ticks_);
   }
   leave();
@@ -326,7 +321,7 @@ int Run::run(const std::vector<std::string>& command) {
 void add_pipe(CLI::App& app, int& status) {
   auto options = std::make_shared<PipeOptions>();
   auto* pipe = app.add_subcommand(
-      "pipe", "Runs a command beside its data: S3 objects through FIFOs, as SageMaker's Pipe mode");
+      "pipe", "Runs a command and feeds it S3 objects through FIFOs, as SageMaker's Pipe mode");
   options->add_to(*pipe);
   pipe->callback([options, &status] {
     const auto wrong = [&status](const Error& error, int with) {

@@ -1,4 +1,4 @@
-// `spotter pipe`: a command beside its data channels, without an agent.
+// `spotter pipe`: runs a command with its data channels, without an agent.
 #pragma once
 
 namespace CLI {

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_config = 1U << 20;
-constexpr std::size_t most_listed = 10'000;  // lines; how many channels there may be, wire says
+constexpr std::size_t most_listed = 10'000;  // lines; wire limits the channels
 constexpr const char* default_root = "/opt/ml";
 
 // "a SEPARATOR b" as two numbers.
@@ -39,7 +39,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Which member of an array of jobs this is; the only one, where there is no array.
+// This process's part of an array of jobs; without an array, all.
 Result<data::Shard> shard_of_array() {
   const auto array = sweep::array_index(variable);
   if (array && !*array) return data::Shard{};
@@ -56,8 +56,8 @@ Result<void> add(std::vector<wire::Channel>& all, Result<wire::Channel> channel)
   return wire::add_channel(all, std::move(*channel));
 }
 
-// Of streams no more than a GiB, however many they are: a machine has to have it, as each is filled
-// before anybody reads it.
+// At most 1 GiB for streams, however many: the machine must have it, as each is filled before it is
+// read.
 std::size_t default_budget(const std::vector<wire::Channel>& channels) {
   const auto of = [&](wire::InputMode mode) {
     return static_cast<std::size_t>(std::ranges::count(channels, mode, &wire::Channel::mode));
@@ -77,7 +77,7 @@ void PipeOptions::add_to(CLI::App& app) {
                  "[,attributes=NAME:NAME][,gzip][,recordio]"
                  "[,shuffle=SEED][,sharded][,anonymous]")
       ->allow_extra_args(false);
-  app.add_option("--channels", list, "A file with a channel a line, as --channel has them")
+  app.add_option("--channels", list, "A file with one channel a line, in the form of --channel")
       ->check(CLI::ExistingFile);
   app.add_option("--input-data-config", config, "SageMaker's InputDataConfig, a JSON file")
       ->check(CLI::ExistingFile);
@@ -88,7 +88,7 @@ void PipeOptions::add_to(CLI::App& app) {
                  "Of the FIFOs NAME_0, NAME_1, ..., and of the files NAME/...; input/data below "
                  "the root");
   app.add_option("--hyperparameters", parameters,
-                 "A JSON object, also in SPOTTER_PARAMETERS: told to the command below the root "
+                 "A JSON object, also in SPOTTER_PARAMETERS: passed to the command below the root "
                  "and as SM_HP_*")
       ->check(CLI::ExistingFile);
   app.add_option("--state", state,
@@ -96,7 +96,7 @@ void PipeOptions::add_to(CLI::App& app) {
                  "which files are whole");
   app.add_option("--cache", cache,
                  "A folder on another disk, for the files of channels in mode `file`, where none "
-                 "are in the directory yet: links lead there");
+                 "are in the directory yet; the directory gets links to it");
   app.add_option("--shard", shard,
                  "INDEX/COUNT: this instance's part of sharded channels; else that of an array of "
                  "AWS Batch or Slurm");
@@ -170,7 +170,7 @@ Result<Container> PipeOptions::container(const data::PlaneSettings& settings) co
   container.checkpoints = variable("SPOTTER_CHECKPOINTS");
   for (const auto* name : {"SPOTTER_JOB", "TRAINING_JOB_NAME"})
     if (!variable(name).empty()) container.job = variable(name);
-  // A file, or the JSON itself, as for any trainer.
+  // A file, or the JSON itself, as trainers get it.
   std::string text = parameters;
   if (text.empty() && !container.root.empty()) text = variable("SPOTTER_PARAMETERS");
   const auto begin = text.find_first_not_of(" \t\n\r");

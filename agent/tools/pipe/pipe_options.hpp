@@ -18,7 +18,7 @@ namespace spotter::command {
 struct PipeOptions {
   std::vector<std::string> channels;
   std::vector<std::string> starts;
-  std::string list;  // a file of channels
+  std::string list;  // a file with channels, one a line
   std::string config;
   std::string root;        // SageMaker's folder; empty: /opt/ml, or none beside a directory
   std::string directory;   // of the channels; empty: input/data below the root
@@ -32,8 +32,8 @@ struct PipeOptions {
 
   void add_to(CLI::App& app);
   Result<data::PlaneSettings> settings(const act::Environment& environment) const;
-  // What the trainer finds around it. Without a root only the channels' variables are told. The
-  // job's instances are those of --shard, or of an array of jobs.
+  // The trainer's environment. Without a root it has only the channels' variables. The job's
+  // instances are those of --shard, or of an array of jobs.
   Result<Container> container(const data::PlaneSettings& settings) const;
 
  private:

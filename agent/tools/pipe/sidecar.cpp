@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "agent/io/child.hpp"
+
 namespace spotter::command {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int not_started = 127;  // as shells and the dynamic linker say it
+constexpr int not_started = 127;  // as shells and the dynamic linker return it
 
 }  // namespace
 
@@ -23,30 +25,29 @@ std::unique_ptr<Sidecar> Sidecar::start(std::string name, const Body& body) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return nullptr;
   data::Descriptor ours(ends[0]);
   data::Descriptor theirs(ends[1]);
-  const pid_t pid = ::fork();
-  if (pid < 0) return nullptr;
-  if (pid == 0) {
-    ours.reset();
-    ::setsid();  // what is typed at the terminal is for the trainer
+  const pid_t pid = io::fork_child([&] {
+    ours.close();
+    ::setsid();  // the terminal's signals are for the trainer
     body(theirs.get());
-    ::_exit(1);
-  }
+    return 1;
+  });
+  if (pid < 0) return nullptr;
   return std::unique_ptr<Sidecar>(new Sidecar(std::move(name), pid, std::move(ours)));
 }
 
 std::optional<std::string> Sidecar::listen() {
-  using Kind = data::Holder::News::Kind;
+  using Kind = data::Holder::Report::Kind;
   while (!gone_) {
-    auto news = holder_.listen();
-    if (news.kind == Kind::None) break;
-    if (news.kind == Kind::Ready) ready_ = true;
-    if (news.kind == Kind::Failed) return std::move(news.text);
-    gone_ = news.kind == Kind::Gone;
+    auto report = holder_.listen();
+    if (report.kind == Kind::None) break;
+    if (report.kind == Kind::Ready) ready_ = true;
+    if (report.kind == Kind::Failed) return std::move(report.text);
+    gone_ = report.kind == Kind::Gone;
   }
   if (!gone_ || name_.empty()) return std::nullopt;
   int status = 0;
   if (pid_ > 0 && ::waitpid(pid_, &status, 0) == pid_) ended(status);
-  const std::string name = std::exchange(name_, "");  // it is told once
+  const std::string name = std::exchange(name_, "");  // reported once
   if (!ready_ && status_ && WIFEXITED(*status_) && WEXITSTATUS(*status_) == not_started)
     return name + " cannot be started (mode fast_file needs fuse3: apt install fuse3)";
   return name + " has died";
@@ -63,7 +64,7 @@ void Sidecar::leave() {
   pid_ = 0;
 }
 
-void be_views(const data::PlaneSettings& settings, int socket) {
+void exec_views(const data::PlaneSettings& settings, int socket) {
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "spotter-fastfile";
   const std::string shard =
       std::to_string(settings.shard.index) + "/" + std::to_string(settings.shard.count);
@@ -78,15 +79,11 @@ void be_views(const data::PlaneSettings& settings, int socket) {
                                  std::to_string(settings.budget)};
   if (!settings.state.empty()) words.insert(words.end(), {"--state", settings.state});
   for (const auto& channel : settings.channels) words.push_back(wire::describe(channel));
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (auto& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::fcntl(socket, F_SETFD, 0);  // it goes along
-  ::execv(pointers[0], pointers.data());
-  (void)data::say(socket, "failed channel " + settings.channels.front().name +
-                              ": mode fast_file needs " + program.string() + ": " +
-                              std::strerror(errno));
+  ::fcntl(socket, F_SETFD, 0);  // inherited by the program
+  io::Program(std::move(words)).execute();
+  (void)data::send_message(socket, "failed channel " + settings.channels.front().name +
+                                       ": mode fast_file needs " + program.string() + ": " +
+                                       std::strerror(errno));
   ::_exit(1);
 }
 

@@ -1,5 +1,5 @@
-// A process that feeds the trainer, beside it, and this one's end of what they say to one another
-// (agent/data/words.hpp): the data plane, or the one that serves the views of mode `fast_file`.
+// A process that feeds the trainer, started beside this one, and this end of their socket
+// (agent/data/messages.hpp): the data plane, or the server of views of mode `fast_file`.
 #pragma once
 
 #include <sys/types.h>
@@ -16,10 +16,10 @@ namespace spotter::command {
 
 class Sidecar {
  public:
-  // Becomes that process, with its end of the socket; never returns.
+  // Runs in that process with its end of the socket; never returns.
   using Body = std::function<void(int socket)>;
 
-  // Null: errno.
+  // Null: see errno.
   static std::unique_ptr<Sidecar> start(std::string name, const Body& body);
 
   data::Holder& holder() { return holder_; }
@@ -28,10 +28,10 @@ class Sidecar {
   bool ready() const { return ready_; }
   int descriptor() const { return gone_ ? -1 : holder_.descriptor(); }
 
-  // Why the trainer must be stopped, once for each reason; none: nothing new.
+  // Why the trainer must be stopped, once for each reason; none: no new reason.
   std::optional<std::string> listen();
-  void ended(int status);  // waitpid() said so
-  // Dismisses it, and waits for its end.
+  void ended(int status);  // to be called with waitpid's status
+  // Asks it to end, and waits for that.
   void leave();
 
  private:
@@ -46,10 +46,10 @@ class Sidecar {
   bool gone_ = false;
 };
 
-// The body of the views' process: spotter-fastfile, which lies beside this program.
-void be_views(const data::PlaneSettings& settings, int socket);
+// The body of the views' process: spotter-fastfile, installed beside this program.
+void exec_views(const data::PlaneSettings& settings, int socket);
 
-// Takes the channels of mode `fast_file` out of it, with their part of its memory.
+// Moves the channels of mode `fast_file`, with their part of the memory, into the result.
 data::PlaneSettings split_views(data::PlaneSettings& settings);
 
 }  // namespace spotter::command

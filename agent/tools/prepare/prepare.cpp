@@ -22,7 +22,7 @@ std::atomic<bool> asked_to_stop{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler sets it");
 bool is_stopping() { return asked_to_stop; }
 
-void hear_signals() {
+void catch_signals() {
   struct sigaction action {};
   action.sa_handler = [](int) { asked_to_stop = true; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
@@ -30,14 +30,15 @@ void hear_signals() {
 
 // The volume, which is made if there is none. Each refusal says what to do; what happens after this
 // look, the agent's core sees.
-AwsResult<VolumeId> provide(AwsCalls& calls, const config::Job& job, const wire::Identity& here) {
+Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
+                                    const wire::Identity& here) {
   auto found = free_volume(calls, job, here.instance);
   if (!found) return tl::unexpected(found.error());
   if (!*found) {
     config::Job alone = job;
-    alone.sweep.reset();  // this one's alone
+    alone.sweep.reset();  // only this experiment's volume
     if (auto fits = fit_new_volume(alone, here.zone); !fits) return tl::unexpected(fits.error());
-    // Within a minute it is the same request: two at a time make one volume.
+    // The same request for one minute: two concurrent calls make one volume.
     const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());
     const auto made = provide_volumes(
         calls, alone, "prepare " + std::to_string(minute.time_since_epoch().count()));
@@ -83,7 +84,7 @@ int prepare_here(AwsCalls& calls, const config::Job& job, const wire::Identity& 
   }
   for (std::size_t index = 0; index < sets->size(); ++index) {
     config::Job one = job;
-    become(one, index, (*sets)[index]);
+    set_experiment(one, index, (*sets)[index]);
     if (const int status = prepare_one(calls, one, here, fill_here); status != 0) return status;
   }
   return 0;
@@ -107,7 +108,7 @@ int run(const RemoteOptions& options, const FillHere& fill_here) {
     io::complain("prepare", calls.error().message);
     return 1;
   }
-  hear_signals();
+  catch_signals();
   if (const auto here = AwsCalls::here()) return prepare_here(**calls, *job, *here, fill_here);
   return prepare_remote(**calls, *job, options, asked_to_stop);
 }
@@ -117,8 +118,8 @@ int run(const RemoteOptions& options, const FillHere& fill_here) {
 void add_prepare(CLI::App& app, FillHere fill_here, int& status) {
   auto* command = app.add_subcommand(
       "prepare",
-      "Makes the job's volume, gives it a file system and folders, and brings what `prepare:` of "
-      "job.yaml names; run again, it brings only what is missing");
+      "Makes the job's volume, gives it a file system and folders, and copies what `prepare:` of "
+      "job.yaml names; run again, it copies only what is missing");
   auto options = std::make_shared<RemoteOptions>();
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   add_remote_options(*command, *options);

@@ -1,5 +1,5 @@
-// `spotter prepare`: the job's volume made, formatted and filled from a cheap instance, before a
-// GPU is paid for. Here it is made, if there is none; the agent's core does the rest with it
+// `spotter prepare`: makes, formats and fills the job's volume on a cheap instance, before GPUs
+// cost money. This code makes the volume if there is none; the agent's core does the rest
 // (decide/fill.cpp), as it would to train.
 #pragma once
 
@@ -22,23 +22,23 @@ class App;
 
 namespace spotter::command {
 
-// --- prepare_volume.cpp: the volume, as EC2 has it ---
+// --- prepare_volume.cpp: the volume in EC2 ---
 
-// Nothing of the job is at work, nor on its way between zones: else what is to be done about it.
-// `self`: the instance that asks; empty: none. One volume, or none yet.
-AwsResult<std::optional<wire::Volume>> free_volume(AwsCalls& calls, const config::Job& job,
-                                                   const InstanceId& self);
+// The job's volume; none: it has none yet. Fails, saying what to do, if the job runs or its volume
+// is moving between zones. `self`: the calling instance; empty: none.
+Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
+                                                           const InstanceId& self);
 
-// Until EC2 shows it as let go by this instance; two minutes at most.
-AwsResult<void> await_free(AwsCalls& calls, const VolumeId& volume, const InstanceId& self);
+// Waits until EC2 shows it as released by this instance, two minutes at most.
+Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& volume, const InstanceId& self);
 
 // --- prepare_send.cpp ---
 
-// The files of a folder of this machine to `source.via`, on their way to another one: those that
-// S3 has not got, or has of another size or older. How many.
+// Uploads a local folder to `source.via`, from where an instance fetches it: files that S3 lacks,
+// or has with another size or an older date. Returns how many.
 Result<std::size_t> send(const config::Source& source, const std::atomic<bool>& stop);
 
-// With the volume that is there: the agent's exit status (agent/service/agent.hpp).
+// Fills the existing volume; returns the agent's exit status (agent/service/agent.hpp).
 using FillHere = std::function<int(config::Job)>;
 
 void add_prepare(CLI::App& app, FillHere fill_here, int& status);

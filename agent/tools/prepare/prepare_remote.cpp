@@ -1,4 +1,4 @@
-// From where a person sits: a cheap instance in the volume's zone does it, and ends.
+// From a person's machine: a cheap instance in the volume's zone prepares it, and ends.
 #include "agent/tools/prepare/prepare_remote.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/io/complain.hpp"
@@ -30,9 +30,9 @@ std::string mark_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, tag::prepared);
 }
 
-// A subnet of the job in this zone; none are named: the zone's default one.
-AwsResult<std::string> subnet_in(AwsCalls& calls, const config::Launch& launch,
-                                 const std::string& zone) {
+// The job's subnet in this zone; if it names none, the zone's default subnet.
+Result<std::string, CallError> subnet_in(AwsCalls& calls, const config::Launch& launch,
+                                         const std::string& zone) {
   if (launch.subnets.empty()) return std::string();
   const auto found = calls.ask_all(wire::DescribeSubnets{.subnets = launch.subnets});
   if (!found) return tl::unexpected(found.error());
@@ -46,20 +46,22 @@ class Preparer {
   Preparer(AwsCalls& calls, const LaunchedJob& launched, const RemoteOptions& options)
       : calls_(calls), launched_(launched), job_(launched.job), options_(options) {}
 
-  AwsResult<void> run(const std::atomic<bool>& stop);
+  Result<void, CallError> run(const std::atomic<bool>& stop);
 
  private:
-  AwsResult<std::vector<InstanceId>> begin(const std::optional<wire::Volume>& volume);
-  AwsResult<std::vector<InstanceId>> await_instance();
+  Result<std::vector<InstanceId>, CallError> begin(const std::optional<wire::Volume>& volume);
+  Result<std::vector<InstanceId>, CallError> await_instance();
+  void remove_fleet();
 
   AwsCalls& calls_;
   const LaunchedJob& launched_;
   const config::Job& job_;
   const RemoteOptions& options_;
+  FleetId fleet_;  // that this command made
 };
 
-// EC2 shows it some seconds later.
-AwsResult<std::vector<InstanceId>> Preparer::await_instance() {
+// EC2 lists it some seconds later.
+Result<std::vector<InstanceId>, CallError> Preparer::await_instance() {
   for (const auto until = Clock::now() + until_it_is_there; Clock::now() < until;) {
     auto there = preparing(calls_, key_of(job_));
     if (!there || !there->empty()) return there;
@@ -69,11 +71,12 @@ AwsResult<std::vector<InstanceId>> Preparer::await_instance() {
                 " came: is there capacity, and may the account launch it? Try --instance-type");
 }
 
-AwsResult<std::vector<InstanceId>> Preparer::begin(const std::optional<wire::Volume>& volume) {
+Result<std::vector<InstanceId>, CallError> Preparer::begin(
+    const std::optional<wire::Volume>& volume) {
   const config::Launch& launch = *job_.launch;
   if (!volume && !launch.volume) {
     config::Job same = job_;
-    return tl::unexpected(fit_new_volume(same, Zone()).error());  // which says what to do
+    return tl::unexpected(fit_new_volume(same, Zone()).error());  // the message says what to do
   }
   const std::string zone = volume ? volume->zone.str() : launch.volume->zone;
   const auto subnet = subnet_in(calls_, launch, zone);
@@ -86,10 +89,20 @@ AwsResult<std::vector<InstanceId>> Preparer::begin(const std::optional<wire::Vol
       launch::request_preparer(job_, *version, {options_.type, zone, *subnet}, token);
   const auto fleet = calls_.ask(wire::query_of(request), wire::decode_created_fleet);
   if (!fleet) return tl::unexpected(fleet.error());
-  return await_instance();
+  fleet_ = fleet->id;
+  if (fleet->instances > 0 || fleet->errors.empty()) return await_instance();
+  remove_fleet();
+  return failed("EC2 launched no instance of type " + options_.type + ": " + fleet->errors +
+                ". Try again later, or --instance-type");
 }
 
-AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
+// What is left of it is only a name. EC2 lists no fleet of type instant, so this one is remembered;
+// that of an earlier command stays.
+void Preparer::remove_fleet() {
+  if (fleet_) (void)calls_.ask(wire::DeleteFleets{{fleet_}, true});
+}
+
+Result<void, CallError> Preparer::run(const std::atomic<bool>& stop) {
   auto there = preparing(calls_, key_of(job_));
   if (!there) return tl::unexpected(there.error());
   const auto volumes = volumes_of(calls_, job_);
@@ -110,13 +123,9 @@ AwsResult<void> Preparer::run(const std::atomic<bool>& stop) {
     if (stop) return failed(id + " goes on without us; run this again to see its end");
     std::this_thread::sleep_for(between_looks);
     const auto seen = preparing(calls_, key_of(job_));
-    if (seen) there = seen;  // a network that is gone for a while
+    if (seen) there = seen;  // keeps the last answer while the network is down
   }
-  auto fleets = job_fleets(calls_, key_of(job_));
-  if (fleets) {  // one of type instant stays listed until it is deleted
-    std::erase_if(*fleets, [](const JobFleet& it) { return !it.prepares || it.is_over(); });
-    (void)end_fleets(calls_, *fleets, true);
-  }
+  remove_fleet();
   const auto volume = free_volume(calls_, job_, {});
   if (!volume) return tl::unexpected(volume.error());
   const std::string mark = *volume ? mark_of(**volume) : "";
@@ -138,7 +147,7 @@ void add_remote_options(CLI::App& command, RemoteOptions& options) {
       ->capture_default_str();
 }
 
-AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone) {
+Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone) {
   const config::Tag& tag = job.storage.ebs.tag;
   if (!job.launch || !job.launch->volume)
     return failed("no volume has the tag " + tag.key + "=" + tag.value +

@@ -1,4 +1,4 @@
-// `spotter prepare` where there is no instance.
+// `spotter prepare` from outside of EC2.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ struct RemoteOptions {
 
 void add_remote_options(CLI::App& command, RemoteOptions& options);
 
-// Sends what only this machine has to S3, launches an instance in the volume's zone that prepares
-// it and ends, and waits for that. Exit status.
+// Uploads local folders to S3, launches an instance in the volume's zone that prepares the volume
+// and ends, and waits for that. Returns the exit status.
 int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions& options,
                    const std::atomic<bool>& stop);
 
-// A volume that is to be made can be made in this zone: then `job` says so. Else what is missing.
-AwsResult<void> fit_new_volume(config::Job& job, const Zone& zone);
+// Sets the zone of a new volume in `job`. Fails, with the reason, if it cannot be made there.
+Result<void, CallError> fit_new_volume(config::Job& job, const Zone& zone);
 
 }  // namespace spotter::command

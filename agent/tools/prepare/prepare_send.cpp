@@ -1,4 +1,4 @@
-// A folder of this machine to S3, from where an instance takes it.
+// Uploads a local folder to S3, for an instance to fetch.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t at_once = 16;  // files
 
-// A file's bytes, for as long as it is there.
+// A mapped file.
 class Mapped {
  public:
   Mapped() = default;
@@ -30,7 +30,7 @@ class Mapped {
   ~Mapped() {
     if (at_ != nullptr) ::munmap(at_, size_);
   }
-  // False: errno.
+  // False: see errno.
   bool open(const fs::path& path) {
     const data::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
@@ -54,7 +54,7 @@ bool is_there(const std::map<std::string, wire::ListedObject>& objects, const st
   const auto found = objects.find(key);
   struct stat status {};
   if (found == objects.end() || ::stat(path.c_str(), &status) != 0) return false;
-  // Of its status, too: what was copied here with its old time has that of the copy.
+  // Also the change of its status: a file copied with its old date has a new one there.
   const auto last = std::max(status.st_mtim.tv_sec, status.st_ctim.tv_sec);
   const auto written = std::chrono::sys_seconds(std::chrono::seconds(last));
   return found->second.size == static_cast<std::uint64_t>(status.st_size) &&

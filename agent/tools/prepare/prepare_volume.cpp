@@ -1,4 +1,4 @@
-// Whether there is a volume to prepare, and nobody uses it: else what a person is to do.
+// Finds the volume to prepare if nothing uses it; else says what to do.
 
 #include <chrono>
 #include <thread>
@@ -14,7 +14,7 @@ namespace spotter::command {
 namespace {
 
 constexpr std::chrono::seconds detach_looked_at_every{1};
-constexpr std::chrono::seconds patience{120};  // a detach takes some seconds, as a rule
+constexpr std::chrono::seconds patience{120};  // a detach usually takes seconds
 
 using wire::AttachmentState;
 using wire::value_of;
@@ -26,7 +26,8 @@ const wire::Attachment* holder(const wire::Volume& volume) {
 }
 
 // Nobody is about to use it, or does.
-AwsResult<void> nobody_else(AwsCalls& calls, const config::Job& job, const InstanceId& self) {
+Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
+                                    const InstanceId& self) {
   const std::string stop = "end it first: `spotter stop " + job.name.str() + " --wait`";
   const auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
@@ -44,8 +45,8 @@ AwsResult<void> nobody_else(AwsCalls& calls, const config::Job& job, const Insta
 
 }  // namespace
 
-AwsResult<std::optional<wire::Volume>> free_volume(AwsCalls& calls, const config::Job& job,
-                                                   const InstanceId& self) {
+Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, const config::Job& job,
+                                                           const InstanceId& self) {
   if (auto free = nobody_else(calls, job, self); !free) return tl::unexpected(free.error());
   const auto found = volumes_of(calls, job);
   if (!found) return tl::unexpected(found.error());
@@ -76,7 +77,7 @@ AwsResult<std::optional<wire::Volume>> free_volume(AwsCalls& calls, const config
   return std::optional(volume);
 }
 
-AwsResult<void> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
+Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
   using Clock = std::chrono::steady_clock;
   for (const auto until = Clock::now() + patience; Clock::now() < until;) {
     const auto seen =

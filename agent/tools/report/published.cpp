@@ -12,14 +12,14 @@ namespace {
 
 using report::PublishedName;
 
-// The objects of one job or experiment; the segments in the order of their names.
+// The objects of one job or experiment; segments are ordered by name.
 struct Objects {
   std::string status;
   wire::WallTime status_written;
   std::vector<std::pair<std::string, PublishedName>> histories, curves;  // by their keys
 };
 
-// The names are parts of the objects' keys.
+// The names refer into the objects' keys.
 std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObject>& objects,
                                              std::size_t prefix) {
   std::map<report::Experiment, Objects> all;
@@ -43,17 +43,16 @@ std::map<report::Experiment, Objects> sorted(const std::vector<wire::ListedObjec
   return all;
 }
 
-// In the place of an object of many MiB, which no agent writes: a line that is none of ours.
+// Replaces an object of many MiB, which no agent writes, by a line that is not valid.
 constexpr const char* too_long = "too long\n";
 
 // Each object's bytes by its key, as many at once as S3 takes.
-s3::Outcome<std::map<std::string, std::string>> read_all(s3::Client& client,
-                                                         const std::string& bucket,
-                                                         const std::vector<std::string>& keys) {
+Result<std::map<std::string, std::string>, s3::Failure> read_all(
+    s3::Client& client, const std::string& bucket, const std::vector<std::string>& keys) {
   std::map<std::string, std::string> bytes;
   std::optional<s3::Failure> failed;
   for (const std::string& key : keys) {
-    client.start({.bucket = bucket, .key = key}, [&, key](s3::Outcome<s3::Answer> answer) {
+    client.start({.bucket = bucket, .key = key}, [&, key](Result<s3::Answer, s3::Failure> answer) {
       if (answer)
         bytes[key] = std::move(answer->body);
       else if (answer.error().status == 200)
@@ -69,8 +68,9 @@ s3::Outcome<std::map<std::string, std::string>> read_all(s3::Client& client,
 
 }  // namespace
 
-s3::Outcome<std::vector<Published>> read_published(s3::Client& client,
-                                                   const wire::S3Location& place, Wanted wanted) {
+Result<std::vector<Published>, s3::Failure> read_published(s3::Client& client,
+                                                           const wire::S3Location& place,
+                                                           Wanted wanted) {
   std::string date;
   const auto listed = s3::list(client, place, {.date = &date});
   if (!listed) return tl::unexpected(listed.error());

@@ -26,7 +26,7 @@ struct ReportOptions {
   std::optional<double> on_demand;
 };
 
-// A name is also that of a file: nothing in it leads elsewhere.
+// The job's name becomes a file's: without characters that lead to another folder.
 std::string usual_output(const std::string& job, const ReportOptions& options) {
   std::string name = "spotter-report-";
   for (const char each : job)
@@ -40,8 +40,8 @@ int cannot_write(const std::string& where, const std::string& why) {
       "report", "cannot write " + where + ": " + why + "; name another file with --output", 1);
 }
 
-// A file as a whole, or the one that was there stays: not half of a report.
-int write(const std::string& path, const std::string& text, bool is_told) {
+// Replaces the file only as a whole: after a failure the old one stays.
+int write(const std::string& path, const std::string& text, bool prints) {
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
   using std::filesystem::file_type;
@@ -56,7 +56,7 @@ int write(const std::string& path, const std::string& text, bool is_told) {
   } else if (std::ofstream file(path); !file.write(text.data(), std::ssize(text)).flush()) {
     return cannot_write(path, std::strerror(errno));
   }
-  if (is_told) std::printf("%s\n", path.c_str());
+  if (prints) std::printf("%s\n", path.c_str());
   return 0;
 }
 
@@ -64,16 +64,16 @@ int report(const ReportOptions& options) {
   const auto place = place_of(options.shown);
   if (!place) return io::complain("report", place.error().message, wrong_input);
   std::vector<std::string> warnings;
-  auto told = told_by(*place, &warnings);
-  if (!told) return io::complain("report", told.error().message, 1);
+  auto input = read_input(*place, &warnings);
+  if (!input) return io::complain("report", input.error().message, 1);
   for (const std::string& warning : warnings) io::complain("report", warning, 0);
   if (options.no_prices)
-    told->prices.on_demand_of_all = options.on_demand;
+    input->prices.on_demand_of_all = options.on_demand;
   else
-    told->prices = prices_of(*told, options.on_demand);
-  const auto model = report::build(*told);
+    input->prices = prices_of(*input, options.on_demand);
+  const auto model = report::build(*input);
   const bool nothing =
-      model.instances.empty() && model.curve.points().empty() && told->experiments.empty();
+      model.instances.empty() && model.curve.points().empty() && input->experiments.empty();
   if (nothing && !warnings.empty()) return 1;
   if (nothing && model.foreign > 0)
     return io::complain("report",
@@ -83,7 +83,7 @@ int report(const ReportOptions& options) {
   if (nothing)
     return io::complain("report", "the history of " + model.job + " is empty: nothing has run yet",
                         1);
-  // A table on a terminal is what one asks for, a page is not.
+  // Text and JSON go to the terminal, a page to a file.
   const bool to_stdout = options.output.empty() && (options.json || options.markdown);
   const std::string output = to_stdout                ? "-"
                              : options.output.empty() ? usual_output(model.job, options)
@@ -99,7 +99,7 @@ void add_report(CLI::App& app, int& status) {
   auto options = std::make_shared<ReportOptions>();
   auto* command = app.add_subcommand(
       "report",
-      "What became of a job: time line, learning curve, cost, interruptions and what they "
+      "The result of a job: time line, learning curve, cost, interruptions and what they "
       "repeated, as one HTML file");
   command->add_option("--job", options->shown.job,
                       "The job's description, or its name; else job.yaml here, or the service's");
@@ -119,7 +119,7 @@ void add_report(CLI::App& app, int& status) {
   command->add_flag("--markdown", options->markdown, "As text with tables, here")->excludes(json);
   command
       ->add_option("--on-demand", options->on_demand,
-                   "What a machine costs on demand, in dollars an hour; else AWS' price list "
+                   "A machine's on-demand price, in dollars an hour; else AWS's price list "
                    "is asked")
       ->check(CLI::Validator(
           [](const std::string& text) {
@@ -129,7 +129,7 @@ void add_report(CLI::App& app, int& status) {
           },
           "DOLLARS"));
   command->add_flag("--no-prices", options->no_prices,
-                    "Asks AWS for no prices: those that the machines saw have to do");
+                    "Asks AWS for no prices, and uses those that the machines recorded");
   command->callback([options, &status] { status = report(*options); });
 }
 

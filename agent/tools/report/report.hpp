@@ -1,4 +1,4 @@
-// `spotter report`: what became of a job, as one HTML file, as text, or as JSON.
+// `spotter report`: the result of a job, as one HTML file, as text, or as JSON.
 #pragma once
 
 namespace CLI {

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* usual_job = "job.yaml";
 constexpr const char* job_of_the_service = "/etc/spotter/job.yaml";
 
-// The one that is named; else, where nothing else is, the one that is here or the service's.
+// The named file; without any option, job.yaml here or the service's.
 std::string job_file(const JobToShow& options) {
   if (!options.job.empty()) return options.job;
   std::error_code error;
@@ -37,14 +37,14 @@ bool is_a_file(const std::string& path) {
   return std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
 }
 
-// A job by its name is where it is published.
+// A job given by name is read from where it is published.
 Result<ReportPlace> place_of(const JobToShow& options) {
   ReportPlace place{{}, options.from};
   const std::string file = job_file(options);
   std::string name = options.job;
   if (!file.empty() && is_a_file(file)) {
     auto job = read_description(file);
-    // With --from what is there says enough.
+    // With --from no file is needed.
     if (!job && (options.from.empty() || !options.job.empty())) return tl::unexpected(job.error());
     if (job) name = job->name.str();
     if (job) place.job = std::move(*job);

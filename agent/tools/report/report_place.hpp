@@ -1,4 +1,4 @@
-// Which job a person wants to see, of what they say on the command line.
+// Finds the job to show from the command line.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 namespace spotter::command {
 
 struct JobToShow {
-  std::string job;      // its description, or its name; empty: job.yaml here, or the service's
-  std::string from;     // as ReportPlace has it
+  std::string job;      // its file, or its name; empty: job.yaml here, or the service's
+  std::string from;     // see ReportPlace
   std::string publish;  // s3://bucket/prefix, where its agents publish
 };
 
-// job.yaml; what an agent may do on this machine is of no concern, nothing is run. Fails with all
+// Parses job.yaml without what concerns an agent on this machine, as nothing is run. Fails with all
 // its mistakes.
 Result<config::Job> read_description(const std::string& file);
 
-// A folder may be called as a job is.
+// Distinguishes a job's file from a folder of the job's name.
 bool is_a_file(const std::string& path);
 
-// Reads the description. Fails in words that say what to name.
+// Reads the job's file. Fails with a message that says which option is missing.
 Result<ReportPlace> place_of(const JobToShow& options);
 
 }  // namespace spotter::command

@@ -14,10 +14,10 @@ namespace {
 using report::Instance;
 using report::Prices;
 
-// EC2 keeps no more, and refuses none.
+// EC2 keeps no older prices, but accepts any time.
 constexpr double oldest = 90.0 * 86'400;
 
-// us-west-2a, and us-west-2-lax-1a, are of us-west-2.
+// us-west-2a, and us-west-2-lax-1a, are in us-west-2.
 std::string region_of(const std::string& zone) {
   const auto digit = zone.find_first_of("0123456789");
   if (digit == zone.npos) return "";
@@ -29,8 +29,8 @@ struct Asked {
   double from = 0;
 };
 
-// By region. Who is no instance has no price.
-std::map<std::string, Asked> what_to_ask(const std::vector<Instance>& instances) {
+// By region. Machines that are no instances have no price.
+std::map<std::string, Asked> questions_for(const std::vector<Instance>& instances) {
   std::map<std::string, Asked> regions;
   for (const Instance& it : instances) {
     const std::string region = region_of(it.zone);
@@ -69,7 +69,7 @@ class Asker {
       if (!price) {
         into_.notes.push_back("AWS was asked for the on-demand price of " + type + ": " +
                               price.error().message);
-        if (price.error().permission || price.error().code.empty()) return;
+        if (price.error().forbidden() || price.error().code.empty()) return;
         continue;
       }
       into_.on_demand[type] = *price;
@@ -85,17 +85,17 @@ class Asker {
 
 }  // namespace
 
-Prices prices_of(const report::Told& told, report::Number on_demand) {
+Prices prices_of(const report::Input& input, report::Number on_demand) {
   Prices prices;
   prices.on_demand_of_all = on_demand;
   if (on_demand) prices.notes.emplace_back("on-demand price: as --on-demand says");
-  const auto instances = report::instances_of(told);
-  const auto regions = what_to_ask(instances);
+  const auto instances = report::instances_of(input);
+  const auto regions = questions_for(instances);
   if (regions.empty() && !instances.empty())
     prices.notes.emplace_back("its machines are no instances of EC2, as far as they say");
   for (const auto& [region, asked] : regions) {
     Asker asker(Region(region), asked, prices);
-    asker.ask_spot(told.now);
+    asker.ask_spot(input.now);
     if (!on_demand) asker.ask_on_demand();
   }
   return prices;

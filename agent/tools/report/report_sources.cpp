@@ -19,16 +19,16 @@ namespace spotter::command {
 namespace {
 
 namespace fs = std::filesystem;
+using report::Input;
 using report::Source;
-using report::Told;
 using Sets = std::optional<std::vector<sweep::Set>>;
 
 constexpr std::size_t longest_status = 64U << 10;
-constexpr std::size_t longest_file = 64U << 20;  // the agent keeps some MiB
+constexpr std::size_t longest_file = 64U << 20;  // the agent keeps a few MiB
 
 using Warnings = std::vector<std::string>;
 
-// `warnings`, where there are any: of a file that is there and cannot be read.
+// Empty if there is no file. Adds to `warnings`, if given, a file that cannot be read.
 std::string read_or_nothing(const fs::path& path, std::size_t limit, Warnings* warnings = nullptr) {
   auto text = io::read_file(path, limit);
   if (text) return std::move(*text);
@@ -37,18 +37,18 @@ std::string read_or_nothing(const fs::path& path, std::size_t limit, Warnings* w
   return {};
 }
 
-// Of what a newer Spotter wrote, and is left out.
+// Warns of content by a newer Spotter, which is left out.
 void warn(Warnings* warnings, const std::string& where, const std::string& newer) {
   if (warnings != nullptr && !newer.empty()) warnings->push_back(where + ": " + newer);
 }
 
-// A file and the one before it.
+// A file and its predecessor.
 std::string read_both(const fs::path& path, Warnings* warnings) {
   return read_or_nothing(path.string() + ".1", longest_file, warnings) +
          read_or_nothing(path, longest_file, warnings);
 }
 
-// One that may not be looked into may be one.
+// A folder that cannot be read may be one.
 bool is_home(const fs::path& folder) {
   const auto has = [&](const fs::path& file) {
     std::error_code error;
@@ -57,7 +57,7 @@ bool is_home(const fs::path& folder) {
   return has(".spotter/history.jsonl") || has("metrics.jsonl") || has(".spotter/ledger.json");
 }
 
-// Lines, each once.
+// Lines without duplicates.
 class Lines {
  public:
   void add(const std::string& text) {
@@ -75,16 +75,16 @@ class Lines {
   std::string lines_;
 };
 
-// What an agent on this machine has told, and the storage does not have yet.
+// What an agent on this machine recorded and has not written to the storage yet.
 std::string history_here(const std::string& job) {
   const auto folder = run_directory_of(act::Environment::of_this_process());
   std::string text = read_or_nothing(folder + "/history.jsonl", longest_file);
   const auto read = wire::parse_history(text);
-  const bool is_its = !read.moments.empty() && read.moments.front().text("job") == job;
+  const bool is_its = !read.entries.empty() && read.entries.front().text("job") == job;
   return is_its ? text : "";
 }
 
-// An attempt begins as a copy of the one before it, with its history.
+// An attempt begins as a copy of the previous one, including its history.
 Source source_of(const std::vector<fs::path>& homes, Warnings* warnings,
                  const std::string& here = "") {
   Source source;
@@ -102,7 +102,7 @@ Source source_of(const std::vector<fs::path>& homes, Warnings* warnings,
   return source;
 }
 
-// Its attempts, the oldest first; or it is one itself.
+// Its attempts, the oldest first; or the folder itself, if it is one.
 std::vector<fs::path> homes_below(const fs::path& folder) {
   std::map<std::uint64_t, fs::path> attempts;
   std::error_code error;
@@ -121,7 +121,7 @@ bool has_attempts_or_is_home(const fs::path& folder) {
   return homes.size() > 1 || homes.front() != folder || is_home(folder);
 }
 
-// What runs here says more than what it has written down.
+// The status of an agent that runs here is newer than what it wrote to the storage.
 std::string status_here(const std::string& job) {
   const auto folder = run_directory_of(act::Environment::of_this_process());
   const std::string text = read_or_nothing(folder + "/status.json", longest_status);
@@ -134,27 +134,28 @@ class Reader {
  public:
   Reader(const ReportPlace& place, std::vector<std::string>* warnings)
       : place_(place), warnings_(warnings) {
-    told_.now = io::wall_clock();
-    if (place.job) told_.job = place.job->name.str();
-    told_.is_sweep = place.job && place.job->sweep.has_value();
+    input_.now = io::wall_clock();
+    if (place.job) input_.job = place.job->name.str();
+    input_.is_sweep = place.job && place.job->sweep.has_value();
+    if (input_.is_sweep) input_.objective = place.job->sweep->objective;
   }
 
-  Result<Told> read() {
+  Result<Input> read() {
     auto read = place_.from.starts_with("s3://") ? from_bucket(place_.from)
                 : !place_.from.empty()           ? from_folder(place_.from)
                                                  : from_job();
     if (!read) return tl::unexpected(read.error());
-    return std::move(told_);
+    return std::move(input_);
   }
 
  private:
   Result<void> from_job() {
     if (!place_.job) return failure("neither a job nor a place is named");
-    if (told_.is_sweep) return from_sweep();
+    if (input_.is_sweep) return from_sweep();
     const fs::path home = place_.job->home();
     if (has_attempts_or_is_home(home)) return from_home(home);
     if (const auto published = place_.job->published_at()) return from_published(*published);
-    return failure("there is no history of " + told_.job + " in " + home.string() +
+    return failure("there is no history of " + input_.job + " in " + home.string() +
                    "/.spotter: nothing of it has run on that storage, or it is not mounted here. "
                    "Run this on the instance, or name its folder with --from; with `publish:` in "
                    "the job's description its agents keep it in S3, for whoever is elsewhere");
@@ -166,19 +167,19 @@ class Reader {
       return failure(folder.string() + " is no folder" +
                      (error ? ": " + error.message() : std::string()));
     if (has_attempts_or_is_home(folder)) return from_home(folder);
-    if (!told_.job.empty() && fs::is_directory(folder / told_.job, error)) {
-      if (has_attempts_or_is_home(folder / told_.job)) return from_home(folder / told_.job);
-      return from_experiments(folder / told_.job);
+    if (!input_.job.empty() && fs::is_directory(folder / input_.job, error)) {
+      if (has_attempts_or_is_home(folder / input_.job)) return from_home(folder / input_.job);
+      return from_experiments(folder / input_.job);
     }
     return from_experiments(folder);
   }
 
   Result<void> from_home(const fs::path& home) {
-    if (told_.job.empty()) told_.job = fs::absolute(home).lexically_normal().filename().string();
+    if (input_.job.empty()) input_.job = fs::absolute(home).lexically_normal().filename().string();
     const auto homes = homes_below(home);
-    told_.sources.push_back(source_of(homes, warnings_, history_here(told_.job)));
-    told_.log = read_both(homes.back() / ".spotter" / "agent.log", nullptr);
-    told_.status = status_here(told_.job);
+    input_.sources.push_back(source_of(homes, warnings_, history_here(input_.job)));
+    input_.log = read_both(homes.back() / ".spotter" / "agent.log", nullptr);
+    input_.status = status_here(input_.job);
     return {};
   }
 
@@ -204,12 +205,13 @@ class Reader {
     auto gathered = results_in_folder(folder, *its);
     if (!gathered)
       return failure(gathered.error().message + ", or a history in .spotter of its own");
-    if (told_.job.empty()) told_.job = fs::absolute(folder).lexically_normal().filename().string();
+    if (input_.job.empty())
+      input_.job = fs::absolute(folder).lexically_normal().filename().string();
     keep(std::move(*gathered));
-    for (const sweep::Summary& each : told_.experiments) {
+    for (const sweep::Summary& each : input_.experiments) {
       Source source = source_of(homes_below(folder / std::to_string(each.index)), warnings_);
       source.experiment = each.index;
-      told_.sources.push_back(std::move(source));
+      input_.sources.push_back(std::move(source));
     }
     return {};
   }
@@ -229,7 +231,7 @@ class Reader {
     auto place = wire::parse_s3_url(url);
     if (!place) return tl::unexpected(place.error());
     if (!place->key.ends_with('/')) place->key += '/';
-    if (told_.job.empty()) name_by(place->key);
+    if (input_.job.empty()) name_by(place->key);
     return from_published(*place);
   }
 
@@ -237,17 +239,17 @@ class Reader {
   void name_by(std::string_view key) {
     const auto last = [&key] {
       key.remove_suffix(key.ends_with('/') ? 1 : 0);
-      const auto begin = key.rfind('/') + 1;  // 0 where there is none
+      const auto begin = key.rfind('/') + 1;  // 0 if there is none
       const auto name = key.substr(begin);
       key = key.substr(0, begin);
       return name;
     };
     auto name = last();
     if (const auto index = wire::parse_count(name); index && !key.empty()) {
-      told_.experiment = *index;
+      input_.experiment = *index;
       name = last();
     }
-    told_.job = name;
+    input_.job = name;
   }
 
   Result<void> from_published(const wire::S3Location& place) {
@@ -263,17 +265,17 @@ class Reader {
                      "agents then fill; from elsewhere it is --from s3://bucket/prefix/NAME");
     const bool is_sweep = std::ranges::any_of(
         *published, [](const Published& each) { return each.source.experiment.has_value(); });
-    if (is_sweep && told_.experiments.empty())
+    if (is_sweep && input_.experiments.empty())
       if (auto known = keep_sets(); !known) return known;
     for (Published& each : *published) {
       warn(warnings_, wire::to_url(place), each.source.history.newer);
-      if (!each.source.experiment) told_.status = std::move(each.status);
-      told_.sources.push_back(std::move(each.source));
+      if (!each.source.experiment) input_.status = std::move(each.status);
+      input_.sources.push_back(std::move(each.source));
     }
     return {};
   }
 
-  // What became of them, their histories tell.
+  // The outcomes come from the histories.
   Result<void> keep_sets() {
     const auto its = sets();
     if (!its) return tl::unexpected(its.error());
@@ -287,22 +289,22 @@ class Reader {
   }
 
   void keep(Gathered gathered) {
-    told_.is_sweep = true;
-    if (!gathered.all.empty()) told_.parameters = differing(gathered.all);
-    if (told_.parameters.empty()) told_.parameters = parameter_names(gathered.all);
-    told_.experiments = std::move(gathered.all);
+    input_.is_sweep = true;
+    if (!gathered.all.empty()) input_.parameters = differing(gathered.all);
+    if (input_.parameters.empty()) input_.parameters = parameter_names(gathered.all);
+    input_.experiments = std::move(gathered.all);
     if (warnings_)
       warnings_->insert(warnings_->end(), gathered.warnings.begin(), gathered.warnings.end());
   }
 
   const ReportPlace& place_;
   std::vector<std::string>* warnings_;
-  Told told_;
+  Input input_;
 };
 
 }  // namespace
 
-Result<Told> told_by(const ReportPlace& place, std::vector<std::string>* warnings) {
+Result<Input> read_input(const ReportPlace& place, std::vector<std::string>* warnings) {
   return Reader(place, warnings).read();
 }
 

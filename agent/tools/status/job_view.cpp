@@ -16,7 +16,7 @@ using nlohmann::json;
 using wire::InstanceState;
 using wire::text_field;
 
-constexpr double lively = 300;  // seconds: the status is published every two minutes
+constexpr double fresh_for = 300;  // seconds; the status is published every two minutes
 
 double number(const json& object, const char* name) {
   return wire::number_field(object, name).value_or(0);
@@ -39,12 +39,12 @@ class View {
   explicit View(const JobSeen& seen) : seen_(seen) {
     if (seen.published && wire::status_trouble(seen.published->status).empty())
       view_ = json::parse(seen.published->status, nullptr, false);
-    heard_ = number(view_, "updated");
-    if (seen.published && !seen.published->source.history.moments.empty())
-      heard_ = std::max(heard_, seen.published->source.history.moments.back().time);
+    last_seen_ = number(view_, "updated");
+    if (seen.published && !seen.published->source.history.entries.empty())
+      last_seen_ = std::max(last_seen_, seen.published->source.history.entries.back().time);
     if (view_.contains("updated") && seen.published->age) {
-      heard_ = seen.now - *seen.published->age;
-      view_["updated"] = heard_;
+      last_seen_ = seen.now - *seen.published->age;
+      view_["updated"] = last_seen_;
     }
     up_ = find_up();
   }
@@ -53,19 +53,19 @@ class View {
     view_["version"] = wire::status_version;
     view_["job"] = seen_.job;
     if (!is_live()) {
-      // Of a trainer that does not run now.
+      // Fields of a trainer that no longer runs.
       for (const char* gone : {"steps_per_second", "wake_boottime_ms", "wake", "deadline",
                                "notice_deadline_ms", "storage_says", "blocked", "detail"})
         view_.erase(gone);
     }
-    tell_stage();
-    tell_places();
-    tell_cloud();
+    show_stage();
+    show_places();
+    show_cloud();
     return std::move(view_);
   }
 
  private:
-  // The one that is up and spoke last, or else any that is up.
+  // The running machine that published last, or else any running one.
   const wire::Instance* find_up() const {
     const wire::Instance* found = nullptr;
     for (const wire::Instance& it : seen_.instances) {
@@ -78,14 +78,14 @@ class View {
   bool spoke(const wire::Instance& it) const {
     return it.id.view() == text_field(view_, "instance");
   }
-  bool is_fresh() const { return heard_ > 0 && seen_.now - heard_ < lively; }
-  // A machine that EC2 does not know (a share, a laptop) is there while it speaks.
+  bool is_fresh() const { return last_seen_ > 0 && seen_.now - last_seen_ < fresh_for; }
+  // A machine unknown to EC2 (on a share, a laptop) counts as running while it publishes.
   bool is_elsewhere() const {
     const std::string instance = text_field(view_, "instance");
-    return heard_ > 0 && !instance.starts_with("i-");
+    return last_seen_ > 0 && !instance.starts_with("i-");
   }
   bool is_live() const { return up_ != nullptr ? spoke(*up_) : is_elsewhere() && is_fresh(); }
-  // What was told of an end is not of a job that was launched again since.
+  // Ignores the end of a job that was launched again since.
   bool ended_as(const char* how) const {
     return text_field(view_, "stage") == how && (up_ == nullptr || spoke(*up_));
   }
@@ -105,30 +105,30 @@ class View {
     view_["says"] = says;
   }
 
-  void tell_stage() {
-    const std::string since = heard_ > 0 ? ago(heard_, seen_.now) : "";
+  void show_stage() {
+    const std::string since = last_seen_ > 0 ? ago(last_seen_, seen_.now) : "";
     const std::string says = text_field(view_, "says");
     if (is_done())
       return stage("finished",
                    "finished" + (since.empty() ? "" : ", " + since) + "; the result is safe");
     if (ended_as("gave-up")) return stage("gave-up", joined(says, since));
-    if (up_ != nullptr && !spoke(*up_)) return tell_newcomer();
+    if (up_ != nullptr && !spoke(*up_)) return show_starting();
     if (is_live() || is_elsewhere()) {
-      if (!is_fresh() && heard_ > 0)
-        view_["says"] = joined(
-            says, "nothing was heard of its agent for " + wire::duration_text(seen_.now - heard_));
+      if (!is_fresh() && last_seen_ > 0)
+        view_["says"] = joined(says, "its agent has reported nothing for " +
+                                         wire::duration_text(seen_.now - last_seen_));
       return;
     }
-    view_["waiting_since"] = heard_ > 0 ? json(heard_) : json();
+    view_["waiting_since"] = last_seen_ > 0 ? json(last_seen_) : json();
     if (!wants_instances())
       return stage("waiting", "no instance is up, and no fleet will start one: spotter launch");
-    stage(
-        "waiting",
-        "waiting for capacity" +
-            (heard_ > 0 ? " since " + wire::duration_text(std::max(0.0, seen_.now - heard_)) : ""));
+    stage("waiting",
+          "waiting for capacity" + (last_seen_ > 0 ? " since " + wire::duration_text(std::max(
+                                                                     0.0, seen_.now - last_seen_))
+                                                   : ""));
   }
 
-  void tell_newcomer() {
+  void show_starting() {
     const bool published = seen_.published.has_value();
     std::string words = up_->id.str() + " is " + std::string(to_text(up_->state));
     if (up_->launch_time) {
@@ -138,7 +138,7 @@ class View {
     stage("starting", joined(words, published ? "its agent has published nothing yet" : ""));
   }
 
-  void tell_places() {
+  void show_places() {
     if (up_ != nullptr) {
       view_["instance"] = up_->id.view();
       view_["type"] = up_->type.view();
@@ -171,7 +171,7 @@ class View {
     if (!fleets.empty()) view_["fleet"] = fleets;
   }
 
-  void tell_cloud() {
+  void show_cloud() {
     json cloud = {{"instances", json::array()},
                   {"volumes", json::array()},
                   {"snapshots", json::array()},
@@ -198,7 +198,7 @@ class View {
 
   const JobSeen& seen_;
   json view_ = json::object();
-  double heard_ = 0;  // when the job last gave a sign of itself
+  double last_seen_ = 0;  // time of the job's last sign
   const wire::Instance* up_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// What is known of a job from elsewhere, put together: EC2's view of its volumes, machines and
-// fleets, and what its agents have published. No I/O.
+// Combines what is known of a job from outside: EC2's volumes, machines and fleets, and what its
+// agents published. No I/O.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,9 +15,9 @@ namespace spotter::command {
 
 struct JobSeen {
   std::string job;
-  std::vector<wire::Volume> volumes;      // of the state, with their copies
+  std::vector<wire::Volume> volumes;      // of the job, with copies
   std::vector<wire::Snapshot> snapshots;  // of a move
-  std::vector<wire::Instance> instances;  // also those that have ended
+  std::vector<wire::Instance> instances;  // including ended ones
   std::vector<JobFleet> fleets;
   std::optional<Published> published;
   double now = 0;  // seconds since 1970
@@ -27,11 +27,11 @@ struct JobSeen {
   }
 };
 
-// As status.json (wire/status.hpp), with what EC2 says in it: "stage", "says", "instance", "volume"
-// and "fleet" are of now; "cloud" has all of it. A published status that is none is left out.
+// A document like status.json (wire/status.hpp), with EC2's data: "stage", "says", "instance",
+// "volume" and "fleet" are current; "cloud" has all of it. Ignores an invalid published status.
 nlohmann::json view_of(const JobSeen& seen);
 
-// The boot clock that fits to it, for wire::status_text().
+// The boot clock that belongs to it, for wire::status_text().
 Time clock_of(const nlohmann::json& view, double now);
 
 // One line of a sweep's table.

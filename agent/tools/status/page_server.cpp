@@ -18,14 +18,14 @@ using io::LocalResponse;
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds look_again{250};
-constexpr std::chrono::seconds silence{10};  // a page that has gone is found out by writing to it
+constexpr std::chrono::seconds silence{10};  // writing shows that a page is gone
 
 struct Stream {
   page::Feed feed;
   std::shared_ptr<const json> sent;
 };
 
-// The next events; waits for them.
+// Waits for the next events.
 asio::awaitable<std::string> next(const PageServer& server, std::shared_ptr<Stream> stream) {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   const auto until = std::chrono::steady_clock::now() + silence;

@@ -12,14 +12,14 @@
 namespace spotter::command {
 
 struct PageServer {
-  std::uint16_t port = 0;  // 0: one that is free
-  // What the page shows (agent/report/model.hpp), never null; asked often, and must not wait.
+  std::uint16_t port = 0;  // 0: any free one
+  // The model to show (agent/report/model.hpp), never null; called often, and must not block.
   std::function<std::shared_ptr<const nlohmann::json>()> latest;
   std::function<void(const std::string& url)> ready;
 };
 
-// Until SIGINT or SIGTERM. Whoever asks under another name than this machine's own, or from a page
-// of another origin, is refused. Fails where the port is taken.
+// Serves until SIGINT or SIGTERM. Refuses requests under another host name than this machine's own,
+// and from pages of another origin. Fails if the port is in use.
 Result<void> serve_page(const PageServer& server);
 
 }  // namespace spotter::command

@@ -24,14 +24,14 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds shortest_pause{1};
-// Of a job of three days, whose history is some MiB: a tenth of a core at most.
+// For the history of a three-day job, some MiB, this uses at most a tenth of a core.
 constexpr int pause_per_look = 10;
-// What S3 is asked for each look is paid for.
+// Requests to S3 cost money.
 constexpr std::chrono::seconds bucket_pause{10};
 constexpr std::chrono::minutes prices_hold{30};
-// Nobody looks at the page: nothing is read for it.
+// Without a page to serve nothing is read.
 constexpr std::chrono::seconds idle{30};
-// A storage that hangs does not keep who wants to leave.
+// Storage that hangs must not delay the end.
 constexpr std::chrono::seconds patience{2};
 
 bool is_remote(const ReportPlace& place) {
@@ -40,7 +40,7 @@ bool is_remote(const ReportPlace& place) {
   return place.job && !std::filesystem::is_directory(place.job->home(), error);
 }
 
-// Looks at the job again and again, in a thread of its own: the storage may hang.
+// Reads the job periodically in its own thread, as the storage may hang.
 class Watcher {
  public:
   explicit Watcher(ReportPlace place) : place_(std::move(place)) {
@@ -57,7 +57,7 @@ class Watcher {
     changed_.notify_all();
     const bool ended = changed_.wait_for(lock, patience, [this] { return ended_; });
     lock.unlock();
-    if (!ended) std::_Exit(0);  // nothing of it may be written any more
+    if (!ended) std::_Exit(0);  // the thread must not use it any more
     thread_.join();
   }
   Watcher(const Watcher&) = delete;
@@ -97,29 +97,29 @@ class Watcher {
     return latest_;
   }
 
-  // What was seen before stays when there is nothing to be seen; the sentence says why.
+  // Without new data it keeps the old model; its sentence says why.
   std::shared_ptr<const json> look() {
     std::vector<std::string> warnings;
-    auto told = told_by(place_, &warnings);
-    if (!told) {
+    auto input = read_input(place_, &warnings);
+    if (!input) {
       json model = *before();
-      model["says"] = told.error().message;
+      model["says"] = input.error().message;
       return std::make_shared<const json>(std::move(model));
     }
     if (Clock::now() >= prices_due_) {
-      prices_ = prices_of(*told, std::nullopt);
+      prices_ = prices_of(*input, std::nullopt);
       prices_due_ = Clock::now() + prices_hold;
     }
-    told->prices = prices_;
-    json model = report::to_json(report::build(*told));
+    input->prices = prices_;
+    json model = report::to_json(report::build(*input));
     model["warnings"] = warnings;
     return std::make_shared<const json>(std::move(model));
   }
 
   const ReportPlace place_;
   report::Prices prices_;
-  Clock::time_point prices_due_ = Clock::now() + shortest_pause;  // the page comes first
-  std::mutex mutex_;                                              // of the rest
+  Clock::time_point prices_due_ = Clock::now() + shortest_pause;  // the page is served first
+  std::mutex mutex_;                                              // guards the members below
   std::condition_variable changed_;
   std::shared_ptr<const json> latest_;
   Clock::time_point asked_ = Clock::now();

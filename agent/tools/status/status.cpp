@@ -34,7 +34,7 @@ struct StatusOptions {
   std::string job, publish;
 };
 
-// What there is to show, or why there is nothing.
+// The text to show, or why there is none.
 struct Shown {
   std::string text;
   std::string trouble;
@@ -59,7 +59,7 @@ Shown look(const std::string& run_directory, std::size_t columns) {
     return {"", "the status in " + run_directory + " is " + trouble +
                     (trouble.starts_with("written") ? ", and restart the agent" : "")};
   }
-  // Of a worker, its experiment's below it.
+  // A worker's status, followed by its experiment's.
   const std::string below = wire::status_below(*file);
   if (below.starts_with(run_directory + "/"))
     if (const auto inner = io::read_file(below + "/status.json", largest))
@@ -68,7 +68,7 @@ Shown look(const std::string& run_directory, std::size_t columns) {
 }
 
 struct Window {
-  std::size_t rows = 1000, columns = 80;  // where nobody says
+  std::size_t rows = 1000, columns = 80;  // defaults
 };
 Window window() {
   Window found;
@@ -79,8 +79,8 @@ Window window() {
   return found;
 }
 
-// Over what stood there, each line to its end and then what is left below: nothing is ever blank
-// in between. One write, or the terminal shows halves.
+// Overwrites the old text line by line, then clears the rest, so that nothing flickers. One write,
+// or the terminal would show halves.
 std::string over(const std::string& text, std::size_t rows) {
   std::string drawn = "\x1b[H";
   std::size_t at = 0;
@@ -97,7 +97,7 @@ void put(const std::string& text) {
   std::fflush(stdout);
 }
 
-// A second passes, or the window has another size: true. Asked to end: false.
+// True: a second has passed, or the window's size has changed. False: asked to end.
 bool wait_for_next(const sigset_t& signals) {
   const timespec second{1, 0};
   const int seen = ::sigtimedwait(&signals, nullptr, &second);
@@ -110,7 +110,7 @@ int watch(const std::string& run_directory) {
   sigemptyset(&signals);
   for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) sigaddset(&signals, each);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
-  // The screen that was there comes back at the end; the cursor hides meanwhile.
+  // Uses the alternate screen, which restores the old one at the end, and hides the cursor.
   if (terminal) put("\x1b[?1049h\x1b[?25l");
   std::string before;
   do {
@@ -155,14 +155,15 @@ int show(const StatusOptions& options) {
 
 void add_status(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
-      "status", "What the agent on this instance is doing; with --job how a job is, from anywhere");
+      "status",
+      "What the agent on this instance does; with --job the state of a job, from anywhere");
   auto options = std::make_shared<StatusOptions>();
   auto* json = command->add_flag("--json", options->json, "As the agent wrote it");
   auto* watch =
       command->add_flag("--watch", options->watch, "Follows it, until Ctrl-C")->excludes(json);
   auto* job = command->add_option("--job", options->job,
                                   "A job's name or its description: what EC2 and its agents say "
-                                  "of it, also when no instance is up");
+                                  "of it, even if no instance runs");
   job->excludes(watch);
   command
       ->add_option("--publish", options->publish,

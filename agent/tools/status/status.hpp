@@ -1,4 +1,4 @@
-// `spotter status`: what the agent on this machine is doing.
+// `spotter status`: what the agent on this machine does.
 #pragma once
 
 namespace CLI {

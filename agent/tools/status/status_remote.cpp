@@ -30,7 +30,7 @@ using Experiment = std::optional<std::size_t>;
 
 struct Asked {
   std::string name;
-  std::optional<wire::S3Location> place;  // where it is published: ends with the name
+  std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
 };
 
 Result<Asked> asked_of(const RemoteStatus& options) {
@@ -66,14 +66,14 @@ Experiment index_in(const std::string& owner, const std::string& sweep) {
 
 std::string owner_of(const wire::Tags& tags) { return wire::value_of(tags, tag::job); }
 
-// By experiment; of one job there is only the one without an index.
+// By experiment; a job without a sweep has one entry, without an index.
 using Jobs = std::map<Experiment, JobSeen>;
 
 class Looker {
  public:
   explicit Looker(const Asked& asked) : asked_(asked) {}
 
-  // False: something could not be had, which was said.
+  // False: something could not be read, which was printed.
   bool look() {
     const bool published = look_at_bucket();
     const bool cloud = look_at_cloud();
@@ -128,10 +128,10 @@ class Looker {
     return done.has_value();
   }
 
-  AwsResult<void> ask(AwsCalls& calls) {
+  Result<void, CallError> ask(AwsCalls& calls) {
     const auto volumes = calls.ask_all(wire::DescribeVolumes{{}, {{"tag-key", {tag::job}}}, {}});
     if (!volumes) return tl::unexpected(volumes.error());
-    // Then what is called NAME-N is another job.
+    // Then NAME-N is another job.
     const bool is_whole =
         jobs_.contains(Experiment()) || std::ranges::any_of(*volumes, [&](const wire::Volume& it) {
           return owner_of(it.tags) == asked_.name;
@@ -161,9 +161,9 @@ class Looker {
     return {};
   }
 
-  // Those of the fleet, and those that have or had a volume.
-  AwsResult<void> ask_for_instances(AwsCalls& calls,
-                                    const std::map<std::string, Experiment>& holders) {
+  // The instances of the fleet, and those that have or had a volume.
+  Result<void, CallError> ask_for_instances(AwsCalls& calls,
+                                            const std::map<std::string, Experiment>& holders) {
     std::vector<std::string> ids;
     for (const auto& [id, index] : holders)
       if (id.starts_with("i-")) ids.push_back(id);
@@ -172,7 +172,7 @@ class Looker {
       for (wire::Instance& it : all) {
         if (!seen.insert(it.id.str()).second) continue;
         const auto holder = holders.find(it.id.str());
-        // Of a sweep nobody knows which experiment a machine without a volume takes up.
+        // In a sweep, which experiment a machine without a volume runs is unknown.
         const bool is_sweep = !jobs_.empty() && jobs_.begin()->first.has_value();
         if (holder != holders.end() || !is_sweep)
           job(holder != holders.end() ? holder->second : Experiment())
@@ -228,7 +228,7 @@ void print(const Jobs& jobs, const RemoteStatus& options) {
     std::printf("%6s  %-14s %12s %12s  %-12s %s\n", "index", "stage", "step", "loss", "seen",
                 "instance");
   for (const auto& [experiment, seen] : jobs) {
-    // Else it is only the sweep's own fleet and machines.
+    // Otherwise only the sweep's own fleet and machines.
     if (table && !experiment && !seen.published) continue;
     const json view = view_of(seen);
     if (options.json)

@@ -1,4 +1,4 @@
-// What `spotter sweep results` shows of the experiments of a sweep, in which order. No I/O.
+// The output of `spotter sweep results`: order and formats. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/sweep/ranking.hpp"
 #include "agent/sweep/summary.hpp"
 
 namespace spotter::command {
@@ -13,43 +14,42 @@ namespace spotter::command {
 using Summaries = std::vector<sweep::Summary>;
 
 struct SortOrder {
-  std::string metric;  // accuracy, loss, epoch, step, seconds, attempts, index, or a parameter
+  // A metric, epoch, step, seconds, attempts, index, or a parameter
+  std::string metric;
   bool largest_first = false;
+  std::string note = {};  // why it is not by the sweep's objective
 };
 
-// "accuracy", "loss:max"; empty: accuracy where anybody has said one, else loss, else the index.
-// Fails on a metric that none has, and then says which there are.
-Result<SortOrder> sort_order(const Summaries& all, const std::string& asked);
+// Parses "accuracy", "loss:max"; empty: as the objective says, see sweep/ranking.hpp. Fails for a
+// metric that none has, listing those that exist.
+Result<SortOrder> sort_order(const Summaries& all, const std::string& asked,
+                             const std::optional<sweep::Objective>& objective = {});
 
-// The best first; then what has not ended well yet, then what has failed, what waits last. Who
-// lacks the metric comes behind those that have it.
+// Finished ones first, the best at the top; then unfinished, failed, and waiting ones. Those
+// without the metric come after those with it.
 void sort(Summaries& all, const SortOrder& order);
 
-// For a terminal of that many columns and rows; 0: any number. Ends with a line that counts.
+// A table for a terminal of that size; 0: unlimited. The last line has the counts.
 struct Screen {
   std::size_t columns = 0;
   std::size_t rows = 0;
 };
 std::string to_table(const Summaries& sorted, const SortOrder& order, const Screen& screen);
 
-// RFC 4180, with a header. A parameter that has the name of another column is `parameter.NAME`.
+// RFC 4180, with a header. A parameter with the name of another column is `parameter.NAME`.
 std::string to_csv(const Summaries& sorted);
 std::string to_json(const Summaries& sorted);  // a list
 
-// An SVG file that needs nothing else: the learning curves over the steps. `sorted`: the best
-// first. Fails when there is nothing to draw. The metric is `order`'s where that has a curve, else
-// the accuracy or the loss.
-Result<std::string> to_svg(const Summaries& sorted, const SortOrder& order,
-                           const std::string& title);
-
 // --- of the above, shared by its parts
+// Those beside loss and accuracy, in the order of the alphabet.
+std::vector<std::string> metric_names(const Summaries& all);
 // In the order in which they first appear.
 std::vector<std::string> parameter_names(const Summaries& all);
-// Those that are not the same in all.
+// Parameters that differ between experiments.
 std::vector<std::string> differing(const Summaries& all);
 // Empty: it has no such parameter.
 std::string parameter_text(const sweep::Summary& summary, const std::string& name);
-// 0.98765; digits: of a number for people.
-std::string short_number(double value, int digits = 5);
+// A number for people: 0.98765; `digits` significant ones.
+std::string short_number(double value);
 
 }  // namespace spotter::command

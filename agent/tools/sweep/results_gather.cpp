@@ -26,7 +26,7 @@ std::string of_another_sweep(std::size_t index, std::size_t sets) {
          std::to_string(sets) + " sets, counted from 0";
 }
 
-// As JSON has numbers: 1e-1 is 0.1.
+// Compares as JSON numbers: 1e-1 is 0.1.
 bool same(const sweep::Set& one, const sweep::Set& other) {
   using nlohmann::json;
   return json::parse(sweep::to_json(one), nullptr, false) ==
@@ -39,7 +39,7 @@ std::string of_another_list(const Summary& summary) {
          ", and is shown with that: the job's list has changed since";
 }
 
-// In the order of the indices, with the sets that the job says and those that left nothing.
+// In the order of the indices, completed by the job's sets without results.
 Gathered complete(std::map<std::size_t, Summary> found, std::vector<std::string> warnings,
                   const Sets& sets) {
   Gathered gathered{{}, std::move(warnings)};
@@ -75,8 +75,8 @@ Result<Listed> look(s3::Client& client, const wire::S3Location& prefix) {
     if (name == sweep::result_name(index)) listed.results[index] = object.key;
     if (name == sweep::claim_name(index)) listed.claims[index] = object.key;
   }
-  // Its claim tells of one that is under way, or whose last agent was gone before it could say
-  // more.
+  // The claim describes an experiment that is running, or whose last agent ended before it wrote a
+  // summary.
   for (const auto& result : listed.results) listed.claims.erase(result.first);
   return listed;
 }
@@ -107,7 +107,7 @@ Result<Gathered> results_in_folder(const fs::path& folder, const Sets& sets) {
   for (; !error && at != fs::directory_iterator(); at.increment(error)) {
     const auto index = index_of(at->path().filename().string());
     std::error_code no_folder;
-    if (!index || !at->is_directory(no_folder)) continue;  // also what others keep there
+    if (!index || !at->is_directory(no_folder)) continue;  // skips other content of the folder
     auto summary = act::host::summary_of(at->path(), *index, {});
     if (summary)
       found[*index] = std::move(*summary);

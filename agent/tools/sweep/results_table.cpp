@@ -9,15 +9,15 @@ namespace {
 using sweep::Summary;
 
 constexpr std::size_t gap = 2;
-constexpr std::size_t narrowest = 6;  // of a parameter's column, when there is no room
+constexpr std::size_t narrowest = 6;  // width of a parameter's column if there is no room
 
-// Bytes that begin a character, in UTF-8.
+// The number of characters in UTF-8.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char each) { return (each & 0xC0) != 0x80; }));
 }
 
-// A terminal obeys control characters: they are not for parameters to give.
+// Removes control characters, which a terminal would interpret.
 std::string printable(std::string text) {
   for (char& each : text)
     if (static_cast<unsigned char>(each) < ' ' || each == 0x7F) each = '?';
@@ -39,6 +39,7 @@ struct Column {
   std::string name;
   std::vector<std::string> cells;
   bool of_parameter = false;
+  bool of_metric = false;  // which may be left out
   std::size_t columns = 0;
 
   void add(std::string text) {
@@ -60,9 +61,9 @@ struct Own {
 const std::array<Own, 2> before = {{
     {"index", [](const Summary& it, const wire::CurvePoint&) { return std::to_string(it.index); }},
     {"state",
-     [](const Summary& it, const wire::CurvePoint&) { return std::string(to_text(it.state)); }},
+     [](const Summary& it, const wire::CurvePoint&) { return std::string(shown_state(it)); }},
 }};
-const std::array<Own, 6> behind = {{
+const std::array<Own, 4> middle = {{
     {"epoch",
      [](const Summary&, const wire::CurvePoint& last) {
        return last.epoch ? std::to_string(*last.epoch) : "";
@@ -73,6 +74,8 @@ const std::array<Own, 6> behind = {{
      }},
     {"loss", [](const Summary&, const wire::CurvePoint& last) { return shown(last.loss); }},
     {"accuracy", [](const Summary&, const wire::CurvePoint& last) { return shown(last.accuracy); }},
+}};
+const std::array<Own, 2> behind = {{
     {"seconds",
      [](const Summary& it, const wire::CurvePoint&) {
        return it.attempts == 0 ? "" : std::to_string(static_cast<std::uint64_t>(it.seconds + 0.5));
@@ -85,9 +88,12 @@ const std::array<Own, 6> behind = {{
 
 class Table {
  public:
-  Table(const Summaries& sorted, std::size_t rows) : all_(sorted), rows_(rows) {
+  Table(const Summaries& sorted, const SortOrder& order, std::size_t rows)
+      : all_(sorted), rows_(rows) {
     for (const Own& own : before) add_own(own);
     for (const std::string& name : parameter_names(sorted)) add_parameter(name);
+    for (const Own& own : middle) add_own(own);
+    for (const std::string& name : metric_names(sorted)) add_metric(name, name != order.metric);
     for (const Own& own : behind) add_own(own);
   }
 
@@ -95,21 +101,18 @@ class Table {
     if (columns == 0) return;
     if (used() > columns) leave_out_what_is_the_same();
     if (used() > columns) cut_parameters(columns);
-    while (used() > columns) {
-      const auto last = std::find_if(columns_.rbegin(), columns_.rend(),
-                                     [](const Column& column) { return column.of_parameter; });
-      if (last == columns_.rend()) return;  // the rest is what one wants to see
-      columns_.erase(std::next(last).base());
-      ++left_out_;
-    }
+    while (used() > columns && leave_out_last(&Column::of_parameter)) ++parameters_left_out_;
+    while (used() > columns && leave_out_last(&Column::of_metric)) ++metrics_left_out_;
   }
 
   std::string text() const {
     std::string text;
     for (std::size_t row = 0; row <= rows_; ++row) text += line(row);
     if (!same_.empty()) text += "in all: " + same_ + "\n";
-    if (left_out_ > 0)
-      text += std::to_string(left_out_) + " parameters found no room: --csv has them\n";
+    if (parameters_left_out_ > 0)
+      text += std::to_string(parameters_left_out_) + " parameters found no room: --csv has them\n";
+    if (metrics_left_out_ > 0)
+      text += std::to_string(metrics_left_out_) + " metrics found no room: --csv has them\n";
     return text;
   }
 
@@ -124,6 +127,23 @@ class Table {
       column.add(text.empty() ? "-" : std::move(text));
     }
     if (any) columns_.push_back(std::move(column));
+  }
+  void add_metric(const std::string& name, bool may_be_left_out) {
+    Column column{.name = name, .cells = {}, .of_metric = may_be_left_out};
+    column.add(name);
+    for (std::size_t row = 0; row < rows_; ++row) {
+      const std::string text = shown(sweep::last_value(all_[row], name));
+      column.add(text.empty() ? "-" : text);
+    }
+    columns_.push_back(std::move(column));
+  }
+  // False: there is none.
+  bool leave_out_last(bool Column::*kind) {
+    const auto last = std::find_if(columns_.rbegin(), columns_.rend(),
+                                   [&](const Column& column) { return column.*kind; });
+    if (last == columns_.rend()) return false;
+    columns_.erase(std::next(last).base());
+    return true;
   }
   void add_parameter(const std::string& name) {
     Column column{name, {}, true};
@@ -149,7 +169,7 @@ class Table {
       return same;
     });
   }
-  // The widest one column at a time.
+  // Shortens the widest column, one character at a time.
   void cut_parameters(std::size_t columns) {
     for (std::size_t too_many = used() - columns; too_many > 0; --too_many) {
       Column* widest = nullptr;
@@ -174,7 +194,7 @@ class Table {
   std::size_t rows_;
   std::vector<Column> columns_;
   std::string same_;
-  std::size_t left_out_ = 0;
+  std::size_t parameters_left_out_ = 0, metrics_left_out_ = 0;
 };
 
 std::string counted(const Summaries& all, const SortOrder& order) {
@@ -187,6 +207,11 @@ std::string counted(const Summaries& all, const SortOrder& order) {
       text +=
           ", " + std::to_string(counts[state]) + " " + to_text(static_cast<Summary::State>(state));
   }
+  const auto early = std::ranges::count_if(
+      all, [](const Summary& summary) { return !summary.stopped_early.empty(); });
+  if (early > 0)
+    text +=
+        "; " + std::to_string(early) + " stopped early, listed behind those that came to their end";
   return text + "; by " + order.metric +
          (order.largest_first ? ", largest first" : ", smallest first");
 }
@@ -195,10 +220,11 @@ std::string counted(const Summaries& all, const SortOrder& order) {
 
 std::string to_table(const Summaries& sorted, const SortOrder& order, const Screen& screen) {
   const bool all = screen.rows == 0 || sorted.size() <= screen.rows;
-  Table table(sorted, all ? sorted.size() : screen.rows);
+  Table table(sorted, order, all ? sorted.size() : screen.rows);
   table.fit(screen.columns);
   std::string text = table.text();
   if (!all) text += "... " + std::to_string(sorted.size() - screen.rows) + " more: --csv has all\n";
+  if (!order.note.empty()) text += order.note + "\n";
   return text + counted(sorted, order) + "\n";
 }
 

@@ -53,7 +53,8 @@ void add_sweep(CLI::App& app, int& status) {
       "expand", "Prints the parameter sets, a line each: a list as `sweep.parameters` reads it");
   all->add_option("job", options->job, "The job's description")->capture_default_str();
   all->add_option("--index", options->index, "Only this one, counted from 0");
-  all->add_flag("--commands", options->commands, "The commands that they make of trainer.command");
+  all->add_flag("--commands", options->commands,
+                "Prints each set's command, made from trainer.command");
   all->callback([options, &status] { status = expand(*options); });
   add_batch(*command, status);
   add_results(*command, status);

@@ -1,4 +1,4 @@
-// `spotter sweep`: which experiments a job has.
+// `spotter sweep`: the experiments of a job.
 #pragma once
 
 namespace CLI {

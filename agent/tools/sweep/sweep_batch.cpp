@@ -18,30 +18,21 @@ namespace {
 constexpr std::size_t described_at_once = 100;    // DescribeJobs
 constexpr std::size_t payload_limit = 30 * 1024;  // of SubmitJob
 // https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
-constexpr std::chrono::seconds settling{3};  // until a submitted job is listed
+constexpr std::chrono::seconds settling{3};  // before a submitted job is listed
 
-// All pages; `request` makes that of a token.
+// Fetches all pages; `request` makes the request for a token.
 template <class MakeRequest>
-AwsResult<std::vector<wire::BatchJob>> all_pages(AwsCalls& calls, MakeRequest request) {
-  std::vector<wire::BatchJob> jobs;
-  std::string token;
-  wire::Pages pages;
-  for (;;) {
-    auto answer = calls.ask(request(token), wire::decode_job_list);
-    if (!answer) return tl::unexpected(answer.error());
-    token = answer->next_token;
-    if (const auto more = pages.add(answer->items.size(), token); !more)
-      return failed("ListJobs: " + more.error().message);
-    for (auto& job : answer->items) jobs.push_back(std::move(job));
-    if (token.empty()) return jobs;
-  }
+Result<std::vector<wire::BatchJob>, CallError> all_jobs(AwsCalls& calls, MakeRequest request) {
+  return calls.all_pages<wire::BatchJob>("ListJobs", [&](const std::string& token) {
+    return calls.ask(request(token), wire::decode_job_list);
+  });
 }
 
 Result<sweep::IndexList> list_of(const wire::BatchJob& job, const BatchSweep& sweep) {
-  const auto told = job.environment.find(sweep::indices_variable);
+  const auto given = job.environment.find(sweep::indices_variable);
   auto list = sweep::all_indices(std::max<std::size_t>(1, job.size));
-  if (told != job.environment.end()) {
-    auto parsed = sweep::parse_index_list(told->second);
+  if (given != job.environment.end()) {
+    auto parsed = sweep::parse_index_list(given->second);
     if (!parsed) return failure("job " + job.id + ": " + parsed.error().message);
     list = std::move(*parsed);
   }
@@ -81,19 +72,19 @@ std::string namesake(const std::string& what, const wire::BatchTags& its,
   const std::string theirs = value_of(its, tag::storage);
   const std::string mine = value_of(ours, tag::storage);
   const std::string name = value_of(ours, tag::job);
-  // What has no such tag is older than it.
+  // Without the tag it is older than the tag.
   if (theirs.empty() || mine.empty() || theirs == mine || value_of(its, tag::job) != name)
     return {};
   return two_jobs(name, mine, theirs, "the " + what);
 }
 
-AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep& sweep) {
+Result<std::vector<Submission>, CallError> submissions(AwsCalls& calls, const BatchSweep& sweep) {
   const wire::BatchQueue& queue = sweep.batch.queue;
   const auto there = calls.ask(wire::describe_queue(queue.name), wire::decode_queue, queue);
   if (!there) return tl::unexpected(there.error());
   std::vector<Submission> found;
   if (!*there) return found;
-  const auto listed = all_pages(calls, [&](const std::string& token) {
+  const auto listed = all_jobs(calls, [&](const std::string& token) {
     return wire::list_jobs(queue.name, sweep.name, token);
   });
   if (!listed) return tl::unexpected(listed.error());
@@ -115,14 +106,14 @@ AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep
   return found;
 }
 
-AwsResult<std::vector<SetState>> states(AwsCalls& calls, const BatchSweep& sweep,
-                                        const std::vector<Submission>& all) {
+Result<std::vector<SetState>, CallError> states(AwsCalls& calls, const BatchSweep& sweep,
+                                                const std::vector<Submission>& all) {
   std::vector<SetState> result(sweep.sets);
   for (const auto& [job, list] : all) {
     for (const auto index : list.indices) result[index] = state_of(job);
     for (const auto& [status, many] : job.children) {
       if (many == 0) continue;
-      const auto children = all_pages(calls, [&, id = job.id, what = status](const auto& token) {
+      const auto children = all_jobs(calls, [&, id = job.id, what = status](const auto& token) {
         return wire::list_children(id, what, token);
       });
       if (!children) return tl::unexpected(children.error());
@@ -141,20 +132,20 @@ wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexL
                                    .definition = definition,
                                    .size = list.indices.size(),
                                    .tags = sweep.batch.definition.tags};
-  // An array of all sets says by itself which one each child has.
+  // In an array of all sets each child has its set's index already.
   if (list.indices.size() < sweep.sets || sweep.sets == 1)
     submission.environment[sweep::indices_variable] = sweep::to_text(list);
   return submission;
 }
 
-AwsResult<std::string> submit_list(AwsCalls& calls, const BatchSweep& sweep,
-                                   const sweep::IndexList& list, const std::string& definition,
-                                   std::size_t before) {
+Result<std::string, CallError> submit_list(AwsCalls& calls, const BatchSweep& sweep,
+                                           const sweep::IndexList& list,
+                                           const std::string& definition, std::size_t before) {
   const auto call = wire::submit(submission_of(sweep, list, definition));
   if (call.body.size() > payload_limit)
     return failed("the list of indices is longer than AWS Batch takes (30 KiB)");
   auto id = calls.ask(call, wire::decode_submitted);
-  if (id || !id.error().unsettled) return id;
+  if (id || !id.error().unsettled()) return id;
   std::this_thread::sleep_for(settling);
   const auto now = submissions(calls, sweep);
   if (now && now->size() > before) return now->back().job.id;

@@ -1,4 +1,4 @@
-// A sweep on AWS Batch: what was submitted of it, and what has become of each set.
+// A sweep on AWS Batch: its submissions, and the state of each set.
 #pragma once
 
 #include <string>
@@ -14,28 +14,28 @@ class App;
 
 namespace spotter::command {
 
-// The list of sets is part of the name: another list is another sweep.
+// The list of sets is part of the name: another list makes another sweep.
 struct BatchSweep {
   config::Batch batch;
   std::size_t sets = 0;
   std::string name;  // of the jobs: <job>-<12 hexadecimal digits of the list's SHA-256>
 };
 
-// job.yaml's, with its sets fetched and checked. Fails without sweep.batch.
+// The sweep of job.yaml, with its sets fetched and checked. Fails without sweep.batch.
 Result<BatchSweep> batch_sweep(const std::string& job_file);
 
-// One SubmitJob, of all sets or of those that were tried again.
+// One SubmitJob, of all sets or of those to retry.
 struct Submission {
   wire::BatchJob job;
-  sweep::IndexList list;  // its array's children are these, in this order
+  sweep::IndexList list;  // the sets of its array's children, in this order
 };
-// Was what has these tags made for a job of the same name on other storage? Then what to say, and
-// nothing of it may be changed or ended.
+// If these tags are of a job of the same name on other storage, returns a message; the thing must
+// then not be changed or ended. Empty: it is not a namesake's.
 std::string namesake(const std::string& what, const wire::BatchTags& its,
                      const wire::BatchTags& ours);
 
-// The oldest first; none where there is no queue yet. Fails where one is a namesake's.
-AwsResult<std::vector<Submission>> submissions(AwsCalls& calls, const BatchSweep& sweep);
+// The oldest first; empty if there is no queue yet. Fails if one is a namesake's.
+Result<std::vector<Submission>, CallError> submissions(AwsCalls& calls, const BatchSweep& sweep);
 
 struct SetState {
   std::string status;  // of AWS Batch; empty: never submitted
@@ -43,22 +43,22 @@ struct SetState {
   std::string reason;
   std::optional<int> exit_code;
 };
-// By index: of each set what its newest submission says.
-AwsResult<std::vector<SetState>> states(AwsCalls& calls, const BatchSweep& sweep,
-                                        const std::vector<Submission>& all);
+// The state of each set, by index, from its newest submission.
+Result<std::vector<SetState>, CallError> states(AwsCalls& calls, const BatchSweep& sweep,
+                                                const std::vector<Submission>& all);
 
-// Submits these sets; all of them: `list` is 0 to sets - 1. The job's id. A lost answer is settled
-// by looking whether there is one more submission than `before`.
-AwsResult<std::string> submit_list(AwsCalls& calls, const BatchSweep& sweep,
-                                   const sweep::IndexList& list, const std::string& definition,
-                                   std::size_t before);
+// Submits these sets (all of them: 0 to sets - 1) and returns the job's id. After a lost answer it
+// checks whether there is one more submission than `before`.
+Result<std::string, CallError> submit_list(AwsCalls& calls, const BatchSweep& sweep,
+                                           const sweep::IndexList& list,
+                                           const std::string& definition, std::size_t before);
 wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexList& list,
                                     const std::string& definition);
 
-// Makes or updates what the jobs need, and says so on stderr; the definition's ARN.
-AwsResult<std::string> prepare(AwsCalls& calls, const BatchSweep& sweep);
+// Makes or updates what the jobs need, and prints that to stderr; returns the definition's ARN.
+Result<std::string, CallError> prepare(AwsCalls& calls, const BatchSweep& sweep);
 
-// submit, status, cancel and retry.
+// Adds submit, status, cancel and retry.
 void add_batch(CLI::App& sweep, int& status);
 
 }  // namespace spotter::command

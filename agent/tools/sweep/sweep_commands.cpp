@@ -31,13 +31,13 @@ void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 bool is_over(const std::string& status) { return status == "SUCCEEDED" || status == "FAILED"; }
 
-// What every command begins with.
+// The first steps of every command.
 struct Opened {
   BatchSweep sweep;
   std::unique_ptr<AwsCalls> calls;
   std::vector<Submission> all;
 };
-tl::expected<Opened, int> open(const SweepCommandOptions& options) {
+Result<Opened, int> open(const SweepCommandOptions& options) {
   auto sweep = batch_sweep(options.job);
   if (!sweep) return tl::unexpected(io::complain("sweep", sweep.error().message, wrong_input));
   auto calls = AwsCalls::open();
@@ -110,7 +110,7 @@ void print_failures(const std::vector<SetState>& states) {
   }
 }
 
-// Exit status: 0 all have succeeded or may yet, 1 some have failed.
+// Exit status: 0 all have succeeded or still run, 1 some have failed.
 int show(const SweepCommandOptions& options) {
   auto opened = open(options);
   if (!opened) return opened.error();
@@ -195,10 +195,11 @@ void add_batch(CLI::App& sweep, int& status) {
                          "the compute environment, queue and job definition of sweep.batch",
                          submit);
   submitting->add_flag("--dry-run", options->dry_run, printed);
-  submitting->add_flag("--again", options->again, "Also when these sets were submitted before");
-  add("status", "What has become of the sets; exit status 1 when some have failed", show)
+  submitting->add_flag("--again", options->again,
+                       "Submits even if these sets were submitted before");
+  add("status", "The state of the sets; exit status 1 when some have failed", show)
       ->add_flag("--json", options->json, "With each set's job, reason and exit code");
-  add("cancel", "Stops what is under way of it", cancel)
+  add("cancel", "Stops its jobs that wait or run", cancel)
       ->add_option("--reason", options->reason, "What AWS Batch keeps with the jobs");
   auto* retrying = add("retry", "Submits sets once more", retry);
   retrying->add_flag("--failed", options->failed, "Those that have failed for good");

@@ -1,5 +1,4 @@
-// What the jobs of a sweep need on AWS Batch: made where it is missing, changed where it is
-// another.
+// Makes what a sweep's jobs need on AWS Batch if it is missing, and updates it if it differs.
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -10,7 +9,7 @@ namespace spotter::command {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// A new environment takes seconds, one whose instances are replaced minutes.
+// A new environment takes seconds, one that replaces its instances minutes.
 constexpr std::chrono::minutes patience{10};
 constexpr std::chrono::milliseconds first_pause{200};
 constexpr std::chrono::milliseconds longest_pause{5'000};
@@ -19,7 +18,7 @@ void say(const std::string& what, const std::string& name, const char* how) {
   std::fprintf(stderr, "%s %s: %s\n", what.c_str(), name.c_str(), how);
 }
 
-// An environment or a queue.
+// The calls for one kind: an environment or a queue.
 template <class Wanted>
 struct Kind {
   const char* what;
@@ -30,14 +29,13 @@ struct Kind {
 using Found = std::optional<wire::BatchResource>;
 
 template <class Wanted>
-AwsResult<Found> look(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+Result<Found, CallError> look(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   return calls.ask(kind.describe(wanted.name), kind.decode, wanted);
 }
 
-// Until nothing changes it any more; one that is not there (any more, or not yet) is an answer,
-// too.
+// Waits until AWS Batch no longer changes it. One that does not exist is settled, too.
 template <class Wanted>
-AwsResult<Found> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+Result<Found, CallError> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   const auto until = Clock::now() + patience;
   auto pause = first_pause;
   while (true) {
@@ -52,15 +50,15 @@ AwsResult<Found> settled(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted
   }
 }
 
-// A lost answer does not matter: how it is now is looked at again.
-AwsResult<void> change(AwsCalls& calls, const wire::BatchCall& call) {
+// A lost answer does not matter: the state is read again.
+Result<void, CallError> change(AwsCalls& calls, const wire::BatchCall& call) {
   const auto done = calls.perform(call);
-  if (done || done.error().unsettled) return {};
+  if (done || done.error().unsettled()) return {};
   return tl::unexpected(done.error());
 }
 
 template <class Wanted>
-AwsResult<void> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
+Result<void, CallError> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted& wanted) {
   constexpr int most_changes = 2;
   for (int changes = 0;; ++changes) {
     const auto found = settled(calls, kind, wanted);
@@ -81,7 +79,7 @@ AwsResult<void> provide(AwsCalls& calls, const Kind<Wanted>& kind, const Wanted&
 
 }  // namespace
 
-AwsResult<std::string> prepare(AwsCalls& calls, const BatchSweep& sweep) {
+Result<std::string, CallError> prepare(AwsCalls& calls, const BatchSweep& sweep) {
   const auto& [environment, queue, definition] = sweep.batch;
   const Kind<wire::BatchEnvironment> environments{"compute environment", wire::describe_environment,
                                                   wire::decode_environment};

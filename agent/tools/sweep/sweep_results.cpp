@@ -17,25 +17,25 @@
 namespace spotter::command {
 namespace {
 
-// On a terminal; all of them go to a pipe or a file.
+// For a terminal; a pipe or a file gets all.
 constexpr std::size_t most_rows = 100;
 
 struct ResultsOptions {
   std::string job = "job.yaml";
-  std::string from, sort, csv, json, plot;
+  std::string from, sort, csv, json;
 };
 
 struct Sweep {
-  std::string name;
   std::string place;
   std::optional<std::vector<sweep::Set>> sets;
+  std::optional<sweep::Objective> objective;
 };
 
-// With --from a job is not needed: without one, what was left behind says which parameters it had.
-tl::expected<Sweep, int> read_sweep(const ResultsOptions& options, bool job_is_named) {
+// With --from no job is needed: the parameters are then taken from the results.
+Result<Sweep, int> read_sweep(const ResultsOptions& options, bool job_is_named) {
   std::error_code error;
   const bool is_there = std::filesystem::exists(options.job, error);
-  if (!options.from.empty() && !job_is_named && !is_there) return Sweep{{}, options.from, {}};
+  if (!options.from.empty() && !job_is_named && !is_there) return Sweep{options.from, {}, {}};
   const auto job = config::load_job(options.job, config::Environment::of_process());
   if (!job) {
     std::fputs(config::describe(job.error(), options.job).c_str(), stderr);
@@ -45,7 +45,7 @@ tl::expected<Sweep, int> read_sweep(const ResultsOptions& options, bool job_is_n
     return tl::unexpected(io::complain("sweep", options.job + " has no `sweep:`", wrong_input));
   auto sets = sets_of(*job);
   if (!sets) return tl::unexpected(io::complain("sweep", sets.error().message, 1));
-  Sweep sweep{job->name.str(), options.from, std::move(*sets)};
+  Sweep sweep{options.from, std::move(*sets), job->sweep->objective};
   if (!sweep.place.empty()) return sweep;
   auto place = place_of_results(*job);
   if (!place) return tl::unexpected(io::complain("sweep", place.error().message, 1));
@@ -87,37 +87,35 @@ int show(const ResultsOptions& options, bool job_is_named) {
   for (const std::string& warning : gathered->warnings) io::complain("sweep", warning, 0);
   Summaries& all = gathered->all;
   if (all.empty()) return io::complain("sweep", "there is nothing to show", 1);
-  const auto order = sort_order(all, options.sort);
+  const auto order = sort_order(all, options.sort, sweep->objective);
   if (!order) return io::complain("sweep", order.error().message, wrong_input);
   sort(all, *order);
-  const bool no_table = options.csv == "-" || options.json == "-" || options.plot == "-";
+  const bool no_table = options.csv == "-" || options.json == "-";
+  if (no_table && !order->note.empty()) io::complain("sweep", order->note, 0);
   bool good = no_table || write("-", to_table(all, *order, screen()));
   if (!options.csv.empty()) good = write(options.csv, to_csv(all)) && good;
   if (!options.json.empty()) good = write(options.json, to_json(all)) && good;
-  if (options.plot.empty()) return good ? 0 : 1;
-  const auto name = sweep->name.empty() ? sweep->place : sweep->name;
-  const auto plot = to_svg(all, *order, name);
-  if (!plot) return io::complain("sweep", plot.error().message, 1);
-  return write(options.plot, *plot) && good ? 0 : 1;
+  return good ? 0 : 1;
 }
 
 }  // namespace
 
 void add_results(CLI::App& sweep, int& status) {
   auto options = std::make_shared<ResultsOptions>();
-  auto* command = sweep.add_subcommand(
-      "results", "A table of the experiments, the best first; learning curves, CSV, JSON");
+  auto* command =
+      sweep.add_subcommand("results", "A table of the experiments, the best first; CSV, JSON");
   auto* job = command->add_option("job", options->job, "The job's description");
   job->capture_default_str();
   command->add_option("--from", options->from,
                       "A folder that has one of each experiment, or the s3:// place of the claims; "
                       "else the job's own storage");
-  command->add_option("--sort", options->sort,
-                      "METRIC, METRIC:min or METRIC:max: accuracy, loss, epoch, step, seconds, "
-                      "attempts, index, or a parameter; else accuracy, or loss");
+  command->add_option(
+      "--sort", options->sort,
+      "METRIC, METRIC:min or METRIC:max: val_accuracy, loss, another metric, epoch, "
+      "step, seconds, attempts, index, or a parameter; else sweep.objective of the "
+      "job, or val_accuracy, or val_loss");
   command->add_option("--csv", options->csv, "Writes a table for programs there; -: here");
   command->add_option("--json", options->json, "Writes all, with the curves, there; -: here");
-  command->add_option("--plot", options->plot, "Writes the learning curves there, as SVG");
   command->callback([options, job, &status] { status = show(*options, job->count() > 0); });
 }
 

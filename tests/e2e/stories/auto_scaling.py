@@ -1,24 +1,16 @@
 """A job in an Auto Scaling group: launched, interrupted, scaled in by somebody, stopped, and at the
-end at capacity 0. The group's hook holds an instance that goes until its agent let go of all."""
+end at capacity 0. The group's hook holds an instance that goes until its agent released all."""
 
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import job as jobs
 import launch
 from emulator import wait
 
 
 class AutoScaling(launch.Launch):
     kind = "auto-scaling-group"
-
-    def go(self, zones, besides=(), **more):
-        # What an instance may do, and no more.
-        launch = {"image": "ami-1", "instance_types": ["g5.xlarge"], "zones": zones,
-                  "profile": "spotter-role", **more}
-        self.world.allow_only(jobs.yaml(self.job(launch=launch)))
-        return super().go(zones, besides, **more)
 
     def fleet_is_cancelled(self):
         return self.ec2.group(self.fleet).text("DesiredCapacity") == "0"

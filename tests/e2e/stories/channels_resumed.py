@@ -31,7 +31,7 @@ class ChannelsResumed(harness.Story):
         command = COMMAND.format(train=f"{self.world.bin}/spotter-train", examples=EXAMPLES,
                                  options=" ".join(OPTIONS))
         return self.launch(
-            # The notice's file is told to it, too; a signal would end its slowness.
+            # It gets the notice's file, too; a signal would end its slowness.
             self.job(trainer={"command": command, "stop_signal": "none"},
                      env={"JOURNAL": str(self.journal)},
                      channels={name: f"s3://data/{name}/" for name in ("train", "test")}),
@@ -42,7 +42,7 @@ class ChannelsResumed(harness.Story):
         subprocess.run([f"{harness.BINARIES}/spotter-train", "--data", self.files, "--unshuffled",
                         *OPTIONS, "--checkpoints", place / "c", "--result", place / "result"],
                        check=True, stdout=subprocess.DEVNULL)
-        return (place / "result/weights.bin").read_bytes()
+        return (place / "result/model.safetensors").read_bytes()
 
     def test_the_same_bits(self):
         if not (pathlib.Path(harness.BINARIES) / "spotter-train").exists():
@@ -55,12 +55,12 @@ class ChannelsResumed(harness.Story):
         self.world.kill(two)
         wait("the fleet to be cancelled",
              lambda: self.ec2.fleet_state(self.fleet).startswith("cancelled"), 120)
-        self.assertEqual((self.journal / "result/weights.bin").read_bytes(),
+        self.assertEqual((self.journal / "result/model.safetensors").read_bytes(),
                          self.weights_from_files())
         steps = list(map(int, (self.journal / "steps").read_text().split()))
         self.assertEqual(sorted(set(steps)), list(range(1, EPOCH * EPOCHS + 1)))
         repeated = len(steps) - EPOCH * EPOCHS
-        self.assertLess(repeated, 2 * EPOCH, "after the kill it was begun anew")
+        self.assertLess(repeated, 2 * EPOCH, "after the kill it was begun again")
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ class DataVolumes(life.Life):
         self.assertFalse((self.notes / "read").exists(), "the trainer waits for its data")
         self.assert_fleet_untouched()
 
-    def test_a_wrong_list_is_told_before_anything_begins(self):
+    def test_a_wrong_list_is_reported_before_anything_begins(self):
         self.snapshot = "vol-1"
         job = self.job()
         job["storage"].append({"state": {"folder": {"path": "/data"}}})

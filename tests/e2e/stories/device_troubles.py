@@ -20,7 +20,7 @@ class DeviceTroubles(life.Life):
         self.wait_training(two, 10)
         self.kill_agent(two)  # the next one finds the volume without a link by its id
         self.assert_ended_well(kills=1)
-        self.assertEqual(len(self.lives()), 2, "the trainer was adopted")
+        self.assertEqual(len(self.trainer_runs()), 2, "the trainer was adopted")
 
     def test_hanging_in_attaching_is_given_up_and_tried_by_another_name(self):
         self.fault("attach-hangs", **{"for": "12s"})

@@ -20,6 +20,15 @@ def stuff(path):
                 piece //= 2
 
 
+def stuff_until(path, there):
+    """Stuffed again and again: what the trainer or the file system gives back (an old checkpoint
+    that was just being removed) is room enough to go on with."""
+    def stuffed():
+        stuff(path)
+        return there()
+    wait("the agent to say that there is no room", stuffed, 60)
+
+
 class DiskFull(life.Life):
     steps = 150
 
@@ -29,11 +38,7 @@ class DiskFull(life.Life):
         self.wait_training(one, 5)
         mounted = self.world.instance(one) / "mnt"  # as the instance sees it, in its own namespace
         stuffing = pathlib.Path(f"/proc/{self.agents(one)[0]}/root{mounted}/stuffing")
-
-        def blocked():
-            stuff(stuffing)  # again: the file system finds some room that it had set aside
-            return self.world.status(one).get("stage") == "blocked"
-        wait("the agent to be blocked", blocked, 60)
+        stuff_until(stuffing, lambda: self.world.status(one).get("stage") == "blocked")
         self.assert_fleet_untouched()
         stuffing.unlink()
         self.assert_ended_well()

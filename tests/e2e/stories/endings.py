@@ -15,13 +15,13 @@ class Endings(life.Life):
         self.wait_training(one, self.steps - 15)
         self.world.interrupt(one, 10)
         self.assert_ended_well()
-        self.assertEqual(len(self.lives()), 1)
+        self.assertEqual(len(self.trainer_runs()), 1)
 
     def test_status_0_without_the_result_is_not_done(self):
         one = self.begin(env={"BEHAVIOUR": "empty"}, trainer={"result": "result/weights.bin"})
         self.wait_training(one, 1)
         self.assert_ended_well()
-        self.assertEqual(len(self.lives()), 2, "it was started again")
+        self.assertEqual(len(self.trainer_runs()), 2, "it was started again")
 
     def test_agent_supervisor_and_trainer_killed_at_once(self):
         one = self.begin()
@@ -33,7 +33,7 @@ class Endings(life.Life):
                 except ProcessLookupError:
                     pass  # the trainer goes with its supervisor
         self.assert_ended_well(kills=1)
-        self.assertEqual(len(self.lives()), 2, "it was started again, on the same instance")
+        self.assertEqual(len(self.trainer_runs()), 2, "it was started again, on the same instance")
 
 
 if __name__ == "__main__":

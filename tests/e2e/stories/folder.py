@@ -53,7 +53,7 @@ class Folder(shares.ShareLife):
             template, zones, 2, self.fleet_tags())
         instance = self.begin()
         self.wait_console(instance, "keeps more than one instance")
-        self.assertEqual(self.lives(), [], "a trainer was started")
+        self.assertEqual(self.trainer_runs(), [], "a trainer was started")
         self.assertEqual(list(self.folder.iterdir()), [], "something was written")
 
     def test_a_folder_that_is_missing_is_named(self):

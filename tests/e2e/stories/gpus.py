@@ -45,7 +45,7 @@ class Gpus(life.Life):
         self.assertIn(f"giving back {one}", console)
         self.wait_training(two, 1)
         self.assert_ended_well()
-        self.assertEqual(len(self.lives()), 1, "no trainer was started on the first machine")
+        self.assertEqual(len(self.trainer_runs()), 1, "no trainer was started on the first machine")
 
 
 if __name__ == "__main__":

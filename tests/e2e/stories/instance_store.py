@@ -1,4 +1,4 @@
-"""`cache: instance-store`: the files of a channel on the machine's own disk, fetched anew by the
+"""`cache: instance-store`: the files of a channel on the machine's own disk, fetched again by the
 next one; on a machine without such a disk they are on the storage, as ever."""
 
 import hashlib
@@ -9,11 +9,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import life
 import volumes
 
-# Told where it stands, then the trainer of every story.
+# Prints its folder, then the trainer of every story.
 READ = """cd "$SM_CHANNEL_TRAIN" && cat 1 2 | sha256sum | cut -c1-64 >>"$NOTES/read" &&
 readlink -f . >>"$NOTES/where" && echo "${SPOTTER_CACHE:-none}" >>"$NOTES/cache" &&
 cd "$SPOTTER_STORAGE/code" && exec ./train.py"""
-# What `spotter host mount` makes of a disk (tests/host/instance_store_test.cpp): a folder of the
+# What the verb `mount` makes of a disk (tests/host/instance_store_test.cpp): a folder of the
 # trainer's user.
 DISK = "mkdir -p $SPOTTER_MOUNT-cache/story && chmod 777 $SPOTTER_MOUNT-cache/story"
 

@@ -15,11 +15,11 @@ class Interruptions(life.Life):
         two = self.successor(one)  # the interruption emptied the first zone
         self.wait_training(two, 10)
         self.assert_ended_well()
-        self.assertGreater(len(self.lives()), 1)
+        self.assertGreater(len(self.trainer_runs()), 1)
         self.assert_log_is_with_the_job(one, two)
 
     def assert_log_is_with_the_job(self, one, two):
-        """All that the agents said until they let go, though their instances are gone."""
+        """All that the agents said until they released it, though their instances are gone."""
         log = (self.kept_folder(".spotter") / "agent.log").read_text()
         said = [line.split(maxsplit=3)[1:] for line in log.splitlines()]
         self.assertIn([one, "warning"], [words[:2] for words in said])

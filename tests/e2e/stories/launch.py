@@ -4,13 +4,11 @@ the job; launched again elsewhere it goes on; `spotter stop` and `spotter list`.
 In the place of systemd: a small systemctl that keeps the agent running."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import ec2
 import job as jobs
 import life
 from emulator import wait
@@ -35,10 +33,8 @@ class Launch(life.Life):
         self.journal.chmod(0o777)
 
     def spotter(self, *words, code=0):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
-                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
-                       "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint,
-                       "SPOTTER_MOUNT": "/mnt/spotter"}  # here nothing is mounted
+        # Here nothing is mounted.
+        environment = {**self.world.launcher(), "SPOTTER_MOUNT": "/mnt/spotter"}
         done = subprocess.run([self.world.bin / "spotter", *words], env=environment, text=True,
                               capture_output=True, timeout=300, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
@@ -54,7 +50,9 @@ class Launch(life.Life):
             launch["fleet_role"] = "arn:aws:iam::123456789012:role/fleet"
         self.room(*zones)
         self.file = self.world.workplace / "job.yaml"
-        self.file.write_text(jobs.yaml(self.job(env=env, launch=launch)) + "\n")
+        text = jobs.yaml(self.job(env=env, launch=launch)) + "\n"
+        self.file.write_text(text)
+        self.world.allow_only(text)
         self.fleet = self.spotter("launch", self.file).stdout.strip()
         self.instance = self.wait_instance(besides, 60)
         return self.instance
@@ -92,6 +90,8 @@ class Launch(life.Life):
         self.room()
         self.world.interrupt(one, 10)
         wait("the instance to be gone", lambda: not self.listed()[self.job_name]["instances"], 60)
+        wait("the fleet's history to say why", lambda: "InsufficientInstanceCapacity" in
+             self.listed()[self.job_name]["fleets"][0].get("launches_nothing", ""), 60)
         two = self.go(self.world.zones[1:], besides=[one], instance_types=["g4dn.xlarge"])
         self.wait_training(two, 5)
         self.assertEqual(self.listed()[self.job_name]["instances"][0]["type"], "g4dn.xlarge")

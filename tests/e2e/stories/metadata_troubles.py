@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import life
@@ -11,7 +12,7 @@ MODES = ("down", "slow", "401", "403", "429", "500", "empty", "garbage", "half")
 
 
 class MetadataTroubles(life.Life):
-    steps = 450  # nine troubles of a second or more each, on a machine that builds beside them
+    steps = 550  # ten troubles of a second or more each, on a machine that builds beside them
 
     def trouble(self, mode, seconds):
         self.fault("imds", mode=mode, **{"for": f"{seconds}s"})
@@ -23,7 +24,11 @@ class MetadataTroubles(life.Life):
         for mode in MODES:
             self.trouble(mode, 1)
             self.wait_more_steps(one, 9)
-        self.assertEqual(len(self.lives()), 1, "the trainer was disturbed")
+        self.trouble("401", 2)  # the agent needs another token, and is given garbage for one
+        time.sleep(2)
+        self.trouble("garbage", 3)
+        self.wait_more_steps(one, 40)
+        self.assertEqual(len(self.trainer_runs()), 1, "the trainer was disturbed")
         self.assert_fleet_untouched()
         self.trouble("500", 3)
         self.world.interrupt(one, 25)

@@ -104,6 +104,18 @@ class Namesake(life.Life):
         self.assertEqual(self.ec2.volumes()[0].tags(), tags)
         self.assert_fleet_untouched()
 
+    def test_a_tag_with_wildcards_means_itself(self):
+        name = "dat\\a*"  # EC2's filters: `data` and any text
+        theirs = [self.volume(tags={"Name": of}) for of in ("data-of-others", "dat\\a1")]
+        self.volume(tags=life.harness.jobs.volume_tags(name, self.job_name))
+        job = self.job()
+        job["storage"]["ebs"]["tag"] = {"Name": name}
+        self.wait_training(self.launch(job), 1)
+        seen = {one.text("volumeId"): one for one in self.ec2.volumes()}
+        for each in theirs:
+            self.assertEqual(seen[each].text("status"), "available")
+            self.assertEqual(set(seen[each].tags()), {"Name"})
+
 
 if __name__ == "__main__":
     life.harness.main()

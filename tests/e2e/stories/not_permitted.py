@@ -5,6 +5,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import ec2
 import life
 
 
@@ -34,7 +35,8 @@ class NotPermitted(life.Life):
     def test_a_statement_that_is_missing_is_named(self):
         one = self.begin()
         self.wait_training(one, 5)
-        whole = self.world.workplace / "policies-1" / "agent.json"
+        whole = (self.world.workplace / "policies-1" /
+                 f"{ec2.ROLE}.spotter-{self.job_name}.json")
         lacking = self.world.workplace / "lacking.json"
         document = json.loads(whole.read_text())
         document["Statement"] = [each for each in document["Statement"]

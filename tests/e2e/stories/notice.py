@@ -1,4 +1,4 @@
-"""An interruption notice: the volume is let go before the deadline, whatever the trainer does."""
+"""An interruption notice: the volume is released before the deadline, whatever the trainer does."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A person who is elsewhere is told: by a web hook that takes what Slack's take, and by SNS."""
+"""A person who is elsewhere is notified: by a web hook that takes what Slack's take, and by SNS."""
 
 import json
 import pathlib
@@ -75,7 +75,7 @@ class Notify(harness.Story):
     def published(self):
         return [json.loads(line) for line in self.topic.read_text().splitlines()]
 
-    def test_a_life_is_told_by_both_ways(self):
+    def test_a_job_is_reported_by_both_ways(self):
         self.volume()
         instance = self.begin(env={"STEPS": "60"})
         self.wait_training(instance, 8)
@@ -112,11 +112,11 @@ class Notify(harness.Story):
         self.assertEqual([status for *_, status in self.posted()], [500, 429, 200])
         self.assertEqual(len({body for _, _, body, _ in self.posted()}), 1)
 
-    def test_a_hook_that_was_removed_is_told_of_once_and_keeps_its_secret(self):
+    def test_a_hook_that_was_removed_is_reported_once_and_keeps_its_secret(self):
         self.volume()
         instance = self.begin(statuses=[404] * 9, on="finished")
-        self.wait_console(instance, r"nobody was told \(finished\): the web hook answers 404 "
-                                    r"\(no_service\)")
+        self.wait_console(instance, r"a notification was not delivered \(finished\): "
+                                    r"the web hook answers 404 \(no_service\)")
         wait("the fleet's end", lambda: self.ec2.fleet_state(self.fleet) == "cancelled", 60)
         self.assertEqual(len(self.posted()), 1)
         self.assertEqual(len(self.published()), 1, "the other way is open")

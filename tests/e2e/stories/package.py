@@ -51,7 +51,7 @@ class Packages(unittest.TestCase):
         in_tar = {f"/{name}" for name in output("tar", "-tf", tar).split() if name[-1] != "/"}
         self.assertIn("/usr/bin/spotter", in_tar)
         self.assertIn("/usr/lib/systemd/system/spotter.service", in_tar)
-        in_deb = {line.split(maxsplit=5)[5].removeprefix(".") for line in
+        in_deb = {line.split(maxsplit=5)[5].removeprefix(".").split(" -> ")[0] for line in
                   output("dpkg-deb", "-c", self.package("spotter")).splitlines()}
         self.assertEqual({name for name in in_deb if name[-1] != "/"}, in_tar)
         in_rpm = set(output("rpm", "-qpl", rpm).split())
@@ -61,6 +61,7 @@ class Packages(unittest.TestCase):
         needs = output("rpm", "-qpR", rpm)
         self.assertIn("libcurl.so.4()(64bit)", needs)
         self.assertNotIn("CURL_OPENSSL", needs, "only Debian's libcurl has versioned symbols")
+        self.assertNotIn("pkg-config", needs, "only who builds a trainer in C needs it")
 
     # In a root of its own
 

@@ -25,6 +25,7 @@ class Live(unittest.TestCase):
         self.world = whole.Machines(harness.BINARIES, name="package", package=package)
         self.addCleanup(self._end)
         packages.newer(package, self.world.shared / "newer.deb")
+        self.world.allow_only(JOB)
         template = self.world.ec2.create_template("bare", "")
         self.world.ec2.request_spot_fleet(template, [self.world.zones[0]])
         self.instance = wait("an instance to run", lambda: next(

@@ -1,4 +1,4 @@
-"""What Prometheus is told, by a scrape and by a file: as promtool wants it; the examples fit."""
+"""What Prometheus gets, by a scrape and by a file: as promtool wants it; the examples fit."""
 
 import json
 import os
@@ -79,9 +79,9 @@ class Prometheus(harness.Story):
         self.assert_well_formed(after)
         self.assertEqual(value(after, "interruptions_total", kind="announced"), 1)
         self.assertEqual(value(after, "interruptions_total", kind="lost"), 0)
-        # Those that are told at times, or by other trainers.
+        # Those that are sent at times, or by other trainers.
         self.assert_examples_know(text + after + "spotter_deadline_seconds "
-                                 "spotter_accuracy spotter_pipe_bytes_total "
+                                 "spotter_accuracy spotter_metric spotter_pipe_bytes_total "
                                  "spotter_pipe_stall_seconds_total")
 
     def test_a_scrape_while_it_ends_is_whole_or_none(self):
@@ -96,18 +96,18 @@ class Prometheus(harness.Story):
              f"while curl -sf http://127.0.0.1:{PORT}/metrics || {{ echo curl $?; exit; }}; "
              "do echo '# end'; done"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(scrapes.kill)
-        told = ""
+        text = ""
         for line in scrapes.stdout:  # until one fails
-            told += line
-            if line == "# end\n" and told.count(line) == 3:
-                os.kill(agent, signal.SIGINT)  # lets go of the job, which takes some steps
-        *whole, last = told.split("# end\n")
+            text += line
+            if line == "# end\n" and text.count(line) == 3:
+                os.kill(agent, signal.SIGINT)  # releases the job, which takes some steps
+        *whole, last = text.split("# end\n")
         self.assertGreaterEqual(len(whole), 3)
         for one in {one.split("# HELP spotter_aws")[0] for one in whole}:
             self.assert_well_formed(one)
         # Refused, or closed before a byte of the answer: never a part of one.
         self.assertRegex(last, r"^curl (7|52|56)\n$")
-        self.wait_console(instance, "asked to stop: letting go of the job")
+        self.wait_console(instance, "asked to stop: releasing the job")
 
     def test_a_port_that_is_taken_costs_no_training(self):
         self.volume()
@@ -121,8 +121,8 @@ class Prometheus(harness.Story):
         self.wait_console(instance, "prometheus.textfile: cannot write /no/such/folder/spotter-")
 
     def assert_examples_know(self, text):
-        """Each metric of the examples is one that is told."""
-        told = set(re.findall(r"\bspotter_\w+", text))
+        """Each metric of the examples is one that exists."""
+        known = set(re.findall(r"\bspotter_\w+", text))
         done = subprocess.run(["promtool", "check", "rules", EXAMPLES / "alerts.yml"], text=True,
                               capture_output=True, check=False, timeout=60)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -130,7 +130,7 @@ class Prometheus(harness.Story):
         used = " ".join(target["expr"] for panel in dashboard["panels"]
                         for target in panel["targets"])
         used += "".join(re.findall(r"expr: .*", (EXAMPLES / "alerts.yml").read_text()))
-        self.assertEqual(set(re.findall(r"\bspotter_\w+", used)) - told, set())
+        self.assertEqual(set(re.findall(r"\bspotter_\w+", used)) - known, set())
 
 
 if __name__ == "__main__":

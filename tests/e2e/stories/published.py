@@ -1,7 +1,6 @@
 """A job is seen from elsewhere: its agents write to S3 how it is (`publish:`), EC2 has the rest."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -20,16 +19,14 @@ class Published(life.Life):
         super().setUp()
         self.folder = self.world.directory / "s3/seen/jobs" / self.job_name
         (self.world.directory / "s3/seen").mkdir(parents=True)
+        self.world.allow_only(life.harness.jobs.yaml(self.job(publish=PLACE)))
 
     def begin(self, **more):
         return super().begin(publish=PLACE, **more)
 
     def laptop(self, *words, code=0, job=None, **environment):
         """`spotter status --job` where there is no agent: what it prints, or complains of."""
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
-                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
-                       "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": self.ec2.endpoint,
-                       "AWS_EC2_METADATA_DISABLED": "true", **environment}
+        environment = {**self.world.launcher(), "AWS_EC2_METADATA_DISABLED": "true", **environment}
         done = subprocess.run(
             [self.world.bin / "spotter", "status", "--job", job or self.job_name, *words],
             env=environment, text=True, capture_output=True, timeout=120, check=False)

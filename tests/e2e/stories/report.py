@@ -2,7 +2,6 @@
 lost, is what happened."""
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -10,7 +9,6 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import ec2
 import harness
 import shares
 import sweep_fleet
@@ -25,10 +23,8 @@ class Reporting:
 
     def report(self, *words, place=None):
         """As somebody prints it who sees the share, or S3, and may ask for prices."""
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.world.workplace),
-                       "SPOTTER_RUN": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true",
-                       "AWS_ENDPOINT_URL": self.ec2.endpoint, "AWS_REGION": ec2.REGION,
-                       "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1]}
+        environment = {**self.world.launcher(), "SPOTTER_RUN": "/nonexistent",
+                       "AWS_EC2_METADATA_DISABLED": "true"}
         done = subprocess.run([f"{self.world.bin}/spotter", "report", "--from",
                                place or str(self.home()), *words], env=environment, text=True,
                               capture_output=True, timeout=120, check=False)
@@ -79,11 +75,11 @@ class OfASweep(Reporting, sweep_fleet.Shared):
                 self.assertAlmostEqual(it["loss"], 1 / self.steps, 6)
             for it in model["instances"]:
                 self.assertEqual(it["zone"], zones[it["id"]])
-            told = [it for it in model["interruptions"]
+            announced = [it for it in model["interruptions"]
                     if (it["instance"], it["experiment"]) == (instance, int(taken))]
-            self.assertEqual([it["kind"] for it in told], ["terminate"])
-            self.assertLessEqual(told[0]["seconds_to_durable"], told[0]["window_seconds"])
-            self.assertEqual(told[0]["repeated_steps"], 0)
+            self.assertEqual([it["kind"] for it in announced], ["terminate"])
+            self.assertLessEqual(announced[0]["seconds_to_durable"], announced[0]["window_seconds"])
+            self.assertEqual(announced[0]["repeated_steps"], 0)
             self.assert_cost(model["cost"])
         # What the sets were, only the job's description says.
         job = self.world.workplace / "policies-1/job.yaml"
@@ -125,8 +121,8 @@ class Report(Reporting, shares.ShareLife):
 
     def repeated(self):
         """Of each start of a trainer after the first: the steps that had been done before."""
-        lives = [[step for _, step in life] for life in self.lives()]
-        return [max(one) + 1 - next_one[0] for one, next_one in zip(lives, lives[1:])]
+        runs = [[step for _, step in run] for run in self.trainer_runs()]
+        return [max(one) + 1 - next_one[0] for one, next_one in zip(runs, runs[1:])]
 
     def assert_is_what_happened(self, model, instances):
         first, second, third = instances
@@ -136,22 +132,23 @@ class Report(Reporting, shares.ShareLife):
         self.assertEqual([(it["id"], it["end"], it["zone"]) for it in model["instances"]],
                          [(first, "interrupted", zones[first]), (second, "lost", zones[second]),
                           (third, "finished", zones[third])])
-        told, lost = model["interruptions"]
-        self.assertEqual((told["instance"], told["kind"]), (first, "terminate"))
+        announced, lost = model["interruptions"]
+        self.assertEqual((announced["instance"], announced["kind"]), (first, "terminate"))
         self.assertEqual((lost["instance"], lost["kind"]), (second, "lost"))
-        self.assertLessEqual(told["seconds_to_durable"], told["window_seconds"])
-        self.assertAlmostEqual(told["window_seconds"], 20, delta=5)
+        self.assertLessEqual(announced["seconds_to_durable"], announced["window_seconds"])
+        self.assertAlmostEqual(announced["window_seconds"], 20, delta=5)
         repeated = self.repeated()
         self.assertEqual(repeated[0], 0)
-        self.assertEqual(told["repeated_steps"], 0)
-        self.assertEqual(told["checkpoint_step"], told["resumed_step"])
-        self.assertRegex(told["why"], r"the notice came \d+ s before the end: .*, nothing repeated")
-        # What a lost machine did last, nobody has heard of.
+        self.assertEqual(announced["repeated_steps"], 0)
+        self.assertEqual(announced["checkpoint_step"], announced["resumed_step"])
+        self.assertRegex(announced["why"],
+                         r"the notice came \d+ s before the end: .*, nothing repeated")
+        # What a lost machine did last, nobody knows.
         self.assertLessEqual(lost["repeated_steps"], repeated[1])
         self.assertEqual(lost["resumed_step"] % self.every, 0)
         self.assertIn("lost without notice", lost["why"])
         self.assertEqual(model["goodput"]["repeated_steps"],
-                         told["repeated_steps"] + lost["repeated_steps"])
+                         announced["repeated_steps"] + lost["repeated_steps"])
         for it in model["interruptions"]:
             self.assertGreater(it["down_seconds"], 0)
         part = model["goodput"]["part"]

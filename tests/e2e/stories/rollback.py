@@ -27,7 +27,7 @@ class Rollback(life.Life):
         self.world.interrupt(one, 20)
         self.wait_volume(volume, "available")
         self.change(volume, "raise")
-        started = len(self.lives())
+        started = len(self.trainer_runs())
 
         self.room(self.zone)
         two = self.successor(one)
@@ -38,7 +38,7 @@ class Rollback(life.Life):
         self.world.kill(two)
         self.wait_volume(volume, "available")
         self.change(volume, "same")
-        self.assertEqual(len(self.lives()), started, "a trainer was started")
+        self.assertEqual(len(self.trainer_runs()), started, "a trainer was started")
 
         self.change(volume, "back")
         self.room(self.zone)

@@ -63,6 +63,9 @@ class RunCase(unittest.TestCase):
             os.killpg(process.pid, signal.SIGKILL)
             self.fail(f"it did not end:\n{self.output.read_text()}")
 
+    def last_line(self):
+        return self.output.read_text(errors="replace").splitlines()[-1]
+
     def said(self, words):
         return words in self.output.read_text(errors="replace")
 
@@ -78,7 +81,9 @@ class Run(RunCase):
         first.send_signal(signal.SIGTERM)
         self.assertEqual(self.end(first), 75)
         self.assertTrue(self.said("stopped at step"), "what the trainer prints is shown")
+        self.assertRegex(self.last_line(), "stopped as asked: run it again, .* checkpoint of step")
         self.assertEqual(self.end(self.start()), 0)
+        self.assertRegex(self.last_line(), "finished: the result is durable")
         self.assertEqual(self.steps_done(), list(range(1, self.steps + 1)), "each step once")
         home = self.storage / "run"
         self.assertEqual((home / "result" / "weights.bin").read_text(),
@@ -105,8 +110,41 @@ class Run(RunCase):
         count = self.place / "count"
         status = self.end(self.start("/bin/sh", "-c", f"echo x >>{count}; exit 9"))
         self.assertEqual(status, 9)
+        self.assertRegex(self.last_line(), "gave up: .* exit status 9 "
+                         r"\(on_failure.attempts_without_progress: 1\)")
         self.assertEqual(count.read_text(), "x\n")
         self.assertEqual(self.end(self.start("/bin/sh", "-c", "kill -SEGV $$")), 128 + 11)
+
+    def test_lost_before_each_first_checkpoint_it_gives_up_and_says_by_which_limit(self):
+        job = self.place / "job.yaml"
+        job.write_text("job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"
+                       "on_failure: {attempts_without_progress: 1, starts_per_attempt: 2, "
+                       "then: hold}\n")
+        count = self.place / "count"
+        command = ("/bin/sh", "-c", f"echo x >>{count}; exec sleep 1000")
+        for begun in ("x\n", "x\nx\n"):
+            lost = self.start(*command, options=("--job", str(job)))
+            wait("the trainer", lambda: count.exists() and count.read_text() == begun, 60)
+            lost.kill()
+            emulator.sweep(self.place)
+            self.end(lost)
+            wait("the machine's end", lambda: not emulator.leftovers(self.place, 0), 60)
+        self.assertEqual(self.end(self.start(*command, options=("--job", str(job)))), 1)
+        self.assertRegex(self.last_line(),
+                         "gave up: the trainer was started 2 times .*starts_per_attempt: 2.*raise")
+        history = (self.storage / "run/.spotter/history.jsonl").read_text()
+        self.assertIn("gave-up-starts-in-vain", history)
+        self.assertEqual(count.read_text(), "x\nx\n")
+
+    def test_a_login_shell_that_does_not_come_to_the_command_is_named(self):
+        go = self.place / "go"
+        (self.place / ".profile").write_text(f"while [ ! -e {go} ]; do sleep 0.1; done\n")
+        waiting = self.start("/bin/true")
+        wait("both logs to say so", lambda: self.output.read_text().count(
+            "has not come to trainer.command: something in its profile") == 2, 60)
+        go.touch()
+        self.assertEqual(self.end(waiting), 0)
+        self.assertTrue(self.said("has come to trainer.command after"))
 
     def test_what_it_is_given_is_checked_before_anything_starts(self):
         job = self.place / "job.yaml"

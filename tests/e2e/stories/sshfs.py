@@ -30,11 +30,11 @@ class Sshfs(shares.SshfsLife):
         instance = self.begin(**self.patient)
         self.wait_training(instance, 5)
         for _ in range(2):
-            before = len([step for life in self.lives() for _, step in life])
+            before = len([step for run in self.trainer_runs() for _, step in run])
             self.server.kill()
             self.wait_console(instance, "trainer failed")
             self.server.start()
-            wait("more steps", lambda: len([step for life in self.lives() for _, step in life])
+            wait("more steps", lambda: len([step for run in self.trainer_runs() for _, step in run])
                  > before + 3, 120)
         self.assert_ended_well(kills=4)
 
@@ -52,7 +52,7 @@ class Sshfs(shares.SshfsLife):
                          lambda one: not one.get("storage_says"), 120)
         self.assert_ended_well(kills=4, seconds=200)
 
-    def test_a_notice_while_the_server_is_away_is_heard_and_kept(self):
+    def test_a_notice_while_the_server_is_away_is_seen_and_kept(self):
         instance = self.begin(**self.patient)
         self.wait_training(instance, 5)
         self.server.switch.cut()

@@ -3,6 +3,7 @@ place, a network that is away for long. What was durable stays, the reason is sa
 on when there is none any more."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -29,8 +30,8 @@ class SshfsTroubles(shares.SshfsLife):
         self.steps = 200  # it must not be done before there is no room, on a busy machine
         instance = self.begin(**self.patient)
         self.wait_training(instance, 5)
-        disk_full.stuff(self.folder / "stuffing")
-        self.wait_console(instance, r"blocked: .*no room is left .*on its server")
+        disk_full.stuff_until(self.folder / "stuffing", lambda: re.search(
+            r"blocked: .*no room is left .*on its server", self.world.console(instance)))
         self.assert_fleet_untouched()
         (self.folder / "stuffing").unlink()
         self.assert_ended_well(kills=5)
@@ -49,7 +50,7 @@ class SshfsTroubles(shares.SshfsLife):
         # Between two tries nothing is mounted, and nothing there is asked.
         self.assertNotRegex(self.world.console(instance), "cannot look at .*No such file")
 
-    def test_a_folder_that_is_gone_is_not_begun_anew(self):
+    def test_a_folder_that_is_gone_is_not_begun_again(self):
         instance = self.begin(**self.patient)
         self.wait_training(instance, 5)
         away = self.folder.with_name("away")  # as when a server's disk is not mounted yet
@@ -57,7 +58,7 @@ class SshfsTroubles(shares.SshfsLife):
         self.folder.mkdir()
         shutil.chown(self.folder, self.server_user)
         self.wait_console(instance, "blocked: .*/story was there, and is gone")
-        self.assertEqual(list(self.folder.iterdir()), [], "begun anew")
+        self.assertEqual(list(self.folder.iterdir()), [], "begun again")
         self.assert_fleet_untouched()
         self.folder.rmdir()
         away.rename(self.folder)

@@ -22,6 +22,7 @@ except ImportError:
 
 AWS = pathlib.Path("/usr/bin/aws")
 HOST = "p3.2xlarge"  # has 8 vCPUs: as many as one set wants
+TEMPLATE = "spotter-tuning-batch"  # what `spotter iam roles` calls it
 PART = b"some data " * 300_000
 
 # What is in the image: it reads its channel, trains, and leaves a model. It fails while `fails` has
@@ -74,14 +75,13 @@ class SweepBatch(unittest.TestCase):
                             ("registration", "100ms"), ("capacity-retry", "500ms")):
             self.world.control("fault", f"batch-{name}", f"of={value}")
         self.environment = {
-            "PATH": os.environ["PATH"], "HOME": str(self.place), "AWS_PAGER": "",
-            "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
-            "AWS_REGION": ec2.REGION, "AWS_DEFAULT_REGION": ec2.REGION,
-            "AWS_ENDPOINT_URL": self.world.ec2.endpoint}
+            **self.world.launcher(), "HOME": str(self.place), "AWS_PAGER": "",
+            "AWS_DEFAULT_REGION": ec2.REGION}
         self.batch = boto3.client(
             "batch", region_name=ec2.REGION, endpoint_url=self.world.ec2.endpoint,
             aws_access_key_id=ec2.USER[0], aws_secret_access_key=ec2.USER[1])
         self.addCleanup(self.batch.close)
+        self.world.allow_nothing()
 
     def _end(self):
         result = self._outcome.result
@@ -108,8 +108,13 @@ class SweepBatch(unittest.TestCase):
                     "image": "trainer:1", "vcpus": 8, "memory": 1000, "max_vcpus": 8 * machines,
                     "instance_types": [HOST], "subnets": ["subnet-1a", "subnet-1b"],
                     "security_groups": ["sg-1"], "command": command,
+                    "instance_role": ec2.ROLE, "launch_template": TEMPLATE,
                     "environment": {"STEPS": str(self.steps), "PACE": "0.1",
                                     "FORMAT": "spotter"}}.items())))
+        printed = self.world.allow_only(self.job.read_text())
+        template, = (value for name, value in printed if name == "create-launch-template")
+        self.assertEqual(template["LaunchTemplateName"], TEMPLATE)
+        self.world.ec2.call("CreateLaunchTemplate", **template)
 
     def sweep(self, *words, status=0):
         done = subprocess.run([self.world.bin / "spotter", "sweep", *words, self.job], text=True,

@@ -56,7 +56,7 @@ class Shared(harness.Story):
         return [one.text("instanceId") for one in self.ec2.instances()
                 if one.text("instanceState/name") == "running"]
 
-    def lives(self, index):
+    def trainer_runs(self, index):
         """Of each start of this experiment's trainer, in their order: the steps."""
         return [[int(line.split()[1]) for line in path.read_text().splitlines()]
                 for path in sorted(self.journal.glob(f"*-{index}"))]
@@ -87,7 +87,7 @@ class Shared(harness.Story):
     def assert_done(self, index, home=None, kills=0):
         home = home or self.home(index)
         self.assert_result(index, home)
-        done = [step for life in self.lives(index) for step in life]
+        done = [step for run in self.trainer_runs(index) for step in run]
         self.assertEqual(done, sorted(set(done)), "a durable step was done again")
         self.assertLessEqual(self.steps - len(done), kills, f"not done: {index}")
 
@@ -117,7 +117,7 @@ class SweepFleet(Shared):
         self.begin(6, notify={"topic": "arn:aws:sns:us-west-2:123456789012:training"})
         noticed = self.busy(self.first_begun(), 8)
         self.world.interrupt(noticed, 20)
-        self.wait_console(noticed, "let go: the instance is about to end", 60)
+        self.wait_console(noticed, "releasing the work: the instance is about to end", 60)
         lost = next(one for one in self.running() if one != noticed)
         index = wait("it to have begun one", lambda: self.begun_on(lost), 60)
         self.busy(index, 3)
@@ -130,10 +130,10 @@ class SweepFleet(Shared):
             self.assertEqual((self.published(each)["state"], self.published(each)["step"]),
                              ("done", self.steps))
         self.assertGreaterEqual(sum(self.claim(each)["token"] for each in range(6)), 8)
-        told = [json.loads(line) for line in topic.read_text().splitlines()]
+        sent = [json.loads(line) for line in topic.read_text().splitlines()]
         # More than once where two machines see the end at the same moment.
-        self.assertIn("spotter: tuning: finished", [one["Subject"] for one in told])
-        self.assertIn(f"tuning: interruption notice: {noticed} ends in ", told[0]["Message"])
+        self.assertIn("spotter: tuning: finished", [one["Subject"] for one in sent])
+        self.assertIn(f"tuning: interruption notice: {noticed} ends in ", sent[0]["Message"])
 
     def test_who_finds_nothing_to_do_leaves_the_fleet_smaller(self):
         self.hosts = 4
@@ -145,7 +145,7 @@ class SweepFleet(Shared):
         self.wait_end()
         for each in range(2):
             self.assert_done(each)
-            self.assertEqual(len(self.lives(each)), 1, "whoever trained was left alone")
+            self.assertEqual(len(self.trainer_runs(each)), 1, "whoever trained was left alone")
 
     def test_one_that_only_fails_is_given_up_and_the_others_are_done(self):
         self.begin(4, "test {lr} != 0.2 && exec ./train.py; echo broken; exit 2")
@@ -184,13 +184,13 @@ class SweepFleet(Shared):
         self.world.control("fault", "deny", "PutObject")
         self.wait_console(first, "the claim is lost")
         wait("the trainer to be gone", lambda: not self.trainers(first), 30)
-        before = self.lives(0)
+        before = self.trainer_runs(0)
         self.world.control("fault", "clear")
         self.busy(0, 1)
         self.wait_end()
         self.assert_done(0, kills=1)
-        self.assertEqual(self.lives(0)[:1], before)
-        self.assertEqual(len(self.lives(0)), 2)
+        self.assertEqual(self.trainer_runs(0)[:1], before)
+        self.assertEqual(len(self.trainer_runs(0)), 2)
 
 
 class Sleepers(Shared):
@@ -209,7 +209,7 @@ class Sleepers(Shared):
         index = self.begun_on(first)
         self.signal(first, signal.SIGSTOP)
         try:
-            wait("another to take over", lambda: len(self.lives(index)) == 2, 120)
+            wait("another to take over", lambda: len(self.trainer_runs(index)) == 2, 120)
         finally:
             self.signal(first, signal.SIGCONT)
         self.wait_console(first, "the claim is lost", 60)
@@ -259,7 +259,7 @@ class Volumes(Shared):
             result = volumes.copy_out(self.world, volume.text("volumeId"), "result")
             self.assertEqual((result / "weights.bin").read_text(),
                              fake_trainer.result_of(self.steps))
-            done = [step for life in self.lives(index) for step in life]
+            done = [step for run in self.trainer_runs(index) for step in run]
             self.assertEqual(done, list(range(1, self.steps + 1)))
 
 
@@ -276,7 +276,7 @@ class OneJob(Shared):
         self.busy(0, 3)
         self.wait_end()
         self.assert_done(0, self.folder / self.job_name, kills=1)
-        self.assertEqual(len(self.lives(0)), 2)
+        self.assertEqual(len(self.trainer_runs(0)), 2)
 
 
 if __name__ == "__main__":

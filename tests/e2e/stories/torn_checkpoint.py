@@ -18,7 +18,7 @@ class TornCheckpoint(life.Life):
         self.room()
         self.world.kill(one)
         self.wait_volume(volume, "available")
-        last = self.lives()[0][-1][1]
+        last = self.trainer_runs()[0][-1][1]
         volumes.change(self.world, volume, TEAR)
         self.room(self.world.zones[1])  # and it moves to another zone, where the copy is verified
         two = self.successor(one)

@@ -27,8 +27,8 @@ def may_read(*objects):
 class TrainerKeys(harness.Story):
     trainer = harness.TRAINERS / "asks_aws.py"
 
-    def given(self, trainer=None, env=None, roles=TRAINERS_ROLE, **more):
-        """A bucket of two objects, and an instance whose role may read the first of them."""
+    def given(self, trainer=None, env=None, reads=None, not_made=(), **more):
+        """A bucket of two objects, and a job that has one of them as a channel, or none."""
         bucket = self.world.directory / "s3" / "data"
         bucket.mkdir(parents=True)
         for name in ("one", "two"):
@@ -38,12 +38,11 @@ class TrainerKeys(harness.Story):
         folder.chmod(0o777)
         self.lines = folder / "lines"
         self.volume()
-        own = self.world.workplace / "own.json"
-        own.write_text(may_read("data/one"))
-        self.world.more_policies = [own]
         env = {"STEPS": "500", "WANTS": "data/one data/two", "LINES": str(self.lines),
                **(env or {})}
-        self.world.trainers_role = roles
+        self.world.roles_not_made = not_made
+        if reads:
+            more["channels"] = {"all": f"s3://data/{reads}"}
         return self.launch(self.job(env=env, trainer=trainer, **more))
 
     def seen(self):
@@ -67,12 +66,12 @@ class TrainerKeys(harness.Story):
             f"arn:aws:sts::{ACCOUNT}:assumed-role/{TRAINERS_ROLE}/spotter-{self.job_name}")
 
     def test_the_default_reads_the_jobs_channels(self):
-        """With what `spotter iam trainer` prints."""
-        self.given(channels={"all": "s3://data/two"})
+        """With what `spotter iam roles` prints, as in every story."""
+        self.given(reads="two")
         self.assertEqual(self.wait_seen()[-1]["kept"], ["AccessDenied", "this is two"])
 
     def test_a_default_role_that_is_not_there_is_said_and_the_instances_is_not_given(self):
-        one = self.given(roles=f"{ROLE}-elsewhere")
+        one = self.given(not_made=[TRAINERS_ROLE])
         line = self.wait_seen()[-1]
         self.assertNotIn("this is one", [*line["kept"], line["fresh"]])
         self.assertNotIn(f"assumed-role/{ROLE}/", line["who"])
@@ -85,7 +84,7 @@ class TrainerKeys(harness.Story):
              lambda: self.seen()[-1]["fresh"] == "AccessDenied", 60)
 
     def test_boto3_reads_with_the_instances_own(self):
-        one = self.given({"role": "instance"})
+        one = self.given({"role": "instance"}, reads="one")
         line = self.wait_seen()[-1]
         self.assertEqual(line["method"], "container-role")
         self.assertEqual(line["kept"], ["this is one", "AccessDenied"])
@@ -105,17 +104,14 @@ class TrainerKeys(harness.Story):
                 self.assertNotIn(variables[TOKEN].encode(), file.read_bytes(), f"in {file}")
 
     def test_a_role_of_its_own_may_what_it_may_and_no_more(self):
-        document = self.world.workplace / "role.json"
-        document.write_text(may_read("data/two"))
-        self.world.control("policy", "role/reader", document)
-        self.given({"role": "reader"})
+        self.given({"role": "reader"}, reads="two")
         line = self.wait_seen()[-1]
         self.assertEqual(line["kept"], ["AccessDenied", "this is two"])
         self.assertEqual(line["who"],
                          f"arn:aws:sts::{ACCOUNT}:assumed-role/reader/spotter-{self.job_name}")
 
     def test_a_role_that_cannot_be_had_is_said_and_nothing_starts(self):
-        one = self.given({"role": f"arn:aws:iam::{ACCOUNT}:role/reader"})
+        one = self.given({"role": f"arn:aws:iam::{ACCOUNT}:role/reader"}, not_made=["reader"])
         self.wait_stage(one, "blocked")
         self.wait_console(one, "blocked: .*needs sts:AssumeRole on role/reader.*"
                                "TakeTheTrainersRole", 10)
@@ -126,7 +122,7 @@ class TrainerKeys(harness.Story):
         self.assertEqual(self.wait_seen()[-1]["kept"], ["AccessDenied", "this is two"])
 
     def test_a_killed_agent_is_not_missed(self):
-        one = self.given({"role": "instance"})
+        one = self.given({"role": "instance"}, reads="one")
         before = self.wait_seen()[-1]
         agents = self.agents(one)
         self.kill_agent(one)

@@ -45,7 +45,7 @@ class WhichVolume(harness.Story):
         self.assertEqual(self.volume_state(volume), "in-use")
         self.assert_volumes(volume)
         self.assert_fleet_untouched()
-        # Not forced: it is let go by its holder, and only then taken.
+        # Not forced: it is released by its holder, and only then taken.
         self.ec2.call("DetachVolume", VolumeId=volume)
         self.wait_status(instance, "the job to go on", lambda status: status["stage"] in
                          ("training", "finished"), 60)

@@ -33,7 +33,7 @@ class WholeChannels(whole_machines.WholeLife):
         whole.write(self.world.workplace / "cloud/var/lib/cloud/scripts/per-boot/fuse",
                     FUSE.format(usr=usr), 0o755)
 
-    def test_views_of_data_are_read_and_let_go_of_with_the_volume(self):
+    def test_views_of_data_are_read_and_released_with_the_volume(self):
         self.borrow_fuse()
         expected = channels.Channels.put(self)
         volume = self.volume()
@@ -42,9 +42,9 @@ class WholeChannels(whole_machines.WholeLife):
                                    channels={"train": "s3://data/train/,mode=fast_file"}),
                           zones=self.world.zones)
         self.wait_training(one, 1)
-        told = self.world.run(one, "systemctl", "show", TRAINER, "-p",
+        shown = self.world.run(one, "systemctl", "show", TRAINER, "-p",
                               "NoNewPrivileges,ProtectSystem")
-        self.assertEqual(told.splitlines(), ["ProtectSystem=strict", "NoNewPrivileges=no"])
+        self.assertEqual(shown.splitlines(), ["ProtectSystem=strict", "NoNewPrivileges=no"])
         self.assertNotIn("fuse", self.world.run(one, "cat", "/proc/mounts"), "it is the unit's own")
         self.world.interrupt(one, 20)
         self.wait_status(one, "released", lambda status: status.get("released"), 20)

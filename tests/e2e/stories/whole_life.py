@@ -24,7 +24,7 @@ class Whole(whole_machines.WholeLife):
         # The deadline takes the first away at once; the end of the fleet shuts the second one down.
         self.assertNotIn("Stopping spotter.service", self.world.journal(one, "-o", "cat"))
         self.assertIn("Stopping spotter.service", self.world.journal(two, "-o", "cat"))
-        self.assertGreater(len(self.lives()), 1)
+        self.assertGreater(len(self.trainer_runs()), 1)
         log = (self.kept_folder(".spotter") / "agent.log").read_text()
         for machine in (one, two):
             self.assertEqual(log.count(f"boot: user data of {machine}\n"), 1, log)

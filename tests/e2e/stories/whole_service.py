@@ -24,7 +24,7 @@ class WholeService(whole_machines.WholeLife):
 
     def assert_one_life(self):
         self.assert_ended_well()
-        self.assertEqual(len(self.lives()), 1)
+        self.assertEqual(len(self.trainer_runs()), 1)
 
     def test_systemctl_restart_while_it_trains(self):
         one = self.begin()
@@ -63,7 +63,7 @@ class WholeService(whole_machines.WholeLife):
         self.starve(one, trainer)
         self.wait_journal(one, "the trainer failed.*: killed;.*want of memory")
         self.assert_ended_well(kills=1)
-        self.assertEqual(len(self.lives()), 2, "it went on from its checkpoint, here")
+        self.assertEqual(len(self.trainer_runs()), 2, "it went on from its checkpoint, here")
 
     def test_reboot_while_it_trains(self):
         one = self.begin()
@@ -76,7 +76,7 @@ class WholeService(whole_machines.WholeLife):
         self.wait_journal(one, "Stopp(ed|ing) spotter.service(?s:.*)Started spotter.service")
         self.assertEqual(len(self.ec2.instances()), 1)
         self.assert_ended_well(kills=1)
-        self.assertEqual(len(self.lives()), 2, "it went on where it was, on the same machine")
+        self.assertEqual(len(self.trainer_runs()), 2, "it went on, on the same machine")
 
 
 if __name__ == "__main__":

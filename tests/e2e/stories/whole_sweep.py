@@ -15,9 +15,9 @@ class WholeSweep(whole_machines.WholeLife):
     steps = 60
 
     def units(self, instance):
-        told = self.world.run(instance, "systemctl", "list-units", "--plain", "--no-legend",
+        shown = self.world.run(instance, "systemctl", "list-units", "--plain", "--no-legend",
                               "spotter-trainer-*", check=False)
-        return [line.split()[0] for line in told.splitlines()]
+        return [line.split()[0] for line in shown.splitlines()]
 
     def test_an_experiment_after_the_other_and_the_worker_is_killed(self):
         folder = self.world.shared / "data"

@@ -37,8 +37,8 @@ class WholeTorch(whole_machines.WholeLife):
         job["checkpoints"] = {"files": "*.pt"}  # whose files the guard keeps, in the same unit
         one = self.launch(job, zones=self.world.zones)
         self.wait_journal(one, "the trainer (finished|failed)", seconds=120)
-        told = self.wait_journal(one, "network.pt is durable(?s:.*)the trainer finished", seconds=1)
-        self.assertNotIn("torn", told[0])
+        seen = self.wait_journal(one, "network.pt is durable(?s:.*)the trainer finished", seconds=1)
+        self.assertNotIn("torn", seen[0])
         wait("the fleet to be cancelled", self.fleet_is_cancelled, 60)
 
 

@@ -25,7 +25,7 @@ class WholeTroubles(whole_machines.WholeLife):
         self.assertEqual(self.trainers(one), [])
         self.world.network(one, "up")
         self.assert_ended_well(kills=1)
-        self.assertEqual(len(self.lives()), 2)
+        self.assertEqual(len(self.trainer_runs()), 2)
 
     def test_a_root_disk_that_is_full(self):
         one = self.begin()
@@ -36,7 +36,7 @@ class WholeTroubles(whole_machines.WholeLife):
         self.world.interrupt(one, 10)
         self.wait_status(one, "released", lambda status: status.get("released"))
         self.assert_ended_well()
-        self.assertEqual(len(self.lives()), 2)
+        self.assertEqual(len(self.trainer_runs()), 2)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """On a whole machine the trainer has a unit of its own; what takes rights, process 1 does."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -23,8 +24,8 @@ class WholeUnits(whole_machines.WholeLife):
     steps = 300
 
     def show(self, instance, unit, *names):
-        told = self.world.run(instance, "systemctl", "show", unit, "-p", ",".join(names))
-        return dict(line.split("=", 1) for line in told.splitlines())
+        shown = self.world.run(instance, "systemctl", "show", unit, "-p", ",".join(names))
+        return dict(line.split("=", 1) for line in shown.splitlines())
 
     def units(self, instance, pattern):
         return self.world.run(instance, "systemctl", "list-units", "--all", "--plain",
@@ -34,14 +35,17 @@ class WholeUnits(whole_machines.WholeLife):
         text = self.world.run(instance, "cat", f"/proc/{pid}/status", f"/proc/{pid}/cgroup")
         return dict(re.findall(r"^(\w+):+(?:\w*:)?\s*(.*)$", text, re.M))
 
-    def ask(self, instance, *verb):
+    def ask(self, instance, **request):
         """A piece of local work as the agent has it done; the process that waits for its end."""
         asking = subprocess.Popen(
             self.world.words(instance, "/usr/bin/spotter", "unit", "host", "--run-directory",
-                             "/run/spotter", "--limit", "60000", "--", *verb),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                             "/run/spotter", "--limit", "60000"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(asking.wait)
         self.addCleanup(asking.kill)
+        asking.stdin.write(json.dumps(request))
+        asking.stdin.close()
+        asking.stdin = None
         return asking
 
     def wait_verb(self, instance, there):
@@ -84,13 +88,13 @@ class WholeUnits(whole_machines.WholeLife):
         self.assertIn("mnt-spotter.mount", self.show(one, anchor, "After")["After"].split())
         self.world.run(one, "systemctl", "reboot")
         wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
-        told = self.world.journal(one, "-b", "1", "-o", "cat")
-        order = [told.find(line) for line in
+        shown = self.world.journal(one, "-b", "1", "-o", "cat")
+        order = [shown.find(line) for line in
                  ("Stopping spotter.service", "(exit status 75)", "detaching vol-",
                   "Stopped spotter.service")]
-        self.assertNotIn(-1, order, told)
+        self.assertNotIn(-1, order, shown)
         self.assertEqual(order, sorted(order))
-        self.assertNotRegex(told, "Failed unmounting mnt-spotter|timed out")
+        self.assertNotRegex(shown, "Failed unmounting mnt-spotter|timed out")
         self.wait_training(one, 5)
 
     def test_when_the_system_stops_and_there_is_no_agent_the_trainer_is_asked_all_the_same(self):
@@ -100,11 +104,11 @@ class WholeUnits(whole_machines.WholeLife):
         before = self.world.leader(one)
         self.world.run(one, "systemctl", "reboot")
         wait("another boot", lambda: self.world.inside(one) not in (None, before), 90)
-        told = self.world.journal(one, "-b", "1", "-o", "cat")
-        order = [told.find(line) for line in
+        shown = self.world.journal(one, "-b", "1", "-o", "cat")
+        order = [shown.find(line) for line in
                  ("Stopped spotter.service", "the trainer ended: exit status 75",
                   f"Stopped {TRAINER}", "Unmounted mnt-spotter.mount")]
-        self.assertNotIn(-1, order, told)
+        self.assertNotIn(-1, order, shown)
         self.assertEqual(order, sorted(order))
         self.wait_training(one, 5)
 
@@ -115,11 +119,11 @@ class WholeUnits(whole_machines.WholeLife):
         self.world.network(one, "down")
         self.world.run(one, "systemctl", "reboot")
         wait("another boot", lambda: self.world.inside(one) not in (None, before), 120)
-        told = self.world.journal(one, "-b", "1", "-o", "cat")
-        order = [told.find(line) for line in
-                 ("ended as asked", "detaching vol-", "time for letting go of the job is over",
+        shown = self.world.journal(one, "-b", "1", "-o", "cat")
+        order = [shown.find(line) for line in
+                 ("ended as asked", "detaching vol-", "time for releasing the job is over",
                   "Stopped spotter.service")]
-        self.assertNotIn(-1, order, told)
+        self.assertNotIn(-1, order, shown)
         self.assertEqual(order, sorted(order))
         self.world.network(one, "up")
         self.wait_training(one, 5)
@@ -136,9 +140,8 @@ class WholeUnits(whole_machines.WholeLife):
         one = self.begin()
         self.wait_training(one, 3)
         self.world.run(one, "systemctl", "stop", "spotter")
-        patient = ("find-device", "--volume", NOBODYS, "--wait", "50s")
         for number in ("TERM", "KILL"):
-            asking = self.ask(one, *patient)
+            asking = self.ask(one, verb="find-device", volume=NOBODYS, wait_ms=50_000)
             self.wait_verb(one, there=True)
             asker, = self.world.run(one, "pgrep", "-f", "spotter unit host").split()
             self.world.run(one, "kill", f"-{number}", asker)
@@ -146,12 +149,12 @@ class WholeUnits(whole_machines.WholeLife):
             self.assertEqual(asking.communicate()[0], "")
             self.assertEqual(self.world.run(one, "pgrep", "-f", "host --request", check=False), "")
 
-    def test_process_1_is_read_anew_and_replaced_and_no_answer_is_lost(self):
+    def test_process_1_is_read_again_and_replaced_and_no_answer_is_lost(self):
         one = self.begin()
         self.wait_training(one, 3)
         trainers = self.trainers(one)
         for how in ("daemon-reload", "daemon-reexec"):
-            asking = self.ask(one, "find-device", "--volume", NOBODYS, "--wait", "5s")
+            asking = self.ask(one, verb="find-device", volume=NOBODYS, wait_ms=5_000)
             self.wait_verb(one, there=True)
             self.world.run(one, "systemctl", how)
             said = asking.communicate(timeout=60)[0]

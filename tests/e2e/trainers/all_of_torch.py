@@ -46,9 +46,9 @@ def main():
     network = Network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     for epoch in range(1, 4):
-        for seen, told in data:
+        for seen, wanted in data:
             optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(network(seen), told)
+            loss = torch.nn.functional.cross_entropy(network(seen), wanted)
             loss.backward()
             torch.distributed.all_reduce(loss.detach())
             optimizer.step()

@@ -2,7 +2,7 @@
 """A trainer that asks S3 at each step, with Debian's boto3 and no configuration of its own.
 
 Each step is a line of JSON in the file LINES: who it is, what it was given of WANTS
-(bucket/key) by an old session and, in "fresh", by one that asks for credentials anew.
+(bucket/key) by an old session and, in "fresh", by one that asks for credentials again.
 """
 
 import json

@@ -23,15 +23,16 @@ def eventually(true, seconds=60):
 
 
 class Served:
-    """An emulator twenty times faster than AWS, in user mode, on any free port."""
+    """An emulator twenty times faster than AWS, in user mode, on any free port. `options`: more of
+    its own."""
 
-    def __init__(self):
+    def __init__(self, *options):
         if not os.access(EMULATOR, os.X_OK):
             raise RuntimeError(f"{EMULATOR} is not there; see SPOTTER_EMULATOR_PATH")
         self.folder = tempfile.mkdtemp(prefix="spotter-clients-")
         self.process = subprocess.Popen(
             [EMULATOR, "serve", "--directory", self.folder, "--api", "127.0.0.1:0",
-             "--metadata", "127.0.0.1:0", "--mode", "user", "--time-scale", "20"],
+             "--metadata", "127.0.0.1:0", "--mode", "user", "--time-scale", "20", *options],
             stdout=subprocess.PIPE, text=True)
         ready = self.process.stdout.readline().split()
         if not ready or ready[0] != "READY":

@@ -70,6 +70,7 @@ class Jobs(FarmTest):
         # On a busy machine a shell takes its time.
         self.served.command("fault", "batch-stop-timeout", "of=600s")
         self.addCleanup(self.served.command, "fault", "batch-stop-timeout", "of=30s")
+        self.served.command("fault", "batch-drain", "on=true")  # as a launch template may say
         job = self.submit("reclaimed")
         self.until(job, "RUNNING")
         host = self.host(job)

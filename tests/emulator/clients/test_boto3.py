@@ -318,7 +318,7 @@ class Faults(Boto3Test):
         self.assertEqual(self.served.command("fault", "clear").returncode, 0)
         self.assertIn("Volumes", self.ec2.describe_volumes())
 
-    def test_the_next_calls_fail_as_told(self):
+    def test_the_next_calls_fail_as_asked(self):
         self.served.command("fault", "fail", "DescribeSnapshots", "2", "InternalError")
         for _ in range(2):
             self.assertEqual(self.code(self.ec2.describe_snapshots), "InternalError")

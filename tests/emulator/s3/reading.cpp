@@ -163,6 +163,7 @@ Answer Exchange::read_object() {
       api::Condition::NotModified) {
     response.status = 304;
     response.content_type.clear();
+    response.headers = headers_of(*object, request(), false);  // S3's carries no checksum
     return response;
   }
   if (part != nullptr) {

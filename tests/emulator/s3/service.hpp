@@ -81,7 +81,7 @@ class Service {
 // "The region 'x' is wrong; expecting 'y'"
 Refused wrong_region(const std::string& given, const std::string& right);
 
-// EC2 and S3 share one endpoint: told apart by the signature's service and the Host; what nobody
+// EC2 and S3 share one endpoint: distinguished by the signature's service and the Host; what nobody
 // signed is S3's where it names a path.
 bool is_s3(const HttpRequest& head);
 

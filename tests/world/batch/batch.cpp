@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "tests/world/arguments.hpp"
+#include "tests/world/batch/access.hpp"
 #include "tests/world/batch/jobs.hpp"
 #include "tests/world/batch/operations.hpp"
 #include "tests/world/batch/resources.hpp"
@@ -133,13 +134,22 @@ Reply Batch::answer(const Request& request, Time now) {
 }
 
 Reply Batch::carry_out(const Request& request) {
+  const Json empty = Json::object();
   Answer answer;
   if (request.path.starts_with(tags_path)) {
-    answer = tag_call(state_, request, request.path.substr(tags_path.size()));
+    const std::string arn = request.path.substr(tags_path.size());
+    const Json body = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
+    const auto refused = refuse_access(
+        state_, {tag_action(request.method), request.caller, arn, body.is_object() ? body : empty});
+    if (refused) return refuse(*refused);
+    answer = tag_call(state_, request, arn);
   } else {
     const Json body = Json::parse(request.body, nullptr, false);
     if (!body.is_object()) return refuse(client_error("The request is no JSON object"));
-    answer = operations().at(request.path).carry_out(state_, body, request.caller);
+    const Operation& operation = operations().at(request.path);
+    if (const auto refused = refuse_access(state_, {operation.name, request.caller, "", body}))
+      return refuse(*refused);
+    answer = operation.carry_out(state_, body, request.caller);
   }
   return answer ? reply(*answer) : refuse(answer.error());
 }
@@ -148,7 +158,9 @@ std::vector<std::string> Batch::setting_names() {
   std::vector<std::string> lines;
   for (const auto& [name, range] : delays) lines.push_back(std::string(name) + " of=1s");
   for (const auto& [name, duration] : durations) lines.push_back(std::string(name) + " of=30s");
-  lines.emplace_back("batch-drain on=true|false (jobs hear of an interruption at its notice)");
+  lines.emplace_back(
+      "batch-drain on=true|false (jobs get SIGTERM at an interruption's notice, whatever their "
+      "hosts' launch template says)");
   return lines;
 }
 

@@ -1,7 +1,7 @@
 // AWS Batch, pure and on virtual time, seeded, like the world of which its hosts are instances.
 // The emulator adds HTTP, signatures and processes. After every call, after every change of the
 // world and at next() it calls advance(now), and carries out what that answers; it tells how each
-// job that it was told to run has ended.
+// job that it was asked to run has ended.
 #pragma once
 
 #include "tests/world/batch/state.hpp"

@@ -10,7 +10,7 @@
 namespace spotter::world::batch {
 namespace {
 
-constexpr int any_number = std::numeric_limits<int>::max();
+constexpr int any_count = std::numeric_limits<int>::max();
 constexpr std::size_t environments_of_a_queue = 3;
 const std::vector<std::string> states = {"ENABLED", "DISABLED"};
 
@@ -24,10 +24,10 @@ void check_resources(const Reader& it) {
   const std::string type = it.one_of("type", {"EC2", "SPOT", "FARGATE", "FARGATE_SPOT"});
   if (type.empty()) it.refuse("computeResources type must not be null");
   if (type.starts_with("FARGATE")) it.refuse("Fargate is not emulated");
-  if (!it.integer("maxvCpus", 0, any_number)) it.refuse("maxvCpus must not be null");
-  const int least = it.integer("minvCpus", 0, any_number).value_or(0);
-  it.integer("desiredvCpus", 0, any_number);
-  if (least > it.integer("maxvCpus", 0, any_number).value_or(0)) {
+  if (!it.integer("maxvCpus", 0, any_count)) it.refuse("maxvCpus must not be null");
+  const int least = it.integer("minvCpus", 0, any_count).value_or(0);
+  it.integer("desiredvCpus", 0, any_count);
+  if (least > it.integer("maxvCpus", 0, any_count).value_or(0)) {
     it.refuse("minvCpus must not be greater than maxvCpus");
   }
   for (const char* name : {"imageId", "ec2KeyPair"}) it.text(name);
@@ -176,7 +176,7 @@ void Resources::read_orders(const Reader& reader, JobQueue& queue) {
     if (it && it->condition != Condition::Valid) {
       order.refuse(it->arn + " is not in the VALID state");
     }
-    given.emplace(order.integer("order", 0, any_number).value_or(0), it ? it->name : "");
+    given.emplace(order.integer("order", 0, any_count).value_or(0), it ? it->name : "");
   }
   if (given.empty() || given.size() > environments_of_a_queue) {
     reader.refuse("computeEnvironmentOrder must name 1 to 3 compute environments");
@@ -194,7 +194,7 @@ Expected<JobQueue> Resources::create_queue(const Json& request) {
   const Reader reader(request, problem);
   JobQueue it{.name = reader.identifier("jobQueueName")};
   if (!reader.has("priority")) reader.refuse("priority must not be null");
-  it.priority = reader.integer("priority", 0, any_number).value_or(0);
+  it.priority = reader.integer("priority", 0, any_count).value_or(0);
   it.enabled = reader.one_of("state", states) != "DISABLED";
   it.tags = reader.map("tags");
   if (reader.has("schedulingPolicyArn")) reader.refuse("scheduling policies are not emulated");
@@ -219,7 +219,7 @@ Expected<JobQueue> Resources::update_queue(const Json& request) {
   }
   JobQueue after = *found;
   if (reader.has("state")) after.enabled = reader.one_of("state", states) == "ENABLED";
-  after.priority = reader.integer("priority", 0, any_number).value_or(after.priority);
+  after.priority = reader.integer("priority", 0, any_count).value_or(after.priority);
   if (reader.has("computeEnvironmentOrder")) read_orders(reader, after);
   if (problem) return tl::unexpected(*problem);
   *found = std::move(after);

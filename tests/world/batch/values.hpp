@@ -27,9 +27,10 @@ struct Settings {
   Duration stop_timeout{30000};   // SIGTERM, then SIGKILL: ECS_CONTAINER_STOP_TIMEOUT's default
   Duration idle_host{60000};      // a host with nothing to do is given back after that
   Duration capacity_retry{5000};  // no zone has an instance: try again
-  // A reclaimed host drains at its notice (ECS_ENABLE_SPOT_INSTANCE_DRAINING); otherwise its jobs
-  // hear of it when the operating system shuts down.
-  bool drain_at_notice = true;
+  // A reclaimed host drains at its notice if the user data of the environment's launch template
+  // sets ECS_ENABLE_SPOT_INSTANCE_DRAINING=true for ECS's agent; otherwise, as at AWS by
+  // default, its jobs get SIGTERM when the operating system shuts down. This overrides it.
+  std::optional<bool> drain_at_notice = std::nullopt;
 };
 
 enum class Status : std::uint8_t {
@@ -139,7 +140,7 @@ struct Submission {
   Tags tags;
 };
 
-// One attempt of one job: what is told to, and heard from, a host names it.
+// One attempt of one job: what is sent to a host, and comes from one, names it.
 struct Run {
   std::string job;
   int attempt = 1;

@@ -1,5 +1,5 @@
 // What goes wrong with requests to S3, on request. Pure; the front asks once for each request and
-// carries out what it is told.
+// carries out what it is asked.
 #pragma once
 
 #include <cstdint>

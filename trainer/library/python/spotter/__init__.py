@@ -1,4 +1,4 @@
-"""libspotter for Python: checkpoints that cannot tear, written behind the training's back.
+"""libspotter for Python: atomic checkpoints, written in the background.
 
     import spotter
 
@@ -8,22 +8,25 @@
         model.load_state_dict(old["model"])
     for step in range(old.step + 1 if old else 1, steps + 1):
         train(step)
-        run.progress(step, loss=loss)
+        run.progress(step, loss=loss)            # after an evaluation also val_loss=..., ...
         if run.should_checkpoint():
             run.save(step, model=model.state_dict())
         run.stop_if_asked()                      # exits with status 75 when it is time to go
     run.finished()                               # the result is durable
 
-What is saved may be anything that pickle takes; tensors of PyTorch and arrays of NumPy inside it,
-however deep, are copied at the speed of memory. save() returns when they are; the disk is written
-behind. Outside of Spotter all of it works as a plain checkpoint library.
+Anything that pickle accepts can be saved; PyTorch tensors and NumPy arrays in it, at any depth, are
+copied at the speed of memory. save() returns once they are copied, and the disk is written in the
+background. Without Spotter's agent this is a plain checkpoint library.
 
-Data of a channel (spotter pipe, a job's `channels:`, SageMaker's Pipe mode) goes on where the
-checkpoint left it, in the middle of an epoch, too; spotter.data has it for PyTorch:
+A channel (spotter pipe, a job's `channels:`, SageMaker's Pipe mode) resumes where the checkpoint
+left it, also in the middle of an epoch; for PyTorch see spotter.data:
 
     train = run.channel("train")                 # after restore(); recordio, or lines=True, ...
     for epoch in range(train.epoch, epochs):
         for record in train: ...
+
+Within a framework: spotter.transformers, spotter.accelerate, spotter.dcp (sharded states),
+spotter.safetensors, spotter.lightning, spotter.keras; a format of your own: Run.saved().
 
 Only load checkpoints that you wrote yourself: they hold pickles.
 """

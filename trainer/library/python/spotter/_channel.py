@@ -5,7 +5,7 @@ import os
 from . import _library
 from ._run import SpotterError, Stopped, _check, _library_of_all
 
-WAIT_MS = 200  # then Python handles its signals
+WAIT_MS = 200  # after it Python handles signals
 PATIENCE_MS = 2000
 
 
@@ -47,14 +47,14 @@ class Channel:
         self.close()
 
     def close(self):
-        """What a save records of it no longer changes."""
+        """From now on saves record the position that was reached."""
         if self._channel and self._run and not self._run.leads:
             self._run._positions.close(self)
         channel, self._channel = self._channel, None
         if channel:
             self._lib.spotter_channel_close(channel)
 
-    def __reduce__(self):  # to a process that was not forked: nothing is recorded there
+    def __reduce__(self):  # for a process that was not forked; it records nothing
         return _again, (self.name, self._settings, self.position)
 
     def _open_channel(self):
@@ -64,14 +64,14 @@ class Channel:
 
     @property
     def position(self):
-        """(epoch, bytes, records) consumed: what the iteration has given out."""
+        """(epoch, bytes, records) consumed: what the iteration has returned."""
         position = _library.Position()
         self._lib.spotter_channel_position(self._open_channel(), _library.byref(position))
         return position.epoch, position.bytes, position.records
 
     @position.setter
     def position(self, position):
-        """Goes on there. Or: what another process has consumed for this one."""
+        """Continues there; also records what another process consumed for this one."""
         _check(self._lib.spotter_channel_move(self._open_channel(),
                                               _library.byref(_library.Position(*position))))
 

@@ -11,7 +11,7 @@ NAME = "libspotter.so.1"
 
 
 class SpotterError(RuntimeError):
-    """What libspotter could not do, and what to do about it."""
+    """A failure of libspotter; says what to do about it."""
 
 
 class Options(ctypes.Structure):
@@ -29,6 +29,10 @@ class Progress(ctypes.Structure):
                 ("epochs_total", c_uint64), ("loss", c_double), ("accuracy", c_double)]
 
 
+class Metric(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_double)]
+
+
 class ChannelOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("folder", c_char_p), ("format", c_int),
                 ("record_bytes", c_size_t)]
@@ -38,7 +42,7 @@ class Position(ctypes.Structure):
     _fields_ = [("epoch", c_uint64), ("bytes", c_uint64), ("records", c_uint64)]
 
 
-# Of each function: its result, its arguments.
+# Name of each function: result type, argument types.
 FUNCTIONS = {
     "error": (c_char_p, []),
     "open": (c_void_p, [POINTER(Options)]),
@@ -56,6 +60,10 @@ FUNCTIONS = {
     "begin_save": (None, [c_void_p]),
     "save": (c_int, [c_void_p, c_uint64, POINTER(Part), c_size_t, c_char_p, c_double]),
     "flush": (c_int, [c_void_p]),
+    "resumed": (None, [c_void_p, c_uint64]),
+    "can_save": (c_int, [c_void_p]),
+    "saved": (c_int, [c_void_p, c_uint64, c_char_p]),
+    "sync": (c_int, [c_char_p]),
     "channel_open": (c_void_p, [c_void_p, POINTER(ChannelOptions)]),
     "channel_close": (None, [c_void_p]),
     "channel_next": (c_int, [c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_size_t)]),
@@ -67,6 +75,7 @@ FUNCTIONS = {
     "has_time": (c_int, [c_void_p, c_double]),
     "durable_step": (c_int64, [c_void_p]),
     "progress": (None, [c_void_p, POINTER(Progress)]),
+    "progress_with": (c_int, [c_void_p, POINTER(Progress), POINTER(Metric), c_size_t]),
     "progress_due": (c_int, [c_void_p, c_uint64, c_uint64]),
     "status": (None, [c_void_p, c_char_p]),
     "leave": (c_int, [c_void_p]),
@@ -75,12 +84,15 @@ FUNCTIONS = {
 
 
 def candidates():
-    """Where the library may be: where the user says, beside this file, in a build, installed."""
+    """Candidates for the library: $SPOTTER_LIBRARY, beside this file, as the agent's package has
+    it, in a build, installed."""
     if given := os.environ.get("SPOTTER_LIBRARY"):
         return [given]
     here = pathlib.Path(__file__).resolve().parent
     build = here.parents[3] / "build/release/lib" if len(here.parents) > 3 else here
-    return [*(str(folder / NAME) for folder in (here, build) if (folder / NAME).exists()), NAME]
+    package = here.parents[1] if here.parent.name == "python" else here
+    folders = (here, package, build)
+    return [*(str(folder / NAME) for folder in folders if (folder / NAME).exists()), NAME]
 
 
 def load():
@@ -99,5 +111,5 @@ def load():
                       f"({'; '.join(problems)})")
 
 
-__all__ = ["ChannelOptions", "Options", "Part", "Position", "Progress", "SpotterError", "byref",
-           "c_size_t", "c_void_p", "load"]
+__all__ = ["ChannelOptions", "Metric", "Options", "Part", "Position", "Progress", "SpotterError",
+           "byref", "c_size_t", "c_void_p", "load"]

@@ -22,15 +22,15 @@ class Positions:
                       if saved["ranks"] == self._ranks.count and mine in saved}
 
     def check(self, name):
-        """Fails where each rank has read its part, of another number of parts."""
+        """Fails if the checkpoint is of another number of ranks, as each reads its own part."""
         before = (self._restored or {}).get(name, {}).get("ranks", self._ranks.count)
         if before != self._ranks.count:
             raise SpotterError(
                 f"of channel {name} {before} ranks have each read their part, and now there are "
-                f"{self._ranks.count}: go on with {before}, or read it anew with spotter.Channel")
+                f"{self._ranks.count}: go on with {before}, or read it again with spotter.Channel")
 
     def open(self, channel):
-        """Where this rank goes on; of another rank than 0."""
+        """Where this rank resumes. REQUIRES: it is not rank 0."""
         if self._restored is None:
             raise SpotterError("open a channel after restore()")
         if self._reading(channel.name):
@@ -47,12 +47,12 @@ class Positions:
         return self._open.get(name, lambda: None)()
 
     def now(self):
-        """Of this rank, by name."""
+        """This rank's positions, by name."""
         reading = ((name, self._reading(name)) for name in self._open)
         return self._left | {name: channel.position for name, channel in reading if channel}
 
     def document(self, everybodys):
-        """For the meta, from now() of each rank."""
+        """The positions for the meta, made from each rank's now()."""
         document = dict(self._restored or {})
         read = {name for positions in everybodys for name in positions}
         for name in read:

@@ -1,12 +1,12 @@
-"""Several processes that train one model (torchrun, DDP): rank 0 saves and decides, the others do
-as it says. What is shared goes by CPU, through a group of our own: no GPU is waited for."""
+"""Several processes that train one model (torchrun, DDP): rank 0 saves and decides, the others
+follow. They communicate by CPU, in a process group of their own, so that no GPU is waited for."""
 
 import os
 import sys
 
 
 def rank():
-    """Of this process: as PyTorch says, else as the launcher does; 0 where there is one process."""
+    """This process's rank, by PyTorch, else by the launcher; 0 if there is only one process."""
     distributed = _distributed()
     if distributed and distributed.is_initialized():
         return distributed.get_rank()
@@ -26,13 +26,13 @@ class Ranks:
         self.leads = self.rank == 0
 
     def share(self, ask):
-        """Rank 0's answer, or exception, on all ranks; each of them has to call this."""
+        """Returns rank 0's result, or raises its exception, on all ranks; all must call it."""
         if self._alone():
             return ask()
         return self._send(*self._try(ask))
 
     def agree(self, ask):
-        """The same for yes or no, which is asked at each step: a byte is all that is sent."""
+        """The same for a yes or no at each step: sends only one byte."""
         if self._alone():
             return ask()
         answer, error = self._try(ask)
@@ -41,7 +41,7 @@ class Ranks:
         return bool(word) if word < 2 else self._send(None, error)
 
     def gather(self, value):
-        """Everybody's, by rank, for rank 0; the others get None."""
+        """Returns all ranks' values to rank 0, by rank; None to the others."""
         if self._alone():
             return [value]
         everybodys = [None] * self.count if self.leads else None
@@ -54,6 +54,18 @@ class Ranks:
         if distributed and distributed.is_initialized():
             return distributed.get_world_size()
         return int(os.environ.get("WORLD_SIZE") or 1)
+
+    def several(self):
+        return not self._alone()
+
+    @staticmethod
+    def failure_of(work):
+        """The exception that it raises, or None: for gather(), which all must reach."""
+        try:
+            work()
+        except Exception as error:
+            return error
+        return None
 
     def _alone(self):
         distributed = _distributed()
@@ -68,7 +80,7 @@ class Ranks:
     def _try(self, ask):
         try:
             return (ask() if self.leads else None), None
-        except Exception as error:  # not here alone: the others would wait for ever
+        except Exception as error:  # raised on all ranks: the others would wait for ever
             return None, error
 
     def _send(self, answer, error):

@@ -1,8 +1,12 @@
 """The Python API of spotter.h."""
 
+import ctypes
+import errno
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import sys
 
@@ -10,14 +14,15 @@ from . import _library, _state
 from ._library import SpotterError
 from ._positions import OF_RANKS, Positions
 from ._ranks import Ranks
+from ._staging import Staging
 
 STOPPED = 75  # the exit status: "stopped on request, not finished; start me again"
 _lib = None
 
 
 class Stopped(SystemExit):
-    """The run is asked to stop, and a channel waits for data that do not come. Who does not catch
-    it to save() ends with the status STOPPED, behind what was saved."""
+    """Raised when the run is asked to stop while a channel waits for data. Catch it to save();
+    otherwise the process exits with the status STOPPED once all that was saved is durable."""
 
     def __init__(self):
         super().__init__(STOPPED)
@@ -36,7 +41,7 @@ def _check(status):
 
 
 class Checkpoint(dict):
-    """What was saved, by name; and `step`, `meta` and `path`."""
+    """The saved values, by name; and `step`, `meta` and `path`."""
 
     def __init__(self, values, step, meta, path):
         super().__init__(values)
@@ -65,8 +70,9 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     for number in signals:
         if signal.getsignal(number) == signal.SIG_DFL:
             library.spotter_catch_signal(number)
+    directory = directory if directory is not None else os.environ.get("SPOTTER_CHECKPOINTS")
     if not ranks.leads:
-        return Run(None, ranks)
+        return Run(None, ranks, directory, keep_last)
     options = _library.Options()
     options.size = _library.ctypes.sizeof(options)
     options.directory = os.fsencode(directory) if directory is not None else None
@@ -77,15 +83,48 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     handle = library.spotter_open(_library.byref(options))
     if not handle:
         _check(-1)
-    return Run(handle, ranks)
+    return Run(handle, ranks, directory, keep_last)
+
+
+def evaluated(values):
+    """Of a framework's metrics those of an evaluation, under names that Spotter takes."""
+    found = {}
+    for name, value in values.items():
+        fitting = re.sub(r"[^A-Za-z0-9_./-]", "_", str(name))[:64]
+        if fitting.startswith("val") and len(found) < 16:
+            try:
+                found[fitting] = float(value)
+            except (TypeError, ValueError, RuntimeError):  # no number: an array, for example
+                continue
+    return found
+
+
+def _replace(made, path):
+    """In one step, also where a folder of that name is there: it stays whole, or is the new one."""
+    try:
+        return os.replace(made, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(here, os.fsencode(made), here, os.fsencode(path), exchange) == 0:
+        old = made
+    else:  # as on NFS: for a moment none has the name
+        old = f"{os.fspath(made)}-old"
+        os.rename(path, old)
+        os.rename(made, path)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 class Run:
-    """One training run's checkpoints, progress, and what it hears from the agent."""
+    """One training run: its checkpoints, its progress, and the agent's requests."""
 
-    def __init__(self, handle, ranks):
+    def __init__(self, handle, ranks, directory, keep_last):
+        self.directory, self.keep_last = directory, keep_last
         self._handle, self._ranks, self._lib, self._owner = handle, ranks, _lib, os.getpid()
         self._positions = Positions(ranks)
+        self._staging = Staging()
 
     def __enter__(self):
         return self
@@ -97,9 +136,9 @@ class Run:
         self.close()
 
     def close(self):
-        """Waits until what was saved is durable."""
-        handle, self._handle = self._handle, None
-        if handle and self._owner == os.getpid():  # a forked child's copy is not its own
+        """Waits until all saves are durable."""
+        handle, self._handle, self._staging = self._handle, None, None
+        if handle and self._owner == os.getpid():  # a forked child must not close its copy
             self._lib.spotter_close(handle)
 
     def _open_handle(self):
@@ -110,8 +149,8 @@ class Run:
         return self._handle
 
     def restore(self):
-        """The newest Checkpoint that verifies, or None. Torn ones are moved aside, and told; where
-        all are torn it is an error."""
+        """The newest Checkpoint that verifies, or None. Torn ones are moved aside and reported; if
+        all are torn it raises."""
         found = self._ranks.share(self._restore)
         self._positions.restore(found.meta if found else {})
         return found
@@ -140,23 +179,23 @@ class Run:
         return data.value, size.value
 
     def channel(self, name, **options):
-        """A Channel, see there, that goes on where restore() says, which comes first. Each save()
-        records how much of it was consumed; closed, it stays where it was. Of several ranks each
-        reads its own part: what one has consumed comes back to the same rank, of as many."""
+        """A Channel that resumes at the restored position; call restore() first. Each save()
+        records how much was consumed; a closed channel keeps its position. Each rank reads its own
+        part, and gets its own position back, which requires the same number of ranks."""
         from ._channel import Channel
 
         self._positions.check(name)
         return Channel(name, _run=self, **options)
 
     def save(self, step, /, *, meta=None, metric=None, **state):
-        """Copies `state` and returns; it becomes durable behind. False: skipped, as it could not be
-        durable before the machine is gone. Raises also when an earlier one could not be written."""
+        """Copies `state` and returns; it becomes durable in the background. False: skipped, as it
+        could not be durable in time. Also raises when an earlier one could not be written."""
         positions = self._ranks.gather(self._positions.now())
         return self._ranks.share(lambda: self._save(step, meta, metric, state, positions))
 
     def _save(self, step, meta, metric, state, positions):
         self._lib.spotter_begin_save(self._open_handle())
-        parts = _state.pack(state)  # keeps the memory alive until the copy is made
+        parts = _state.pack(state, self._staging)  # keeps the memory alive until it is copied
         flat = [(name.encode(), piece) for name, pieces in parts for piece in pieces]
         array = (_library.Part * len(flat))(
             *((name, piece.address, piece.size) for name, piece in flat))
@@ -170,40 +209,89 @@ class Run:
         """Waits until all that was saved is durable."""
         self._ranks.share(lambda: _check(self._lib.spotter_flush(self._open_handle())))
 
+    def resumed(self, step):
+        """For checkpoints in a format of the program's own, in the place of restore(): reports
+        where the run resumes; 0: from scratch."""
+        if self._ranks.leads:
+            self._lib.spotter_resumed(self._open_handle(), step)
+
+    def begin_save(self):
+        """For such checkpoints that are made without should_checkpoint(): training pauses from here
+        on."""
+        if self._ranks.leads:
+            self._lib.spotter_begin_save(self._open_handle())
+
+    def can_save(self):
+        """For such checkpoints, after should_checkpoint(). False: it would not be durable in time:
+        keep the last one; should_stop() is true."""
+        return self._ranks.agree(lambda: self._lib.spotter_can_save(self._open_handle()) == 1)
+
+    def saved(self, step, path, made_as=None):
+        """For such checkpoints, in the place of save(): the file or folder is complete. Makes it
+        durable with all that is in it, and reports it. It may have been `made_as` another name in
+        the same folder: it is renamed once it is durable, so that `path` is there whole or not at
+        all. Of several processes each calls it once it has written its part."""
+        written, failure = os.fsencode(made_as or path), None
+        if self._ranks.several():
+            failure = self._ranks.failure_of(lambda: _check(self._lib.spotter_sync(written)))
+        failures = self._ranks.gather(failure)
+        self._ranks.share(lambda: self._saved(step, path, made_as, failures))
+
+    def _saved(self, step, path, made_as, failures=()):
+        for failure in filter(None, failures):
+            raise failure
+        if made_as:
+            _check(self._lib.spotter_sync(os.fsencode(made_as)))
+            _replace(made_as, path)
+        _check(self._lib.spotter_saved(self._open_handle(), step, os.fsencode(path)))
+
+    def has_time(self, seconds):
+        """Nobody asks to stop, or so many seconds are left before the last save has to begin."""
+        return self._ranks.agree(
+            lambda: self._lib.spotter_has_time(self._open_handle(), seconds) == 1)
+
     def should_checkpoint(self):
-        """Ask after each step."""
+        """Call it after each step. True: save() now."""
         return self._ranks.agree(
             lambda: self._lib.spotter_should_checkpoint(self._open_handle()) == 1)
 
     def should_stop(self):
-        """Ask after that. True: leave() and exit with STOPPED."""
+        """Call it after that. True: call leave() and exit with STOPPED."""
         return self._ranks.agree(lambda: self._lib.spotter_should_stop(self._open_handle()) == 1)
 
     def deadline(self):
-        """Seconds until the machine is gone; infinity without a notice. Of rank 0."""
+        """Seconds until the machine is gone; infinity without a notice. On rank 0 only."""
         return self._lib.spotter_deadline(self._open_handle())
 
     @property
     def leads(self):
-        """This process is rank 0, or the only one."""
+        """True: this process is rank 0, or the only one."""
         return self._ranks.leads
 
     @property
     def durable_step(self):
-        """The newest durable step of this run, or None. Of rank 0."""
+        """The newest durable step of this run, or None. On rank 0 only."""
         step = self._lib.spotter_durable_step(self._open_handle())
         return None if step < 0 else step
 
     def progress(self, step, *, steps_total=0, epoch=0, epochs_total=0, loss=math.nan,
-                 accuracy=math.nan):
+                 accuracy=math.nan, metrics=None, **others):
         """`loss` and `accuracy` may be tensors: they are fetched from the GPU, which makes it wait,
-        only where they are told (some 10 times a second, where an agent listens)."""
-        if not self._ranks.leads or \
-                not self._lib.spotter_progress_due(self._open_handle(), step, steps_total):
+        only when they are sent (with an agent, at most 10 times a second).
+
+        Other metrics are given by name, 16 at most: progress(step, val_loss=..., val_accuracy=...)
+        after an evaluation, or metrics={"val/loss": ...}. They are fetched each time, and none is
+        left out."""
+        named = {**(metrics or {}), **others}
+        if not self._ranks.leads or not (named or self._lib.spotter_progress_due(
+                self._open_handle(), step, steps_total)):
             return
         report = _library.Progress(step, steps_total, epoch, epochs_total, float(loss),
                                    float(accuracy))
-        self._lib.spotter_progress(self._open_handle(), _library.byref(report))
+        array = (_library.Metric * len(named))(
+            *((name.encode(), float(value)) for name, value in named.items()))
+        _check(self._lib.spotter_progress_with(self._open_handle(), _library.byref(report), array,
+                                               len(named)))
 
     def status(self, text):
         if not self._ranks.leads:
@@ -211,7 +299,7 @@ class Run:
         self._lib.spotter_status(self._open_handle(), text.encode())
 
     def leave(self):
-        """Makes all durable; then exit with STOPPED."""
+        """Waits until all saves are durable; then exit with STOPPED."""
         self._ranks.share(lambda: _check(self._lib.spotter_leave(self._open_handle())))
 
     def stop_if_asked(self):
@@ -220,5 +308,5 @@ class Run:
             sys.exit(STOPPED)
 
     def finished(self):
-        """Makes all durable and tells the agent that the job may end."""
+        """Waits until all saves are durable, and reports that the job may end."""
         self._ranks.share(lambda: _check(self._lib.spotter_finished(self._open_handle())))

@@ -1,5 +1,5 @@
-"""A state as bytes without copying it: tensors and arrays stay where they are, and a small pickle
-tells how they hang together.
+"""Serializes a state without copying it: tensors and arrays stay in place (those on a GPU are
+staged in the host's memory), and a small pickle describes their structure.
 
 Each named value becomes the parts `name.pickle` and `name.0`, `name.1`, ...: buffers end to end, a
 new part begun after PART bytes, so that those that do not change (frozen layers) are found to be
@@ -11,13 +11,13 @@ import io
 import pickle
 import sys
 
-ALIGNMENT = 64          # of each buffer in its part: what vector instructions like
+ALIGNMENT = 64          # of each buffer in its part, for vector instructions
 PART = 64 << 20         # bytes: small enough to tell frozen layers from others, large for any disk
 PADDING = b"\0" * ALIGNMENT
 
 
 class Piece:
-    """Memory that stays as it is until the copy is made: `owner` keeps it alive."""
+    """Memory that must not change until it is copied: `owner` keeps it alive."""
 
     def __init__(self, address, size, owner):
         self.address, self.size, self.owner = address, size, owner
@@ -35,13 +35,14 @@ def _bytes_piece(data):
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file, name):
+    def __init__(self, file, name, staging):
         super().__init__(file, protocol=4)
         self.name, self.pieces, self.used, self.index = name, {}, 0, 0
+        self.staging = staging
         self.torch, self.numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         self.seen = {}
 
-    def _place(self, piece):
+    def _place(self, *placed):
         if self.used >= PART:
             self.used, self.index = 0, self.index + 1
         part = f"{self.name}.{self.index}"
@@ -49,12 +50,12 @@ class _Pickler(pickle.Pickler):
         gap = -self.used % ALIGNMENT
         if gap:
             pieces.append(_bytes_piece(PADDING[:gap]))
-        at = self.used + gap
-        pieces.append(piece)
-        self.used = at + piece.size
-        return part, at, piece.size
+        at, size = self.used + gap, sum(piece.size for piece in placed)
+        pieces += placed
+        self.used = at + size
+        return part, at, size
 
-    # One object that is met twice (tied weights) is written once, and is one again.
+    # An object that occurs twice (tied weights) is written once, and restored as one.
     def persistent_id(self, obj):
         if id(obj) in self.seen:
             return self.seen[id(obj)][0]
@@ -67,11 +68,13 @@ class _Pickler(pickle.Pickler):
         torch, numpy = self.torch, self.numpy
         if torch and isinstance(obj, torch.Tensor) and obj.layout == torch.strided and \
                 not obj.is_quantized:
-            # Conjugates and negatives are marks on other tensors' memory until they are resolved.
-            tensor = obj.detach().cpu().resolve_conj().resolve_neg().contiguous()
-            piece = Piece(tensor.data_ptr(), tensor.numel() * tensor.element_size(), tensor)
+            # Conjugates and negatives are lazy views of other tensors until they are resolved.
+            tensor = obj.detach().resolve_conj().resolve_neg().contiguous()
+            staged = self.staging.place(tensor) if self.staging.takes(tensor) else [tensor.cpu()]
+            pieces = [Piece(each.data_ptr(), each.numel() * each.element_size(), each)
+                      for each in staged]
             parameter = isinstance(obj, torch.nn.Parameter)
-            return ("torch", *self._place(piece), str(obj.dtype), tuple(obj.shape), parameter,
+            return ("torch", *self._place(*pieces), str(obj.dtype), tuple(obj.shape), parameter,
                     bool(obj.requires_grad))
         if numpy and type(obj) is numpy.ndarray and not obj.dtype.hasobject:
             array = numpy.ascontiguousarray(obj)
@@ -111,15 +114,18 @@ class _Unpickler(pickle.Unpickler):
         return tensor.requires_grad_(gradient)
 
 
-def pack(values):
-    """{name: value} -> [(part's name, [Piece, ...]), ...]."""
+def pack(values, staging):
+    """{name: value} -> [(part's name, [Piece, ...]), ...]; valid until the next one with the same
+    Staging."""
     parts = []
+    staging.begin()
     for name, value in values.items():
         skeleton = io.BytesIO()
-        pickler = _Pickler(skeleton, name)
+        pickler = _Pickler(skeleton, name, staging)
         pickler.dump(value)
         parts.append((f"{name}.pickle", [_bytes_piece(skeleton.getvalue())]))
         parts += pickler.pieces.items()
+    staging.wait()
     return parts
 
 

@@ -22,11 +22,11 @@ import torch.utils.data
 
 from ._run import SpotterError
 
-LOOK_MS = 1000  # so often a process that waits for its worker asks whether it has to stop
+LOOK_MS = 1000  # how often a process that waits for its worker checks whether to stop
 
 
 class Records(torch.utils.data.IterableDataset):
-    """`decode(record)` of each record of a Channel: its epoch's rest, then the next epoch."""
+    """Yields `decode(record)` of each record: the rest of the epoch, then the next epoch."""
 
     def __init__(self, channel, decode=None):
         self.channel, self.decode = channel, decode
@@ -47,7 +47,7 @@ class Records(torch.utils.data.IterableDataset):
 
 
 class _Collate:
-    """Of (position, sample): the position behind the last sample, and the batch."""
+    """Collates (position, sample): the position after the last sample, and the batch."""
 
     def __init__(self, collate, batched):
         self._collate, self._batched = collate, batched
@@ -59,7 +59,7 @@ class _Collate:
 
 
 class DataLoader(torch.utils.data.DataLoader):
-    """PyTorch's, for Records: also with a worker, a save knows what was consumed."""
+    """PyTorch's loader, for Records: saves record what was consumed, also with a worker."""
 
     def __init__(self, records, **options):
         if options.get("persistent_workers"):
@@ -83,7 +83,7 @@ class DataLoader(torch.utils.data.DataLoader):
         channel.position = (channel.epoch + 1, 0, 0)
 
     def _wait(self, batches):
-        """The worker has the data's wait, and this process the signals."""
+        """The worker waits for data, while this process handles signals."""
         waited = 0
         while True:
             try:

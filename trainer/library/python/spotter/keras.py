@@ -35,8 +35,8 @@ class Callback(_Base):
         self._epoch = self._step = 0
 
     def restore(self, model):
-        """Puts the newest checkpoint into a compiled, built model; returns the epoch to go on with
-        (0: from scratch)."""
+        """Loads the newest checkpoint into a compiled, built model; returns the epoch to continue
+        with (0: from scratch)."""
         old = self.run.restore()
         if old is None:
             return 0
@@ -68,7 +68,7 @@ class Callback(_Base):
                           accuracy=logs.get("accuracy", float("nan")))
         self._save_if_due()
 
-    # The weights stay as they are while an epoch is evaluated, but a notice does not wait for it.
+    # Weights do not change during an evaluation, but a notice must not wait for its end.
     def on_test_batch_end(self, batch, logs=None):
         if self._fits and not self.stopped:
             self._save_if_due()
@@ -78,6 +78,8 @@ class Callback(_Base):
 
     def on_epoch_end(self, epoch, logs=None):
         self._epoch = epoch + 1
+        if metrics := _run.evaluated(logs or {}):
+            self.run.progress(self._step, epoch=self._epoch, metrics=metrics)
         if not self.stopped:
             self._save_if_due()
 

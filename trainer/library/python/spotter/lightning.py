@@ -19,7 +19,7 @@ except ImportError:
     from pytorch_lightning import Callback as _Base
 
 
-# Processes that Lightning starts for the other devices run the same script, and find it here.
+# Lightning starts the script again for the other devices; they find the checkpoint by it.
 FILE = "SPOTTER_LIGHTNING_CHECKPOINT"
 
 
@@ -54,7 +54,7 @@ class Callback(_Base):
     def on_train_start(self, trainer, pl_module):
         if trainer.world_size > 1:
             trainer.strategy.barrier()
-        if self._folder:  # it was read, by all
+        if self._folder:  # all ranks have read it
             self._folder.cleanup()
             self._folder = None
 
@@ -70,6 +70,13 @@ class Callback(_Base):
         if self.run.should_stop():
             self.stopped = trainer.should_stop = True
             self.run.leave()  # now: Lightning evaluates first
+
+    def on_validation_end(self, trainer, pl_module):
+        if trainer.sanity_checking:  # of two batches, before the first step
+            return
+        if metrics := _run.evaluated(trainer.callback_metrics):
+            self.run.progress(trainer.global_step, epoch=trainer.current_epoch + 1,
+                              metrics=metrics)
 
     def on_train_end(self, trainer, pl_module):
         if not self.stopped:

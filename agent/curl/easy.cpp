@@ -1,0 +1,206 @@
+#include "agent/curl/easy.hpp"
+
+#include <strings.h>
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <mutex>
+
+namespace spotter::curl {
+namespace {
+
+// An idle connection that is older is not used again.
+constexpr long idle_connection_seconds = 60;
+
+CURL* new_handle() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  CURL* const easy = curl_easy_init();
+  assert(easy != nullptr);
+  return easy;
+}
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+char lower(char letter) {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
+std::size_t on_header(char* data, std::size_t size, std::size_t count, void* sink) {
+  return static_cast<Sink*>(sink)->take_header({data, size * count}) ? size * count : 0;
+}
+
+std::size_t on_body(char* data, std::size_t size, std::size_t count, void* sink) {
+  const bool taken = static_cast<Sink*>(sink)->take_body({data, size * count});
+  return taken ? size * count : 0;  // 0 of a piece that is not empty ends the transfer
+}
+
+int on_progress(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return (*static_cast<const std::function<bool()>*>(stop))() ? 1 : 0;
+}
+
+}  // namespace
+
+std::optional<int> parse_status(std::string_view line) {
+  if (!line.starts_with("HTTP/")) return std::nullopt;
+  const auto code = trim(line.substr(std::min(line.find(' '), line.size()))).substr(0, 3);
+  int status = 0;
+  const auto* const end = code.data() + code.size();
+  return std::from_chars(code.data(), end, status).ptr == end ? status : 0;
+}
+
+std::optional<std::pair<std::string, std::string>> parse_header(std::string_view line) {
+  const auto colon = line.find(':');
+  if (colon == line.npos) return std::nullopt;
+  std::string name(trim(line.substr(0, colon)));
+  std::ranges::transform(name, name.begin(), lower);
+  return std::pair(std::move(name), std::string(trim(line.substr(colon + 1))));
+}
+
+Share::Share() : share_(curl_share_init()) {
+  curl_share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
+  curl_share_setopt(share_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+}
+
+Share::~Share() { curl_share_cleanup(share_); }
+
+std::string words_for(CURLcode code) { return curl_easy_strerror(code); }
+
+Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()) {
+  curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, message_.data());
+  curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+  curl_easy_setopt(easy_, CURLOPT_USERAGENT, user_agent);
+  curl_easy_setopt(easy_, CURLOPT_MAXAGE_CONN, idle_connection_seconds);
+  // To libcurl 0 means "for ever", or "its own limit".
+  const auto at_least_one = [](auto count) { return std::max(1L, static_cast<long>(count)); };
+  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, at_least_one(limits.connect.count()));
+  if (limits.whole)
+    curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, at_least_one(limits.whole->count()));
+  if (limits.silence) {
+    curl_easy_setopt(easy_, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(easy_, CURLOPT_LOW_SPEED_TIME, at_least_one(limits.silence->count()));
+  }
+  if (limits.read_at_once > 0) curl_easy_setopt(easy_, CURLOPT_BUFFERSIZE, limits.read_at_once);
+  if (limits.write_at_once > 0)
+    curl_easy_setopt(easy_, CURLOPT_UPLOAD_BUFFERSIZE, limits.write_at_once);
+  trust.give(easy_);
+}
+
+Easy::~Easy() {
+  curl_easy_cleanup(easy_);
+  curl_slist_free_all(headers_);
+}
+
+void Easy::hand_to(Sink& sink) {
+  curl_easy_setopt(easy_, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(easy_, CURLOPT_HEADERDATA, &sink);
+  curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(easy_, CURLOPT_WRITEDATA, &sink);
+}
+
+void Easy::set_url(const std::string& url) {
+  message_[0] = '\0';
+  curl_easy_setopt(easy_, CURLOPT_URL, url.c_str());
+}
+
+void Easy::set_headers(const Headers& headers) {
+  curl_slist_free_all(headers_);
+  headers_ = nullptr;
+  bool has_type = false;
+  for (const auto& [name, value] : headers) {
+    has_type = has_type || ::strcasecmp(name.c_str(), "content-type") == 0;
+    // "Name;" is libcurl's way to send a header without a value.
+    std::string line = name;
+    line.append(value.empty() ? ";" : ": ").append(value);
+    headers_ = curl_slist_append(headers_, line.c_str());
+  }
+  // What libcurl would add by itself.
+  if (!has_type) headers_ = curl_slist_append(headers_, "Content-Type:");
+  headers_ = curl_slist_append(headers_, "Expect:");  // a second's wait where it is not known
+  headers_ = curl_slist_append(headers_, "Accept:");
+  curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers_);
+}
+
+void Easy::set_method(const std::string& method, std::string_view body) {
+  curl_easy_setopt(easy_, CURLOPT_HTTPGET, 1L);  // what the last transfer set is undone
+  if (method == "HEAD") curl_easy_setopt(easy_, CURLOPT_NOBODY, 1L);
+  if (!body.empty() || method == "PUT" || method == "POST") {
+    curl_easy_setopt(easy_, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, body.empty() ? "" : body.data());
+  }
+  curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, method.c_str());
+}
+
+void Easy::ignore_proxy() { curl_easy_setopt(easy_, CURLOPT_PROXY, ""); }
+
+void Easy::keep_path() { curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L); }
+
+void Easy::use_own_connection() {
+  curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 1L);
+  curl_easy_setopt(easy_, CURLOPT_FORBID_REUSE, 1L);
+}
+
+void Easy::follow_redirects(long most, bool only_to_https) {
+  // A libcurl before 7.85 does not know the option: led astray by nobody, it follows nobody.
+  const bool bounded = curl_easy_setopt(easy_, CURLOPT_REDIR_PROTOCOLS_STR,
+                                        only_to_https ? "https" : "http,https") == CURLE_OK;
+  curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, bounded ? 1L : 0L);
+  curl_easy_setopt(easy_, CURLOPT_MAXREDIRS, most);
+}
+
+void Easy::stop_when(const std::function<bool()>& stop) {
+  curl_easy_setopt(easy_, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(easy_, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(easy_, CURLOPT_XFERINFODATA, &stop);
+}
+
+CURLcode Easy::perform() { return curl_easy_perform(easy_); }
+
+void Easy::connect_only(const std::string& base, const Share& shared) {
+  set_url(base);
+  curl_easy_setopt(easy_, CURLOPT_SHARE, shared.handle());
+  curl_easy_setopt(easy_, CURLOPT_CONNECT_ONLY, 1L);
+}
+
+curl_socket_t Easy::socket() const {
+  curl_socket_t socket = CURL_SOCKET_BAD;
+  curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &socket);
+  return socket;
+}
+
+CURLcode Easy::send(std::string_view bytes, std::size_t& sent) {
+  return curl_easy_send(easy_, bytes.data(), bytes.size(), &sent);
+}
+
+CURLcode Easy::receive(std::span<char> into, std::size_t& got) {
+  return curl_easy_recv(easy_, into.data(), into.size(), &got);
+}
+
+int Easy::status() const {
+  long status = 0;
+  curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+  return static_cast<int>(status);
+}
+
+bool Easy::may_have_sent() const { return time_of(CURLINFO_PRETRANSFER_TIME_T).count() > 0; }
+
+std::chrono::microseconds Easy::time_of(CURLINFO what) const {
+  curl_off_t time = 0;
+  curl_easy_getinfo(easy_, what, &time);
+  return std::chrono::microseconds(time);
+}
+
+std::string Easy::explain(CURLcode code) const {
+  return message_[0] != '\0' ? std::string(message_.data()) : words_for(code);
+}
+
+}  // namespace spotter::curl

@@ -1,0 +1,109 @@
+// One handle of libcurl: a transfer, or several one after the other. All clients of ours have what
+// is set here: HTTP/1.1 over http and https, no redirects unless asked for, one user agent, one
+// trust, libcurl's own proxy variables, and nothing in the request that nobody asked for.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/curl/trust_store.hpp"
+
+namespace spotter::curl {
+
+inline constexpr const char* user_agent = "spotter";
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// What an answer's line says. `line` may end with its CR LF.
+// Of HTTP/1.1 206 Partial Content; 0: it names none. None: no such line.
+std::optional<int> parse_status(std::string_view line);
+// The name in lower case. None: no header.
+std::optional<std::pair<std::string, std::string>> parse_header(std::string_view line);
+
+// Who takes the answer. False ends the transfer.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual bool take_header(std::string_view line) = 0;  // also "HTTP/1.1 200 OK", and the empty one
+  virtual bool take_body(std::string_view bytes) = 0;
+};
+
+struct Limits {
+  std::chrono::milliseconds connect{3'000};
+  std::optional<std::chrono::milliseconds> whole{};  // the connect included; none: no limit
+  std::optional<std::chrono::seconds> silence{};     // without a byte
+  long read_at_once = 0;                             // bytes; 0: libcurl's own
+  long write_at_once = 0;
+};
+
+// What several handles know together: names that were looked up, and sessions of TLS. Outlives
+// them.
+class Share {
+ public:
+  Share();
+  ~Share();
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  CURLSH* handle() const { return share_; }
+
+ private:
+  CURLSH* share_;
+};
+
+std::string words_for(CURLcode code);  // libcurl's
+
+// Neither copied nor moved: libcurl keeps pointers into it.
+class Easy {
+ public:
+  Easy(const TrustStore& trust, const Limits& limits);
+  ~Easy();
+  Easy(const Easy&) = delete;
+  Easy& operator=(const Easy&) = delete;
+
+  void hand_to(Sink& sink);  // which outlives the transfer
+  void set_url(const std::string& url);
+  void set_headers(const Headers& headers);
+  // The body is not copied. It is sent when it is not empty, and with POST and PUT.
+  void set_method(const std::string& method, std::string_view body = {});
+
+  void ignore_proxy();  // link-local services
+  void keep_path();     // a key of S3 may be a/../b
+  // libcurl sends a request a second time by itself when a reused connection turns out to be dead:
+  // not so on a connection of its own.
+  void use_own_connection();
+  void follow_redirects(long most, bool only_to_https);
+  // Asked now and then; true ends the transfer with CURLE_ABORTED_BY_CALLBACK. It has to outlive
+  // it.
+  void stop_when(const std::function<bool()>& stop);
+
+  CURLcode perform();  // here and now; else a loop does it (curl/loop.hpp)
+
+  // No request, only the connection (names, TLS), to be spoken over here once the loop is done.
+  void connect_only(const std::string& base, const Share& shared);
+  curl_socket_t socket() const;
+  CURLcode send(std::string_view bytes, std::size_t& sent);
+  CURLcode receive(std::span<char> into, std::size_t& got);
+
+  int status() const;  // of the answer
+  // Everything up to the handshakes is done: the request may have gone out.
+  bool may_have_sent() const;
+  std::chrono::microseconds time_of(CURLINFO what) const;
+  std::string explain(CURLcode code) const;  // what libcurl says of the last transfer
+
+ private:
+  friend class Loop;
+  CURL* easy_;
+  curl_slist* headers_ = nullptr;
+  std::array<char, CURL_ERROR_SIZE> message_{};
+};
+
+}  // namespace spotter::curl

@@ -1,0 +1,60 @@
+// libcurl's multi interface on an epoll of its own, for the one thread that turns it.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <chrono>
+#include <optional>
+#include <unordered_map>
+
+#include "agent/curl/easy.hpp"
+
+namespace spotter::curl {
+
+// What a loop turns.
+class Turned {
+ public:
+  virtual ~Turned() = default;
+  // libcurl is done with the handle that was added with this. It is still added.
+  virtual void finished(CURLcode code) = 0;
+  // Something can be done with the file that is watched.
+  virtual void ready() {}
+};
+
+class Loop {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  // So many idle connections are kept.
+  explicit Loop(long most_idle);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Other than CURLM_OK: it was not added, and does not finish.
+  CURLMcode add(Easy& easy, Turned& who);
+  void remove(Easy& easy);  // what is not finished has its connection closed
+
+  void watch(int file, bool for_writing, Turned& who);
+  void forget(int file);
+
+  // What is ready, after waiting for it at most so long.
+  void turn(std::chrono::milliseconds at_most);
+
+  int descriptor() const { return epoll_; }
+  std::optional<Instant> next() const { return timer_; }  // when libcurl wants to be turned again
+
+ private:
+  static int on_socket(CURL* easy, curl_socket_t socket, int what, void* self, void* known);
+  static int on_timer(CURLM* multi, long milliseconds, void* self);
+  void act(curl_socket_t socket, int events);
+  void report_ended();
+
+  long most_idle_;
+  CURLM* multi_ = nullptr;  // from the first handle on: what it loads takes time
+  int epoll_;
+  std::optional<Instant> timer_;
+  std::unordered_map<int, Turned*> watched_;
+};
+
+}  // namespace spotter::curl

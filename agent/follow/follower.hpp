@@ -1,0 +1,92 @@
+// Reads the metrics in a trainer's own log, beside it, and reports them to the agent: `spotter
+// follow-log`, started by `spotter supervise` before the trainer, as the trainer's user. It may do
+// no more than the trainer: the file is read and the datagrams are sent with that user's rights.
+//
+// stdin:  a line when the trainer has ended: what is left is read, and we leave. The end of the
+//         stream alone: the supervisor is dead, and we leave at once.
+// stdout: one line, `ready`: from here on no row is missed.
+//
+// Which rows are reported? Those that the trainer adds, whatever their steps: where they go back,
+// it trains these again, and the curve loses its later points (wire/curve.hpp). Of a file that is
+// written over, as some trainers write all epochs each time, those from the first that is not
+// known. Of rows that were there before the trainer started, those behind the curve's last point:
+// they were not reported before a machine was lost; without any curve they are another run's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_set>
+
+#include "agent/follow/growing_file.hpp"
+#include "agent/wire/metric_log.hpp"
+
+namespace spotter::follow {
+
+inline constexpr std::size_t most_points_a_look = 512;  // more are thinned
+inline constexpr std::size_t most_known_rows = 1U << 20;
+inline constexpr std::size_t most_old_bytes = 64U << 20;  // what is behind them counts as new
+
+struct Options {
+  std::string file;  // or a pattern, absolute
+  std::string name;  // of the file as job.yaml has it, for words
+  wire::LogKind kind = wire::LogKind::Csv;
+  wire::LogColumns columns;
+  std::string curve;   // the job's learning curve, which need not be there
+  std::string socket;  // the agent's, for datagrams
+  bool again = false;  // the trainer runs already: the follower before us died
+  std::chrono::milliseconds missing_after{60'000};  // from then on a missing file is trouble
+};
+
+class Follower {
+ public:
+  // Sends a datagram; false: nobody takes it now.
+  using Send = std::function<bool(const std::string&)>;
+
+  // `last`: the last step of the job's learning curve; none: there is no curve.
+  Follower(const Options& options, std::optional<std::uint64_t> last, Send send)
+      : options_(options),
+        file_(options.file, wire::longest_log_line),
+        log_(options.kind, options.columns),
+        last_(last),
+        send_(std::move(send)) {}
+
+  // Reads what is there before the trainer starts; reports nothing yet.
+  void begin();
+  // Reports what is new. True: there may be more by now.
+  bool look(std::chrono::milliseconds since_start);
+  // The trainer has ended: what it left behind its last newline counts, if it is a whole row.
+  void end();
+  // All that was read is reported.
+  bool is_done() const { return waiting_.empty(); }
+
+ private:
+  bool read(bool old);
+  bool counts(const wire::CurvePoint& point, bool old) const;
+  void take(const std::string& line, bool old, wire::Curve& curve);
+  void queue(const wire::Curve& curve);
+  void report_trouble(std::chrono::milliseconds since_start);
+  bool send_waiting();
+
+  const Options& options_;
+  GrowingFile file_;
+  wire::MetricLog log_;
+  std::optional<std::uint64_t> last_;
+  Send send_;
+  std::unordered_set<std::size_t> known_;  // sums of the rows that were read
+  bool rereads_ = false;                   // so far each row since the file's begin was known
+  bool there_ = false;
+  std::deque<std::string> waiting_;  // datagrams
+  std::string said_;
+};
+
+// As a datagram (wire/datagram.hpp).
+std::string to_datagram(const wire::CurvePoint& point);
+
+// Everything of the command: until the line on stdin.
+int run(const Options& options);
+
+}  // namespace spotter::follow

@@ -1,0 +1,241 @@
+#include "agent/guard/best.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "agent/guard/format.hpp"
+#include "agent/guard/removal.hpp"
+#include "trainer/library/manifest.hpp"
+
+namespace spotter::guard {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t best_limit = 64U << 10;
+
+double seconds(Best::Clock::time_point at) {
+  return std::chrono::duration<double>(at.time_since_epoch()).count();
+}
+
+std::string shortened(double value) {
+  std::array<char, 32> text{};
+  const auto end =
+      std::to_chars(text.begin(), text.end(), value, std::chars_format::general, 6).ptr;
+  return {text.begin(), end};
+}
+
+bool is_better(const BestRule& rule, double value, double than) {
+  return rule.largest_is_best ? value > than : value < than;
+}
+
+// The step in a checkpoint's name. Of a file an extension does not count, nor what stands behind a
+// point: weights-0.25.h5.
+std::optional<std::uint64_t> number_of(const std::string& name, bool folder) {
+  if (folder) return step_in(name);
+  const std::string file = last_component(name);
+  const std::string stem = file.substr(0, file.rfind('.'));
+  const auto digits = stem.find_last_not_of("0123456789");
+  if (digits != stem.npos && stem[digits] == '.') return std::nullopt;
+  return step_in(stem);
+}
+
+// The folder that `name` lies in, made where it is missing.
+Result<Beneath, std::error_code> make_above(const Beneath& folder, const std::string& name) {
+  const auto slash = name.rfind('/');
+  if (slash == std::string::npos) return folder.folder("");
+  for (std::size_t at = 0; (at = name.find('/', at)) != std::string::npos; ++at) {
+    auto made = folder.make_folder(name.substr(0, at), 0755);
+    if (!made) return made;
+  }
+  return folder.folder(name.substr(0, slash));
+}
+
+}  // namespace
+
+std::string encode(const BestRecord& record) {
+  return checkpoint::seal({{"format", 1},
+                           {"metric", record.rule.metric},
+                           {"mode", record.rule.largest_is_best ? "max" : "min"},
+                           {"value", record.value},
+                           {"step", record.step},
+                           {"name", record.name},
+                           {"kept", record.kept}});
+}
+
+std::optional<BestRecord> decode_best(std::string_view bytes) {
+  const auto json = checkpoint::unseal(bytes);
+  if (!json || !json->is_object() || json->value("format", 0) != 1) return std::nullopt;
+  try {
+    BestRecord record{
+        {json->at("metric").get<std::string>(), json->at("mode").get<std::string>() == "max"},
+        json->at("value").get<double>(),
+        json->at("step").get<std::uint64_t>(),
+        json->at("name").get<std::string>(),
+        json->at("kept").get<std::string>()};
+    const bool plain = !record.kept.empty() && record.kept.find('/') == std::string::npos &&
+                       record.kept != "." && record.kept != "..";
+    return plain ? std::optional(std::move(record)) : std::nullopt;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+Best::Best(const Keeper& keeper, std::optional<BestRule> rule, Values values,
+           Clock::time_point began)
+    : keeper_(keeper), rule_(std::move(rule)), values_(std::move(values)), began_(began) {
+  for (const Entry& entry : keeper_.record().files) {
+    const Clock::time_point finished{
+        std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(entry.mtime_ns))};
+    if (!entry.gone && finished >= began_) offer(entry.name, finished);
+  }
+}
+
+void Best::offer(const std::string& name, Clock::time_point finished) {
+  if (!rule_) return;
+  std::erase_if(offered_, [&name](const Offered& one) { return one.name == name; });
+  offered_.push_back({name, finished});
+}
+
+std::optional<milliseconds> Best::wait(Clock::time_point now) const {
+  if (offered_.empty()) return std::nullopt;
+  const auto next = std::ranges::min_element(offered_, {}, &Offered::finished)->finished + moment;
+  return std::clamp(std::chrono::ceil<milliseconds>(next - now), milliseconds(0), moment);
+}
+
+std::vector<Best::Word> Best::look(Clock::time_point now, bool all, const Stopped& stopped) {
+  std::vector<Word> words;
+  for (const Offered& one : std::exchange(offered_, {})) {
+    const bool early = !all && now < one.finished + moment;
+    auto said = early || (stopped && stopped()) ? std::nullopt : consider(one, stopped);
+    if (early || (stopped && stopped())) {
+      offered_.push_back(one);
+    } else if (said) {
+      words.push_back(*std::move(said));
+    }
+  }
+  return words;
+}
+
+std::optional<supervise::ReportedValue> Best::value_of(const Offered& one) const {
+  const supervise::ReportedValues values = values_();
+  const auto number = number_of(one.name, !keeper_.place().where().folders.empty());
+  std::optional<supervise::ReportedValue> last;
+  std::optional<supervise::ReportedValue> of_step;
+  for (const auto& each : values.all()) {
+    if (each.time < seconds(began_) || !std::isfinite(each.value)) continue;
+    const bool in_time = each.time <= seconds(one.finished + moment);
+    if (in_time) last = each;
+    // The number of a file may be anything's.
+    if ((in_time || keeper_.place().where().files.empty()) && number && each.step == *number)
+      of_step = each;
+  }
+  return of_step ? of_step : last;
+}
+
+std::optional<Best::Word> Best::consider(const Offered& one, const Stopped& stopped) {
+  const auto value = value_of(one);
+  const Entry* entry = keeper_.record().find(one.name);
+  const auto own = keeper_.place().own();
+  if (!value || entry == nullptr || !own) return std::nullopt;
+  const auto text = own->read(best_name, best_limit);
+  const auto before = text ? decode_best(*text) : std::nullopt;
+  const bool none = !text && text.error() == std::errc::no_such_file_or_directory;
+  // Which copy is the best so far is then not known, and none may be removed.
+  if (!before && !none)
+    return trouble(keeper_.place().shown_own(best_name).string() +
+                   " cannot be read, or a newer Spotter wrote it: no best checkpoint is kept until "
+                   "it and the folder best beside it are moved away");
+  if (before && before->rule == *rule_ && !is_better(*rule_, value->value, before->value))
+    return std::nullopt;
+  const std::string of = keeper_.place().shown(one.name) + " is the best so far by " +
+                         rule_->metric + " (" + shortened(value->value) + " at step " +
+                         std::to_string(value->step) + ")";
+  BestRecord record{*rule_, value->value, value->step, one.name, entry->sum.substr(0, 8)};
+  record.kept += "-" + last_component(one.name);
+  const std::string kept = (keeper_.place().shown_own(best_directory) / record.kept).string();
+  const auto done = keep(*entry, record, before, stopped);
+  if (done) return Word{of + ": kept as " + kept, false};
+  return trouble(of + ", and is not kept: " + done.error().message);
+}
+
+// The same once.
+std::optional<Best::Word> Best::trouble(const std::string& words) {
+  return std::exchange(last_trouble_, words) == words ? std::nullopt : std::optional(Word{words});
+}
+
+// The new one is whole and durable before the record names it, and the old one stays until then.
+Result<void> Best::keep(const Entry& entry, const BestRecord& record,
+                        const std::optional<BestRecord>& before, const Stopped& stopped) const {
+  const auto own = keeper_.place().own();
+  const auto to = keeper_.place().own(best_directory);
+  if (!own || !to) return failure("cannot use " + std::string(best_directory));
+  std::size_t left = removals_limit;
+  const auto clear_but = [&](const std::string& kept) {
+    const auto names = to->names();
+    for (const std::string& name : names ? *names : std::vector<std::string>())
+      if (name != kept) remove_any(*to, name, left);
+  };
+  // Of a guard that was killed here. Without a record nobody knows which of them is whole.
+  if (before) clear_but(before->kept);
+  const bool same = before && record.kept == before->kept;  // these bytes: the value is better
+  if (auto copied = same ? Result<void>() : copy(entry, *to, record.kept, stopped); !copied) {
+    remove_any(*to, record.kept, left);
+    return copied;
+  }
+  if (const auto written = own->write(best_name, encode(record), 0644); !written)
+    return failure("cannot write " + (own->path() / best_name).string() + ": " +
+                   written.error().message());
+  clear_but(record.kept);
+  return {};
+}
+
+// Only what has the recorded sum is called that checkpoint: its trainer may write to it, or remove
+// it, meanwhile.
+Result<void> Best::copy(const Entry& entry, const Beneath& to, const std::string& as,
+                        const Stopped& stopped) const {
+  const Place& place = keeper_.place();
+  const auto one = [&](const Beneath& from, const std::string& name, const Beneath& folder,
+                       const std::string& new_name, const std::string& sum) -> Result<void> {
+    const auto opened = from.file(name, O_RDONLY);
+    struct stat status {};
+    if (!opened || ::fstat(opened->get(), &status) != 0)
+      return failure(name + " is not there any more, or cannot be read");
+    if (!place.is_trainers(status)) return failure(name + " " + std::string(has_other_name));
+    if (auto copied = copy_file(opened->get(), status, folder, new_name, stopped); !copied)
+      return copied;
+    const auto copied = folder.file(new_name, O_RDONLY);
+    const auto bytes = static_cast<std::uint64_t>(status.st_size);
+    const auto its = copied ? sum_of_file(copied->get(), bytes, stopped) : Result<std::string>("");
+    if (!its || *its != sum) return failure(name + " was changed meanwhile");
+    return {};
+  };
+  if (!entry.folder) {
+    const auto kept = place.own(kept_directory);
+    if (kept && !entry.kept.empty()) return one(*kept, entry.kept, to, as, entry.sum);
+    const auto parent = place.parent(entry.name);
+    if (!parent) return failure("it is not there any more");
+    return one(*parent, last_component(entry.name), to, as, entry.sum);
+  }
+  const auto from = place.folder(entry.name);
+  const auto folder = to.make_folder(as, 0755);
+  if (!from || !folder) return failure("it is not there any more, or cannot be read");
+  if (entry.parts.empty()) return failure("two newer ones were recorded meanwhile");
+  for (const Part& part : entry.parts) {
+    const auto above = make_above(*folder, part.name);
+    if (!above) return failure("cannot make its folders: " + above.error().message());
+    auto done = one(*from, part.name, *above, last_component(part.name), part.sum);
+    if (done && !above->sync()) done = failure("cannot make it durable");
+    if (!done) return done;
+  }
+  if (!folder->sync() || !to.sync()) return failure("cannot make it durable");
+  return {};
+}
+
+}  // namespace spotter::guard

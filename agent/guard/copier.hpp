@@ -1,0 +1,62 @@
+// Has finished folders copied to S3 by another program (`spotter tier`), which runs beside the
+// guard with the rights of the trainer's user: the guard itself speaks to no network, and waits for
+// none.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/io/descriptor.hpp"
+
+namespace spotter::guard {
+
+class Copier {
+ public:
+  // The program, an absolute path and its arguments, copies the newest recorded folder and ends:
+  // its line on stdout is then the folder's name, else, with another status than 0, what is wrong.
+  // Of this process's environment it gets what leads to AWS: the user that it becomes may read
+  // that. No words: nothing is copied.
+  explicit Copier(std::vector<std::string> program = {}) : program_(std::move(program)) {}
+  ~Copier() { kill(); }
+  Copier(const Copier&) = delete;
+  Copier& operator=(const Copier&) = delete;
+
+  // A folder was recorded. The one that is being copied is finished first.
+  void offer() { wanted_ = !program_.empty(); }
+
+  // look() has something to do soon.
+  bool is_busy() const { return pid_ != 0 || wanted_; }
+
+  // Starts what is to be copied, and what failed once more after a pause. Does not wait. What a
+  // person should read: the first copy, a failure that is not as the one before, and the first
+  // success after it.
+  std::optional<std::string> look();
+
+  // Copies the newest now, in the place of an older one, and waits for it at most so long. Then
+  // nothing is under way.
+  std::optional<std::string> finish(std::chrono::milliseconds limit);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void start();
+  void kill();
+  bool has_ended();
+  std::optional<std::string> read_words();
+
+  std::vector<std::string> program_;
+  bool wanted_ = false;
+  bool copies_ = false;  // said already
+  std::string last_trouble_;
+  pid_t pid_ = 0;
+  int status_ = 0;
+  io::Descriptor words_;
+  Clock::time_point not_before_;
+};
+
+}  // namespace spotter::guard

@@ -1,0 +1,22 @@
+// Why a file, or a folder, is not taken for a finished checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace spotter::guard {
+
+struct Refusal {
+  enum class Why : std::uint8_t {
+    Gone,
+    Busy,    // somebody writes to it
+    Torn,    // its own format says so
+    Unsure,  // nothing speaks against it but the time
+    Failed,  // it cannot be read, or not be made durable
+    Odd,     // a folder with what no checkpoint has: it is left as it is
+  };
+  Why why = Why::Gone;
+  std::string words;  // for the journal, of Torn, Failed and Odd
+};
+
+}  // namespace spotter::guard

@@ -1,0 +1,65 @@
+// Ends the experiment that this agent trains when the sweep's rule says so (sweep/asha.hpp). Asks
+// S3 on a thread of its own: training goes on until there is an answer, and where S3 gives none.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "agent/decide/event.hpp"
+#include "agent/io/asio.hpp"
+#include "agent/job/job.hpp"
+#include "agent/sweep/asha.hpp"
+#include "agent/wire/datagram.hpp"
+
+namespace spotter {
+
+class EarlyStop {
+ public:
+  using RuledOut = std::function<void(decide::RuledOut)>;
+  // Without `sweep.stop` it does nothing. `ruled_out` is called with each report of the trainer
+  // once the verdict is known, from within `context`.
+  EarlyStop(asio::io_context& context, const config::Job& job, RuledOut ruled_out);
+  // Waits for the request under way, for `kPatience` at most.
+  ~EarlyStop();
+  EarlyStop(const EarlyStop&) = delete;
+  EarlyStop& operator=(const EarlyStop&) = delete;
+
+  void on_message(const wire::TrainerMessage& message);
+
+  static constexpr Duration kPatience{5'000};
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds shortest_pause{250};
+
+  void consider(const wire::Progress& report);
+  void miss(const wire::Progress& report, const std::string& what);
+  void ask(sweep::Measured measured);
+  void answered(std::uint32_t rung, const Result<sweep::RungRecord>& record);
+
+  asio::io_context& context_;
+  const config::Job& job_;
+  RuledOut ruled_out_;
+  std::optional<sweep::Asha> rule_;
+  sweep::Objective objective_;
+  std::uint32_t judged_ = 0;                  // all rungs below it are settled
+  std::optional<std::uint32_t> next_;         // the one after this agent's first report
+  bool measured_ = false;                     // the trainer has reported the objective
+  std::string why_;                           // it is ruled out; empty: it is not
+  std::string trouble_;                       // of S3: logged once
+  bool missed_ = false;                       // so is what the trainer does not report
+  std::optional<std::uint64_t> steps_total_;  // as the trainer reported it last
+  std::chrono::milliseconds pause_ = shortest_pause;
+  Clock::time_point not_before_;  // after a failure
+  bool asking_ = false;
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace spotter

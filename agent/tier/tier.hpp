@@ -1,0 +1,36 @@
+// The S3 tier of a trainer that writes folders and knows nothing of us: what `spotter tier` does,
+// with the rights of the trainer's user. It reads what the guard recorded
+// (<mount>/.spotter/checkpoints.json), and changes only the checkpoint directory and the bucket.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "agent/aws/s3/client.hpp"
+#include "agent/guard/place.hpp"
+
+namespace spotter::tier {
+
+struct Options {
+  guard::Where where;
+  wire::S3Location to;  // its key ends with a slash, or is empty
+  std::string job;      // whose checkpoints these are
+  s3::Settings s3;
+};
+
+// Copies the newest recorded folder to S3, and then the next one if a newer was recorded meanwhile.
+// The name of the last one; none: no folder is recorded. For the guard (guard/copier.hpp).
+Result<std::optional<std::string>> copy(const Options& options);
+
+// Before the trainer starts: where S3 has a newer whole folder than the newest recorded one, that
+// one is brought to the directory. `say` gets sentences for a person. The name of the folder; none:
+// the trainer goes on with what is there, or begins from scratch, as S3 has nothing either.
+//
+// Which one is newer the numbers in the names say; where a name has none, the storage's own is
+// taken if there is one. Fails where no folder is recorded and S3 cannot be read, or has only such
+// as are torn: nothing begins from scratch then.
+Result<std::optional<std::string>> fetch(const Options& options,
+                                         const std::function<void(const std::string&)>& say);
+
+}  // namespace spotter::tier

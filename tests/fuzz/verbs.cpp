@@ -1,0 +1,15 @@
+// What `spotter host` is asked for on its standard input, by whoever starts it.
+#include "agent/wire/verbs.hpp"
+
+#include "tests/fuzz/fuzz.hpp"
+
+namespace spotter::fuzz {
+
+void examine(std::string_view bytes) {
+  const auto request = verbs::parse_request(bytes);
+  if (!request) return must(!request.error().message.empty(), "a refusal has a reason");
+  const std::string printed = verbs::to_json(*request);
+  must(verbs::parse_request(printed) == *request, "a request printed reads the same");
+}
+
+}  // namespace spotter::fuzz

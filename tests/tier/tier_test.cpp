@@ -1,0 +1,197 @@
+// Folders in S3: what is there after copies, and what a machine that has lost its storage goes on
+// with.
+#include <sys/stat.h>
+
+#include <fstream>
+#include <map>
+
+#include "tests/tier/fixture.hpp"
+#include "tests/trainer/newer_manifest.hpp"
+
+namespace spotter::tier {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_F(InS3, HasEachFileAndTheManifestLast) {
+  save("checkpoint-5");
+  std::vector<std::string> written;
+  for (const auto& request : server_.requests())
+    if (request.method == "PUT") written.push_back(request.path);
+  EXPECT_EQ(written.size(), contents("checkpoint-5").size() + 1);
+  EXPECT_TRUE(written.back().ends_with("/manifest.json")) << written.back();
+  EXPECT_EQ(server_.find(key_of("checkpoint-5", "/files/optimizer.pt"))->bytes,
+            read("checkpoint-5/optimizer.pt"));
+}
+
+TEST_F(InS3, AMachineWithoutTheStorageGetsTheSameBytesAndTimes) {
+  record_one("checkpoint-5", distributed("checkpoint-5"));
+  write("checkpoint-7/deep/er/model.safetensors", guard::safetensors(std::string(20U << 20, 'w')));
+  write("checkpoint-7/empty", "");
+  record_one("checkpoint-7", transformers("checkpoint-7"));
+  ASSERT_TRUE(copy(options()));
+  const auto before = contents("checkpoint-7");
+  const auto time = fs::last_write_time(path("checkpoint-7/trainer_state.json"));
+  lose_the_storage();
+  EXPECT_EQ(fetched(), "checkpoint-7");
+  EXPECT_EQ(contents("checkpoint-7"), before);
+  EXPECT_EQ(fs::last_write_time(path("checkpoint-7/trainer_state.json")), time);
+  expect_whole("checkpoint-7");
+}
+
+TEST_F(InS3, WhatIsThereIsNotCopiedAgain) {
+  save("checkpoint-5");
+  const auto puts = [this] {
+    return std::ranges::count(server_.requests(), "PUT", &s3_test::Request::method);
+  };
+  const auto before = puts();
+  save("checkpoint-5");
+  EXPECT_EQ(puts(), before);
+}
+
+TEST_F(InS3, TheNewestTwoAreKept) {
+  for (const char* name : {"checkpoint-5", "checkpoint-6", "checkpoint-10"}) save(name);
+  EXPECT_EQ(key_of("checkpoint-5", ""), "");
+  EXPECT_NE(key_of("checkpoint-6", "/manifest.json"), "");
+  EXPECT_NE(key_of("checkpoint-10", "/manifest.json"), "");
+}
+
+// Also the rest of an interrupted copy; but nothing that is no folder of ours.
+TEST_F(InS3, OnlyWhatIsOursIsRemoved) {
+  const std::string sum(32, '0');
+  const std::vector<std::string> others = {"runs/one 1/notes.txt", "runs/one 1/checkpoint-1/x/y",
+                                           "runs/one 10/checkpoint-1/" + sum + "/files/x"};
+  for (const auto& key : others) server_.put(key, "x");
+  const std::string left = "runs/one 1/checkpoint-1/" + sum + "/files/x";
+  const std::string under_way = "runs/one 1/checkpoint-9/" + sum + "/files/x";
+  server_.put(left, "x");
+  server_.put(under_way, "x");
+  save("checkpoint-5");
+  for (const auto& key : others) EXPECT_TRUE(server_.find(key)) << key;
+  EXPECT_FALSE(server_.find(left));
+  EXPECT_TRUE(server_.find(under_way));
+}
+
+TEST_F(InS3, ANameThatIsWrittenAgainHasItsNewContent) {
+  save("checkpoint-5");
+  write("checkpoint-5/extra.bin", guard::zip("more"));
+  save("checkpoint-5");
+  const auto before = contents("checkpoint-5");
+  lose_the_storage();
+  EXPECT_EQ(fetched(), "checkpoint-5");
+  EXPECT_EQ(contents("checkpoint-5"), before);
+}
+
+TEST_F(InS3, TheNewestWinsWhereverItIs) {
+  save("checkpoint-5");
+  EXPECT_EQ(fetched(), "");
+  record_one("checkpoint-6", transformers("checkpoint-6"));
+  EXPECT_EQ(fetched(), "");
+  save("checkpoint-10");
+  lose_the_storage();
+  record_one("checkpoint-9", transformers("checkpoint-9"));
+  EXPECT_EQ(fetched(), "checkpoint-10");
+  expect_whole("checkpoint-10");
+}
+
+TEST_F(InS3, ATornOneIsSaidAndTheOneBeforeServes) {
+  for (const char* name : {"checkpoint-5", "checkpoint-6"}) save(name);
+  const std::string key = key_of("checkpoint-6", "/optimizer.pt");
+  std::string bytes = server_.find(key)->bytes;
+  bytes[10] ^= 1;
+  for (const std::string& wrong : {bytes, bytes.substr(1), std::string()}) {
+    server_.put(key, wrong);
+    said_.clear();
+    lose_the_storage();
+    EXPECT_EQ(fetched(), "checkpoint-5");
+    EXPECT_EQ(said_.size(), 1U);
+    EXPECT_FALSE(exists("checkpoint-6"));
+    expect_whole("checkpoint-5");
+  }
+}
+
+TEST_F(InS3, WhereAllAreTornNothingBeginsFromScratch) {
+  save("checkpoint-5");
+  server_.put(key_of("checkpoint-5", "/manifest.json"), "{}");
+  lose_the_storage();
+  const auto none = fetch();
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("are torn: remove them there"), std::string::npos);
+}
+
+TEST_F(InS3, AnEmptyPlaceIsABeginning) {
+  lose_the_storage();
+  EXPECT_EQ(fetched(), "");
+}
+
+TEST_F(InS3, WithoutAWordFromS3NothingBeginsFromScratch) {
+  save("checkpoint-5");
+  for (const int status : {403, 500}) {
+    // Neither while it is listed, nor while a manifest or a file is read.
+    for (int request = 1; request < 5; ++request) {
+      refuse_from(request, status);
+      lose_the_storage();
+      EXPECT_FALSE(fetch()) << status << " from " << request;
+      EXPECT_TRUE(contents("").empty());
+      refuse_from(0, 0);
+    }
+  }
+  record_one("checkpoint-2", transformers("checkpoint-2"));
+  refuse_from(1, 500);
+  EXPECT_EQ(fetched(), "");  // the storage's own does
+  EXPECT_EQ(said_.size(), 1U);
+}
+
+TEST_F(InS3, TwoJobsInOnePlaceDoNotMix) {
+  save("checkpoint-5");
+  const auto copied = copy(options("another"));
+  ASSERT_FALSE(copied);
+  EXPECT_NE(copied.error().message.find("of the job 'mine'"), std::string::npos);
+  lose_the_storage();
+  EXPECT_FALSE(tier::fetch(options("another"), [](const auto&) {}));
+  EXPECT_TRUE(contents("").empty());
+}
+
+TEST_F(InS3, WhatANewerSpotterWroteIsRefusedAndStays) {
+  save("checkpoint-5");
+  const std::string key = key_of("checkpoint-5", "/manifest.json");
+  const std::string newer = test::newer_manifest(server_.find(key)->bytes);
+  server_.put(key, newer);
+  record_one("checkpoint-6", transformers("checkpoint-6"));
+  EXPECT_FALSE(copy(options()));
+  EXPECT_FALSE(fetch());
+  EXPECT_EQ(server_.find(key)->bytes, newer);
+}
+
+TEST_F(InS3, WhatIsNotAsItWasRecordedIsNotCopied) {
+  record_one("checkpoint-5", transformers("checkpoint-5"));
+  const auto file = path("checkpoint-5/optimizer.pt");
+  const auto time = fs::last_write_time(file);
+  std::string other = read("checkpoint-5/optimizer.pt");
+  other.back() ^= 1;
+  write("checkpoint-5/optimizer.pt", other);  // as long, and as old
+  fs::last_write_time(file, time);
+  EXPECT_FALSE(copy(options()));
+  fs::remove(file);
+  fs::create_symlink(path("checkpoint-1/optimizer.pt"), file);
+  EXPECT_FALSE(copy(options()));
+  fs::remove(file);
+  EXPECT_FALSE(copy(options()));
+  EXPECT_EQ(key_of("checkpoint-5", "/manifest.json"), "");
+}
+
+// Nothing is replaced: neither what its owner put there, nor by a link that leads elsewhere.
+TEST_F(InS3, WhatIsInTheWayStays) {
+  save("checkpoint-5");
+  lose_the_storage();
+  write("checkpoint-5/notes", "mine");
+  EXPECT_FALSE(fetch());
+  EXPECT_EQ(contents("checkpoint-5"), (std::map<std::string, std::string>{{"notes", "mine"}}));
+  lose_the_storage();
+  fs::create_directories(path(""));
+  fs::create_symlink(lost_.front(), path("checkpoint-5"));
+  EXPECT_FALSE(fetch());
+}
+
+}  // namespace
+}  // namespace spotter::tier

@@ -1,0 +1,13 @@
+// What EC2 refuses before an operation looks at anything: names that it does not know, an unknown
+// version of its API, page sizes out of range, tags for what the operation does not make.
+#pragma once
+
+#include <optional>
+
+#include "tests/world/query.hpp"
+
+namespace spotter::world {
+
+std::optional<ApiError> check_parameters(const std::string& action, const Query& query);
+
+}  // namespace spotter::world
