@@ -33,6 +33,7 @@ std::string print(const wire::TrainerMessage& message) {
   if (message.of_log) bytes += "X_SPOTTER_LOG=1\n";
   if (message.status) bytes += "STATUS=" + *message.status + "\n";
   if (message.note) bytes += "X_SPOTTER_NOTE=" + *message.note + "\n";
+  if (message.best) bytes += "X_SPOTTER_BEST=" + *message.best + "\n";
   bytes += line("X_SPOTTER_WINDOW_TRAINED_SECONDS", message.window_trained);
   if (const auto& progress = message.progress) {
     bytes += line<std::uint64_t>("X_SPOTTER_STEP", progress->step);
@@ -49,6 +50,12 @@ std::string print(const wire::TrainerMessage& message) {
     bytes += "X_SPOTTER_CHECKPOINT=" + checkpoint->path + "\n";
     bytes += line<std::uint64_t>("X_SPOTTER_CHECKPOINT_STEP", checkpoint->step);
     bytes += line("X_SPOTTER_CHECKPOINT_SECONDS", checkpoint->seconds);
+    bytes += line("X_SPOTTER_CHECKPOINT_BYTES", checkpoint->bytes);
+  }
+  if (const auto& flow = message.flow) {
+    bytes += "X_SPOTTER_CHANNEL=" + flow->channel + "\n";
+    bytes += line<std::uint64_t>("X_SPOTTER_CHANNEL_BYTES", flow->bytes);
+    bytes += line<double>("X_SPOTTER_CHANNEL_STALL_SECONDS", flow->stalled);
   }
   return bytes;
 }
