@@ -19,6 +19,7 @@ struct Ledger {
   std::uint32_t releases = 0;  // interruptions announced in time: the last checkpoint was written
   bool running = false;        // a trainer was started, and its end has not been seen yet
   double stall = 0;            // seconds that a checkpoint holds the training up; 0: not known
+  double stalled = 0;          // seconds of all of them together
   bool speaks = false;         // the trainer reports its steps: one that stops doing so hangs
   bool done = false;           // the result is durable
   std::int64_t reached = -1;   // the step that the trainer reported last, on whichever machine
@@ -41,6 +42,7 @@ void each_field(AnyLedger& ledger, const Visit& visit) {
   visit("releases", ledger.releases);
   visit("running", ledger.running);
   visit("stall", ledger.stall);
+  visit("stalled", ledger.stalled);
   visit("speaks", ledger.speaks);
   visit("done", ledger.done);
   visit("reached", ledger.reached);

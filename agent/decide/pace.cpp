@@ -47,6 +47,7 @@ Duration checkpoint_every(const Ledger& ledger, const Policy& policy) {
 void learn_stall(Ledger& ledger, Duration stall) {
   if (stall <= Duration::zero()) return;
   const double seen = Seconds(stall).count();
+  ledger.stalled += seen;
   ledger.stall =
       ledger.stall > 0 ? ledger.stall * (1 - kNewestWeighs) + seen * kNewestWeighs : seen;
 }

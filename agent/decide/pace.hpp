@@ -26,7 +26,7 @@ Duration daly_interval(Duration stall, Duration between_losses);
 // What this job is advised to: Daly's interval of what is known, within the policy's bounds.
 Duration checkpoint_every(const Ledger& ledger, const Policy& policy);
 
-// The average of what the trainer reports, the newest weighing most.
+// The average of what the trainer reports, the newest weighing most; and the sum.
 void learn_stall(Ledger& ledger, Duration stall);
 
 // A rebalance recommendation is a bet: the price is one stall; the gain is the work `at_risk` since

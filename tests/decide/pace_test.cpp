@@ -67,8 +67,10 @@ TEST(Pace, TheNewestStallWeighsMost) {
   EXPECT_DOUBLE_EQ(ledger.stall, 10);
   learn_stall(ledger, Duration(0));  // the trainer did not say
   EXPECT_DOUBLE_EQ(ledger.stall, 10);
+  EXPECT_DOUBLE_EQ(ledger.stalled, 10);
   for (int i = 0; i < 20; ++i) learn_stall(ledger, seconds(2));
   EXPECT_NEAR(ledger.stall, 2, 0.1);
+  EXPECT_DOUBLE_EQ(ledger.stalled, 10 + 20 * 2) << "each counts, also one of another machine";
 }
 
 TEST(Pace, TheTrainerGetsItAtItsStartAndWhenItMatters) {

@@ -17,14 +17,14 @@ constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blo
 
 template <class A>
 void walk(A& a, decide::Ledger& it) {
-  auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, speaks, done,
-         reached, repeated, trained, stopped_early] = it;
+  auto& [attempts, starts, newest, seconds, dollars, losses, releases, running, stall, stalled,
+         speaks, done, reached, repeated, trained, stopped_early] = it;
   a.small(attempts);
   a.small(starts);
   a.version(newest);
   (void)seconds, (void)dollars;               // only summed: the policy here has no limit on them
   (void)losses, (void)releases, (void)stall;  // only the pace is chosen from them
-  (void)reached, (void)repeated, (void)trained, (void)stopped_early;  // for persons
+  (void)reached, (void)repeated, (void)trained, (void)stalled, (void)stopped_early;  // for persons
   a.flag(running);
   a.flag(speaks);
   a.flag(done);

@@ -62,6 +62,9 @@ void add_ledger(wire::Exposition& to, const decide::Facts& facts) {
   to.counter("trained_seconds_total",
              "Of that, the time in which a trainer ran, since an agent counts it.");
   to.sample(ledger.trained);
+  to.counter("checkpoint_stall_seconds_total",
+             "Of that, the time in which training stood still for checkpoints.");
+  to.sample(ledger.stalled);
   to.counter("dollars_total", "Spent since the job began, at the spot price seen at each start.");
   to.sample(ledger.dollars);
   to.counter("steps_repeated_total",
@@ -108,7 +111,6 @@ void Monitor::on_message(const wire::TrainerMessage& message) {
   if (!message.checkpoint) return;
   ++checkpoints_;
   checkpoint_bytes_ += message.checkpoint->bytes.value_or(0);
-  stalls_ += message.checkpoint->seconds.value_or(0);
 }
 
 void Monitor::update(Time now, bool stage_changed) {
@@ -148,8 +150,6 @@ void Monitor::add_progress(wire::Exposition& to, const decide::State& state) con
   to.sample(static_cast<double>(checkpoints_));
   to.counter("checkpoint_bytes_total", "Bytes of those checkpoints, as the trainer reported them.");
   to.sample(static_cast<double>(checkpoint_bytes_));
-  to.counter("checkpoint_stall_seconds_total", "Time that training stood still for checkpoints.");
-  to.sample(stalls_);
 }
 
 void Monitor::add_flows(wire::Exposition& to) const {

@@ -56,7 +56,6 @@ class Monitor {
     wire::ChannelFlow before, now;
   };
   std::map<std::string, Flow> flows_;
-  double stalls_ = 0;  // seconds
   Time written_{};
   bool failed_ = false;  // the last write of the file, which was logged
 };

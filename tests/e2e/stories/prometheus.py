@@ -79,6 +79,9 @@ class Prometheus(harness.Story):
         self.assert_well_formed(after)
         self.assertEqual(value(after, "interruptions_total", kind="announced"), 1)
         self.assertEqual(value(after, "interruptions_total", kind="lost"), 0)
+        self.assertGreaterEqual(value(after, "checkpoint_stall_seconds_total"),
+                                value(text, "checkpoint_stall_seconds_total"),
+                                "the job's, whichever machine wrote the checkpoints")
         # Those that are sent at times, or by other trainers.
         self.assert_examples_know(text + after + "spotter_deadline_seconds "
                                  "spotter_accuracy spotter_metric spotter_pipe_bytes_total "
