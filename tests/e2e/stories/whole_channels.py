@@ -17,7 +17,6 @@ FUSE = """\
 #!/bin/sh
 mknod /dev/fuse c 10 229 && chmod 666 /dev/fuse
 ln -sf {usr}/bin/fusermount3 /usr/bin/
-ln -sf {usr}/lib/x86_64-linux-gnu/libfuse3.so.3 /usr/lib/x86_64-linux-gnu/
 """
 
 
