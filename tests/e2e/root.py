@@ -1,5 +1,5 @@
-"""Roots of Debian for tests: made by mmdebstrap once, kept in build/roots, written to only through
-an overlay that is mounted for as long as one command runs, and seen by that command alone.
+"""Roots of Debian and Ubuntu for tests: made by mmdebstrap once, kept in build/roots, written to only
+through an overlay that is mounted for as long as one command runs, and seen by that command alone.
 
     base = root.made("boots", ["systemd-sysv", "xfsprogs"])     # a folder that nobody writes to
     mine = root.Root(base, place)                               # what is written lies in `place`
@@ -39,18 +39,19 @@ NO_PACKAGES = re.compile("Failed to fetch|Unable to fetch|Temporary failure|"
                          "Could not (resolve|connect)")
 
 
-def missing():
-    """Why no root can be made here, for skipTest; empty: one can be."""
+def missing(suite="", mirror=MIRROR):
+    """Why no root can be made here, for skipTest; empty: one can be. Without a suite: this
+    machine's."""
     if os.geteuid() != 0:
         return "needs root: a root of its own is made and entered"
     for program in ("mmdebstrap", "unshare", "chroot"):
         if not shutil.which(program):
             return f"{program} is not installed (scripts/setup)"
     try:
-        with urllib.request.urlopen(f"{MIRROR}/dists/{release()}/Release", timeout=10):
+        with urllib.request.urlopen(f"{mirror}/dists/{suite or release()}/Release", timeout=10):
             return ""
     except OSError as error:
-        return f"no way to Debian's packages: {error}"
+        return f"no way to the packages of {mirror}: {error}"
 
 
 def release():
@@ -59,25 +60,29 @@ def release():
     return found.group(1) if found else "bookworm"
 
 
-def made(name="bare", packages=()):
-    """The folder of a root with Debian's required packages, apt and these; made (15 s and more)
-    when there is none with just these. One name has one list of packages. Raises NoPackages."""
+def made(name="bare", packages=(), suite="", mirror=MIRROR, options=()):
+    """The folder of a root with the required packages, apt and these; made (15 s and more) when
+    there is none with just these, with more options of mmdebstrap. Without a suite: this machine's
+    Debian. One name has one list of packages. Raises NoPackages."""
     words = ["mmdebstrap", "--mode=root", "--variant=minbase", "--dpkgopt=force-unsafe-io",
-             *([f"--include={','.join(packages)}"] if packages else []), release()]
-    key = hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
+             *([f"--include={','.join(packages)}"] if packages else []), *options,
+             suite or release()]
+    # Debian's own default has its security updates, too.
+    source = [] if mirror == MIRROR else [mirror]
+    key = hashlib.sha256(" ".join(words + source).encode()).hexdigest()[:12]
     folder = ROOTS / f"{name}-{key}"
     ROOTS.mkdir(parents=True, exist_ok=True)
-    with open(ROOTS / "lock", "w", encoding="ascii") as lock:
+    with open(ROOTS / f"{name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():
             return folder
-        for old in (*ROOTS.glob(f"{name}-*"), *ROOTS.glob("new-*")):
+        for old in (*ROOTS.glob(f"{name}-*"), *ROOTS.glob(f"new-{name}-*")):
             shutil.rmtree(old)
-        new = pathlib.Path(tempfile.mkdtemp(prefix="new-", dir=ROOTS))
+        new = pathlib.Path(tempfile.mkdtemp(prefix=f"new-{name}-", dir=ROOTS))
         try:
-            done = subprocess.run([*ALONE, "--mount-proc", *words, new / "root"], check=False,
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  timeout=PATIENCE)
+            done = subprocess.run([*ALONE, "--mount-proc", *words, new / "root", *source],
+                                  check=False, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=PATIENCE)
             if done.returncode:
                 fault = NoPackages if NO_PACKAGES.search(done.stderr) else RuntimeError
                 raise fault(done.stderr[-3000:])

@@ -1,0 +1,164 @@
+"""The packages where they are taken to: each distribution's apt installs them, and a job runs there,
+is interrupted and finishes, with its data as files that are fetched while they are read."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import emulator
+import harness
+import root
+import whole
+
+UBUNTU = "http://archive.ubuntu.com/ubuntu"
+KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
+BEHIND = ('--aptopt=Acquire::Check-Valid-Until "false"',)  # a mirror of testing may be
+DATA = b"0123456789" * 300_000
+NEWER = "trixie"
+
+# Runs in the root: the emulator of the package, for S3, and the job twice.
+DRIVE = """\
+import json, os, pathlib, signal, subprocess, sys, time
+home = pathlib.Path("/root/story")
+home.mkdir()
+views = sys.argv[1] == "views"
+if views:
+    os.mknod("/dev/fuse", 0o020666, os.makedev(10, 229))
+(home / "job.yaml").write_text(
+    "job: story\\nstorage: {folder: {path: /root/story/data}}\\n"
+    "trainer: {command: none, stop_grace: 20s}\\n"
+    + ("channels: {train: 's3://data/train/,mode=fast_file'}\\n" if views else ""))
+server = subprocess.Popen(["spotter-emulator", "serve", "--directory", home / "world", "--mode",
+                           "user", "--api", "127.0.0.1:0", "--metadata", "127.0.0.1:0"],
+                          stdout=subprocess.DEVNULL)
+facts = home / "world/emulator.json"
+while not facts.exists() and server.poll() is None:
+    time.sleep(0.1)
+api = json.loads(facts.read_text())["api"]
+(home / "world/s3/data/train").mkdir(parents=True)
+(home / "world/s3/data/train/part").write_bytes(pathlib.Path("/srv/part").read_bytes())
+given = {**os.environ, "AWS_ENDPOINT_URL": api, "AWS_REGION": "us-west-2", "HOME": "/root",
+         "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000", "AWS_SECRET_ACCESS_KEY": "emulator-secret",
+         "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9"}
+steps = home / "steps"
+(home / "data").mkdir()
+def start():
+    return subprocess.Popen(["spotter", "run", "--storage", home / "data", "--job",
+                             home / "job.yaml", "--", "python3", "/srv/train.py"], env=given)
+first = start()
+while not (steps.exists() and "5" in steps.read_text().split()) and first.poll() is None:
+    time.sleep(0.1)
+first.send_signal(signal.SIGTERM)
+statuses = [first.wait(), start().wait()]
+server.terminate()
+server.wait()
+pathlib.Path("/srv/outcome").write_text(json.dumps({
+    "statuses": statuses, "steps": list(map(int, steps.read_text().split())),
+    "done": json.loads((home / "data/story/DONE").read_text())["job"],
+    "digests": (home / "digests").read_text().split() if views else []}))
+"""
+TRAINER = """\
+import hashlib, os, time
+import spotter
+run = spotter.open()
+old = run.restore()
+folder = os.environ.get("SM_CHANNEL_TRAIN")
+if folder:
+    with open(folder + "/part", "rb") as part, open("/root/story/digests", "a") as digests:
+        print(hashlib.sha256(part.read()).hexdigest(), file=digests)
+for step in range(old.step + 1 if old else 1, 11):
+    run.save(step, step=step)
+    with open("/root/story/steps", "a") as steps:
+        print(step, file=steps)
+    while step == 5:
+        time.sleep(0.1)
+        run.stop_if_asked()
+run.finished()
+"""
+
+
+class Distributions(unittest.TestCase):
+    def setUp(self):
+        if root.release() != "bookworm":
+            self.skipTest("needs Debian 12: what a newer one builds runs on no older one")
+        parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
+        self.place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-dist-", dir=parent))
+        self.addCleanup(self._end)
+
+    def _end(self):
+        remains = emulator.leftovers(self.place)
+        emulator.sweep(self.place)
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.assertEqual(remains, [], "left behind")
+
+    def base(self, name, suite, packages, **more):
+        if why := root.missing(suite, more.get("mirror", root.MIRROR)):
+            self.skipTest(why)
+        return root.made(name, packages, suite, **more)
+
+    def debian(self, name, suite, options=()):
+        self.run_a_job(lambda: self.base(name, suite, ["python3"], options=options))
+
+    def ubuntu(self, name, suite):
+        """Its keys come with a package of a newer Debian."""
+        def base():
+            keys = self.base("keys", NEWER, ["ubuntu-keyring"]) / KEYRING
+            return self.base(name, suite, ["apt", "python3"], mirror=UBUNTU,
+                             options=[f"--keyring={keys}"])
+        self.run_a_job(base)
+
+    def apt(self, *words):
+        done = self.root.run("apt-get", "-qy", *words,
+                             environment={"DEBIAN_FRONTEND": "noninteractive"})
+        if done.returncode and root.NO_PACKAGES.search(done.stdout):
+            raise root.NoPackages(done.stdout[-2000:])
+        self.assertEqual(done.returncode, 0, f"{words}:\n{done.stdout[-4000:]}")
+
+    def run_a_job(self, base):
+        try:
+            self.root = root.Root(base(), self.place / "root")
+            self.apt("update")
+            for name in ("spotter", "spotter-emulator", "libspotter"):
+                shutil.copy(whole.package(f"{name}_*.deb"), self.root.shared / f"{name}.deb")
+            self.apt("install", "--no-install-recommends", "/srv/spotter.deb",
+                     "/srv/spotter-emulator.deb")
+        except root.NoPackages as why:
+            self.skipTest(f"the packages were not to be had: {why}")
+        (self.root.shared / "train.py").write_text(TRAINER)
+        (self.root.shared / "part").write_bytes(DATA)
+        views = os.path.exists("/dev/fuse")
+        done = self.root.run("python3", "-c", DRIVE, "views" if views else "none")
+        self.assertEqual(done.returncode, 0, done.stdout[-6000:])
+        self.assertEqual(json.loads((self.root.shared / "outcome").read_text()), {
+            "statuses": [75, 0], "steps": list(range(1, 11)), "done": "story",
+            "digests": [hashlib.sha256(DATA).hexdigest()] * (2 if views else 0)}, done.stdout)
+        self.apt("install", "--no-install-recommends", "/srv/libspotter.deb")
+        self.assertEqual(self.root.run("python3", "-c", "import spotter").returncode, 0)
+        self.apt("purge", "spotter", "spotter-emulator", "libspotter")
+        if not views:
+            self.skipTest("the job ran, but there is no /dev/fuse for its views of data")
+
+    def test_debian_12(self):
+        self.debian("debian-12", "bookworm")
+
+    def test_debian_13(self):
+        self.debian("debian-13", "trixie")
+
+    def test_debian_testing(self):
+        self.debian("debian-testing", "testing", BEHIND)
+
+    def test_ubuntu_22_04(self):
+        self.ubuntu("ubuntu-22.04", "jammy")
+
+    def test_ubuntu_24_04(self):
+        self.ubuntu("ubuntu-24.04", "noble")
+
+
+if __name__ == "__main__":
+    harness.main()
