@@ -1,6 +1,7 @@
-# What makes one binary run on Debian 12, Ubuntu 22.04 and Amazon Linux 2023: of shared libraries it
-# needs only those that all three have, in versions that all three have. The rest is linked in:
-# yaml-cpp, pugixml (pugixml::static), xxHash, spdlog and fmt. `scripts/check symbols` looks.
+# What makes one binary run on Debian 12, Ubuntu 22.04, Amazon Linux 2023 and what is newer: of
+# shared libraries it needs only those that all have, in versions that all have. The rest is linked
+# in: yaml-cpp, pugixml (pugixml::static), xxHash, spdlog and fmt, libfuse3 (libfuse3.so.3 on Debian
+# 12, .4 on 13). `scripts/check symbols` looks; tests/e2e/stories/distributions.py tries.
 find_library(YAML_CPP_ARCHIVE libyaml-cpp.a REQUIRED)
 find_library(XXHASH_ARCHIVE libxxhash.a REQUIRED)
 

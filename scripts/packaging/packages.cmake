@@ -21,7 +21,15 @@ foreach(pair ${components})
   string(TOUPPER ${component} upper)
   list(APPEND CPACK_COMPONENTS_ALL ${component})
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${package})
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
+  set(copyright ${PROJECT_SOURCE_DIR}/LICENSE)
+  if(component STREQUAL agent)  # libfuse3 is linked in, and its licence wants to be there
+    file(READ ${copyright} license)
+    set(copyright ${CMAKE_BINARY_DIR}/copyright)
+    configure_file(copyright.in ${copyright} @ONLY)
+    install(FILES /usr/share/common-licenses/LGPL-2.1 DESTINATION ${data}/doc/${package}
+            COMPONENT ${component})
+  endif()
+  install(FILES ${copyright} RENAME copyright
           DESTINATION ${data}/doc/${package} COMPONENT ${component})
 endforeach()
 
@@ -64,7 +72,7 @@ set(CPACK_RPM_MAIN_COMPONENT agent)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_AGENT_PACKAGE_NAME spotter)
 set(CPACK_RPM_PACKAGE_NAME spotter)
-set(CPACK_RPM_PACKAGE_LICENSE MIT)
+set(CPACK_RPM_PACKAGE_LICENSE "MIT AND LGPL-2.1-only")
 set(CPACK_RPM_PACKAGE_AUTOREQ TRUE)
 # libcurl has versioned symbols in Debian only: there they are asked for, elsewhere they are nobody's.
 # Only who builds a trainer in C needs pkg-config.

@@ -106,18 +106,11 @@ os.replace({str(other)!r}, {str(path)!r})
         alone = self.scratch / "bin"
         alone.mkdir()
         shutil.copy(SPOTTER, alone / "spotter")
-
-        def error():
-            words = self.command(",mode=fast_file", ["true"])[1:]
-            done = subprocess.run([alone / "spotter", *words], env=self.environment(),
-                                  capture_output=True, text=True, timeout=60, check=False)
-            self.assertEqual(done.returncode, NO_DATA)
-            return done.stderr
-        self.assertIn("channel train: mode fast_file needs", error())
-        linker = alone / "spotter-fastfile"  # what the dynamic linker does without libfuse3
-        linker.write_text("#!/bin/sh\nexit 127\n")
-        linker.chmod(0o755)
-        self.assertIn("needs fuse3: apt install fuse3", error())
+        words = self.command(",mode=fast_file", ["true"])[1:]
+        done = subprocess.run([alone / "spotter", *words], env=self.environment(),
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, NO_DATA)
+        self.assertIn("channel train: mode fast_file needs", done.stderr)
 
 
 def has_open(pid, ending):

@@ -1,5 +1,5 @@
-"""Roots of Debian and Ubuntu for tests: made by mmdebstrap once, kept in build/roots, written to only
-through an overlay that is mounted for as long as one command runs, and seen by that command alone.
+"""Roots of Debian and Ubuntu for tests: made by mmdebstrap once, kept in build/roots, written to
+only through an overlay that is mounted for as long as one command runs, and seen by it alone.
 
     base = root.made("boots", ["systemd-sysv", "xfsprogs"])     # a folder that nobody writes to
     mine = root.Root(base, place)                               # what is written lies in `place`

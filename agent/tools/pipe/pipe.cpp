@@ -229,7 +229,7 @@ void Run::reap() {
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     if (pid == trainer_) ended_ = status;
     for (const auto& each : beside_)
-      if (pid == each->pid()) each->ended(status);
+      if (pid == each->pid()) each->ended();
   }
 }
 

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int not_started = 127;  // as shells and the dynamic linker return it
-
 }  // namespace
 
 std::unique_ptr<Sidecar> Sidecar::start(std::string name, const Body& body) {
@@ -45,17 +43,9 @@ std::optional<std::string> Sidecar::listen() {
     gone_ = report.kind == Kind::Gone;
   }
   if (!gone_ || name_.empty()) return std::nullopt;
-  int status = 0;
-  if (pid_ > 0 && ::waitpid(pid_, &status, 0) == pid_) ended(status);
+  if (pid_ > 0 && ::waitpid(pid_, nullptr, 0) == pid_) pid_ = 0;
   const std::string name = std::exchange(name_, "");  // reported once
-  if (!ready_ && status_ && WIFEXITED(*status_) && WEXITSTATUS(*status_) == not_started)
-    return name + " cannot be started (mode fast_file needs fuse3: apt install fuse3)";
   return name + " has died";
-}
-
-void Sidecar::ended(int status) {
-  status_ = status;
-  pid_ = 0;
 }
 
 void Sidecar::leave() {

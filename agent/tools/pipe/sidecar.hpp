@@ -30,7 +30,7 @@ class Sidecar {
 
   // Why the trainer must be stopped, once for each reason; none: no new reason.
   std::optional<std::string> listen();
-  void ended(int status);  // to be called with waitpid's status
+  void ended() { pid_ = 0; }  // to be called when waitpid has had it
   // Asks it to end, and waits for that.
   void leave();
 
@@ -40,7 +40,6 @@ class Sidecar {
 
   std::string name_;
   pid_t pid_;
-  std::optional<int> status_;
   data::Holder holder_;
   bool ready_ = false;
   bool gone_ = false;

@@ -1,5 +1,5 @@
-"""The packages where they are taken to: each distribution's apt installs them, and a job runs there,
-is interrupted and finishes, with its data as files that are fetched while they are read."""
+"""The packages where they are taken to: each distribution's apt installs them, and a job runs
+there, is interrupted and finishes, with its data as files that are fetched while they are read."""
 
 import hashlib
 import json
