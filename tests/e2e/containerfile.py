@@ -14,7 +14,9 @@ import subprocess
 import root as roots
 from root import ALONE, PATH, PATIENCE, NoPackages
 
-BASES = ("debian:12-slim",)
+# What stands for these images: roots of the distribution that they are made of.
+BASES = {"debian:12-slim": roots.made,
+         "nvidia/cuda:12.8.0-runtime-ubuntu22.04": lambda: roots.ubuntu("jammy")}
 # What it runs is process 1, as in a container. Words: root, folder, where that is seen, user,
 # command.
 ENTER = ('set -e; mount -t proc proc "$1/proc"; '
@@ -36,17 +38,22 @@ class Stage:
         return found[-1] if found else []
 
 
-def parse(text):
-    """Its stages; comments and continued lines are dealt with."""
-    stages = []
+def parse(text, **arguments):
+    """Its stages; comments and continued lines are dealt with. `arguments`: those of --build-arg,
+    for FROM alone."""
+    stages, defaults = [], {}
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     while lines:
         step = lines.pop(0)
         while step.endswith("\\"):
             step = step[:-1] + lines.pop(0).strip()
         keyword, _, rest = step.partition(" ")
-        if keyword == "FROM":
+        if keyword == "ARG" and not stages and re.fullmatch(r"\w+=\S+", rest):
+            defaults.update([rest.split("=", 1)])
+        elif keyword == "FROM":
             words = rest.split()
+            if argument := re.fullmatch(r"\$\{(\w+)\}", words[0]):
+                words[0] = {**defaults, **arguments}[argument[1]]
             if words[1:2] not in ([], ["AS"]) or len(words) not in (1, 3):
                 raise Unknown(step)
             stages.append(Stage(words[0], words[-1] if len(words) == 3 else ""))
@@ -87,7 +94,7 @@ class Image:
     def begin(self, base):
         if base not in BASES:
             raise Unknown(f"FROM {base}")
-        self._do(["cp", "--archive", roots.made(), self.root])
+        self._do(["cp", "--archive", BASES[base](), self.root])
 
     def carry_out(self, stage, sources):
         """`sources`: stage name (the context: "") -> function of a path there, its path here."""

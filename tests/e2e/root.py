@@ -19,6 +19,8 @@ import urllib.request
 from emulator import ROOT
 
 MIRROR = "http://deb.debian.org/debian"
+UBUNTU = "http://archive.ubuntu.com/ubuntu"
+UBUNTU_KEYS = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 ROOTS = ROOT / "build/roots"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 600  # seconds, with the network and the disk
@@ -92,6 +94,12 @@ def made(name="bare", packages=(), suite="", mirror=MIRROR, options=()):
         finally:
             shutil.rmtree(new, ignore_errors=True)
     return folder
+
+
+def ubuntu(suite):
+    """One of Ubuntu, with Python; its keys come with a package of a newer Debian."""
+    keys = made("keys", ["ubuntu-keyring"], "trixie") / UBUNTU_KEYS
+    return made(f"ubuntu-{suite}", ["apt", "python3"], suite, UBUNTU, [f"--keyring={keys}"])
 
 
 class Root:

@@ -20,11 +20,10 @@ from emulator import ROOT, wait
 
 BINARIES = pathlib.Path(harness.BINARIES)
 
+CUDA = "nvidia/cuda:12.8.0-runtime-ubuntu22.04"
 # What a user adds, and how it is said there.
 OWN = """\
 FROM spotter
-RUN apt-get update && apt-get install -y --no-install-recommends python3 \\
-    && rm -rf /var/lib/apt/lists/*
 COPY job.yaml /etc/spotter/job.yaml
 COPY nolist.yaml /etc/spotter/nolist.yaml
 COPY train.py /opt/train.py
@@ -58,7 +57,11 @@ run.finished()
 
 class Container(unittest.TestCase):
     def setUp(self):
-        self.build, self.last = containerfile.parse((ROOT / "scripts/Containerfile").read_text())
+        self.parse()
+
+    def parse(self, **arguments):
+        text = (ROOT / "scripts/Containerfile").read_text()
+        self.build, self.last = containerfile.parse(text, **arguments)
 
     def built(self, path):
         """What the build stage makes is what this build has made, by the same two commands."""
@@ -88,7 +91,8 @@ class Container(unittest.TestCase):
         self.assertEqual(known.returncode, 0, known.stderr)
 
     def test_what_is_not_understood_is_refused(self):
-        for text in ("FROM a\nVOLUME /data\n", "RUN early\n", "FROM a INTO b\n"):
+        for text in ("FROM a\nVOLUME /data\n", "RUN early\n", "FROM a INTO b\n",
+                     "ARG A\n", "FROM a\nARG A=b\n"):
             with self.assertRaises(containerfile.Unknown):
                 containerfile.parse(text)
         image = containerfile.Image("/nowhere", os.devnull)
@@ -99,7 +103,7 @@ class Container(unittest.TestCase):
 
     def make_image(self):
         """Ours, and a user's on top of it."""
-        if why := root.missing():
+        if why := root.missing() or self.last.base == CUDA and root.missing("jammy", root.UBUNTU):
             self.skipTest(why)
         parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-container-", dir=parent))
@@ -176,6 +180,14 @@ class Container(unittest.TestCase):
         self.assertEqual((home / "model" / "set").read_text(), rate)
         self.assertEqual(json.loads((home / "DONE").read_text())["job"], "tuning")
 
+    def test_on_ubuntu_as_an_image_of_cuda_is(self):
+        self.parse(BASE=CUDA)
+        self.make_image()
+        self.check_libraries()
+        (self.place / "root" / "go").touch()
+        self.assertEqual(self.end(self.start(0)), 0, self.output.read_text())
+        self.assert_trained_once(0, 20, "0.1")
+
     def test_a_trainer_in_it_is_interrupted_and_finishes(self):
         self.make_image()
         self.check_libraries()
@@ -200,7 +212,8 @@ class Container(unittest.TestCase):
     def check_libraries(self):
         """What the image installs is all that its programs load."""
         programs = [path for path in ("/usr/bin/spotter", "/usr/bin/spotter-fastfile",
-                                      "/usr/lib/libspotter.so.1", "/usr/lib/libspotter_s3.so")]
+                                      "/usr/lib/spotter/libspotter.so.1",
+                                      "/usr/lib/spotter/libspotter_s3.so")]
         said = subprocess.run(containerfile.enter(self.image.root, ["ldd", *programs]),
                               capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual(said.returncode, 0, said.stderr)

@@ -16,11 +16,8 @@ import harness
 import root
 import whole
 
-UBUNTU = "http://archive.ubuntu.com/ubuntu"
-KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 BEHIND = ('--aptopt=Acquire::Check-Valid-Until "false"',)  # a mirror of testing may be
 DATA = b"0123456789" * 300_000
-NEWER = "trixie"
 
 # Runs in the root: the emulator of the package, for S3, and the job twice.
 DRIVE = """\
@@ -97,21 +94,15 @@ class Distributions(unittest.TestCase):
         shutil.rmtree(self.place, ignore_errors=True)
         self.assertEqual(remains, [], "left behind")
 
-    def base(self, name, suite, packages, **more):
-        if why := root.missing(suite, more.get("mirror", root.MIRROR)):
+    def debian(self, suite, options=()):
+        if why := root.missing(suite):
             self.skipTest(why)
-        return root.made(name, packages, suite, **more)
+        self.run_a_job(lambda: root.made(f"debian-{suite}", ["python3"], suite, options=options))
 
-    def debian(self, name, suite, options=()):
-        self.run_a_job(lambda: self.base(name, suite, ["python3"], options=options))
-
-    def ubuntu(self, name, suite):
-        """Its keys come with a package of a newer Debian."""
-        def base():
-            keys = self.base("keys", NEWER, ["ubuntu-keyring"]) / KEYRING
-            return self.base(name, suite, ["apt", "python3"], mirror=UBUNTU,
-                             options=[f"--keyring={keys}"])
-        self.run_a_job(base)
+    def ubuntu(self, suite):
+        if why := root.missing() or root.missing(suite, root.UBUNTU):
+            self.skipTest(why)
+        self.run_a_job(lambda: root.ubuntu(suite))
 
     def apt(self, *words):
         done = self.root.run("apt-get", "-qy", *words,
@@ -145,19 +136,19 @@ class Distributions(unittest.TestCase):
             self.skipTest("the job ran, but there is no /dev/fuse for its views of data")
 
     def test_debian_12(self):
-        self.debian("debian-12", "bookworm")
+        self.debian("bookworm")
 
     def test_debian_13(self):
-        self.debian("debian-13", "trixie")
+        self.debian("trixie")
 
     def test_debian_testing(self):
-        self.debian("debian-testing", "testing", BEHIND)
+        self.debian("testing", BEHIND)
 
     def test_ubuntu_22_04(self):
-        self.ubuntu("ubuntu-22.04", "jammy")
+        self.ubuntu("jammy")
 
     def test_ubuntu_24_04(self):
-        self.ubuntu("ubuntu-24.04", "noble")
+        self.ubuntu("noble")
 
 
 if __name__ == "__main__":
