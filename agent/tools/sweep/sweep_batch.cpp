@@ -48,8 +48,8 @@ SetState state_of(const wire::BatchJob& job) {
 
 }  // namespace
 
-Result<BatchSweep> batch_sweep(const std::string& job_file) {
-  const auto job = config::load_job(job_file, config::Environment::of_process());
+Result<config::Job> batch_job(const std::string& job_file) {
+  auto job = config::load_job(job_file, config::Environment::of_process());
   if (!job) {
     std::string text = config::describe(job.error(), job_file);
     while (text.ends_with('\n')) text.pop_back();
@@ -57,6 +57,12 @@ Result<BatchSweep> batch_sweep(const std::string& job_file) {
   }
   if (!job->sweep) return failure(job_file + " has no `sweep:`");
   if (!job->sweep->batch) return failure(job_file + " has no `sweep.batch:`");
+  return std::move(*job);
+}
+
+Result<BatchSweep> batch_sweep(const std::string& job_file) {
+  const auto job = batch_job(job_file);
+  if (!job) return tl::unexpected(job.error());
   const auto sets = sets_of(*job);
   if (!sets) return failure(sets.error().message);
   if (sets->empty()) return failure(job_file + ": the sweep has no sets");

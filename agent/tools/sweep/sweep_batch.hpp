@@ -21,6 +21,9 @@ struct BatchSweep {
   std::string name;  // of the jobs: <job>-<12 hexadecimal digits of the list's SHA-256>
 };
 
+// A job.yaml that has sweep.batch; fails without it.
+Result<config::Job> batch_job(const std::string& job_file);
+
 // The sweep of job.yaml, with its sets fetched and checked. Fails without sweep.batch.
 Result<BatchSweep> batch_sweep(const std::string& job_file);
 
@@ -58,7 +61,7 @@ wire::BatchSubmission submission_of(const BatchSweep& sweep, const sweep::IndexL
 // Makes or updates what the jobs need, and prints that to stderr; returns the definition's ARN.
 Result<std::string, CallError> prepare(AwsCalls& calls, const BatchSweep& sweep);
 
-// Adds submit, status, cancel and retry.
+// Adds submit, status, cancel, retry and image.
 void add_batch(CLI::App& sweep, int& status);
 
 }  // namespace spotter::command

@@ -1,4 +1,4 @@
-// `spotter sweep submit|status|cancel|retry`.
+// `spotter sweep submit|status|cancel|retry|image`.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include "agent/base/exit_status.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/tools/sweep/sweep_batch.hpp"
+#include "agent/tools/sweep/sweep_image.hpp"
 
 namespace spotter::command {
 namespace {
@@ -179,6 +180,15 @@ int retry(const SweepCommandOptions& options) {
   return 0;
 }
 
+int print_image(const SweepCommandOptions& options) {
+  const auto job = batch_job(options.job);
+  if (!job) return io::complain("sweep", job.error().message, wrong_input);
+  const auto commands = image_commands(job->sweep->batch->definition.image);
+  if (!commands) return io::complain("sweep", commands.error().message, wrong_input);
+  std::fputs(commands->c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 
 void add_batch(CLI::App& sweep, int& status) {
@@ -204,6 +214,8 @@ void add_batch(CLI::App& sweep, int& status) {
   auto* retrying = add("retry", "Submits sets once more", retry);
   retrying->add_flag("--failed", options->failed, "Those that have failed for good");
   retrying->add_flag("--dry-run", options->dry_run, printed);
+  add("image", "Prints the commands that make the image of sweep.batch and put it into ECR",
+      print_image);
 }
 
 }  // namespace spotter::command
