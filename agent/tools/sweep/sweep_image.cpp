@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <ranges>
-#include <vector>
 
 namespace spotter::command {
 namespace {
@@ -20,15 +18,16 @@ bool consists_of(std::string_view text, std::string_view known) {
   return !text.empty() && text.find_first_not_of(known) == text.npos;
 }
 
-std::optional<std::string> region_of(std::string_view registry) {
-  std::vector<std::string> parts;
-  for (const auto part : std::views::split(registry, '.'))
-    parts.emplace_back(part.begin(), part.end());
-  if (parts.size() == 7 && parts.back() == "cn") parts.pop_back();
-  const bool fits = parts.size() == 6 && parts[0].size() == 12 &&
-                    consists_of(parts[0], "0123456789") && parts[1] == "dkr" && parts[2] == "ecr" &&
-                    consists_of(parts[3], lower) && parts[4] == "amazonaws" && parts[5] == "com";
-  return fits ? std::optional(parts[3]) : std::nullopt;
+std::optional<std::string_view> region_of(std::string_view registry) {
+  constexpr std::string_view china = ".cn", domain = ".amazonaws.com", service = ".dkr.ecr.";
+  constexpr std::size_t account = 12;
+  if (registry.ends_with(china)) registry.remove_suffix(china.size());
+  if (!registry.ends_with(domain) || registry.find(service) != account ||
+      !consists_of(registry.substr(0, account), "0123456789"))
+    return std::nullopt;
+  registry.remove_suffix(domain.size());
+  const auto region = registry.substr(std::min(account + service.size(), registry.size()));
+  return consists_of(region, lower) ? std::optional(region) : std::nullopt;
 }
 
 std::optional<EcrImage> parse(std::string_view image) {
@@ -41,7 +40,8 @@ std::optional<EcrImage> parse(std::string_view image) {
   if (!region || !consists_of(repository, std::string(lower) + "._/") ||
       !consists_of(tag, std::string(lower) + "._ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     return std::nullopt;
-  return EcrImage{std::string(image.substr(0, slash)), *region, std::string(repository)};
+  return EcrImage{std::string(image.substr(0, slash)), std::string(*region),
+                  std::string(repository)};
 }
 
 }  // namespace
