@@ -1,0 +1,81 @@
+// Which capacity a job with a deadline uses now: spot in one of its pools (an instance type in a
+// zone), on demand, or none for the time being. Among what cannot miss the deadline it chooses what
+// is cheapest on the average (values.hpp), by what it has seen of the pools (spells.hpp). Pure.
+//
+// Others measure it: tests/capacity has a judge, on which Wu et al., "Can't Be Late" (NSDI 2024),
+// plays as well.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "agent/capacity/spells.hpp"
+#include "agent/capacity/values.hpp"
+
+namespace spotter::capacity {
+
+struct Pool {
+  bool available = false;  // there is spot capacity, as far as anybody can see
+  double dollars = 0;      // of spot, an hour
+};
+
+struct Standing {
+  double work = 0;  // hours of training that are left
+  double time = 0;  // hours until the deadline
+  Use use = Use::Nothing;
+  std::size_t pool = 0;  // of Use::Spot
+};
+
+struct Choice {
+  Use use = Use::Nothing;
+  std::size_t pool = 0;  // of Use::Spot
+  bool forced = false;   // any other choice would risk the deadline
+  double expected = 0;   // dollars from now on, on the average; not known when forced: 0
+};
+
+struct Settings {
+  double on_demand = 1;  // dollars an hour
+  double start = 0.1;    // hours from a request to the first new step
+  double tick = 1;       // hours until it is asked again
+  // Chosen on made-up markets (tests/capacity); twice or half of each changes little.
+  Prior available{2, 4};
+  Prior absent{1, 3};
+  double half_life = 72;  // hours
+};
+
+class Planner {
+ public:
+  // REQUIRES: pools > 0, and all settings > 0.
+  Planner(std::size_t pools, const Settings& settings);
+
+  // What the pools show at the begin of a tick. REQUIRES: one for each of them.
+  void see(const std::vector<Pool>& pools);
+
+  // For this tick, after see(). Never chooses what may miss a deadline that on-demand capacity can
+  // keep: as long as `time` is at least `work` + `start` + `tick` when it is asked first, and
+  // `work` falls by what was trained.
+  Choice choose(const Standing& standing);
+
+ private:
+  // Nothing: no pool is available, or none is worth it.
+  std::optional<std::size_t> best_pool(const Standing& standing) const;
+  double dollars_an_hour(std::size_t pool) const;
+  Terms terms(std::optional<std::size_t> pool) const;
+  const Values& values(const Terms& terms, double work, double slack);
+
+  Settings settings_;
+  std::vector<Pool> now_;
+  std::vector<Spells> spells_;  // of each pool
+  Spells any_;                  // of all of them as one
+  double usual_spot_;           // dollars: of the cheapest pool, when one is available
+  // Of a pool's capacity, and of them those after which another pool had some. Before any is seen
+  // it is believed that one was, half replaced; also with one pool, where it stands for a loss that
+  // is over before the next tick.
+  double losses_ = 1, replaced_ = 0.5;
+  std::map<std::tuple<int, int, int, int, int, int>, Values> known_;
+};
+
+}  // namespace spotter::capacity

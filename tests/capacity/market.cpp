@@ -1,0 +1,118 @@
+#include "tests/capacity/market.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace spotter::capacity {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kDone = 1e-9;  // hours; what rounding leaves
+
+using Costs = std::vector<double>;  // by work done, in parts of a tick
+
+// The cheapest ways to stand at each amount of work: with nothing running, and with each instance
+// in each phase of its start, counted in ticks.
+class Frontier {
+ public:
+  Frontier(const Market& market, const Task& task, std::size_t parts)
+      : market_(market),
+        parts_(parts),
+        total_(count(task.work, 1 - 1e-6)),
+        start_(count(task.start, 0.5)),
+        phases_((start_ + parts - 1) / parts + 1),
+        ways_(market.pools.size() + 1),
+        idle_(total_ + 1, kNever),
+        now_(ways_ * phases_, Costs(total_ + 1, kNever)),
+        next_(now_) {
+    idle_[0] = 0;
+  }
+
+  void pass(std::size_t tick) {
+    for (const Costs& costs : now_) take_least(idle_, costs);
+    for (Costs& costs : next_) std::fill(costs.begin(), costs.end(), kNever);
+    for (std::size_t way = 0; way < ways_; ++way) {
+      const bool spot = way < market_.pools.size();
+      if (spot && !market_.pools[way].available[tick]) continue;
+      const double dollars = spot ? market_.pools[way].dollars[tick] : market_.on_demand;
+      for (std::size_t phase = 0; phase < phases_; ++phase) run(way, phase, dollars * market_.tick);
+    }
+    std::swap(now_, next_);
+  }
+
+  double least() const {
+    double least = idle_[total_];
+    for (const Costs& costs : now_) least = std::min(least, costs[total_]);
+    return least;
+  }
+
+ private:
+  std::size_t count(double hours, double round) const {
+    return static_cast<std::size_t>(hours / market_.tick * static_cast<double>(parts_) + round);
+  }
+  static void take_least(Costs& to, const Costs& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::min(to[i], from[i]);
+  }
+  // One tick of an instance that began `phase` ticks ago; in the last phase, or more.
+  void run(std::size_t way, std::size_t phase, double dollars) {
+    const std::size_t begun = phase * parts_;
+    const std::size_t gain =
+        std::min(parts_, begun + parts_ > start_ ? begun + parts_ - start_ : 0);
+    const Costs& before = phase == 0 ? idle_ : now_[way * phases_ + phase - 1];
+    const Costs* steady = phase + 1 == phases_ ? &now_[way * phases_ + phase] : nullptr;
+    Costs& to = next_[way * phases_ + phase];
+    for (std::size_t work = 0; work < total_; ++work) {
+      const double least = std::min(before[work], steady ? (*steady)[work] : kNever);
+      double& it = to[std::min(total_, work + gain)];
+      it = std::min(it, least + dollars);
+    }
+  }
+
+  const Market& market_;
+  std::size_t parts_, total_, start_, phases_, ways_;
+  Costs idle_;
+  std::vector<Costs> now_, next_;  // by way, then phase; the last way is on demand
+};
+
+}  // namespace
+
+std::vector<Pool> Market::at(std::size_t which) const {
+  std::vector<Pool> now;
+  for (const MarketPool& pool : pools) now.push_back({pool.available[which], pool.dollars[which]});
+  return now;
+}
+
+Outcome play(const Market& market, const Task& task, Policy& policy) {
+  Outcome outcome;
+  Standing standing{.work = task.work, .time = static_cast<double>(task.ticks) * market.tick};
+  double starting = 0;
+  for (std::size_t i = 0; i < task.ticks && standing.work > kDone; ++i) {
+    const auto pools = market.at(task.first + i);
+    if (standing.use == Use::Spot && !pools[standing.pool].available) standing.use = Use::Nothing;
+    const Choice choice = policy.choose(pools, standing);
+    const bool spot = choice.use == Use::Spot;
+    if (spot && !pools[choice.pool].available) std::abort();
+    const bool same = choice.use == standing.use && (!spot || choice.pool == standing.pool);
+    standing.time -= market.tick;
+    standing.use = choice.use;
+    standing.pool = choice.pool;
+    if (choice.use == Use::Nothing) continue;
+    outcome.starts += same ? 0 : 1;
+    if (!same) starting = task.start;
+    outcome.dollars += market.tick * (spot ? pools[choice.pool].dollars : market.on_demand);
+    standing.work -= std::max(0.0, market.tick - starting);
+    starting = std::max(0.0, starting - market.tick);
+  }
+  outcome.in_time = standing.work <= kDone;
+  return outcome;
+}
+
+double optimum(const Market& market, const Task& task, std::size_t parts) {
+  Frontier frontier(market, task, parts);
+  for (std::size_t i = 0; i < task.ticks; ++i) frontier.pass(task.first + i);
+  return frontier.least();
+}
+
+}  // namespace spotter::capacity

@@ -1,0 +1,70 @@
+// Markets on which policies are judged: pools whose spot capacity comes and goes, in ticks. Hours,
+// and dollars an hour.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/capacity/planner.hpp"
+
+namespace spotter::capacity {
+
+struct MarketPool {
+  std::string name;
+  std::vector<bool> available;  // in each tick, from its begin to its end
+  std::vector<double> dollars;
+};
+
+struct Market {
+  double tick = 1.0 / 6;
+  double on_demand = 1;
+  std::vector<MarketPool> pools;  // of equally many ticks
+
+  std::size_t ticks() const { return pools.front().available.size(); }
+  // What a policy sees at the begin of a tick.
+  std::vector<Pool> at(std::size_t which) const;
+};
+
+struct Task {
+  std::size_t first = 0;  // the tick in which it begins
+  std::size_t ticks = 0;  // until the deadline
+  double work = 0;
+  double start = 0.1;
+};
+
+struct Outcome {
+  double dollars = 0;
+  bool in_time = false;
+  std::size_t starts = 0;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // Asked once a tick, until the work is done.
+  virtual Choice choose(const std::vector<Pool>& pools, const Standing& standing) = 0;
+};
+
+// A tick that is begun is paid. A loss takes no work: the notice lets it be saved. Aborts when the
+// policy chooses spot capacity that is not there.
+Outcome play(const Market& market, const Task& task, Policy& policy);
+
+// The least that the task can cost by the same rules for whoever knows the whole market: dynamic
+// programming over ticks and work, of which a tick does `parts`. Infinite: nobody is in time.
+double optimum(const Market& market, const Task& task, std::size_t parts = 5);
+
+std::unique_ptr<Policy> only_on_demand();
+// The cheapest spot capacity; none while there is none; on demand from the last moment on.
+std::unique_ptr<Policy> greedy(const Market& market, const Task& task);
+// The same in one pool, as one who names a type and a zone.
+std::unique_ptr<Policy> one_pool(const Market& market, const Task& task, std::size_t pool);
+// Wu et al., "Can't Be Late" (NSDI 2024): without spot capacity on demand as long as it is behind
+// an even pace. Over several pools: the cheapest that is available.
+std::unique_ptr<Policy> uniform_progress(const Market& market, const Task& task);
+// Ours. `noise`: its prices and how long a start takes are wrong by so much, drawn by the seed.
+std::unique_ptr<Policy> planned(const Market& market, const Task& task, double noise = 0,
+                                unsigned seed = 0);
+
+}  // namespace spotter::capacity

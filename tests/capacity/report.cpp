@@ -1,0 +1,57 @@
+#include "tests/capacity/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace spotter::capacity {
+namespace {
+
+Outcome best_of_one_pool(const Market& market, const Task& task) {
+  Outcome best;
+  for (std::size_t i = 0; i < market.pools.size(); ++i) {
+    const Outcome outcome = play(market, task, *one_pool(market, task, i));
+    if (i == 0 || outcome.dollars < best.dollars) best = outcome;
+  }
+  return best;
+}
+
+}  // namespace
+
+void judge(const Market& market, const std::vector<Task>& tasks, Report& report) {
+  for (const Task& task : tasks) {
+    const double least = optimum(market, task);
+    if (!std::isfinite(least)) continue;
+    ++report.tasks;
+    const std::vector<std::pair<std::string, Outcome>> outcomes{
+        {"on demand", play(market, task, *only_on_demand())},
+        {"best pool", best_of_one_pool(market, task)},
+        {"greedy", play(market, task, *greedy(market, task))},
+        {"uniform progress", play(market, task, *uniform_progress(market, task))},
+        {"spotter", play(market, task, *planned(market, task))},
+        {"spotter, misled", play(market, task, *planned(market, task, 0.05, 1))},
+    };
+    report.rows.resize(outcomes.size());
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      Row& row = report.rows[i];
+      const auto& [name, outcome] = outcomes[i];
+      row.policy = name;
+      row.mean += outcome.dollars / least;
+      row.worst = std::max(row.worst, outcome.dollars / least);
+      row.late += outcome.in_time ? 0 : 1;
+    }
+  }
+}
+
+void finish(Report& report) {
+  for (Row& row : report.rows) row.mean /= static_cast<double>(report.tasks);
+}
+
+void print(const std::string& title, const Report& report) {
+  std::printf("%s: %zu tasks; dollars by the optimum's\n", title.c_str(), report.tasks);
+  for (const Row& row : report.rows)
+    std::printf("  %-18s mean %.3f  worst %.3f  late %zu\n", row.policy.c_str(), row.mean,
+                row.worst, row.late);
+}
+
+}  // namespace spotter::capacity

@@ -1,0 +1,31 @@
+// What the policies make of the same tasks, beside the optimum.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/capacity/market.hpp"
+
+namespace spotter::capacity {
+
+struct Row {
+  std::string policy;
+  double mean = 0, worst = 0;  // its dollars by the optimum's, over the tasks
+  std::size_t late = 0;        // tasks that missed the deadline
+};
+
+struct Report {
+  std::size_t tasks = 0;  // those that somebody can finish in time
+  // Ours are the last two: with right figures, and with such as are wrong by a twentieth.
+  std::vector<Row> rows;
+};
+
+// The tasks are of this market. `best pool` of the table is the one pool that is cheapest for each.
+void judge(const Market& market, const std::vector<Task>& tasks, Report& report);
+
+// Means instead of sums, once all is judged.
+void finish(Report& report);
+
+void print(const std::string& title, const Report& report);
+
+}  // namespace spotter::capacity
