@@ -279,7 +279,8 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
                            ? "spotter"
                            : environment.user;
   const bool foreign = !environment.user.empty() && job.trainer.user != environment.user;
-  if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign)
+  // With `launch:` it is instances that have the user, and root there that runs the agent.
+  if (user != nullptr && !job.trainer.user.empty() && !environment.root && foreign && !job.launch)
     reader.problem(*user, "trainer.user",
                    "only root can run the trainer as '" + job.trainer.user + "'; we are '" +
                        environment.user + "'");

@@ -49,6 +49,14 @@ TEST(Launch, ReadsWhatIsGiven) {
   EXPECT_EQ(launch.tags.at("project"), "me");
 }
 
+TEST(Launch, MayNameAUserWhomOnlyTheInstancesHave) {
+  const Environment as_me{.variables = {}, .user = "me", .root = false};
+  const std::string job =
+      "job: small\nstorage: {ebs: {tag: {Name: v}}}\ntrainer: {command: x, user: ubuntu}\n";
+  EXPECT_EQ(problems_of(job + launch_needs, as_me), "");
+  EXPECT_NE(problems_of(job, as_me), "");
+}
+
 TEST(Launch, SaysWhatIsWrong) {
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), text.npos) << text;
