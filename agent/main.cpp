@@ -12,6 +12,7 @@
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/explain.hpp"
 #include "agent/tools/iam/iam.hpp"
+#include "agent/tools/init/init.hpp"
 #include "agent/tools/launch/launch.hpp"
 #include "agent/tools/machine/follow_log.hpp"
 #include "agent/tools/machine/guard.hpp"
@@ -48,6 +49,7 @@ int main(int argc, char** argv) {
   spotter::add_run(app, status);
   spotter::command::add_pipe(app, status);
   spotter::command::add_sweep(app, status);
+  spotter::command::add_init(app, status);
   spotter::command::add_iam(app, status);
   spotter::command::add_doctor(app, status);
   spotter::command::add_prepare(app, spotter::fill, status);

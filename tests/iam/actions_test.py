@@ -18,7 +18,7 @@ ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "prepare/prepare.cpp",
                    "prepare/prepare_volume.cpp")
 UNITS = ("agent/tools/machine", "agent/tools/pipe")
 # What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.
-COMMANDS = ("doctor", "iam", "jobs", "launch", "prepare", "report", "status", "sweep")
+COMMANDS = ("doctor", "iam", "init", "jobs", "launch", "prepare", "report", "status", "sweep")
 FOR_BOTH = ("agent/sweep",)
 
 # agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload

@@ -47,6 +47,23 @@ Finding judge(const Counted& it, const Region& region, int capacity) {
               std::string(it.quota->code) + " --desired-value " + std::to_string(wanted)};
 }
 
+bool volume_is_missing(AwsCalls& calls, const config::Job& job) {
+  if (job.storage.share || job.sweep || !job.launch->volume) return false;
+  const config::Tag& tag = job.storage.ebs.tag;
+  const auto found =
+      calls.ask_all(wire::DescribeVolumes{{}, {wire::tagged(tag.key, tag.value)}, {}});
+  return found && found->empty();
+}
+
+}  // namespace
+
+DoctorScope scope_of(const config::Job& job) {
+  if (!job.launch) return {};
+  const config::Launch& launch = *job.launch;
+  return {launch.instance_types, launch.zones, launch.subnets,
+          static_cast<std::uint32_t>(launch.capacity), launch.volume.has_value()};
+}
+
 Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
   if (!sizes)
@@ -76,23 +93,6 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   if (one_fits || one_is_open)
     for (Finding& it : findings) it.verdict = std::min(it.verdict, Verdict::Warn);
   return findings;
-}
-
-bool volume_is_missing(AwsCalls& calls, const config::Job& job) {
-  if (job.storage.share || job.sweep || !job.launch->volume) return false;
-  const config::Tag& tag = job.storage.ebs.tag;
-  const auto found =
-      calls.ask_all(wire::DescribeVolumes{{}, {wire::tagged(tag.key, tag.value)}, {}});
-  return found && found->empty();
-}
-
-}  // namespace
-
-DoctorScope scope_of(const config::Job& job) {
-  if (!job.launch) return {};
-  const config::Launch& launch = *job.launch;
-  return {launch.instance_types, launch.zones, launch.subnets,
-          static_cast<std::uint32_t>(launch.capacity), launch.volume.has_value()};
 }
 
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
