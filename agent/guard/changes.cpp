@@ -3,21 +3,32 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <utility>
+
+#include "agent/guard/format.hpp"
 
 namespace spotter::guard {
 namespace {
 
 constexpr std::size_t folders_limit = 4096;
 
+// A job's last checkpoints come first.
+std::pair<std::uint64_t, std::int64_t> newness(const Unit& unit) {
+  return {step_in(unit.name).value_or(0), unit.contents ? unit.contents->mtime_ns : 0};
+}
+
 bool is_one_of(std::uint32_t mask, std::uint32_t wanted) { return (mask & wanted) != 0; }
 
 }  // namespace
 
 Result<void> Changes::watch_folder(const std::string& folder) {
-  if (folders_.size() >= folders_limit) {
+  // Of folders that are one checkpoint each, list() has left out what goes beyond.
+  if (place_.where().folders.empty() && folders_.size() >= folders_limit) {
     return failure("more than " + std::to_string(folders_limit) + " folders to watch in " +
                    place_.where().directory);
   }
@@ -41,18 +52,23 @@ Result<void> Changes::watch_folder(const std::string& folder) {
 
 Result<std::vector<Found>> Changes::list(std::vector<std::string>& folders) const {
   if (place_.where().folders.empty()) return place_.list(&folders);
-  const auto units = list_units(place_);
+  auto units = list_units(place_);
   if (!units) return tl::unexpected(units.error());
+  std::ranges::stable_sort(*units, std::greater(), newness);
   std::vector<Found> found;
   folders.emplace_back();
   for (const Unit& unit : *units) {
     found.push_back({unit.name, unit.contents ? unit.contents->bytes : 0,
                      unit.contents ? unit.contents->mtime_ns : 0});
     if (!unit.contents) continue;  // it is left alone
+    // Old ones hardly change, and the next start looks at them; the newest is always watched.
+    if (folders.size() > 1 && folders.size() + unit.contents->folders.size() >= folders_limit)
+      continue;
     folders.push_back(unit.name);
     for (const std::string& inner : unit.contents->folders)
       folders.push_back(unit.name + "/" + inner);
   }
+  std::ranges::sort(folders);  // whoever writes to one changes their order
   return found;
 }
 
@@ -63,15 +79,15 @@ Result<std::vector<Found>> Changes::watch() {
     return failure("cannot watch " + place_.where().directory + ": " + std::strerror(errno));
   folders_.clear();
   // The outer ones first, each before its files are looked at; until no new folder turns up.
-  for (std::size_t before = SIZE_MAX;;) {
+  for (std::vector<std::string> before;;) {
     std::vector<std::string> folders;
     auto files = list(folders);
     if (!files) return files;
-    if (folders.size() == before) return files;
-    before = folders.size();
+    if (folders == before) return files;
     for (const std::string& folder : folders) {
       if (auto watched = watch_folder(folder); !watched) return tl::unexpected(watched.error());
     }
+    before = std::move(folders);
   }
 }
 

@@ -31,7 +31,8 @@ class Changes {
 
   // Watches every folder there is now, beside those watched already; answers the matching files in
   // them, or the folders that are one checkpoint: one that was finished before its folder was
-  // watched gives no event.
+  // watched gives no event. Of folders that are one checkpoint each the newest are watched, those
+  // that need 4096 watches at most, and one in any case.
   Result<std::vector<Found>> watch();
 
   // What has happened since, in order, without waiting.

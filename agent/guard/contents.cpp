@@ -5,7 +5,8 @@
 namespace spotter::guard {
 namespace {
 
-constexpr std::size_t all_parts_limit = 100'000;  // as of files (place.cpp)
+constexpr std::size_t all_parts_limit = 150'000;
+constexpr std::size_t all_names_limit = 32U << 20;  // bytes: what a trainer can make us hold
 
 tl::unexpected<Refusal> odd(std::string words) {
   return tl::unexpected(Refusal{Refusal::Why::Odd, std::move(words)});
@@ -76,6 +77,13 @@ const Found* Contents::find(std::string_view name) const {
   return at != parts.end() && at->name == name ? &*at : nullptr;
 }
 
+std::size_t Contents::bytes_of_names() const {
+  std::size_t bytes = 0;
+  for (const Found& part : parts) bytes += part.name.size();
+  for (const std::string& folder : folders) bytes += folder.size();
+  return bytes;
+}
+
 Result<Contents, Refusal> read_contents(const Beneath& folder) {
   Walk walk;
   if (auto done = walk.into(folder, "", 0); !done) return tl::unexpected(done.error());
@@ -92,13 +100,17 @@ Result<std::vector<Unit>> list_units(const Place& place) {
   if (names->size() > units_limit) return too_many(std::to_string(units_limit) + " folders match");
   std::vector<Unit> units;
   std::size_t parts = 0;
+  std::size_t bytes = 0;
   for (const std::string& name : *names) {
     const auto folder = place.folder(name);
     if (!folder && is_out_of_place(folder.error().value())) continue;
     units.push_back({name, folder ? read_contents(*folder) : unreadable("", folder.error())});
-    if (units.back().contents) parts += units.back().contents->parts.size();
-    if (parts > all_parts_limit)
-      return too_many(std::to_string(all_parts_limit) + " files lie in the folders that match");
+    if (!units.back().contents) continue;
+    parts += units.back().contents->parts.size();
+    bytes += units.back().contents->bytes_of_names();
+    if (parts > all_parts_limit || bytes > all_names_limit)
+      return too_many(std::to_string(all_parts_limit) + " files, or very long names, lie in the " +
+                      "folders that match");
   }
   return units;
 }

@@ -26,6 +26,7 @@ struct Contents {
   std::int64_t mtime_ns = 0;         // of the newest part
 
   const Found* find(std::string_view name) const;
+  std::size_t bytes_of_names() const;
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
@@ -39,7 +40,8 @@ struct Unit {
   Result<Contents, Refusal> contents;
 };
 // Directly below the directory, with a name that `folders` matches; a link is none. Fails where the
-// directory cannot be listed, and for more than a thousand folders or 100,000 files in all.
+// directory cannot be listed, and for more than units_limit folders, 150,000 files or
+// 32 MiB of names in all.
 Result<std::vector<Unit>> list_units(const Place& place);
 
 }  // namespace spotter::guard

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <functional>
@@ -18,11 +19,14 @@
 namespace spotter::guard {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Verdict = Judgement::Verdict;
 
 constexpr const char* latest_name = "latest";  // of DeepSpeed: the name of a folder beside it
 constexpr const char* latest_beside = "latest-new";
 constexpr std::size_t latest_limit = 4096;
+constexpr std::chrono::seconds between_saves(2);
+constexpr std::size_t most_sentences = 50;
 
 tl::unexpected<Refusal> declined(Refusal::Why why, std::string words = {}) {
   return tl::unexpected(Refusal{why, std::move(words)});
@@ -118,6 +122,14 @@ bool has_all(const Contents& contents, const std::vector<Part>& parts) {
   });
 }
 
+// Each is a line of the journal, and all are one answer, which has a limit.
+void shorten(std::vector<std::string>& sentences) {
+  if (sentences.size() <= most_sentences) return;
+  const std::size_t more = sentences.size() - most_sentences;
+  sentences.resize(most_sentences);
+  sentences.push_back("and " + std::to_string(more) + " more folders likewise");
+}
+
 std::string trimmed(std::string text) {
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   return text;
@@ -189,6 +201,8 @@ Result<Settled> Keeper::settle_folders(bool thorough) {
   auto done = settle_recorded(*units, thorough, unknown, settled);
   if (done) done = settle_unknown(unknown, settled);
   if (!done) return tl::unexpected(done.error());
+  shorten(settled.said);
+  shorten(settled.torn);
   settle_latest(settled);
   record_.watching = false;
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
@@ -252,6 +266,7 @@ Result<void> Keeper::settle_unknown(const std::vector<const Unit*>& found, Settl
   std::ranges::stable_sort(unknown, {}, [](const Unit* unit) {
     return std::pair(step_in(unit->name).value_or(0), unit->contents->mtime_ns);
   });
+  auto saved = Clock::now();
   for (const Unit* unit : unknown) {
     const Entry* entry = record_.find(unit->name);
     const bool known = entry != nullptr && !entry->gone;
@@ -264,8 +279,13 @@ Result<void> Keeper::settle_unknown(const std::vector<const Unit*>& found, Settl
     if (!record_.watching || known) {
       auto candidate = examine_folder(unit->name, Asked::Nothing);
       if (candidate) {
-        auto finished = finish(*std::move(candidate));
-        if (!finished) return tl::unexpected(finished.error());
+        auto entered = enter(*std::move(candidate));
+        if (!entered) return tl::unexpected(entered.error());
+        // Thousands would each write the whole record; who is killed meanwhile repeats little.
+        if (Clock::now() - saved > between_saves) {
+          if (auto done = save(); !done) return done;
+          saved = Clock::now();
+        }
         settled.said.push_back(place_.shown(unit->name) + " is whole, and is recorded now");
         continue;
       }

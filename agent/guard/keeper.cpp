@@ -157,6 +157,15 @@ void Keeper::discard(const Candidate& candidate) const {
 }
 
 Result<Entry> Keeper::finish(Candidate candidate) {
+  auto finished = enter(std::move(candidate));
+  if (!finished) return finished;
+  forget_old_copies();
+  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
+  clear_kept();
+  return finished;
+}
+
+Result<Entry> Keeper::enter(Candidate candidate) {
   // Its name, and those of the folders on the way to it.
   for (std::string name = candidate.file.name; !name.empty();) {
     const auto parent = place_.parent(name);
@@ -166,8 +175,6 @@ Result<Entry> Keeper::finish(Candidate candidate) {
     const auto slash = name.rfind('/');
     name.resize(slash == std::string::npos ? 0 : slash);
   }
-  const Entry* before = record_.find(candidate.file.name);
-  const std::string obsolete = before != nullptr ? before->kept : std::string();
   Entry entry;
   entry.name = candidate.file.name;
   entry.bytes = candidate.file.bytes;
@@ -177,12 +184,8 @@ Result<Entry> Keeper::finish(Candidate candidate) {
   entry.folder = !candidate.parts.empty();
   if (entry.folder) entry.look = look_of(candidate.parts);
   entry.parts = std::move(candidate.parts);
-  const Entry finished = record_.finish(
-      std::move(entry), keeps_folders() ? step_in(candidate.file.name) : std::nullopt);
-  forget_old_copies();
-  if (auto saved = save(); !saved) return tl::unexpected(saved.error());
-  clear_kept();
-  return finished;
+  return record_.finish(std::move(entry),
+                        keeps_folders() ? step_in(candidate.file.name) : std::nullopt);
 }
 
 // Of names beyond the newest two, and of those that are gone: all but the very newest, whose owner

@@ -105,6 +105,7 @@ class Keeper {
  private:
   explicit Keeper(Place place) : place_(std::move(place)) {}
 
+  Result<Entry> enter(Candidate candidate);  // finish(), but for what makes it durable
   Result<void> save();
   bool keeps_folders() const { return !place_.where().folders.empty(); }
   Result<void> make_own_folders() const;

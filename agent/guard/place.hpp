@@ -43,7 +43,7 @@ struct Found {
 };
 Found found(const std::string& name, const struct stat& status);
 
-inline constexpr std::size_t units_limit = 1000;  // checkpoints of one job
+inline constexpr std::size_t units_limit = 10'000;  // checkpoints of one job
 // For words of a file that is_trainers() refuses.
 inline constexpr std::string_view has_other_name =
     "has another name elsewhere, and another owner than its folder";

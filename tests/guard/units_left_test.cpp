@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/guard/changes.hpp"
 #include "tests/guard/units.hpp"
 
 namespace spotter::guard {
@@ -84,6 +85,55 @@ TEST_F(FoldersLeft, AStaleOneIsTakenOnceItsTrainerHasLeft) {
   EXPECT_EQ(watched.examine_folder("checkpoint-1", Asked::Quiet).error().why, Refusal::Why::Unsure);
   record(watched, "checkpoint-1", Asked::Nothing);
   EXPECT_EQ(settle().newest, 1U);
+}
+
+// A Trainer without save_total_limit that saves every few steps.
+TEST_F(FoldersLeft, ThousandsOfThemKeepNothingFromStarting) {
+  for (int i = 1; i <= 1200; ++i) {
+    const fs::path folder = path("checkpoint-" + std::to_string(i));
+    fs::create_directories(folder);
+    fs::create_symlink("/etc/passwd", folder / "vocab.json");  // is left alone, so needs no fsync
+  }
+  run(transformers("checkpoint-1201"));
+  const Settled settled = settle();
+  EXPECT_EQ(settled.newest, 1201U);
+  EXPECT_LT(settled.said.size(), 100U) << "each is a line of the journal";
+  EXPECT_EQ(keeper().prove().value_or(Settled()).newest, 1201U);
+}
+
+TEST_F(FoldersLeft, ThoseThatWereFoundAreRecordedTogetherAndOnce) {
+  for (const char* name : {"checkpoint-1", "checkpoint-2", "checkpoint-3"}) run(transformers(name));
+  EXPECT_EQ(settle().said.size(), 3U);
+  EXPECT_EQ(keeper().record().files.size(), 3U) << "on the disk";
+  EXPECT_EQ(settle().said.size(), 0U);
+}
+
+// Orbax's and FSDP's parameters in folders, of many checkpoints.
+TEST_F(FoldersLeft, WhereMoreFoldersLieThanAreWatchedTheNewestAre) {
+  for (int i = 1; i <= 3; ++i) {
+    const std::string name = "checkpoint-" + std::to_string(i);
+    run(transformers(name));
+    for (int inner = 0; inner < 2000; ++inner)
+      fs::create_directories(path(name) / ("p" + std::to_string(inner)));
+  }
+  const Where at = where();
+  const auto place = Place::open(at);
+  ASSERT_TRUE(place);
+  Changes changes(*place);
+  const auto found = changes.watch();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->size(), 3U);
+  write("checkpoint-1/an-old-one", "x");
+  EXPECT_TRUE(changes.read().empty());
+  write("checkpoint-3/p1999/the-newest", "x");
+  const auto seen = changes.read();
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(seen.front().name, "checkpoint-3");
+  fs::create_directories(path("checkpoint-4"));
+  ASSERT_FALSE(changes.read().empty());
+  ASSERT_TRUE(changes.watch());
+  write("checkpoint-4/next", "x");
+  ASSERT_FALSE(changes.read().empty());
 }
 
 }  // namespace
