@@ -260,6 +260,8 @@ def main():
     assert prices["SpotPriceHistory"], prices
     types = ask("DescribeInstanceTypes", InstanceTypes=["p4d.24xlarge"])["InstanceTypes"]
     assert types[0]["GpuInfo"]["Gpus"][0]["Count"] == 8, types
+    assert types[0]["ProcessorInfo"]["SupportedArchitectures"] == ["x86_64"], types
+    assert types[0]["EbsInfo"]["MaximumEbsAttachments"] == 11, types
     ask.process.stdin.close()
     assert ask.process.wait() == 0
     print(f"{len(ask.covered)} operations agree with botocore's service model")

@@ -1,6 +1,7 @@
 // Answers in the form of the examples of the EC2 API reference.
 #include <gtest/gtest.h>
 
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 
 namespace spotter::wire {
@@ -213,6 +214,60 @@ TEST(Ec2Answer, ReadsTagsAndTerminations) {
   ASSERT_TRUE(changes) << changes.error().message;
   EXPECT_EQ(changes->at(0).current, InstanceState::ShuttingDown);
   EXPECT_EQ(changes->at(0).previous, InstanceState::Running);
+}
+
+Result<Page<TypeSize>> type(const std::string& content) {
+  return decode<DescribeInstanceTypes>(
+      answer("DescribeInstanceTypes",
+             "<instanceTypeSet><item><instanceType>x1.large</instanceType><vCpuInfo>"
+             "<defaultVCpus>4</defaultVCpus></vCpuInfo>" +
+                 content + "</item></instanceTypeSet>"));
+}
+
+std::string gpu(const std::string& maker, const std::string& count) {
+  return "<item><name>any</name><manufacturer>" + maker + "</manufacturer><count>" + count +
+         "</count></item>";
+}
+
+TEST(Ec2Answer, ReadsWhatAnInstanceTypeHas) {
+  const auto page =
+      type("<processorInfo><supportedArchitectures><item>i386</item><item>x86_64</item>"
+           "</supportedArchitectures></processorInfo><ebsInfo><attachmentLimitType>shared"
+           "</attachmentLimitType><maximumEbsAttachments>25</maximumEbsAttachments></ebsInfo>"
+           "<networkInfo><enaSupport>required</enaSupport></networkInfo><gpuInfo><gpus>" +
+           gpu("NVIDIA", "2") + gpu("NVIDIA", "1") + "</gpus></gpuInfo>");
+  ASSERT_TRUE(page) << page.error().message;
+  const TypeSize& it = page->items.at(0);
+  EXPECT_EQ(it.gpus, 3u);
+  EXPECT_EQ(it.vcpus, 4u);
+  EXPECT_EQ(it.architectures, (std::vector<std::string>{"i386", "x86_64"}));
+  EXPECT_EQ(it.most_volumes, 25u);
+  EXPECT_TRUE(it.needs_ena);
+}
+
+TEST(Ec2Answer, WhatAnInstanceTypesAnswerLacksIsUnknown) {
+  const auto page = type("");
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_EQ(page->items.at(0).gpus, 0u);
+  EXPECT_TRUE(page->items.at(0).architectures.empty());
+  EXPECT_EQ(page->items.at(0).most_volumes, std::nullopt);
+}
+
+TEST(Ec2Answer, OnlyWhatNvidiaSmiCountsIsAGpu) {
+  EXPECT_EQ(type("<gpuInfo><gpus>" + gpu("Habana", "8") + gpu("AMD", "1") + "</gpus></gpuInfo>")
+                ->items.at(0)
+                .gpus,
+            0u);
+  EXPECT_EQ(type("<neuronInfo><neuronDevices><item><count>16</count></item></neuronDevices>"
+                 "</neuronInfo>")
+                ->items.at(0)
+                .gpus,
+            0u);
+  const auto part = type(
+      "<gpuInfo><gpus><item><manufacturer>NVIDIA</manufacturer><count>0</count>"
+      "<logicalGpuCount>1</logicalGpuCount></item></gpus></gpuInfo>");
+  EXPECT_EQ(part->items.at(0).gpus, 1u) << "a part of a GPU is a device";
+  EXPECT_FALSE(type("<gpuInfo><gpus>" + gpu("NVIDIA", "many") + "</gpus></gpuInfo>"));
 }
 
 }  // namespace

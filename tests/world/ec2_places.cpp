@@ -116,21 +116,29 @@ struct TypeRow {
   const char* gpu;  // "": none
   int gpus;
   int gpu_mebibytes;
+  int disks;  // of its own
   Tags tags;
+
+  bool is_xen() const { return std::string_view(name).starts_with("p3."); }
+  bool is_arm() const { return std::string_view(name).starts_with("g5g."); }
+  // Of 28 attachments of a Nitro system its network interface, disks and accelerators have some;
+  // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/volume_limits.html
+  int most_volumes() const { return is_xen() ? 39 : 28 - 1 - disks - gpus; }
 };
 
 // https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html (accelerated computing), gp.html
 const std::vector<TypeRow>& types() {
   static const std::vector<TypeRow> rows = {
-      {"c5.large", 2, 4096, "", 0, 0, {}},
-      {"g4dn.xlarge", 4, 16384, "T4", 1, 16384, {}},
-      {"g5.xlarge", 4, 16384, "A10G", 1, 24576, {}},
-      {"g6.xlarge", 4, 16384, "L4", 1, 22888, {}},
-      {"m5.large", 2, 8192, "", 0, 0, {}},
-      {"p3.2xlarge", 8, 62464, "V100", 1, 16384, {}},
-      {"p4d.24xlarge", 96, 1179648, "A100", 8, 40960, {}},
-      {"p5.48xlarge", 192, 2097152, "H100", 8, 81920, {}},
-      {"t3.micro", 2, 1024, "", 0, 0, {}},
+      {"c5.large", 2, 4096, "", 0, 0, 0, {}},
+      {"g4dn.xlarge", 4, 16384, "T4", 1, 16384, 1, {}},
+      {"g5.xlarge", 4, 16384, "A10G", 1, 24576, 1, {}},
+      {"g5g.xlarge", 4, 8192, "T4g", 1, 16384, 0, {}},
+      {"g6.xlarge", 4, 16384, "L4", 1, 22888, 1, {}},
+      {"m5.large", 2, 8192, "", 0, 0, 0, {}},
+      {"p3.2xlarge", 8, 62464, "V100", 1, 16384, 0, {}},
+      {"p4d.24xlarge", 96, 1179648, "A100", 8, 40960, 8, {}},
+      {"p5.48xlarge", 192, 2097152, "H100", 8, 81920, 8, {}},
+      {"t3.micro", 2, 1024, "", 0, 0, 0, {}},
   };
   return rows;
 }
@@ -142,9 +150,19 @@ void write_type(Xml& xml, const TypeRow& it) {
     xml.text("item", "on-demand");
     xml.text("item", "spot");
   });
-  xml.text("hypervisor", "nitro");
+  xml.text("hypervisor", it.is_xen() ? "xen" : "nitro");
+  xml.element("processorInfo", [&] {
+    xml.element("supportedArchitectures",
+                [&] { xml.text("item", it.is_arm() ? "arm64" : "x86_64"); });
+  });
   xml.element("vCpuInfo", [&] { xml.value("defaultVCpus", it.processors); });
   xml.element("memoryInfo", [&] { xml.value("sizeInMiB", it.mebibytes); });
+  xml.element("ebsInfo", [&] {
+    xml.value("maximumEbsAttachments", it.most_volumes());
+    xml.text("attachmentLimitType", it.is_xen() ? "dedicated" : "shared");
+  });
+  xml.element("networkInfo",
+              [&] { xml.text("enaSupport", it.is_xen() ? "supported" : "required"); });
   if (it.gpus == 0) return;
   xml.element("gpuInfo", [&] {
     xml.element("gpus", [&] {
@@ -163,11 +181,12 @@ Answer describe_instance_types(Session& session) {
   const auto page = select<TypeRow>(
       session, types(), session.query.list("InstanceType"), "InvalidInstanceType",
       {"instance-type", "current-generation", "hypervisor", "vcpu-info.default-vcpus",
-       "memory-info.size-in-mib", "supported-usage-class"},
+       "memory-info.size-in-mib", "processor-info.supported-architecture", "supported-usage-class"},
       [](const TypeRow& it) -> Facts {
         return {{"instance-type", it.name},
                 {"current-generation", "true"},
-                {"hypervisor", "nitro"},
+                {"hypervisor", it.is_xen() ? "xen" : "nitro"},
+                {"processor-info.supported-architecture", it.is_arm() ? "arm64" : "x86_64"},
                 {"vcpu-info.default-vcpus", std::to_string(it.processors)},
                 {"memory-info.size-in-mib", std::to_string(it.mebibytes)},
                 {"supported-usage-class", "on-demand"},

@@ -30,6 +30,28 @@ void put_filters(Query& query, const std::vector<Filter>& filters) {
   }
 }
 
+// Of a part of a GPU `logicalGpuCount` says how many devices the machine sees.
+std::uint64_t gpus_of(const Fields& type) {
+  std::uint64_t all = 0;
+  for (const Fields& gpu : type.optional_child("gpuInfo").optional_items("gpus")) {
+    if (gpu.optional_text("manufacturer") != "NVIDIA") continue;
+    const auto devices = gpu.optional_number("logicalGpuCount");
+    all += devices ? *devices : gpu.number("count");
+  }
+  return all;
+}
+
+TypeSize read_type(const Fields& item) {
+  return {
+      .type = item.name<InstanceType>("instanceType"),
+      .vcpus = item.child("vCpuInfo").number("defaultVCpus"),
+      .gpus = gpus_of(item),
+      .architectures =
+          item.optional_child("processorInfo").optional_texts("supportedArchitectures"),
+      .most_volumes = item.optional_child("ebsInfo").optional_number("maximumEbsAttachments"),
+      .needs_ena = item.optional_child("networkInfo").optional_text("enaSupport") == "required"};
+}
+
 template <class Item, class Read>
 Result<Page<Item>> read_page(std::string_view xml, const char* action, const char* set, Read read) {
   return read_answer(xml, action, [&](const Fields& fields) {
@@ -125,11 +147,7 @@ Result<Page<TypeOffering>> decode<DescribeInstanceTypeOfferings>(std::string_vie
 
 template <>
 Result<Page<TypeSize>> decode<DescribeInstanceTypes>(std::string_view xml) {
-  return read_page<TypeSize>(xml, "DescribeInstanceTypes", "instanceTypeSet",
-                             [](const Fields& item) {
-                               return TypeSize{item.name<InstanceType>("instanceType"),
-                                               item.child("vCpuInfo").number("defaultVCpus")};
-                             });
+  return read_page<TypeSize>(xml, "DescribeInstanceTypes", "instanceTypeSet", read_type);
 }
 
 template <>

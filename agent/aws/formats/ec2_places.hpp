@@ -50,6 +50,12 @@ struct DescribeInstanceTypeOfferings {  // by zone
 struct TypeSize {
   InstanceType type;
   std::uint64_t vcpus = 0;
+  std::uint64_t gpus = 0;  // of NVIDIA, as nvidia-smi counts them; a Gaudi or a Trainium is none
+  std::vector<std::string> architectures = {};  // x86_64, arm64, i386, ...; empty: unknown
+  // How many EBS volumes it takes, that of the system included, when it has one network interface
+  // and all its own disks and accelerators; none: unknown.
+  std::optional<std::uint64_t> most_volumes = {};
+  bool needs_ena = false;  // an image without EnaSupport does not start on it
 };
 struct DescribeInstanceTypes {
   using Answer = Page<TypeSize>;

@@ -68,6 +68,8 @@ Fields Fields::child(const char* name) const {
   return {node, *problem_};
 }
 
+Fields Fields::optional_child(const char* name) const { return {node_.child(name), *problem_}; }
+
 std::vector<Fields> Fields::items(const char* set) const {
   // Without the set an answer would read as "there is none", which is something else.
   if (!node_.child(set)) note(set, "is missing");
@@ -80,6 +82,13 @@ std::vector<Fields> Fields::optional_items(const char* set) const {
     items.emplace_back(item, *problem_);
   }
   return items;
+}
+
+std::vector<std::string> Fields::optional_texts(const char* set) const {
+  std::vector<std::string> texts;
+  for (const pugi::xml_node item : node_.child(set).children("item"))
+    texts.emplace_back(item.text().get());
+  return texts;
 }
 
 std::vector<Fields> Fields::members(const char* list) const {

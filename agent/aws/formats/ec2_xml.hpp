@@ -31,10 +31,12 @@ class Fields {
   WallTime time(const char* name) const;            // required
   std::optional<WallTime> optional_time(const char* name) const;
   Fields child(const char* name) const;                       // required
+  Fields optional_child(const char* name) const;              // absent: one that has nothing
   std::vector<Fields> items(const char* set) const;           // <set><item>; the set is required
   std::vector<Fields> optional_items(const char* set) const;  // absent: none
-  std::vector<Fields> members(const char* list) const;        // <list><member>; is required
-  Tags tags() const;                                          // <tagSet>, optional
+  std::vector<std::string> optional_texts(const char* set) const;  // <set><item>TEXT; as above
+  std::vector<Fields> members(const char* list) const;             // <list><member>; is required
+  Tags tags() const;                                               // <tagSet>, optional
 
   template <class Identifier>
   Identifier name(const char* field) const {  // required
