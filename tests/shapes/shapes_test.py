@@ -262,6 +262,13 @@ def main():
     assert types[0]["GpuInfo"]["Gpus"][0]["Count"] == 8, types
     assert types[0]["ProcessorInfo"]["SupportedArchitectures"] == ["x86_64"], types
     assert types[0]["EbsInfo"]["MaximumEbsAttachments"] == 11, types
+    image = ask("DescribeImages", ImageIds=["ami-0123456789abcdef0"])
+    if not image["Images"]:  # an empty page is no end
+        image = ask("DescribeImages", ImageIds=["ami-0123456789abcdef0"],
+                    NextToken=image["NextToken"])
+    assert (image["Images"][0]["Architecture"], image["Images"][0]["State"]) == (
+        "x86_64", "available"), image
+    assert image["Images"][0]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == 8, image
     ask.process.stdin.close()
     assert ask.process.wait() == 0
     print(f"{len(ask.covered)} operations agree with botocore's service model")

@@ -230,12 +230,12 @@ std::string gpu(const std::string& maker, const std::string& count) {
 }
 
 TEST(Ec2Answer, ReadsWhatAnInstanceTypeHas) {
-  const auto page =
-      type("<processorInfo><supportedArchitectures><item>i386</item><item>x86_64</item>"
-           "</supportedArchitectures></processorInfo><ebsInfo><attachmentLimitType>shared"
-           "</attachmentLimitType><maximumEbsAttachments>25</maximumEbsAttachments></ebsInfo>"
-           "<networkInfo><enaSupport>required</enaSupport></networkInfo><gpuInfo><gpus>" +
-           gpu("NVIDIA", "2") + gpu("NVIDIA", "1") + "</gpus></gpuInfo>");
+  const auto page = type(
+      "<processorInfo><supportedArchitectures><item>i386</item><item>x86_64</item>"
+      "</supportedArchitectures></processorInfo><ebsInfo><attachmentLimitType>shared"
+      "</attachmentLimitType><maximumEbsAttachments>25</maximumEbsAttachments></ebsInfo>"
+      "<networkInfo><enaSupport>required</enaSupport></networkInfo><gpuInfo><gpus>" +
+      gpu("NVIDIA", "2") + gpu("NVIDIA", "1") + "</gpus></gpuInfo>");
   ASSERT_TRUE(page) << page.error().message;
   const TypeSize& it = page->items.at(0);
   EXPECT_EQ(it.gpus, 3u);
@@ -268,6 +268,30 @@ TEST(Ec2Answer, OnlyWhatNvidiaSmiCountsIsAGpu) {
       "<logicalGpuCount>1</logicalGpuCount></item></gpus></gpuInfo>");
   EXPECT_EQ(part->items.at(0).gpus, 1u) << "a part of a GPU is a device";
   EXPECT_FALSE(type("<gpuInfo><gpus>" + gpu("NVIDIA", "many") + "</gpus></gpuInfo>"));
+}
+
+TEST(Ec2Answer, ReadsAnImage) {
+  const std::string content =
+      "<imagesSet><item><imageId>ami-1</imageId><imageState>available</imageState>"
+      "<creationDate>2025-11-21T10:15:30.000Z</creationDate>"
+      "<deprecationTime>2027-11-21T10:15:00.000Z</deprecationTime>"
+      "<architecture>arm64</architecture><enaSupport>true</enaSupport><blockDeviceMapping>"
+      "<item><deviceName>/dev/xvda</deviceName><ebs><volumeSize>8</volumeSize></ebs></item>"
+      "<item><deviceName>/dev/xvdb</deviceName><virtualName>ephemeral0</virtualName></item>"
+      "</blockDeviceMapping></item><item><imageId>ami-2</imageId><imageState>pending</imageState>"
+      "<architecture>x86_64</architecture></item></imagesSet>";
+  const auto page = decode<DescribeImages>(answer("DescribeImages", content));
+  ASSERT_TRUE(page) << page.error().message;
+  const Image& first = page->items.at(0);
+  EXPECT_EQ(first.id, "ami-1");
+  EXPECT_EQ(first.architecture, "arm64");
+  EXPECT_EQ(first.created, parse_rfc3339("2025-11-21T10:15:30Z").value());
+  EXPECT_EQ(first.deprecated, parse_rfc3339("2027-11-21T10:15:00Z").value());
+  EXPECT_EQ(first.volumes, 1u);
+  EXPECT_TRUE(first.ena);
+  EXPECT_EQ(page->items.at(1).state, "pending");
+  EXPECT_EQ(page->items.at(1).created, std::nullopt);
+  EXPECT_FALSE(decode<DescribeImages>(answer("DescribeImages", "")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // then sorted by name and escaped with urllib.parse.quote(text, safe='-_.~').
 #include <gtest/gtest.h>
 
+#include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
 
 namespace spotter::wire {
@@ -114,6 +115,9 @@ std::vector<Sample> fleets_and_groups() {
       {encode(CompleteLifecycleAction{.group = "g", .hook = "h", .instance = "i-1"}),
        "Action=CompleteLifecycleAction&AutoScalingGroupName=g&InstanceId=i-1"
        "&LifecycleActionResult=CONTINUE&LifecycleHookName=h&Version=2011-01-01"},
+      {encode(DescribeImages{.images = {"ami-1"}, .next_token = "t"}),
+       "Action=DescribeImages&ImageId.1=ami-1&IncludeDeprecated=true&IncludeDisabled=true"
+       "&NextToken=t&Version=2016-11-15"},
   };
 }
 

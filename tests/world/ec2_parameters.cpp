@@ -37,6 +37,9 @@ const std::map<std::string, std::string_view> operation_parameters = {
     {"DescribeFleetHistory", "DryRun EventType FleetId MaxResults NextToken StartTime"},
     {"DescribeFleetInstances", "DryRun Filter FleetId MaxResults NextToken"},
     {"DescribeFleets", "DryRun Filter FleetId MaxResults NextToken"},
+    {"DescribeImages",
+     "DryRun ExecutableBy Filter ImageId IncludeDeprecated IncludeDisabled MaxResults NextToken "
+     "Owner"},
     {"DescribeInstanceTypeOfferings", "DryRun Filter LocationType MaxResults NextToken"},
     {"DescribeInstanceTypes",
      "DryRun Filter IncludeUnsupportedInRegion InstanceType MaxResults NextToken"},

@@ -52,6 +52,20 @@ TypeSize read_type(const Fields& item) {
       .needs_ena = item.optional_child("networkInfo").optional_text("enaSupport") == "required"};
 }
 
+Image read_image(const Fields& item) {
+  Image image{.id = item.text("imageId"),
+              .state = item.text("imageState"),
+              .architecture = item.text("architecture"),
+              .created = item.optional_time("creationDate"),
+              .deprecated = item.optional_time("deprecationTime"),
+              .ena = item.flag("enaSupport")};
+  for (const Fields& device : item.optional_items("blockDeviceMapping")) {
+    const bool of_the_machine = !device.optional_text("virtualName").empty();  // ephemeral0
+    if (!of_the_machine) ++image.volumes;
+  }
+  return image;
+}
+
 template <class Item, class Read>
 Result<Page<Item>> read_page(std::string_view xml, const char* action, const char* set, Read read) {
   return read_answer(xml, action, [&](const Fields& fields) {
@@ -93,6 +107,14 @@ Query encode(const DescribeInstanceTypeOfferings& request) {
 Query encode(const DescribeInstanceTypes& request) {
   Query query = reading("DescribeInstanceTypes", request.next_token);
   put_list(query, "InstanceType", request.types);
+  return query;
+}
+
+Query encode(const DescribeImages& request) {
+  Query query = reading("DescribeImages", request.next_token);
+  put_list(query, "ImageId", request.images);
+  query.parameters["IncludeDeprecated"] = "true";
+  query.parameters["IncludeDisabled"] = "true";
   return query;
 }
 
@@ -148,6 +170,11 @@ Result<Page<TypeOffering>> decode<DescribeInstanceTypeOfferings>(std::string_vie
 template <>
 Result<Page<TypeSize>> decode<DescribeInstanceTypes>(std::string_view xml) {
   return read_page<TypeSize>(xml, "DescribeInstanceTypes", "instanceTypeSet", read_type);
+}
+
+template <>
+Result<Page<Image>> decode<DescribeImages>(std::string_view xml) {
+  return read_page<Image>(xml, "DescribeImages", "imagesSet", read_image);
 }
 
 template <>

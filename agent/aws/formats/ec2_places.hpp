@@ -63,6 +63,21 @@ struct DescribeInstanceTypes {
   std::string next_token = {};
 };
 
+struct Image {
+  std::string id;
+  std::string state;         // available | pending | disabled | deregistered | failed | ...
+  std::string architecture;  // x86_64 | arm64 | i386 | ...
+  std::optional<WallTime> created = {};
+  std::optional<WallTime> deprecated = {};  // from when on
+  std::uint64_t volumes = 0;                // of EBS, that an instance begins with
+  bool ena = false;                         // it has the driver of the network of Nitro systems
+};
+struct DescribeImages {  // also those that are deprecated or disabled
+  using Answer = Page<Image>;
+  std::vector<std::string> images;  // one that does not exist: InvalidAMIID.NotFound, or no item
+  std::string next_token = {};
+};
+
 // How likely a spot request for so many instances is to succeed, by zone: 10 is highly likely, 1
 // not likely. For one or two types the score is always low. Source: the API reference, and
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-placement-score.html
@@ -78,15 +93,16 @@ struct GetSpotPlacementScores {
   std::string next_token = {};
 };
 
-using PlaceRequests =
-    std::tuple<GetCallerIdentity, DescribeAvailabilityZones, DescribeSubnets,
-               DescribeInstanceTypeOfferings, DescribeInstanceTypes, GetSpotPlacementScores>;
+using PlaceRequests = std::tuple<GetCallerIdentity, DescribeAvailabilityZones, DescribeSubnets,
+                                 DescribeInstanceTypeOfferings, DescribeInstanceTypes,
+                                 DescribeImages, GetSpotPlacementScores>;
 
 Query encode(const GetCallerIdentity& request);
 Query encode(const DescribeAvailabilityZones& request);
 Query encode(const DescribeSubnets& request);
 Query encode(const DescribeInstanceTypeOfferings& request);
 Query encode(const DescribeInstanceTypes& request);
+Query encode(const DescribeImages& request);
 Query encode(const GetSpotPlacementScores& request);
 
 // The same call as a question whether it would be allowed: EC2 carries nothing out, and answers
