@@ -142,6 +142,45 @@ class Launch(launching.LaunchTest):
         self.assertRegex(done.stderr, "(?m)^warn  quota .*P5 .*too few for p5.48xlarge: ")
         self.assertEqual(self.active(), [done.stdout.strip()])
 
+    def test_what_its_machines_cannot_do_is_refused_before_anything_is_made(self):
+        types = "g5.xlarge, g4dn.xlarge"
+        eight = JOB.replace("train.sh}}", "train.sh, gpus: 8}}")
+        arm = JOB.replace("resolve:ssm:/aws/service/debian/12", "ami-0a640000000000000")
+        image = JOB.replace("resolve:ssm:/aws/service/debian/12", "ami-{image}")
+        for text, said in (
+                (eight, "gpus .*is 8, and g4dn.xlarge has 1, g5.xlarge has 1: name .*8 GPUs"),
+                (eight.replace(types, "g5.xlarge, p4d.24xlarge"),
+                 "gpus .*g5.xlarge has 1: remove g5.xlarge from launch.instance_types"),
+                (arm, "architecture .*is of arm64, and g4dn.xlarge is of x86_64, g5.xlarge"),
+                (JOB.replace("profile:", "package: {{s3: 's3://packages/s_arm64.deb', sha256: "
+                             + "0" * 64 + "}}\n  profile:"),
+                 "architecture .*launch.package is of arm64"),
+                (image.replace("{image}", "0f000000000000000"), "image .*pending: launch when"),
+                (image.replace("{image}", "0d150000000000000"), "image .*disabled: name another"),
+                (image.replace("{image}", "0dead"), "image .*sees no image ami-0dead")):
+            with self.subTest(said):
+                self.assertRegex(self.refused(text=text, code=2), f"(?m)^fail  {said}")
+        self.assertEqual((self.fleets(), self.volumes()), ([], []))
+        self.assertEqual(self.ec2.describe_launch_templates(Filters=[
+            {"Name": "launch-template-name", "Values": [f"spotter-{self.name}"]}
+        ])["LaunchTemplates"], [])
+        self.assertIn("architecture", self.spotter("doctor", self.job(text=arm), code=2).stdout)
+
+    def test_what_may_not_be_looked_at_is_said_and_stops_nothing(self):
+        for action in ("DescribeInstanceTypes", "DescribeImages"):
+            self.fault("deny", f"action={action}")
+        done = self.spotter("launch", self.job(text=JOB.replace("train.sh}}",
+                                                                "train.sh, gpus: 8}}")))
+        self.assertRegex(done.stderr, "(?m)^warn  gpus .*whether the instance types fit .* is open")
+        self.assertRegex(done.stderr, "(?m)^warn  image .* is open; give who launches")
+        self.assertEqual(self.active(), [done.stdout.strip()])
+
+    def test_a_deprecated_image_is_a_warning(self):
+        done = self.spotter("launch", self.job(text=JOB.replace(
+            "resolve:ssm:/aws/service/debian/12", "ami-0d000000000000000")))
+        self.assertRegex(done.stderr, "(?m)^warn  image .*is deprecated since .*: name a newer one")
+        self.assertEqual(self.active(), [done.stdout.strip()])
+
     def test_what_ec2_would_refuse_leaves_the_old_fleet(self):
         fleet = self.launch()
         instance = self.one_instance()
@@ -161,7 +200,7 @@ class Launch(launching.LaunchTest):
         done = self.spotter("doctor", path, code=2)
         for line in ("fail  zones .*us-west-2z", "ok    volume .*one will be made",
                      "fail  quota .*is 3 vCPUs",
-                     "ok    permissions  allowed: CreateLaunchTemplate, CreateVolume"):
+                     "ok    permissions +allowed: CreateLaunchTemplate, CreateVolume"):
             self.assertRegex(done.stdout, f"(?m)^{line}")
 
     # Who may

@@ -8,6 +8,7 @@
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/base/exit_status.hpp"
+#include "agent/tools/jobs/machines.hpp"
 
 namespace spotter::command {
 namespace {
@@ -73,6 +74,7 @@ Findings examine(AwsCalls& calls, const config::Job& job, const DoctorOptions& o
   Findings findings = examine_as(who, calls, job, scope);
   if (!job.launch || !who || is_instance(*who)) return findings;
   const auto launched = launched_job(options.job);
+  append(findings, examine_machines(calls, job));
   if (launched)
     append(findings, examine_launching(calls, *launched));
   else

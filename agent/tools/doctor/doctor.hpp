@@ -9,6 +9,7 @@
 
 #include "agent/aws/aws_calls.hpp"
 #include "agent/aws/formats/ec2_places.hpp"
+#include "agent/base/finding.hpp"
 #include "agent/job/job.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
@@ -18,15 +19,6 @@ class App;
 }
 
 namespace spotter::command {
-
-struct Finding {
-  enum class Verdict { Ok, Warn, Fail };
-  std::string check;  // credentials, volume, zones, ...
-  Verdict verdict = Verdict::Ok;
-  std::string what;    // what was found
-  std::string advice;  // what to do; empty if nothing
-};
-using Findings = std::vector<Finding>;
 
 // Where the job is to run, as far as known.
 struct DoctorScope {

@@ -15,6 +15,7 @@
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/machines.hpp"
 
 namespace spotter::command {
 namespace {
@@ -227,6 +228,10 @@ int run(const LaunchOptions& options) {
   if (!calls) {
     io::complain("launch", calls.error().message);
     return 1;
+  }
+  if (!options.skip_checks && !passes(examine_machines(**calls, launched->job))) {
+    io::complain("launch", refused.message);
+    return wrong_input;
   }
   const auto fleet = launch_fleet(**calls, *launched, !options.skip_checks);
   if (!fleet) {

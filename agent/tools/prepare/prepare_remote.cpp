@@ -17,6 +17,7 @@
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/jobs/machines.hpp"
 #include "agent/tools/prepare/prepare.hpp"
 
 namespace spotter::command {
@@ -138,6 +139,21 @@ Result<void, CallError> Preparer::run(const std::atomic<bool>& stop) {
                 "get-console-output --latest --output text --instance-id " + id);
 }
 
+// Of the machine that prepares alone: it needs no GPU, and gets no volume of data.
+Result<void> check_preparer(AwsCalls& calls, config::Job job, const std::string& type) {
+  job.launch->instance_types = {type};
+  job.trainer.gpus = 0;
+  job.storage.data.clear();
+  std::string wrong;
+  for (const Finding& it : examine_machines(calls, job)) {
+    if (it.verdict == Finding::Verdict::Warn) io::complain("prepare", it.what + ": " + it.advice);
+    if (it.verdict == Finding::Verdict::Fail)
+      wrong += (wrong.empty() ? "" : "; ") + it.what + ": " + it.advice;
+  }
+  if (wrong.empty()) return {};
+  return failure(wrong + " (or --instance-type)");
+}
+
 }  // namespace
 
 void add_remote_options(CLI::App& command, RemoteOptions& options) {
@@ -172,6 +188,10 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
   const auto launched = launched_job(options.job, launch::Work::Prepare);
   if (!launched) {
     io::complain("prepare", launched.error().message);
+    return wrong_input;
+  }
+  if (const auto fits = check_preparer(calls, launched->job, options.type); !fits) {
+    io::complain("prepare", fits.error().message);
     return wrong_input;
   }
   for (const config::Source& source : job.prepare) {

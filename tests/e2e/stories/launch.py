@@ -66,6 +66,27 @@ class Launch(life.Life):
     def listed(self):
         return {one["job"]: one for one in json.loads(self.spotter("list", "--json").stdout)}
 
+    def test_machines_that_cannot_run_it_are_refused_before_they_cost(self):
+        """One GPU where eight are wanted, an image of another architecture: nothing is made."""
+        launch = {"image": "resolve:ssm:/aws/service/debian/12", "instance_types": ["g5.xlarge"],
+                  "zones": self.world.zones, "profile": "spotter-role", "volume": {"size": 1}}
+        file = self.world.workplace / "job.yaml"
+        before = len(self.ec2.call("DescribeVolumes").items("volumeSet"))
+        for more, code, says in (
+                ({"trainer": {"gpus": 8}, "launch": launch}, 2,
+                 "trainer.gpus is 8, and g5.xlarge has 1: name instance types with 8 GPUs"),
+                ({"launch": {**launch, "image": "ami-0a640000000000000"}}, 2,
+                 "ami-0a640000000000000 is of arm64, and g5.xlarge is of x86_64")):
+            text = jobs.yaml(self.job(**more)) + "\n"
+            file.write_text(text)
+            self.world.allow_only(text)
+            self.assertIn(says, self.spotter("launch", file, code=code).stderr)
+            self.assertIn(says, self.spotter("doctor", file, code=code).stdout)
+        self.assertEqual(self.ec2.instances(), [])
+        self.assertEqual(len(self.ec2.call("DescribeVolumes").items("volumeSet")), before)
+        self.assertEqual(self.listed().get(self.job_name, {}).get("fleets", []), [])
+        self.assertEqual(self.ec2.call("DescribeLaunchTemplates").items("launchTemplates"), [])
+
     def _from_nothing_to_the_result(self):
         one = self.go(self.world.zones)
         self.wait_training(one, 3)

@@ -1,0 +1,188 @@
+#include "agent/launch/machines.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+namespace spotter::launch {
+namespace {
+
+using Verdict = Finding::Verdict;
+using wire::TypeSize;
+using wire::WallTime;
+
+constexpr std::chrono::days old_image{365};
+constexpr std::chrono::days soon{90};  // time enough to choose another image
+
+struct Misfit {
+  std::string names;     // "g5.xlarge, g4dn.xlarge"
+  std::string with_why;  // "g5.xlarge has 1, g4dn.xlarge has 1"
+  bool all = true;       // no type fits
+};
+
+// The types that do not fit, each with the reason why(type).
+Misfit misfits(const std::vector<TypeSize>& types, const std::function<bool(const TypeSize&)>& fits,
+               const std::function<std::string(const TypeSize&)>& why) {
+  Misfit found;
+  for (const TypeSize& it : types) {
+    if (fits(it)) {
+      found.all = false;
+      continue;
+    }
+    found.names += (found.names.empty() ? "" : ", ") + it.type.str();
+    found.with_why += (found.with_why.empty() ? "" : ", ") + it.type.str() + why(it);
+  }
+  return found;
+}
+
+std::string remove_them(const Misfit& it) {
+  return "remove " + it.names +
+         " from launch.instance_types: a fleet may choose any of those named there";
+}
+
+std::string counted(std::uint64_t number, const std::string& thing) {
+  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
+std::string has_gpus(const TypeSize& it) {
+  return it.gpus == 0 ? " has none" : " has " + std::to_string(it.gpus);
+}
+
+void judge_gpus(Findings& findings, const config::Job& job, const Machines& machines) {
+  const bool any = job.trainer.gpus == config::all_gpus;
+  const std::uint64_t wanted = any ? 1 : static_cast<std::uint64_t>(job.trainer.gpus);
+  if (wanted == 0 || machines.types.empty()) return;
+  const Misfit found = misfits(
+      machines.types, [wanted](const TypeSize& it) { return it.gpus >= wanted; }, has_gpus);
+  const std::string key =
+      any ? "trainer.gpus is auto" : "trainer.gpus is " + std::to_string(wanted);
+  if (found.names.empty()) {
+    findings.push_back({"gpus", Verdict::Ok, key + ", and each instance type has as many", ""});
+    return;
+  }
+  std::string advice = found.all ? "name instance types with " + counted(wanted, "GPU") + " or more"
+                                 : remove_them(found);
+  const auto most = std::ranges::max(machines.types, {}, &TypeSize::gpus).gpus;
+  if (found.all && most > 0) advice += ", or say `gpus: " + std::to_string(most) + "`";
+  findings.push_back(
+      {"gpus", any ? Verdict::Warn : Verdict::Fail, key + ", and " + found.with_why, advice});
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& it : words) text += (text.empty() ? "" : " or ") + it;
+  return text;
+}
+
+void judge_types(Findings& findings, const std::string& what, const std::string& architecture,
+                 const Machines& machines) {
+  const auto fits = [&](const TypeSize& it) {
+    return it.architectures.empty() || std::ranges::count(it.architectures, architecture) > 0;
+  };
+  const Misfit found = misfits(machines.types, fits, [](const TypeSize& it) {
+    return " is of " + listed(it.architectures);
+  });
+  if (found.names.empty()) {
+    if (!machines.types.empty())
+      findings.push_back(
+          {"architecture", Verdict::Ok, what + " and the instance types: " + architecture, ""});
+    return;
+  }
+  findings.push_back(
+      {"architecture", Verdict::Fail, what + " is of " + architecture + ", and " + found.with_why,
+       found.all ? "name another, or instance types of " + architecture : remove_them(found)});
+}
+
+void judge_architectures(Findings& findings, const config::Launch& launch, const wire::Image* image,
+                         const Machines& machines) {
+  const std::string package(architecture_of_package(launch.package.source));
+  if (image == nullptr) {
+    if (!package.empty()) judge_types(findings, "launch.package", package, machines);
+    return;
+  }
+  judge_types(findings, "the image " + image->id, image->architecture, machines);
+  if (!package.empty() && package != image->architecture)
+    findings.push_back(
+        {"architecture", Verdict::Fail,
+         "launch.package is of " + package + ", and the image " + image->id + " is of " +
+             image->architecture,
+         "name the package of " + image->architecture + ", or an image of " + package});
+}
+
+std::string day(WallTime time) { return wire::to_rfc3339(time).substr(0, 10); }
+
+void judge_age(Findings& findings, const wire::Image& image, WallTime now) {
+  const char* const newer = "name a newer one in launch.image";
+  const std::string what = image.id + ", " + image.architecture +
+                           (image.created ? ", made on " + day(*image.created) : "");
+  if (image.deprecated && *image.deprecated <= now)
+    findings.push_back(
+        {"image", Verdict::Warn, what + ", is deprecated since " + day(*image.deprecated), newer});
+  else if (image.deprecated && *image.deprecated - now <= soon)
+    findings.push_back({"image", Verdict::Warn,
+                        what + ", will be deprecated on " + day(*image.deprecated), newer});
+  else if (image.created && now - *image.created > old_image)
+    findings.push_back({"image", Verdict::Warn, what + ", is older than a year", newer});
+  else
+    findings.push_back({"image", Verdict::Ok, what, ""});
+}
+
+void judge_image(Findings& findings, const wire::Image& image, const Machines& machines) {
+  if (image.state != "available") {
+    findings.push_back({"image", Verdict::Fail, image.id + " is " + image.state,
+                        image.state == "pending" ? "launch when it is available"
+                                                 : "name another in launch.image"});
+    return;
+  }
+  const Misfit found = misfits(
+      machines.types, [&](const TypeSize& it) { return image.ena || !it.needs_ena; },
+      [](const TypeSize&) { return ""; });
+  if (!found.names.empty())
+    findings.push_back({"image", Verdict::Fail,
+                        image.id + " has no ENA support, and does not start on " + found.names,
+                        "name an image that has it in launch.image"});
+  judge_age(findings, image, machines.now);
+}
+
+// The system's volumes, the job's own, and those of data.
+void judge_volumes(Findings& findings, const config::Job& job, const wire::Image* image,
+                   const Machines& machines) {
+  const std::uint64_t systems = image == nullptr ? 1 : std::max<std::uint64_t>(image->volumes, 1);
+  const std::uint64_t all = systems + (job.storage.share ? 0 : 1) + job.storage.data.size();
+  const Misfit found = misfits(
+      machines.types, [&](const TypeSize& it) { return it.most_volumes.value_or(all) >= all; },
+      [](const TypeSize& it) { return " takes " + std::to_string(*it.most_volumes); });
+  if (found.names.empty()) return;
+  findings.push_back({"attachments", Verdict::Fail,
+                      "an instance gets " + counted(all, "volume") +
+                          ", the system's included, and " + found.with_why,
+                      found.all ? "name fewer volumes of data, or instance types that take more"
+                                : remove_them(found)});
+}
+
+}  // namespace
+
+std::string_view architecture_of_package(std::string_view file) {
+  for (const std::string_view end : {"amd64.deb", "x86_64.rpm"})
+    if (file.ends_with(end)) return "x86_64";
+  for (const std::string_view end : {"arm64.deb", "aarch64.rpm"})
+    if (file.ends_with(end)) return "arm64";
+  return {};
+}
+
+Findings judge_machines(const config::Job& job, const Machines& machines) {
+  Findings findings;
+  const wire::Image* image = nullptr;
+  if (machines.seen && !machines.seen->empty()) image = &machines.seen->front();
+  if (machines.seen && image == nullptr)
+    findings.push_back({"image", Verdict::Fail,
+                        "this account sees no image " + machines.image + " in this region",
+                        "name one of this region in launch.image"});
+  if (image != nullptr) judge_image(findings, *image, machines);
+  judge_architectures(findings, *job.launch, image, machines);
+  judge_gpus(findings, job, machines);
+  judge_volumes(findings, job, image, machines);
+  return findings;
+}
+
+}  // namespace spotter::launch

@@ -1,0 +1,32 @@
+// Can the machines that `launch:` names run the job? By what EC2 says of the instance types and of
+// the image, before anything is made. A fleet may choose any of the types, so each has to fit.
+// Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/aws/formats/ec2_places.hpp"
+#include "agent/base/finding.hpp"
+#include "agent/job/job.hpp"
+
+namespace spotter::launch {
+
+// What EC2 said. What is unknown is not judged.
+struct Machines {
+  std::vector<wire::TypeSize> types;             // empty: unknown
+  std::string image;                             // its id; empty: unknown
+  std::optional<std::vector<wire::Image>> seen;  // the image; empty: there is none; none: unknown
+  wire::WallTime now{};
+};
+
+// Of GPUs, architectures, the image and the number of volumes. Fail: it can never work; Warn: it
+// may not, or not for long. REQUIRES: job.launch.
+Findings judge_machines(const config::Job& job, const Machines& machines);
+
+// "x86_64", "arm64", by the name of a .deb or .rpm (spotter_0.1.0_amd64.deb); else empty.
+std::string_view architecture_of_package(std::string_view file);
+
+}  // namespace spotter::launch

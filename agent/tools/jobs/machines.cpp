@@ -1,0 +1,46 @@
+#include "agent/tools/jobs/machines.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include "agent/tools/jobs/launched_job.hpp"
+
+namespace spotter::command {
+namespace {
+
+Finding unknown(const char* check, const CallError& error, const std::string& open) {
+  return {check, Finding::Verdict::Warn, error.message,
+          open + " is open" +
+              (error.forbidden() ? "; give who launches what `spotter iam launcher` prints" : "")};
+}
+
+}  // namespace
+
+Findings examine_machines(AwsCalls& calls, const config::Job& job) {
+  Findings findings;
+  launch::Machines machines;
+  machines.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  auto types = calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}});
+  if (types)
+    machines.types = std::move(*types);
+  else
+    findings.push_back(
+        unknown("gpus", types.error(), "whether the instance types fit the job and the image"));
+  if (const auto image = image_of(calls, *job.launch)) {
+    machines.image = *image;
+    auto seen = calls.ask_all(wire::DescribeImages{{*image}, {}});
+    const bool missing = !seen && seen.error().code.starts_with("InvalidAMIID.");
+    if (seen)
+      machines.seen = std::move(*seen);
+    else if (missing)
+      machines.seen.emplace();
+    else
+      findings.push_back(unknown("image", seen.error(), "whether " + *image + " fits"));
+  }
+  auto judged = launch::judge_machines(job, machines);
+  std::ranges::move(judged, std::back_inserter(findings));
+  return findings;
+}
+
+}  // namespace spotter::command

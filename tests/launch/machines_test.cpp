@@ -1,0 +1,180 @@
+// What can never work on the machines of `launch:`, and the sentence that mends it.
+#include "agent/launch/machines.hpp"
+
+#include <gtest/gtest.h>
+
+namespace spotter::launch {
+namespace {
+
+using Verdict = Finding::Verdict;
+
+wire::WallTime at(const char* time) { return wire::parse_rfc3339(time).value(); }
+
+wire::TypeSize type(const char* name, std::uint64_t gpus, const char* architecture = "x86_64") {
+  return {.type = InstanceType(name),
+          .vcpus = 4,
+          .gpus = gpus,
+          .architectures = {architecture},
+          .most_volumes = 11,
+          .needs_ena = true};
+}
+
+struct Story {
+  config::Job job;
+  Machines machines;
+
+  Story() {
+    job.launch.emplace();
+    machines.types = {type("g5.xlarge", 1), type("p4d.24xlarge", 8)};
+    machines.image = "ami-1";
+    machines.seen.emplace();
+    machines.seen->push_back({.id = "ami-1",
+                              .state = "available",
+                              .architecture = "x86_64",
+                              .created = at("2026-01-01T00:00:00Z"),
+                              .volumes = 1,
+                              .ena = true});
+    machines.now = at("2026-06-01T00:00:00Z");
+  }
+  wire::Image& image() { return machines.seen->front(); }
+
+  // The findings of a check, but those that are well: "what: advice".
+  std::string said(const std::string& check, Verdict verdict = Verdict::Fail) const {
+    std::string text;
+    for (const Finding& it : judge_machines(job, machines))
+      if (it.check == check && it.verdict == verdict) text += it.what + ": " + it.advice;
+    return text;
+  }
+  bool is_well() const {
+    for (const Finding& it : judge_machines(job, machines))
+      if (it.verdict != Verdict::Ok) return false;
+    return true;
+  }
+};
+
+TEST(Machines, ThatFitAreWell) {
+  Story story;
+  EXPECT_TRUE(story.is_well());
+  story.job.trainer.gpus = 1;
+  EXPECT_TRUE(story.is_well());
+  story.job.trainer.gpus = config::all_gpus;
+  EXPECT_TRUE(story.is_well());
+}
+
+TEST(Machines, TooFewGpusOfOneTypeNameThatType) {
+  Story story;
+  story.job.trainer.gpus = 8;
+  EXPECT_EQ(story.said("gpus"),
+            "trainer.gpus is 8, and g5.xlarge has 1: remove g5.xlarge from "
+            "launch.instance_types: a fleet may choose any of those named there");
+}
+
+TEST(Machines, TooFewGpusOfAllTypesNameTheMost) {
+  Story story;
+  story.machines.types = {type("g5.xlarge", 1), type("m5.large", 0)};
+  story.job.trainer.gpus = 8;
+  EXPECT_EQ(story.said("gpus"),
+            "trainer.gpus is 8, and g5.xlarge has 1, m5.large has none: name instance types with "
+            "8 GPUs or more, or say `gpus: 1`");
+}
+
+TEST(Machines, AutoWithoutAnyGpuIsAWarning) {
+  Story story;
+  story.machines.types = {type("m5.large", 0)};
+  story.job.trainer.gpus = config::all_gpus;
+  EXPECT_EQ(story.said("gpus", Verdict::Warn),
+            "trainer.gpus is auto, and m5.large has none: name instance types with 1 GPU or more");
+  EXPECT_EQ(story.said("gpus"), "");
+}
+
+TEST(Machines, AnImageOfAnotherArchitecture) {
+  Story story;
+  story.image().architecture = "arm64";
+  EXPECT_EQ(story.said("architecture"),
+            "the image ami-1 is of arm64, and g5.xlarge is of x86_64, p4d.24xlarge is of x86_64: "
+            "name another, or instance types of arm64");
+  story.machines.types = {type("g5.xlarge", 1), type("g5g.xlarge", 1, "arm64")};
+  EXPECT_EQ(story.said("architecture"),
+            "the image ami-1 is of arm64, and g5.xlarge is of x86_64: remove g5.xlarge from "
+            "launch.instance_types: a fleet may choose any of those named there");
+}
+
+TEST(Machines, APackageOfAnotherArchitecture) {
+  Story story;
+  story.job.launch->package.source = "s3://bucket/spotter_0.1.0_arm64.deb";
+  EXPECT_EQ(story.said("architecture"),
+            "launch.package is of arm64, and the image ami-1 is of x86_64: name the package of "
+            "x86_64, or an image of arm64");
+  story.machines.seen.reset();
+  EXPECT_EQ(story.said("architecture"),
+            "launch.package is of arm64, and g5.xlarge is of x86_64, p4d.24xlarge is of x86_64: "
+            "name another, or instance types of arm64");
+}
+
+TEST(Machines, APackagesNameSaysItsArchitecture) {
+  EXPECT_EQ(architecture_of_package("s3://b/spotter_1_amd64.deb"), "x86_64");
+  EXPECT_EQ(architecture_of_package("s3://b/spotter-1.x86_64.rpm"), "x86_64");
+  EXPECT_EQ(architecture_of_package("s3://b/spotter-1.aarch64.rpm"), "arm64");
+  for (const char* unknown : {"baked", "apt", "s3://b/spotter.deb", "s3://amd64.deb/x"})
+    EXPECT_EQ(architecture_of_package(unknown), "") << unknown;
+}
+
+TEST(Machines, AnImageThatIsMissingOrNotAvailable) {
+  Story story;
+  story.image().state = "pending";
+  EXPECT_EQ(story.said("image"), "ami-1 is pending: launch when it is available");
+  story.image().state = "disabled";
+  EXPECT_EQ(story.said("image"), "ami-1 is disabled: name another in launch.image");
+  story.machines.seen->clear();
+  EXPECT_EQ(story.said("image"),
+            "this account sees no image ami-1 in this region: name one of this region in "
+            "launch.image");
+}
+
+TEST(Machines, AnImageWithoutTheNetworksDriver) {
+  Story story;
+  story.image().ena = false;
+  EXPECT_EQ(
+      story.said("image"),
+      "ami-1 has no ENA support, and does not start on g5.xlarge, p4d.24xlarge: name an image "
+      "that has it in launch.image");
+}
+
+TEST(Machines, AnOldImageIsAWarning) {
+  const std::string newer = ": name a newer one in launch.image";
+  Story story;
+  story.image().created = at("2025-05-31T00:00:00Z");
+  EXPECT_EQ(story.said("image", Verdict::Warn),
+            "ami-1, x86_64, made on 2025-05-31, is older than a year" + newer);
+  story.image().deprecated = at("2026-07-01T00:00:00Z");
+  EXPECT_EQ(story.said("image", Verdict::Warn),
+            "ami-1, x86_64, made on 2025-05-31, will be deprecated on 2026-07-01" + newer);
+  story.image().deprecated = at("2026-05-01T00:00:00Z");
+  EXPECT_EQ(story.said("image", Verdict::Warn),
+            "ami-1, x86_64, made on 2025-05-31, is deprecated since 2026-05-01" + newer);
+  EXPECT_EQ(story.said("image"), "") << "it starts all the same";
+}
+
+TEST(Machines, MoreVolumesThanATypeTakes) {
+  Story story;
+  story.job.storage.data.resize(9);
+  EXPECT_TRUE(story.is_well());
+  story.machines.types[0].most_volumes = 25;
+  story.job.storage.data.resize(10);
+  EXPECT_EQ(story.said("attachments"),
+            "an instance gets 12 volumes, the system's included, and p4d.24xlarge takes 11: remove "
+            "p4d.24xlarge from launch.instance_types: a fleet may choose any of those named there");
+  story.machines.types[1].most_volumes.reset();
+  EXPECT_TRUE(story.is_well()) << "what is unknown is not judged";
+}
+
+TEST(Machines, WhatIsUnknownIsNotJudged) {
+  Story story;
+  story.machines = {};
+  story.job.trainer.gpus = 8;
+  story.job.launch->package.source = "s3://bucket/spotter_0.1.0_arm64.deb";
+  EXPECT_TRUE(judge_machines(story.job, story.machines).empty());
+}
+
+}  // namespace
+}  // namespace spotter::launch
