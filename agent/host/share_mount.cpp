@@ -57,6 +57,16 @@ std::string efs_name(const verbs::Share& share) {
   return share.server + ".efs." + share.region + ".amazonaws.com";
 }
 
+// Plain NFS knows nothing of these.
+bool needs_mount_efs(const verbs::Share& share) {
+  constexpr std::array<std::string_view, 3> its = {"az", "iam", "tls"};
+  const Options own = split(share.options);
+  return share.tls || !share.access_point.empty() ||
+         std::any_of(own.begin(), own.end(), [&](const std::string& option) {
+           return std::find(its.begin(), its.end(), meaning(option)) != its.end();
+         });
+}
+
 Result<std::vector<std::string>> efs_command(const verbs::Share& share, bool has_mount_efs) {
   if (has_mount_efs) {
     std::string options = "_netdev,nosuid,nodev";
@@ -66,10 +76,11 @@ Result<std::vector<std::string>> efs_command(const verbs::Share& share, bool has
         "mount",          "-t", "efs", "-o", merge(options, share.options), share.server + ":/",
         share.mount_point};
   }
-  if (share.tls || !share.access_point.empty()) {
+  if (needs_mount_efs(share)) {
     return fail("tool-missing",
-                "storage.efs.tls and access_point need mount.efs, which is not installed: install "
-                "amazon-efs-utils in the image (https://github.com/aws/efs-utils)");
+                "storage.efs.tls, access_point and the options az, iam and tls need mount.efs, "
+                "which is not installed: install amazon-efs-utils in the image "
+                "(https://github.com/aws/efs-utils)");
   }
   if (share.region.empty() && share.server.find('.') == std::string::npos) {
     return fail("mount-failed",

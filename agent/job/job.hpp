@@ -293,5 +293,11 @@ std::string describe(const std::vector<Problem>& problems, std::string_view path
 std::string_view to_text(Share::Kind kind);  // "folder", "nfs", "efs", "sshfs"
 // For a person: "/mnt/share (sshfs of user@host:/opt/host)".
 std::string describe(const Share& share);
+// The id of its file system at EFS, if storage.efs.id is that or its own DNS name in this region.
+std::string efs_file_system(const Share& share, std::string_view region);
+// The value of one of its options ("" for one without); nothing: it is not given.
+std::optional<std::string> mount_option(const Share& share, std::string_view name);
+// The program by which it is mounted: mount.nfs, mount.efs or sshfs; empty: it is a folder.
+std::string_view mount_tool(const Share& share);
 
 }  // namespace spotter::config

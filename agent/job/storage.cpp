@@ -1,5 +1,7 @@
 #include "agent/job/storage.hpp"
 
+#include <algorithm>
+
 namespace spotter::config {
 namespace {
 
@@ -108,6 +110,35 @@ std::string describe(const Share& share) {
   if (share.kind == Share::Kind::Folder) return "the folder " + share.mount;
   return share.mount + " (" + std::string(to_text(share.kind)) + " of " + share.server +
          (share.path.empty() ? "" : ":" + share.path) + ")";
+}
+
+std::string efs_file_system(const Share& share, std::string_view region) {
+  if (share.kind != Share::Kind::Efs || !share.server.starts_with("fs-")) return {};
+  const auto dot = share.server.find('.');
+  const std::string id = share.server.substr(0, dot);
+  const bool here = dot == std::string::npos ||
+                    share.server.starts_with(id + ".efs." + std::string(region) + ".");
+  return here ? id : std::string();
+}
+
+std::optional<std::string> mount_option(const Share& share, std::string_view name) {
+  for (std::string_view rest = share.options; !rest.empty();) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const auto option = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const auto equals = std::min(option.find('='), option.size());
+    if (option.substr(0, equals) != name) continue;
+    return std::string(option.substr(std::min(equals + 1, option.size())));
+  }
+  return std::nullopt;
+}
+
+std::string_view mount_tool(const Share& share) {
+  if (share.kind == Share::Kind::Folder) return "";
+  if (share.kind == Share::Kind::Sshfs) return "sshfs";
+  const bool helped = share.tls || !share.access_point.empty() || mount_option(share, "tls") ||
+                      mount_option(share, "iam") || mount_option(share, "az");
+  return share.kind == Share::Kind::Efs && helped ? "mount.efs" : "mount.nfs";
 }
 
 }  // namespace spotter::config

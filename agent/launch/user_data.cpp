@@ -17,6 +17,11 @@ const char* when_failing(const config::Job& job) {
   return job.launch->capacity == 1 ? "end-fleet" : "leave";
 }
 
+// What mounts the job's share, and comes with a package of its own.
+std::string tool_of(const config::Job& job) {
+  return job.storage.share ? std::string(config::mount_tool(*job.storage.share)) : std::string();
+}
+
 // A here-document. `text` cannot contain its end line, which is made from a hash of the text.
 std::string block(const std::string& name, std::string text) {
   const std::string end = "END_" + wire::sha256_hex(text).substr(0, 16);
@@ -35,6 +40,7 @@ Result<std::string> user_data(const config::Job& job,
   replace(script, "@PACKAGE@", package.source);
   replace(script, "@DIGEST@", package.sha256);
   replace(script, "@FAILING@", when_failing(job));
+  replace(script, "@TOOL@", tool_of(job));
   replace(script, "@WORK@", work == Work::Prepare ? "prepare" : "serve");
   replace(script, "#@FILES@\n", blocks);
   if (script.size() <= user_data_limit) return script;

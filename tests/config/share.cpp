@@ -33,6 +33,36 @@ TEST(Share, IsNfs) {
   EXPECT_EQ(describe(nfs), "/mnt/spotter (nfs of files.example.com:/export)");
 }
 
+TEST(Share, OfEfsTheFileSystemIsKnownByItsOwnName) {
+  const auto id = [](const std::string& named) {
+    return efs_file_system(share_of("efs: {id: " + named + "}"), "us-west-2");
+  };
+  EXPECT_EQ(id("fs-01ab"), "fs-01ab");
+  EXPECT_EQ(id("fs-01ab.efs.us-west-2.amazonaws.com"), "fs-01ab");
+  EXPECT_EQ(id("fs-01ab.efs.eu-west-1.amazonaws.com"), "") << "of another region";
+  EXPECT_EQ(id("files.example.com"), "");
+  EXPECT_EQ(efs_file_system(share_of("nfs: {server: fs-01ab, path: /x}"), "us-west-2"), "");
+}
+
+TEST(Share, WhatMountsItFollowsFromItsKindAndOptions) {
+  EXPECT_EQ(mount_tool(share_of("folder: {path: /data}")), "");
+  EXPECT_EQ(mount_tool(share_of("nfs: {server: files, path: /x, options: \"tls,iam\"}")),
+            "mount.nfs");
+  EXPECT_EQ(mount_tool(share_of("sshfs: {source: \"me@host:/x\"}")), "sshfs");
+  EXPECT_EQ(mount_tool(share_of("efs: {id: fs-01ab, options: timeo=600}")), "mount.nfs");
+  for (const char* more : {"tls: true", "access_point: fsap-02cd", "options: iam",
+                           "options: \"timeo=600,az=us-west-2a\""})
+    EXPECT_EQ(mount_tool(share_of("efs: {id: fs-01ab, " + std::string(more) + "}")), "mount.efs")
+        << more;
+}
+
+TEST(Share, AnOptionHasAValueOrIsThereOrIsNot) {
+  const Share share = share_of("efs: {id: fs-01ab, options: \"iam,az=us-west-2a\"}");
+  EXPECT_EQ(mount_option(share, "iam"), "");
+  EXPECT_EQ(mount_option(share, "az"), "us-west-2a");
+  EXPECT_EQ(mount_option(share, "a"), std::nullopt);
+}
+
 TEST(Share, IsEfsByIdOrName) {
   const Share efs = share_of("efs: {id: fs-01ab, access_point: fsap-02cd, tls: true, mount: /m/e}");
   EXPECT_EQ(efs.kind, Share::Kind::Efs);

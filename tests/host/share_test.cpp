@@ -84,6 +84,19 @@ TEST(MountCommand, OfEfsWithAnAccessPointOrTlsNeedsItsHelper) {
   EXPECT_NE(missing.error().message.find("amazon-efs-utils"), std::string::npos);
 }
 
+TEST(MountCommand, OfEfsWithOptionsOfItsHelperIsNeverPlainNfs) {
+  verbs::Share request;
+  request.kind = "efs";
+  request.server = "fs-0123abcd";
+  request.region = "eu-west-1";
+  for (const char* options : {"iam", "timeo=600,az=eu-west-1a", "tls"}) {
+    request.options = options;
+    const auto missing = mount_command(request, 0, 0, true, false);
+    ASSERT_FALSE(missing) << options;
+    EXPECT_EQ(missing.error().kind, "tool-missing");
+  }
+}
+
 TEST(MountCommand, OfSshfsChecksTheServersKeyWhateverTheUserSays) {
   verbs::Share request = nfs();
   request.kind = "sshfs";

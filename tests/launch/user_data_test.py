@@ -123,12 +123,14 @@ class UserData(served.ServedTest):
     def bake(self):
         self.program("spotter", AGENT)
 
-    def script(self, package="baked", digest="", files=None, failing="end-fleet", work=""):
+    def script(self, package="baked", digest="", files=None, failing="end-fleet", work="",
+               tool=""):
         text = (ROOT / "scripts/user-data").read_text()
         blocks = [f"  write {name} <<'END'\n{content}END\n"
                   for name, content in (files or {"job.yaml": JOB}).items()]
         text = text.replace("@PACKAGE@", package).replace("@DIGEST@", digest)
         text = text.replace("@FAILING@", failing).replace("@WORK@", work)
+        text = text.replace("@TOOL@", tool)
         path = self.root / "user-data"
         path.write_text(text.replace("#@FILES@\n", "".join(blocks)))
         path.chmod(0o700)
@@ -178,7 +180,7 @@ class UserData(served.ServedTest):
     # Stories
 
     def test_fits_into_user_data_with_room_for_the_job(self):
-        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 10.5 * 1024)
+        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 11.25 * 1024)
 
     def test_a_baked_image_needs_no_package(self):
         self.bake()
@@ -269,6 +271,22 @@ class UserData(served.ServedTest):
         self.assertEqual(self.run_it(self.script("apt")), 1)
         self.assertIn("apt could not install it", self.console().splitlines()[-1])
         self.assertGreater(len(self.lines("slept")), 50)
+
+    def test_what_mounts_the_share_is_there_before_the_service_starts(self):
+        self.bake()
+        install = "\nprintf '#!/bin/sh\\n' >$SPOTTER_ROOT/bin/$T\nchmod +x $SPOTTER_ROOT/bin/$T\n"
+        self.program("apt-get", APT_GET.split("for last")[0] + install)
+        self.program("systemctl", SYSTEMCTL.replace("restart)", "restart) command -v $T &&"))
+        (self.root / "locked").write_text("2")
+        self.assert_up(self.run_it(self.script(tool="mount.nfs"), T="mount.nfs"))
+        self.assertEqual((self.lines("apt")[-1].split()[-1], len(self.lines("slept"))),
+                         ("nfs-common", 2))
+        self.assertEqual(self.run_it(self.script(tool="mount.efs"), T="mount.efs"), 1)
+        self.assertIn("mount.efs could not be installed", self.console().splitlines()[-1])
+        self.program("dnf", "#!/bin/sh\necho $* >>$SPOTTER_ROOT/dnf" + install)  # Amazon Linux
+        for _ in range(2):
+            self.assert_up(self.run_it(self.script(tool="mount.efs"), T="mount.efs"))
+        self.assertEqual(self.lines("dnf"), ["-y install amazon-efs-utils"])
 
     def test_a_package_from_a_bucket(self):
         for name, content in (("spotter 1.deb", AGENT.encode()), ("s+p~1.tar.gz", tarball())):

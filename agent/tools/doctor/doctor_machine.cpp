@@ -54,14 +54,11 @@ std::vector<Tool> tools_of(const config::Job& job) {
       tools.insert(tools.end(), {{"mkfs.ext4", "e2fsprogs"}, {"e2fsck", "e2fsprogs"}});
     return tools;
   }
-  using Kind = config::Share::Kind;
-  const config::Share& share = *job.storage.share;
-  if (share.kind == Kind::Sshfs) tools.push_back({"sshfs", "sshfs"});
-  const bool helper = share.kind == Kind::Efs && (share.tls || !share.access_point.empty());
-  if (helper)
-    tools.push_back({"mount.efs", "amazon-efs-utils"});
-  else if (share.kind == Kind::Nfs || share.kind == Kind::Efs)
-    tools.push_back({"mount.nfs", "nfs-common"});
+  const std::string tool(config::mount_tool(*job.storage.share));
+  if (tool == "mount.efs")
+    tools.push_back({tool, "amazon-efs-utils"});
+  else if (!tool.empty())
+    tools.push_back({tool, tool == "sshfs" ? "sshfs" : "nfs-common"});
   return tools;
 }
 
