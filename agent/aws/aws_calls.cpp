@@ -23,6 +23,9 @@ using Body = asio::awaitable<Result<std::string, CallError>>;
 Body begin(act::AwsClient& client, wire::BatchCall call) {
   return client.batch(std::move(call), limit);
 }
+Body begin(act::AwsClient& client, wire::EfsCall call) {
+  return client.efs(std::move(call), limit);
+}
 Body begin(act::AwsClient& client, wire::Query query) {
   return client.query(std::move(query), limit);
 }
@@ -128,6 +131,10 @@ Result<T, CallError> AwsCalls::wait_for(const Call& call, const std::string& act
 }
 
 Result<std::string, CallError> AwsCalls::perform(const wire::BatchCall& call) {
+  return wait_for<std::string>(call, call.action);
+}
+
+Result<std::string, CallError> AwsCalls::perform(const wire::EfsCall& call) {
   return wait_for<std::string>(call, call.action);
 }
 

@@ -15,6 +15,7 @@
 #include "agent/aws/formats/aws_error.hpp"
 #include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/efs.hpp"
 #include "agent/aws/formats/imds.hpp"
 #include "agent/aws/formats/pages.hpp"
 #include "agent/base/call_error.hpp"
@@ -44,6 +45,7 @@ class AwsCalls {
   // The body of a 200; an error's message names the action. Throttling and AWS's own trouble were
   // waited out for a minute at most.
   Result<std::string, CallError> perform(const wire::BatchCall& call);
+  Result<std::string, CallError> perform(const wire::EfsCall& call);
   Result<std::string, CallError> perform(const wire::Query& query);
   // The value of an SSM parameter.
   Result<std::string, CallError> parameter(const std::string& name);

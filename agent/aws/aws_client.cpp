@@ -175,6 +175,18 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::batch(wire::BatchCall
   co_return body;
 }
 
+asio::awaitable<Result<std::string, CallError>> AwsClient::efs(wire::EfsCall call,
+                                                               Duration deadline) {
+  constexpr const char* service = "elasticfilesystem";
+  SignedCall signed_call{
+      .service = service, .action = call.action, .request = {}, .repeatable = call.repeatable};
+  signed_call.request.url = endpoint(settings_.environment, service, settings_.region) + call.path;
+  auto pending = perform(std::move(signed_call), deadline);
+  Result<std::string, CallError> body = co_await std::move(pending);
+  if (!body) explain(body.error(), service, std::move(call.action));
+  co_return body;
+}
+
 asio::awaitable<Result<std::string, CallError>> AwsClient::perform(SignedCall call,
                                                                    Duration deadline) {
   const auto until = Steady::now() + deadline;

@@ -14,6 +14,7 @@
 #include "agent/aws/formats/aws_error.hpp"
 #include "agent/aws/formats/batch.hpp"
 #include "agent/aws/formats/ec2_query.hpp"
+#include "agent/aws/formats/efs.hpp"
 #include "agent/aws/formats/pages.hpp"
 #include "agent/aws/retry.hpp"
 #include "agent/aws/settings/endpoints.hpp"
@@ -78,6 +79,7 @@ class AwsClient {
 
   // The JSON of a 200.
   asio::awaitable<Result<std::string, CallError>> batch(wire::BatchCall call, Duration deadline);
+  asio::awaitable<Result<std::string, CallError>> efs(wire::EfsCall call, Duration deadline);
 
   const Region& region() const { return settings_.region; }
   const CallTallies& tallies() const { return tallies_; }

@@ -132,6 +132,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
               settle();
             }),
       batch_(world_, host_.machines(), directory_.path(), options_.seed),
+      efs_(world_, options_.seed),
       parameters_(directory_.path()),
       topics_(directory_.path() / "sns"),
       control_({world_, s3_, batch_.batch(), host_.machines(), [this] { return now(); },
@@ -292,6 +293,7 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
 
 HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (BatchService::owns(request)) return batch(request);
+  if (is_for("elasticfilesystem", request)) return efs(request);
   if (is_for("sts", request)) return sts(request);
   if (is_for("autoscaling", request)) return auto_scaling(request);
   if (is_for("sns", request)) return sns(request);
@@ -375,26 +377,6 @@ HttpResponse Emulator::sns(const HttpRequest& request) {
     return response(
         Topics::refuse(403, "AuthorizationError", world::denial(cloud, *caller, needed)));
   return response(topics_.answer(call));
-}
-
-HttpResponse Emulator::parameter(const HttpRequest& request) {
-  const auto caller = caller_of(request, Parameters::service_of(request));
-  if (!caller) return response(Parameters::refuse(caller.error()));
-  const world::Cloud& cloud = world_.cloud();
-  const auto needed = Parameters::needed_access(request, cloud.settings);
-  if (cloud.access && !cloud.access->allows(*caller, needed))
-    return response(
-        Parameters::refuse({400, "AccessDenied", world::denial(cloud, *caller, needed)}));
-  return response(parameters_.answer(request));
-}
-
-HttpResponse Emulator::batch(const HttpRequest& request) {
-  const auto caller = caller_of(request, "batch");
-  if (!caller) return response(BatchService::refuse(caller.error()));
-  auto result = response(batch_.answer(request, *caller, now()));
-  spdlog::info("{} {} {} -> {}", *caller, request.method, request.path(), result.status);
-  settle();
-  return result;
 }
 
 }  // namespace spotter::emulator

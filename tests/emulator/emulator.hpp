@@ -25,6 +25,7 @@
 #include "tests/emulator/s3/service.hpp"
 #include "tests/emulator/sigv4.hpp"
 #include "tests/emulator/topics.hpp"
+#include "tests/world/efs.hpp"
 #include "tests/world/world.hpp"
 
 namespace spotter::emulator {
@@ -79,6 +80,7 @@ class Emulator {
   HttpResponse auto_scaling(const HttpRequest& request);
   HttpResponse sns(const HttpRequest& request);
   HttpResponse batch(const HttpRequest& request);
+  HttpResponse efs(const HttpRequest& request);
   HttpResponse parameter(const HttpRequest& request);
   HttpResponse metadata(const InstanceId& id, const HttpRequest& request);
   HttpResponse response(world::Reply reply) const;
@@ -100,6 +102,7 @@ class Emulator {
   s3::Service s3_;
   Host host_;
   BatchService batch_;
+  world::Efs efs_;
   Parameters parameters_;
   Topics topics_;
   Control control_;

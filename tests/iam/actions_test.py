@@ -69,6 +69,10 @@ def encoders():
         action = re.search(r'(?:Builder(?: builder)?|reading)\(\s*"(\w+)"', body)[1]
         service = "autoscaling" if "auto_scaling(" in body else "ec2"
         ec2[request] = f"{service}:{action}"
+    efs = text(ROOT / "agent/aws/formats/efs.cpp")
+    for request in re.findall(r"EfsCall encode\(const (\w+)&", efs):
+        assert f'"{request}"' in efs, request
+        ec2[request] = f"elasticfilesystem:{request}"
     assert len(ec2) > 20, ec2
     return ec2
 
@@ -126,6 +130,8 @@ def calls_of(files):
             note(histories())
         if re.search(r"\b(ssm_parameter|calls\.parameter)\(", source):
             note({"ssm:GetParameter"})
+        if '"-t", "efs"' in source:  # its option iam; root gives the job's folder to the user
+            note({f"elasticfilesystem:Client{it}" for it in ("Mount", "RootAccess", "Write")})
         if "calls.ec2_quota(" in source:
             note({"servicequotas:GetServiceQuota"})
         if "calls->on_demand_price(" in source:

@@ -19,7 +19,7 @@ import botocore.serialize
 import botocore.session
 
 # As signatures name them, where that is not botocore's name.
-NAMES = {"servicequotas": "service-quotas"}
+NAMES = {"elasticfilesystem": "efs", "servicequotas": "service-quotas"}
 QUERIES = "query", "ec2"
 # What AWS has added since the model of Debian 12: AWS Batch, API reference, ComputeResource.
 LATER = {"SPOT_PRICE_CAPACITY_OPTIMIZED"}
@@ -247,6 +247,12 @@ class Judge:
         asked = json.loads(line["body"] or "{}")
         if operation.input_shape is not None:
             yield from of_json(asked, operation.input_shape, name, True)
+            in_query = {shape.serialization.get("name", member)
+                        for member, shape in operation.input_shape.members.items()
+                        if shape.serialization.get("location") == "querystring"}
+            query = urllib.parse.parse_qsl(urllib.parse.urlsplit(line["target"]).query)
+            yield from (f"{name}: {one} is no parameter" for one, _ in query
+                        if one not in in_query)
             in_body = {member for member, shape in operation.input_shape.members.items()
                        if "location" not in shape.serialization}
             missing = set(operation.input_shape.required_members) & in_body - set(asked)

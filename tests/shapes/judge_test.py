@@ -41,6 +41,12 @@ def batch(body, answer=None):
             "answer": json.dumps(answer or {"jobName": "a", "jobId": "b"})}
 
 
+def efs(asked):
+    return {"service": "elasticfilesystem", "method": "GET", "action": "", "status": 200,
+            "target": f"/2015-02-01/mount-targets?{asked}", "body": "",
+            "answer": json.dumps({"MountTargets": []})}
+
+
 def ssm(action, **body):
     return {"service": "ssm", "method": "POST", "target": "/", "action": f"AmazonSSM.{action}",
             "status": 400, "body": json.dumps(body), "answer": "{}"}
@@ -52,8 +58,9 @@ GOOD = [
     query("autoscaling", status=400, Action="CreateOrUpdateTags", Version="2011-01-01",
           **{"Tags.member.1.Key": "a", "Tags.member.1.PropagateAtLaunch": "true"}),
     batch({"jobName": "a", "jobQueue": "b", "jobDefinition": "c", "arrayProperties": {"size": 2}}),
-    ssm("GetParameter", Name="a")]
+    efs("FileSystemId=fs-1&MaxItems=2"), ssm("GetParameter", Name="a")]
 BAD = [
+    ("DescribeMountTargets: FileSystem is no parameter", efs("FileSystem=fs-1")),
     ("no such service", query("nowhere", Action="A")),
     ("no such operation", ec2("DescribeVolume")),
     ("version", query("ec2", VOLUMES % "", Action="DescribeVolumes", Version="2011-01-01")),

@@ -8,6 +8,7 @@ namespace {
 // The service's id in variables: upper case, blanks as underscores.
 std::string variable(std::string_view service) {
   if (service == "autoscaling") return "AWS_ENDPOINT_URL_AUTO_SCALING";
+  if (service == "elasticfilesystem") return "AWS_ENDPOINT_URL_EFS";
   if (service == "servicequotas") return "AWS_ENDPOINT_URL_SERVICE_QUOTAS";
   std::string name = "AWS_ENDPOINT_URL_";
   for (const char letter : service) {

@@ -34,6 +34,8 @@ DoctorScope scope_of(const config::Job& job);
 // The chapters of checks, each independent.
 Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
 Findings examine_places(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
+// Of storage.efs: is the file system there, and can it be mounted in every zone of the scope?
+Findings examine_file_system(AwsCalls& calls, const config::Job& job, const DoctorScope& scope);
 // For the role that calls: asks EC2, by DryRun, whether each call of a move is allowed.
 Findings examine_permissions(AwsCalls& calls, const config::Job& job);
 // Asks STS for the credentials that the trainer will have.

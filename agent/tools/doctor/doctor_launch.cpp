@@ -118,9 +118,9 @@ Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched) {
   DoctorScope scope = scope_of(job);
   scope.makes_volume = true;  // provide_volumes() also considers copies and snapshots
   Findings all;
-  for (Findings some :
-       {examine_storage(calls, job, scope), examine_places(calls, job, scope),
-        examine_launching(calls, launched), examine_buckets(job), examine_code(calls, job, false)})
+  for (Findings some : {examine_storage(calls, job, scope), examine_places(calls, job, scope),
+                        examine_file_system(calls, job, scope), examine_launching(calls, launched),
+                        examine_buckets(job), examine_code(calls, job, false)})
     std::ranges::move(some, std::back_inserter(all));
   return all;
 }

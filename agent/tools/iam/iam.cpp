@@ -110,6 +110,18 @@ void add_volumes(const config::Job& job, const std::string& ec2, wire::IamValues
     values.many["data-snapshots"].push_back(ec2 + "::snapshot/" + data.snapshot);
 }
 
+// Without the option iam EFS asks nobody who mounts: its file system's own policy decides.
+void add_file_system(const config::Job& job, const std::string& efs, wire::IamValues& values) {
+  auto& shown = values.many["file-systems"] = {};
+  auto& mounted = values.many["mounted-file-systems"] = {};
+  if (!job.storage.share) return;
+  const config::Share& share = *job.storage.share;
+  const std::string id = config::efs_file_system(share, values.one["region"]);
+  if (id.empty()) return;
+  shown = {efs + "file-system/" + id};
+  if (config::mount_option(share, "iam")) mounted = shown;
+}
+
 void add_secrets(const config::Job& job, const std::string& ssm, wire::IamValues& values) {
   std::set<std::string> secrets;
   const auto add = [&](const config::SecretReference& reference) {
@@ -315,6 +327,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   const bool may_leave = job.claims || job.trainer.gpus != 0;  // if it lacks GPUs
   if (may_leave) values.many["claimants"] = {service("ec2") + here + "instance/*"};
   add_volumes(job, service("ec2") + region, values);
+  add_file_system(job, service("elasticfilesystem") + here, values);
   add_secrets(job, service("ssm") + here, values);
   add_trainer_role(job, values);
   add_batch(job, service("batch") + here, values);
