@@ -92,31 +92,50 @@ Result<std::string> parse_sha256(std::string_view text) {
   return failure(in_quotes(text) + " is no SHA-256, 64 hexadecimal digits: sha256sum FILE");
 }
 
-// It is put in single quotes of a shell, and its last part names the file.
+// It is put in single quotes of a shell, and its last part names the file. "s3://bucket/prefix/" is
+// where the launching machine puts its own.
 Result<std::string> parse_object(std::string_view text) {
   const auto location = wire::parse_s3_url(text);
   if (!location) return tl::unexpected(location.error());
   const std::string& key = location->key;
-  const bool known = key.ends_with(".deb") || key.ends_with(".rpm") || key.ends_with(".tar.gz");
+  const bool known = text.ends_with('/') || key.ends_with(".deb") || key.ends_with(".rpm") ||
+                     key.ends_with(".tar.gz");
   if (known && text.find_first_of("'\\\r\n") == text.npos) return std::string(text);
   return failure(in_quotes(text) + " is no package: s3://bucket/ and a name that ends with .deb, " +
-                 ".rpm or .tar.gz");
+                 ".rpm or .tar.gz; or s3://bucket/prefix/, where `spotter launch` puts its own");
 }
 
 const Scalar<std::string> object{"where in S3, such as s3://bucket/spotter.deb", parse_object};
 
+Result<std::string> parse_file(std::string_view text) {
+  if (!text.empty() && text.find_first_of("\r\n") == text.npos) return std::string(text);
+  return failure(in_quotes(text) + " is no file");
+}
+const Scalar<std::string> file_name{"a file such as build/packages/spotter_1.0_amd64.deb",
+                                    parse_file};
+
 Result<std::string> parse_package(std::string_view text) {
   return choose<std::string>(text, {{"baked", "baked"}, {"apt", "apt"}});
 }
-const Scalar<std::string> package_source{"baked, apt or {s3: s3://bucket/spotter.deb, sha256: ...}",
-                                         parse_package};
+const Scalar<std::string> package_source{"baked, apt or {s3: s3://bucket/prefix/}", parse_package};
 
 Reader::Take package(Reader& reader, Package& to) {
   return [&](const Node& node, const std::string& path) {
     if (node.kind != NodeKind::Map) return reader.scalar(to.source, package_source)(node, path);
     reader.map(node, path,
                {{"s3", required, reader.expanded(to.source, object)},
-                {"sha256", required, reader.scalar(to.sha256, sha256)}});
+                {"file", optional, reader.expanded(to.file, file_name)},
+                {"sha256", optional, reader.scalar(to.sha256, sha256)}});
+    if (!to.source.starts_with("s3://")) return;
+    if (to.is_sent() && !to.sha256.empty())
+      reader.problem(node, path, "sha256: `spotter launch` takes that of what it sends");
+    if (!to.is_sent() && !to.file.empty())
+      reader.problem(node, path,
+                     "file: it is sent to a place that ends with '/', such as s3://bucket/prefix/");
+    if (!to.is_sent() && child(node, "sha256") == nullptr)
+      reader.problem(node, path,
+                     "the key 'sha256' is missing: an object is installed only if it has that "
+                     "checksum (for your own package: s3://bucket/prefix/)");
   };
 }
 

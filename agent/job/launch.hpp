@@ -36,8 +36,13 @@ struct NewVolume {
 };
 
 struct Package {
-  std::string source = "baked";  // baked (in the image) | apt | s3://BUCKET/KEY
-  std::string sha256;            // of s3://: 64 lower-case hexadecimal digits
+  // baked (in the image) | apt | s3://BUCKET/KEY of one that is there | s3://BUCKET/PREFIX/, below
+  // which the launching machine puts its own
+  std::string source = "baked";
+  std::string sha256;  // of s3://BUCKET/KEY: 64 lower-case hexadecimal digits
+  std::string file;    // of s3://BUCKET/PREFIX/: what is sent, or the folder with it
+
+  bool is_sent() const { return source.ends_with('/'); }
 };
 
 struct Launch {
@@ -67,7 +72,8 @@ struct Launch {
 //   allocation: priceCapacityOptimized   | lowestPrice | capacityOptimized | diversified
 //   max_price: 0.50                      dollars an hour
 //   capacity: 1                          more only for a job with claims
-//   package: baked | apt | {s3: s3://bucket/spotter.deb, sha256: HEX}
+//   package: {s3: s3://bucket/prefix/}   the launching machine's own; file: PATH says which
+//            | {s3: s3://bucket/spotter.deb, sha256: HEX} | apt | baked
 //   volume: {size: 100, type: gp3, zone: us-west-2a, iops: 3000, throughput: 125,
 //            encrypted: true, kms_key: alias/mine}                   size (GiB) required
 //   fleet_role: ARN                      required for a Spot Fleet

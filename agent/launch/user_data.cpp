@@ -29,16 +29,45 @@ std::string block(const std::string& name, std::string text) {
   return "  write " + wire::shell_quoted(name) + " <<'" + end + "'\n" + text + end + "\n";
 }
 
+// What the instance chooses from: a line each.
+std::string lines_of(const config::Package& package, const std::vector<SentPackage>& sent) {
+  if (!package.is_sent())
+    return package.sha256.empty() ? package.source : package.sha256 + " " + package.source;
+  std::string lines;
+  for (const SentPackage& it : sent)
+    lines += (lines.empty() ? "" : "\n") + it.sha256 + " " + wire::to_url(it.where);
+  return lines;
+}
+
 }  // namespace
 
+wire::S3Location place_of(const std::string& prefix, const std::string& file_name,
+                          const std::string& sha256) {
+  auto where = wire::parse_s3_url(prefix).value();
+  where.key += sha256 + "/" + file_name;
+  return where;
+}
+
+std::string bytes_of_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t at = 0; at + 1 < digits.size(); at += 2)
+    bytes += static_cast<char>(std::stoi(std::string(digits.substr(at, 2)), nullptr, 16));
+  return bytes;
+}
+
+std::string send_command(const SentPackage& package) {
+  return "aws s3api put-object --bucket " + wire::shell_quoted(package.where.bucket) + " --key " +
+         wire::shell_quoted(package.where.key) + " --body " + wire::shell_quoted(package.file) +
+         " --checksum-sha256 " + wire::to_base64(bytes_of_hex(package.sha256));
+}
+
 Result<std::string> user_data(const config::Job& job,
-                              const std::map<std::string, std::string>& files, Work work) {
+                              const std::map<std::string, std::string>& files, Work work,
+                              const std::vector<SentPackage>& packages) {
   std::string script(user_data_template);
   std::string blocks;
   for (const auto& [name, text] : files) blocks += block(name, text);
-  const config::Package& package = job.launch->package;
-  replace(script, "@PACKAGE@", package.source);
-  replace(script, "@DIGEST@", package.sha256);
+  replace(script, "@PACKAGES@", lines_of(job.launch->package, packages));
   replace(script, "@FAILING@", when_failing(job));
   replace(script, "@TOOL@", tool_of(job));
   replace(script, "@WORK@", work == Work::Prepare ? "prepare" : "serve");

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/base/result.hpp"
 #include "agent/job/job.hpp"
 
@@ -17,10 +19,27 @@ inline constexpr std::size_t user_data_limit = 16U * 1024;
 // What the instance does.
 enum class Work : std::uint8_t { Serve, Prepare };
 
-// `files`: the files of /etc/spotter, by name: job.yaml and those that it refers to. Fails when the
-// result exceeds EC2's limit. REQUIRES: job.launch.
+// A package of the launching machine, and where it is put. The key has the checksum in it: another
+// build is another object, and none is ever overwritten.
+struct SentPackage {
+  std::string file;  // spotter_1.0_amd64.deb, with its folder
+  wire::S3Location where;
+  std::string sha256;  // lower-case hexadecimal digits
+};
+// `prefix`: launch.package's s3, which ends with '/'. REQUIRES: that it is a place in S3.
+wire::S3Location place_of(const std::string& prefix, const std::string& file_name,
+                          const std::string& sha256);
+// The command of `aws` that sends it; S3 compares the bytes with the checksum.
+std::string send_command(const SentPackage& package);
+// As S3's headers have it.
+std::string bytes_of_hex(std::string_view digits);
+
+// `files`: the files of /etc/spotter, by name: job.yaml and those that it refers to. Of the
+// `packages`, at most one a kind, the instance installs what fits its system. Fails when the result
+// exceeds EC2's limit. REQUIRES: job.launch.
 Result<std::string> user_data(const config::Job& job,
                               const std::map<std::string, std::string>& files,
-                              Work work = Work::Serve);
+                              Work work = Work::Serve,
+                              const std::vector<SentPackage>& packages = {});
 
 }  // namespace spotter::launch

@@ -57,6 +57,14 @@ TEST(Launch, MayNameAUserWhomOnlyTheInstancesHave) {
   EXPECT_NE(problems_of(job, as_me), "");
 }
 
+TEST(Launch, APlaceForPackagesNeedsNoChecksum) {
+  const Package& sent = launch_of("  package: {s3: s3://packages/all/, file: ../made}\n").package;
+  EXPECT_TRUE(sent.is_sent());
+  EXPECT_EQ(sent.file, "../made");
+  EXPECT_TRUE(launch_of("  package: {s3: s3://packages/}\n").package.is_sent());
+  EXPECT_FALSE(launch_of("  package: apt\n").package.is_sent());
+}
+
 TEST(Launch, SaysWhatIsWrong) {
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), text.npos) << text;
@@ -78,6 +86,12 @@ TEST(Launch, SaysWhatIsWrong) {
   has(problem("  package: {s3: s3://packages/x.zip, sha256: 0}\n"), ".tar.gz");
   has(problem("  package: {s3: s3://packages/x.deb, sha256: 0}\n"), "64 hexadecimal digits");
   has(problem("  package: {s3: \"s3://packages/a'b.deb\"}\n"), "is no package");
+  has(problem("  package: {s3: s3://packages/x.deb}\n"), "'sha256' is missing");
+  has(problem("  package: {s3: s3://packages/x.deb, sha256: " + std::string(64, 'a') +
+              ", file: x.deb}\n"),
+      "a place that ends with '/'");
+  has(problem("  package: {s3: s3://packages/all/, sha256: " + std::string(64, 'a') + "}\n"),
+      "takes that of what it sends");
   has(problem("  volume: {size: 10}\n"), "no zones are named");
   has(problem("  volume: {size: 0, zone: a}\n"), "from 1 to 65536");
   has(problem("  tags: {Name: x}\n"), "the tag by which storage.ebs is found");

@@ -47,7 +47,7 @@ class EndFleet(unittest.TestCase):
             root = pathlib.Path(folder)
             text = (ROOT / "scripts/user-data").read_text()
             (root / "user-data").write_text(
-                text.replace("@PACKAGE@", "baked").replace("@FAILING@", "end-fleet"))
+                text.replace("@PACKAGES@", "baked").replace("@FAILING@", "end-fleet"))
             (root / "sleep").write_text('#!/bin/sh\necho "$1" >>"$SPOTTER_ROOT/slept"\n')
             (root / "sleep").chmod(0o755)
             done = subprocess.run(

@@ -128,7 +128,7 @@ class UserData(served.ServedTest):
         text = (ROOT / "scripts/user-data").read_text()
         blocks = [f"  write {name} <<'END'\n{content}END\n"
                   for name, content in (files or {"job.yaml": JOB}).items()]
-        text = text.replace("@PACKAGE@", package).replace("@DIGEST@", digest)
+        text = text.replace("@PACKAGES@", f"{digest} {package}".strip())
         text = text.replace("@FAILING@", failing).replace("@WORK@", work)
         text = text.replace("@TOOL@", tool)
         path = self.root / "user-data"
@@ -180,7 +180,7 @@ class UserData(served.ServedTest):
     # Stories
 
     def test_fits_into_user_data_with_room_for_the_job(self):
-        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 11.25 * 1024)
+        self.assertLess((ROOT / "scripts/user-data").stat().st_size, 12 * 1024)
 
     def test_a_baked_image_needs_no_package(self):
         self.bake()
@@ -303,6 +303,20 @@ class UserData(served.ServedTest):
         # An archive has no scripts: its user and folders are made all the same.
         self.assertEqual(self.lines("made"), ["systemd-sysusers spotter.conf",
                                               "systemd-tmpfiles --create spotter.conf"])
+
+    def test_of_several_packages_the_systems_own_kind_is_taken(self):
+        digests = {}
+        for name, content in (("spotter-1.rpm", b"for another system"),
+                              ("spotter-1.tar.gz", tarball()), ("spotter_1.deb", AGENT.encode())):
+            what, where = self.offer(name, content)
+            digests[name] = f"{what['digest']} {what['package']}"
+        for names, calls in ((("spotter-1.rpm", "spotter-1.tar.gz"), 0),
+                             (("spotter_1.deb", "spotter-1.rpm", "spotter-1.tar.gz"), 2)):
+            (self.root / "bin/spotter").unlink(missing_ok=True)
+            self.assert_up(self.run_it(self.script("\n".join(digests[it] for it in names)),
+                                       **where))
+            self.assertEqual((self.root / "bin/spotter").read_text(), AGENT)
+            self.assertEqual(len(self.lines("apt")), calls)
 
     def test_a_new_package_replaces_the_old_one(self):
         self.bake()

@@ -160,12 +160,16 @@ Result<std::string, Failure> settle(Client& client, const wire::S3Location& loca
 }
 
 Result<std::string, Failure> put(Client& client, const wire::S3Location& location,
-                                 std::string_view bytes, const Condition& condition) {
+                                 std::string_view bytes, const Condition& condition,
+                                 const Checksum& expected) {
   const std::string writer = new_writer();
   Request request{.method = "PUT", .bucket = location.bucket, .key = location.key, .body = bytes};
   request.headers.emplace_back(writer_header, writer);
-  request.headers.emplace_back("x-amz-checksum-crc32c",
-                               wire::to_base64(bytes_of(crc32c(0, bytes))));
+  if (expected.kind == Checksum::Kind::Sha256)
+    request.headers.emplace_back("x-amz-checksum-sha256", wire::to_base64(expected.value));
+  else
+    request.headers.emplace_back("x-amz-checksum-crc32c",
+                                 wire::to_base64(bytes_of(crc32c(0, bytes))));
   add_condition(request.headers, condition);
   const auto answer = client.perform(std::move(request));
   if (answer) return std::string(answer->header("etag"));

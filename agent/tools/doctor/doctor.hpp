@@ -49,6 +49,8 @@ Findings examine_batch(const config::Job& job);
 Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
                        const std::string& advice);
 Findings examine_buckets(const config::Job& job);
+// Is launch.package there, or can it be sent? For who launches.
+Findings examine_package(const LaunchedJob& launched);
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);
 Findings examine_machine(const config::Job& job);
 

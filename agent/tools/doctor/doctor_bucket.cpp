@@ -47,13 +47,13 @@ Finding there(const wire::S3Location& where, bool anonymous, const std::string& 
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be read", ""};
 }
 
-// An instance may write there, but not delete: the test object stays, always of the same name.
-Finding publishable(const wire::S3Location& below) {
+// Who writes there may not delete: the test object stays, always of the same name.
+Finding puttable(const wire::S3Location& below, const std::string& what) {
   s3::Client client = client_of(false);
   const wire::S3Location probe{below.bucket, below.key + "doctor"};
   if (const auto put = s3::put(client, probe, ""); !put) return refused(put.error());
   (void)s3::remove(client, probe);
-  return {"bucket", Verdict::Ok, "publish: " + wire::to_url(below) + " can be written", ""};
+  return {"bucket", Verdict::Ok, what + ": " + wire::to_url(below) + " can be written", ""};
 }
 
 // Writes, reads and removes an object of a unique name.
@@ -76,6 +76,14 @@ Finding writable(const wire::S3Location& below, const std::string& what) {
 
 }  // namespace
 
+Findings examine_package(const LaunchedJob& launched) {
+  const config::Package& package = launched.job.launch->package;
+  const auto where = wire::parse_s3_url(package.source);
+  if (!where) return {};
+  if (package.is_sent()) return {puttable(*where, "launch.package")};
+  return {there(*where, false, "launch.package")};
+}
+
 Findings examine_buckets(const config::Job& job) {
   Findings findings;
   for (const wire::Channel& channel : job.channels.all) {
@@ -87,7 +95,7 @@ Findings examine_buckets(const config::Job& job) {
     if (const auto where = wire::parse_s3_url(job.sweep->source))
       findings.push_back(there(*where, false, "sweep.parameters"));
   if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
-  if (const auto where = job.published_at()) findings.push_back(publishable(*where));
+  if (const auto where = job.published_at()) findings.push_back(puttable(*where, "publish"));
   return findings;
 }
 

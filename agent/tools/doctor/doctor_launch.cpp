@@ -98,6 +98,7 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
   const config::Job& job = launched.job;
   Findings findings = examine_quotas(calls, *job.launch);
+  std::ranges::move(examine_package(launched), std::back_inserter(findings));
   const auto image = image_of(calls, *job.launch);
   if (!image) {
     findings.push_back({"image", Verdict::Fail, image.error().message,

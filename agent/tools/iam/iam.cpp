@@ -64,6 +64,8 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
     if (source.via) prepared.add(*source.via);
     if (source.via) sent.add(*source.via);
   }
+  const bool sends = job.launch && job.launch->package.is_sent();
+  if (sends) sent.add(wire::parse_s3_url(job.launch->package.source).value());
   prepared.give(s3, "prepared", values);
   sent.give(s3, "sent", values);
   Places checkpoints;
@@ -82,7 +84,7 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   auto& package = values.many["package-objects"];
   if (job.launch)
     if (const auto where = wire::parse_s3_url(job.launch->package.source))
-      package = {s3 + where->bucket + "/" + wire::literally(where->key)};
+      package = {s3 + where->bucket + "/" + wire::literally(where->key) + (sends ? "*" : "")};
   auto& list = values.many["list-objects"];
   if (job.sweep && !job.sweep->source.empty())
     if (const auto where = wire::parse_s3_url(job.sweep->source))

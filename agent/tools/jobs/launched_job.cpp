@@ -5,9 +5,17 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/job/file.hpp"
 #include "agent/job/sweep.hpp"
+#include "agent/tools/jobs/sent_packages.hpp"
 
 namespace spotter::command {
 namespace {
+
+config::Environment environment_of_root() {
+  auto environment = config::Environment::of_process();
+  environment.root = true;
+  environment.user = "root";
+  return environment;
+}
 
 // Instances have these files in one folder, beside job.yaml.
 Result<void> add_file(std::map<std::string, std::string>& files, const std::string& job_file,
@@ -32,13 +40,8 @@ Result<std::string, CallError> image_of(AwsCalls& calls, const config::Launch& l
   return failed(launch.image + " is '" + *image + "', which is no image");
 }
 
-Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work) {
-  auto environment = config::Environment::of_process();
-  environment.root = true;
-  environment.user = "root";
-  const auto text = config::read_small_file(job_file, config::job_size_limit);
-  if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
-  const auto job = config::load_job(job_file, environment);
+Result<config::Job> job_to_launch(const std::string& job_file) {
+  auto job = config::load_job(job_file, environment_of_root());
   if (!job) {
     std::string problems = config::describe(job.error(), job_file);
     while (problems.ends_with('\n')) problems.pop_back();
@@ -47,16 +50,26 @@ Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work)
   if (!job->launch)
     return failure(job_file +
                    " has no `launch:`, which says where: image, instance_types, profile");
+  return std::move(*job);
+}
+
+Result<LaunchedJob> launched_job(const std::string& job_file, launch::Work work) {
+  const auto text = config::read_small_file(job_file, config::job_size_limit);
+  if (!text) return failure("cannot read the job: " + job_file + ": " + text.error().message);
+  auto job = job_to_launch(job_file);
+  if (!job) return tl::unexpected(job.error());
   std::map<std::string, std::string> files{{"job.yaml", text->content}};
-  const auto names = config::parse_job(text->content, environment);
+  const auto names = config::parse_job(text->content, environment_of_root());
   for (const std::string& name :
        {names->channels.document, names->sweep ? names->sweep->source : std::string()}) {
     if (auto added = add_file(files, job_file, name); !added) return tl::unexpected(added.error());
   }
-  auto script = launch::user_data(*job, files, work);
+  auto packages = packages_to_send(job->launch->package, job_file);
+  if (!packages) return tl::unexpected(packages.error());
+  auto script = launch::user_data(*job, files, work, *packages);
   if (!script) return tl::unexpected(script.error());
   auto digest = launch::request_digest(*job, *script);
-  return LaunchedJob{*job, std::move(*script), std::move(digest)};
+  return LaunchedJob{std::move(*job), std::move(*script), std::move(digest), std::move(*packages)};
 }
 
 Result<std::vector<wire::LaunchTemplate>, CallError> templates_of(AwsCalls& calls,

@@ -18,10 +18,13 @@ namespace spotter::command {
 struct LaunchedJob {
   config::Job job;
   std::string user_data;
-  std::string digest;  // of the fleet's request: launch::request_digest()
+  std::string digest;                         // of the fleet's request: launch::request_digest()
+  std::vector<launch::SentPackage> packages;  // that instances need: send_packages()
 };
-// Parses job.yaml as an instance will, as root. Fails without `launch:`, and when a file that it
-// names is missing or does not fit into user data.
+// Parses job.yaml as an instance will, as root. Fails without `launch:`.
+Result<config::Job> job_to_launch(const std::string& job_file);
+// The same with its user data. Fails also when a file that it names is missing or does not fit into
+// user data, and when there is no package that is to be sent.
 Result<LaunchedJob> launched_job(const std::string& job_file,
                                  launch::Work work = launch::Work::Serve);
 

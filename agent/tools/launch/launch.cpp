@@ -16,6 +16,7 @@
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
+#include "agent/tools/jobs/sent_packages.hpp"
 
 namespace spotter::command {
 namespace {
@@ -30,7 +31,9 @@ void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 // Prints the requests of a first launch as they are sent, except for values that only AWS knows.
 int print_requests(const LaunchedJob& launched) {
-  const auto& [job, user_data, digest] = launched;
+  const auto& [job, user_data, digest, packages] = launched;
+  if (!packages.empty()) print("# Unless they are there:");
+  for (const launch::SentPackage& it : packages) print(launch::send_command(it));
   std::string image = job.launch->image;
   if (image.starts_with(image_parameter)) {
     print("# The image is the value of this:\naws ssm get-parameter --name " +
@@ -199,6 +202,7 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
                   " prepares the volume: launch when it has ended, or "
                   "end it: `spotter stop " +
                   job.name.str() + " --wait`");
+  if (auto sent = send_packages(launched.packages); !sent) return tl::unexpected(sent.error());
   // Before the template: a later launch that sees the template also sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());

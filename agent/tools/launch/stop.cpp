@@ -27,9 +27,9 @@ struct StopOptions {
 Result<JobKey> key_in(const std::string& job) {
   std::error_code ignored;
   if (!std::filesystem::exists(job, ignored) && config::job_name.parse(job)) return JobKey{job, {}};
-  auto launched = launched_job(job);
-  if (!launched) return tl::unexpected(launched.error());
-  return key_of(launched->job);
+  const auto described = job_to_launch(job);  // what launching takes may be gone
+  if (!described) return tl::unexpected(described.error());
+  return key_of(*described);
 }
 
 // Ends instances of fleets that were asked to keep them, and of fleets that AWS no longer lists. A

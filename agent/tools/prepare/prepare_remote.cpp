@@ -18,6 +18,7 @@
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
+#include "agent/tools/jobs/sent_packages.hpp"
 #include "agent/tools/prepare/prepare.hpp"
 
 namespace spotter::command {
@@ -208,6 +209,10 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
                                        " are sent to " + wire::to_url(*source.via)
                                  : sent.error().message);
     if (!sent) return 1;
+  }
+  if (const auto sent = send_packages(launched->packages); !sent) {
+    io::complain("prepare", sent.error().message);
+    return 1;
   }
   const auto done = Preparer(calls, *launched, options).run(stop);
   if (done) return 0;

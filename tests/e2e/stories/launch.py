@@ -3,6 +3,7 @@ the job; launched again elsewhere it goes on; `spotter stop` and `spotter list`.
 
 In the place of systemd: a small systemctl that keeps the agent running."""
 
+import hashlib
 import json
 import pathlib
 import subprocess
@@ -136,6 +137,26 @@ class Launch(life.Life):
         bucket.mkdir(parents=True)
         (bucket / "spotter.deb").write_bytes(b"somebody else's")
         return {"s3": "s3://packages/spotter.deb", "sha256": "0" * 64}
+
+    def test_the_package_that_lies_beside_the_job_reaches_the_instance(self):
+        (self.world.directory / "s3/packages").mkdir(parents=True)
+        archive = self.world.workplace / "spotter-1.0-linux-x86_64.tar.gz"
+        for name in ("systemd-sysusers", "systemd-tmpfiles"):
+            program = self.world.bin / name
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o755)
+        empty = self.world.workplace / "nothing"
+        empty.mkdir()
+        subprocess.run(["tar", "-czf", archive, "-C", empty, "."], check=True, timeout=60)
+        self.addCleanup(archive.unlink)
+        one = self.go(self.world.zones, package={"s3": "s3://packages/all/"})
+        sent, = (self.world.directory / "s3/packages").rglob(archive.name)
+        self.assertEqual(sent.parent.name, hashlib.sha256(archive.read_bytes()).hexdigest())
+        installed = f"instances/{one}/root/var/lib/spotter-launch/installed"
+        wait("it to be installed", (self.world.directory / installed).exists, 60)
+        self.wait_training(one, 3)
+        self.wait_end()
+        self.assert_ended_well()
 
     def target(self):
         return self.listed()[self.job_name]["fleets"][0]["target"]
