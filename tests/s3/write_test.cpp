@@ -83,6 +83,40 @@ TEST_F(Write, ReadsTheErrorInsideACompletionThatSays200) {
   EXPECT_EQ((*etags)[0], server_.find("big")->etag);
 }
 
+// As S3 does it: after a 409 there is nothing left to complete.
+TEST_F(Write, UploadsAgainFromTheStartAfterAConflict) {
+  std::atomic<int> left = 2;
+  server_.refuse([&](const Request& request) -> std::optional<Reply> {
+    const bool completes = request.method == "POST" && request.query.contains("uploadId");
+    if (!completes || left-- <= 0) return std::nullopt;
+    return refusal(409, "ConditionalRequestConflict");
+  });
+  const std::string big = noise(20U << 20);
+  const std::array objects{s3::NewObject{at("big"), big, {.absent = true}}};
+  const auto etags = s3::upload(client_, objects);
+  ASSERT_TRUE(etags) << etags.error().text();
+  EXPECT_TRUE(server_.find("big")->bytes == big);
+  std::map<std::string, int> parts;  // by upload
+  for (const Request& request : server_.requests())
+    if (request.query.contains("partNumber")) ++parts[request.query.at("uploadId")];
+  EXPECT_EQ(parts.size(), 3U);
+  for (const auto& [id, sent] : parts) EXPECT_EQ(sent, 2) << id;
+}
+
+TEST_F(Write, BeginsNoUploadForEverAfterConflicts) {
+  server_.refuse([](const Request& request) -> std::optional<Reply> {
+    if (request.method != "POST" || !request.query.contains("uploadId")) return std::nullopt;
+    return refusal(409, "ConditionalRequestConflict");
+  });
+  const std::string big = noise(20U << 20);
+  const std::array objects{s3::NewObject{at("big"), big, {.absent = true}}};
+  const auto etags = s3::upload(client_, objects);
+  ASSERT_FALSE(etags);
+  EXPECT_EQ(etags.error().code, "ConditionalRequestConflict");
+  EXPECT_EQ(server_.open_uploads(), 0U);
+  EXPECT_FALSE(server_.find("big"));
+}
+
 TEST_F(Write, CompletesOnlyWhereNobodyElseHas) {
   server_.put("big", "theirs");
   const std::string big = noise(20U << 20);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "agent/aws/s3/crc32c.hpp"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::size_t most_parts = 10'000;
 constexpr std::chrono::milliseconds moment{100};
+constexpr int most_beginnings = 4;  // of one object: a 409 has its end in another's write
 // What is not removed costs a little until a lifecycle rule does it; a stop must not wait for it.
 constexpr std::chrono::seconds longest_abort{2};
 
@@ -47,6 +49,7 @@ class Upload {
   void send(std::size_t number);
   void complete();
   void completed(const Answer& answer);
+  void begin_again(Failure conflict);
   void put_at_once();
   void fail(Failure failure);
 
@@ -59,6 +62,7 @@ class Upload {
   std::string completion_;  // the body, while it is sent
   std::vector<wire::UploadedPart> parts_;
   std::size_t open_ = 0;
+  int beginnings_ = 1;
   int completions_ = 0;
   bool completing_ = false;
   std::vector<Client::CallId> calls_;
@@ -140,9 +144,24 @@ void Upload::complete() {
   post.body = completion_;
   add_condition(post.headers, object_.condition);
   start(std::move(post), [this](const Result<Answer, Failure>& answer) {
-    if (!answer) return fail(answer.error());
-    completed(*answer);
+    if (answer) return completed(*answer);
+    if (answer.error().status == 409) return begin_again(answer.error());
+    fail(answer.error());
   });
+}
+
+// Another wrote or deleted the object meanwhile, and S3 completes this upload no more.
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+void Upload::begin_again(Failure conflict) {
+  if (beginnings_ == most_beginnings) return fail(std::move(conflict));
+  ++beginnings_;
+  Request abort = request("DELETE");
+  abort.query = {{"uploadId", std::exchange(id_, {})}};
+  start(std::move(abort), [](const auto&) {});  // S3 may have removed it already
+  completing_ = false;
+  completions_ = 0;
+  parts_.clear();
+  begin();
 }
 
 // S3 says 200 before it knows.
@@ -154,12 +173,14 @@ void Upload::completed(const Answer& answer) {
   }
   if (etag.error().code == "InternalError" && completions_ < 3) return complete();
   const bool late = etag.error().code == "PreconditionFailed";
-  fail({.kind = late ? Failure::Kind::Exists : Failure::Kind::Refused,
-        .code = etag.error().code,
-        .message = etag.error().message,
-        .bucket = object_.location.bucket,
-        .key = object_.location.key,
-        .status = answer.status});
+  Failure failure{.kind = late ? Failure::Kind::Exists : Failure::Kind::Refused,
+                  .code = etag.error().code,
+                  .message = etag.error().message,
+                  .bucket = object_.location.bucket,
+                  .key = object_.location.key,
+                  .status = answer.status};
+  if (failure.code == "ConditionalRequestConflict") return begin_again(std::move(failure));
+  fail(std::move(failure));
 }
 
 void Upload::abandon() {
