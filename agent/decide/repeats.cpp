@@ -22,10 +22,39 @@ struct TargetOf {
   Target operator()(const PromoteVolume& it) const { return it.volume.view(); }
   Target operator()(const DeleteVolume& it) const { return it.volume.view(); }
   Target operator()(const DeleteSnapshot& it) const { return it.snapshot.view(); }
-  template <class Other>
-  Target operator()(const Other&) const {
-    return {};
-  }
+  // Each of the others is named: a new command does not compile before somebody has chosen.
+  Target operator()(const LookAtHost&) const { return {}; }
+  Target operator()(const ReadIdentity&) const { return {}; }
+  Target operator()(const ReadFleet&) const { return {}; }
+  Target operator()(const SurveyStorage&) const { return {}; }
+  Target operator()(const MarkDone&) const { return {}; }
+  Target operator()(const MarkPrepared&) const { return {}; }
+  Target operator()(const CancelFleet&) const { return {}; }
+  Target operator()(const ScaleFleetToZero&) const { return {}; }
+  Target operator()(const GiveBackInstance&) const { return {}; }
+  Target operator()(const CompleteLifecycle&) const { return {}; }
+  Target operator()(const FindDevice&) const { return {}; }
+  Target operator()(const InspectDisk&) const { return {}; }
+  Target operator()(const MakeFilesystem&) const { return {}; }
+  Target operator()(const Mount&) const { return {}; }
+  Target operator()(const Unmount&) const { return {}; }
+  Target operator()(const PrepareShare&) const { return {}; }
+  Target operator()(const ReleaseShare&) const { return {}; }
+  Target operator()(const PrepareData&) const { return {}; }
+  Target operator()(const ReleaseData&) const { return {}; }
+  Target operator()(const ReadLedger&) const { return {}; }
+  Target operator()(const WriteLedger&) const { return {}; }
+  Target operator()(const SyncStorage&) const { return {}; }
+  Target operator()(const VerifyCheckpoints&) const { return {}; }
+  Target operator()(const AwaitGpus&) const { return {}; }
+  Target operator()(const FetchCode&) const { return {}; }
+  Target operator()(const FillVolume&) const { return {}; }
+  Target operator()(const StartTrainer&) const { return {}; }
+  Target operator()(const PaceTrainer&) const { return {}; }
+  Target operator()(const StopTrainer&) const { return {}; }
+  Target operator()(const KillTrainer&) const { return {}; }
+  Target operator()(const Abandon&) const { return {}; }
+  Target operator()(const Exit&) const { return {}; }
 };
 
 // The change that is awaited; kind 0: none.
