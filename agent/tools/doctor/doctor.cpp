@@ -66,7 +66,8 @@ Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls
 }
 
 // Options of the command line replace values of `launch:`.
-Findings examine(AwsCalls& calls, const config::Job& job, const DoctorOptions& options) {
+Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options) {
+  if (job.launch) (void)name_zones(calls, *job.launch);  // an id that is left fails as a zone
   DoctorScope scope = scope_of(job);
   if (!options.scope.types.empty()) scope.types = options.scope.types;
   if (!options.scope.zones.empty()) scope.zones = options.scope.zones;
@@ -74,7 +75,8 @@ Findings examine(AwsCalls& calls, const config::Job& job, const DoctorOptions& o
   const auto who = calls.ask(wire::GetCallerIdentity{});
   Findings findings = examine_as(who, calls, job, scope);
   if (!job.launch || !who || is_instance(*who)) return findings;
-  const auto launched = launched_job(options.job);
+  auto launched = launched_job(options.job);
+  if (launched) launched->job.launch = job.launch;
   append(findings, examine_machines(calls, job));
   if (launched)
     append(findings, examine_launching(calls, *launched));

@@ -222,17 +222,23 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
 }
 
 int run(const LaunchOptions& options) {
-  const auto launched = launched_job(options.job);
+  auto launched = launched_job(options.job);
   if (!launched) {
     io::complain("launch", launched.error().message);
     return wrong_input;
   }
-  if (options.dry_run) return print_requests(*launched);
+  config::Launch& launch = *launched->job.launch;
+  if (options.dry_run && !says_zone_ids(launch)) return print_requests(*launched);
   const auto calls = AwsCalls::open();
   if (!calls) {
     io::complain("launch", calls.error().message);
     return 1;
   }
+  if (const auto named = name_zones(**calls, launch); !named) {
+    io::complain("launch", named.error().message);
+    return 1;
+  }
+  if (options.dry_run) return print_requests(*launched);
   if (!options.skip_checks && !passes(examine_machines(**calls, launched->job))) {
     io::complain("launch", refused.message);
     return wrong_input;

@@ -37,6 +37,9 @@ Result<VolumeId, CallError> provide(AwsCalls& calls, const config::Job& job,
   if (!*found) {
     config::Job alone = job;
     alone.sweep.reset();  // only this experiment's volume
+    if (alone.launch)
+      if (auto named = name_zones(calls, *alone.launch); !named)
+        return tl::unexpected(named.error());
     if (auto fits = fit_new_volume(alone, here.zone); !fits) return tl::unexpected(fits.error());
     // The same request for one minute: two concurrent calls make one volume.
     const auto minute = std::chrono::floor<std::chrono::minutes>(std::chrono::system_clock::now());

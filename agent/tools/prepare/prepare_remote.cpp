@@ -186,10 +186,14 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
         "each experiment has a volume of its own: run this on a cheap instance of their zone");
     return wrong_input;
   }
-  const auto launched = launched_job(options.job, launch::Work::Prepare);
+  auto launched = launched_job(options.job, launch::Work::Prepare);
   if (!launched) {
     io::complain("prepare", launched.error().message);
     return wrong_input;
+  }
+  if (const auto named = name_zones(calls, *launched->job.launch); !named) {
+    io::complain("prepare", named.error().message);
+    return 1;
   }
   if (const auto fits = check_preparer(calls, launched->job, options.type); !fits) {
     io::complain("prepare", fits.error().message);

@@ -41,12 +41,18 @@ class Launch(life.Life):
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
-    def go(self, zones, besides=(), **more):
+    def ids_of(self, zones):
+        there = self.ec2.call("DescribeAvailabilityZones").items("availabilityZoneInfo")
+        ids = {one.text("zoneName"): one.text("zoneId") for one in there}
+        return [ids[zone] for zone in zones]
+
+    def go(self, zones, besides=(), by_id=False, **more):
         """Launches the job over these zones; its first instance that is none of `besides`."""
+        said = self.ids_of([*zones, self.zone]) if by_id else [*zones, self.zone]
         env = {"STEPS": str(self.steps), "JOURNAL": str(self.journal), "PACE": "0.1"}
         launch = {"type": self.kind, "image": "resolve:ssm:/aws/service/debian/12",
-                  "instance_types": ["g5.xlarge"], "zones": zones, "profile": "spotter-role",
-                  "volume": {"size": 1, "zone": self.zone}, **more}
+                  "instance_types": ["g5.xlarge"], "zones": said[:-1], "profile": "spotter-role",
+                  "volume": {"size": 1, "zone": said[-1]}, **more}
         if self.kind == "spot-fleet":
             launch["fleet_role"] = "arn:aws:iam::123456789012:role/fleet"
         self.room(*zones)
@@ -89,7 +95,7 @@ class Launch(life.Life):
         self.assertEqual(self.ec2.call("DescribeLaunchTemplates").items("launchTemplates"), [])
 
     def _from_nothing_to_the_result(self):
-        one = self.go(self.world.zones)
+        one = self.go(self.world.zones, by_id=True)
         self.wait_training(one, 3)
         row = self.listed()[self.job_name]
         self.assertEqual([it["id"] for it in row["instances"]], [one])
