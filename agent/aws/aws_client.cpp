@@ -94,9 +94,10 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::query(wire::Query que
   SignedCall call{.service = query.service,
                   .action = query.action,
                   .request = {},
-                  .repeatable = query.repeatable};
+                  .repeatable = query.repeatable,
+                  .region = query.region.empty() ? settings_.region : query.region};
   call.request.method = "POST";
-  call.request.url = endpoint(settings_.environment, query.service, settings_.region) + "/";
+  call.request.url = endpoint(settings_.environment, query.service, call.region) + "/";
   call.request.headers.emplace_back("Content-Type",
                                     "application/x-www-form-urlencoded; charset=utf-8");
   call.request.body = wire::form_body(query);
@@ -255,7 +256,8 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::attempt(const SignedC
   request.timeout =
       call.repeatable == Repeatable::No ? left : std::min(left, settings_.retry.longest_attempt);
   request.connect_timeout = std::min(request.connect_timeout, request.timeout);
-  const SigningScope scope{call.service, settings_.region.str(), now()};
+  const Region& region = call.region.empty() ? settings_.region : call.region;
+  const SigningScope scope{call.service, region.str(), now()};
   sign(request, *credentials, scope);
   auto pending = http_.send(std::move(request));
   Result<io::HttpResponse, CallError> response = co_await std::move(pending);

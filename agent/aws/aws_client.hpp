@@ -46,6 +46,7 @@ struct SignedCall {
   std::string action;
   io::HttpRequest request;  // unsigned
   wire::Repeatable repeatable = wire::Repeatable::No;
+  Region region = {};  // that the signature names; empty: the client's
 };
 
 // Threading: the io_context's one thread. Both references must outlive the client and its calls.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "agent/aws/formats/partition.hpp"
 #include "agent/host/share.hpp"
 
 namespace spotter::act::host {
@@ -54,7 +55,8 @@ constexpr const char* kSshfsOptions =
 
 std::string efs_name(const verbs::Share& share) {
   if (share.server.find('.') != std::string::npos) return share.server;
-  return share.server + ".efs." + share.region + ".amazonaws.com";
+  return share.server + ".efs." + share.region + "." +
+         std::string(wire::partition_of(share.region).suffix);
 }
 
 // Plain NFS knows nothing of these.

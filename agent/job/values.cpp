@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "agent/aws/formats/partition.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/scalars.hpp"
 
@@ -256,9 +257,20 @@ Result<double> parse_positive_number(std::string_view text) {
 
 // arn:aws:sns:us-west-2:123456789012:training
 Result<std::string> parse_topic(std::string_view text) {
-  const bool of_sns = text.starts_with("arn:aws") && text.find(":sns:") != text.npos;
-  if (of_sns && std::ranges::count(text, ':') == 5 && !has_line_break(text))
-    return std::string(text);
+  const auto sns = text.find(":sns:");
+  if (text.starts_with("arn:") && sns != text.npos && std::ranges::count(text, ':') == 5 &&
+      !has_line_break(text)) {
+    const std::string_view partition = text.substr(4, sns - 4), from = text.substr(sns + 5);
+    const std::string_view region = from.substr(0, from.find(':'));
+    const std::string_view its = wire::partition_of(region).name;
+    const bool known = !region.empty() && Region::fits(region) &&
+                       only(region, std::string(lower) + std::string(digits) + "-");
+    if (known && its == partition) return std::string(text);
+    if (known)
+      return failure("the topics of " + std::string(region) + " have the partition " +
+                     std::string(its) + ": expected arn:" + std::string(its) +
+                     ":sns:" + std::string(from) + ", found " + in_quotes(text));
+  }
   return failure("expected the ARN of a topic (arn:aws:sns:REGION:ACCOUNT:NAME), found " +
                  in_quotes(text));
 }

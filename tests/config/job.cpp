@@ -189,6 +189,9 @@ const Wrong shapes[] = {
     {"notify: {topic: training}",
      ":4:17: notify.topic: expected the ARN of a topic (arn:aws:sns:REGION:ACCOUNT:NAME), found "
      "'training'"},
+    {"notify: {topic: 'arn:aws:sns:cn-north-1:123456789012:t'}",
+     ":4:17: notify.topic: the topics of cn-north-1 have the partition aws-cn: expected "
+     "arn:aws-cn:sns:cn-north-1:123456789012:t, found 'arn:aws:sns:cn-north-1:123456789012:t'"},
     {"notify: {on: [notice, often]}",
      ":4:23: notify.on: expected notice, resumed, finished or failed, found 'often'"},
     {"limits: {hours: 1, hours: 2}",

@@ -307,11 +307,11 @@ HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
 
 tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& request,
                                                        const std::string& service) {
-  const std::string region = world_.settings().region.str();
+  const std::string region =
+      service == "sns" ? signed_region(request) : world_.settings().region.str();
   // The price list answers in one region for all.
-  const bool is_price_list = service == "pricing";
-  Verification rules{is_price_list ? std::string(wire::price_list_region(region)) : region, service,
-                     clocks()};
+  Verification rules{service == "pricing" ? std::string(wire::price_list_region(region)) : region,
+                     service, clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
     const auto found = world_.credential(access_key, now());
     if (!found) return std::nullopt;
@@ -376,7 +376,7 @@ HttpResponse Emulator::sns(const HttpRequest& request) {
   if (cloud.access && !cloud.access->allows(*caller, needed))
     return response(
         Topics::refuse(403, "AuthorizationError", world::denial(cloud, *caller, needed)));
-  return response(topics_.answer(call));
+  return response(topics_.answer(call, signed_region(request)));
 }
 
 }  // namespace spotter::emulator

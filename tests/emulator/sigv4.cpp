@@ -228,6 +228,11 @@ std::string expected_signature(const HttpRequest& request, const Authorization& 
   return signature(signing_key(secret, authorization), text);
 }
 
+std::string signed_region(const HttpRequest& request) {
+  const auto authorization = parse_authorization(request.header("authorization"));
+  return authorization ? authorization->region : std::string();
+}
+
 tl::expected<std::string, Refusal> verify(const HttpRequest& request, const Verification& rules) {
   const auto header = request.header("authorization");
   if (header.empty())

@@ -82,6 +82,9 @@ struct Verification {
   std::function<std::optional<SigningKey>(std::string_view access_key)> key;
 };
 
+// One endpoint stands for those of all regions: a request is for the region that it is signed for.
+std::string signed_region(const HttpRequest& request);
+
 // The owner of the key that signed this request, or why it was not accepted.
 tl::expected<std::string, Refusal> verify(const HttpRequest& request, const Verification& rules);
 

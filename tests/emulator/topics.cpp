@@ -43,13 +43,14 @@ world::Reply Topics::refuse(int status, const std::string& code, const std::stri
   return document(status, "ErrorResponse", xml);
 }
 
-world::Reply Topics::answer(const world::Call& call) {
+world::Reply Topics::answer(const world::Call& call, const std::string& region) {
   const world::Query query(call.parameters);
   if (call.action != "Publish") return refuse(400, "InvalidAction", "only Publish is there");
   const std::string topic = topic_of(call), subject = query.text("Subject");
   const std::string name = topic.substr(topic.rfind(':') + 1);
   const auto file = directory_ / name;
-  if (!topic.starts_with("arn:aws:sns:") || name.empty() || name.find('/') != name.npos)
+  if (!topic.starts_with("arn:aws:sns:" + region + ":") || name.empty() ||
+      name.find('/') != name.npos)
     return refuse(400, "InvalidParameter", "Invalid parameter: TopicArn");
   if (!std::filesystem::exists(file)) return refuse(404, "NotFound", "Topic does not exist");
   if (query.text("Message").empty())

@@ -163,8 +163,11 @@ class Documents(unittest.TestCase):
         self.assertIn("needs no such policy", nothing.stderr)
 
     def test_another_partition(self):
-        text = json.dumps(self.document("agent", VOLUME, region="cn-north-1"))
-        self.assertIn("arn:aws-cn:ec2:cn-north-1:", text)
+        for partition, region in (("aws-cn", "cn-north-1"), ("aws-us-gov", "us-gov-west-1"),
+                                  ("aws-eusc", "eusc-de-east-1"), ("aws-iso-b", "us-isob-east-1")):
+            text = json.dumps(self.document("agent", VOLUME, region=region))
+            self.assertIn(f"arn:{partition}:ec2:{region}:", text)
+            self.assertNotIn("arn:aws:", text)
 
     def roles(self, *lines, **more):
         """[(operation, input)] of what is printed, each as the API has it."""

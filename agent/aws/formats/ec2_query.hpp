@@ -38,6 +38,7 @@ struct Query {
   std::string version;
   Repeatable repeatable = Repeatable::No;
   std::map<std::string, std::string> parameters;  // without Action and Version
+  Region region = {};                             // that it is sent to; empty: the client's own
 };
 
 // application/x-www-form-urlencoded, sorted by name, escaped as RFC 3986 has it (a space is %20).

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "agent/aws/formats/partition.hpp"
 #include "agent/base/json.hpp"
 
 namespace spotter::wire {
@@ -41,8 +42,7 @@ void find_prices(const Json& product, std::optional<double>& lowest) {
 }  // namespace
 
 std::string_view price_list_region(std::string_view region) {
-  if (region.starts_with("cn-")) return "cn-northwest-1";
-  return "us-east-1";
+  return partition_of(region).price_list;
 }
 
 std::string encode_get_products(std::string_view instance_type, std::string_view region) {

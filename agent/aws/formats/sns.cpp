@@ -14,6 +14,12 @@ std::string plain(std::string_view text) {
   return subject;
 }
 
+// Of arn:aws:sns:us-west-2:123456789012:training its region.
+Region region_of(std::string_view arn) {
+  for (int field = 0; field < 3; ++field) arn.remove_prefix(arn.find(':') + 1);
+  return Region(arn.substr(0, arn.find(':')));
+}
+
 }  // namespace
 
 Query encode(const Publish& request) {
@@ -24,7 +30,8 @@ Query encode(const Publish& request) {
           .repeatable = Repeatable::Token,
           .parameters = {{"TopicArn", request.topic},
                          {"Subject", plain(request.subject)},
-                         {"Message", request.message}}};
+                         {"Message", request.message}},
+          .region = region_of(request.topic)};
 }
 
 template <>

@@ -1,4 +1,4 @@
-// Amazon SNS: one message to a topic. As in ec2_query.hpp. Source:
+// Amazon SNS: one message to a topic, in the region of the topic. As in ec2_query.hpp. Source:
 // https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
 #pragma once
 

@@ -1,16 +1,9 @@
 #include "agent/aws/s3/address.hpp"
 
+#include "agent/aws/formats/partition.hpp"
 #include "agent/aws/settings/endpoints.hpp"
 
 namespace spotter::s3 {
-namespace {
-
-bool is_of_aws(std::string_view host) {
-  return host.find_first_of("/@:?#") == host.npos &&
-         (host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn"));
-}
-
-}  // namespace
 
 Addresses::Addresses(const Settings& settings)
     : environment_(settings.environment), region_(settings.region), style_(settings.style) {
@@ -33,7 +26,7 @@ Address Addresses::of(const std::string& bucket, const std::string& key) const {
   const bool encrypted = url.starts_with("https://");
   using Style = Settings::Style;
   const bool of_host =
-      style_ == Style::Host || (style_ == Style::Automatic && is_of_aws(address.host));
+      style_ == Style::Host || (style_ == Style::Automatic && wire::is_of_aws(address.host));
   if (moved && !home->second.host.empty()) {
     address.host = home->second.host;
     if (!address.host.starts_with(bucket + ".")) address.path = "/" + bucket + address.path;
@@ -61,7 +54,7 @@ bool Addresses::redirect(const std::string& bucket, const std::string& region,
     home = {.region = region, .host = {}};
     return true;
   }
-  if (!is_of_aws(endpoint) || endpoint == home.host) return false;
+  if (!wire::is_of_aws(endpoint) || endpoint == home.host) return false;
   home.host = endpoint;
   return true;
 }

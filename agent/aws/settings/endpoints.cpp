@@ -1,5 +1,6 @@
 #include "agent/aws/settings/endpoints.hpp"
 
+#include "agent/aws/formats/partition.hpp"
 #include "agent/aws/settings/shared_config.hpp"
 
 namespace spotter::act {
@@ -28,8 +29,8 @@ std::string endpoint(const Environment& environment, std::string_view service,
   }
   if (url.empty()) {
     const std::string_view host = service == "pricing" ? "api.pricing" : service;
-    url = "https://" + std::string(host) + "." + region.str() + ".amazonaws.com";
-    if (region.view().starts_with("cn-")) url += ".cn";
+    url = "https://" + std::string(host) + "." + region.str() + "." +
+          std::string(wire::partition_of(region.view()).suffix);
   }
   while (url.ends_with('/')) url.pop_back();
   return url;

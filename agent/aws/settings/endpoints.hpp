@@ -11,8 +11,8 @@
 namespace spotter::act {
 
 // AWS_ENDPOINT_URL_<SERVICE>, else AWS_ENDPOINT_URL (both unless
-// AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is "true"), else https://SERVICE.REGION.amazonaws.com, with
-// .cn in China. Without a trailing slash.
+// AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is "true"), else https://SERVICE.REGION.SUFFIX, the suffix
+// that of the region's partition (aws/formats/partition.hpp). Without a trailing slash.
 std::string endpoint(const Environment& environment, std::string_view service,
                      const Region& region);
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "agent/aws/formats/partition.hpp"
 #include "agent/aws/settings/endpoints.hpp"
 #include "agent/aws/settings/environment.hpp"
 #include "agent/base/exit_status.hpp"
@@ -18,11 +19,6 @@ namespace spotter::command {
 namespace {
 
 constexpr const char* all_roles = "roles";  // not a document: the commands that make all roles
-
-std::string partition_of(std::string_view region) {
-  if (region.starts_with("cn-")) return "aws-cn";
-  return region.starts_with("us-gov-") ? "aws-us-gov" : "aws";
-}
 
 // The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. What
 // lies below another of the places is not named again.
@@ -313,7 +309,8 @@ int print(IamOptions options) {
 wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   wire::IamValues values;
   const std::string region = scope.region.str();
-  const std::string partition = partition_of(region);
+  const wire::Partition& its = wire::partition_of(region);
+  const std::string partition(its.name);
   values.one = {{"partition", partition},
                 {"region", region},
                 {"account", scope.account},
@@ -323,6 +320,10 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   const std::string here = region + ":" + scope.account + ":";
   values.many["owners"] = names_of(job, job.name.str());
   values.many["volume-keys"] = scope.volume_keys;
+  const std::string ec2 = "ec2." + region + ".";
+  values.many["ec2-as-kms-names-it"] = {ec2 + "amazonaws.com"};
+  if (its.suffix != "amazonaws.com")
+    values.many["ec2-as-kms-names-it"].push_back(ec2 + std::string(its.suffix));
   values.many["claimants"] = {};
   values.many["topics"] = {};
   if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};

@@ -52,13 +52,13 @@ class Notify(harness.Story):
                         "-keyout", folder / "key.pem", "-out", folder / "certificate.pem"],
                        check=True, capture_output=True, timeout=60)
 
-    def begin(self, statuses=(), on=None, env=None):
+    def begin(self, statuses=(), on=None, env=None, region="us-west-2"):
         folder = self.world.workplace
         (folder / "receiver.py").write_text(RECEIVER.format(
             statuses=list(statuses), log=self.log, port=PORT, key=folder / "key.pem",
             certificate=folder / "certificate.pem"))
         notify = {"webhook": f"file:{folder}/hook",
-                  "topic": "arn:aws:sns:us-west-2:123456789012:training",
+                  "topic": f"arn:aws:sns:{region}:123456789012:training",
                   **({"on": on} if on else {})}
         before = f"/usr/bin/python3 {folder}/receiver.py &\n" \
                  f"export SSL_CERT_FILE={folder}/certificate.pem"
@@ -77,7 +77,7 @@ class Notify(harness.Story):
 
     def test_a_job_is_reported_by_both_ways(self):
         self.volume()
-        instance = self.begin(env={"STEPS": "60"})
+        instance = self.begin(env={"STEPS": "60"}, region="eu-central-1")
         self.wait_training(instance, 8)
         self.assertEqual((self.delivered(), self.published()), ([], []), "a first start is no news")
         self.world.interrupt(instance, 20)

@@ -38,6 +38,8 @@ std::optional<Refused> Exchange::check_document() const {
 
 Answer Exchange::run() {
   if (incoming_.refused) return tl::unexpected(*incoming_.refused);
+  if (treatment().conflict && request().operation == api::Operation::CompleteMultipartUpload)
+    uploads().remove(request().bucket, request().parameter("uploadId"));
   if (treatment().conflict)
     return refuse("ConditionalRequestConflict",
                   "The conditional request cannot succeed due to a conflicting operation against "

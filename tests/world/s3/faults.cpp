@@ -20,7 +20,7 @@ constexpr std::array own = {
     Named{"s3-reset", "after=1048576 count=1 key=BUCKET/KEY|* (bytes of an object, then a reset)"},
     Named{"s3-spoiled", "count=1 key=BUCKET/KEY|* (one byte of the object is wrong)"},
     Named{"s3-replaced", "count=1 key=BUCKET/KEY|* (a GET finds another ETag)"},
-    Named{"s3-conflict", "count=1 (409 ConditionalRequestConflict at a conditional write)"},
+    Named{"s3-conflict", "count=1 (409 at a conditional write; an upload in parts is gone then)"},
     Named{"s3-endless",
           "pages=again|empty (a listing says one token again and again, or has no entries)"},
 };
