@@ -57,10 +57,14 @@ TEST(BatchAnswers, TellWhetherAnythingHasToChange) {
   answer["computeEnvironments"][0]["computeResources"]["desiredvCpus"] = 4;
   auto found = decode_environment(answer.dump(), environment);
   ASSERT_TRUE(found && *found);
-  EXPECT_TRUE((*found)->as_wanted);
+  EXPECT_EQ((*found)->differs, std::set<std::string>());
   EXPECT_EQ((*found)->status, "VALID");
   answer["computeEnvironments"][0]["computeResources"]["maxvCpus"] = 8;
-  EXPECT_FALSE((*decode_environment(answer.dump(), environment))->as_wanted);
+  answer["computeEnvironments"][0]["state"] = "DISABLED";
+  found = decode_environment(answer.dump(), environment);
+  EXPECT_EQ(Json::parse(update(environment, **found).body),
+            Json::parse(R"({"computeEnvironment": "spot", "state": "ENABLED",
+                            "computeResources": {"maxvCpus": 16}})"));
 
   answer = as_described(register_definition(definition), "jobDefinitions",
                         {{"revision", 7}, {"jobDefinitionArn", "arn:7"}});
@@ -73,15 +77,34 @@ TEST(BatchAnswers, TellWhetherAnythingHasToChange) {
   EXPECT_EQ(*decode_definition(R"({"jobDefinitions": []})", definition), "");
 }
 
+TEST(BatchAnswers, ListsOfAnEnvironmentAreSets) {
+  auto wanted = environment;
+  wanted.subnets = {"subnet-2", "subnet-1"};
+  wanted.instance_types = {"g5", "g4dn"};
+  Json answer = as_described(create(wanted), "computeEnvironments", {{"status", "VALID"}});
+  Json& there = answer["computeEnvironments"][0]["computeResources"];
+  there["subnets"] = {"subnet-1", "subnet-2"};
+  there["instanceTypes"] = {"g4dn", "g5"};
+  EXPECT_TRUE((*decode_environment(answer.dump(), wanted))->differs.empty());
+  there["subnets"] = {"subnet-1", "subnet-2", "subnet-3"};
+  const auto found = *decode_environment(answer.dump(), wanted);
+  EXPECT_EQ(found->differs, std::set<std::string>{"subnets"});
+  const Json sent = Json::parse(update(wanted, *found).body);
+  EXPECT_FALSE(sent.contains("state"));
+  EXPECT_EQ(sent["computeResources"], Json({{"subnets", {"subnet-2", "subnet-1"}}}));
+}
+
 TEST(BatchAnswers, AQueueIsAsWantedWithItsOneEnvironment) {
   const BatchQueue queue{.name = "q", .priority = 2, .environment = "spot"};
   Json row = {{"jobQueueName", "q"}, {"state", "ENABLED"}, {"status", "VALID"}, {"priority", 2}};
   Json order = {{"order", 1}, {"computeEnvironment", "arn:aws:batch:r:1:compute-environment/spot"}};
   row["computeEnvironmentOrder"] = Json::array({order});
   Json answer = {{"jobQueues", Json::array({row})}};
-  EXPECT_TRUE((*decode_queue(answer.dump(), queue))->as_wanted);
+  EXPECT_TRUE((*decode_queue(answer.dump(), queue))->differs.empty());
   answer["jobQueues"][0]["computeEnvironmentOrder"].push_back(order);
-  EXPECT_FALSE((*decode_queue(answer.dump(), queue))->as_wanted);
+  const auto found = *decode_queue(answer.dump(), queue);
+  EXPECT_EQ(found->differs, std::set<std::string>{"computeEnvironmentOrder"});
+  EXPECT_FALSE(Json::parse(update(queue, *found).body).contains("priority"));
   EXPECT_FALSE(*decode_queue(R"({"jobQueues": []})", queue));
 }
 

@@ -307,6 +307,26 @@ TEST(Batch, WhatHasTheWrongTypeIsRefused) {
   }
 }
 
+TEST(Batch, ARegularRoleChangesOnlyHowManyHostsThereAre) {
+  Farm farm;
+  const std::string role = "arn:aws:iam::123456789012:role/batch";
+  Json asked = Farm::environment(8);
+  asked["serviceRole"] = role;
+  farm.ask("CreateComputeEnvironment", asked);
+  farm.wait(5_s);
+  const auto update = [](const Json& resources) {
+    return Json{{"computeEnvironment", "spot"}, {"computeResources", resources}};
+  };
+  EXPECT_NE(farm.refused("UpdateComputeEnvironment", update({{"maxvCpus", 9}, {"type", "SPOT"}}))
+                .find("AWSServiceRoleForBatch"),
+            std::string::npos);
+  EXPECT_NE(farm.refused("UpdateComputeEnvironment",
+                         {{"computeEnvironment", "spot"}, {"serviceRole", ""}})
+                .find("each other's place"),
+            std::string::npos);
+  farm.ask("UpdateComputeEnvironment", update({{"maxvCpus", 9}}));
+}
+
 TEST(Batch, ThingsAreDeletedInTheirOrder) {
   Farm farm;
   farm.furnish(8);

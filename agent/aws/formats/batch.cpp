@@ -1,6 +1,7 @@
 #include "agent/aws/formats/batch.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "agent/aws/formats/aws_command.hpp"
 #include "agent/base/json.hpp"
@@ -122,6 +123,36 @@ bool says(const Json& there, const Json& wanted) {
   return std::ranges::equal(there, wanted, says);
 }
 
+// As a set: AWS gives the names of a list in any order.
+bool lists(const Json& there, const Json& wanted) {
+  const auto set = [](const Json& list) { return std::set<Json>(list.begin(), list.end()); };
+  return there.is_array() && wanted.is_array() ? set(there) == set(wanted) : says(there, wanted);
+}
+
+// The names of those settings that are not as wanted.
+std::set<std::string> differences(const Json& there, const Json& wanted) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : wanted.items()) {
+    const auto found = there.find(name);
+    if (!lists(found == there.end() ? Json() : *found, value)) names.insert(name);
+  }
+  return names;
+}
+
+Json only(const Json& settings, const std::set<std::string>& names) {
+  Json some = Json::object();
+  for (const auto& [name, value] : settings.items())
+    if (names.contains(name)) some[name] = value;
+  return some;
+}
+
+// Beside computeResources.
+Json settings_of(const BatchEnvironment& it) {
+  Json settings = {{"state", "ENABLED"}};
+  if (!it.service_role.empty()) settings["serviceRole"] = it.service_role;
+  return settings;
+}
+
 Result<std::vector<Json>> list_of(std::string_view json, const char* name) {
   const auto document = parse_json_object(json);
   if (!document) return tl::unexpected(document.error());
@@ -217,11 +248,11 @@ BatchCall create(const BatchEnvironment& it) {
   return call("CreateComputeEnvironment", body, Repeatable::Token);  // by its name
 }
 
-BatchCall update(const BatchEnvironment& it) {
-  Json body = {{"computeEnvironment", it.name},
-               {"state", "ENABLED"},
-               {"computeResources", resources_of(it)}};
-  if (!it.service_role.empty()) body["serviceRole"] = it.service_role;
+BatchCall update(const BatchEnvironment& it, const BatchResource& there) {
+  Json body = only(settings_of(it), there.differs);
+  body["computeEnvironment"] = it.name;
+  const Json resources = only(resources_of(it), there.differs);
+  if (!resources.empty()) body["computeResources"] = resources;
   return call("UpdateComputeEnvironment", body, Repeatable::Token);
 }
 
@@ -235,13 +266,12 @@ BatchCall create(const BatchQueue& it) {
               Repeatable::Token);
 }
 
-BatchCall update(const BatchQueue& it) {
-  return call("UpdateJobQueue",
-              {{"jobQueue", it.name},
-               {"state", "ENABLED"},
-               {"priority", it.priority},
-               {"computeEnvironmentOrder", order_of(it)}},
-              Repeatable::Token);
+BatchCall update(const BatchQueue& it, const BatchResource& there) {
+  Json body = only(
+      {{"state", "ENABLED"}, {"priority", it.priority}, {"computeEnvironmentOrder", order_of(it)}},
+      there.differs);
+  body["jobQueue"] = it.name;
+  return call("UpdateJobQueue", body, Repeatable::Token);
 }
 
 BatchCall register_definition(const BatchDefinition& it) {
@@ -301,9 +331,8 @@ Result<std::optional<BatchResource>> decode_environment(std::string_view json,
   if (list->empty()) return std::nullopt;
   const Json& it = list->front();
   auto found = resource(it, "computeEnvironmentArn");
-  Json words = {{"state", "ENABLED"}, {"computeResources", resources_of(wanted)}};
-  if (!wanted.service_role.empty()) words["serviceRole"] = wanted.service_role;
-  found.as_wanted = says(it, words);
+  found.differs = differences(it, settings_of(wanted));
+  found.differs.merge(differences(object(it, "computeResources"), resources_of(wanted)));
   return found;
 }
 
@@ -317,8 +346,9 @@ Result<std::optional<BatchResource>> decode_queue(std::string_view json, const B
   const bool one = order != it.end() && order->is_array() && order->size() == 1;
   const std::string arn =
       one && order->front().is_object() ? text_field(order->front(), "computeEnvironment") : "";
-  found.as_wanted = says(it, {{"state", "ENABLED"}, {"priority", wanted.priority}}) &&
-                    arn.substr(arn.rfind('/') + 1) == wanted.environment;
+  found.differs = differences(it, {{"state", "ENABLED"}, {"priority", wanted.priority}});
+  if (arn.substr(arn.rfind('/') + 1) != wanted.environment)
+    found.differs.insert("computeEnvironmentOrder");
   return found;
 }
 

@@ -25,9 +25,12 @@ std::string path_of(const BatchCall& call);  // /v1/submitjob
 std::string command_of(const BatchCall& call);
 
 BatchCall create(const BatchEnvironment& environment);
-BatchCall update(const BatchEnvironment& environment);
+// Of what differs, and of nothing else: some settings Batch changes only by replacing the hosts,
+// and some only where it works with its own role.
+// https://docs.aws.amazon.com/batch/latest/userguide/updating-compute-environments.html
+BatchCall update(const BatchEnvironment& environment, const BatchResource& there);
 BatchCall create(const BatchQueue& queue);
-BatchCall update(const BatchQueue& queue);
+BatchCall update(const BatchQueue& queue, const BatchResource& there);
 // Tries again when the host was reclaimed or the program exits with interrupted_exit_code, never
 // when it failed by itself.
 BatchCall register_definition(const BatchDefinition& definition);

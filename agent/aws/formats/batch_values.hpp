@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,7 +77,7 @@ struct BatchResource {
   std::string arn;
   std::string status;  // CREATING UPDATING VALID INVALID DELETING DELETED
   std::string reason;
-  bool as_wanted = false;  // nothing has to be changed
+  std::set<std::string> differs = {};  // names of its settings that are not as wanted
   BatchTags tags = {};
 };
 

@@ -66,13 +66,13 @@ Result<void, CallError> provide(AwsCalls& calls, const Kind<Wanted>& kind, const
     const std::string what = std::string(kind.what) + " " + wanted.name;
     const auto foreign = *found ? namesake(what, (*found)->tags, wanted.tags) : std::string();
     if (!foreign.empty()) return failed(foreign);
-    if (*found && (*found)->as_wanted) return {};
+    if (*found && (*found)->differs.empty()) return {};
     if (changes == most_changes)
       return failed(what +
                     " does not become what sweep.batch says; some of it cannot be changed: "
                     "delete it, or give another name");
     say(kind.what, wanted.name, *found ? "is changed" : "is made");
-    const auto done = change(calls, *found ? wire::update(wanted) : wire::create(wanted));
+    const auto done = change(calls, *found ? wire::update(wanted, **found) : wire::create(wanted));
     if (!done) return done;
   }
 }

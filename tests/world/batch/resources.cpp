@@ -49,6 +49,21 @@ void check_resources(const Reader& it) {
     it.required("spotIamFleetRole");
 }
 
+// Batch replaces the hosts, as these need, only by its own role, and never exchanges that role for
+// another. https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdateComputeEnvironment.html
+void check_update(const Reader& reader, const std::string& role) {
+  const auto is_batchs = [](const std::string& it) {
+    return it.empty() || it.find("AWSServiceRoleForBatch") != it.npos;
+  };
+  if (reader.has("serviceRole") && is_batchs(reader.text("serviceRole")) != is_batchs(role))
+    reader.refuse("a service-linked role and a regular one cannot take each other's place");
+  const Json& changes = reader.get("computeResources");
+  if (is_batchs(role) || !changes.is_object()) return;
+  for (const auto& [name, value] : changes.items())
+    if (name != "minvCpus" && name != "maxvCpus" && name != "desiredvCpus")
+      reader.refuse(name + " can be updated only with the AWSServiceRoleForBatch role");
+}
+
 template <class Row>
 Row* find(std::map<std::string, Row>& rows, const std::string& reference) {
   const auto found = rows.find(without_arn(reference));
@@ -132,6 +147,7 @@ Expected<ComputeEnvironment> Resources::update_environment(const Json& request) 
   if (found->condition != Condition::Valid) {
     return client_refusal("Cannot update, resource is being modified.");
   }
+  check_update(reader, found->service_role);
   ComputeEnvironment after = *found;
   if (reader.has("state")) after.enabled = reader.one_of("state", states) == "ENABLED";
   if (reader.has("serviceRole")) after.service_role = reader.text("serviceRole");
