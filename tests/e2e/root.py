@@ -46,6 +46,8 @@ def missing(suite="", mirror=MIRROR):
     machine's."""
     if os.geteuid() != 0:
         return "needs root: a root of its own is made and entered"
+    if mirror == UBUNTU and not os.environ.get("SPOTTER_UBUNTU"):
+        return "Ubuntu's packages are fetched only when asked for, with SPOTTER_UBUNTU=1"
     for program in ("mmdebstrap", "unshare", "chroot"):
         if not shutil.which(program):
             return f"{program} is not installed (scripts/setup)"

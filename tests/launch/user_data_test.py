@@ -21,40 +21,10 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
 import served
+from machine_programs import APT_GET, FRAGILE, ONE_TRY, SYSTEMCTL
 
 JOB = "job: story\ntrainer: {command: \"echo $HOME `date` 'x' \\\\n\"}\n"
 AGENT = "#!/bin/sh\necho agent\n"
-# One that counts its calls, and at the chosen one everybody who works on the boot dies.
-FRAGILE = """#!/bin/sh
-count=$(($(/bin/cat $CALLS 2>/dev/null || echo 0) + 1))
-echo $count >$CALLS
-[ $count = "$DIE_AT" ] && kill -9 -$(/usr/bin/cut -d' ' -f5 /proc/self/stat)
-PATH=${PATH#*:}
-exec NAME "$@"
-"""
-ONE_TRY = "#!/bin/sh\nkill -9 -$(/usr/bin/cut -d' ' -f5 /proc/self/stat)\n"
-SYSTEMCTL = """#!/bin/sh
-echo "$*" >>$SPOTTER_ROOT/systemctl
-case $1 in
-  start | restart) cmp -s $SPOTTER_ROOT/etc/spotter/job.yaml $WANTED && command -v spotter ;;
-  is-active) [ "$(wc -l <$SPOTTER_ROOT/slept)" -ge "$(cat $SPOTTER_ROOT/active)" ] ;;
-  is-failed) [ -e $SPOTTER_ROOT/failed ] ;;
-esac
-"""
-APT_GET = """#!/bin/sh
-echo "$*" >>$SPOTTER_ROOT/apt
-locked=$(cat $SPOTTER_ROOT/locked 2>/dev/null || echo 0)
-if [ $locked -gt 0 ]; then
-  echo $((locked - 1)) >$SPOTTER_ROOT/locked
-  echo 'E: Could not get lock /var/lib/dpkg/lock-frontend' >&2
-  exit 100
-fi
-for last; do :; done
-case "$*" in *install*) [ -f "$last" ] && cp "$last" $SPOTTER_ROOT/bin/spotter ||
-  { [ "$last" = spotter ] && printf '#!/bin/sh\\n' >$SPOTTER_ROOT/bin/spotter; } ;; esac
-chmod -f +x $SPOTTER_ROOT/bin/spotter
-exit 0
-"""
 
 
 def tarball():

@@ -201,8 +201,9 @@ Result<void> ask_for_machines(Interview& interview, const InitOptions& options,
     return problems_of(to);
   };
   if (auto done = interview.ask({"Image", image, options.image}, take); !done) return done;
-  if (auto done = interview.fill(to, {"Bucket in S3 for its progress", "", options.bucket},
-                                 [&](const auto& text) { to.bucket = bucket_of(text); });
+  if (auto done =
+          interview.fill(to, {"Bucket in S3 for its progress and the package", "", options.bucket},
+                         [&](const auto& text) { to.bucket = bucket_of(text); });
       !done)
     return done;
   return interview.fill(to, {"Volume's size in GiB", to.volume_size, options.volume_size},

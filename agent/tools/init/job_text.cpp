@@ -99,10 +99,11 @@ void add_trainer(Lines& lines, const JobAnswers& answers) {
 
 // Where an instance gets Spotter from. The image of the answers has none.
 void add_package(Lines& lines, const JobAnswers& answers) {
-  const std::string bucket = answers.bucket.empty() ? "my-bucket" : answers.bucket;
-  lines.add("  # package: {s3: \"s3://" + bucket + "/spotter.deb\", sha256: DIGEST}",
-            "unless the image has Spotter: what scripts/package made, copied there, and its "
-            "sha256sum");
+  const bool known = !answers.bucket.empty();
+  const std::string bucket = known ? answers.bucket : "my-bucket";
+  lines.add(
+      (known ? "  package: {s3: \"s3://" : "  # package: {s3: \"s3://") + bucket + "/spotter/\"}",
+      "how instances get Spotter: `spotter launch` puts there what scripts/package made");
 }
 
 void add_launch(Lines& lines, const JobAnswers& answers) {
