@@ -40,6 +40,11 @@ def local(element):
     return element.tag.rpartition("}")[2]
 
 
+# What AWS has added since the botocore of Debian 12, 1.29: that of 1.43 knows them.
+SINCE = {"/instanceTypeSet/item/ebsInfo/maximumEbsAttachments",
+         "/instanceTypeSet/item/ebsInfo/attachmentLimitType"}
+
+
 def unknown_elements(element, shape, path, item):
     """Paths of the elements below `element` that `shape` has no member for."""
     if shape.type_name == "list":
@@ -55,7 +60,8 @@ def unknown_elements(element, shape, path, item):
             if local(child) in members:
                 yield from unknown_elements(child, members[local(child)],
                                             f"{path}/{local(child)}", item)
-            elif (path, local(child)) != ("", "requestId"):
+            elif (path, local(child)) != ("", "requestId") and \
+                    f"{path}/{local(child)}" not in SINCE:
                 yield f"{path}/{local(child)}"
 
 
