@@ -137,7 +137,7 @@ const Values& Planner::values(const Terms& terms, double work, double slack) {
   round.losses_an_hour = unrounded(losses);
   round.returns_an_hour = unrounded(returns);
   round.replaced = replaced / 10.0;
-  constexpr std::size_t most_tables = 64;  // of some megabytes each
+  constexpr std::size_t most_tables = 8;  // of up to 13 MB each
   if (known_.size() >= most_tables) known_.clear();
   return known_.emplace(key, Values(round, std::exp2(columns / 2.0), std::exp2(rows / 2.0)))
       .first->second;

@@ -54,9 +54,9 @@ class Planner {
   // What the pools show at the begin of a tick. REQUIRES: one for each of them.
   void see(const std::vector<Pool>& pools);
 
-  // For this tick, after see(). Never chooses what may miss a deadline that on-demand capacity can
-  // keep: as long as `time` is at least `work` + `start` + `tick` when it is asked first, and
-  // `work` falls by what was trained.
+  // For this tick, after see(), and again at once when spot capacity is lost. Never chooses what
+  // may miss a deadline that on-demand capacity can keep: as long as `time` is at least `work` +
+  // `start` + `tick` when it is asked first, and `work` falls by what was trained.
   Choice choose(const Standing& standing);
 
  private:

@@ -21,7 +21,6 @@ class Spells {
   // For so many hours it stayed as it was seen last.
   void pass(double hours);
 
-  bool available() const { return now_; }
   // How often a spell ends in an hour of such spells, on the average. The spell that goes on counts
   // with what it has lasted: the longer an outage is, the longer another hour of it is likely.
   double losses_an_hour() const { return available_.ends / available_.hours; }

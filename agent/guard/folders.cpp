@@ -122,12 +122,13 @@ bool has_all(const Contents& contents, const std::vector<Part>& parts) {
   });
 }
 
-// Each is a line of the journal, and all are one answer, which has a limit.
+// Each is a line of the journal, and all are one answer, which has a limit. The newest stay: where
+// the job resumes is among them.
 void shorten(std::vector<std::string>& sentences) {
   if (sentences.size() <= most_sentences) return;
   const std::size_t more = sentences.size() - most_sentences;
-  sentences.resize(most_sentences);
-  sentences.push_back("and " + std::to_string(more) + " more folders likewise");
+  sentences.erase(sentences.begin(), sentences.begin() + static_cast<std::ptrdiff_t>(more));
+  sentences.insert(sentences.begin(), std::to_string(more) + " lines of older folders left out");
 }
 
 std::string trimmed(std::string text) {
@@ -201,13 +202,13 @@ Result<Settled> Keeper::settle_folders(bool thorough) {
   auto done = settle_recorded(*units, thorough, unknown, settled);
   if (done) done = settle_unknown(unknown, settled);
   if (!done) return tl::unexpected(done.error());
-  shorten(settled.said);
   shorten(settled.torn);
   settle_latest(settled);
   record_.watching = false;
   if (auto saved = save(); !saved) return tl::unexpected(saved.error());
   clear_kept();
   forget_torn(std::time(nullptr), settled.said);
+  shorten(settled.said);
   if (const Entry* newest = record_.newest()) {
     settled.newest = newest->step;
     settled.name = newest->name;

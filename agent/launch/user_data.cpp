@@ -67,10 +67,11 @@ Result<std::string> user_data(const config::Job& job,
   std::string script(user_data_template);
   std::string blocks;
   for (const auto& [name, text] : files) blocks += block(name, text);
-  replace(script, "@PACKAGES@", lines_of(job.launch->package, packages));
+  // What a user has written comes last: it may contain the other places' names.
   replace(script, "@FAILING@", when_failing(job));
   replace(script, "@TOOL@", tool_of(job));
   replace(script, "@WORK@", work == Work::Prepare ? "prepare" : "serve");
+  replace(script, "@PACKAGES@", lines_of(job.launch->package, packages));
   replace(script, "#@FILES@\n", blocks);
   if (script.size() <= user_data_limit) return script;
   std::string list;

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 IAM = ROOT / "scripts/iam"
 
 # What the service on an instance and its units run of agent/tools, beside what is theirs alone.
-ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "prepare/prepare.cpp",
+ON_THE_INSTANCE = ("doctor/doctor_permissions.cpp", "jobs/zone_names.cpp", "prepare/prepare.cpp",
                    "prepare/prepare_volume.cpp")
 UNITS = ("agent/tools/machine", "agent/tools/pipe")
 # What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.

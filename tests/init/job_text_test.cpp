@@ -124,7 +124,9 @@ TEST(Remotes, LoseUserAndPassword) {
 
 TEST(Remotes, ThatLeadNowhereFromThereAreNone) {
   for (const char* remote : {"", "/srv/git/x.git", "../x", "./a:b", "file:///srv/x", "https://",
-                             "https://example.com/", "x", "ftp://example.com/x"})
+                             "https://example.com/", "x", "ftp://example.com/x",
+                             "ssh://git@[::1]:22/x", "https://example.com/x.git?token=secret",
+                             "https://me:tok/en@example.com/x.git", "https://example.com/x\ny"})
     EXPECT_EQ(web_address(remote), "") << remote;
 }
 

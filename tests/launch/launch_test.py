@@ -242,8 +242,9 @@ class Launch(launching.LaunchTest):
         self.assertNotIn(instance, self.instances())
         self.one_instance()
         self.spotter("stop", self.name, "--keep-instances")
-        self.spotter("stop", self.name, "--wait")
+        self.assertNotIn("nothing", self.spotter("stop", self.name, "--wait").stderr)
         self.assertEqual(self.instances(), [])
+        self.assertIn(f"nothing of {self.name} runs in", self.spotter("stop", self.name).stderr)
 
     def test_a_refused_cancellation_is_reported_and_tried_again(self):
         for more in ("", SPOT_FLEET):

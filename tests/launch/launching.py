@@ -73,10 +73,10 @@ class LaunchTest(served.ServedTest):
         path.write_text(text.format(name=self.name) + more)
         return path
 
-    def spotter(self, *words, api=None, code=0):
+    def spotter(self, *words, api=None, code=0, program=SPOTTER):
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **KEYS,
                        "AWS_ENDPOINT_URL": api or self.served.api}
-        done = subprocess.run([SPOTTER, *map(str, words)], env=environment, text=True,
+        done = subprocess.run([program, *map(str, words)], env=environment, text=True,
                               capture_output=True, timeout=200, check=False)
         if code is not None:
             self.assertEqual(done.returncode, code, done.stderr + done.stdout)

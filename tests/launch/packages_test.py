@@ -5,6 +5,7 @@ import base64
 import hashlib
 import pathlib
 import shlex
+import shutil
 import unittest
 
 import boto3
@@ -87,6 +88,13 @@ class Packages(launching.LaunchTest):
         self.assertTrue(self.launch(self.package))
         self.assertEqual(self.objects(), before, "what somebody has put there by hand will do")
 
+    def test_a_place_may_have_the_names_of_the_scripts_own(self):
+        self.put(DEB)
+        self.launch(f"  package: {{s3: s3://{self.bucket}/@WORK@/@FAILING@/}}\n")
+        script = self.user_data()
+        self.assertIn(f"s3://{self.bucket}/@WORK@/@FAILING@/{self.key(DEB)[4:]}", script)
+        self.assertIn("\nwork='serve'", script)
+
     def test_what_is_printed_sends_the_same(self):
         self.put(DEB)
         printed = self.spotter("launch", "--dry-run", self.job(self.package)).stdout
@@ -109,13 +117,16 @@ class Packages(launching.LaunchTest):
         self.assertNotIn(self.key(DEB), self.objects())
 
     def test_what_cannot_be_sent_is_refused_before_anything_is_made(self):
-        self.assertIn("put Spotter's .deb, .rpm or .tar.gz", self.refused(self.package, code=2))
+        elsewhere = shutil.copy(launching.SPOTTER, self.folder / "spotter")  # no checkout's
+        said = self.spotter("launch", self.job(self.package), program=elsewhere, code=2).stderr
+        self.assertIn("put Spotter's .deb, .rpm or .tar.gz", said)
         self.put("spotter_1.1_amd64.deb", "spotter_1.2_amd64.deb")
         self.assertIn("name one in launch.package.file", self.refused(self.package, code=2))
         self.spotter("stop", self.job(self.package))  # it takes no package to stop
         for file, said in (("none.deb", "No such file"), ("job.yaml", "does not end with .deb"),
-                           ("empty", "has no package")):
+                           ("empty", "has no package"), ("none.rpm", "is empty")):
             (self.folder / "empty").mkdir(exist_ok=True)
+            (self.folder / "none.rpm").touch()
             more = self.package.replace("}", f", file: {file}}}")
             self.assertIn(said, self.refused(more, code=2))
         self.assertEqual((self.objects(), self.fleets(), self.volumes()), ({}, [], []))

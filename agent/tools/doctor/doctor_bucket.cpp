@@ -81,6 +81,12 @@ Findings examine_package(const LaunchedJob& launched) {
   const auto where = wire::parse_s3_url(package.source);
   if (!where) return {};
   if (package.is_sent()) return {puttable(*where, "launch.package")};
+  s3::Client client = client_of(false);
+  const auto head = s3::head(client, *where);
+  // Only the instances have to read it; an earlier version's policy did not let who launches.
+  if (!head && head.error().kind == s3::Failure::Kind::Permission)
+    return {{"bucket", Verdict::Warn, "launch.package: " + wire::to_url(*where) + " cannot be read",
+             "whether it is there is open: give who launches what `spotter iam launcher` prints"}};
   return {there(*where, false, "launch.package")};
 }
 

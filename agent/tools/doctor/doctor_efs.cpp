@@ -94,13 +94,14 @@ Findings judge_zones(const Mounting& it, const std::map<std::string, std::string
 
 // One Zone: its only mount target is in that zone, and is the one that the option az names.
 // https://docs.aws.amazon.com/efs/latest/ug/mounting-one-zone.html
-Findings keep_to_one_zone(const wire::FileSystem& it, std::map<std::string, std::string>& places) {
+Findings keep_to_one_zone(const Mounting& mounting, std::map<std::string, std::string>& places) {
+  const wire::FileSystem& it = mounting.file_system;
   std::string others;
   for (const auto& [zone, subnet] : places)
     if (zone != it.zone.str()) others += (others.empty() ? "" : ", ") + zone;
   std::erase_if(places, [&](const auto& place) { return place.first != it.zone.str(); });
   if (others.empty()) return {};
-  return {{efs_check, Verdict::Fail,
+  return {{efs_check, mounting.stops ? Verdict::Fail : Verdict::Warn,
            it.id + " is of one zone, " + it.zone.str() + ", and the job may run in " + others,
            "launch.zones: [" + it.zone.str() +
                "], or name that zone to mount.efs: options: \"az=" + it.zone.str() + "\""}};
@@ -139,7 +140,7 @@ Findings examine_file_system(AwsCalls& calls, const config::Job& job, const Doct
     return judge_zones(mounting, {{*zone, ""}}, *targets);
   auto places = places_of(calls, scope);
   Findings findings;
-  if (!mounting.file_system.zone.empty()) findings = keep_to_one_zone(mounting.file_system, places);
+  if (!mounting.file_system.zone.empty()) findings = keep_to_one_zone(mounting, places);
   std::ranges::move(judge_zones(mounting, places, *targets), std::back_inserter(findings));
   return findings;
 }

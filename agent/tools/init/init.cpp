@@ -230,6 +230,8 @@ void remark_what_to_change(const std::string& file, const InitOptions& options,
   if (!options.command && script.ends_with(".py") && !fs::exists(script, error))
     io::complain("init",
                  change + "trainer.command, unless the checkout has " + script + " (--command)");
+  if (answers.bucket.empty())
+    io::complain("init", change + "launch.package: the image has no Spotter (--bucket)");
 }
 
 std::string one_word(const std::string& text) {

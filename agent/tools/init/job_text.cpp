@@ -102,7 +102,7 @@ void add_package(Lines& lines, const JobAnswers& answers) {
   const bool known = !answers.bucket.empty();
   const std::string bucket = known ? answers.bucket : "my-bucket";
   lines.add(
-      (known ? "  package: {s3: \"s3://" : "  # package: {s3: \"s3://") + bucket + "/spotter/\"}",
+      (known ? "  package: {s3: \"s3://" : "  # package: {s3: \"s3://") + bucket + "/packages/\"}",
       "how instances get Spotter: `spotter launch` puts there what scripts/package made");
 }
 
@@ -191,8 +191,10 @@ std::string web_address(std::string_view remote) {
   std::string host(rest.substr(0, rest.find('/')));
   const std::string path(rest.substr(host.size()));
   host.erase(0, host.rfind('@') == host.npos ? 0 : host.rfind('@') + 1);
-  if (drops_port && host.find(']') == host.npos) host = host.substr(0, host.find(':'));
-  return host.empty() || path.size() < 2 ? "" : scheme + host + path;
+  if (drops_port) host = host.substr(0, host.find(':'));
+  // A query may be a token; with a line break or brackets it would be no address.
+  const bool plain = (host + path).find_first_of("?#@[] \t\r\n") == std::string::npos;
+  return host.empty() || path.size() < 2 || !plain ? "" : scheme + host + path;
 }
 
 }  // namespace spotter::command

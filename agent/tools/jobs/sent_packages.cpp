@@ -167,6 +167,7 @@ Result<std::vector<launch::SentPackage>> packages_to_send(const config::Package&
       return failure(file.string() + ": give it a name of letters, digits and ._+~- alone");
     const auto bytes = content_of(file.string());
     if (!bytes) return tl::unexpected(bytes.error());
+    if (bytes->empty()) return failure(file.string() + " is empty: make the package again");
     const auto sha256 = wire::sha256_hex(*bytes);
     packages.push_back({file.string(),
                         launch::place_of(package.source, file.filename().string(), sha256),

@@ -8,6 +8,7 @@
 #include "agent/aws/formats/launching.hpp"
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/exit_status.hpp"
+#include "agent/base/shell.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/storage_name.hpp"
 #include "agent/launch/requests.hpp"
@@ -37,7 +38,7 @@ int print_requests(const LaunchedJob& launched) {
   std::string image = job.launch->image;
   if (image.starts_with(image_parameter)) {
     print("# The image is the value of this:\naws ssm get-parameter --name " +
-          image.substr(image_parameter.size()));
+          wire::shell_quoted(image.substr(image_parameter.size())));
     image = "ami-OF-THE-PARAMETER";
   }
   if (!job.storage.share && !job.sweep && job.launch->volume) {

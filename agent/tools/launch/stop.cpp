@@ -47,6 +47,18 @@ Result<void, CallError> end_instances(AwsCalls& calls, const JobKey& job) {
   return {};
 }
 
+// Nothing to end is a success, but not in silence: a mistyped name looks the same.
+void remark_nothing(AwsCalls& calls, const JobKey& job) {
+  const auto fleets = job_fleets(calls, job);
+  const auto instances = job_instances(calls, job);
+  if (!fleets || !instances || !instances->empty()) return;
+  const bool any = std::ranges::any_of(
+      *fleets, [](const JobFleet& it) { return it.is_at_work() || it.is_suspended(); });
+  if (!any)
+    std::fprintf(stderr, "spotter: nothing of %s runs in %s: `spotter list` shows all jobs\n",
+                 job.name.c_str(), calls.region().str().c_str());
+}
+
 int run(const StopOptions& options) {
   const auto key = key_in(options.job);
   if (!key) return io::complain("stop", key.error().message, 2);
@@ -55,6 +67,7 @@ int run(const StopOptions& options) {
   if (key->storage.empty())
     if (auto single = refuse_namesakes(**calls, *key); !single)
       return io::complain("stop", single.error().message);
+  remark_nothing(**calls, *key);
   const auto stopped = stop_job(**calls, *key, {options.keep_instances, options.wait});
   return stopped ? 0 : io::complain("stop", stopped.error().message);
 }

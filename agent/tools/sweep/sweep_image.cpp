@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "agent/aws/formats/partition.hpp"
+
 namespace spotter::command {
 namespace {
 
 constexpr std::string_view lower = "abcdefghijklmnopqrstuvwxyz0123456789-";
 
 struct EcrImage {
-  std::string registry;  // ACCOUNT.dkr.ecr.REGION.amazonaws.com, or with .cn behind it
+  std::string registry;  // ACCOUNT.dkr.ecr.REGION.amazonaws.com, or its partition's suffix
   std::string region;
   std::string repository;
 };
@@ -19,15 +21,16 @@ bool consists_of(std::string_view text, std::string_view known) {
 }
 
 std::optional<std::string_view> region_of(std::string_view registry) {
-  constexpr std::string_view china = ".cn", domain = ".amazonaws.com", service = ".dkr.ecr.";
+  constexpr std::string_view service = ".dkr.ecr.";
   constexpr std::size_t account = 12;
-  if (registry.ends_with(china)) registry.remove_suffix(china.size());
-  if (!registry.ends_with(domain) || registry.find(service) != account ||
-      !consists_of(registry.substr(0, account), "0123456789"))
+  if (registry.find(service) != account || !consists_of(registry.substr(0, account), "0123456789"))
     return std::nullopt;
-  registry.remove_suffix(domain.size());
-  const auto region = registry.substr(std::min(account + service.size(), registry.size()));
-  return consists_of(region, lower) ? std::optional(region) : std::nullopt;
+  registry.remove_prefix(account + service.size());
+  const auto dot = std::min(registry.find('.'), registry.size());
+  const auto region = registry.substr(0, dot);
+  const bool known =
+      registry.substr(std::min(dot + 1, registry.size())) == wire::partition_of(region).suffix;
+  return known && consists_of(region, lower) ? std::optional(region) : std::nullopt;
 }
 
 std::optional<EcrImage> parse(std::string_view image) {

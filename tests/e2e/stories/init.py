@@ -17,6 +17,9 @@ import harness
 import job as jobs
 from emulator import NOTHING, wait
 
+NO_PACKAGE = ("spotter init: change in job.yaml: launch.package: the image has no Spotter "
+              "(--bucket)\n")
+
 
 class Init(harness.Story):
     def setUp(self):
@@ -73,7 +76,7 @@ class Init(harness.Story):
             "init", "--name", "first", "--repository", str(self.repository), "--revision",
             self.revision, "--command", "./train.py", "--user", jobs.trainer_user(), "--result",
             "result/weights.bin", "--volume-size", "1")
-        self.assertEqual(done.stderr, "", "nothing is amiss, and nothing is to be changed")
+        self.assertEqual(done.stderr, NO_PACKAGE, "nothing else is to be changed")
         self.assertIn(f"spotter iam roles job.yaml --account {ec2.ACCOUNT} --region {ec2.REGION}",
                       done.stdout)
         for command in ("doctor", "launch", "status --job", "stop"):
@@ -95,7 +98,10 @@ class Init(harness.Story):
     def test_it_takes_what_checkout_and_account_have(self):
         commit = self.checkout()
         self.let_launch()
-        self.assertEqual(self.spotter("init").stderr, "")
+        self.assertEqual(self.spotter("init", "--bucket", "mine").stderr, "")
+        self.assertIn('  package: {s3: "s3://mine/packages/"}', self.checked())
+        self.file.unlink()
+        self.assertEqual(self.spotter("init").stderr, NO_PACKAGE)
         text = self.checked()
         for line in ("job: my-net ", "  repository: https://github.com/me/My_Net.git\n",
                      f"  revision: {commit}\n", "  command: python3 train.py ", "  gpus: 1 ",
