@@ -93,9 +93,19 @@ void judge_types(Findings& findings, const std::string& what, const std::string&
        found.all ? "name another, or instance types of " + architecture : remove_them(found)});
 }
 
+// Empty where it is unknown, or the instances choose among several.
+std::string architecture_of_packages(const config::Launch& launch, const Machines& machines) {
+  if (machines.packages.empty()) return std::string(architecture_of_package(launch.package.source));
+  const std::string first(architecture_of_package(machines.packages.front()));
+  const bool one = std::ranges::all_of(machines.packages, [&first](const std::string& file) {
+    return architecture_of_package(file) == first;
+  });
+  return one ? first : "";
+}
+
 void judge_architectures(Findings& findings, const config::Launch& launch, const wire::Image* image,
                          const Machines& machines) {
-  const std::string package(architecture_of_package(launch.package.source));
+  const std::string package = architecture_of_packages(launch, machines);
   if (image == nullptr) {
     if (!package.empty()) judge_types(findings, "launch.package", package, machines);
     return;
@@ -163,9 +173,9 @@ void judge_volumes(Findings& findings, const config::Job& job, const wire::Image
 }  // namespace
 
 std::string_view architecture_of_package(std::string_view file) {
-  for (const std::string_view end : {"amd64.deb", "x86_64.rpm"})
+  for (const std::string_view end : {"amd64.deb", "x86_64.rpm", "x86_64.tar.gz"})
     if (file.ends_with(end)) return "x86_64";
-  for (const std::string_view end : {"arm64.deb", "aarch64.rpm"})
+  for (const std::string_view end : {"arm64.deb", "aarch64.rpm", "aarch64.tar.gz"})
     if (file.ends_with(end)) return "arm64";
   return {};
 }

@@ -19,6 +19,7 @@ struct Machines {
   std::vector<wire::TypeSize> types;             // empty: unknown
   std::string image;                             // its id; empty: unknown
   std::optional<std::vector<wire::Image>> seen;  // the image; empty: there is none; none: unknown
+  std::vector<std::string> packages = {};  // files that the launch sends; empty: launch.package
   wire::WallTime now{};
 };
 
@@ -26,7 +27,7 @@ struct Machines {
 // may not, or not for long. REQUIRES: job.launch.
 Findings judge_machines(const config::Job& job, const Machines& machines);
 
-// "x86_64", "arm64", by the name of a .deb or .rpm (spotter_0.1.0_amd64.deb); else empty.
+// "x86_64", "arm64", by the name of a package (spotter_0.1.0_amd64.deb); else empty.
 std::string_view architecture_of_package(std::string_view file);
 
 }  // namespace spotter::launch

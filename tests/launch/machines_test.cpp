@@ -111,6 +111,16 @@ TEST(Machines, APackageOfAnotherArchitecture) {
             "name another, or instance types of arm64");
 }
 
+TEST(Machines, OfSeveralPackagesOneArchitectureIsJudged) {
+  Story story;
+  story.machines.packages = {"/p/spotter_1_arm64.deb", "/p/spotter-1-linux-aarch64.tar.gz"};
+  EXPECT_EQ(story.said("architecture"),
+            "launch.package is of arm64, and the image ami-1 is of x86_64: name the package of "
+            "x86_64, or an image of arm64");
+  story.machines.packages.push_back("/p/spotter-1.x86_64.rpm");
+  EXPECT_EQ(story.said("architecture"), "") << "the instances choose";
+}
+
 TEST(Machines, APackagesNameSaysItsArchitecture) {
   EXPECT_EQ(architecture_of_package("s3://b/spotter_1_amd64.deb"), "x86_64");
   EXPECT_EQ(architecture_of_package("s3://b/spotter-1.x86_64.rpm"), "x86_64");

@@ -77,7 +77,9 @@ Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options)
   if (!job.launch || !who || is_instance(*who)) return findings;
   auto launched = launched_job(options.job);
   if (launched) launched->job.launch = job.launch;
-  append(findings, examine_machines(calls, job));
+  append(findings,
+         examine_machines(calls, job,
+                          launched ? launched->packages : std::vector<launch::SentPackage>{}));
   if (launched)
     append(findings, examine_launching(calls, *launched));
   else

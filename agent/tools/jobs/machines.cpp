@@ -17,9 +17,11 @@ Finding unknown(const char* check, const CallError& error, const std::string& op
 
 }  // namespace
 
-Findings examine_machines(AwsCalls& calls, const config::Job& job) {
+Findings examine_machines(AwsCalls& calls, const config::Job& job,
+                          const std::vector<launch::SentPackage>& packages) {
   Findings findings;
   launch::Machines machines;
+  for (const launch::SentPackage& it : packages) machines.packages.push_back(it.file);
   machines.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   auto types = calls.ask_all(wire::DescribeInstanceTypes{job.launch->instance_types, {}});
   if (types)

@@ -240,7 +240,8 @@ int run(const LaunchOptions& options) {
     return 1;
   }
   if (options.dry_run) return print_requests(*launched);
-  if (!options.skip_checks && !passes(examine_machines(**calls, launched->job))) {
+  if (!options.skip_checks &&
+      !passes(examine_machines(**calls, launched->job, launched->packages))) {
     io::complain("launch", refused.message);
     return wrong_input;
   }

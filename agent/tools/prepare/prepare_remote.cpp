@@ -141,12 +141,13 @@ Result<void, CallError> Preparer::run(const std::atomic<bool>& stop) {
 }
 
 // Of the machine that prepares alone: it needs no GPU, and gets no volume of data.
-Result<void> check_preparer(AwsCalls& calls, config::Job job, const std::string& type) {
+Result<void> check_preparer(AwsCalls& calls, const LaunchedJob& launched, const std::string& type) {
+  config::Job job = launched.job;
   job.launch->instance_types = {type};
   job.trainer.gpus = 0;
   job.storage.data.clear();
   std::string wrong;
-  for (const Finding& it : examine_machines(calls, job)) {
+  for (const Finding& it : examine_machines(calls, job, launched.packages)) {
     if (it.verdict == Finding::Verdict::Warn) io::complain("prepare", it.what + ": " + it.advice);
     if (it.verdict == Finding::Verdict::Fail)
       wrong += (wrong.empty() ? "" : "; ") + it.what + ": " + it.advice;
@@ -195,7 +196,7 @@ int prepare_remote(AwsCalls& calls, const config::Job& job, const RemoteOptions&
     io::complain("prepare", named.error().message);
     return 1;
   }
-  if (const auto fits = check_preparer(calls, launched->job, options.type); !fits) {
+  if (const auto fits = check_preparer(calls, *launched, options.type); !fits) {
     io::complain("prepare", fits.error().message);
     return wrong_input;
   }
