@@ -71,6 +71,17 @@ def read_status(folder):
         return {}
 
 
+def free_shells():
+    """A login shell that a story killed may have held the lock of this machine's pyenv, for which
+    each later one waits a minute. Who holds it needs less than a second."""
+    lock = pathlib.Path.home() / ".pyenv/shims/.pyenv-shim"
+    try:
+        if time.time() - lock.stat().st_mtime > 10:
+            lock.unlink()
+    except OSError:
+        pass  # there is none, or it was removed
+
+
 class Emulator:
     """`directory` is the emulator's own; `workplace` around it holds what an image would: bin/."""
 
@@ -113,6 +124,7 @@ class Emulator:
 
     def serve(self):
         """Starts it, or starts it again in its folder, which it clears."""
+        free_shells()
         self.log = self.workplace / "emulator.out"
         with open(self.log, "wb") as log:
             # Its own session: a Ctrl-C at the terminal is ours to handle, in order.
