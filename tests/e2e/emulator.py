@@ -346,6 +346,20 @@ def recording():
     return ["--record", f"{folder}/{time.time_ns()}-{os.getpid()}.jsonl"] if folder else []
 
 
+def own_place(test, name):
+    """A folder for a test without an emulator beside it; nothing of it may be left at its end."""
+    place = pathlib.Path(tempfile.mkdtemp(
+        prefix=f"spotter-{name}-", dir=os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"))
+
+    def end():
+        remains = leftovers(place)
+        sweep(place)
+        shutil.rmtree(place, ignore_errors=True)
+        test.assertEqual(remains, [], "left behind")
+    test.addCleanup(end)
+    return place
+
+
 def leftovers(path, patience=3, with_groups=True):
     """What still runs, is mounted or looped below `path`. The kernel releases it late."""
     end = time.monotonic() + patience

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -105,9 +104,8 @@ class Container(unittest.TestCase):
         """Ours, and a user's on top of it."""
         if why := root.missing() or self.last.base == CUDA and root.missing("jammy", root.UBUNTU):
             self.skipTest(why)
-        parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
-        self.place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-container-", dir=parent))
-        self.addCleanup(self._end)
+        self.addCleanup(lambda: self.assertFalse(self.place.exists()))  # the last one
+        self.place = emulator.own_place(self, "container")
         self.place.chmod(0o755)
         self.output = self.place / "output"
         for user in ("root", "trainer"):
@@ -126,13 +124,6 @@ class Container(unittest.TestCase):
             self.image.carry_out(mine, {"": lambda path: own / path})
         except root.NoPackages as why:
             self.skipTest(f"Debian's packages were not to be had: {why}")
-
-    def _end(self):
-        remains = emulator.leftovers(self.place)
-        emulator.sweep(self.place)
-        shutil.rmtree(self.place, ignore_errors=True)
-        self.assertEqual(remains, [], "left behind")
-        self.assertFalse(self.place.exists())
 
     def start(self, index, command=None, user="root", **environment):
         """A task of AWS Batch: child `index` of two."""

@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -84,15 +83,7 @@ class Distributions(unittest.TestCase):
     def setUp(self):
         if root.release() != "bookworm":
             self.skipTest("needs Debian 12: what a newer one builds runs on no older one")
-        parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
-        self.place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-dist-", dir=parent))
-        self.addCleanup(self._end)
-
-    def _end(self):
-        remains = emulator.leftovers(self.place)
-        emulator.sweep(self.place)
-        shutil.rmtree(self.place, ignore_errors=True)
-        self.assertEqual(remains, [], "left behind")
+        self.place = emulator.own_place(self, "dist")
 
     def debian(self, suite, options=()):
         if why := root.missing(suite):

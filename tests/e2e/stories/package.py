@@ -1,12 +1,10 @@
 """The packages on a bare Debian: apt install ./spotter.deb, upgrade, remove, purge."""
 
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -31,15 +29,7 @@ class Packages(unittest.TestCase):
     def setUp(self):
         if not any(MADE.glob("*.deb")):
             self.fail("there are no packages: run scripts/package")
-        parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
-        self.place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-package-", dir=parent))
-        self.addCleanup(self._end)
-
-    def _end(self):
-        remains = emulator.leftovers(self.place)
-        emulator.sweep(self.place)
-        shutil.rmtree(self.place, ignore_errors=True)
-        self.assertEqual(remains, [], "left behind")
+        self.place = emulator.own_place(self, "package")
 
     def package(self, name):
         (file,) = MADE.glob(f"{name}_{VERSION}_*.deb")

@@ -3,11 +3,9 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -25,9 +23,7 @@ class RunCase(unittest.TestCase):
     steps = 40
 
     def setUp(self):
-        parent = os.environ.get("SPOTTER_TEST_DIRECTORY") or "/var/tmp"
-        self.place = pathlib.Path(tempfile.mkdtemp(prefix="spotter-run-", dir=parent))
-        self.addCleanup(self._end)
+        self.place = emulator.own_place(self, "run")
         self.storage = self.place / "storage"
         self.storage.mkdir()
         self.journal = self.place / "journal"
@@ -40,12 +36,6 @@ class RunCase(unittest.TestCase):
                             "STEPS": str(self.steps), "PACE": "0.1", "FORMAT": "spotter",
                             "JOURNAL": str(self.journal)}
         self.output = self.place / "output"
-
-    def _end(self):
-        remains = emulator.leftovers(self.place)
-        emulator.sweep(self.place)
-        shutil.rmtree(self.place, ignore_errors=True)
-        self.assertEqual(remains, [], "left behind")
 
     def start(self, *words, options=(), **environment):
         command = words or ("/usr/bin/python3", str(TRAINER))
