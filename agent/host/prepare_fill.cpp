@@ -1,7 +1,11 @@
 // The sources of `prepare:` onto the mounted volume.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/settings/environment.hpp"
@@ -66,6 +70,25 @@ Result<void> make_state(const Fill& request, const config::Source& source, const
   if (!at) return failure(state.string() + ": " + at.error().message());
   if (::geteuid() != 0 || at->give(user.uid, user.gid)) return {};
   return failure("cannot give " + state.string() + " to " + user.name);
+}
+
+// When its agent is killed a fill goes on to its end, and two at once would rename each other's
+// files. The lock is held until the descriptor and those of forked children are closed. Only root
+// can open the file, so no trainer can hold it.
+Result<io::Descriptor> lock_out_others(const Fill& request, const Stopping& stop) {
+  static constexpr const char* name = "filling.lock";
+  auto lock =
+      io::Beneath::open(request.mount_point)
+          .and_then([](const io::Beneath& root) { return root.folder(".spotter"); })
+          .and_then([](const io::Beneath& own) { return own.file(name, O_RDWR | O_CREAT, 0600); });
+  const std::string path = request.mount_point + "/.spotter/" + name;
+  if (!lock) return failure(path + ": " + lock.error().message());
+  while (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return failure(path + ": " + std::strerror(errno));
+    if (stop()) return failure("it was stopped while an earlier `spotter prepare` still filled it");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return std::move(*lock);
 }
 
 // Listed each time: what has come to the bucket since is to come here, too.
@@ -174,6 +197,8 @@ Result<std::vector<Filled>> fill(const Fill& request, const Stopping& stop,
   if (!user) return failure(user.error().message);
   const auto sources = sources_of(request);
   if (!sources) return tl::unexpected(sources.error());
+  const auto alone = lock_out_others(request, stop);
+  if (!alone) return tl::unexpected(alone.error());
   if (auto made = make_folders(request, *sources, *user); !made)
     return tl::unexpected(made.error());
   std::vector<Filled> filled;

@@ -1,12 +1,16 @@
 // What `spotter prepare` writes as root, on a volume that a trainer may have had before.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "agent/host/prepare_fill.hpp"
+#include "agent/io/descriptor.hpp"
 
 namespace spotter::command {
 namespace {
@@ -27,11 +31,10 @@ class Prepared : public testing::Test {
   }
   void TearDown() override { fs::remove_all(top_); }
 
-  Result<std::vector<Filled>> fill_it() const {
+  Result<std::vector<Filled>> fill_it(const Stopping& stop = [] { return false; }) const {
     const auto request = verbs::parse_request(verbs::to_json({request_, {}}));
     if (!request) return tl::unexpected(request.error());
-    return fill(
-        std::get<verbs::Fill>(request->verb), [] { return false; }, [](const std::string&) {});
+    return fill(std::get<verbs::Fill>(request->verb), stop, [](const std::string&) {});
   }
 
   fs::path top_;
@@ -60,6 +63,24 @@ TEST_F(Prepared, NothingIsMadeWhereAPlantedLinkLeads) {
   EXPECT_FALSE(fill_it());
   EXPECT_TRUE(fs::is_empty(top_ / "roots/prepare"));
   EXPECT_FALSE(fs::exists(top_ / "roots/prepared.json"));
+}
+
+TEST_F(Prepared, OneThatAnAgentThatDiedHasBegunIsWaitedFor) {
+  const std::string lock = top_ / "mount/.spotter/filling.lock";
+  std::optional<io::Descriptor> earlier(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::flock(earlier->get(), LOCK_EX), 0);
+  const auto stopped = fill_it([] { return true; });
+  ASSERT_FALSE(stopped);
+  EXPECT_NE(stopped.error().message.find("an earlier"), std::string::npos);
+  EXPECT_FALSE(fs::exists(top_ / "mount/data/file"));
+
+  const auto filled = fill_it([&, asked = 0]() mutable {
+    if (++asked == 3) earlier.reset();
+    return false;
+  });
+  ASSERT_TRUE(filled) << filled.error().message;
+  EXPECT_FALSE(earlier);
+  EXPECT_TRUE(fs::exists(top_ / "mount/data/file"));
 }
 
 }  // namespace
