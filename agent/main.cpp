@@ -69,6 +69,10 @@ int main(int argc, char** argv) {
     std::cout << (events ? spotter::manual_of_events() : spotter::manual_of_commands(app));
     return 0;
   }
+  if (const auto wrong = spotter::wrong_command(app, {argv + 1, argv + argc}); !wrong.empty()) {
+    std::cerr << "spotter: " << wrong << "\n";
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

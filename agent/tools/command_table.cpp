@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "agent/job/values.hpp"
 #include "agent/wire/catalog.hpp"
 
 namespace spotter {
@@ -116,6 +117,25 @@ std::string completions(const CLI::App& app, const std::vector<std::string>& wor
     for (const auto& name : option->get_lnames()) text += "--" + name + "\n";
   }
   return text;
+}
+
+std::string wrong_command(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* above = &app;
+  for (const auto& word : words) {
+    if (above->get_require_subcommand_min() == 0 || word.starts_with("-")) return "";
+    if (const auto* command = find_command(*above, word)) {
+      above = command;
+      continue;
+    }
+    std::vector<std::string_view> names;
+    for (const auto* each : commands_of(*above)) names.push_back(each->get_name());
+    const auto meant = config::nearest(word, names);
+    const std::string of = above == &app ? "" : above->get_name() + " ";
+    return "there is no command '" + of + word + "'" +
+           (meant.empty() ? "" : "; did you mean '" + of + std::string(meant) + "'?") +
+           " (`spotter " + of + "--help` lists all)";
+  }
+  return "";
 }
 
 std::string manual_of_events() {

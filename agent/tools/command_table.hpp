@@ -15,6 +15,10 @@ namespace spotter {
 // the word being typed. Empty: a file, or unknown (after `--`).
 std::string completions(const CLI::App& app, const std::vector<std::string>& words);
 
+// What to tell a person one of whose `words` stands where a command must be, and is none; empty:
+// there is no such word. `words`: the command line without the program.
+std::string wrong_command(const CLI::App& app, const std::vector<std::string>& words);
+
 // All kinds of journal events, as subsections of mdoc(7).
 std::string manual_of_events();
 

@@ -62,5 +62,22 @@ class Bash(unittest.TestCase):
                                         "source scripts/packaging/completion/spotter; complete -p"))
 
 
+class Mistyped(unittest.TestCase):
+    def refused(self, *words):
+        ended = subprocess.run([f"{BINARIES}/spotter", *words], capture_output=True, text=True,
+                               timeout=30)
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        return ended.stderr
+
+    def test_a_command_that_is_none_is_named_with_the_one_that_was_meant(self):
+        self.assertEqual(self.refused("stauts", "--watch"),
+                         "spotter: there is no command 'stauts'; did you mean 'status'? "
+                         "(`spotter --help` lists all)\n")
+        self.assertEqual(self.refused("sweep", "expnd"),
+                         "spotter: there is no command 'sweep expnd'; did you mean 'sweep expand'? "
+                         "(`spotter sweep --help` lists all)\n")
+        self.assertNotIn("did you mean", self.refused("frobnicate"))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
