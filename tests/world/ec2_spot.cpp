@@ -105,9 +105,11 @@ bool is_type_name(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isgraph(c); });
 }
 
-// The prices do not move: one record a type and zone, as of the world's beginning.
+// The prices do not move: one record a type and zone. It is older than any instance, as the price
+// that is in force at StartTime is at AWS, whenever it was set.
 Answer describe_spot_price_history(Session& session) {
   const Cloud& cloud = session.cloud;
+  const std::string since = xml_time(cloud.settings.origin - std::chrono::hours(24));
   auto types = session.query.list("InstanceType");
   if (types.empty()) types.push_back(cloud.settings.default_type);
   const std::string only = session.query.text("AvailabilityZone");
@@ -129,7 +131,7 @@ Answer describe_spot_price_history(Session& session) {
                 {"instance-type", it.type},
                 {"product-description", "Linux/UNIX"},
                 {"spot-price", std::to_string(spot_price(InstanceType(it.type), it.zone))},
-                {"timestamp", xml_time(cloud.settings.origin)}};
+                {"timestamp", since}};
       },
       [](const PriceRow& it) { return it.type; });
   if (!page) return tl::unexpected(page.error());
@@ -144,7 +146,7 @@ Answer describe_spot_price_history(Session& session) {
     xml.text("instanceType", it.type);
     xml.text("productDescription", "Linux/UNIX");
     xml.text("spotPrice", std::to_string(spot_price(InstanceType(it.type), it.zone)));
-    xml.text("timestamp", xml_time(cloud.settings.origin));
+    xml.text("timestamp", since);
     xml.text("availabilityZone", it.zone.view());
   });
   xml.text("nextToken", page->next);

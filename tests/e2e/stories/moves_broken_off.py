@@ -7,6 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import emulator
 import life
 from emulator import wait
 
@@ -26,12 +27,17 @@ class MovesBrokenOff(life.Life):
         seen = [instance]
         for turn in range(4):
             self.room(self.world.zones[(turn + 1) % 2])
-            self.world.kill(instance)
+            try:
+                self.world.kill(instance)
+            except emulator.Failed:
+                # It was given the time to end it all, and the fleet has ended it.
+                self.assertNotEqual(self.ec2.fleet_state(self.fleet), "active")
+                break
+            if self.ec2.fleet_state(self.fleet) != "active":
+                break
             instance = self.successor(*seen)
             seen.append(instance)
             time.sleep(chance.uniform(0.5, 12))
-            if self.ec2.fleet_state(self.fleet) != "active":  # it was given the time to end it all
-                break
         self.assert_ended_well(kills=5)
 
     def test_the_agent_killed_again_and_again(self):
