@@ -100,6 +100,21 @@ TEST(JobView, OfAMachineThatHasNotSpokenYet) {
   EXPECT_EQ(view_of(seen)["zone"], "us-west-2b");
 }
 
+TEST(JobView, AMachineThatEndsWithoutHavingSpokenDoesNotStart) {
+  JobSeen seen{.job = "mnist",
+               .volumes = {volume()},
+               .instances = {instance("i-2", State::ShuttingDown)},
+               .published = published(now - 12 * 60, "released"),
+               .now = now};
+  EXPECT_EQ(says(seen), "waiting for capacity since 12 min");
+  seen.published = published(now - 20, "unmounting", "i-2");
+  EXPECT_EQ(stage(seen), "unmounting") << "one that has spoken is releasing the volume";
+  seen.instances.insert(seen.instances.begin(), instance("i-3", State::Pending));
+  seen.published.reset();
+  EXPECT_EQ(stage(seen), "starting");
+  EXPECT_EQ(says(seen), "i-3 is pending, launched 40 s ago");
+}
+
 TEST(JobView, OfAnAgentThatWentSilent) {
   const JobSeen seen{.job = "mnist",
                      .instances = {instance("i-1", State::Running)},

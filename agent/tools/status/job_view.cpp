@@ -30,6 +30,10 @@ bool is_up(const wire::Instance& it) {
   return it.state != InstanceState::Terminated && it.state != InstanceState::Stopped;
 }
 
+bool is_leaving(const wire::Instance& it) {
+  return it.state == InstanceState::ShuttingDown || it.state == InstanceState::Stopping;
+}
+
 std::string ago(double since, double now) {
   return wire::duration_text(std::max(0.0, now - since)) + " ago";
 }
@@ -65,12 +69,13 @@ class View {
   }
 
  private:
-  // The running machine that published last, or else any running one.
+  // The machine that published last, if it is up, or else any that starts or runs.
   const wire::Instance* find_up() const {
     const wire::Instance* found = nullptr;
     for (const wire::Instance& it : seen_.instances) {
       if (!is_up(it)) continue;
-      if (it.id.view() == text_field(view_, "instance")) return &it;
+      if (spoke(it)) return &it;
+      if (is_leaving(it)) continue;
       if (found == nullptr || it.launch_time > found->launch_time) found = &it;
     }
     return found;
