@@ -17,6 +17,7 @@ import botocore.model
 import botocore.parsers
 import botocore.serialize
 import botocore.session
+import rest_xml
 
 # As signatures name them, where that is not botocore's name.
 NAMES = {"elasticfilesystem": "efs", "servicequotas": "service-quotas"}
@@ -209,6 +210,8 @@ class Judge:
             service = self.service(line["service"])
         except botocore.exceptions.UnknownServiceError:
             return [f"{line['service']}: no such service"]
+        if service.protocol == "rest-xml":
+            return list(rest_xml.problems(service, line, self.judged))
         of = self.of_query if service.protocol in QUERIES else self.of_json
         return list(of(service, line))
 
