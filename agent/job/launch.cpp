@@ -191,6 +191,22 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"tags", optional, tags(reader, launch.tags)}};
 }
 
+// Each would be a pool of its own, with the same instances in it; EC2 refuses some of these.
+std::string repeated(const std::vector<std::string>& names) {
+  for (auto it = names.begin(); it != names.end(); ++it)
+    if (std::find(names.begin(), it, *it) != it) return *it;
+  return {};
+}
+
+void check_repetitions(Reader& reader, const Node& node, const std::string& path,
+                       const Launch& launch) {
+  for (const auto& [key, names] :
+       {std::pair{"instance_types", &launch.instance_types}, std::pair{"zones", &launch.zones},
+        std::pair{"subnets", &launch.subnets}})
+    if (const std::string name = repeated(*names); !name.empty())
+      reader.problem(node, path, std::string(key) + ": " + name + " is there twice");
+}
+
 void check_kind(Reader& reader, const Node& node, const std::string& path, const Launch& launch) {
   if (!launch.zones.empty() && !launch.subnets.empty())
     reader.problem(node, path, "zones and subnets: give one of them, a subnet is in one zone");
@@ -215,6 +231,7 @@ void read_launch(Reader& reader, const Node& node, const std::string& path, Laun
   reader.map(node, path, launch_fields(reader, launch));
   if (node.kind != NodeKind::Map) return;
   check_kind(reader, node, path, launch);
+  check_repetitions(reader, node, path, launch);
   if (!launch.volume) return;
   if (launch.volume->zone.empty() && !launch.zones.empty()) launch.volume->zone = launch.zones[0];
   if (launch.volume->zone.empty())

@@ -34,7 +34,8 @@ std::string how_it_ended(const SessionsEnd& end) {
   if (end.signal) return "; it ended by signal " + std::to_string(*end.signal);
   if (!end.exit_code) return {};  // in an earlier session, or not at all
   const std::string status = "; it ended with exit status " + std::to_string(*end.exit_code);
-  return *end.exit_code == 0 ? status + ", but without trainer.result" : status;
+  if (*end.exit_code != 0) return status;
+  return status + ", but without trainer.result below $SPOTTER_STORAGE";
 }
 
 // A checkpoint may have come before the first of these attempts.

@@ -104,6 +104,9 @@ TEST(Launch, SaysWhatIsWrong) {
     std::string text = with_launch("");
     return problems_of(text.replace(text.find(what), what.size(), by));
   };
+  has(replaced("g4dn.xlarge", "g5.xlarge"), "instance_types: g5.xlarge is there twice");
+  has(problem("  zones: [us-west-2a, us-west-2b, us-west-2a]\n"),
+      "zones: us-west-2a is there twice");
   has(replaced("ami-0123", "debian"), "is no image");
   has(replaced("g5.xlarge", "g5"), "is no instance type");
   has(replaced("{ebs: {tag: {Name: v}}}", "{folder: {path: /data}}") +

@@ -1,5 +1,5 @@
 #include "tests/emulator/emulator.hpp"
-#include "agent/aws/formats/prices.hpp"
+#include "agent/aws/formats/partition.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -34,6 +34,7 @@ world::Settings settings_of(const ServeOptions& options, WallTime origin) {
   world::Settings settings;
   settings.origin = origin;
   settings.fleet_tags = {Duration{0}, Duration{2000}};
+  settings.empty_account = options.empty_account;
   settings.zones = std::vector<Zone>(options.zones.begin(), options.zones.end());
   // A zone is its region and one letter: us-west-2a.
   if (!options.zones.empty())
@@ -115,6 +116,7 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
       started_(boot_time()),
       origin_(wall_clock()),
       world_(settings_of(options_, origin_), options_.seed),
+      record_(options_.record),
       s3_({directory_.path() / "s3", world_.settings().region.str(), [this] { return clocks(); },
            [this](std::string_view access_key) { return shared_key(access_key); },
            [this] { return shared_access(); }, world_.settings().account, world_.settings().role,
@@ -149,8 +151,8 @@ Emulator::Emulator(ServeOptions options, Directory directory, bool namespaces, T
 
 HttpService Emulator::service(bool from_inside) {
   const auto answer = [this, from_inside](const auto& asked) { return api(asked, from_inside); };
-  return {recorded(options_.record, answer),
-          [this](const HttpRequest& head) { return s3_.begin(head); }, &workers_};
+  const HttpStreams streams = [this](const HttpRequest& head) { return s3_.begin(head); };
+  return {record_.of(answer), record_.of(streams), &workers_};
 }
 
 void Emulator::share_credentials() {
@@ -201,6 +203,7 @@ void Emulator::settle() {
   while (settle_once()) {
   }
   settling_ = false;
+  if (world_.cloud().access != access_) share_credentials();  // a change in IAM has reached it
   auto next = world_.next();
   if (const auto other = batch_.next(); other && (!next || *other < *next)) next = other;
   if (!next) return;
@@ -294,7 +297,8 @@ HttpResponse Emulator::metadata(const InstanceId& id, const HttpRequest& request
 HttpResponse Emulator::api(const HttpRequest& request, bool from_inside) {
   if (BatchService::owns(request)) return batch(request);
   if (is_for("elasticfilesystem", request)) return efs(request);
-  if (is_for("sts", request)) return sts(request);
+  for (const char* service : {"sts", "iam"})
+    if (is_for(service, request)) return identity(request, service);
   if (is_for("autoscaling", request)) return auto_scaling(request);
   if (is_for("sns", request)) return sns(request);
   if (!Parameters::service_of(request).empty()) return parameter(request);
@@ -309,9 +313,12 @@ tl::expected<std::string, Refusal> Emulator::caller_of(const HttpRequest& reques
                                                        const std::string& service) {
   const std::string region =
       service == "sns" ? signed_region(request) : world_.settings().region.str();
-  // The price list answers in one region for all.
-  Verification rules{service == "pricing" ? std::string(wire::price_list_region(region)) : region,
-                     service, clocks()};
+  // The price list and IAM answer in one region for all.
+  const wire::Partition& partition = wire::partition_of(region);
+  const std::string_view its = service == "pricing" ? partition.price_list
+                               : service == "iam"   ? partition.iam_region
+                                                    : std::string_view(region);
+  Verification rules{std::string(its), service, clocks()};
   rules.key = [this](std::string_view access_key) -> std::optional<SigningKey> {
     const auto found = world_.credential(access_key, now());
     if (!found) return std::nullopt;
@@ -335,15 +342,15 @@ HttpResponse Emulator::ec2(const HttpRequest& request) {
   return result;
 }
 
-// The service is the signature's: STS shares the root with EC2.
-HttpResponse Emulator::sts(const HttpRequest& request) {
-  const auto caller = caller_of(request, "sts");
+// The service is the signature's: STS and IAM share the root with EC2. Both change who may do what.
+HttpResponse Emulator::identity(const HttpRequest& request, const std::string& service) {
+  const auto caller = caller_of(request, service);
   if (!caller) {
     const Refusal& why = caller.error();
     return response(world_.refuse({why.code, why.message, why.status}, now()));
   }
   const world::Call call = call_of(request, *caller);
-  auto result = response(world_.sts(call, now()));
+  auto result = response(service == "iam" ? world_.iam(call, now()) : world_.sts(call, now()));
   spdlog::info("{} {} -> {}", call.caller, call.action, result.status);
   share_credentials();
   settle();

@@ -39,6 +39,7 @@ struct ServeOptions {
   std::vector<std::string> zones = {"us-west-2a", "us-west-2b"};
   Mode mode = Mode::Automatic;
   std::uint64_t seed = 0;
+  bool empty_account = false;    // world::Settings
   double time_scale = 1;         // the world's seconds in one real second
   std::filesystem::path record;  // empty: nothing is recorded (record.hpp)
   std::string certificate;
@@ -76,7 +77,7 @@ class Emulator {
   std::vector<WallTime> clocks() const;  // the world's, then this machine's
   HttpResponse api(const HttpRequest& request, bool from_inside);
   HttpResponse ec2(const HttpRequest& request);
-  HttpResponse sts(const HttpRequest& request);
+  HttpResponse identity(const HttpRequest& request, const std::string& service);
   HttpResponse auto_scaling(const HttpRequest& request);
   HttpResponse sns(const HttpRequest& request);
   HttpResponse batch(const HttpRequest& request);
@@ -99,6 +100,7 @@ class Emulator {
   std::mutex credentials_mutex_;  // of the next: S3 is served by other threads
   std::map<std::string, world::Credential> credentials_;
   std::shared_ptr<const world::Access> access_;
+  Record record_;
   s3::Service s3_;
   Host host_;
   BatchService batch_;

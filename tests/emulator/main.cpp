@@ -171,6 +171,9 @@ void describe_serve(CLI::App& app, Arguments& to) {
       ->capture_default_str();
   command->add_option("--mode", to.mode, "root: namespaces and loop devices; user: folders")
       ->check(CLI::IsMember({"auto", "root", "user"}));
+  command->add_flag("--empty-account", to.serve.empty_account,
+                    "Without the roles and instance profiles that IAM's own calls make; else all "
+                    "are there, and may what `policy` says");
   command->add_option("--seed", to.serve.seed, "What AWS leaves open is chosen by it");
   command->add_option("--time-scale", to.serve.time_scale, "Seconds of the world in a real one")
       ->check(CLI::Range(0.01, 1000.0));

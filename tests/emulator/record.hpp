@@ -3,14 +3,27 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
+#include "agent/io/descriptor.hpp"
 #include "tests/emulator/http.hpp"
 
 namespace spotter::emulator {
 
-// The same handler, which also appends to the file: service (of the signature; empty: unsigned),
-// method, target, action (the header X-Amz-Target), body, status (0: no answer), answer. Without a
-// file: the handler itself. Requests to S3, whose bodies are streamed, are not among them.
-HttpHandler recorded(const std::filesystem::path& file, HttpHandler handler);
+// Appends to the file: service (of the signature; empty: unsigned), method, target, host, action
+// (the header X-Amz-Target), headers (x-amz-... alone, without what signs), body, status (0: no
+// answer), answer, answer_headers (x-amz-... alone). Of an object the bytes are left out, in
+// either direction. Without a file nothing is recorded. From any thread.
+class Record {
+ public:
+  explicit Record(const std::filesystem::path& file);
+
+  // The same, which also appends.
+  HttpHandler of(HttpHandler handler) const;
+  HttpStreams of(HttpStreams streams) const;
+
+ private:
+  std::shared_ptr<const io::Descriptor> to_;
+};
 
 }  // namespace spotter::emulator

@@ -63,7 +63,7 @@ def encoders():
     for request, body in re.findall(r"Query encode\(const (\w+)&[^)]*\) \{(.*?)\n\}", source, re.S):
         if '"GetCallerIdentity"' in body:
             continue  # who one is, everybody may ask
-        if service := re.search(r'\.service = "(sts|sns)"', body):
+        if service := re.search(r'\.service = "(sts|sns|iam)"', body):
             ec2[request] = f"{service[1]}:" + re.search(r'\.action = "(\w+)"', body)[1]
             continue
         action = re.search(r'(?:Builder(?: builder)?|reading)\(\s*"(\w+)"', body)[1]

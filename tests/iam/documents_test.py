@@ -247,6 +247,7 @@ class Documents(unittest.TestCase):
         part, = mail.get_payload()
         self.assertEqual(part.get_content_type(), "text/x-shellscript")
         self.assertIn("ECS_ENABLE_SPOT_INSTANCE_DRAINING=true", part.get_payload())
+        self.assertIn("ECS_CONTAINER_STOP_TIMEOUT=100s", part.get_payload())
         role = f"arn:aws:iam::{ACCOUNT}:role/job"
         own = self.roles(SHARE, channels, batch + f", job_role: '{role}'}}")
         policies = [it["RoleName"] for action, it in own if action == "PutRolePolicy"]

@@ -29,6 +29,7 @@ launch:
   image: resolve:ssm:/aws/service/debian/12
   instance_types: [g5.xlarge]
   profile: spotter-role
+  package: apt
 """
 ZONES = "  zones: [us-west-2a, us-west-2b]\n"
 

@@ -166,6 +166,14 @@ class Launch(launching.LaunchTest):
         ])["LaunchTemplates"], [])
         self.assertIn("architecture", self.spotter("doctor", self.job(text=arm), code=2).stdout)
 
+    def test_a_zone_is_named_by_its_id_too_but_not_twice(self):
+        both = JOB.replace("us-west-2b", "usw2-az1")
+        self.assertIn("launch.zones: us-west-2a is there twice, once by its id",
+                      self.refused(text=both))
+        self.assertEqual((self.fleets(), self.volumes()), ([], []))
+        self.spotter("launch", self.job(text=JOB.replace("us-west-2a, us-west-2b", "usw2-az2")))
+        self.assertEqual([it["AvailabilityZone"] for it in self.volumes()], ["us-west-2b"])
+
     def test_what_may_not_be_looked_at_is_said_and_stops_nothing(self):
         for action in ("DescribeInstanceTypes", "DescribeImages"):
             self.fault("deny", f"action={action}")

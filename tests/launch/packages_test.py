@@ -65,6 +65,15 @@ class Packages(launching.LaunchTest):
             digest = self.key(name).split("/")[1]
             self.assertIn(f"{digest} s3://{self.bucket}/{self.key(name)}", script)
 
+    def test_one_of_each_architecture_is_sent(self):
+        arm = DEB.replace("amd64", "arm64")
+        self.put(DEB, arm)
+        self.launch(self.package)
+        self.assertEqual(list(self.objects()), sorted(map(self.key, (DEB, arm))))
+        script = self.user_data()
+        for name in (DEB, arm):
+            self.assertIn(f"/{name}\n", script.replace("'", "\n"))
+
     def test_launched_again_sends_nothing_and_another_build_beside_it(self):
         self.put(DEB)
         fleet = self.launch(self.package)

@@ -288,6 +288,18 @@ class UserData(served.ServedTest):
             self.assertEqual((self.root / "bin/spotter").read_text(), AGENT)
             self.assertEqual(len(self.lines("apt")), calls)
 
+    def test_of_several_architectures_the_machines_own_is_taken(self):
+        for machine, own in (("x86_64", "amd64"), ("aarch64", "arm64")):
+            self.program("uname", f"#!/bin/sh\necho {machine}\n")
+            lines = []
+            for architecture in ("amd64", "arm64"):
+                content = AGENT if architecture == own else "#!/bin/sh\necho another\n"
+                what, where = self.offer(f"spotter_1_{architecture}.deb", content.encode())
+                lines.append(f"{what['digest']} {what['package']}")
+            (self.root / "bin/spotter").unlink(missing_ok=True)
+            self.assert_up(self.run_it(self.script("\n".join(lines)), **where))
+            self.assertEqual((self.root / "bin/spotter").read_text(), AGENT)
+
     def test_a_new_package_replaces_the_old_one(self):
         self.bake()
         what, where = self.offer("spotter.deb", b"#!/bin/sh\necho newer\n")

@@ -17,12 +17,15 @@ import botocore.model
 import botocore.parsers
 import botocore.serialize
 import botocore.session
+import rest_xml
 
 # As signatures name them, where that is not botocore's name.
 NAMES = {"elasticfilesystem": "efs", "servicequotas": "service-quotas"}
 QUERIES = "query", "ec2"
-# What AWS has added since the model of Debian 12: AWS Batch, API reference, ComputeResource.
-LATER = {"SPOT_PRICE_CAPACITY_OPTIMIZED"}
+# What AWS has added since the models of Debian 12: values (AWS Batch, API reference,
+# ComputeResource; EC2's instance types), and parameters.
+LATER = {"SPOT_PRICE_CAPACITY_OPTIMIZED", "g6.xlarge"}
+LATER_PARAMETERS = {"CreateVolume.VolumeInitializationRate", "DescribeImages.IncludeDisabled"}
 
 
 class Service:
@@ -108,6 +111,8 @@ def of_query(tree, shape, path, protocol):
         members = {wire_name(name, member, protocol): (name, member)
                    for name, member in shape.members.items()}
         for name, below in tree.items():
+            if f"{path}.{name}" in LATER_PARAMETERS:
+                continue
             if name not in members:
                 yield f"{path}.{name} is no parameter"
             else:
@@ -156,7 +161,7 @@ def of_scalar(value, shape, path):
     elif not is_of(value, shape.type_name):
         yield f"{path}: '{value}' is no {shape.type_name}"
     elif not is_known(value, shape):
-        yield f"{path}: '{value}' is none of {shape.enum}"
+        yield f"{path}: '{value}' is none of the model's"
 
 
 def is_known(value, shape):
@@ -190,7 +195,7 @@ def of_json(value, shape, path, asked):
         for below in value if kind == "list" else value.values():
             yield from of_json(below, inner, f"{path}[]", asked)
     elif asked and not is_known(value, shape):
-        yield f"{path}: '{value}' is none of {shape.enum}"
+        yield f"{path}: '{value}' is none of the model's"
 
 
 class Judge:
@@ -209,6 +214,8 @@ class Judge:
             service = self.service(line["service"])
         except botocore.exceptions.UnknownServiceError:
             return [f"{line['service']}: no such service"]
+        if service.protocol == "rest-xml":
+            return list(rest_xml.problems(service, line, self.judged))
         of = self.of_query if service.protocol in QUERIES else self.of_json
         return list(of(service, line))
 

@@ -52,7 +52,24 @@ def ssm(action, **body):
             "status": 400, "body": json.dumps(body), "answer": "{}"}
 
 
+DELETED = """<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+<Deleted><Key>a</Key>%s</Deleted></DeleteResult>"""
+KEYS = "<Delete><Object><Key>a</Key>%s</Object></Delete>"
+
+
+def s3(method, target, answer="", body="", headers=(), answer_headers=()):
+    return {"service": "s3", "method": method, "target": target, "host": "127.0.0.1:1",
+            "body": body, "action": "", "status": 200, "headers": dict(headers), "answer": answer,
+            "answer_headers": dict(answer_headers)}
+
+
 GOOD = [
+    s3("POST", "/bucket?delete", DELETED % "", KEYS % ""),
+    s3("GET", "/bucket?list-type=2&prefix=a&max-keys=2", "<ListBucketResult><Name>b</Name>"
+       "<Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>"),
+    s3("GET", "/bucket/a/b?partNumber=2", headers={"x-amz-checksum-mode": "ENABLED"},
+       answer_headers={"x-amz-meta-mine": "1", "x-amz-checksum-crc32": "a"}),
+    s3("PUT", "/bucket/a?partNumber=1&uploadId=u", headers={"x-amz-date": "1"}),
     described("<size>8</size>", **{"Filter.1.Name": "tag:a", "Filter.1.Value.1": "b",
                                    "MaxResults": "5", "DryRun": "false"}),
     query("autoscaling", status=400, Action="CreateOrUpdateTags", Version="2011-01-01",
@@ -60,6 +77,19 @@ GOOD = [
     batch({"jobName": "a", "jobQueue": "b", "jobDefinition": "c", "arrayProperties": {"size": 2}}),
     efs("FileSystemId=fs-1&MaxItems=2"), ssm("GetParameter", Name="a")]
 BAD = [
+    ("s3: no such operation", s3("PATCH", "/bucket/a")),
+    ("prefx is no parameter", s3("GET", "/bucket?list-type=2&prefx=a", "<ListBucketResult/>")),
+    ("'many' is no integer", s3("GET", "/bucket?list-type=2&max-keys=many",
+                                "<ListBucketResult/>")),
+    ("the header x-amz-colour is not known", s3("GET", "/bucket/a", headers={"x-amz-colour": "1"})),
+    ("answer: the header x-amz-colour", s3("GET", "/bucket/a",
+                                           answer_headers={"x-amz-colour": "1"})),
+    ("DeleteObjects: /Object/Colour is not known", s3("POST", "/bucket?delete", DELETED % "",
+                                                      KEYS % "<Colour/>")),
+    ("answer: /Deleted/Colour is not known", s3("POST", "/bucket?delete", DELETED % "<Colour/>",
+                                                KEYS % "")),
+    ("cannot be read", s3("GET", "/bucket?list-type=2", "<ListBucketResult><MaxKeys>many</MaxKeys>"
+                          "</ListBucketResult>")),
     ("DescribeMountTargets: FileSystem is no parameter", efs("FileSystem=fs-1")),
     ("no such service", query("nowhere", Action="A")),
     ("no such operation", ec2("DescribeVolume")),
@@ -108,11 +138,21 @@ class Judged(unittest.TestCase):
             ec2_client.describe_volumes(Filters=[{"Name": "status", "Values": ["available"]}])
             group_client = boto3.client("autoscaling", **more)
             group_client.describe_auto_scaling_groups()
-            for client in (ec2_client, group_client):
+            s3_client = boto3.client("s3", **more)
+            s3_client.create_bucket(Bucket="bucket", CreateBucketConfiguration={
+                "LocationConstraint": served.REGION})
+            s3_client.put_object(Bucket="bucket", Key="a/b", Body=b"these are its bytes")
+            self.assertEqual(s3_client.get_object(Bucket="bucket", Key="a/b")["Body"].read(),
+                             b"these are its bytes")
+            s3_client.list_objects_v2(Bucket="bucket", Prefix="a")
+            s3_client.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": "a/b"}]})
+            for client in (ec2_client, group_client, s3_client):
                 client.close()
             lines = [json.loads(line) for line in record.read_text().splitlines()]
             self.assertEqual([(line["service"], line["status"]) for line in lines],
-                             [("ec2", 200), ("ec2", 200), ("autoscaling", 200)])
+                             [("ec2", 200), ("ec2", 200), ("autoscaling", 200)]
+                             + [("s3", 200)] * 5)
+            self.assertNotIn("these are its bytes", record.read_text())
             self.assertEqual(judge.main([record]), 0)
 
 

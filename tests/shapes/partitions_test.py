@@ -6,7 +6,8 @@ import re
 import unittest
 
 SOURCE = pathlib.Path(__file__).parents[2] / "agent/aws/formats/partition.cpp"
-ROW = re.compile(r'\{"(aws[\w-]*)", "([\w-]*)", "([\w.-]+)", "([\w-]+)"\}')
+ROW = re.compile(r'\{"(aws[\w-]*)", "([\w-]*)", "([\w.-]+)", "([\w-]+)",\s*'
+                 r'"([\w-]+)",\s*"([\w.-]+)"\}')
 
 try:
     import botocore
@@ -28,7 +29,7 @@ class Partitions(unittest.TestCase):
         for partition in KNOWN["partitions"]:
             self.assertTrue(partition["regions"])
             for region in partition["regions"]:
-                name, _, suffix, _ = self.of(region)
+                name, _, suffix, *_ = self.of(region)
                 self.assertEqual((name, suffix), (partition["partition"], partition["dnsSuffix"]),
                                  region)
 
@@ -41,6 +42,17 @@ class Partitions(unittest.TestCase):
                 of_prices += 1
                 self.assertIn(ours[3], there)
         self.assertTrue(of_prices)
+
+    def test_iam_is_asked_where_botocore_asks(self):
+        known = 0
+        for partition in KNOWN["partitions"]:
+            iam = partition["services"].get("iam", {})
+            its = iam.get("endpoints", {}).get(iam.get("partitionEndpoint"))
+            ours = next((row for row in self.rows if row[0] == partition["partition"]), None)
+            if its and ours:
+                known += 1
+                self.assertEqual(ours[4:], (its["credentialScope"]["region"], its["hostname"]))
+        self.assertGreater(known, 2)
 
 
 if __name__ == "__main__":

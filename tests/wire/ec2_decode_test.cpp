@@ -294,5 +294,23 @@ TEST(Ec2Answer, ReadsAnImage) {
   EXPECT_FALSE(decode<DescribeImages>(answer("DescribeImages", "")));
 }
 
+TEST(Iam, OfAnInstanceProfileItsRoleIsRead) {
+  const auto profile = [](const std::string& roles) {
+    return decode<GetInstanceProfile>(
+        answer("GetInstanceProfile",
+               "<GetInstanceProfileResult><InstanceProfile><InstanceProfileName>p"
+               "</InstanceProfileName>" +
+                   roles + "</InstanceProfile></GetInstanceProfileResult>"));
+  };
+  const auto with =
+      profile("<Roles><member><Path>/</Path><RoleName>spotter</RoleName></member></Roles>");
+  ASSERT_TRUE(with) << with.error().message;
+  EXPECT_EQ(with->role, "spotter");
+  const auto without = profile("<Roles/>");
+  ASSERT_TRUE(without) << without.error().message;
+  EXPECT_EQ(without->role, "");
+  EXPECT_FALSE(profile("")) << "silence is no answer";
+}
+
 }  // namespace
 }  // namespace spotter::wire

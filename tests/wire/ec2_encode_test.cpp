@@ -118,6 +118,8 @@ std::vector<Sample> fleets_and_groups() {
       {encode(DescribeImages{.images = {"ami-1"}, .next_token = "t"}),
        "Action=DescribeImages&ImageId.1=ami-1&IncludeDeprecated=true&IncludeDisabled=true"
        "&NextToken=t&Version=2016-11-15"},
+      {encode(GetInstanceProfile{"spotter", Region("cn-northwest-1")}),
+       "Action=GetInstanceProfile&InstanceProfileName=spotter&Version=2010-05-08"},
   };
 }
 
@@ -125,6 +127,15 @@ TEST(Ec2Query, EncodesEachRequestAsBotocoreDoes) {
   for (const auto& samples : {volumes_and_snapshots(), tags_and_instances(), fleets_and_groups()}) {
     for (const Sample& sample : samples) EXPECT_EQ(form_body(sample.query), sample.body);
   }
+}
+
+TEST(Ec2Query, OfIamIsSignedForTheOneRegionOfItsPartition) {
+  const auto region = [](const char* own) {
+    return encode(GetInstanceProfile{"p", Region(own)}).region.str();
+  };
+  EXPECT_EQ(region("eu-west-1"), "us-east-1");
+  EXPECT_EQ(region("cn-northwest-1"), "cn-north-1");
+  EXPECT_EQ(region("us-gov-east-1"), "us-gov-west-1");
 }
 
 TEST(Ec2Query, EscapesAsRfc3986Says) {

@@ -76,14 +76,16 @@ struct Farm {
             {"computeResources", resources},
             {"tags", {{"spotter:job", "mine"}}}};
   }
-  // A launch template whose user data tells ECS's agent to drain at a notice.
-  void make_draining_template(const std::string& name) {
-    const Reply reply = world.ec2(
-        {"CreateLaunchTemplate",
-         {{"LaunchTemplateName", name},
-          {"LaunchTemplateData.UserData", "RUNTX0VOQUJMRV9TUE9UX0lOU1RBTkNFX0RSQUlOSU5HPXRydWU="}},
-         ""},
-        now);
+  // A launch template whose user data tells ECS's agent to drain at a notice; or other user data,
+  // in base64.
+  void make_draining_template(
+      const std::string& name,
+      const std::string& user_data = "RUNTX0VOQUJMRV9TUE9UX0lOU1RBTkNFX0RSQUlOSU5HPXRydWU=") {
+    const Reply reply =
+        world.ec2({"CreateLaunchTemplate",
+                   {{"LaunchTemplateName", name}, {"LaunchTemplateData.UserData", user_data}},
+                   ""},
+                  now);
     EXPECT_EQ(reply.status, 200) << reply.body;
   }
   void add_queue(const std::string& name, int priority) {

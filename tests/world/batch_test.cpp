@@ -210,6 +210,23 @@ TEST(Batch, AReclaimedHostsJobsAreStoppedThenKilledAndTriedElsewhere) {
   EXPECT_NE(farm.runs().back().host, host);
 }
 
+TEST(Batch, HowLongAStoppedJobMayTakeIsEcsAgentsSetting) {
+  Farm farm;  // ECS_ENABLE_SPOT_INSTANCE_DRAINING=true, ECS_CONTAINER_STOP_TIMEOUT=100s
+  farm.make_draining_template("slow",
+                              "RUNTX0VOQUJMRV9TUE9UX0lOU1RBTkNFX0RSQUlOSU5HPXRydWUKRUNT"
+                              "X0NPTlRBSU5FUl9TVE9QX1RJTUVPVVQ9MTAwcwo=");
+  farm.furnish(8, {{"launchTemplate", {{"launchTemplateName", "slow"}}}});
+  const std::string id = farm.submit();
+  farm.wait(30_s);
+  const InstanceId host = farm.runs().at(0).host;
+  ASSERT_TRUE(farm.world.interrupt(host, InterruptionAction::Terminate, 120_s, farm.now));
+  farm.wait(90_s);
+  EXPECT_TRUE(farm.was_sent<StopJob>(id));
+  EXPECT_FALSE(farm.was_sent<KillJob>(id));
+  farm.wait(15_s);
+  EXPECT_TRUE(farm.was_sent<KillJob>(id));
+}
+
 TEST(Batch, WhereEcsAgentDoesNotDrainANoticeIsNoSignal) {
   Farm farm;
   farm.furnish(8);

@@ -6,6 +6,7 @@
 
 #include "tests/world/fleets.hpp"
 #include "tests/world/groups.hpp"
+#include "tests/world/iam.hpp"
 #include "tests/world/instances.hpp"
 #include "tests/world/snapshots.hpp"
 #include "tests/world/volumes.hpp"
@@ -28,6 +29,7 @@ struct Dispatch {
   void operator()(const InterruptionDue& it) const { Instances(cloud).on(it); }
   void operator()(const FleetWakes& it) const { Fleets(cloud).on(it); }
   void operator()(const HookTimesOut& it) const { Groups(cloud).on(it); }
+  void operator()(const IamReaches& it) const { on_iam_reaches(cloud, it.who); }
   void operator()(const CapacityReturns& it) const {
     cloud.record("capacity-returned", it.zone.str());
     Fleets(cloud).capacity_changed();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/world/admissions.hpp"
+#include "tests/world/iam_values.hpp"
 #include "tests/world/occurrence.hpp"
 #include "tests/world/random.hpp"
 #include "tests/world/settings.hpp"
@@ -71,9 +72,13 @@ struct HookTimesOut {
   std::uint64_t departure;
   std::string hook;
 };
-using Happening = std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds,
-                               SnapshotEnds, InstanceRuns, ShutDownEnds, FleetTagged,
-                               InterruptionDue, FleetWakes, CapacityReturns, HookTimesOut>;
+struct IamReaches {
+  std::string who;  // "role/NAME" or a user's name
+};
+using Happening =
+    std::variant<VolumeReady, VolumeVanishes, AttachEnds, DeviceAppears, DetachEnds, SnapshotEnds,
+                 InstanceRuns, ShutDownEnds, FleetTagged, InterruptionDue, FleetWakes,
+                 CapacityReturns, HookTimesOut, IamReaches>;
 
 // How the volume or snapshot machinery misbehaves, switched on by World::fault.
 struct StorageFaults {
@@ -133,6 +138,7 @@ struct Cloud {
 
   Admissions admissions;
   StorageFaults storage_faults;
+  IamAccount iam;
   std::shared_ptr<const Access> access = {};  // nothing: everybody may do everything
   std::set<std::pair<std::string, std::string>> not_offered;  // an instance type and a zone
   int cancels_to_fail = 0;  // the next ids of a cancel that get unexpectedError

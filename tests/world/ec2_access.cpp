@@ -339,10 +339,9 @@ bool may_use_key(const Cloud& cloud, const Call& call) {
   return true;
 }
 
-Expected<void> World::set_policies(const std::string& who,
-                                   const std::vector<std::string>& documents) {
-  auto policies = cloud_.access ? cloud_.access->policies() : Access::Policies();
-  policies.erase(who);
+Expected<std::vector<Policy>> read_policies(const std::string& who,
+                                            const std::vector<std::string>& documents) {
+  std::vector<Policy> policies;
   const bool of_a_role = who == "instance" || who.starts_with("role/");
   std::size_t characters = 0;
   for (const std::string& document : documents) {
@@ -354,9 +353,29 @@ Expected<void> World::set_policies(const std::string& who,
                      of_a_role ? "Maximum policy size of 10240 bytes exceeded for role " + who
                                : "Cannot exceed quota for PolicySize: 6144",
                      409);
-    policies[who].push_back(std::move(*policy));
+    policies.push_back(std::move(*policy));
   }
-  cloud_.access = std::make_shared<const Access>(std::move(policies));
+  return policies;
+}
+
+Expected<void> put_policies(Cloud& cloud, const std::string& who,
+                            const std::vector<std::string>& documents) {
+  auto read = read_policies(who, documents);
+  if (!read) return tl::unexpected(read.error());
+  auto policies = cloud.access ? cloud.access->policies() : Access::Policies();
+  policies[who] = std::move(*read);
+  cloud.access = std::make_shared<const Access>(std::move(policies));
+  return {};
+}
+
+Expected<void> World::set_policies(const std::string& who,
+                                   const std::vector<std::string>& documents) {
+  if (auto put = put_policies(cloud_, who, documents); !put) return put;
+  if (documents.empty()) {  // without policies everything is allowed again
+    auto policies = cloud_.access->policies();
+    policies.erase(who);
+    cloud_.access = std::make_shared<const Access>(std::move(policies));
+  }
   if (who == "instance" || who == "user" || who.starts_with("role/")) return {};
   std::string key = "AKIA";
   for (const char letter : who)

@@ -2,6 +2,7 @@
 
 #include "tests/world/ec2_access.hpp"
 #include "tests/world/ec2_parameters.hpp"
+#include "tests/world/iam.hpp"
 #include "tests/world/sts.hpp"
 
 namespace spotter::world {
@@ -58,6 +59,9 @@ Reply answer(Cloud& cloud, const Call& call) {
   if (auto refused = refuse_access(cloud, call)) return error_reply(cloud, *refused);
   // "Checks whether you have the required permissions ... without actually making the request"
   if (query.boolean("DryRun")) {
+    Session rehearsal{cloud, query};
+    if (const auto refused = call.action == "RunInstances" ? refuse_run(rehearsal) : std::nullopt)
+      return error_reply(cloud, *refused);
     return error_reply(
         cloud, {"DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412});
   }
@@ -106,6 +110,13 @@ Reply World::ec2(const Call& call, Time now) {
 Reply World::sts(const Call& call, Time now) {
   enter(now);
   Reply reply = world::sts(cloud_, call);
+  reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
+  return reply;
+}
+
+Reply World::iam(const Call& call, Time now) {
+  enter(now);
+  Reply reply = world::iam(cloud_, call);
   reply.headers["Date"] = http_date(cloud_.wall(cloud_.now));
   return reply;
 }

@@ -71,6 +71,10 @@ Expected<Page<Row>> select(Session& session, std::vector<Row> rows,
   return result;
 }
 
+// What RunInstances refuses of a launch even as a dry run: who may launch it learns so that EC2
+// does not know the instance profile (yet).
+std::optional<ApiError> refuse_run(Session& session);
+
 // Where a launch may go: zones of a comma-separated list, of subnets, else every zone.
 struct Site {
   Zone zone;

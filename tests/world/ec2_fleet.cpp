@@ -1,4 +1,5 @@
 #include <set>
+#include <tuple>
 
 #include "tests/world/ec2_api.hpp"
 
@@ -40,9 +41,9 @@ void write_origin(Xml& xml, const FleetRequest& fleet, const Instance& instance)
 
 // Only for fleets of type instant.
 void write_launched(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
-  xml.items("errorSet", fleet.errors, [&](const std::string& code) {
-    xml.text("errorCode", code);
-    xml.text("errorMessage", "There is not enough capacity to fulfill your request.");
+  xml.items("errorSet", fleet.errors, [&](const ApiError& error) {
+    xml.text("errorCode", error.code);
+    xml.text("errorMessage", error.message);
     xml.text("lifecycle", "spot");
   });
   xml.items("fleetInstanceSet", fleet.instances, [&](const InstanceId& id) {
@@ -93,6 +94,11 @@ Answer create_fleet(Session& session) {
   }
   if (request.options.empty()) query.required("LaunchTemplateConfigs");
   SPOTTER_CHECK_QUERY(session);
+  std::set<std::tuple<std::string, std::string, std::string>> pools;
+  for (const LaunchOption& it : request.options)
+    if (!pools.emplace(it.type.str(), it.zone.str(), it.subnet).second)
+      return refusal("InvalidFleetConfig",
+                     "The fleet configuration contains duplicate instance pools");
   const auto made = Fleets(session.cloud).create(std::move(request));
   if (!made) return tl::unexpected(made.error());
   Xml xml;

@@ -259,6 +259,12 @@ Answer terminate_instances(Session& session) {
 
 }  // namespace
 
+std::optional<ApiError> refuse_run(Session& session) {
+  const auto request = launch_request(session);
+  if (!request) return request.error();
+  return refuse_launch(session.cloud, request->option);
+}
+
 void add_instance_operations(Operations& operations) {
   operations["DescribeInstances"] = describe_instances;
   operations["RunInstances"] = run_instances;

@@ -1,8 +1,8 @@
 // Zones, regions and instance types: what does not change.
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/offers.hpp"
 
 namespace spotter::world {
-
 namespace {
 
 struct PlaceRow {
@@ -120,7 +120,9 @@ struct TypeRow {
   Tags tags;
 
   bool is_xen() const { return std::string_view(name).starts_with("p3."); }
-  bool is_arm() const { return std::string_view(name).starts_with("g5g."); }
+  const char* architecture() const {
+    return std::string_view(name).starts_with("g5g.") ? "arm64" : "x86_64";
+  }
   // Of 28 attachments of a Nitro system its network interface, disks and accelerators have some;
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/volume_limits.html
   int most_volumes() const { return is_xen() ? 39 : 28 - 1 - disks - gpus; }
@@ -152,8 +154,7 @@ void write_type(Xml& xml, const TypeRow& it) {
   });
   xml.text("hypervisor", it.is_xen() ? "xen" : "nitro");
   xml.element("processorInfo", [&] {
-    xml.element("supportedArchitectures",
-                [&] { xml.text("item", it.is_arm() ? "arm64" : "x86_64"); });
+    xml.element("supportedArchitectures", [&] { xml.text("item", it.architecture()); });
   });
   xml.element("vCpuInfo", [&] { xml.value("defaultVCpus", it.processors); });
   xml.element("memoryInfo", [&] { xml.value("sizeInMiB", it.mebibytes); });
@@ -186,7 +187,7 @@ Answer describe_instance_types(Session& session) {
         return {{"instance-type", it.name},
                 {"current-generation", "true"},
                 {"hypervisor", it.is_xen() ? "xen" : "nitro"},
-                {"processor-info.supported-architecture", it.is_arm() ? "arm64" : "x86_64"},
+                {"processor-info.supported-architecture", it.architecture()},
                 {"vcpu-info.default-vcpus", std::to_string(it.processors)},
                 {"memory-info.size-in-mib", std::to_string(it.mebibytes)},
                 {"supported-usage-class", "on-demand"},
@@ -258,8 +259,7 @@ void write_image(Xml& xml, const ImageRow& it, const Cloud& cloud) {
   xml.value("enaSupport", true);
 }
 
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html. RunInstances
-// and the rest take any image.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
 Answer describe_images(Session& session) {
   const Query& query = session.query;
   if (auto wrong = check_image_ids(query)) return tl::unexpected(*wrong);
@@ -376,6 +376,16 @@ Answer get_spot_placement_scores(Session& session) {
 }
 
 }  // namespace
+
+std::string architecture_of_image(const std::string& id) {
+  const auto it = std::ranges::find(images(), id, &ImageRow::id);
+  return it == images().end() ? "" : it->architecture;
+}
+
+std::string architecture_of_type(const std::string& type) {
+  const auto it = std::ranges::find(types(), type, &TypeRow::name);
+  return it == types().end() ? "" : it->architecture();
+}
 
 void add_place_operations(Operations& operations) {
   operations["DescribeAvailabilityZones"] = describe_availability_zones;

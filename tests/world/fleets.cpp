@@ -310,12 +310,33 @@ void Fleets::launch_missing(FleetRequest& fleet) {
   };
   while (missing()) {
     if (restart_one(fleet) || launch_one(fleet)) continue;
-    cloud_.record("fleet-no-capacity", fleet.fleet.id.str(),
-                  "There is no Spot capacity available that matches your request.");
-    fleet.errors.assign(1, "InsufficientInstanceCapacity");
+    record_failure(fleet);
     if (fleet.type != FleetType::Instant) wake(fleet, cloud_.settings.capacity_retry);
     return;
   }
+}
+
+// Of each reason one line in the history, as often as it is tried.
+void Fleets::record_failure(FleetRequest& fleet) {
+  fleet.errors = refusals(fleet);
+  for (const ApiError& it : fleet.errors)
+    cloud_.record("launch-failed", fleet.fleet.id.str(), it.message);
+  const bool one_fits = std::ranges::any_of(
+      fleet.options, [&](const LaunchOption& it) { return !refuse_launch(cloud_, it); });
+  if (!one_fits) return;
+  cloud_.record("fleet-no-capacity", fleet.fleet.id.str(),
+                "There is no Spot capacity available that matches your request.");
+  fleet.errors.push_back(
+      {"InsufficientInstanceCapacity", "There is not enough capacity to fulfill your request."});
+}
+
+std::vector<ApiError> Fleets::refusals(const FleetRequest& fleet) const {
+  std::vector<ApiError> found;
+  for (const LaunchOption& option : fleet.options)
+    if (auto refused = refuse_launch(cloud_, option);
+        refused && std::ranges::find(found, refused->message, &ApiError::message) == found.end())
+      found.push_back(std::move(*refused));
+  return found;
 }
 
 bool Fleets::restart_one(FleetRequest& fleet) {
@@ -327,7 +348,8 @@ bool Fleets::restart_one(FleetRequest& fleet) {
 std::vector<const LaunchOption*> Fleets::open_pools(const FleetRequest& fleet) const {
   std::vector<const LaunchOption*> pools;
   for (const LaunchOption& option : fleet.options) {
-    if (Instances(cloud_).has_capacity(option.zone)) pools.push_back(&option);
+    if (Instances(cloud_).has_capacity(option.zone) && !refuse_launch(cloud_, option))
+      pools.push_back(&option);
   }
   return pools;
 }

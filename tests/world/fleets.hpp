@@ -28,6 +28,8 @@ class Fleets {
  public:
   explicit Fleets(Cloud& cloud) : cloud_(cloud) {}
 
+  // What EC2 would launch by none of the options, whatever capacity there is.
+  std::vector<ApiError> refusals(const FleetRequest& fleet) const;
   // `request` without id, state and times; its options must name existing zones.
   Expected<FleetRequest> create(FleetRequest request);
   std::vector<FleetCancellation> cancel(const std::vector<FleetId>& ids, FleetKind kind,
@@ -50,6 +52,7 @@ class Fleets {
   void wake(FleetRequest& fleet, Range range);
   std::vector<const LaunchOption*> open_pools(const FleetRequest& fleet) const;
   void launch_missing(FleetRequest& fleet);
+  void record_failure(FleetRequest& fleet);
   void terminate_excess(FleetRequest& fleet);
   bool launch_one(FleetRequest& fleet);
   void add_instant(const FleetId& id, const Instance& instance, const LaunchOption& option);

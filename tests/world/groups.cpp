@@ -33,6 +33,15 @@ Expected<void> check_bounds(const FleetRequest& group) {
   return {};
 }
 
+// Auto Scaling tries the template at once, and refuses what EC2 would not launch by it.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-launch-template.html
+Expected<void> check_template(const Cloud& cloud, const FleetRequest& group) {
+  for (const LaunchOption& option : group.options)
+    if (const auto refused = refuse_launch(cloud, option))
+      return invalid("You must use a valid fully-formed launch template. " + refused->message);
+  return {};
+}
+
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
 void share_out(FleetRequest& group) {
   const GroupPart& part = *group.group;
@@ -63,6 +72,7 @@ Expected<void> Groups::create(FleetRequest group) {
                        group.fleet.id.str() + " already exists");
   }
   if (auto fits = check_bounds(group); !fits) return fits;
+  if (auto fits = check_template(cloud_, group); !fits) return fits;
   share_out(group);
   const auto made = Fleets(cloud_).create(std::move(group));
   return made ? Expected<void>() : tl::unexpected(made.error());
@@ -71,6 +81,7 @@ Expected<void> Groups::create(FleetRequest group) {
 Expected<void> Groups::update(const FleetRequest& group) {
   if (auto there = find(group.fleet.id); !there) return tl::unexpected(there.error());
   if (auto fits = check_bounds(group); !fits) return fits;
+  if (auto fits = check_template(cloud_, group); !fits) return fits;
   FleetRequest& it = Fleets(cloud_).change(group.fleet.id);
   it.group = group.group;
   it.target = group.target;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tests/world/fleets.hpp"
+#include "tests/world/iam.hpp"
+#include "tests/world/offers.hpp"
 #include "tests/world/volumes.hpp"
 
 namespace spotter::world {
@@ -97,20 +99,33 @@ bool Instances::shows_tags(const LaunchOption& option) const {
   return option.metadata_tags || cloud_.settings.metadata_tags;
 }
 
+std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& option) {
+  const bool shown = option.metadata_tags || cloud.settings.metadata_tags;
+  if (const auto wrong = unreadable_tag(option); wrong && shown)
+    return ApiError{"InvalidParameterValue",
+                    "'" + *wrong +
+                        "' is not a valid tag key. Tag keys must match pattern "
+                        "([0-9a-zA-Z\\-_+=,.@:]{1,255}), and must not be a reserved name "
+                        "('.', '..', '_index')"};
+  if (auto unknown = refuse_profile(cloud, option.profile)) return unknown;
+  const std::string of_image = architecture_of_image(option.image);
+  const std::string of_type = architecture_of_type(option.type.str());
+  if (of_image.empty() || of_type.empty() || of_image == of_type) return std::nullopt;
+  return ApiError{"InvalidParameterValue",
+                  "The architecture '" + of_type +
+                      "' of the specified instance type does not match the architecture '" +
+                      of_image +
+                      "' of the specified AMI. Specify an instance type and an AMI "
+                      "that have matching architectures, and try again."};
+}
+
 Expected<Instance> Instances::launch(const LaunchInstance& request) {
   const LaunchOption& option = request.option;
   if (!cloud_.has_zone(option.zone)) {
     return refusal("InvalidParameterValue",
                    "Invalid availability zone: [" + option.zone.str() + "]");
   }
-  if (const auto wrong = unreadable_tag(option); wrong && shows_tags(option)) {
-    const std::string why = "'" + *wrong +
-                            "' is not a valid tag key. Tag keys must match pattern "
-                            "([0-9a-zA-Z\\-_+=,.@:]{1,255}), and must not be a reserved name "
-                            "('.', '..', '_index')";
-    if (!request.fleet.id.empty()) cloud_.record("launch-failed", request.fleet.id.str(), why);
-    return refusal("InvalidParameterValue", why);
-  }
+  if (auto refused = refuse_launch(cloud_, option)) return tl::unexpected(std::move(*refused));
   if (!has_capacity(option.zone)) {
     return refusal("InsufficientInstanceCapacity",
                    "We currently do not have sufficient " + option.type.str() +

@@ -52,6 +52,9 @@ class Instances {
   Cloud& cloud_;
 };
 
+// What EC2 refuses to launch wherever there is capacity: a tag that the metadata cannot show, an
+// instance profile that is not there, an image of another architecture than the type.
+std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& option);
 bool is_alive(const Instance& instance);  // pending or running
 // What the instance's tags say of its fleet: kind None until AWS has written them.
 Fleet fleet_shown(const Instance& instance);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/iam.hpp"
 #include "tests/world/metadata_versions.hpp"
 #include "tests/world/sts.hpp"
 
@@ -158,7 +159,7 @@ std::map<std::string, std::string> Metadata::documents() {
   const Instance& instance = *cloud_.instances.find(id_);
   const std::string region = cloud_.settings.region.str();
   const std::string host = "ip-" + dashed(instance.address) + '.' + region + ".compute.internal";
-  const std::string& role = cloud_.settings.role;
+  const std::string role = role_of_profile(cloud_, instance.profile);
   std::map<std::string, std::string> below = {
       {"ami-id", instance.image},
       {"ami-launch-index", "0"},
@@ -271,17 +272,23 @@ std::string Metadata::identity_document(const Instance& instance) const {
       .dump(2);
 }
 
+// In an account that began empty an instance has the rights of its profile's role; in any other
+// all of them have the same.
 Credential Metadata::credential() {
+  const std::string role = role_of_profile(cloud_, cloud_.instances.find(id_)->profile);
+  const std::string caller =
+      cloud_.settings.empty_account ? "role/" + role + "/" + id_.str() : id_.str();
   for (auto it = cloud_.credentials.begin(); it != cloud_.credentials.end();) {
     const Credential& have = it->second;
     if (have.expires && *have.expires <= cloud_.now) {
       it = cloud_.credentials.erase(it);
       continue;
     }
-    if (have.caller == id_.str() && *have.expires - cloud_.now > renew_before) return have;
+    if (have.caller == caller && have.expires && *have.expires - cloud_.now > renew_before)
+      return have;
     ++it;
   }
-  return issue(cloud_, id_.str(), cloud_.settings.credentials_lifetime);
+  return issue(cloud_, caller, cloud_.settings.credentials_lifetime);
 }
 
 std::string Metadata::credential_document() {

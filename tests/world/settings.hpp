@@ -62,6 +62,12 @@ struct Settings {
   std::size_t pending_snapshots = 5;           // per volume (1 for st1 and sc1)
   bool metadata_tags = false;                  // tags/instance is off unless switched on
   bool tokens_optional = false;                // the account's default of HttpTokens: required
+  // An account in which nobody has made a role or an instance profile yet. In any other all of
+  // them are there, and policies are set by World::set_policies.
+  bool empty_account = false;
+  // From a change in IAM until the other services know of it: AWS names no bound, and people
+  // have seen from some seconds up to two minutes.
+  Range iam_reaches{Duration{4000}, Duration{15000}};
   std::string role = "spotter-role";
   std::string default_type = "p3.2xlarge";
 

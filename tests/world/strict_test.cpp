@@ -52,6 +52,26 @@ TEST(Strict, PageSizesHaveBounds) {
   EXPECT_EQ(api.error("DescribeInstances", {{"MaxResults", "5"}}), "");
 }
 
+TEST(Strict, AFleetDoesNotNameOnePoolTwice) {
+  Api api;
+  const std::string id = api.ask(
+      "CreateLaunchTemplate",
+      {{"LaunchTemplateName", "t"}, {"LaunchTemplateData.ImageId", "ami-0123456789abcdef0"}},
+      "launchTemplate/launchTemplateId");
+  const auto create = [&](const char* second) {
+    const std::string config = "LaunchTemplateConfigs.1.";
+    return api.error("CreateFleet", {{config + "LaunchTemplateSpecification.LaunchTemplateId", id},
+                                     {config + "LaunchTemplateSpecification.Version", "1"},
+                                     {config + "Overrides.1.InstanceType", "g5.xlarge"},
+                                     {config + "Overrides.1.AvailabilityZone", "us-west-2a"},
+                                     {config + "Overrides.2.InstanceType", "g5.xlarge"},
+                                     {config + "Overrides.2.AvailabilityZone", second},
+                                     {"TargetCapacitySpecification.TotalTargetCapacity", "1"}});
+  };
+  EXPECT_EQ(create("us-west-2a"), "InvalidFleetConfig");
+  EXPECT_EQ(create("us-west-2b"), "");
+}
+
 TEST(Strict, TagsAreForWhatTheOperationMakes) {
   Api api;
   const auto volume = [&](const char* type) {

@@ -4,35 +4,24 @@
 #include <cctype>
 
 #include "tests/world/ec2_access.hpp"
+#include "tests/world/iam.hpp"
 #include "tests/world/query.hpp"
-#include "tests/world/xml.hpp"
+#include "tests/world/query_protocol.hpp"
 
 namespace spotter::world {
 namespace {
 
-constexpr const char* space = "xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"";
+constexpr const char* space = "https://sts.amazonaws.com/doc/2011-06-15/";
 constexpr std::string_view of_role = "role/";
 
 // https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
-Reply refused(Cloud& cloud, const ApiError& why) {
-  Xml xml;
-  xml.element("Error", [&] {
-    xml.text("Type", "Sender");
-    xml.text("Code", why.code);
-    xml.text("Message", why.message);
-  });
-  xml.text("RequestId", cloud.random.uuid());
-  return {.status = why.http_status,
-          .body = std::string("<ErrorResponse ") + space + ">" + xml.str() + "</ErrorResponse>"};
-}
+Reply refused(Cloud& cloud, const ApiError& why) { return query_refused(cloud, space, why); }
 
 template <class Write>
 Reply answered(Cloud& cloud, const std::string& action, Write write) {
   Xml xml;
-  xml.element(action + "Result", [&] { write(xml); });
-  xml.element("ResponseMetadata", [&] { xml.text("RequestId", cloud.random.uuid()); });
-  return {.body =
-              "<" + action + "Response " + space + ">" + xml.str() + "</" + action + "Response>"};
+  write(xml);
+  return query_answered(cloud, space, action, xml.str());
 }
 
 // The prefix of an id says what it is of: AIDA a user, AROA a role.
@@ -77,12 +66,13 @@ Reply assume_role(Cloud& cloud, const Call& call) {
   if (const auto why = wrong(call, seconds)) return refused(cloud, *why);
   const std::string arn = query.text("RoleArn");
   const std::string begin = "arn:aws:iam::" + cloud.settings.account + ":role/";
-  const std::string role = std::string(of_role) + arn.substr(arn.rfind('/') + 1);
+  const std::string name = arn.substr(arn.rfind('/') + 1);
+  const std::string role = std::string(of_role) + name;
   // Of a role that is not there AWS says the same.
   const bool there =
       arn.starts_with(begin) && cloud.access && cloud.access->policies().contains(role);
   const AccessRequest asked{"sts:AssumeRole", arn};
-  if (!there || !cloud.access->allows(call.caller, asked))
+  if (!there || !trusts(cloud, name, call.caller) || !cloud.access->allows(call.caller, asked))
     return refused(cloud, {"AccessDenied", denial(cloud, call.caller, asked), 403});
   const std::string caller = role + "/" + query.text("RoleSessionName");
   const Credential keys = issue(cloud, caller, Duration{seconds * 1000LL});

@@ -193,7 +193,7 @@ struct FleetRequest {
   Tags tags;
   Time created{};
   std::vector<InstanceId> instances;  // all that it ever launched, oldest first
-  std::vector<std::string> errors;    // why an instant fleet launched less
+  std::vector<ApiError> errors;       // why an instant fleet launched less
   std::uint64_t wake = 0;             // number of the scheduled wake-up that counts
   std::optional<Time> wakes_at;
   // The configuration as it was sent (name -> value below the config's prefix), to be echoed.

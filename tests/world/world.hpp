@@ -58,6 +58,7 @@ class World {
   // The wire.
   Reply ec2(const Call& call, Time now);
   Reply sts(const Call& call, Time now);
+  Reply iam(const Call& call, Time now);
   Reply auto_scaling(const Call& call, Time now);
   Reply metadata(const InstanceId& instance, const MetadataRequest& request, Time now);
   // An answer to a request that never got as far as ec2(): SignatureDoesNotMatch, AuthFailure, ...

@@ -1,6 +1,7 @@
 #include "agent/aws/formats/ec2_places.hpp"
 
 #include "agent/aws/formats/ec2_xml.hpp"
+#include "agent/aws/formats/partition.hpp"
 
 namespace spotter::wire {
 namespace {
@@ -86,6 +87,15 @@ Query encode(const GetCallerIdentity&) {
           .parameters = {}};
 }
 
+Query encode(const GetInstanceProfile& request) {
+  return {.service = "iam",
+          .action = "GetInstanceProfile",
+          .version = "2010-05-08",
+          .repeatable = Repeatable::Read,
+          .parameters = {{"InstanceProfileName", request.name}},
+          .region = Region(partition_of(request.region.view()).iam_region)};
+}
+
 Query encode(const DescribeAvailabilityZones& request) {
   return reading("DescribeAvailabilityZones", request.next_token);
 }
@@ -138,6 +148,15 @@ Result<CallerIdentity> decode<GetCallerIdentity>(std::string_view xml) {
   return read_answer(xml, "GetCallerIdentity", [](const Fields& fields) {
     const Fields result = fields.child("GetCallerIdentityResult");
     return CallerIdentity{result.text("Account"), result.text("Arn")};
+  });
+}
+
+template <>
+Result<InstanceProfile> decode<GetInstanceProfile>(std::string_view xml) {
+  return read_answer(xml, "GetInstanceProfile", [](const Fields& fields) {
+    const Fields profile = fields.child("GetInstanceProfileResult").child("InstanceProfile");
+    const auto roles = profile.members("Roles");
+    return InstanceProfile{roles.empty() ? "" : roles.front().text("RoleName")};
   });
 }
 

@@ -1,5 +1,5 @@
-// Who asks, and where instances may be: STS, zones, subnets, types. As in ec2_query.hpp. Sources:
-// https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html and
+// Who asks, and where instances may be: STS, IAM, zones, subnets, types. As in ec2_query.hpp.
+// Sources: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html and
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/
 #pragma once
 
@@ -13,6 +13,16 @@ struct CallerIdentity {
 };
 struct GetCallerIdentity {  // needs no permission
   using Answer = CallerIdentity;
+};
+
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_GetInstanceProfile.html
+struct InstanceProfile {
+  std::string role;  // its name; empty: it has none
+};
+struct GetInstanceProfile {  // one that is not there: NoSuchEntity
+  using Answer = InstanceProfile;
+  std::string name;
+  Region region;  // any of the account's partition
 };
 
 struct DescribeAvailabilityZones {  // those that are switched on for the account
@@ -93,11 +103,12 @@ struct GetSpotPlacementScores {
   std::string next_token = {};
 };
 
-using PlaceRequests = std::tuple<GetCallerIdentity, DescribeAvailabilityZones, DescribeSubnets,
-                                 DescribeInstanceTypeOfferings, DescribeInstanceTypes,
-                                 DescribeImages, GetSpotPlacementScores>;
+using PlaceRequests = std::tuple<GetCallerIdentity, GetInstanceProfile, DescribeAvailabilityZones,
+                                 DescribeSubnets, DescribeInstanceTypeOfferings,
+                                 DescribeInstanceTypes, DescribeImages, GetSpotPlacementScores>;
 
 Query encode(const GetCallerIdentity& request);
+Query encode(const GetInstanceProfile& request);
 Query encode(const DescribeAvailabilityZones& request);
 Query encode(const DescribeSubnets& request);
 Query encode(const DescribeInstanceTypeOfferings& request);

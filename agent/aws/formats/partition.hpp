@@ -13,6 +13,8 @@ struct Partition {
   std::string_view region_prefix;  // cn-; of `aws` empty
   std::string_view suffix;         // of hosts: amazonaws.com.cn
   std::string_view price_list;     // the region where the price list is asked for
+  std::string_view iam_region;     // IAM is one for all regions: what its requests are signed for
+  std::string_view iam_host;
 };
 // `aws` for every region that no other has.
 const Partition& partition_of(std::string_view region);

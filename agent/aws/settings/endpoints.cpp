@@ -27,6 +27,8 @@ std::string endpoint(const Environment& environment, std::string_view service,
     url = environment.get(variable(service));
     if (url.empty()) url = environment.get("AWS_ENDPOINT_URL");
   }
+  if (url.empty() && service == "iam")
+    url = "https://" + std::string(wire::partition_of(region.view()).iam_host);
   if (url.empty()) {
     const std::string_view host = service == "pricing" ? "api.pricing" : service;
     url = "https://" + std::string(host) + "." + region.str() + "." +

@@ -78,6 +78,11 @@ Finding writable(const wire::S3Location& below, const std::string& what) {
 
 Findings examine_package(const LaunchedJob& launched) {
   const config::Package& package = launched.job.launch->package;
+  // AWS's own parameters name images that everybody has.
+  if (package.source == "baked" && launched.job.launch->image.starts_with("resolve:ssm:/aws/"))
+    return {{"package", Verdict::Warn,
+             "launch.package is `baked`, and launch.image is a public one, which has no Spotter",
+             "say `package: {s3: s3://bucket/prefix/}`, and `spotter launch` brings it"}};
   const auto where = wire::parse_s3_url(package.source);
   if (!where) return {};
   if (package.is_sent()) return {puttable(*where, "launch.package")};

@@ -7,6 +7,7 @@
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/quotas.hpp"
 #include "agent/tools/doctor/doctor.hpp"
+#include "agent/tools/jobs/instance_profile.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 
 namespace spotter::command {
@@ -99,6 +100,7 @@ Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {
   const config::Job& job = launched.job;
   Findings findings = examine_quotas(calls, *job.launch);
   std::ranges::move(examine_package(launched), std::back_inserter(findings));
+  findings.push_back(examine_profile(calls, *job.launch));
   const auto image = image_of(calls, *job.launch);
   if (!image) {
     findings.push_back({"image", Verdict::Fail, image.error().message,

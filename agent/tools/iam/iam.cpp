@@ -188,7 +188,7 @@ std::vector<std::string> used_things(const config::Launch& launch, const std::st
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
   for (const char* name : {"launched-things", "launch-templates", "launched-fleets",
                            "launched-groups", "image-parameters", "launch-roles", "launch-all",
-                           "spot-quotas", "made-things", "used-things"})
+                           "spot-quotas", "made-things", "used-things", "instance-profiles"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -215,6 +215,9 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   }
   values.many["launch-roles"] = {arn + "iam::" + values.one["account"] + ":role/" +
                                  values.one["role"]};
+  const std::string& profile = job.launch->profile;
+  const std::string profiles = arn + "iam::" + values.one["account"] + ":instance-profile/";
+  values.many["instance-profiles"] = {profile.starts_with("arn:") ? profile : profiles + profile};
   if (!job.launch->fleet_role.empty())
     values.many["launch-roles"].push_back(job.launch->fleet_role);
 }

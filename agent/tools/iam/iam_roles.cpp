@@ -11,9 +11,12 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Batch takes user data in this format only, and ECS's agent does not drain by default.
+// Batch takes user data in this format only. ECS's agent does not drain by default, and sends
+// SIGKILL 30 s after SIGTERM; 100 s are what `spotter agent` takes of a notice
+// (trainer.stop_grace), and leave some of the two minutes to ECS and Spotter.
 // https://docs.aws.amazon.com/batch/latest/userguide/launch-templates.html
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html
 constexpr std::string_view ecs_user_data =
     "MIME-Version: 1.0\n"
     "Content-Type: multipart/mixed; boundary=\"==spotter==\"\n\n"
@@ -21,6 +24,7 @@ constexpr std::string_view ecs_user_data =
     "Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n"
     "#!/bin/sh\n"
     "echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >>/etc/ecs/ecs.config\n"
+    "echo ECS_CONTAINER_STOP_TIMEOUT=100s >>/etc/ecs/ecs.config\n"
     "--==spotter==--\n";
 
 class Commands {

@@ -10,6 +10,7 @@
 #include "agent/aws/settings/environment.hpp"
 #include "agent/io/complain.hpp"
 #include "agent/job/file.hpp"
+#include "agent/launch/machines.hpp"
 
 namespace spotter::command {
 namespace {
@@ -37,6 +38,14 @@ bool is_of_the_agent(const fs::path& file) {
          std::isdigit(static_cast<unsigned char>(name[8])) != 0 && !kind_of(file).empty();
 }
 
+// An instance chooses by kind and architecture.
+bool are_for_the_same(const fs::path& one, const fs::path& other) {
+  const auto of_one = launch::architecture_of_package(one.filename().string());
+  const auto of_other = launch::architecture_of_package(other.filename().string());
+  const bool differ = !of_one.empty() && !of_other.empty() && of_one != of_other;
+  return kind_of(one) == kind_of(other) && !differ;
+}
+
 Result<Paths> packages_in(const fs::path& folder) {
   Paths found;
   std::error_code error;
@@ -46,7 +55,7 @@ Result<Paths> packages_in(const fs::path& folder) {
   std::ranges::sort(found);
   for (const fs::path& one : found)
     for (const fs::path& other : found)
-      if (one < other && kind_of(one) == kind_of(other))
+      if (one < other && are_for_the_same(one, other))
         return failure("there are " + one.string() + " and " + other.filename().string() +
                        ": name one in launch.package.file, or remove the other");
   return found;

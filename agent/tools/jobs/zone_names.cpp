@@ -44,6 +44,9 @@ Result<void, CallError> name_zones(AwsCalls& calls, config::Launch& launch) {
                     ": choose among " + known);
     *zone = name->second;
   }
+  for (auto it = launch.zones.begin(); it != launch.zones.end(); ++it)
+    if (std::find(launch.zones.begin(), it, *it) != it)
+      return failed("launch.zones: " + *it + " is there twice, once by its id: remove one of them");
   return {};
 }
 

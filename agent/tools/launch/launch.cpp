@@ -14,6 +14,7 @@
 #include "agent/launch/requests.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/jobs/instance_profile.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
@@ -187,6 +188,16 @@ const CallError refused{
     .message =
         "nothing was launched, and what runs goes on: mend what fails above, or --skip-checks"};
 
+// A fleet would try again by itself; a dry run and an Auto Scaling group fail meanwhile.
+Result<void, CallError> wait_for_profile(AwsCalls& calls, const config::Job& job,
+                                         const launch::TemplateVersion& version) {
+  const config::Launch& launch = *job.launch;
+  const auto& places = launch.subnets.empty() ? launch.zones : launch.subnets;
+  const auto instance = launch::run_instance(job, version, launch.instance_types.front(),
+                                             places.empty() ? "" : places.front());
+  return await_profile(calls, wire::query_of(instance), "launch");
+}
+
 Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,
                                         bool checked) {
   const config::Job& job = launched.job;
@@ -211,6 +222,9 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
     return keep(calls, *same, job.launch->capacity);
   const auto version = provide_template(calls, launched, false);
   if (!version) return tl::unexpected(version.error());
+  if (auto known = checked ? wait_for_profile(calls, job, *version) : Result<void, CallError>();
+      !known)
+    return tl::unexpected(known.error());
   if (checked && !passes(examine_fleet(calls, launched, *version))) return tl::unexpected(refused);
   const auto stopped = stop_job(calls, key_of(job), {.keep_instances = false, .wait = true});
   if (!stopped) return tl::unexpected(stopped.error());

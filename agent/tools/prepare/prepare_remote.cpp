@@ -15,6 +15,7 @@
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/base/exit_status.hpp"
 #include "agent/tools/jobs/fleets.hpp"
+#include "agent/tools/jobs/instance_profile.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
@@ -87,6 +88,10 @@ Result<std::vector<InstanceId>, CallError> Preparer::begin(
   if (!version) return tl::unexpected(version.error());
   const std::string token =
       "prepare-" + wire::sha256_hex(version->id + "\n" + version->version).substr(0, 40);
+  const auto place = subnet->empty() ? zone : *subnet;
+  const auto alike = launch::run_instance(job_, *version, options_.type, place);
+  if (const auto known = await_profile(calls_, wire::query_of(alike), "prepare"); !known)
+    return tl::unexpected(known.error());
   const auto request =
       launch::request_preparer(job_, *version, {options_.type, zone, *subnet}, token);
   const auto fleet = calls_.ask(wire::query_of(request), wire::decode_created_fleet);

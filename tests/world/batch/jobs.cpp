@@ -1,5 +1,6 @@
 #include "tests/world/batch/jobs.hpp"
 
+#include "tests/world/batch/ecs_agent.hpp"
 #include "tests/world/batch/plan.hpp"
 #include "tests/world/batch/resources.hpp"
 #include "tests/world/batch/retry.hpp"
@@ -228,7 +229,10 @@ void Jobs::on(const ContainerStarts& happening) {
 
 void Jobs::stop(const Job& job) {
   state_.orders.emplace_back(StopJob{job.run(), job.attempts.back().host});
-  state_.schedule(state_.settings.stop_timeout, KillDue{job.run()});
+  const auto host = state_.hosts.find(job.attempts.back().host);
+  const Duration timeout = host == state_.hosts.end() ? state_.settings.stop_timeout
+                                                      : stop_timeout(state_, host->second);
+  state_.schedule(timeout, KillDue{job.run()});
 }
 
 void Jobs::give_up(Job& job, const std::string& reason) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tests/world/batch/ecs_agent.hpp"
 #include "tests/world/batch/instance_types.hpp"
 #include "tests/world/ec2_api.hpp"
 
@@ -33,7 +34,7 @@ void Scheduler::watch() {
       state_.changed = true;
       continue;
     }
-    const bool noticed = instance.notice && drains(host);
+    const bool noticed = instance.notice && drains_at_notice(state_, host);
     if (!host.leaving && (noticed || !is_alive(instance))) {
       host.leaving = state_.changed = true;
       if (noticed) Jobs(state_).drain(host);
@@ -176,29 +177,6 @@ bool Scheduler::may_grow(const ComputeEnvironment& environment, int vcpus) const
   const int now = vcpus_of(environment.name);
   const std::string strategy = environment.resources.value("allocationStrategy", "BEST_FIT");
   return strategy == "BEST_FIT" ? now + vcpus <= most : now < most;
-}
-
-// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-config.html
-bool Scheduler::drains(const Host& host) const {
-  if (state_.settings.drain_at_notice) return *state_.settings.drain_at_notice;
-  const auto environment = state_.environments.find(host.environment);
-  if (environment == state_.environments.end()) return false;
-  const Json& resources = environment->second.resources;
-  const auto reference = resources.find("launchTemplate");
-  if (reference == resources.end() || !reference->is_object()) return false;
-  const std::string id = reference->value("launchTemplateId", "");
-  const std::string name = reference->value("launchTemplateName", "");
-  for (const auto& [known, it] : state_.world.cloud().templates) {
-    if (known != id && (name.empty() || it.name != name)) continue;
-    const std::string number = reference->value("version", std::to_string(it.default_version));
-    for (const TemplateVersion& version : it.versions)
-      if (std::to_string(version.number) == number ||
-          (number == "$Default" && version.number == it.default_version) ||
-          (number == "$Latest" && version.number == it.versions.back().number))
-        return version.user_data.find("ECS_ENABLE_SPOT_INSTANCE_DRAINING=true") !=
-               std::string::npos;
-  }
-  return false;
 }
 
 Host* Scheduler::launch(const ComputeEnvironment& environment, const Capacity& needs) {

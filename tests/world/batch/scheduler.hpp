@@ -29,7 +29,6 @@ class Scheduler {
   void grow();
   bool plan_room(const JobQueue& queue, const Capacity& needs,
                  std::map<InstanceId, Capacity>& coming);
-  bool drains(const Host& host) const;  // at an interruption's notice
   bool may_grow(const ComputeEnvironment& environment, int vcpus) const;
   Host* launch(const ComputeEnvironment& environment, const Capacity& needs);
   std::optional<InstanceId> launch_instance(const ComputeEnvironment& environment,

@@ -24,7 +24,8 @@ struct Settings {
   Range entry{Duration{100}, Duration{500}};             // SUBMITTED -> PENDING or RUNNABLE
   Range registration{Duration{1000}, Duration{3000}};    // an instance runs -> ECS knows it
   Range start{Duration{500}, Duration{2000}};            // STARTING -> RUNNING: the image's pull
-  Duration stop_timeout{30000};   // SIGTERM, then SIGKILL: ECS_CONTAINER_STOP_TIMEOUT's default
+  // SIGTERM, then SIGKILL, where the user data does not set ECS_CONTAINER_STOP_TIMEOUT.
+  Duration stop_timeout{30000};
   Duration idle_host{60000};      // a host with nothing to do is given back after that
   Duration capacity_retry{5000};  // no zone has an instance: try again
   // A reclaimed host drains at its notice if the user data of the environment's launch template

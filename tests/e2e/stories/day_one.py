@@ -1,0 +1,217 @@
+"""Day one: an empty account, and the README's commands as they stand, to a finished training.
+
+A person's machine is a fresh root of Debian with the checkout in which `scripts/package` was run;
+an instance is a machine with what the image of README's job.yaml has. No command is typed that the
+README does not name, and of its job.yaml only bucket, repository and commit are replaced.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import job as jobs
+import root as roots
+import volumes
+import whole
+import whole_machines
+from emulator import ROOT, Failed, wait
+
+PERSON = ("awscli", "ca-certificates", "git", "libblkid1", "libcurl4", "libssl3", "libsystemd0",
+          "libxxhash0", "zlib1g")
+ADMINISTRATOR = ("AKIAEMULATOR00000000", "emulator-secret")  # of the emulator; who may everything
+BUCKET, UBUNTU = "bucket-of-day-one", 1000
+# The network of a person: AWS is the emulator, also for the `aws` of Debian 12, which does not know
+# AWS_ENDPOINT_URL yet. At its own endpoint IAM is signed for us-east-1, at another one it is not.
+AWS = """\
+#!/bin/sh
+case $1 in iam) set -- "$@" --region us-east-1 ;; esac
+exec /usr/bin/aws --endpoint-url "$AWS_ENDPOINT_URL" "$@"
+"""
+# What the image has: a GPU with its driver, and an environment that holds a Python.
+DRIVER = {
+    "nvidia-smi": "#!/bin/sh\n[ \"$1\" = -L ] || exit 0\necho 'GPU 0: Fake (UUID: GPU-0)'\n",
+    "nvidia-modprobe": "#!/bin/sh\ncd /dev && touch nvidiactl nvidia-uvm nvidia0\n"}
+TRAINER = """\
+import argparse, os, sys, time
+import spotter
+options = argparse.ArgumentParser()
+options.add_argument("--epochs", type=int, required=True)
+epochs = options.parse_args().epochs
+run = spotter.open()
+old = run.restore()
+weight = old["weight"] if old else 0
+for step in range(old.step + 1 if old else 1, epochs * 8 + 1):
+    time.sleep(0.3)
+    weight += step
+    run.progress(step)
+    if run.should_checkpoint():
+        run.save(step, weight=weight)
+    run.stop_if_asked()
+with open(os.environ["SPOTTER_STORAGE"] + "/result/weights.pt", "w") as result:
+    result.write(f"{weight} {sys.prefix}")
+run.finished()
+"""
+
+
+def readme():
+    """Its job.yaml and its commands, in their order."""
+    text = (ROOT / "README.md").read_text().partition("\n## On AWS\n")[2].partition("\n## ")[0]
+    before, _, rest = text.partition("```yaml\n")
+    job, _, after = rest.partition("```\n")
+    commands = [line.strip() for line in (before + after).splitlines() if line.startswith("    ")]
+    return job, [line for line in commands if line]
+
+
+def manual():
+    """The commands of spotter-aws(7) that give a user what `spotter iam launcher` prints."""
+    text = (ROOT / "scripts/packaging/manual/spotter-aws.7").read_text()
+    block = text.partition("\nspotter iam launcher ")
+    lines = (block[1] + block[2].partition("\n.Ed\n")[0]).strip().replace("\\e\n", " ")
+    return [" ".join(line.split()) for line in lines.splitlines()]
+
+
+def replaced(text, pattern, value):
+    found, count = re.subn(pattern, value, text)
+    if not count:
+        raise Failed(f"the README's job.yaml has nothing like {pattern}")
+    return found
+
+
+class Person:
+    """Somebody at a machine of their own, with the checkout as their folder."""
+
+    def __init__(self, place, api, keys):
+        self.root = roots.Root(roots.made("person", PERSON), place)
+        self.api, self.keys = api, keys
+        self.checkout = self.root.shared / "spotter"
+        built = self.checkout / "build/release/bin"
+        built.mkdir(parents=True)
+        shutil.copy(f"{harness.BINARIES}/spotter", built)
+        shutil.copytree(whole.MADE, self.checkout / "build/packages")
+        programs = self.root.shared / "network"
+        programs.mkdir()
+        whole.write(programs / "aws", AWS, 0o755)
+
+    def types(self, command, code=0, shown=True):
+        """What it says on both streams; it ends with this status, or with any (None)."""
+        done = self.root.run(
+            "bash", "-c", 'cd /srv/spotter && PATH=$PWD/build/release/bin:$PATH && eval "$1"',
+            "bash", command, environment={
+                "PATH": f"/srv/network:{roots.PATH}", "HOME": "/root", "AWS_REGION": "us-west-2",
+                "AWS_ACCESS_KEY_ID": self.keys[0], "AWS_SECRET_ACCESS_KEY": self.keys[1],
+                "AWS_ENDPOINT_URL": self.api, "AWS_EC2_METADATA_DISABLED": "true"})
+        print(f"$ {command}\n{done.stdout if shown else '...'}", flush=True)
+        if code is not None and done.returncode != code:
+            raise Failed(f"{command}: {done.returncode}\n{done.stdout[-4000:]}")
+        return done.stdout
+
+
+class DayOne(whole_machines.WholeLife):
+    emulator_options = ("--empty-account",)
+
+    def setUp(self):
+        super().setUp()
+        self.repository = self.world.shared / "train"
+        self.revision = jobs.repository(self.repository, {"train.py": TRAINER})
+        for path in (self.repository, *self.repository.rglob("*")):
+            os.chown(path, UBUNTU, UBUNTU)
+        self.make_image(self.world.workplace / "cloud")
+
+    def make_image(self, layer):
+        """What the instances have beside Debian: Ubuntu's user, PyTorch's environment, a GPU."""
+        base = roots.made("boots", whole.PACKAGES)
+        for name, line in (("passwd", f"ubuntu:x:{UBUNTU}:{UBUNTU}::/home/ubuntu:/bin/bash"),
+                           ("group", f"ubuntu:x:{UBUNTU}:"), ("shadow", "ubuntu:*:20000::::::")):
+            whole.write(layer / "etc" / name, (base / "etc" / name).read_text() + line + "\n")
+        home = layer / "home/ubuntu"
+        home.mkdir(parents=True)
+        os.chown(home, UBUNTU, UBUNTU)
+        environment = layer / "opt/pytorch"
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", environment], check=True,
+                       timeout=120)
+        for script in (environment / "bin").glob("*ctivate*"):
+            script.write_text(script.read_text().replace(str(environment), "/opt/pytorch"))
+        for name, text in DRIVER.items():
+            whole.write(layer / "usr/bin" / name, text, 0o755)
+
+    def person(self, name, keys):
+        place = self.world.workplace / name
+        place.mkdir()
+        try:
+            return Person(place, self.world.ec2.endpoint, keys)
+        except roots.NoPackages as why:
+            return self.skipTest(f"Debian's packages were not to be had: {why}")
+
+    def write_job(self, person, text):
+        text = replaced(text, r"s3://my-bucket/", f"s3://{BUCKET}/")
+        text = replaced(text, r"https://github.com/me/train.git", str(self.repository))
+        text = replaced(text, r"\b[0-9a-f]{40}\b", self.revision)
+        (person.checkout / "job.yaml").write_text(text)
+
+    def fleets(self):
+        return [one for one in self.world.state()["fleets"] if one["state"] != "deleted"]
+
+    def commands(self, person):
+        """README's, with the bucket's name in them; its job.yaml lies in the person's folder."""
+        text, commands = readme()
+        self.assertEqual([line.split()[:2] for line in commands],
+                         [["aws", "s3"], ["spotter", "iam"], ["spotter", "doctor"],
+                          ["spotter", "launch"], ["spotter", "status"], ["spotter", "stop"]])
+        self.write_job(person, text)
+        return [command.partition("  #")[0].strip().replace("my-bucket", BUCKET)
+                for command in commands]
+
+    def test_an_administrator_types_what_the_readme_says(self):
+        me = self.person("me", ADMINISTRATOR)
+        bucket, roles, doctor, launch, status, stop = self.commands(me)
+        me.types(bucket)
+        self.assertIn("this account has no instance profile spotter", me.types(doctor, code=2))
+        self.assertNotIn("error", me.types(roles))
+        me.types(launch)  # IAM's changes may not have reached EC2 yet: it waits
+        self.assertNotIn("fail ", me.types(doctor, code=None))
+        self.train(me, status)
+        self.finish(me, stop)
+
+    def test_and_somebody_who_may_do_what_the_launchers_policy_says(self):
+        """The manual's commands give it to a user; the roles are the administrator's to make."""
+        me = self.person("me", ADMINISTRATOR)
+        bucket, roles, doctor, launch, status, stop = self.commands(me)
+        for command in (bucket, roles, "aws iam create-user --user-name me", *manual()):
+            self.assertNotIn("error", me.types(command.replace("NAME", "me")))
+        made = json.loads(me.types("aws iam create-access-key --user-name me", shown=False))
+        me.keys = (made["AccessKey"]["AccessKeyId"], made["AccessKey"]["SecretAccessKey"])
+        # IAM's changes may not have reached everybody: it is tried again, as the manual says.
+        wait("nothing to fail", lambda: "fail " not in me.types(doctor, code=None), 180, every=3)
+        me.types(launch)
+        self.train(me, status)
+        self.finish(me, stop)
+
+    def train(self, person, status):
+        one = self.wait_instance(seconds=120)
+        self.wait_training(one, 3, seconds=180)
+        said = person.types(status)
+        self.assertIn("mnist", said)
+        self.assertIn(one, said)
+
+    def finish(self, person, stop):
+        wait("the fleet to be cancelled", lambda: not self.fleets(), 240)
+        wait("the instances to be gone", lambda: all(
+            it.text("instanceState/name") == "terminated" for it in self.ec2.instances()), 60)
+        volume, = self.ec2.volumes()
+        self.assertEqual(volume.tags().get("spotter:done"), "true")
+        self.assertIn("mnist", person.types(stop))
+        self.assertEqual([one.text("volumeId") for one in self.ec2.volumes()],
+                         [volume.text("volumeId")], "the volume stays")
+        self.world.stop()
+        weights = volumes.copy_out(self.world, volume.text("volumeId"), "result") / "weights.pt"
+        self.assertEqual(weights.read_text(), f"{sum(range(1, 41))} /opt/pytorch")
+
+
+if __name__ == "__main__":
+    harness.main()

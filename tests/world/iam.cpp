@@ -1,0 +1,348 @@
+#include "tests/world/iam.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "tests/world/ec2_access.hpp"
+#include "tests/world/iam_trust.hpp"
+#include "tests/world/query.hpp"
+#include "tests/world/query_protocol.hpp"
+#include "tests/world/sts.hpp"
+
+namespace spotter::world {
+namespace {
+
+constexpr const char* iam_space = "https://iam.amazonaws.com/doc/2010-05-08/";
+// All that `spotter iam` and the README attach of AWS's own. Of their content only the first's is
+// known here: it allows everything.
+constexpr const char* administrator = "arn:aws:iam::aws:policy/AdministratorAccess";
+constexpr const char* of_aws[] = {
+    administrator, "arn:aws:iam::aws:policy/service-role/AmazonEC2ContainerServiceforEC2Role",
+    "arn:aws:iam::aws:policy/service-role/AmazonEC2SpotFleetTaggingRole"};
+constexpr const char* everything = R"({"Version": "2012-10-17",
+    "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}})";
+
+// One call, its answer being written: the inside of the result.
+struct IamRequest {
+  Cloud& cloud;
+  const Query& query;
+  IamAccount& account = cloud.iam;
+  Xml xml = {};
+
+  std::string text(const char* name) const { return query.text(name); }
+  std::string arn(const std::string& resource) const {
+    return "arn:aws:iam::" + cloud.settings.account + ":" + resource;
+  }
+  std::string identifier(const std::string& prefix) {
+    std::string id = prefix + cloud.random.hex(17);
+    std::ranges::transform(id, id.begin(), [](unsigned char letter) {
+      return static_cast<char>(std::toupper(letter));
+    });
+    return id;
+  }
+  std::string date() const { return xml_time(cloud.wall(cloud.now)); }
+  // The change reaches the other services; gives back when.
+  Time spread(const std::string& who) {
+    const Duration later = cloud.random.within(cloud.settings.iam_reaches);
+    if (!who.empty()) cloud.schedule(later, IamReaches{who});
+    return cloud.now + later;
+  }
+};
+using Done = Expected<void>;
+
+tl::unexpected<ApiError> exists_already(const std::string& what) {
+  return refusal("EntityAlreadyExists", what + " already exists.", 409);
+}
+tl::unexpected<ApiError> no_such_entity(const std::string& what) {
+  return refusal("NoSuchEntity", what + " cannot be found.", 404);
+}
+
+void write_role(IamRequest& it, const std::string& path, const std::string& name) {
+  it.xml.element("Role", [&] {
+    it.xml.text("Path", path);
+    it.xml.text("RoleName", name);
+    it.xml.text("RoleId", it.identifier("AROA"));
+    it.xml.text("Arn", it.arn("role" + path + name));
+    it.xml.text("CreateDate", it.date());
+  });
+}
+
+Done create_iam_role(IamRequest& it) {
+  const std::string name = it.text("RoleName");
+  if (it.account.roles.contains(name)) return exists_already("Role with name " + name);
+  const std::string trust = it.text("AssumeRolePolicyDocument");
+  if (auto checked = check_trust(it.cloud, trust); !checked) return checked;
+  it.account.roles[name] = {.trust = trust, .known = it.spread("role/" + name)};
+  write_role(it, "/", name);
+  return {};
+}
+
+// The documents of a role, or of a user.
+std::vector<std::string> documents_of(const IamAccount& account,
+                                      const std::set<std::string>& managed) {
+  std::vector<std::string> documents;
+  for (const std::string& arn : managed) {
+    const auto made = account.policies.find(arn);
+    if (made != account.policies.end()) documents.push_back(made->second);
+    if (arn == administrator) documents.emplace_back(everything);
+  }
+  return documents;
+}
+std::vector<std::string> documents_of(const Role& role) {
+  std::vector<std::string> documents;
+  for (const auto& [name, document] : role.inlined) documents.push_back(document);
+  return documents;
+}
+
+Done put_role_policy(IamRequest& it) {
+  const auto found = it.account.roles.find(it.text("RoleName"));
+  if (found == it.account.roles.end())
+    return no_such_entity("The role with name " + it.text("RoleName"));
+  Role changed = found->second;
+  changed.inlined[it.text("PolicyName")] = it.text("PolicyDocument");
+  const std::string who = "role/" + found->first;
+  if (auto read = read_policies(who, documents_of(changed)); !read)
+    return tl::unexpected(read.error());
+  found->second = std::move(changed);
+  it.spread(who);
+  return {};
+}
+
+Done check_managed(const IamRequest& it, const std::string& arn) {
+  if (it.account.policies.contains(arn) || std::ranges::count(of_aws, arn) > 0) return {};
+  return refusal("NoSuchEntity", "Policy " + arn + " does not exist or is not attachable.", 404);
+}
+
+Done attach_role_policy(IamRequest& it) {
+  const auto found = it.account.roles.find(it.text("RoleName"));
+  if (found == it.account.roles.end())
+    return no_such_entity("The role with name " + it.text("RoleName"));
+  if (auto checked = check_managed(it, it.text("PolicyArn")); !checked) return checked;
+  found->second.managed.insert(it.text("PolicyArn"));
+  it.spread("role/" + found->first);
+  return {};
+}
+
+void write_profile(IamRequest& it, const std::string& name, const InstanceProfile& profile) {
+  it.xml.element("InstanceProfile", [&] {
+    it.xml.text("Path", "/");
+    it.xml.text("InstanceProfileName", name);
+    it.xml.text("InstanceProfileId", it.identifier("AIPA"));
+    it.xml.text("Arn", it.arn("instance-profile/" + name));
+    it.xml.text("CreateDate", it.date());
+    it.xml.element("Roles", [&] {
+      if (profile.role.empty()) return;
+      it.xml.element("member", [&] {
+        it.xml.text("Path", "/");
+        it.xml.text("RoleName", profile.role);
+        it.xml.text("RoleId", it.identifier("AROA"));
+        it.xml.text("Arn", it.arn("role/" + profile.role));
+        it.xml.text("CreateDate", it.date());
+      });
+    });
+  });
+}
+
+Done create_instance_profile(IamRequest& it) {
+  const std::string name = it.text("InstanceProfileName");
+  if (it.account.profiles.contains(name)) return exists_already("Instance Profile " + name);
+  it.account.profiles[name] = {.role = "", .known = it.spread("")};
+  write_profile(it, name, it.account.profiles[name]);
+  return {};
+}
+
+Done add_role_to_instance_profile(IamRequest& it) {
+  const std::string name = it.text("InstanceProfileName");
+  const auto found = it.account.profiles.find(name);
+  if (found == it.account.profiles.end()) return no_such_entity("Instance Profile " + name);
+  if (!it.account.roles.contains(it.text("RoleName")))
+    return no_such_entity("The role with name " + it.text("RoleName"));
+  if (!found->second.role.empty())
+    return refusal("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1",
+                   409);
+  found->second = {.role = it.text("RoleName"), .known = it.spread("")};
+  return {};
+}
+
+Done get_instance_profile(IamRequest& it) {
+  const std::string name = it.text("InstanceProfileName");
+  const auto found = it.account.profiles.find(name);
+  if (found == it.account.profiles.end()) {
+    if (it.cloud.settings.empty_account) return no_such_entity("Instance Profile " + name);
+    write_profile(it, name, {.role = it.cloud.settings.role});  // every one is there
+    return {};
+  }
+  write_profile(it, name, found->second);
+  return {};
+}
+
+Done create_service_linked_role(IamRequest& it) {
+  const std::string service = it.text("AWSServiceName");
+  const std::string name = "AWSServiceRoleFor" + service.substr(0, service.find('.'));
+  if (!it.account.linked.insert(service).second)
+    return refusal("InvalidInput", "Service role name " + name +
+                                       " has been taken in this account, please try a different "
+                                       "suffix.");
+  write_role(it, "/aws-service-role/" + service + "/", name);
+  return {};
+}
+
+Done create_policy(IamRequest& it) {
+  const std::string arn = it.arn("policy/" + it.text("PolicyName"));
+  if (it.account.policies.contains(arn))
+    return exists_already("A policy called " + it.text("PolicyName"));
+  if (auto read = read_policies("a managed policy", {it.text("PolicyDocument")}); !read)
+    return tl::unexpected(read.error());
+  it.account.policies[arn] = it.text("PolicyDocument");
+  it.xml.element("Policy", [&] {
+    it.xml.text("PolicyName", it.text("PolicyName"));
+    it.xml.text("PolicyId", it.identifier("ANPA"));
+    it.xml.text("Arn", arn);
+    it.xml.text("Path", "/");
+    it.xml.text("DefaultVersionId", "v1");
+    it.xml.value("AttachmentCount", 0);
+    it.xml.value("IsAttachable", true);
+    it.xml.text("CreateDate", it.date());
+  });
+  return {};
+}
+
+Done create_user(IamRequest& it) {
+  const std::string name = it.text("UserName");
+  if (!it.account.users.try_emplace(name).second) return exists_already("User with name " + name);
+  it.spread(name);
+  it.xml.element("User", [&] {
+    it.xml.text("Path", "/");
+    it.xml.text("UserName", name);
+    it.xml.text("UserId", it.identifier("AIDA"));
+    it.xml.text("Arn", it.arn("user/" + name));
+    it.xml.text("CreateDate", it.date());
+  });
+  return {};
+}
+
+Done attach_user_policy(IamRequest& it) {
+  const auto found = it.account.users.find(it.text("UserName"));
+  if (found == it.account.users.end())
+    return no_such_entity("The user with name " + it.text("UserName"));
+  if (auto checked = check_managed(it, it.text("PolicyArn")); !checked) return checked;
+  found->second.insert(it.text("PolicyArn"));
+  it.spread(found->first);
+  return {};
+}
+
+// A user may nothing before a policy of his is known, whatever the key may be.
+Done create_access_key(IamRequest& it) {
+  const std::string name = it.text("UserName");
+  if (!it.account.users.contains(name)) return no_such_entity("The user with name " + name);
+  const std::string key = it.identifier("AKI").substr(0, 20);
+  const std::string secret = "wJalrXUtnFEMI" + it.cloud.random.hex(27);
+  if (!it.cloud.access || !it.cloud.access->policies().contains(name))
+    (void)put_policies(it.cloud, name, {});
+  it.cloud.credentials[key] = {key, secret, "", name, std::nullopt};
+  it.xml.element("AccessKey", [&] {
+    it.xml.text("UserName", name);
+    it.xml.text("AccessKeyId", key);
+    it.xml.text("Status", "Active");
+    it.xml.text("SecretAccessKey", secret);
+    it.xml.text("CreateDate", it.date());
+  });
+  return {};
+}
+
+// What an operation needs: its parameters, and the resource on which it is judged, by the first.
+struct IamOperation {
+  Done (*carry_out)(IamRequest&);
+  const char* resource;
+  std::vector<const char*> required;
+};
+const std::map<std::string, IamOperation>& iam_operations() {
+  static const std::map<std::string, IamOperation> all = {
+      {"AddRoleToInstanceProfile",
+       {add_role_to_instance_profile, "instance-profile/", {"InstanceProfileName", "RoleName"}}},
+      {"AttachRolePolicy", {attach_role_policy, "role/", {"RoleName", "PolicyArn"}}},
+      {"AttachUserPolicy", {attach_user_policy, "user/", {"UserName", "PolicyArn"}}},
+      {"CreateAccessKey", {create_access_key, "user/", {"UserName"}}},
+      {"CreateInstanceProfile",
+       {create_instance_profile, "instance-profile/", {"InstanceProfileName"}}},
+      {"CreatePolicy", {create_policy, "policy/", {"PolicyName", "PolicyDocument"}}},
+      {"CreateRole", {create_iam_role, "role/", {"RoleName", "AssumeRolePolicyDocument"}}},
+      {"CreateServiceLinkedRole",
+       {create_service_linked_role, "role/aws-service-role/", {"AWSServiceName"}}},
+      {"CreateUser", {create_user, "user/", {"UserName"}}},
+      {"GetInstanceProfile", {get_instance_profile, "instance-profile/", {"InstanceProfileName"}}},
+      {"PutRolePolicy", {put_role_policy, "role/", {"RoleName", "PolicyName", "PolicyDocument"}}}};
+  return all;
+}
+
+// Who puts a role into a profile passes it on to all instances with the profile.
+// https://docs.aws.amazon.com/IAM/latest/APIReference/API_AddRoleToInstanceProfile.html
+std::vector<AccessRequest> needed_by_iam(const IamRequest& it, const Call& call,
+                                         const IamOperation& operation) {
+  std::vector<AccessRequest> all;
+  AccessRequest& first = all.emplace_back(AccessRequest{
+      "iam:" + call.action, it.arn(operation.resource + it.text(operation.required.front()))});
+  if (it.query.has("AWSServiceName")) first.know("iam:AWSServiceName", it.text("AWSServiceName"));
+  if (call.action == "AddRoleToInstanceProfile")
+    all.push_back({"iam:PassRole", it.arn("role/" + it.text("RoleName"))});
+  return all;
+}
+
+Done answer_iam(IamRequest& it, const Call& call) {
+  const auto found = iam_operations().find(call.action);
+  if (found == iam_operations().end())
+    return refusal("InvalidAction",
+                   "Could not find operation " + call.action + " for version 2010-05-08");
+  for (const char* name : found->second.required)
+    if (it.text(name).empty())
+      return refusal("ValidationError", std::string("Value null at '") + name +
+                                            "' failed to satisfy constraint: Member must not be "
+                                            "null");
+  for (const AccessRequest& asked : needed_by_iam(it, call, found->second))
+    if (it.cloud.access && !it.cloud.access->allows(call.caller, asked))
+      return refusal("AccessDenied", denial(it.cloud, call.caller, asked), 403);
+  return found->second.carry_out(it);
+}
+
+}  // namespace
+
+Reply iam(Cloud& cloud, const Call& call) {
+  const Query query(call.parameters);
+  IamRequest request{cloud, query};
+  const Done done = answer_iam(request, call);
+  if (!done) return query_refused(cloud, iam_space, done.error());
+  return query_answered(cloud, iam_space, call.action, request.xml.str());
+}
+
+// Both kinds were read when they were put: nothing is refused now.
+void on_iam_reaches(Cloud& cloud, const std::string& who) {
+  const IamAccount& account = cloud.iam;
+  if (const auto user = account.users.find(who); user != account.users.end()) {
+    (void)put_policies(cloud, who, documents_of(account, user->second));
+    return;
+  }
+  const Role& role = account.roles.at(who.substr(who.find('/') + 1));
+  (void)put_policies(cloud, who, documents_of(role));
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html; the text is what
+// people quote of RunInstances and of fleets.
+std::optional<ApiError> refuse_profile(const Cloud& cloud, const std::string& profile) {
+  if (!cloud.settings.empty_account || profile.empty()) return std::nullopt;
+  const std::string name = profile.substr(profile.rfind('/') + 1);
+  const auto found = cloud.iam.profiles.find(name);
+  if (found != cloud.iam.profiles.end() && !found->second.role.empty() &&
+      found->second.known <= cloud.now)
+    return std::nullopt;
+  return ApiError{"InvalidParameterValue", "Value (" + name +
+                                               ") for parameter iamInstanceProfile.name is "
+                                               "invalid. Invalid IAM Instance Profile name"};
+}
+
+std::string role_of_profile(const Cloud& cloud, const std::string& profile) {
+  const auto found = cloud.iam.profiles.find(profile.substr(profile.rfind('/') + 1));
+  return found == cloud.iam.profiles.end() || found->second.role.empty() ? cloud.settings.role
+                                                                         : found->second.role;
+}
+
+}  // namespace spotter::world

@@ -1,0 +1,230 @@
+// IAM: roles and profiles, and what other services know of them meanwhile.
+#include "tests/world/iam.hpp"
+
+#include "tests/world/ec2_access.hpp"
+#include "tests/world/test_api.hpp"
+
+namespace spotter::world {
+namespace {
+
+constexpr const char* for_ec2 =
+    R"({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole",
+        "Principal": {"Service": "ec2.amazonaws.com"}}]})";
+
+std::string for_role(const std::string& principal, const std::string& condition = "{}") {
+  return R"({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole",
+             "Principal": {"AWS": ")" +
+         principal + R"("}, "Condition": )" + condition + "}]}";
+}
+
+Settings empty_account() {
+  Settings settings;
+  settings.empty_account = true;
+  settings.iam_reaches = {5_s, 10_s};
+  return settings;
+}
+
+struct Account : Api {
+  Account() : Api(empty_account()) {}
+
+  // The error's code, or nothing.
+  std::string iam(const std::string& action, const Parameters& parameters,
+                  const std::string& caller = "user") {
+    const Reply reply =
+        world.iam({.action = action, .parameters = parameters, .caller = caller}, now);
+    answer.load_string(reply.body.c_str());
+    return answer.select_node("//Error/Code").node().text().get();
+  }
+  std::string said(const char* path) const { return answer.select_node(path).node().text().get(); }
+  void role(const std::string& name, const std::string& trust, const std::string& allowed) {
+    EXPECT_EQ(iam("CreateRole", {{"RoleName", name}, {"AssumeRolePolicyDocument", trust}}), "");
+    EXPECT_EQ(iam("PutRolePolicy", {{"RoleName", name},
+                                    {"PolicyName", "all"},
+                                    {"PolicyDocument",
+                                     R"({"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
+                                         "Action": ")" +
+                                         allowed + R"(", "Resource": "*"}]})"}}),
+              "");
+  }
+  void profile(const std::string& name) {
+    EXPECT_EQ(iam("CreateInstanceProfile", {{"InstanceProfileName", name}}), "");
+    EXPECT_EQ(iam("AddRoleToInstanceProfile", {{"InstanceProfileName", name}, {"RoleName", name}}),
+              "");
+  }
+  std::string run(const std::string& profile, Parameters more = {}) {
+    more.insert({{"ImageId", "ami-0123456789abcdef0"},
+                 {"InstanceType", "g5.xlarge"},
+                 {"IamInstanceProfile.Name", profile}});
+    return error("RunInstances", more);
+  }
+  std::string assume(const std::string& role, const std::string& caller) {
+    const Reply reply =
+        world.sts({.action = "AssumeRole",
+                   .parameters = {{"RoleArn", "arn:aws:iam::123456789012:role/" + role},
+                                  {"RoleSessionName", "session"}},
+                   .caller = caller},
+                  now);
+    answer.load_string(reply.body.c_str());
+    return said("//Error/Code");
+  }
+
+  pugi::xml_document answer;
+};
+
+TEST(Iam, AnInstanceProfileThatIsNotThereLaunchesNothing) {
+  Account account;
+  EXPECT_EQ(account.run("spotter"), "InvalidParameterValue");
+  EXPECT_EQ(account.run("spotter", {{"DryRun", "true"}}), "InvalidParameterValue")
+      << "a dry run says it, too";
+  EXPECT_EQ(account.iam("GetInstanceProfile", {{"InstanceProfileName", "spotter"}}),
+            "NoSuchEntity");
+  Api other;
+  EXPECT_EQ(other.error("RunInstances", {{"ImageId", "ami-0123456789abcdef0"},
+                                         {"IamInstanceProfile.Name", "spotter"}}),
+            "")
+      << "in an account that did not begin empty all of them are there";
+}
+
+TEST(Iam, AProfileThatWasJustMadeIsKnownToEc2OnlyLater) {
+  Account account;
+  account.role("spotter", for_ec2, "ec2:DescribeVolumes");
+  account.profile("spotter");
+  EXPECT_EQ(account.iam("GetInstanceProfile", {{"InstanceProfileName", "spotter"}}), "");
+  EXPECT_EQ(account.said("//Roles/member/RoleName"), "spotter");
+  EXPECT_EQ(account.run("spotter"), "InvalidParameterValue");
+  account.wait(10_s);
+  EXPECT_EQ(account.run("spotter", {{"DryRun", "true"}}), "DryRunOperation");
+  EXPECT_EQ(account.run("spotter"), "");
+}
+
+TEST(Iam, AFleetLaunchesOnceItsProfileIsKnown) {
+  Account account;
+  const std::string specification = "SpotFleetRequestConfig.LaunchSpecifications.1.";
+  account.role("spotter", for_ec2, "ec2:DescribeVolumes");
+  account.profile("spotter");
+  const std::string fleet =
+      account.spot_fleet({{specification + "IamInstanceProfile.Name", "spotter"}});
+  account.wait(2_s);
+  EXPECT_TRUE(account.all<InstanceStarted>().empty());
+  EXPECT_NE(account
+                .ask("DescribeSpotFleetRequestHistory",
+                     {{"SpotFleetRequestId", fleet}, {"StartTime", "2025-12-31T00:00:00Z"}},
+                     "historyRecordSet/item[last()]/eventInformation/eventDescription")
+                .find("Invalid IAM Instance Profile name"),
+            std::string::npos);
+  account.wait(30_s);
+  EXPECT_EQ(account.all<InstanceStarted>().size(), 1u);
+}
+
+TEST(Iam, ATrustPolicyCannotNameARoleThatWasJustMade) {
+  Account account;
+  const std::string principal = "arn:aws:iam::123456789012:role/spotter";
+  const auto create = [&](const std::string& trust) {
+    return account.iam("CreateRole",
+                       {{"RoleName", "spotter-trainer"}, {"AssumeRolePolicyDocument", trust}});
+  };
+  EXPECT_EQ(create(for_role(principal)), "MalformedPolicyDocument") << "there is none";
+  account.role("spotter", for_ec2, "*");
+  EXPECT_EQ(create(for_role(principal)), "MalformedPolicyDocument") << "not yet";
+  EXPECT_EQ(create(for_role("arn:aws:iam::123456789012:root")), "") << "the account is there";
+  EXPECT_EQ(create(for_role("arn:aws:iam::123456789012:root")), "EntityAlreadyExists");
+}
+
+TEST(Iam, ARoleIsTakenByWhomItsTrustNamesAndNotBeforeItIsKnown) {
+  Account account;
+  const std::string condition =
+      R"({"ArnEquals": {"aws:PrincipalArn": "arn:aws:iam::123456789012:role/spotter"}})";
+  account.role("spotter", for_ec2, "sts:AssumeRole");
+  account.role("other", for_ec2, "sts:AssumeRole");
+  account.role("spotter-trainer", for_role("arn:aws:iam::123456789012:root", condition), "s3:*");
+  EXPECT_EQ(account.assume("spotter-trainer", "role/spotter/i-1"), "AccessDenied");
+  account.wait(10_s);
+  EXPECT_EQ(account.assume("spotter-trainer", "role/spotter/i-1"), "");
+  EXPECT_EQ(account.assume("spotter-trainer", "role/other/i-1"), "AccessDenied");
+  EXPECT_EQ(account.assume("spotter-trainer", "user"), "AccessDenied") << "whatever he may";
+  EXPECT_EQ(account.assume("spotter", "user"), "AccessDenied") << "it is for EC2";
+}
+
+TEST(Iam, AnInstanceHasTheRightsOfItsProfilesRole) {
+  Account account;
+  account.role("spotter", for_ec2, "ec2:DescribeVolumes");
+  account.profile("spotter");
+  account.wait(10_s);
+  const std::string id =
+      account.ask("RunInstances",
+                  {{"ImageId", "ami-0123456789abcdef0"}, {"IamInstanceProfile.Name", "spotter"}},
+                  "instancesSet/item/instanceId");
+  account.wait(10_s);
+  const std::string token =
+      account.world
+          .metadata(InstanceId(id),
+                    {"PUT", "/latest/api/token", {{"x-aws-ec2-metadata-token-ttl-seconds", "60"}}},
+                    account.now)
+          .body;
+  const Reply keys = account.world.metadata(InstanceId(id),
+                                            {"GET",
+                                             "/latest/meta-data/iam/security-credentials/spotter",
+                                             {{"x-aws-ec2-metadata-token", token}}},
+                                            account.now);
+  ASSERT_EQ(keys.status, 200);
+  const std::string caller = "role/spotter/" + id;
+  const auto call = [&](const char* action) {
+    return account.world.ec2({.action = action, .parameters = {}, .caller = caller}, account.now)
+        .status;
+  };
+  const auto& known = account.world.cloud().credentials;
+  EXPECT_TRUE(
+      std::ranges::any_of(known, [&](const auto& entry) { return entry.second.caller == caller; }));
+  EXPECT_EQ(call("DescribeVolumes"), 200);
+  EXPECT_EQ(call("DescribeSnapshots"), 403);
+}
+
+TEST(Iam, AUserHasWhatHisManagedPoliciesAllowOnceItIsKnown) {
+  Account account;
+  const std::string document =
+      R"({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "iam:CreateRole",
+          "Resource": "*"}]})";
+  EXPECT_EQ(account.iam("CreateUser", {{"UserName", "me"}}), "");
+  EXPECT_EQ(account.iam("CreatePolicy", {{"PolicyName", "p"}, {"PolicyDocument", document}}), "");
+  EXPECT_EQ(account.iam("AttachUserPolicy",
+                        {{"UserName", "me"}, {"PolicyArn", account.said("//Policy/Arn")}}),
+            "");
+  EXPECT_EQ(account.iam("CreateAccessKey", {{"UserName", "me"}}), "");
+  const auto create = [&](const char* name) {
+    return account.iam("CreateRole", {{"RoleName", name}, {"AssumeRolePolicyDocument", for_ec2}},
+                       "me");
+  };
+  EXPECT_EQ(create("one"), "AccessDenied") << "not yet";
+  account.wait(10_s);
+  EXPECT_EQ(create("one"), "");
+  EXPECT_EQ(account.iam("CreateUser", {{"UserName", "you"}}, "me"), "AccessDenied");
+}
+
+TEST(Iam, AServicesOwnRoleIsMadeOnce) {
+  Account account;
+  const auto create = [&] {
+    return account.iam("CreateServiceLinkedRole", {{"AWSServiceName", "spot.amazonaws.com"}});
+  };
+  EXPECT_EQ(create(), "");
+  EXPECT_EQ(create(), "InvalidInput");
+}
+
+TEST(Launching, AnImageOfAnotherArchitectureIsRefused) {
+  Api api;
+  const std::map<std::string, std::string> arm = {{"ImageId", "ami-0a640000000000000"},
+                                                  {"InstanceType", "g5.xlarge"}};
+  EXPECT_EQ(api.error("RunInstances", arm), "InvalidParameterValue");
+  EXPECT_NE(api.ask("RunInstances", arm, "Errors/Error/Message")
+                .find("The architecture 'x86_64' of the specified instance type does not match "
+                      "the architecture 'arm64' of the specified AMI"),
+            std::string::npos);
+  EXPECT_EQ(api.error("RunInstances",
+                      {{"ImageId", "ami-0a640000000000000"}, {"InstanceType", "g5g.xlarge"}}),
+            "");
+  EXPECT_EQ(api.error("RunInstances",
+                      {{"ImageId", "ami-0123456789abcdef0"}, {"InstanceType", "g5g.xlarge"}}),
+            "InvalidParameterValue");
+}
+
+}  // namespace
+}  // namespace spotter::world
