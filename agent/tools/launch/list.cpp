@@ -92,6 +92,7 @@ OrderedJson to_json(const std::string& name, const Row& row) {
                          {"type", to_text(it.fleet.kind)},
                          {"state", to_text(it.state)},
                          {"target", it.target},
+                         {"on_demand", it.role == tag::role_on_demand},
                          {"storage", it.storage}};
     const auto failure = row.failures.find(it.fleet.id);
     if (failure != row.failures.end()) fleet["launches_nothing"] = failure->second;
@@ -101,6 +102,7 @@ OrderedJson to_json(const std::string& name, const Row& row) {
     one["instances"].push_back({{"id", it.id.str()},
                                 {"type", it.type.str()},
                                 {"zone", it.zone.str()},
+                                {"on_demand", it.lifecycle.empty()},
                                 {"state", to_text(it.state)},
                                 {"storage", storage_of(it.tags)}});
   for (const wire::Volume& it : row.volumes)
@@ -137,8 +139,9 @@ void print(const std::string& name, const Row& row) {
       std::printf("            launches nothing: %s\n", failure->second.c_str());
   }
   for (const wire::Instance& it : row.instances)
-    std::printf("  instance  %-21s %-14s %-12s %s\n", it.id.str().c_str(), it.zone.str().c_str(),
-                it.type.str().c_str(), std::string(to_text(it.state)).c_str());
+    std::printf("  instance  %-21s %-14s %-12s %s%s\n", it.id.str().c_str(), it.zone.str().c_str(),
+                it.type.str().c_str(), std::string(to_text(it.state)).c_str(),
+                it.lifecycle.empty() ? ", on demand" : "");
   for (const wire::Volume& it : row.volumes)
     std::printf("  volume    %-21s %-14s %4llu GiB %s, %s\n", it.id.str().c_str(),
                 it.zone.str().c_str(), static_cast<unsigned long long>(it.size_gib),
