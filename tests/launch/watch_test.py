@@ -99,6 +99,9 @@ class Watch(launching.LaunchTest):
                       again.stderr)
         row = self.listed()[self.name]
         self.assertEqual([it["on_demand"] for it in row["instances"]], [True])
+        # The on-demand instance does not hide that the job's own fleet lacks one.
+        self.assertEqual({it["id"]: "launches_nothing" in it for it in row["fleets"]},
+                         {own: True, extra["Id"]: False})
         self.spotter("stop", self.folder / "job.yaml", "--wait")
         self.assertEqual(self.active(), [])
         self.assertIn("the job has no fleet", self.watch())

@@ -29,6 +29,15 @@ struct Row {
   std::vector<wire::Instance> instances;
   std::vector<wire::Volume> volumes;
 
+  // Beside an on-demand fleet the job's own one has the spot instances.
+  int instances_for(const JobFleet& fleet) const {
+    const bool shared = std::ranges::any_of(
+        fleets, [](const JobFleet& it) { return it.is_at_work() && !it.is_own(); });
+    return static_cast<int>(std::ranges::count_if(instances, [&](const wire::Instance& it) {
+      return !shared || it.lifecycle.empty() != fleet.is_own();
+    }));
+  }
+
   bool is_over() const {
     const auto over = [](const JobFleet& it) { return it.is_over(); };
     return instances.empty() && std::ranges::all_of(fleets, over);
@@ -70,7 +79,7 @@ Result<Rows, CallError> rows_of(AwsCalls& calls) {
   for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
   for (auto& [name, row] : rows) {
     for (const JobFleet& it : row.fleets) {
-      if (!it.is_at_work() || static_cast<int>(row.instances.size()) >= it.target) continue;
+      if (!it.is_at_work() || row.instances_for(it) >= it.target) continue;
       if (auto why = launch_failure(calls, it); !why.empty()) row.failures[it.fleet.id] = why;
     }
   }
