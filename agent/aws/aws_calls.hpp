@@ -49,8 +49,7 @@ class AwsCalls {
   Result<std::string, CallError> perform(const wire::Query& query);
   // The value of an SSM parameter.
   Result<std::string, CallError> parameter(const std::string& name);
-  // What an instance of the type costs on demand in that region, in dollars an hour. For calls that
-  // were opened for the price list's own region.
+  // What an instance of the type costs on demand in that region, in dollars an hour.
   Result<double, CallError> on_demand_price(const InstanceType& type, const Region& region);
   // What the account has in this region of EC2's quota of this code (aws/formats/quotas.hpp).
   Result<double, CallError> ec2_quota(const std::string& code);

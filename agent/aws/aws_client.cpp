@@ -108,15 +108,17 @@ asio::awaitable<Result<std::string, CallError>> AwsClient::query(wire::Query que
   co_return body;
 }
 
-asio::awaitable<Result<std::string, CallError>> AwsClient::read_json(std::string service,
-                                                                     std::string target,
-                                                                     std::string body,
-                                                                     Duration deadline) {
+asio::awaitable<Result<std::string, CallError>> AwsClient::read_json(
+    std::string service, std::string target, std::string body, Duration deadline, Region region) {
   const std::string action = target.substr(target.find('.') + 1);
-  SignedCall call{
-      .service = service, .action = action, .request = {}, .repeatable = Repeatable::Read};
+  if (region.empty()) region = settings_.region;
+  SignedCall call{.service = service,
+                  .action = action,
+                  .request = {},
+                  .repeatable = Repeatable::Read,
+                  .region = region};
   call.request.method = "POST";
-  call.request.url = endpoint(settings_.environment, service, settings_.region) + "/";
+  call.request.url = endpoint(settings_.environment, service, region) + "/";
   call.request.headers.emplace_back("Content-Type", "application/x-amz-json-1.1");
   call.request.headers.emplace_back("X-Amz-Target", target);
   call.request.body = std::move(body);
@@ -152,7 +154,8 @@ asio::awaitable<Result<double, CallError>> AwsClient::on_demand_price(InstanceTy
                                                                       Region region,
                                                                       Duration deadline) {
   auto pending = read_json("pricing", "AWSPriceListService.GetProducts",
-                           wire::encode_get_products(type.view(), region.view()), deadline);
+                           wire::encode_get_products(type.view(), region.view()), deadline,
+                           Region(wire::price_list_region(region.view())));
   const Result<std::string, CallError> body = co_await std::move(pending);
   if (!body) co_return tl::unexpected(body.error());
   const auto price = wire::decode_get_products(*body);

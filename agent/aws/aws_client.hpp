@@ -73,8 +73,7 @@ class AwsClient {
                                                                 Duration deadline);
   // What Service Quotas has for EC2's quota of this code.
   asio::awaitable<Result<double, CallError>> ec2_quota(std::string code, Duration deadline);
-  // What an instance costs on demand in that region, in dollars an hour. The client's own region is
-  // the price list's (aws/formats/prices.hpp).
+  // What an instance costs on demand in that region, in dollars an hour (aws/formats/prices.hpp).
   asio::awaitable<Result<double, CallError>> on_demand_price(InstanceType type, Region region,
                                                              Duration deadline);
 
@@ -86,9 +85,10 @@ class AwsClient {
   const CallTallies& tallies() const { return tallies_; }
 
  private:
-  // The JSON 1.1 of an action that only reads.
+  // The JSON 1.1 of an action that only reads. `region`: empty: the client's.
   asio::awaitable<Result<std::string, CallError>> read_json(std::string service, std::string target,
-                                                            std::string body, Duration deadline);
+                                                            std::string body, Duration deadline,
+                                                            Region region = {});
   asio::awaitable<Result<std::string, CallError>> perform(SignedCall call, Duration deadline);
   asio::awaitable<Result<std::string, CallError>> attempt(const SignedCall& call, Duration left);
   bool renew(const CallError& error);  // true: worth an immediate second attempt

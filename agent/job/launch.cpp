@@ -70,6 +70,19 @@ Result<std::string> parse_price(std::string_view text) {
 }
 const Scalar<std::string> price{"dollars an hour, such as 0.50", parse_price};
 
+Result<OnDemand> parse_on_demand(std::string_view text) {
+  constexpr std::string_view after = "after ";
+  if (text == "never") return OnDemand{};
+  if (text == "always") return OnDemand{OnDemand::When::Always, {}};
+  if (!text.starts_with(after))
+    return failure(in_quotes(text) +
+                   " is none of never, always, or after and a duration: after 20m");
+  const auto patience = duration.parse(text.substr(after.size()));
+  if (!patience) return tl::unexpected(patience.error());
+  return OnDemand{OnDemand::When::After, *patience};
+}
+const Scalar<OnDemand> on_demand{"never, always or after 20m", parse_on_demand};
+
 const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 const Scalar<int> gibibytes{"a size in GiB, such as 100", parse_between<1, 65'536>};
@@ -186,6 +199,7 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"allocation", optional, reader.scalar(launch.allocation, allocation)},
           {"max_price", optional, reader.scalar(launch.max_price, price)},
           {"capacity", optional, reader.scalar(launch.capacity, capacity)},
+          {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
           {"package", optional, package(reader, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
           {"tags", optional, tags(reader, launch.tags)}};
@@ -214,6 +228,8 @@ void check_kind(Reader& reader, const Node& node, const std::string& path, const
     reader.problem(node, path,
                    "a Spot Fleet needs fleet_role, such as arn:aws:iam::ACCOUNT:role/"
                    "aws-ec2-spot-fleet-tagging-role");
+  if (launch.on_demand.when == OnDemand::When::Always && !launch.max_price.empty())
+    reader.problem(node, path, "max_price is of spot instances, and on_demand is always");
   if (launch.type != FleetKind::AutoScalingGroup) return;
   if (launch.zones.empty() && launch.subnets.empty())
     reader.problem(node, path, "an Auto Scaling group needs zones or subnets");
@@ -247,6 +263,12 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
   if (launch.capacity > 1 && !job.claims)
     reader.problem(*node, "launch.capacity",
                    "more than one instance needs `claims:`, which say who does what");
+  // EBS attaches a volume to one of the two fleets' instances; on a share nothing else tells them
+  // who writes.
+  if (launch.on_demand.when == OnDemand::When::After && job.storage.share && !job.claims)
+    reader.problem(*node, "launch.on_demand",
+                   "on demand after a while needs `claims:` here, which say who writes while an "
+                   "on-demand and a spot instance are there at once");
   if (job.storage.share && launch.volume)
     reader.problem(*node, "launch.volume", "the job's storage is no EBS volume");
   // Instances and root volumes get these tags, too, and would be taken for the job's volume.

@@ -24,6 +24,14 @@ enum class Allocation : std::uint8_t {
   PriceCapacityOptimized,
 };
 
+// Whether an instance may be on demand: `after` so long without a spot instance one is, until there
+// is spot capacity again (launch/fallback.hpp decides).
+struct OnDemand {
+  enum class When : std::uint8_t { Never, After, Always };
+  When when = When::Never;
+  Duration after{};
+};
+
 // The blank volume that is made when the job has none.
 struct NewVolume {
   std::uint64_t size_gib = 0;
@@ -58,6 +66,7 @@ struct Launch {
   Allocation allocation = Allocation::PriceCapacityOptimized;
   std::string max_price;  // dollars an hour; empty: up to the on-demand price
   int capacity = 1;
+  OnDemand on_demand;
   Package package;
   std::optional<NewVolume> volume;
   std::map<std::string, std::string> tags;
@@ -71,6 +80,7 @@ struct Launch {
 //   security_groups: [sg-0123], key: NAME
 //   allocation: priceCapacityOptimized   | lowestPrice | capacityOptimized | diversified
 //   max_price: 0.50                      dollars an hour
+//   on_demand: never                     | always | after 20m
 //   capacity: 1                          more only for a job with claims
 //   package: {s3: s3://bucket/prefix/}   the launching machine's own; file: PATH says which
 //            | {s3: s3://bucket/spotter.deb, sha256: HEX} | apt | baked

@@ -1,32 +1,16 @@
 #include "agent/launch/requests.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"
+#include "agent/launch/request_parts.hpp"
 
 namespace spotter::launch {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
 using wire::AwsCommand;
 using wire::Repeatable;
 using Texts = std::vector<std::string>;
-
-AwsCommand command(std::string service, std::string action, const OrderedJson& input,
-                   Repeatable repeatable) {
-  return {std::move(service), std::move(action),
-          input.dump(-1, ' ', false, OrderedJson::error_handler_t::replace), repeatable};
-}
-
-wire::Tags own_tags(const config::Job& job) {
-  wire::Tags tags(job.launch->tags.begin(), job.launch->tags.end());
-  tags[tag::job] = job.name.str();
-  if (const auto storage = config::storage_name(job); !storage.empty())
-    tags[tag::storage] = storage;
-  return tags;
-}
 
 OrderedJson list_of(const wire::Tags& tags) {
   OrderedJson list = OrderedJson::array();
@@ -62,20 +46,6 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
   return data;
 }
 
-std::string hyphenated(config::Allocation allocation) {
-  switch (allocation) {
-    case config::Allocation::LowestPrice:
-      return "lowest-price";
-    case config::Allocation::Diversified:
-      return "diversified";
-    case config::Allocation::CapacityOptimized:
-      return "capacity-optimized";
-    case config::Allocation::PriceCapacityOptimized:
-      break;
-  }
-  return "price-capacity-optimized";
-}
-
 // Spot Fleet's spelling: lowestPrice.
 std::string capitalized(config::Allocation allocation) {
   std::string text = hyphenated(allocation);
@@ -103,8 +73,10 @@ OrderedJson overrides(const config::Launch& launch, const char* price) {
   return list;
 }
 
-OrderedJson template_of(const TemplateVersion& it) {
-  return {{"LaunchTemplateId", it.id}, {"Version", it.version}};
+OrderedJson all_on_demand(int capacity) {
+  return {{"TotalTargetCapacity", capacity},
+          {"OnDemandTargetCapacity", capacity},
+          {"DefaultTargetCapacityType", "on-demand"}};
 }
 
 OrderedJson configs(const TemplateVersion& it, OrderedJson chosen) {
@@ -115,7 +87,7 @@ OrderedJson configs(const TemplateVersion& it, OrderedJson chosen) {
 AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
                      const wire::Tags& tags) {
   const config::Launch& launch = *job.launch;
-  const OrderedJson input = {
+  OrderedJson input = {
       {"ClientToken", token},
       {"Type", "maintain"},
       {"TargetCapacitySpecification",
@@ -124,13 +96,17 @@ AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const st
       {"ExcessCapacityTerminationPolicy", "termination"},
       {"LaunchTemplateConfigs", configs(it, overrides(launch, "MaxPrice"))},
       {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
+  if (is_always_on_demand(launch)) {
+    input["TargetCapacitySpecification"] = all_on_demand(launch.capacity);
+    input.erase("SpotOptions");
+  }
   return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
 
 AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const std::string& token,
                       const wire::Tags& tags) {
   const config::Launch& launch = *job.launch;
-  const OrderedJson config = {
+  OrderedJson config = {
       {"ClientToken", token},
       {"Type", "maintain"},
       {"TargetCapacity", launch.capacity},
@@ -139,69 +115,9 @@ AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const s
       {"ExcessCapacityTerminationPolicy", "default"},
       {"LaunchTemplateConfigs", configs(it, overrides(launch, "SpotPrice"))},
       {"TagSpecifications", OrderedJson::array({specification("spot-fleet-request", tags)})}};
+  if (is_always_on_demand(launch)) config["OnDemandTargetCapacity"] = launch.capacity;
   return command("ec2", "RequestSpotFleet", {{"SpotFleetRequestConfig", config}},
                  Repeatable::Token);
-}
-
-// The agent needs two minutes at most, and learns that it has to leave some seconds late. If it is
-// dead, the instance costs money for that long.
-constexpr int hook_seconds = 180;
-
-// The settings of a group that can also be changed later.
-OrderedJson group_shape(const config::Job& job, const TemplateVersion& it) {
-  const config::Launch& launch = *job.launch;
-  OrderedJson types = OrderedJson::array();
-  for (const std::string& type : launch.instance_types) types.push_back({{"InstanceType", type}});
-  const OrderedJson shares = {{"OnDemandBaseCapacity", 0},
-                              {"OnDemandPercentageAboveBaseCapacity", 0},
-                              {"SpotAllocationStrategy", hyphenated(launch.allocation)},
-                              {"SpotMaxPrice", launch.max_price}};  // empty: removes an earlier one
-  OrderedJson shape = {{"AutoScalingGroupName", resource_name(job)},
-                       {"MixedInstancesPolicy",
-                        {{"LaunchTemplate",
-                          {{"LaunchTemplateSpecification", template_of(it)}, {"Overrides", types}}},
-                         {"InstancesDistribution", shares}}},
-                       {"MinSize", 0},
-                       {"MaxSize", launch.capacity},
-                       {"DesiredCapacity", launch.capacity}};
-  std::string subnets;
-  for (const std::string& subnet : launch.subnets) subnets += (subnets.empty() ? "" : ",") + subnet;
-  if (subnets.empty())
-    shape["AvailabilityZones"] = launch.zones;
-  else
-    shape["VPCZoneIdentifier"] = subnets;
-  return shape;
-}
-
-OrderedJson group_tags(const config::Job& job, const wire::Tags& tags) {
-  OrderedJson list = OrderedJson::array();
-  for (const auto& [key, value] : tags)
-    list.push_back({{"ResourceId", resource_name(job)},
-                    {"ResourceType", "auto-scaling-group"},
-                    {"Key", key},
-                    {"Value", value},
-                    {"PropagateAtLaunch", key != tag::request}});
-  return list;
-}
-
-AwsCommand create_group(const config::Job& job, const TemplateVersion& it, const wire::Tags& tags) {
-  OrderedJson input = group_shape(job, it);
-  if (job.launch->max_price.empty())
-    input["MixedInstancesPolicy"]["InstancesDistribution"].erase("SpotMaxPrice");
-  input["LifecycleHookSpecificationList"] =
-      OrderedJson::array({{{"LifecycleHookName", wire::checkpoint_hook},
-                           {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
-                           {"HeartbeatTimeout", hook_seconds},
-                           {"DefaultResult", "CONTINUE"}}});
-  input["Tags"] = group_tags(job, tags);
-  return command("autoscaling", "CreateAutoScalingGroup", input, Repeatable::No);
-}
-
-wire::Tags fleet_tags(const config::Job& job, const std::string& digest) {
-  wire::Tags tags = own_tags(job);
-  tags.emplace("Name", resource_name(job));
-  tags[tag::request] = digest;
-  return tags;
 }
 
 }  // namespace
@@ -274,8 +190,8 @@ AwsCommand run_instance(const config::Job& job, const TemplateVersion& launch_te
   OrderedJson input = {{"LaunchTemplate", template_of(launch_template)},
                        {"InstanceType", type},
                        {"MinCount", 1},
-                       {"MaxCount", 1},
-                       {"InstanceMarketOptions", {{"MarketType", "spot"}}}};
+                       {"MaxCount", 1}};
+  if (!is_always_on_demand(*job.launch)) input["InstanceMarketOptions"] = {{"MarketType", "spot"}};
   if (!place.empty() && job.launch->subnets.empty())
     input["Placement"] = {{"AvailabilityZone", place}};
   else if (!place.empty())
@@ -303,6 +219,24 @@ AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launc
   return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
 
+AwsCommand request_on_demand(const config::Job& job, const TemplateVersion& launch_template,
+                             const FleetId& own, const std::string& token,
+                             const std::string& digest) {
+  wire::Tags tags = fleet_tags(job, digest);
+  tags[tag::role] = tag::role_on_demand;
+  tags[tag::beside] = own.str();
+  config::Launch one = *job.launch;
+  one.max_price.clear();  // is of spot instances
+  const OrderedJson input = {
+      {"ClientToken", token},
+      {"Type", "maintain"},
+      {"TargetCapacitySpecification", all_on_demand(1)},
+      {"ExcessCapacityTerminationPolicy", "termination"},
+      {"LaunchTemplateConfigs", configs(launch_template, overrides(one, "MaxPrice"))},
+      {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
+  return command("ec2", "CreateFleet", input, Repeatable::Token);
+}
+
 std::string request_digest(const config::Job& job, const std::string& user_data) {
   config::Job plain = job;
   plain.launch->capacity = 0;
@@ -312,45 +246,26 @@ std::string request_digest(const config::Job& job, const std::string& user_data)
   return wire::sha256_hex(fleet.action + fleet.input + content.input).substr(0, 16);
 }
 
-AwsCommand update_group(const config::Job& job, const TemplateVersion& launch_template) {
-  return command("autoscaling", "UpdateAutoScalingGroup", group_shape(job, launch_template),
-                 Repeatable::Read);
-}
-
-AwsCommand tag_group(const config::Job& job, const std::string& digest) {
-  return command("autoscaling", "CreateOrUpdateTags",
-                 {{"Tags", group_tags(job, fleet_tags(job, digest))}}, Repeatable::Read);
-}
-
-AwsCommand keep_zones(const FleetId& group) {
-  return command("autoscaling", "SuspendProcesses",
-                 {{"AutoScalingGroupName", group.str()},
-                  {"ScalingProcesses", OrderedJson::array({"AZRebalance"})}},
-                 Repeatable::Read);
-}
-
-AwsCommand let_launch(const FleetId& group, bool launches) {
-  const OrderedJson input = {{"AutoScalingGroupName", group.str()},
-                             {"ScalingProcesses", OrderedJson::array({"Launch"})}};
-  if (launches) return command("autoscaling", "ResumeProcesses", input, Repeatable::Read);
-  return command("autoscaling", "SuspendProcesses", input, Repeatable::Read);
-}
-
-AwsCommand set_capacity(const Fleet& fleet, int capacity) {
+AwsCommand set_capacity(const Fleet& fleet, const Capacity& capacity) {
   const std::string id = fleet.id.str();
   if (fleet.kind == FleetKind::AutoScalingGroup) {
     OrderedJson input = {
-        {"AutoScalingGroupName", id}, {"MinSize", 0}, {"DesiredCapacity", capacity}};
-    if (capacity > 0) input["MaxSize"] = capacity;
+        {"AutoScalingGroupName", id}, {"MinSize", 0}, {"DesiredCapacity", capacity.target}};
+    if (capacity.target > 0) input["MaxSize"] = capacity.target;
     return command("autoscaling", "UpdateAutoScalingGroup", input, Repeatable::Read);
   }
   if (fleet.kind == FleetKind::SpotFleet)
     return command("ec2", "ModifySpotFleetRequest",
-                   {{"SpotFleetRequestId", id}, {"TargetCapacity", capacity}}, Repeatable::Read);
-  return command(
-      "ec2", "ModifyFleet",
-      {{"FleetId", id}, {"TargetCapacitySpecification", {{"TotalTargetCapacity", capacity}}}},
-      Repeatable::Read);
+                   {{"SpotFleetRequestId", id},
+                    {"TargetCapacity", capacity.target},
+                    {"OnDemandTargetCapacity", capacity.on_demand}},
+                   Repeatable::Read);
+  return command("ec2", "ModifyFleet",
+                 {{"FleetId", id},
+                  {"TargetCapacitySpecification",
+                   {{"TotalTargetCapacity", capacity.target},
+                    {"OnDemandTargetCapacity", capacity.on_demand}}}},
+                 Repeatable::Read);
 }
 
 }  // namespace spotter::launch

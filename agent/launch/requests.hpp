@@ -54,11 +54,24 @@ struct Preparer {
 wire::AwsCommand request_preparer(const config::Job& job, const TemplateVersion& launch_template,
                                   const Preparer& wanted, const std::string& token);
 
+// A fleet of one on-demand instance for as long as `own`, the job's fleet, gets no spot capacity.
+// An EC2 Fleet beside every kind: the job's own goes on asking for spot capacity, and the instance
+// that it launches is the only sure sign that there is some. `digest`: of the job's own fleet.
+wire::AwsCommand request_on_demand(const config::Job& job, const TemplateVersion& launch_template,
+                                   const FleetId& own, const std::string& token,
+                                   const std::string& digest);
+
 // A digest of all that requires another fleet; not of the capacity, which can be changed.
 std::string request_digest(const config::Job& job, const std::string& user_data);
 
-// Changes the fleet's target capacity. Of a group, 0 ends it.
-wire::AwsCommand set_capacity(const Fleet& fleet, int capacity);
+// Changes the fleet's target capacity. Of a group, 0 ends it, and its policy says what of it is on
+// demand.
+struct Capacity {
+  int target = 0;
+  int on_demand = 0;  // of the target
+};
+wire::AwsCommand set_capacity(const Fleet& fleet, const Capacity& capacity);
+Capacity capacity_of(const config::Launch& launch);
 
 // Makes an existing Auto Scaling group what request_fleet() would make. Its tags are changed last:
 // until then it still counts as the group of another request.
@@ -69,6 +82,9 @@ wire::AwsCommand let_launch(const FleetId& group, bool launches);
 // Stops the group from balancing zones: it would end instances in the zone with most, while a spot
 // job runs where there is capacity.
 wire::AwsCommand keep_zones(const FleetId& group);
+
+// Writes the tag spotter:watched of the group.
+wire::AwsCommand mark_group(const FleetId& group, const std::string& job, const std::string& mark);
 
 std::string base64(std::string_view text);
 

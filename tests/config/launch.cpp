@@ -49,6 +49,28 @@ TEST(Launch, ReadsWhatIsGiven) {
   EXPECT_EQ(launch.tags.at("project"), "me");
 }
 
+TEST(Launch, IsOnDemandNeverAlwaysOrAfterAWhile) {
+  using When = OnDemand::When;
+  EXPECT_EQ(launch_of("").on_demand.when, When::Never);
+  EXPECT_EQ(launch_of("  on_demand: never\n").on_demand.when, When::Never);
+  EXPECT_EQ(launch_of("  on_demand: always\n").on_demand.when, When::Always);
+  const OnDemand after = launch_of("  on_demand: after 1h30m\n").on_demand;
+  EXPECT_EQ(after.when, When::After);
+  EXPECT_EQ(after.after, std::chrono::minutes(90));
+}
+
+// On a volume EBS lets one write; two fleets on a share would both have a first instance.
+TEST(Launch, OnDemandAfterAWhileNeedsClaimsOnAShare) {
+  const std::string on_share =
+      "job: small\nstorage: {folder: {path: /data}}\ntrainer: {command: x}\n" +
+      std::string(launch_needs);
+  EXPECT_EQ(problems_of(on_share + "  on_demand: always\n"), "");
+  EXPECT_NE(problems_of(on_share + "  on_demand: after 20m\n").find("needs `claims:` here"),
+            std::string::npos);
+  EXPECT_EQ(problems_of(on_share + "  on_demand: after 20m\nclaims: {at: s3://bucket/claims}\n"),
+            "");
+}
+
 TEST(Launch, MayNameAUserWhomOnlyTheInstancesHave) {
   const Environment as_me{.variables = {}, .user = "me", .root = false};
   const std::string job =
@@ -82,6 +104,9 @@ TEST(Launch, SaysWhatIsWrong) {
   has(problem("  max_price: 1e-1\n"), "dollars an hour");
   has(problem("  max_price: -1\n"), "a number above 0");
   has(problem("  capacity: 2\n"), "needs `claims:`");
+  has(problem("  on_demand: sometimes\n"), "none of never, always, or after and a duration");
+  has(problem("  on_demand: after a while\n"), "is not a duration");
+  has(problem("  on_demand: always\n  max_price: 1\n"), "max_price is of spot instances");
   has(problem("  package: bakd\n"), "did you mean 'baked'?");
   has(problem("  package: {s3: s3://packages/x.zip, sha256: 0}\n"), ".tar.gz");
   has(problem("  package: {s3: s3://packages/x.deb, sha256: 0}\n"), "64 hexadecimal digits");

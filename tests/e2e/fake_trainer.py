@@ -8,6 +8,7 @@ Environment: STEPS (how many), PACE (seconds a step), EVERY (a checkpoint every 
   deaf     hears no signal
   empty    ends with status 0, and writes no result on its first start
   finish   a stop signal comes when it is all but done: it writes the result and ends with status 0
+HOLD=30, GATE=FILE: from that step on it waits for the file, or for a stop signal.
 SCORES="0.5 - 0.9": each experiment's val_accuracy, reported every ten steps; -: not at all.
 FORMAT=spotter: checkpoints that the agent can verify, as trainer/library/manifest.hpp has them
 (written here from that description, and not with the library); otherwise one file, replaced.
@@ -139,6 +140,8 @@ class Trainer:
         self.pace = float(os.environ.get("PACE", "0.1"))
         self.every = int(os.environ.get("EVERY", "1"))
         self.behaviour = os.environ.get("BEHAVIOUR", "train")
+        self.hold = int(os.environ.get("HOLD", self.steps))
+        self.gate = pathlib.Path(os.environ.get("GATE", "/nowhere"))
         form = Verifiable if os.environ.get("FORMAT") == "spotter" else OneFile
         self.checkpoints = form(self.storage / "checkpoints")
         self.step, self.digest, self.stopped = 0, after(0), False
@@ -155,6 +158,8 @@ class Trainer:
         lines = journal()
         tell(READY=1, X_SPOTTER_RESUMED_STEP=self.step)
         while self.step < self.steps:
+            while self.step >= self.hold and not self.stopped and not self.gate.exists():
+                time.sleep(0.1)
             time.sleep(self.pace)
             self.digest = after(self.step + 1, self.step, self.digest)
             self.step += 1

@@ -90,7 +90,7 @@ def batch_encoders():
 
 def launch_requests():
     """What agent/launch makes, sent by whoever asks for one of them."""
-    source = text(ROOT / "agent/launch/requests.cpp")
+    source = "".join(text(path) for path in sorted((ROOT / "agent/launch").glob("*requests.cpp")))
     made = {f"{service}:{action}"
             for service, action in re.findall(r'command\(\s*"(\w+)", "(\w+)"', source)}
     assert len(made) >= 7, made
@@ -134,7 +134,7 @@ def calls_of(files):
             note({f"elasticfilesystem:Client{it}" for it in ("Mount", "RootAccess", "Write")})
         if "calls.ec2_quota(" in source:
             note({"servicequotas:GetServiceQuota"})
-        if "calls->on_demand_price(" in source:
+        if re.search(r"(->|\.)on_demand_price\(", source):
             note({"pricing:GetProducts"})
     return found
 

@@ -11,7 +11,7 @@ GROUP = "  type: auto-scaling-group\n"
 
 class Groups(launching.LaunchTest):
     def test_what_is_printed_is_sent_for_a_group(self):
-        for more in ("", "  max_price: 0.75\n"):
+        for more, share in (("", 0), ("  max_price: 0.75\n", 0), ("  on_demand: always\n", 100)):
             printed = self.assert_printed_is_sent(GROUP + more + "  tags: {project: speech}\n")
             self.assertEqual(list(printed)[-2:], ["CreateAutoScalingGroup", "SuspendProcesses"])
             suspended = [it["ProcessName"] for it in self.group()["SuspendedProcesses"]]
@@ -19,10 +19,12 @@ class Groups(launching.LaunchTest):
             group = printed["CreateAutoScalingGroup"][1]
             self.assertEqual((group["MinSize"], group["MaxSize"], group["DesiredCapacity"]),
                              (0, 1, 1))
+            shares = group["MixedInstancesPolicy"]["InstancesDistribution"]
+            self.assertEqual(shares["OnDemandPercentageAboveBaseCapacity"], share)
             hook, = group["LifecycleHookSpecificationList"]
             self.assertEqual((hook["LifecycleHookName"], hook["DefaultResult"]),
                              ("spotter-checkpoint", "CONTINUE"))
-            self.name += "-priced"
+            self.name += "-other"
 
     def group(self):
         name = f"spotter-{self.name}"

@@ -36,6 +36,23 @@ class Launch(launching.LaunchTest):
         self.assertEqual(config["AllocationStrategy"], "lowestPrice")
         self.assertEqual(config["LaunchTemplateConfigs"][0]["Overrides"][0]["SpotPrice"], "0.75")
 
+    def test_what_is_printed_is_sent_always_on_demand(self):
+        printed = self.assert_printed_is_sent("  on_demand: always\n")
+        self.assertEqual(printed["CreateFleet"][1]["TargetCapacitySpecification"],
+                         {"TotalTargetCapacity": 1, "OnDemandTargetCapacity": 1,
+                          "DefaultTargetCapacityType": "on-demand"})
+        self.assert_on_demand()
+
+    def test_what_is_printed_is_sent_for_a_spot_fleet_on_demand(self):
+        printed = self.assert_printed_is_sent("  on_demand: always\n" + SPOT_FLEET)
+        config = printed["RequestSpotFleet"][1]["SpotFleetRequestConfig"]
+        self.assertEqual((config["TargetCapacity"], config["OnDemandTargetCapacity"]), (1, 1))
+        self.assert_on_demand()
+
+    def assert_on_demand(self):
+        found = self.ec2.describe_instances(InstanceIds=[self.one_instance()])["Reservations"]
+        self.assertNotIn("InstanceLifecycle", found[0]["Instances"][0])
+
     # Launching
 
     def test_makes_what_it_takes(self):
@@ -82,6 +99,9 @@ class Launch(launching.LaunchTest):
         for more, modify in (
                 ("", lambda fleet: self.ec2.modify_fleet(
                     FleetId=fleet, TargetCapacitySpecification={"TotalTargetCapacity": 0})),
+                ("  on_demand: always\n", lambda fleet: self.ec2.modify_fleet(
+                    FleetId=fleet, TargetCapacitySpecification={
+                        "TotalTargetCapacity": 0, "OnDemandTargetCapacity": 0})),
                 (SPOT_FLEET, lambda fleet: self.ec2.modify_spot_fleet_request(
                     SpotFleetRequestId=fleet, TargetCapacity=0))):
             fleet = self.launch(more)

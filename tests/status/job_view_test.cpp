@@ -26,6 +26,7 @@ wire::Instance instance(const char* id, wire::InstanceState state) {
   it.id = id;
   it.zone = "us-west-2b";
   it.type = "g5.xlarge";
+  it.lifecycle = "spot";
   it.state = state;
   it.launch_time = wire::WallTime(std::chrono::seconds(static_cast<std::int64_t>(now) - 40));
   return it;
@@ -113,6 +114,22 @@ TEST(JobView, AMachineThatEndsWithoutHavingSpokenDoesNotStart) {
   seen.published.reset();
   EXPECT_EQ(stage(seen), "starting");
   EXPECT_EQ(says(seen), "i-3 is pending, launched 40 s ago");
+}
+
+TEST(JobView, OfAnOnDemandMachineSaysWhatItCosts) {
+  JobSeen seen{.job = "mnist",
+               .instances = {instance("i-1", State::Running), instance("i-2", State::Running)},
+               .published = published(now - 60),
+               .now = now};
+  EXPECT_FALSE(view_of(seen).contains("on_demand"));
+  seen.instances[0].lifecycle.clear();
+  EXPECT_EQ(view_of(seen)["on_demand"], "i-1, price unknown");
+  seen.on_demand_prices = {{"g5.xlarge", 1.006}};
+  EXPECT_EQ(view_of(seen)["on_demand"], "i-1, $1.006 an hour");
+  EXPECT_EQ(view_of(seen)["cloud"]["instances"][0]["on_demand"], true);
+  EXPECT_EQ(view_of(seen)["cloud"]["instances"][1]["on_demand"], false);
+  const std::string page = wire::status_text(view_of(seen).dump(), Time{}).value_or("");
+  EXPECT_NE(page.find("\non demand   i-1, $1.006 an hour\n"), page.npos) << page;
 }
 
 TEST(JobView, OfAnAgentThatWentSilent) {

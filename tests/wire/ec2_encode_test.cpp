@@ -87,12 +87,13 @@ std::vector<Sample> fleets_and_groups() {
        "&TerminateInstances=true&Version=2016-11-15"},
       {encode(ModifySpotFleetRequest{.fleet = "sfr-1", .target_capacity = 0}),
        "Action=ModifySpotFleetRequest&ExcessCapacityTerminationPolicy=default"
-       "&SpotFleetRequestId=sfr-1&TargetCapacity=0&Version=2016-11-15"},
+       "&OnDemandTargetCapacity=0&SpotFleetRequestId=sfr-1&TargetCapacity=0&Version=2016-11-15"},
       {encode(DeleteFleets{.fleets = {"fleet-1"}, .terminate_instances = false}),
        "Action=DeleteFleets&FleetId.1=fleet-1&TerminateInstances=false"
        "&Version=2016-11-15"},
       {encode(ModifyFleet{.fleet = "fleet-1", .target_capacity = 0}),
        "Action=ModifyFleet&ExcessCapacityTerminationPolicy=termination&FleetId=fleet-1"
+       "&TargetCapacitySpecification.OnDemandTargetCapacity=0"
        "&TargetCapacitySpecification.TotalTargetCapacity=0&Version=2016-11-15"},
       {encode(DescribeSpotFleetRequests{.fleets = {"sfr-1"}}),
        "Action=DescribeSpotFleetRequests&SpotFleetRequestId.1=sfr-1&Version=2016-11-15"},

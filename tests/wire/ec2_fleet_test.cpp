@@ -70,19 +70,23 @@ TEST(FleetAnswer, ReadsBothKindsOfFleet) {
     <spotFleetRequestConfigSet><item><spotFleetRequestId>sfr-1</spotFleetRequestId>
       <spotFleetRequestState>active</spotFleetRequestState><spotFleetRequestConfig>
       <targetCapacity>1</targetCapacity><fulfilledCapacity>1.0</fulfilledCapacity>
+      <onDemandTargetCapacity>1</onDemandTargetCapacity>
       <type>maintain</type></spotFleetRequestConfig></item></spotFleetRequestConfigSet>)"));
   ASSERT_TRUE(spot) << spot.error().message;
   EXPECT_EQ(spot->items.at(0).state, FleetState::Active);
   EXPECT_EQ(spot->items.at(0).target_capacity, 1);
   EXPECT_DOUBLE_EQ(spot->items.at(0).fulfilled_capacity, 1.0);
+  EXPECT_EQ(spot->items.at(0).on_demand, 1);
   const auto fleet = decode<DescribeFleets>(fleet_answer("DescribeFleets", R"(
     <fleetSet><item><fleetId>fleet-1</fleetId><fleetState>deleted_terminating</fleetState>
       <fulfilledCapacity>0.0</fulfilledCapacity><type>maintain</type>
       <targetCapacitySpecification><totalTargetCapacity>2</totalTargetCapacity>
+      <onDemandTargetCapacity>2</onDemandTargetCapacity>
       </targetCapacitySpecification></item></fleetSet><nextToken>t</nextToken>)"));
   ASSERT_TRUE(fleet) << fleet.error().message;
   EXPECT_EQ(fleet->items.at(0).state, FleetState::CancelledTerminating);
   EXPECT_EQ(fleet->items.at(0).target_capacity, 2);
+  EXPECT_EQ(fleet->items.at(0).on_demand, 2);
   EXPECT_EQ(fleet->next_token, "t");
 }
 

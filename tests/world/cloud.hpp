@@ -108,8 +108,9 @@ struct MetadataToken {
 };
 
 struct Capacity {
-  std::optional<int> limit;  // how many instances fit; nothing: any number
-  Time empty_until{};        // an interruption took the capacity away until then
+  std::optional<int> limit;      // how many spot instances fit; nothing: any number
+  std::optional<int> on_demand;  // the same of on-demand instances
+  Time empty_until{};            // an interruption took the spot capacity away until then
 };
 
 class Access;  // access.hpp

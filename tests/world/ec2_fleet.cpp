@@ -41,10 +41,10 @@ void write_origin(Xml& xml, const FleetRequest& fleet, const Instance& instance)
 
 // Only for fleets of type instant.
 void write_launched(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
-  xml.items("errorSet", fleet.errors, [&](const ApiError& error) {
-    xml.text("errorCode", error.code);
-    xml.text("errorMessage", error.message);
-    xml.text("lifecycle", "spot");
+  xml.items("errorSet", fleet.errors, [&](const LaunchError& it) {
+    xml.text("errorCode", it.error.code);
+    xml.text("errorMessage", it.error.message);
+    xml.text("lifecycle", it.spot ? "spot" : "on-demand");
   });
   xml.items("fleetInstanceSet", fleet.instances, [&](const InstanceId& id) {
     const Instance& instance = *cloud.instances.find(id);
@@ -113,7 +113,7 @@ void write_fleet(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
   xml.text("activityStatus", Fleets(cloud).activity(fleet));
   xml.text("createTime", xml_time(cloud.wall(fleet.created)));
   xml.value("fulfilledCapacity", Fleets(cloud).fulfilled(fleet));
-  xml.value("fulfilledOnDemandCapacity", 0.0);
+  xml.value("fulfilledOnDemandCapacity", Fleets(cloud).fulfilled(fleet, false));
   std::map<std::string, std::string> shown = fleet.sent;
   static const std::set<std::string> echoed = {"LaunchTemplateConfigs",
                                                "TargetCapacitySpecification",
@@ -188,7 +188,7 @@ Answer describe_fleet_instances(Session& session) {
   xml.items("activeInstanceSet", shown.rows, [&](const Instance& it) {
     xml.text("instanceId", it.id.view());
     xml.text("instanceType", it.type.view());
-    xml.text("spotInstanceRequestId", it.spot_request);
+    xml.optional("spotInstanceRequestId", it.spot_request);
     xml.text("instanceHealth", "healthy");
   });
   xml.optional("nextToken", shown.next);
@@ -221,8 +221,11 @@ Answer describe_fleet_history(Session& session) {
 
 Answer modify_fleet(Session& session) {
   const Query& query = session.query;
+  const std::string capacity = "TargetCapacitySpecification.";
   ModifyFleet request{.id = FleetId(query.required("FleetId")),
-                      .target = query.integer("TargetCapacitySpecification.TotalTargetCapacity")};
+                      .target = query.integer(capacity + "TotalTargetCapacity"),
+                      .on_demand = query.integer(capacity + "OnDemandTargetCapacity")};
+  if (!query.below(capacity).empty()) query.required(capacity + "TotalTargetCapacity");
   if (query.has("ExcessCapacityTerminationPolicy")) {
     request.excess_policy = query.text("ExcessCapacityTerminationPolicy");
     check_excess_policy(query);

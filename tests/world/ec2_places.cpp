@@ -356,7 +356,7 @@ Answer get_spot_placement_scores(Session& session) {
     const bool offered = std::ranges::any_of(wanted, [&](const std::string& type) {
       return !cloud.not_offered.contains({type, zone.str()});
     });
-    const bool has = Instances(session.cloud).has_capacity(zone);
+    const bool has = Instances(session.cloud).has_capacity(zone, true);
     if (offered) scores.push_back({zone_id(cloud, zone), has ? best : 1});
   }
   if (!query.boolean("SingleAvailabilityZone")) {

@@ -92,6 +92,8 @@ void write_request(Xml& xml, Cloud& cloud, const FleetRequest& fleet) {
   std::map<std::string, std::string> config = fleet.sent;
   std::erase_if(config, [](const auto& it) { return it.first.rfind("TagSpecification.", 0) == 0; });
   config["TargetCapacity"] = std::to_string(fleet.target);
+  config["OnDemandTargetCapacity"] = std::to_string(fleet.on_demand_target);
+  config["OnDemandFulfilledCapacity"] = std::to_string(Fleets(cloud).fulfilled(fleet, false));
   config["AllocationStrategy"] = fleet.allocation;
   config["ExcessCapacityTerminationPolicy"] = fleet.excess_policy;
   config["Type"] = fleet.type == FleetType::Request ? "request" : "maintain";
@@ -131,7 +133,7 @@ Answer describe_spot_fleet_instances(Session& session) {
   xml.items("activeInstanceSet", shown.rows, [&](const Instance& it) {
     xml.text("instanceId", it.id.view());
     xml.text("instanceType", it.type.view());
-    xml.text("spotInstanceRequestId", it.spot_request);
+    xml.optional("spotInstanceRequestId", it.spot_request);
     xml.text("instanceHealth", "healthy");
   });
   xml.optional("nextToken", shown.next);
@@ -188,7 +190,8 @@ Answer cancel_spot_fleet_requests(Session& session) {
 
 Answer modify_spot_fleet_request(Session& session) {
   ModifyFleet request{.id = FleetId(session.query.required("SpotFleetRequestId")),
-                      .target = session.query.integer("TargetCapacity")};
+                      .target = session.query.integer("TargetCapacity"),
+                      .on_demand = session.query.integer("OnDemandTargetCapacity")};
   if (session.query.has("ExcessCapacityTerminationPolicy")) {
     request.excess_policy = session.query.text("ExcessCapacityTerminationPolicy");
     check_excess_policy(session.query, *request.excess_policy);

@@ -36,9 +36,15 @@ void failed_termination(World&, Cloud& cloud, Arguments& given) {
 }
 
 void capacity(World& world, Cloud& cloud, Arguments& given) {
-  const bool any = given.text("instances", "any") == "any";
-  const std::optional<int> fits = any ? std::nullopt : std::optional(given.count("instances", 0));
-  world.set_capacity(Zone(given.text("zone", "")), fits, cloud.now);
+  const auto fits = [&](const char* name) {
+    const bool any = given.text(name, "any") == "any";
+    return any ? std::nullopt : std::optional(given.count(name, 0));
+  };
+  const Zone zone(given.text("zone", ""));
+  const std::string of_on_demand = given.text("on-demand", "");
+  const bool of_spot = of_on_demand.empty() || !given.text("instances", "").empty();
+  if (of_spot) world.set_capacity(zone, fits("instances"), cloud.now);
+  if (!of_on_demand.empty()) world.set_on_demand(zone, fits("on-demand"), cloud.now);
 }
 
 void fleet_tags_late(World& world, Cloud& cloud, Arguments& given) {
@@ -90,7 +96,7 @@ const NamedFault faults[] = {
      "on=true|false, where a template does not say, for instances launched later",
      [](World& world, Cloud&, Arguments& it) { world.settings().tokens_optional = it.on(); }},
     {"failed-termination", "instance=I", failed_termination},
-    {"capacity", "zone=Z instances=any|N", capacity},
+    {"capacity", "zone=Z instances=any|N (spot) on-demand=any|N: either or both", capacity},
     {"not-offered", "type=T zone=Z on=true|false: DescribeInstanceTypeOfferings does not name it",
      [](World&, Cloud& cloud, Arguments& it) {
        const std::pair what{it.text("type", ""), it.text("zone", "")};

@@ -15,10 +15,6 @@ constexpr const char* cancelled_reason = "Client.UserInitiatedShutdown: User ini
 // Who is on the way out of its group is none of those that the group has to have.
 bool counts(const Instance& instance) { return is_alive(instance) && !instance.departure; }
 
-bool is_suspended(const FleetRequest& fleet, const char* process) {
-  return fleet.group && fleet.group->suspended.count(process) != 0;
-}
-
 bool is_cancelled(const FleetRequest& fleet) { return fleet.state >= FleetState::CancelledRunning; }
 
 // Error codes of one id: API_CancelSpotFleetRequestsError.html, API_DeleteFleetError.html
@@ -29,31 +25,17 @@ ApiError cancel_error(FleetKind kind, const std::string& what) {
   return {"fleet" + what, "The fleet: " + what};
 }
 
-// Spot Fleet's word is in either case, EC2 Fleet's is hyphenated.
-bool keeps_excess(const std::string& policy) {
-  return policy == "noTermination" || policy == "NoTermination" || policy == "no-termination";
-}
-
-// A group with a mixed instances policy launches by CreateFleet, each time by a fleet of type
-// instant:
-// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-mixed-instances-groups.html
-bool is_mixed(const FleetRequest& fleet) {
-  const auto first = fleet.sent.lower_bound("MixedInstancesPolicy.");
-  return fleet.group && first != fleet.sent.end() &&
-         first->first.rfind("MixedInstancesPolicy.", 0) == 0;
+// What becomes of on-demand instances when only the total is lowered, the references leave open:
+// here it is refused, so that who lowers it has to say.
+Expected<void> check_shares(int target, int on_demand) {
+  if (on_demand >= 0 && on_demand <= target) return {};
+  return refusal("InvalidParameterValue", "The on-demand target capacity (" +
+                                              std::to_string(on_demand) +
+                                              ") is not between 0 and the total target capacity (" +
+                                              std::to_string(target) + ").");
 }
 
 }  // namespace
-
-void Fleets::add_instant(const FleetId& id, const Instance& instance, const LaunchOption& option) {
-  FleetRequest made{.fleet = {FleetKind::Ec2Fleet, id},
-                    .type = FleetType::Instant,
-                    .state = FleetState::Active,
-                    .options = {option},
-                    .created = cloud_.now,
-                    .instances = {instance.id}};
-  cloud_.fleets.add(id, std::move(made), cloud_.now, cloud_.lag());
-}
 
 std::string_view name(FleetState state, FleetKind kind) {
   constexpr std::string_view spot[] = {
@@ -91,6 +73,8 @@ Expected<FleetRequest> Fleets::create(FleetRequest request) {
   if (request.options.empty()) {
     return refusal("InvalidSpotFleetRequestConfig", "There is no launch specification.");
   }
+  if (auto fits = check_shares(request.target, request.on_demand_target); !fits)
+    return tl::unexpected(fits.error());
   const bool spot_fleet = request.fleet.kind == FleetKind::SpotFleet;
   if (!request.group)
     request.fleet.id = FleetId((spot_fleet ? "sfr-" : "fleet-") + cloud_.random.uuid());
@@ -164,8 +148,12 @@ Expected<void> Fleets::modify(const ModifyFleet& request, FleetKind kind) {
     return refusal(kind == FleetKind::SpotFleet ? "FleetNotInModifiableState" : "InvalidFleetState",
                    "The fleet '" + request.id.str() + "' cannot be modified in its present state.");
   }
+  const int target = request.target.value_or(found->target);
+  const int on_demand = request.on_demand.value_or(found->on_demand_target);
+  if (auto fits = check_shares(target, on_demand); !fits) return fits;
   FleetRequest& fleet = change(request.id);
-  if (request.target) fleet.target = *request.target;
+  fleet.target = target;
+  fleet.on_demand_target = on_demand;
   if (request.excess_policy) fleet.excess_policy = *request.excess_policy;
   fleet.state = FleetState::Modifying;
   cloud_.record("fleet-modified", request.id.str(), std::to_string(fleet.target));
@@ -195,10 +183,14 @@ std::vector<Instance> Fleets::living(const FleetRequest& fleet) const {
 }
 
 double Fleets::fulfilled(const FleetRequest& fleet) const {
+  return fulfilled(fleet, true) + fulfilled(fleet, false);
+}
+
+double Fleets::fulfilled(const FleetRequest& fleet, bool spot) const {
   double sum = 0;
   for (const InstanceId& id : fleet.instances) {
     const Instance& instance = *cloud_.instances.find(id);
-    if (!counts(instance)) continue;
+    if (!counts(instance) || is_spot(instance) != spot) continue;
     const auto option = std::find_if(
         fleet.options.begin(), fleet.options.end(),
         [&](const auto& it) { return it.type == instance.type && it.zone == instance.zone; });
@@ -255,7 +247,7 @@ void Fleets::on(const FleetWakes& happening) {
   FleetRequest& fleet = found.state == FleetState::Active ? found : change(happening.id);
   if (fleet.state != FleetState::Active) cloud_.record("fleet-active", fleet.fleet.id.str());
   fleet.state = FleetState::Active;
-  terminate_excess(fleet);
+  for (const bool spot : {false, true}) terminate_excess(fleet, spot);
   launch_missing(fleet);
 }
 
@@ -282,109 +274,6 @@ void Fleets::settle(FleetRequest& fleet) {
   }
   change(fleet.fleet.id).state = FleetState::Cancelled;
   cloud_.record("fleet-ended", fleet.fleet.id.str());
-}
-
-// Which instances go first is the allocation strategy's business and not promised: chance decides.
-void Fleets::terminate_excess(FleetRequest& fleet) {
-  if (is_suspended(fleet, "Terminate")) return;
-  if (keeps_excess(fleet.excess_policy)) return;
-  while (fulfilled(fleet) > fleet.target) {
-    const std::vector<Instance> alive = living(fleet);
-    if (static_cast<int>(alive.size()) <= fleet.target) return;
-    const InstanceId victim = alive[cloud_.random.below(alive.size())].id;
-    if (fleet.group)
-      Groups(cloud_).take_out(victim);
-    else
-      Instances(cloud_).shut_down(victim, cancelled_reason);
-  }
-}
-
-// A one-time request asks for its capacity once and replaces nothing.
-// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-request-type.html
-void Fleets::launch_missing(FleetRequest& fleet) {
-  if (is_suspended(fleet, "Launch")) return;
-  const bool once = fleet.type != FleetType::Maintain;
-  const auto missing = [&] {
-    const double have = once ? static_cast<double>(fleet.instances.size()) : fulfilled(fleet);
-    return have < fleet.target;
-  };
-  while (missing()) {
-    if (restart_one(fleet) || launch_one(fleet)) continue;
-    record_failure(fleet);
-    if (fleet.type != FleetType::Instant) wake(fleet, cloud_.settings.capacity_retry);
-    return;
-  }
-}
-
-// Of each reason one line in the history, as often as it is tried.
-void Fleets::record_failure(FleetRequest& fleet) {
-  fleet.errors = refusals(fleet);
-  for (const ApiError& it : fleet.errors)
-    cloud_.record("launch-failed", fleet.fleet.id.str(), it.message);
-  const bool one_fits = std::ranges::any_of(
-      fleet.options, [&](const LaunchOption& it) { return !refuse_launch(cloud_, it); });
-  if (!one_fits) return;
-  cloud_.record("fleet-no-capacity", fleet.fleet.id.str(),
-                "There is no Spot capacity available that matches your request.");
-  fleet.errors.push_back(
-      {"InsufficientInstanceCapacity", "There is not enough capacity to fulfill your request."});
-}
-
-std::vector<ApiError> Fleets::refusals(const FleetRequest& fleet) const {
-  std::vector<ApiError> found;
-  for (const LaunchOption& option : fleet.options)
-    if (auto refused = refuse_launch(cloud_, option);
-        refused && std::ranges::find(found, refused->message, &ApiError::message) == found.end())
-      found.push_back(std::move(*refused));
-  return found;
-}
-
-bool Fleets::restart_one(FleetRequest& fleet) {
-  if (fleet.type != FleetType::Maintain) return false;
-  return std::any_of(fleet.instances.begin(), fleet.instances.end(),
-                     [&](const InstanceId& id) { return Instances(cloud_).restart(id); });
-}
-
-std::vector<const LaunchOption*> Fleets::open_pools(const FleetRequest& fleet) const {
-  std::vector<const LaunchOption*> pools;
-  for (const LaunchOption& option : fleet.options) {
-    if (Instances(cloud_).has_capacity(option.zone) && !refuse_launch(cloud_, option))
-      pools.push_back(&option);
-  }
-  return pools;
-}
-
-// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html: by price,
-// spread over the pools, or where most capacity is (here: by chance).
-bool Fleets::launch_one(FleetRequest& fleet) {
-  const std::vector<const LaunchOption*> pools = open_pools(fleet);
-  if (pools.empty()) return false;
-  std::size_t chosen = cloud_.random.below(pools.size());
-  const std::vector<Instance> alive = living(fleet);
-  const auto rank = [&](const LaunchOption& pool) -> double {
-    if (fleet.allocation == "diversified") {
-      return static_cast<double>(std::count_if(alive.begin(), alive.end(), [&](const auto& it) {
-        return it.zone == pool.zone && it.type == pool.type;
-      }));
-    }
-    const bool by_price = fleet.allocation == "lowestPrice" || fleet.allocation == "lowest-price";
-    return by_price ? spot_price(pool.type, pool.zone) / pool.weight : 0;
-  };
-  for (std::size_t i = 0; i < pools.size(); ++i) {
-    if (rank(*pools[i]) < rank(*pools[chosen])) chosen = i;
-  }
-  const int on_demand = static_cast<int>(std::count_if(
-      alive.begin(), alive.end(), [](const Instance& it) { return it.spot_request.empty(); }));
-  const FleetId by = is_mixed(fleet) ? FleetId("fleet-" + cloud_.random.uuid()) : FleetId();
-  const auto launched = Instances(cloud_).launch({.option = *pools[chosen],
-                                                  .fleet = fleet.fleet,
-                                                  .spot = on_demand >= fleet.on_demand_target,
-                                                  .when_interrupted = fleet.when_interrupted,
-                                                  .by = by});
-  if (!launched) return false;
-  fleet.instances.push_back(launched->id);
-  if (by) add_instant(by, *launched, *pools[chosen]);
-  return true;
 }
 
 }  // namespace spotter::world

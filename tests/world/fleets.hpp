@@ -21,6 +21,7 @@ struct FleetCancellation {
 struct ModifyFleet {
   FleetId id;
   std::optional<int> target;
+  std::optional<int> on_demand;  // of the target
   std::optional<std::string> excess_policy;
 };
 
@@ -40,6 +41,7 @@ class Fleets {
   std::vector<FleetRequest> list(FleetKind kind) const;
   std::vector<Instance> living(const FleetRequest& fleet) const;
   double fulfilled(const FleetRequest& fleet) const;
+  double fulfilled(const FleetRequest& fleet, bool spot) const;  // of that kind alone
   std::string activity(const FleetRequest& fleet) const;  // pending_fulfillment, fulfilled, ...
 
   FleetRequest& change(const FleetId& id);  // REQUIRES: it is there
@@ -50,13 +52,14 @@ class Fleets {
 
  private:
   void wake(FleetRequest& fleet, Range range);
-  std::vector<const LaunchOption*> open_pools(const FleetRequest& fleet) const;
+  std::vector<const LaunchOption*> open_pools(const FleetRequest& fleet, bool spot) const;
   void launch_missing(FleetRequest& fleet);
-  void record_failure(FleetRequest& fleet);
-  void terminate_excess(FleetRequest& fleet);
-  bool launch_one(FleetRequest& fleet);
+  void record_failure(FleetRequest& fleet, bool spot);
+  bool launch_missing(FleetRequest& fleet, bool spot);  // false: there was no capacity
+  void terminate_excess(FleetRequest& fleet, bool spot);
+  bool launch_one(FleetRequest& fleet, bool spot);
   void add_instant(const FleetId& id, const Instance& instance, const LaunchOption& option);
-  bool restart_one(FleetRequest& fleet);
+  bool restart_one(FleetRequest& fleet, bool spot);
   void expire(FleetRequest& fleet);
   void settle(FleetRequest& fleet);
 

@@ -23,6 +23,10 @@ std::optional<std::string> unreadable_tag(const LaunchOption& option) {
   return std::nullopt;
 }
 
+tl::unexpected<ApiError> not_spot(const InstanceId& id) {
+  return refusal("IncorrectInstanceState", "'" + id.str() + "' is no spot instance.");
+}
+
 }  // namespace
 
 // Reasons: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
@@ -33,6 +37,8 @@ constexpr const char* stopped_reason = "Server.SpotInstanceShutdown: Spot instan
 bool is_alive(const Instance& instance) {
   return instance.state == InstanceState::Pending || instance.state == InstanceState::Running;
 }
+
+bool is_spot(const Instance& instance) { return !instance.spot_request.empty(); }
 
 std::string_view name(InstanceState state) {
   constexpr std::string_view names[] = {"pending",    "running",  "shutting-down",
@@ -85,14 +91,17 @@ Expected<Instance*> Instances::reach(const InstanceId& id) {
   return instance;
 }
 
-bool Instances::has_capacity(const Zone& zone) const {
+bool Instances::has_capacity(const Zone& zone, bool spot) const {
   const auto found = cloud_.capacity.find(zone);
-  if (found == cloud_.capacity.end() || cloud_.now < found->second.empty_until) return false;
-  if (!found->second.limit) return true;
+  if (found == cloud_.capacity.end()) return false;
+  if (spot && cloud_.now < found->second.empty_until) return false;
+  const std::optional<int>& limit = spot ? found->second.limit : found->second.on_demand;
+  if (!limit) return true;
   int running = 0;
-  cloud_.instances.each(
-      [&](const Instance& other) { running += other.zone == zone && is_alive(other); });
-  return running < *found->second.limit;
+  cloud_.instances.each([&](const Instance& other) {
+    running += other.zone == zone && is_alive(other) && is_spot(other) == spot;
+  });
+  return running < *limit;
 }
 
 bool Instances::shows_tags(const LaunchOption& option) const {
@@ -126,7 +135,7 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
                    "Invalid availability zone: [" + option.zone.str() + "]");
   }
   if (auto refused = refuse_launch(cloud_, option)) return tl::unexpected(std::move(*refused));
-  if (!has_capacity(option.zone)) {
+  if (!has_capacity(option.zone, request.spot)) {
     return refusal("InsufficientInstanceCapacity",
                    "We currently do not have sufficient " + option.type.str() +
                        " capacity in the Availability Zone you requested (" + option.zone.str() +
@@ -170,7 +179,8 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
 
 bool Instances::restart(const InstanceId& stopped) {
   const Instance* found = cloud_.instances.find(stopped);
-  if (!found || found->state != InstanceState::Stopped || !has_capacity(found->zone)) return false;
+  if (!found || found->state != InstanceState::Stopped) return false;
+  if (!has_capacity(found->zone, is_spot(*found))) return false;
   Instance& instance = change(stopped);
   instance.state = InstanceState::Pending;
   instance.launched = cloud_.now;  // "the time that the instance was last launched": API_Instance
@@ -215,6 +225,7 @@ Expected<void> Instances::interrupt(const InstanceId& id, InterruptionAction act
   if (!found || !is_alive(*found)) {
     return refusal("IncorrectInstanceState", "The instance '" + id.str() + "' is not running.");
   }
+  if (!is_spot(*found)) return not_spot(id);
   if (action == InterruptionAction::Hibernate) lead = Duration{0};
   Instance& instance = *cloud_.instances.find(id);
   instance.notice = Notice{action, cloud_.now + lead, cloud_.number()};
@@ -233,6 +244,7 @@ Expected<void> Instances::rebalance(const InstanceId& id) {
   if (!instance || !is_alive(*instance)) {
     return refusal("IncorrectInstanceState", "The instance '" + id.str() + "' is not running.");
   }
+  if (!is_spot(*instance)) return not_spot(id);
   instance->rebalance = cloud_.now;
   cloud_.record("rebalance-recommendation", id.str());
   return {};

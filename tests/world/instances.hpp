@@ -29,12 +29,13 @@ class Instances {
   Instance shut_down(const InstanceId& id, const std::string& reason);
   bool restart(const InstanceId& stopped);  // false: its zone has no capacity
 
+  // Of spot instances alone: on demand none gets a notice or a recommendation.
   Expected<void> interrupt(const InstanceId& id, InterruptionAction action, Duration lead);
   Expected<void> rebalance(const InstanceId& id);
   Expected<void> withdraw(const InstanceId& id);
   Expected<void> kill(const InstanceId& id, const std::string& reason);
 
-  bool has_capacity(const Zone& zone) const;
+  bool has_capacity(const Zone& zone, bool spot) const;
   const Instance* seen(const InstanceId& id) const;
   std::vector<Instance> list() const;  // those that DescribeInstances would show
 
@@ -56,6 +57,7 @@ class Instances {
 // instance profile that is not there, an image of another architecture than the type.
 std::optional<ApiError> refuse_launch(const Cloud& cloud, const LaunchOption& option);
 bool is_alive(const Instance& instance);  // pending or running
+bool is_spot(const Instance& instance);   // else on demand
 // What the instance's tags say of its fleet: kind None until AWS has written them.
 Fleet fleet_shown(const Instance& instance);
 std::string_view name(InstanceState state);

@@ -173,6 +173,12 @@ struct GroupPart {
   std::set<std::string> at_launch;  // keys of the tags that instances get, too
 };
 
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleetError.html
+struct LaunchError {
+  ApiError error;
+  bool spot = true;
+};
+
 struct FleetRequest {
   Fleet fleet;  // and its id, which is a group's name
   FleetType type = FleetType::Maintain;
@@ -193,7 +199,7 @@ struct FleetRequest {
   Tags tags;
   Time created{};
   std::vector<InstanceId> instances;  // all that it ever launched, oldest first
-  std::vector<ApiError> errors;       // why an instant fleet launched less
+  std::vector<LaunchError> errors;    // why an instant fleet launched less
   std::uint64_t wake = 0;             // number of the scheduled wake-up that counts
   std::optional<Time> wakes_at;
   // The configuration as it was sent (name -> value below the config's prefix), to be echoed.

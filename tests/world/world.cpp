@@ -98,4 +98,10 @@ void World::set_capacity(const Zone& zone, std::optional<int> instances_that_fit
   Fleets(cloud_).capacity_changed();
 }
 
+void World::set_on_demand(const Zone& zone, std::optional<int> instances_that_fit, Time now) {
+  enter(now);
+  cloud_.capacity[zone].on_demand = instances_that_fit;
+  Fleets(cloud_).capacity_changed();
+}
+
 }  // namespace spotter::world

@@ -102,8 +102,10 @@ class World {
   // name: a user of that name, whose access key is AKIA, the name in capitals and noughts) may do
   // what these IAM policies allow and nothing else; none: everything.
   Expected<void> set_policies(const std::string& who, const std::vector<std::string>& documents);
-  // How many instances the zone can hold; nothing = as many as asked for. 0: no capacity.
+  // How many spot instances the zone can hold; nothing = as many as asked for. 0: no capacity.
   void set_capacity(const Zone& zone, std::optional<int> instances, Time now);
+  // The same of on-demand instances: those have capacity of their own.
+  void set_on_demand(const Zone& zone, std::optional<int> instances, Time now);
   // The host tells that a volume's file system is mounted: its detach stays "busy" until it is not.
   void set_mounted(const VolumeId& volume, bool mounted, Time now);
   // A fault by name (see fault_names()), with its arguments as text: durations "30s" or "250ms".

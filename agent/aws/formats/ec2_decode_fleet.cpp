@@ -54,11 +54,16 @@ int capacity(const Fields& fields, const char* name) {
   return static_cast<int>(std::min<std::uint64_t>(fields.number(name), 1'000'000));
 }
 
+int optional_capacity(const Fields& fields, const char* name) {
+  return static_cast<int>(std::clamp(fields.optional_decimal(name), 0.0, 1'000'000.0));
+}
+
 FleetStatus read_spot_fleet(const Fields& fields) {
   const Fields configuration = fields.child("spotFleetRequestConfig");
   return {.id = fields.name<FleetId>("spotFleetRequestId"),
           .state = fleet_state(fields.text("spotFleetRequestState")),
           .target_capacity = capacity(configuration, "targetCapacity"),
+          .on_demand = optional_capacity(configuration, "onDemandTargetCapacity"),
           .fulfilled_capacity = configuration.optional_decimal("fulfilledCapacity"),
           .type = configuration.optional_text("type"),
           .create_time = fields.optional_time("createTime"),
@@ -70,6 +75,7 @@ FleetStatus read_fleet(const Fields& fields) {
   return {.id = fields.name<FleetId>("fleetId"),
           .state = fleet_state(fields.text("fleetState")),
           .target_capacity = capacity(target, "totalTargetCapacity"),
+          .on_demand = optional_capacity(target, "onDemandTargetCapacity"),
           .fulfilled_capacity = fields.optional_decimal("fulfilledCapacity"),
           .type = fields.optional_text("type"),
           .create_time = fields.optional_time("createTime"),

@@ -235,6 +235,7 @@ Query encode(const ModifySpotFleetRequest& request) {
   return Builder("ModifySpotFleetRequest", Repeatable::No)
       .put("SpotFleetRequestId", request.fleet)
       .number("TargetCapacity", capacity(request.target_capacity))
+      .number("OnDemandTargetCapacity", capacity(request.on_demand))
       .put("ExcessCapacityTerminationPolicy",
            request.terminate_excess ? "default" : "noTermination")
       .done();
@@ -251,6 +252,7 @@ Query encode(const ModifyFleet& request) {
   return Builder("ModifyFleet", Repeatable::No)
       .put("FleetId", request.fleet)
       .number("TargetCapacitySpecification.TotalTargetCapacity", capacity(request.target_capacity))
+      .number("TargetCapacitySpecification.OnDemandTargetCapacity", capacity(request.on_demand))
       .put("ExcessCapacityTerminationPolicy",
            request.terminate_excess ? "termination" : "no-termination")
       .done();

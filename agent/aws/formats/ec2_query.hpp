@@ -162,6 +162,7 @@ struct ModifySpotFleetRequest {
   using Answer = Done;
   FleetId fleet;
   int target_capacity = 0;
+  int on_demand = 0;  // of the target; EC2 may refuse a target that is below it
   // Instances beyond the target are ended, whatever the fleet was made with: they cost money.
   bool terminate_excess = true;
 };
@@ -176,6 +177,7 @@ struct ModifyFleet {
   using Answer = Done;
   FleetId fleet;
   int target_capacity = 0;
+  int on_demand = 0;             // as above
   bool terminate_excess = true;  // as above
 };
 

@@ -120,6 +120,7 @@ struct FleetStatus {
   FleetId id;
   FleetState state = FleetState::Unknown;
   int target_capacity = 0;
+  int on_demand = 0;  // of the target
   double fulfilled_capacity = 0;
   std::string type;  // request | maintain | instant
   std::optional<WallTime> create_time;

@@ -21,9 +21,15 @@ inline constexpr const char* done = "spotter:done";      // the job is finished
 inline constexpr const char* prepared =
     "spotter:prepared";  // config::digest_of() what was filled in
 
-inline constexpr const char* request = "spotter:request";  // of a fleet: request_digest()
+// Of fleets.
+inline constexpr const char* request = "spotter:request";  // request_digest()
+// Of the on-demand fleet that `spotter watch` makes: the id of the job's own fleet, which waits for
+// spot capacity beside it, and ends with it.
+inline constexpr const char* beside = "spotter:beside";
+inline constexpr const char* watched = "spotter:watched";  // launch::tag_of(): by `spotter watch`
 
 // Values of `role`.
 inline constexpr const char* role_data = "data";
+inline constexpr const char* role_on_demand = "on-demand";  // of a fleet: see `beside`
 
 }  // namespace spotter::tag

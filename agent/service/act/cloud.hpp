@@ -29,7 +29,8 @@ class Cloud {
   // unknown.
   asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
   // --- fleet.cpp ---
-  Answer read_fleet(InstanceId instance, Duration limit);  // and the spot price
+  Answer read_fleet(InstanceId instance, Duration limit);  // and what the instance costs
+  // Both do the same before to the fleet that the tag spotter:beside of this one names.
   Answer cancel_fleet(Fleet fleet, Duration limit);
   Answer scale_to_zero(Fleet fleet, Duration limit);
   // Completes the lifecycle hook that holds this instance, if any does.
@@ -56,7 +57,11 @@ class Cloud {
  private:
   void add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const;
   Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
-  asio::awaitable<std::optional<wire::FleetStatus>> status_of(Fleet fleet, Duration limit);
+  asio::awaitable<Result<wire::FleetStatus, CallError>> status_of(Fleet fleet, Duration limit);
+  // Dollars an hour, spot or on demand; 0: unknown.
+  asio::awaitable<double> price_of(wire::Instance self, Duration limit);
+  asio::awaitable<Result<Fleet, CallError>> fleet_beside(Fleet fleet, Duration limit);
+  Answer beside(Fleet fleet, Answer (Cloud::*what)(Fleet, Duration), Duration limit);
   Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);
   Answer count_earlier(decide::FleetRead read, wire::Instance self, Duration limit);
   Answer set_capacity_of_group(Fleet fleet, Duration limit);

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/formats/tags.hpp"
 #include "agent/service/act/cloud.hpp"
 
 namespace spotter::act {
@@ -49,6 +50,11 @@ std::uint32_t count_untagged(const std::vector<wire::Instance>& all, const wire:
   }));
 }
 
+FleetKind kind_of(std::string_view id) {
+  if (id.starts_with("sfr-")) return FleetKind::SpotFleet;
+  return id.starts_with("fleet-") ? FleetKind::Ec2Fleet : FleetKind::AutoScalingGroup;
+}
+
 wire::DescribeInstances all_of(const Fleet& fleet) {
   wire::DescribeInstances request;
   for (const FleetTag& entry : kFleetTags) {
@@ -73,9 +79,16 @@ decide::Happening outcome(const Result<wire::FleetCancellation, CallError>& resu
 
 }  // namespace
 
-asio::awaitable<std::optional<wire::FleetStatus>> Cloud::status_of(Fleet fleet, Duration limit) {
-  const auto first = [](auto answer) -> std::optional<wire::FleetStatus> {
-    if (!answer || answer->items.empty()) return std::nullopt;
+asio::awaitable<Result<wire::FleetStatus, CallError>> Cloud::status_of(Fleet fleet,
+                                                                       Duration limit) {
+  using Status = Result<wire::FleetStatus, CallError>;
+  const auto unknown = [&] {
+    return tl::unexpected(
+        CallError{.kind = CallError::Kind::NotFound, .message = fleet.id.str() + " is not there"});
+  };
+  const auto first = [&](auto answer) -> Status {
+    if (!answer) return tl::unexpected(answer.error());
+    if (answer->items.empty()) return unknown();
     return std::move(answer->items.front());
   };
   if (fleet.kind == FleetKind::SpotFleet) {
@@ -92,7 +105,7 @@ asio::awaitable<std::optional<wire::FleetStatus>> Cloud::status_of(Fleet fleet, 
     const auto answer = co_await std::move(call);
     co_return first(answer);
   }
-  if (fleet.kind != FleetKind::Ec2Fleet) co_return std::nullopt;
+  if (fleet.kind != FleetKind::Ec2Fleet) co_return Status(unknown());
   wire::DescribeFleets request;
   request.fleets = {fleet.id};
   auto call = aws_.call(std::move(request), limit);
@@ -115,21 +128,8 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   }
   const wire::Instance& self = answer->items.front();
   read.fleet = fleet_of(self.tags);
-
-  wire::DescribeSpotPriceHistory prices;
-  prices.types = {self.type};
-  prices.zone = self.zone;
-  auto ask = aws_.call_all(std::move(prices), limit);
-  const auto history = co_await std::move(ask);
-  // Without a price only the limit in hours can be enforced, not the one in dollars. The job goes
-  // on.
-  if (history && !history->items.empty()) {
-    const wire::SpotPrice* newest = &history->items.front();
-    for (const wire::SpotPrice& price : history->items) {
-      if (price.since > newest->since) newest = &price;
-    }
-    read.dollars_per_hour = newest->dollars_per_hour;
-  }
+  auto pricing = price_of(self, limit);
+  read.dollars_per_hour = co_await std::move(pricing);
   const Fleet fleet = job_.fleet.value_or(read.fleet);
   if (job_.storage.share || job_.claims || fleet.kind == FleetKind::Ec2Fleet) {
     auto asking = status_of(fleet, limit);
@@ -142,6 +142,22 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   if (!job_.storage.share || job_.claims) co_return read;
   auto counting = count_earlier(read, self, limit);
   co_return co_await std::move(counting);
+}
+
+// Without a price only the limit in hours can be enforced, not the one in dollars. The job goes on.
+asio::awaitable<double> Cloud::price_of(wire::Instance self, Duration limit) {
+  if (self.lifecycle.empty()) {
+    auto ask = aws_.on_demand_price(self.type, aws_.region(), limit);
+    const auto price = co_await std::move(ask);
+    co_return price.value_or(0);
+  }
+  wire::DescribeSpotPriceHistory prices;
+  prices.types = {self.type};
+  prices.zone = self.zone;
+  auto ask = aws_.call_all(std::move(prices), limit);
+  const auto history = co_await std::move(ask);
+  if (!history || history->items.empty()) co_return 0;
+  co_return std::ranges::max(history->items, {}, &wire::SpotPrice::since).dollars_per_hour;
 }
 
 // EBS attaches a volume to one instance, a claim gives an experiment to one; on a share the
@@ -198,13 +214,53 @@ Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration l
   co_return accepted(result);
 }
 
+// The fleet that waits for spot capacity while this one has the job's instance on demand. It is the
+// job's only if its own tags say so, too. None where it is unknown or may not be read: then this
+// one at least is ended.
+asio::awaitable<Result<Fleet, CallError>> Cloud::fleet_beside(Fleet fleet, Duration limit) {
+  const auto is_final = [](const CallError& error) {
+    return error.forbidden() || error.kind == CallError::Kind::NotFound;
+  };
+  if (fleet.kind != FleetKind::Ec2Fleet) co_return Fleet{};
+  auto asking = status_of(fleet, limit / 2);
+  const auto status = co_await std::move(asking);
+  if (!status && !is_final(status.error())) co_return tl::unexpected(status.error());
+  const std::string id = status ? wire::value_of(status->tags, tag::beside) : "";
+  if (id.empty() || !FleetId::fits(id)) co_return Fleet{};
+  const Fleet other{kind_of(id), FleetId(id)};
+  auto looking = status_of(other, limit / 2);
+  const auto there = co_await std::move(looking);
+  if (!there && !is_final(there.error())) co_return tl::unexpected(there.error());
+  const auto same = [&](const char* key) {
+    return wire::value_of(there->tags, key) == wire::value_of(status->tags, key);
+  };
+  // Of two that name one another neither would be ended.
+  const bool ours = there && same(tag::job) && same(tag::storage) &&
+                    wire::value_of(there->tags, tag::beside).empty();
+  co_return ours ? other : Fleet{};
+}
+
+// `what` is done to the fleet beside this one, if there is one.
+Cloud::Answer Cloud::beside(Fleet fleet, Cloud::Answer (Cloud::*what)(Fleet, Duration),
+                            Duration limit) {
+  auto asking = fleet_beside(fleet, limit / 2);
+  const auto other = co_await std::move(asking);
+  if (!other) co_return as_failure(other.error());
+  if (other->kind == FleetKind::None) co_return decide::CallAccepted{};
+  auto doing = (this->*what)(*other, limit / 2);
+  co_return co_await std::move(doing);
+}
+
 Cloud::Answer Cloud::cancel_fleet(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
     auto scale = set_capacity_of_group(fleet, limit);
     co_return co_await std::move(scale);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
-    auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit);
+    auto ending = beside(fleet, &Cloud::cancel_fleet, limit / 2);
+    decide::Happening ended = co_await std::move(ending);
+    if (std::holds_alternative<decide::EffectFailed>(ended)) co_return ended;
+    auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit / 2);
     const auto result = co_await std::move(call);
     co_return outcome(result, fleet.id);
   }
@@ -215,12 +271,15 @@ Cloud::Answer Cloud::cancel_fleet(Fleet fleet, Duration limit) {
 
 Cloud::Answer Cloud::lower_target(Fleet fleet, std::uint32_t needed, Duration limit) {
   const int most = static_cast<int>(needed);
+  auto asking = status_of(fleet, limit / 2);
+  const auto status = co_await std::move(asking);
+  const int on_demand = status ? std::min(most, status->on_demand) : 0;
   if (fleet.kind == FleetKind::Ec2Fleet) {
-    auto call = aws_.call(wire::ModifyFleet{fleet.id, most, false}, limit);
+    auto call = aws_.call(wire::ModifyFleet{fleet.id, most, on_demand, false}, limit / 2);
     const auto lowered = co_await std::move(call);
     co_return accepted(lowered);
   }
-  auto call = aws_.call(wire::ModifySpotFleetRequest{fleet.id, most, false}, limit);
+  auto call = aws_.call(wire::ModifySpotFleetRequest{fleet.id, most, on_demand, false}, limit / 2);
   const auto lowered = co_await std::move(call);
   co_return accepted(lowered);
 }
@@ -248,7 +307,10 @@ Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
     co_return co_await std::move(scale);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
-    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit);
+    auto scaling = beside(fleet, &Cloud::scale_to_zero, limit / 2);
+    decide::Happening scaled = co_await std::move(scaling);
+    if (std::holds_alternative<decide::EffectFailed>(scaled)) co_return scaled;
+    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit / 2);
     const auto result = co_await std::move(call);
     co_return accepted(result);
   }

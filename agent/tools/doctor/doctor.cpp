@@ -75,6 +75,7 @@ Findings examine(AwsCalls& calls, config::Job job, const DoctorOptions& options)
   const auto who = calls.ask(wire::GetCallerIdentity{});
   Findings findings = examine_as(who, calls, job, scope);
   if (!job.launch || !who || is_instance(*who)) return findings;
+  append(findings, examine_watcher(calls, job));
   auto launched = launched_job(options.job);
   if (launched) launched->job.launch = job.launch;
   append(findings,

@@ -56,7 +56,9 @@ Findings examine_machine(const config::Job& job);
 
 // What a launch needs besides: quotas, and the first requests (by DryRun).
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched);
-// Do the quotas of spot instances suffice for the launch?
+// Does anybody watch the job's fleet, where an on-demand instance depends on that?
+Findings examine_watcher(AwsCalls& calls, const config::Job& job);
+// Do the quotas suffice for the launch?
 Findings examine_quotas(AwsCalls& calls, const config::Launch& launch);
 // All checks before a launch, from outside of EC2.
 Findings examine_before_launch(AwsCalls& calls, const LaunchedJob& launched);

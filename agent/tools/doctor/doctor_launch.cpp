@@ -1,12 +1,15 @@
 // Would AWS launch what `launch:` requests? EC2 itself reports that late or never: a fleet that
 // cannot start any instance exists, and waits.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 
 #include "agent/aws/formats/ec2_places.hpp"
 #include "agent/aws/formats/quotas.hpp"
+#include "agent/launch/fallback.hpp"
 #include "agent/tools/doctor/doctor.hpp"
+#include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/instance_profile.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 
@@ -19,9 +22,11 @@ const char* const of_the_launcher = "give who launches what `spotter iam launche
 
 std::string whole(double number) { return std::to_string(std::llround(number)); }
 
+using QuotaOf = const wire::InstanceQuota* (*)(std::string_view);
+
 // One quota: how many instances of these types it allows.
 struct Counted {
-  const wire::SpotQuota* quota;
+  const wire::InstanceQuota* quota;
   double vcpus = 0;
   std::vector<wire::TypeSize> types;
 };
@@ -56,23 +61,13 @@ bool volume_is_missing(AwsCalls& calls, const config::Job& job) {
   return found && found->empty();
 }
 
-}  // namespace
-
-DoctorScope scope_of(const config::Job& job) {
-  if (!job.launch) return {};
-  const config::Launch& launch = *job.launch;
-  return {launch.instance_types, launch.zones, launch.subnets,
-          static_cast<std::uint32_t>(launch.capacity), launch.volume.has_value()};
-}
-
-Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
-  const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
-  if (!sizes)
-    return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
+// `wanted`: how many instances of that kind.
+Findings quotas_of(AwsCalls& calls, const std::vector<wire::TypeSize>& sizes, QuotaOf quota_of,
+                   int wanted) {
   std::map<std::string_view, Counted> counted;
   bool one_is_open = false;  // a type without a known quota
-  for (const wire::TypeSize& size : *sizes) {
-    const auto* quota = wire::spot_quota_of(size.type.view());
+  for (const wire::TypeSize& size : sizes) {
+    const auto* quota = quota_of(size.type.view());
     one_is_open = one_is_open || quota == nullptr;
     if (quota == nullptr) continue;
     counted.try_emplace(quota->code, Counted{quota, 0, {}}).first->second.types.push_back(size);
@@ -86,7 +81,7 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
       continue;
     }
     it.vcpus = *value;
-    findings.push_back(judge(it, calls.region(), launch.capacity));
+    findings.push_back(judge(it, calls.region(), wanted));
   }
   // A launch succeeds if one type can start.
   const bool one_fits =
@@ -94,6 +89,50 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   if (one_fits || one_is_open)
     for (Finding& it : findings) it.verdict = std::min(it.verdict, Verdict::Warn);
   return findings;
+}
+
+}  // namespace
+
+DoctorScope scope_of(const config::Job& job) {
+  if (!job.launch) return {};
+  const config::Launch& launch = *job.launch;
+  return {launch.instance_types, launch.zones, launch.subnets,
+          static_cast<std::uint32_t>(launch.capacity), launch.volume.has_value()};
+}
+
+Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
+  using When = config::OnDemand::When;
+  const auto sizes = calls.ask_all(wire::DescribeInstanceTypes{launch.instance_types, {}});
+  if (!sizes)
+    return {{"quota", Verdict::Warn, sizes.error().message, "whether the quotas suffice is open"}};
+  if (launch.on_demand.when == When::Always)
+    return quotas_of(calls, *sizes, wire::on_demand_quota_of, launch.capacity);
+  Findings findings = quotas_of(calls, *sizes, wire::spot_quota_of, launch.capacity);
+  if (launch.on_demand.when == When::Never) return findings;
+  for (Finding& it : quotas_of(calls, *sizes, wire::on_demand_quota_of, 1)) {
+    it.verdict = std::min(it.verdict, Verdict::Warn);  // spot instances do without
+    findings.push_back(std::move(it));
+  }
+  return findings;
+}
+
+Findings examine_watcher(AwsCalls& calls, const config::Job& job) {
+  if (!job.launch || job.launch->on_demand.when != config::OnDemand::When::After) return {};
+  const auto fleets = job_fleets(calls, key_of(job));
+  if (!fleets)
+    return {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}};
+  const auto own = std::ranges::find_if(
+      *fleets, [](const JobFleet& it) { return it.is_at_work() && it.is_own() && it.target > 0; });
+  if (own == fleets->end()) return {};
+  const auto mark = launch::mark_of(own->watched);
+  const auto now = std::chrono::system_clock::now();
+  const std::string id = own->fleet.id.str();
+  if (mark && now - mark->looked < 2 * launch::longest_interval)
+    return {{"watcher", Verdict::Ok, id + " was watched at " + wire::to_rfc3339(mark->looked), ""}};
+  return {{"watcher", Verdict::Warn,
+           mark ? "nobody has watched " + id + " since " + wire::to_rfc3339(mark->looked)
+                : "nobody watches " + id,
+           "no on-demand instance will come: `spotter watch job.yaml`, or `--once` from a timer"}};
 }
 
 Findings examine_launching(AwsCalls& calls, const LaunchedJob& launched) {

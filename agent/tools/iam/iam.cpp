@@ -186,9 +186,10 @@ std::vector<std::string> used_things(const config::Launch& launch, const std::st
 }
 
 void add_launch(const config::Job& job, const std::string& here, wire::IamValues& values) {
-  for (const char* name : {"launched-things", "launch-templates", "launched-fleets",
-                           "launched-groups", "image-parameters", "launch-roles", "launch-all",
-                           "spot-quotas", "made-things", "used-things", "instance-profiles"})
+  for (const char* name :
+       {"launched-things", "launch-templates", "launched-fleets", "launched-groups",
+        "image-parameters", "launch-roles", "launch-all", "spot-quotas", "made-things",
+        "used-things", "instance-profiles", "watched-fleets", "on-demand-prices"})
     values.many[name] = {};
   if (!job.launch) return;
   const std::string arn = "arn:" + values.one["partition"] + ":";
@@ -205,6 +206,10 @@ void add_launch(const config::Job& job, const std::string& here, wire::IamValues
   values.many["launched-groups"] = {arn + "autoscaling:" + here +
                                     "autoScalingGroup:*:autoScalingGroupName/" +
                                     launch::resource_name(job)};
+  using When = config::OnDemand::When;
+  if (job.launch->on_demand.when != When::Never) values.many["on-demand-prices"] = {"*"};
+  if (job.launch->on_demand.when == When::After)
+    values.many["watched-fleets"] = {ec2("fleet"), ec2("spot-fleet-request")};
   constexpr std::string_view parameter = "resolve:ssm:";
   if (const std::string& image = job.launch->image; image.starts_with(parameter)) {
     const std::string name = image.substr(parameter.size());

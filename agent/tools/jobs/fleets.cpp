@@ -44,7 +44,8 @@ void add(std::vector<JobFleet>& to, FleetKind kind, const std::vector<wire::Flee
                   it.target_capacity,
                   wire::value_of(it.tags, tag::request),
                   it.create_time,
-                  wire::value_of(it.tags, tag::role) == launch::role_of_preparers});
+                  wire::value_of(it.tags, tag::role),
+                  wire::value_of(it.tags, tag::watched)});
   }
 }
 
@@ -71,7 +72,7 @@ Result<std::vector<wire::FleetFailure>, CallError> try_to_end_groups(
     AwsCalls& calls, const std::vector<FleetId>& ids, bool end_instances) {
   std::vector<wire::FleetFailure> refused;
   for (const FleetId& id : ids) {
-    const auto command = end_instances ? launch::set_capacity({FleetKind::AutoScalingGroup, id}, 0)
+    const auto command = end_instances ? launch::set_capacity({FleetKind::AutoScalingGroup, id}, {})
                                        : launch::let_launch(id, false);
     const auto answer = calls.perform(wire::query_of(command));
     if (answer) continue;
@@ -126,6 +127,10 @@ std::string launch_failure(AwsCalls& calls, const JobFleet& fleet) {
   return newest->why + " (" + wire::to_rfc3339(newest->at) + ")";
 }
 
+bool JobFleet::is_own() const {
+  return role != launch::role_of_preparers && role != tag::role_on_demand;
+}
+
 bool JobFleet::is_at_work() const {
   return state == FleetState::Submitted || state == FleetState::Active ||
          state == FleetState::Modifying;
@@ -158,16 +163,21 @@ Result<std::vector<JobFleet>, CallError> job_fleets(AwsCalls& calls, const JobKe
 }
 
 Result<std::vector<wire::Instance>, CallError> job_instances(AwsCalls& calls, const JobKey& job) {
+  auto all = all_job_instances(calls, job);
+  if (all)
+    std::erase_if(*all, [](const auto& it) { return it.state == InstanceState::Terminated; });
+  return all;
+}
+
+Result<std::vector<wire::Instance>, CallError> all_job_instances(AwsCalls& calls,
+                                                                 const JobKey& job) {
   wire::DescribeInstances request;
   if (job.name.empty())
     request.filters = {{"tag-key", {tag::job}}};
   else
     request.filters = {wire::tagged(tag::job, job.name)};
   auto all = calls.ask_all(request);
-  if (all)
-    std::erase_if(*all, [&](const auto& it) {
-      return it.state == InstanceState::Terminated || is_namesakes(it.tags, job);
-    });
+  if (all) std::erase_if(*all, [&](const auto& it) { return is_namesakes(it.tags, job); });
   return all;
 }
 

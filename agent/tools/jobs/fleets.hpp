@@ -25,8 +25,11 @@ struct JobFleet {
   int target = 0;
   std::string digest;  // of the request that made it; empty: not made by `spotter launch`
   std::optional<wire::WallTime> created;
-  bool prepares = false;  // made by `spotter prepare`: does not train
+  std::string role;     // of `spotter prepare`'s and of on-demand fleets beside the job's own
+  std::string watched;  // its tag (launch/fallback.hpp)
 
+  // It is the job's own: trains, and waits for spot capacity unless all of it is on demand.
+  bool is_own() const;
   // It launches instances now or later.
   bool is_at_work() const;
   // It has no instances, and launches none.
@@ -40,6 +43,10 @@ Result<std::vector<JobFleet>, CallError> job_fleets(AwsCalls& calls, const JobKe
 
 // Their instances that are not terminated, by the tag that the launch template sets.
 Result<std::vector<wire::Instance>, CallError> job_instances(AwsCalls& calls, const JobKey& job);
+
+// Those that EC2 still shows, terminated ones too.
+Result<std::vector<wire::Instance>, CallError> all_job_instances(AwsCalls& calls,
+                                                                 const JobKey& job);
 
 // Those of the instances that `spotter prepare` launched.
 Result<std::vector<InstanceId>, CallError> preparing(AwsCalls& calls, const JobKey& job);

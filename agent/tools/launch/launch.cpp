@@ -29,6 +29,10 @@ struct LaunchOptions {
   bool skip_checks = false;
 };
 
+bool needs_watcher(const config::Launch& launch) {
+  return launch.on_demand.when == config::OnDemand::When::After;
+}
+
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 // Prints the requests of a first launch as they are sent, except for values that only AWS knows.
@@ -54,6 +58,11 @@ int print_requests(const LaunchedJob& launched) {
   print(wire::command_of(launch::request_fleet(job, {"lt-OF-THE-TEMPLATE", "1"}, "TOKEN", digest)));
   if (job.launch->type == FleetKind::AutoScalingGroup)
     print(wire::command_of(launch::keep_zones(FleetId(launch::resource_name(job)))));
+  if (needs_watcher(*job.launch)) {
+    print("# By `spotter watch`, for as long as there is no spot capacity:");
+    print(wire::command_of(launch::request_on_demand(
+        job, {"lt-OF-THE-TEMPLATE", "1"}, FleetId("fleet-OF-THE-JOB"), "TOKEN", digest)));
+  }
   return 0;
 }
 
@@ -84,14 +93,16 @@ Result<Found, CallError> look(AwsCalls& calls, const config::Job& job) {
 const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
   const JobFleet* only = nullptr;
   for (const JobFleet& it : found.fleets) {
-    if (!it.is_at_work()) continue;
+    if (!it.is_at_work() || !it.is_own()) continue;
     if (only != nullptr) return nullptr;
     only = &it;
   }
   return only != nullptr && only->digest == launched.digest ? only : nullptr;
 }
 
-Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet, int capacity) {
+Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
+                                const config::Launch& launch) {
+  const int capacity = launch.capacity;
   const FleetId id = fleet.fleet.id;
   if (fleet.target == capacity) {
     io::complain("launch", id.str() + " is at work already, as job.yaml wants it");
@@ -101,7 +112,8 @@ Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet, int capa
       io::complain("launch", "an instance that it was to launch failed: " + why);
     return id;
   }
-  const auto changed = calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, capacity)));
+  const auto changed =
+      calls.perform(wire::query_of(launch::set_capacity(fleet.fleet, launch::capacity_of(launch))));
   if (!changed) return tl::unexpected(changed.error());
   io::complain("launch", id.str() + " is to have " + std::to_string(capacity) + " instead of " +
                              std::to_string(fleet.target) +
@@ -167,7 +179,7 @@ Result<FleetId, CallError> renew(AwsCalls& calls, const LaunchedJob& launched,
 Result<FleetId, CallError> settle(AwsCalls& calls, const JobKey& job, const FleetId& ours) {
   auto fleets = job_fleets(calls, job);
   if (!fleets) return tl::unexpected(fleets.error());
-  std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work(); });
+  std::erase_if(*fleets, [](const JobFleet& it) { return !it.is_at_work() || !it.is_own(); });
   const auto own = std::ranges::find(*fleets, ours, [](const auto& it) { return it.fleet.id; });
   if (own == fleets->end() || own == fleets->begin()) return ours;
   const FleetId earlier = fleets->front().fleet.id;
@@ -218,8 +230,7 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   // Before the template: a later launch that sees the template also sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
-  if (const JobFleet* same = same_fleet(*found, launched))
-    return keep(calls, *same, job.launch->capacity);
+  if (const JobFleet* same = same_fleet(*found, launched)) return keep(calls, *same, *job.launch);
   const auto version = provide_template(calls, launched, false);
   if (!version) return tl::unexpected(version.error());
   if (auto known = checked ? wait_for_profile(calls, job, *version) : Result<void, CallError>();
@@ -265,6 +276,10 @@ int run(const LaunchOptions& options) {
     return 1;
   }
   print(fleet->str());
+  if (needs_watcher(launch))
+    io::complain("launch", "an instance on demand comes only while `spotter watch " + options.job +
+                               "` runs somewhere, or `spotter watch --once` from a timer: with no "
+                               "instance there is nobody else to ask for one");
   return 0;
 }
 

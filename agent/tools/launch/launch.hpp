@@ -1,4 +1,4 @@
-// `spotter launch`, `stop` and `list`: jobs on AWS, from a person's machine.
+// `spotter launch`, `watch`, `stop` and `list`: jobs on AWS, from a person's machine.
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@ struct Stop {
 Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop& how);
 
 void add_launch(CLI::App& app, int& status);
+void add_watch(CLI::App& app, int& status);
 void add_stop(CLI::App& app, int& status);
 void add_list(CLI::App& app, int& status);
 

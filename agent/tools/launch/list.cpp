@@ -29,6 +29,15 @@ struct Row {
   std::vector<wire::Instance> instances;
   std::vector<wire::Volume> volumes;
 
+  // Beside an on-demand fleet the job's own one has the spot instances.
+  int instances_for(const JobFleet& fleet) const {
+    const bool shared = std::ranges::any_of(
+        fleets, [](const JobFleet& it) { return it.is_at_work() && !it.is_own(); });
+    return static_cast<int>(std::ranges::count_if(instances, [&](const wire::Instance& it) {
+      return !shared || it.lifecycle.empty() != fleet.is_own();
+    }));
+  }
+
   bool is_over() const {
     const auto over = [](const JobFleet& it) { return it.is_over(); };
     return instances.empty() && std::ranges::all_of(fleets, over);
@@ -70,7 +79,7 @@ Result<Rows, CallError> rows_of(AwsCalls& calls) {
   for (const wire::Volume& it : *volumes) row_of_volume(rows, it).volumes.push_back(it);
   for (auto& [name, row] : rows) {
     for (const JobFleet& it : row.fleets) {
-      if (!it.is_at_work() || static_cast<int>(row.instances.size()) >= it.target) continue;
+      if (!it.is_at_work() || row.instances_for(it) >= it.target) continue;
       if (auto why = launch_failure(calls, it); !why.empty()) row.failures[it.fleet.id] = why;
     }
   }
@@ -92,6 +101,7 @@ OrderedJson to_json(const std::string& name, const Row& row) {
                          {"type", to_text(it.fleet.kind)},
                          {"state", to_text(it.state)},
                          {"target", it.target},
+                         {"on_demand", it.role == tag::role_on_demand},
                          {"storage", it.storage}};
     const auto failure = row.failures.find(it.fleet.id);
     if (failure != row.failures.end()) fleet["launches_nothing"] = failure->second;
@@ -101,6 +111,7 @@ OrderedJson to_json(const std::string& name, const Row& row) {
     one["instances"].push_back({{"id", it.id.str()},
                                 {"type", it.type.str()},
                                 {"zone", it.zone.str()},
+                                {"on_demand", it.lifecycle.empty()},
                                 {"state", to_text(it.state)},
                                 {"storage", storage_of(it.tags)}});
   for (const wire::Volume& it : row.volumes)
@@ -137,8 +148,9 @@ void print(const std::string& name, const Row& row) {
       std::printf("            launches nothing: %s\n", failure->second.c_str());
   }
   for (const wire::Instance& it : row.instances)
-    std::printf("  instance  %-21s %-14s %-12s %s\n", it.id.str().c_str(), it.zone.str().c_str(),
-                it.type.str().c_str(), std::string(to_text(it.state)).c_str());
+    std::printf("  instance  %-21s %-14s %-12s %s%s\n", it.id.str().c_str(), it.zone.str().c_str(),
+                it.type.str().c_str(), std::string(to_text(it.state)).c_str(),
+                it.lifecycle.empty() ? ", on demand" : "");
   for (const wire::Volume& it : row.volumes)
     std::printf("  volume    %-21s %-14s %4llu GiB %s, %s\n", it.id.str().c_str(),
                 it.zone.str().c_str(), static_cast<unsigned long long>(it.size_gib),

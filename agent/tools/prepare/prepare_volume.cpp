@@ -32,7 +32,7 @@ Result<void, CallError> nobody_else(AwsCalls& calls, const config::Job& job,
   const auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
   for (const JobFleet& it : *fleets)
-    if (it.is_at_work() && !it.prepares)
+    if (it.is_at_work() && it.role != launch::role_of_preparers)
       return failed("the job's fleet " + it.fleet.id.str() + " is at work: " + stop);
   const auto instances = job_instances(calls, key_of(job));
   if (!instances) return tl::unexpected(instances.error());

@@ -63,7 +63,7 @@ class Asker {
   }
 
   void ask_on_demand() {
-    const auto calls = AwsCalls::open(Region(wire::price_list_region(region_.view())));
+    const auto calls = AwsCalls::open(region_);
     for (const std::string& type : asked_.types) {
       const auto price = calls->on_demand_price(InstanceType(type), region_);
       if (!price) {

@@ -148,6 +148,7 @@ class View {
       view_["instance"] = up_->id.view();
       view_["type"] = up_->type.view();
       view_["zone"] = up_->zone.view();
+      show_on_demand();
     } else if (!is_elsewhere() && !text_field(view_, "instance").empty()) {
       const std::string zone = text_field(view_, "zone");
       view_["instance"] = "none is up; the last was " + text_field(view_, "instance") +
@@ -176,6 +177,23 @@ class View {
     if (!fleets.empty()) view_["fleet"] = fleets;
   }
 
+  // Each that is up, as a spot instance may be there beside it.
+  void show_on_demand() {
+    std::string all;
+    for (const wire::Instance& it : seen_.instances) {
+      if (!is_up(it) || !it.lifecycle.empty()) continue;
+      const auto price = seen_.on_demand_prices.find(it.type.str());
+      std::string cost = ", price unknown";
+      if (price != seen_.on_demand_prices.end()) {
+        std::array<char, 64> digits{};
+        std::snprintf(digits.data(), digits.size(), ", $%.4g an hour", price->second);
+        cost = digits.data();
+      }
+      all = joined(all, it.id.str() + cost);
+    }
+    if (!all.empty()) view_["on_demand"] = all;
+  }
+
   void show_cloud() {
     json cloud = {{"instances", json::array()},
                   {"volumes", json::array()},
@@ -185,6 +203,7 @@ class View {
       cloud["instances"].push_back({{"id", it.id.view()},
                                     {"type", it.type.view()},
                                     {"zone", it.zone.view()},
+                                    {"on_demand", it.lifecycle.empty()},
                                     {"state", to_text(it.state)}});
     for (const wire::Volume& it : seen_.volumes)
       cloud["volumes"].push_back({{"id", it.id.view()},

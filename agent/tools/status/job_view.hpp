@@ -2,6 +2,7 @@
 // agents published. No I/O.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@ struct JobSeen {
   std::vector<wire::Snapshot> snapshots;  // of a move
   std::vector<wire::Instance> instances;  // including ended ones
   std::vector<JobFleet> fleets;
+  std::map<std::string, double> on_demand_prices;  // dollars an hour of types that run on demand
   std::optional<Published> published;
   double now = 0;  // seconds since 1970
 

@@ -153,6 +153,7 @@ class Looker {
     for (wire::Snapshot& it : *snapshots)
       job(index_in(owner_of(it.tags), asked_.name)).snapshots.push_back(std::move(it));
     if (auto done = ask_for_instances(calls, holders); !done) return done;
+    ask_for_prices(calls);
     auto fleets = job_fleets(calls, {asked_.name, {}});
     if (!fleets) return tl::unexpected(fleets.error());
     if (fleets->empty()) return {};
@@ -191,6 +192,21 @@ class Looker {
     });
     take(std::move(*launched));
     return {};
+  }
+
+  // A status without a price is one as well.
+  void ask_for_prices(AwsCalls& calls) {
+    std::map<std::string, double> prices;
+    for (const auto& [index, seen] : jobs_) {
+      for (const wire::Instance& it : seen.instances) {
+        const bool up =
+            it.state == wire::InstanceState::Pending || it.state == wire::InstanceState::Running;
+        if (!up || !it.lifecycle.empty() || prices.contains(it.type.str())) continue;
+        if (const auto price = calls.on_demand_price(it.type, calls.region()))
+          prices.emplace(it.type.str(), *price);
+      }
+    }
+    for (auto& [index, seen] : jobs_) seen.on_demand_prices = prices;
   }
 
   static bool is_data(const wire::Tags& tags) { return wire::value_of(tags, tag::role) == "data"; }

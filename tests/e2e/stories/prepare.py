@@ -331,7 +331,7 @@ class PrepareRemotely(Preparing):
 
     def test_an_instance_that_ec2_cannot_launch_is_not_waited_for(self):
         for zone in self.world.zones:
-            self.fault("capacity", zone=zone, instances=0)
+            self.world.control("fault", "capacity", zone, "on-demand=0")
         said = self.remotely(self.a_job({"from": "s3://data/train/", "to": "data"}), code=1)
         self.assertIn("EC2 launched no instance of type t3.micro: InsufficientInstanceCapacity",
                       said)

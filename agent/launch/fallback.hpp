@@ -1,0 +1,90 @@
+// launch.on_demand: after 20m. Whether an on-demand instance is asked for, stays, or goes, by what
+// AWS shows of the job. `spotter watch` asks, as only somebody outside can act when no instance
+// lives. Pure.
+//
+// The job's own fleet asks for spot capacity all the time. Beside it, for as long as it gets none,
+// is an on-demand fleet of one (request_on_demand()). Both may have an instance at once: EBS
+// attaches the job's volume to one of them, and claims let one write (job/launch.cpp requires
+// either), so the other waits. When the on-demand machine is ended it shuts down as any other: its
+// agent has the trainer write a checkpoint and releases the volume, for which the spot instance
+// waits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/clock_text.hpp"
+#include "agent/base/names.hpp"
+#include "agent/job/launch.hpp"
+
+namespace spotter::launch {
+
+// What `spotter watch` writes into the tag spotter:watched of the job's fleet. EC2 shows ended
+// instances for about an hour only, and a watcher that a timer starts each minute has no memory.
+// All times are the watcher's own: its clock may differ from that of AWS.
+struct WatchMark {
+  enum class Spot : std::uint8_t { None, Starts, Runs };  // the job's spot instance
+  wire::WallTime looked{};
+  Spot spot = Spot::None;
+  wire::WallTime since{};  // the first look that saw it so
+
+  bool operator==(const WatchMark&) const = default;
+};
+std::string tag_of(const WatchMark& mark);
+std::optional<WatchMark> mark_of(std::string_view tag);  // none: it is no mark
+
+// A look that changes nothing is written down this often: a call a minute for weeks is noise in the
+// account's trail.
+inline constexpr std::chrono::minutes marked_every{5};
+// Who watches looks at least this often, and `doctor` misses who has not for twice as long.
+inline constexpr std::chrono::minutes longest_interval{10};
+
+struct WatchedMachine {
+  InstanceId id;
+  bool spot = true;
+  enum class State : std::uint8_t { Starting, Running, Ending, Ended } state = State::Starting;
+  std::optional<wire::WallTime> launched;
+};
+
+struct WatchedFleet {
+  FleetId id;
+  int target = 0;  // 0: its agent gave the job up, or a person stopped it
+};
+
+// What AWS shows of the job. Fleets: those that launch instances now or later.
+struct Watched {
+  wire::WallTime now{};
+  bool done = false;                 // its volume says so
+  std::optional<WatchedFleet> own;   // the job's own fleet
+  std::vector<WatchedFleet> beside;  // on demand, the oldest first
+  std::vector<WatchedMachine> machines;
+  std::optional<WatchMark> mark;  // of an earlier look
+};
+
+struct Fallback {
+  enum class Action : std::uint8_t {
+    Wait,
+    AskOnDemand,  // request_on_demand()
+    End,          // `fleets`, with their instances
+    Over          // there is nothing to watch
+  };
+  Action action = Action::Wait;
+  std::vector<FleetId> fleets;
+  std::string reason;  // a sentence for a person
+  WatchMark mark;      // of this look
+};
+
+Fallback decide_fallback(const config::OnDemand& wanted, const Watched& seen);
+
+// For how long a spot instance has to be seen running before the job returns to it: it boots and
+// installs the package meanwhile, and an instance that is taken away again at once costs no move.
+// No longer than the job waits for one.
+Duration settling_time(const config::OnDemand& wanted);
+
+// Is this mark worth a call to AWS?
+bool is_news(const std::optional<WatchMark>& before, const WatchMark& now);
+
+}  // namespace spotter::launch

@@ -1,0 +1,205 @@
+#include "agent/launch/fallback.hpp"
+
+#include <gtest/gtest.h>
+
+namespace spotter::launch {
+namespace {
+
+using namespace std::chrono_literals;
+using Action = Fallback::Action;
+using State = WatchedMachine::State;
+
+const config::OnDemand after_20m{config::OnDemand::When::After, 20min};
+const FleetId own("fleet-own"), extra("fleet-on-demand");
+const InstanceId machine("i-0123456789abcdef0");
+
+// A job as AWS shows it, look by look; what a look writes down is what the next one reads.
+class Job {
+ public:
+  Job() {
+    seen_.now = wire::WallTime(1'764'000'000s);
+    seen_.own = WatchedFleet{own, 1};
+  }
+
+  Fallback look(std::chrono::seconds later = 0s) {
+    seen_.now += later;
+    Fallback next = decide_fallback(wanted, seen_);
+    seen_.mark = next.mark;
+    return next;
+  }
+  void spot(State state, std::chrono::seconds ago = 0s) { add(true, state, ago); }
+  void on_demand(State state) {
+    seen_.beside = {{extra, 1}};
+    add(false, state, 0s);
+  }
+  void nothing_runs() { seen_.machines.clear(); }
+
+  config::OnDemand wanted = after_20m;
+  Watched seen_;
+
+ private:
+  void add(bool spot, State state, std::chrono::seconds ago) {
+    seen_.machines.push_back({machine, spot, state, seen_.now - ago});
+  }
+};
+
+TEST(Fallback, AsksForOneWhenNoSpotInstanceWasThereForSoLong) {
+  Job job;
+  EXPECT_EQ(job.look().action, Action::Wait);
+  EXPECT_EQ(job.look(19min).action, Action::Wait);
+  const Fallback next = job.look(1min);
+  EXPECT_EQ(next.action, Action::AskOnDemand);
+  EXPECT_EQ(next.reason,
+            "no spot instance since 2025-11-24T16:00:00Z: an on-demand instance is asked for");
+}
+
+TEST(Fallback, SaysFromWhenOnItWillAsk) {
+  Job job;
+  EXPECT_EQ(job.look().reason,
+            "no spot instance since 2025-11-24T16:00:00Z: on demand from 2025-11-24T16:20:00Z");
+}
+
+TEST(Fallback, EachSpotInstanceStartsTheTimeOver) {
+  Job job;
+  job.look();
+  job.spot(State::Starting);
+  EXPECT_EQ(job.look(15min).action, Action::Wait);
+  EXPECT_EQ(job.look(1min).mark.spot, WatchMark::Spot::Starts);
+  job.nothing_runs();
+  EXPECT_EQ(job.look(1h).action, Action::Wait);
+  EXPECT_EQ(job.look(19min).action, Action::Wait);
+  EXPECT_EQ(job.look(1min).action, Action::AskOnDemand);
+}
+
+TEST(Fallback, AnInstanceThatCameAndWentBetweenTwoLooksCounts) {
+  Job job;
+  job.look();
+  job.seen_.now += 18min;
+  job.spot(State::Ended, 5min);
+  EXPECT_EQ(job.look().action, Action::Wait);
+  EXPECT_EQ(job.look(19min).action, Action::Wait);
+  EXPECT_EQ(job.look(1min).action, Action::AskOnDemand);
+}
+
+TEST(Fallback, OneThatIsTakenAwayIsNoneAnyMore) {
+  Job job;
+  job.spot(State::Ending, 1h);
+  job.look();
+  EXPECT_EQ(job.look(20min).action, Action::AskOnDemand);
+}
+
+TEST(Fallback, AClockThatWentBackStartsTheTimeOver) {
+  Job job;
+  job.look();
+  EXPECT_EQ(job.look(-1h).mark.since, job.seen_.now);
+}
+
+TEST(Fallback, TheOnDemandInstanceStaysUntilASpotInstanceHasRunForAWhile) {
+  Job job;
+  job.on_demand(State::Running);
+  EXPECT_EQ(job.look().action, Action::Wait);
+  EXPECT_EQ(job.look(24h).action, Action::Wait);
+  job.spot(State::Starting);
+  EXPECT_EQ(job.look(10min).action, Action::Wait) << "it has no machine yet";
+  job.seen_.machines.back().state = State::Running;
+  EXPECT_EQ(job.look().action, Action::Wait);
+  EXPECT_EQ(job.look(4min).action, Action::Wait);
+  const Fallback next = job.look(1min);
+  EXPECT_EQ(next.action, Action::End);
+  EXPECT_EQ(next.fleets, std::vector{extra});
+  EXPECT_EQ(next.reason,
+            "the on-demand instance ends: the spot instance i-0123456789abcdef0 is there");
+}
+
+TEST(Fallback, ASpotInstanceThatIsTakenAwayAtOnceCostsNoMove) {
+  Job job;
+  job.on_demand(State::Running);
+  job.spot(State::Running);
+  EXPECT_EQ(job.look().action, Action::Wait);
+  EXPECT_EQ(job.look(1min).action, Action::Wait);
+  job.seen_.machines.back().state = State::Ending;
+  EXPECT_EQ(job.look(10min).action, Action::Wait);
+}
+
+TEST(Fallback, WaitsNoLongerForASpotInstanceToSettleThanForOneToCome) {
+  EXPECT_EQ(settling_time({config::OnDemand::When::After, 2s}), 2s);
+  EXPECT_EQ(settling_time(after_20m), 5min);
+}
+
+TEST(Fallback, OfTwoThatWereAskedForAtOnceTheLaterOneEnds) {
+  Job job;
+  job.seen_.beside = {{extra, 1}, {FleetId("fleet-later"), 1}};
+  EXPECT_EQ(job.look().fleets, std::vector{FleetId("fleet-later")});
+}
+
+TEST(Fallback, AJobThatWasGivenUpGetsNoInstance) {
+  Job job;
+  job.seen_.own->target = 0;
+  job.look();
+  EXPECT_EQ(job.look(24h).action, Action::Wait);
+  job.on_demand(State::Running);
+  EXPECT_EQ(job.look().fleets, std::vector{extra}) << "a person stopped it";
+  job.seen_.own->target = 1;
+  job.seen_.beside = {{extra, 0}};
+  EXPECT_EQ(job.look(24h).action, Action::Wait) << "its agent gave up on the on-demand machine";
+}
+
+TEST(Fallback, NothingIsLeftOfAJobThatIsDoneOrWhoseFleetHasEnded) {
+  Job job;
+  job.on_demand(State::Running);
+  job.seen_.done = true;
+  EXPECT_EQ(job.look().fleets, (std::vector{own, extra}));
+  job.seen_.done = false;
+  job.seen_.own.reset();
+  EXPECT_EQ(job.look().fleets, std::vector{extra});
+  job.seen_.beside.clear();
+  EXPECT_EQ(job.look().action, Action::Over);
+}
+
+TEST(Fallback, WithoutTheKeyNothingIsAskedForAndWhatIsLeftEnds) {
+  for (const auto when : {config::OnDemand::When::Never, config::OnDemand::When::Always}) {
+    Job job;
+    job.wanted = {when, {}};
+    EXPECT_EQ(job.look(24h).action, Action::Over);
+    job.on_demand(State::Running);
+    EXPECT_EQ(job.look().fleets, std::vector{extra});
+  }
+}
+
+// A laptop's clock, and that of AWS, which says when an instance was launched.
+TEST(Fallback, AClockThatIsWrongByAnHourDoesNotMatter) {
+  for (const auto wrong : {1h, -1h}) {
+    Job job;
+    job.on_demand(State::Running);
+    job.spot(State::Running, wrong);
+    EXPECT_EQ(job.look().action, Action::Wait);
+    EXPECT_EQ(job.look(5min).action, Action::End);
+  }
+}
+
+TEST(WatchMark, IsReadAsItWasWritten) {
+  using enum WatchMark::Spot;
+  const wire::WallTime at(1'764'000'000s);
+  for (const WatchMark::Spot spot : {None, Starts, Runs})
+    EXPECT_EQ(mark_of(tag_of({at, spot, at - 20min})), (WatchMark{at, spot, at - 20min}));
+  EXPECT_EQ(tag_of({at, None, at - 20min}),
+            "2025-11-24T16:00:00Z no spot since 2025-11-24T15:40:00Z");
+  for (const char* wrong :
+       {"", "yesterday", "2025-11-24T16:00:00Z", "2025-11-24T16:00:00Z no spot since ",
+        "2025-11-24T16:00:00Z no spot since noon", "noon spot runs since 2025-11-24T16:00:00Z"})
+    EXPECT_FALSE(mark_of(wrong)) << wrong;
+}
+
+TEST(WatchMark, IsWrittenWhenItSaysSomethingNewAndEachFewMinutes) {
+  using enum WatchMark::Spot;
+  const wire::WallTime at(1'764'000'000s);
+  const WatchMark before{at, Runs, at};
+  EXPECT_TRUE(is_news({}, before));
+  EXPECT_FALSE(is_news(before, {at + 4min, Runs, at}));
+  EXPECT_TRUE(is_news(before, {at + 5min, Runs, at}));
+  EXPECT_TRUE(is_news(before, {at + 1min, None, at + 1min}));
+  EXPECT_TRUE(is_news(before, {at + 1min, Runs, at + 1min}));
+}
+
+}  // namespace
+}  // namespace spotter::launch

@@ -1,0 +1,195 @@
+"""`spotter watch` against spotter-emulator: what it asks AWS for, with what a launcher may do and
+no more, and what it writes down between two looks."""
+
+import re
+import time
+import unittest
+
+import launching
+import served
+from launching import SPOT_FLEET
+
+setUpModule = launching.setUpModule
+
+AFTER = "  on_demand: after 1s\n"
+GROUP = "  type: auto-scaling-group\n"
+
+
+class Watch(launching.LaunchTest):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.room, "any")
+        self.addCleanup(self.spotter, "stop", self.name, "--wait", code=None)
+
+    def room(self, count):
+        """So many spot instances fit into each zone."""
+        for zone in ("us-west-2a", "us-west-2b", "us-west-2c"):
+            self.served.command("fault", "capacity", zone, str(count))
+
+    def watch(self, *words, **options):
+        return self.spotter("watch", self.folder / "job.yaml", "--once", *words, **options).stdout
+
+    def launch_limited(self, more=AFTER):
+        path = self.job(more)
+        self.limit(path)
+        return self.launch(more)
+
+    def on_demand_fleets(self):
+        role = {"Key": "spotter:role", "Value": "on-demand"}
+        return [it for it in self.fleets() if role in it.get("Tags", [])
+                and it["State"] in ("submitted", "active", "modifying")]
+
+    def to_on_demand(self, more=AFTER):
+        """There is no spot capacity, and the watcher has asked for an on-demand instance."""
+        self.room(0)
+        own = self.launch_limited(more)
+        self.assertIn(": on demand from ", self.watch())
+        time.sleep(1.1)
+        self.assertIn("an on-demand instance is asked for", self.watch())
+        return own
+
+    def lifecycle(self):
+        found = self.ec2.describe_instances(Filters=[
+            {"Name": "tag:spotter:job", "Values": [self.name]},
+            {"Name": "instance-state-name", "Values": ["pending", "running"]}])
+        return [it.get("InstanceLifecycle") for one in found["Reservations"]
+                for it in one["Instances"]]
+
+    def mark(self, fleet):
+        return next((tag["Value"] for it in self.fleets() if it["Id"] == fleet
+                     for tag in it["Tags"] if tag["Key"] == "spotter:watched"), None)
+
+    def test_what_is_printed_is_what_it_asks_for(self):
+        self.room(0)
+        said = self.spotter("launch", self.job(AFTER), "--dry-run", api="http://127.0.0.1:9").stdout
+        self.assertIn("# By `spotter watch`, for as long as there is no spot capacity:", said)
+        service, printed = self.printed(AFTER)["CreateFleet"]  # the last of the two
+        self.assertEqual(printed["TargetCapacitySpecification"],
+                         {"TotalTargetCapacity": 1, "OnDemandTargetCapacity": 1,
+                          "DefaultTargetCapacityType": "on-demand"})
+        self.assert_valid(service, "CreateFleet", printed)
+        self.launch_limited()
+        self.watch()
+        time.sleep(1.1)
+        before = len(self.fleets())
+        self.assertIn("aws ec2 create-fleet", self.watch("--dry-run"))
+        self.assertEqual(len(self.fleets()), before, "a dry run makes nothing")
+        with launching.Recorder(self.served.api) as recorder:
+            self.watch(api=recorder.api)
+        sent, = [it for it in recorder.calls if it["Action"] == "CreateFleet"]
+        expected = self.serialized(service, "CreateFleet", printed)
+        self.assertEqual(expected.keys(), sent.keys())
+        for name in expected:
+            if expected[name] != sent[name]:
+                self.assertRegex(expected[name], "TOKEN|OF-THE")
+
+    def test_an_on_demand_instance_comes_once(self):
+        own = self.to_on_demand()
+        self.assertTrue(served.eventually(lambda: self.lifecycle() == [None]), "on demand")
+        extra, = self.on_demand_fleets()
+        tags = {it["Key"]: it["Value"] for it in extra["Tags"]}
+        self.assertEqual(tags["spotter:beside"], own)
+        self.assertIn(f"on demand, by {extra['Id']}, until there is spot capacity", self.watch())
+        self.assertEqual(len(self.on_demand_fleets()), 1)
+        # Launched again, the job's own fleet is the one that is kept.
+        again = self.spotter("launch", self.folder / "job.yaml")
+        self.assertEqual(again.stdout.strip(), own)
+        self.assertIn("is at work already", again.stderr)
+        self.assertIn(f"comes only while `spotter watch {self.folder / 'job.yaml'}` runs",
+                      again.stderr)
+        row = self.listed()[self.name]
+        self.assertEqual([it["on_demand"] for it in row["instances"]], [True])
+        # The on-demand instance does not hide that the job's own fleet lacks one.
+        self.assertEqual({it["id"]: "launches_nothing" in it for it in row["fleets"]},
+                         {own: True, extra["Id"]: False})
+        self.spotter("stop", self.folder / "job.yaml", "--wait")
+        self.assertEqual(self.active(), [])
+        self.assertIn("the job has no fleet", self.watch())
+
+    def _it_ends_when_a_spot_instance_is_there(self, more):
+        own = self.to_on_demand(more)
+        extra, = self.on_demand_fleets()
+        self.room("any")
+        self.assertTrue(served.eventually(lambda: "spot" in self.lifecycle()))
+        self.assertTrue(served.eventually(lambda: f"{extra['Id']} is ended" in self.watch()))
+        self.assertEqual(self.on_demand_fleets(), [])
+        self.assertTrue(served.eventually(lambda: self.lifecycle() == ["spot"]))
+        self.assertIn("the job has the spot instance", self.watch())
+        return own
+
+    def test_it_ends_when_a_spot_instance_is_there(self):
+        own = self._it_ends_when_a_spot_instance_is_there(AFTER)
+        self.assertEqual(self.active(), [own])
+        self.assertRegex(self.mark(own), r"^\S+Z spot runs since \S+Z$")
+
+    def test_beside_a_spot_fleet(self):
+        own = self._it_ends_when_a_spot_instance_is_there(AFTER + SPOT_FLEET)
+        self.assertEqual(self.active(), [own])
+        self.assertRegex(self.mark(own), r"^\S+Z spot runs since \S+Z$")
+
+    def test_beside_a_group(self):
+        own = self._it_ends_when_a_spot_instance_is_there(AFTER + GROUP)
+        group, = self.scaling.describe_auto_scaling_groups(
+            AutoScalingGroupNames=[own])["AutoScalingGroups"]
+        tags = {it["Key"]: (it["Value"], it["PropagateAtLaunch"]) for it in group["Tags"]}
+        self.assertRegex(tags["spotter:watched"][0], r"^\S+Z spot runs since \S+Z$")
+        self.assertFalse(tags["spotter:watched"][1], "no instance has to show it")
+        self.assertEqual(tags["spotter:job"], (self.name, True))
+
+    def test_it_writes_down_what_the_next_look_needs_and_no_more(self):
+        self.room(0)
+        own = self.launch_limited("  on_demand: after 1h\n")
+        self.watch()
+        first = self.mark(own)
+        self.assertRegex(first, r"^\S+Z no spot since \S+Z$")
+        time.sleep(1.1)
+        said = self.watch()
+        self.assertEqual(self.mark(own), first, "nothing new within five minutes")
+        self.assertIn(first.split()[-1], said, "it counts from the first look")
+
+    def test_of_two_that_were_asked_for_at_once_one_stays(self):
+        self.to_on_demand()
+        extra, = self.on_demand_fleets()
+        template, = self.ec2.describe_launch_templates(
+            LaunchTemplateNames=[f"spotter-{self.name}"])["LaunchTemplates"]
+        self.served.command("policy", "user")
+        time.sleep(1.1)  # a fleet's time is of whole seconds, and the later one has to be later
+        later = self.ec2.create_fleet(
+            Type="maintain", TargetCapacitySpecification={
+                "TotalTargetCapacity": 1, "OnDemandTargetCapacity": 1,
+                "DefaultTargetCapacityType": "on-demand"},
+            LaunchTemplateConfigs=[{"LaunchTemplateSpecification": {
+                "LaunchTemplateId": template["LaunchTemplateId"], "Version": "1"}}],
+            TagSpecifications=[{"ResourceType": "fleet", "Tags": [
+                it for it in extra["Tags"] if it["Key"].startswith("spotter:")]}])["FleetId"]
+        self.assertIn(f"{later} is ended", self.watch())
+        self.assertEqual([it["Id"] for it in self.on_demand_fleets()], [extra["Id"]])
+
+    def test_doctor_misses_the_watcher(self):
+        self.room(0)
+        own = self.launch_limited("  on_demand: after 1h\n")
+
+        def said():
+            return self.spotter("doctor", self.folder / "job.yaml", code=None).stdout
+        self.assertRegex(said(), rf"(?m)^warn  watcher +nobody watches {own}: no on-demand")
+        self.watch()
+        self.assertRegex(said(), rf"(?m)^ok +watcher +{own} was watched at ")
+
+    def test_without_the_permission_it_says_which(self):
+        self.room(0)
+        path = self.job(AFTER)
+        self.launch(AFTER)
+        self.limit(path, drop="MarkTheFleetAsWatched")
+        done = self.spotter("watch", path, "--once", code=1)
+        self.assertRegex(done.stderr, "ec2:CreateTags")
+
+    def test_what_is_no_job_for_it(self):
+        self.assertIn("--interval 1h: a duration of at most 10m",
+                      self.spotter("watch", self.job(AFTER), "--interval", "1h", code=2).stderr)
+        self.launch()
+        self.assertIn("job.yaml asks for no on-demand instance", self.watch())
+        self.assertFalse(re.search("watch", self.spotter("launch", self.job()).stderr))
+
+
+if __name__ == "__main__":
+    unittest.main()

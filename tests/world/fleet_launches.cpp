@@ -1,0 +1,165 @@
+// What a fleet launches and ends so that it has its target capacity.
+#include <algorithm>
+
+#include "tests/world/fleets.hpp"
+#include "tests/world/groups.hpp"
+#include "tests/world/instances.hpp"
+
+namespace spotter::world {
+
+namespace {
+
+constexpr const char* ended_reason = "Client.UserInitiatedShutdown: User initiated shutdown";
+
+bool is_suspended(const FleetRequest& fleet, const char* process) {
+  return fleet.group && fleet.group->suspended.count(process) != 0;
+}
+
+int wanted(const FleetRequest& fleet, bool spot) {
+  return spot ? fleet.target - fleet.on_demand_target : fleet.on_demand_target;
+}
+
+// Spot Fleet's word is in either case, EC2 Fleet's is hyphenated.
+bool keeps_excess(const std::string& policy) {
+  return policy == "noTermination" || policy == "NoTermination" || policy == "no-termination";
+}
+
+// A group with a mixed instances policy launches by CreateFleet, each time by a fleet of type
+// instant:
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-mixed-instances-groups.html
+bool is_mixed(const FleetRequest& fleet) {
+  const auto first = fleet.sent.lower_bound("MixedInstancesPolicy.");
+  return fleet.group && first != fleet.sent.end() &&
+         first->first.rfind("MixedInstancesPolicy.", 0) == 0;
+}
+
+}  // namespace
+
+void Fleets::add_instant(const FleetId& id, const Instance& instance, const LaunchOption& option) {
+  FleetRequest made{.fleet = {FleetKind::Ec2Fleet, id},
+                    .type = FleetType::Instant,
+                    .state = FleetState::Active,
+                    .options = {option},
+                    .created = cloud_.now,
+                    .instances = {instance.id}};
+  cloud_.fleets.add(id, std::move(made), cloud_.now, cloud_.lag());
+}
+
+// Which instances go first is the allocation strategy's business and not promised: chance decides.
+void Fleets::terminate_excess(FleetRequest& fleet, bool spot) {
+  if (is_suspended(fleet, "Terminate")) return;
+  if (keeps_excess(fleet.excess_policy)) return;
+  while (fulfilled(fleet, spot) > wanted(fleet, spot)) {
+    std::vector<Instance> alive = living(fleet);
+    std::erase_if(alive, [&](const Instance& it) { return is_spot(it) != spot; });
+    if (static_cast<int>(alive.size()) <= wanted(fleet, spot)) return;
+    const InstanceId victim = alive[cloud_.random.below(alive.size())].id;
+    if (fleet.group)
+      Groups(cloud_).take_out(victim);
+    else
+      Instances(cloud_).shut_down(victim, ended_reason);
+  }
+}
+
+// A one-time request asks for its capacity once and replaces nothing.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-request-type.html
+void Fleets::launch_missing(FleetRequest& fleet) {
+  if (is_suspended(fleet, "Launch")) return;
+  fleet.errors.clear();
+  for (const bool spot : {false, true})
+    if (!launch_missing(fleet, spot)) record_failure(fleet, spot);
+  if (!fleet.errors.empty() && fleet.type != FleetType::Instant)
+    wake(fleet, cloud_.settings.capacity_retry);
+}
+
+bool Fleets::launch_missing(FleetRequest& fleet, bool spot) {
+  const bool once = fleet.type != FleetType::Maintain;
+  const auto launched = [&] {
+    return std::ranges::count_if(fleet.instances, [&](const InstanceId& id) {
+      return is_spot(*cloud_.instances.find(id)) == spot;
+    });
+  };
+  const auto missing = [&] {
+    const double have = once ? static_cast<double>(launched()) : fulfilled(fleet, spot);
+    return have < wanted(fleet, spot);
+  };
+  while (missing()) {
+    if (!restart_one(fleet, spot) && !launch_one(fleet, spot)) return false;
+  }
+  return true;
+}
+
+// Of each reason one line in the history, as often as it is tried.
+void Fleets::record_failure(FleetRequest& fleet, bool spot) {
+  for (const ApiError& it : refusals(fleet)) {
+    cloud_.record("launch-failed", fleet.fleet.id.str(), it.message);
+    fleet.errors.push_back({it, spot});
+  }
+  const bool one_fits = std::ranges::any_of(
+      fleet.options, [&](const LaunchOption& it) { return !refuse_launch(cloud_, it); });
+  if (!one_fits) return;
+  cloud_.record("fleet-no-capacity", fleet.fleet.id.str(),
+                spot ? "There is no Spot capacity available that matches your request."
+                     : "There is no On-Demand capacity available that matches your request.");
+  fleet.errors.push_back(
+      {{"InsufficientInstanceCapacity", "There is not enough capacity to fulfill your request."},
+       spot});
+}
+
+std::vector<ApiError> Fleets::refusals(const FleetRequest& fleet) const {
+  std::vector<ApiError> found;
+  for (const LaunchOption& option : fleet.options)
+    if (auto refused = refuse_launch(cloud_, option);
+        refused && std::ranges::find(found, refused->message, &ApiError::message) == found.end())
+      found.push_back(std::move(*refused));
+  return found;
+}
+
+bool Fleets::restart_one(FleetRequest& fleet, bool spot) {
+  if (fleet.type != FleetType::Maintain) return false;
+  return std::any_of(fleet.instances.begin(), fleet.instances.end(), [&](const InstanceId& id) {
+    return is_spot(*cloud_.instances.find(id)) == spot && Instances(cloud_).restart(id);
+  });
+}
+
+std::vector<const LaunchOption*> Fleets::open_pools(const FleetRequest& fleet, bool spot) const {
+  std::vector<const LaunchOption*> pools;
+  for (const LaunchOption& option : fleet.options) {
+    if (Instances(cloud_).has_capacity(option.zone, spot) && !refuse_launch(cloud_, option))
+      pools.push_back(&option);
+  }
+  return pools;
+}
+
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html: by price,
+// spread over the pools, or where most capacity is (here: by chance).
+bool Fleets::launch_one(FleetRequest& fleet, bool spot) {
+  const std::vector<const LaunchOption*> pools = open_pools(fleet, spot);
+  if (pools.empty()) return false;
+  std::size_t chosen = cloud_.random.below(pools.size());
+  const std::vector<Instance> alive = living(fleet);
+  const auto rank = [&](const LaunchOption& pool) -> double {
+    if (fleet.allocation == "diversified") {
+      return static_cast<double>(std::count_if(alive.begin(), alive.end(), [&](const auto& it) {
+        return it.zone == pool.zone && it.type == pool.type;
+      }));
+    }
+    const bool by_price = fleet.allocation == "lowestPrice" || fleet.allocation == "lowest-price";
+    return by_price ? spot_price(pool.type, pool.zone) / pool.weight : 0;
+  };
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    if (rank(*pools[i]) < rank(*pools[chosen])) chosen = i;
+  }
+  const FleetId by = is_mixed(fleet) ? FleetId("fleet-" + cloud_.random.uuid()) : FleetId();
+  const auto launched = Instances(cloud_).launch({.option = *pools[chosen],
+                                                  .fleet = fleet.fleet,
+                                                  .spot = spot,
+                                                  .when_interrupted = fleet.when_interrupted,
+                                                  .by = by});
+  if (!launched) return false;
+  fleet.instances.push_back(launched->id);
+  if (by) add_instant(by, *launched, *pools[chosen]);
+  return true;
+}
+
+}  // namespace spotter::world
