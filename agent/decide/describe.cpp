@@ -91,6 +91,17 @@ std::string sentence(const Promoting& stage, const Facts&, const Policy&) {
 std::string sentence(const Discarding&, const Facts&, const Policy&) {
   return "removing what an earlier move left behind";
 }
+std::string sentence(const WritingEpoch& stage, const Facts& facts, const Policy&) {
+  const Epoch& epoch = stage.epoch;
+  if (epoch.volume == facts.move.verified)
+    return "the copy " + epoch.volume.str() + " is verified; writing that it follows " +
+           epoch.left.str();
+  return "writing epoch " + std::to_string(epoch.number) + ": " + epoch.volume.str() + " is for " +
+         epoch.holder.str() + (epoch.state == Epoch::State::Moving ? " to copy" : " to use");
+}
+std::string sentence(const ReleasingEpoch&, const Facts& facts, const Policy&) {
+  return "writing that " + facts.fence.epoch.volume.str() + " is released";
+}
 std::string sentence(const AwaitingGpus&, const Facts&, const Policy& policy) {
   if (policy.gpus == all_gpus) return "waiting for all GPUs of the machine";
   return "waiting for " + std::to_string(policy.gpus) + (policy.gpus == 1 ? " GPU" : " GPUs");
@@ -224,15 +235,13 @@ std::string_view words(Block why) {
              "checkpoints on the original";
     case Block::BlankNotOurs:
       return "the volume is blank, and not marked as ours to format: check that it is the right "
-             "one, "
-             "then tag it spotter:format=blank";
+             "one, then tag it spotter:format=blank";
     case Block::DiskForeign:
       return "the disk holds something other than the file system that job.yaml names; nothing was "
              "written to it. Correct storage.ebs.filesystem or the tag";
     case Block::FilesystemDamaged:
       return "the file system is damaged; nothing was written to it. Repair it by hand "
-             "(xfs_repair, "
-             "e2fsck) or restore a snapshot";
+             "(xfs_repair, e2fsck) or restore a snapshot";
     case Block::MountFailed:
       return "the file system could not be used";
     case Block::ShareUnusable:
@@ -241,14 +250,16 @@ std::string_view words(Block why) {
       return "the share's server does not answer";
     case Block::ManyInstances:
       return "the fleet keeps more than one instance, and without a bucket nothing on a share "
-             "tells "
-             "one writer from two: set its target capacity to 1";
+             "tells one writer from two: set its target capacity to 1";
     case Block::VolumeStuck:
       return "EC2 neither attaches nor detaches the volume: detach it by force, or end the "
-             "instance "
-             "that it hangs on";
+             "instance that it hangs on";
     case Block::DataUnusable:
       return "a volume of data cannot be used: see `data` under storage in job.yaml";
+    case Block::FenceOther:
+      return "the tag spotter:fence names another fence than job.yaml: see spotter-storage(7)";
+    case Block::FenceGone:
+      return "the fence's object in S3 is not there: see spotter-storage(7)";
     case Block::DeviceAbsent:
       return "the volume is attached, but its device did not appear: see `lsblk -o NAME,SERIAL`";
     case Block::CodeUnreachable:

@@ -18,7 +18,9 @@ struct ReadIdentity {};
 struct ReadFleet {
   InstanceId instance;
 };
-struct SurveyStorage {};
+struct SurveyStorage {
+  VolumeId line;  // whose epoch is read, where the session knows it: line_in()
+};
 
 // --- EC2, changing ---
 struct AttachVolume {
@@ -63,6 +65,9 @@ struct MarkDone {   // a tag; on a share a file beside the checkpoints
 };
 struct MarkPrepared {  // spotter:prepared: what `prepare:` named is on it
   VolumeId volume;
+};
+struct WriteEpoch {  // in the place of the one before it, and of no other: else Conflict
+  Epoch epoch;
 };
 struct DeleteVolume {
   VolumeId volume;
@@ -151,11 +156,12 @@ struct Exit {};
 using Command =
     std::variant<LookAtHost, ReadIdentity, ReadFleet, SurveyStorage, AttachVolume, DetachVolume,
                  ClaimVolume, CreateSnapshot, CreateVolume, MarkVerified, PromoteVolume, MarkDone,
-                 MarkPrepared, DeleteVolume, DeleteSnapshot, CancelFleet, ScaleFleetToZero,
-                 GiveBackInstance, CompleteLifecycle, FindDevice, InspectDisk, MakeFilesystem,
-                 Mount, Unmount, PrepareShare, ReleaseShare, PrepareData, ReleaseData, ReadLedger,
-                 WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus, FetchCode, FillVolume,
-                 StartTrainer, PaceTrainer, StopTrainer, KillTrainer, Abandon, Exit>;
+                 MarkPrepared, WriteEpoch, DeleteVolume, DeleteSnapshot, CancelFleet,
+                 ScaleFleetToZero, GiveBackInstance, CompleteLifecycle, FindDevice, InspectDisk,
+                 MakeFilesystem, Mount, Unmount, PrepareShare, ReleaseShare, PrepareData,
+                 ReleaseData, ReadLedger, WriteLedger, SyncStorage, VerifyCheckpoints, AwaitGpus,
+                 FetchCode, FillVolume, StartTrainer, PaceTrainer, StopTrainer, KillTrainer,
+                 Abandon, Exit>;
 
 struct Effect {
   EffectId id;

@@ -110,6 +110,7 @@ struct StorageSurveyed {
   Survey survey;
 };
 struct CallAccepted {};  // an EC2 call that changes something was taken
+struct EpochWritten {};
 struct SnapshotStarted {
   SnapshotId snapshot;
 };
@@ -151,9 +152,10 @@ using Happening =
     std::variant<Started, Woke, NoticeSeen, NoticeWithdrawn, RebalanceRecommended,
                  TrainerProgressed, TrainerResumed, CheckpointMade, TrainerEnded, RuledOut,
                  StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
-                 SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected, FilesystemMade,
-                 Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced, CheckpointsVerified,
-                 GpusFound, CodeFetched, VolumeFilled, TrainerStarted, EffectFailed>;
+                 EpochWritten, SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected,
+                 FilesystemMade, Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced,
+                 CheckpointsVerified, GpusFound, CodeFetched, VolumeFilled, TrainerStarted,
+                 EffectFailed>;
 
 struct Event {
   Time at;

@@ -53,7 +53,9 @@ Stage end_of(const Context& c) { return c.facts.exit.done ? Stage(Finished{}) : 
 // ends, that agent runs on and removes it.
 Time all_seen(const Tidying& stage, const Context& c) {
   const Duration bound = c.policy.consistency_bound;
-  const Time marked = has_fleet(c) ? stage.marked_at + 3 * bound : stage.marked_at;
+  // With a fence no other agent has asked for anything since our epoch.
+  const bool others = has_fleet(c) && !c.policy.fence;
+  const Time marked = others ? stage.marked_at + 3 * bound : stage.marked_at;
   const Time shown = std::max(marked, stage.quiet_since + bound);
   if (c.facts.move.snapshot_asked_ahead_at == kNever) return shown;
   return std::max(shown, c.facts.move.snapshot_asked_ahead_at + c.policy.ec2_call + bound);
@@ -86,7 +88,7 @@ bool candidates_settle(const SeenVolume& current, const Survey& survey, Context&
 Stage tidy_up(Context& c) {
   c.facts.tidying.since = c.now;
   c.facts.tidying.candidates_free_since = kNever;
-  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
   return Tidying{c.now, c.now, 0};
 }
 
@@ -113,7 +115,8 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const bool enough = c.now - c.facts.tidying.since >= c.policy.tidy_limit;
   c.facts.tidying.data_left = data_in_use(seen.survey);
   if (enough) return cancel_fleet(c);
-  const Survey ours = of_line(seen.survey, c.facts.move.lineage, c.facts.holding.volume);
+  const Survey all = c.policy.fence ? as_fenced(seen.survey) : seen.survey;
+  const Survey ours = of_line(all, c.facts.move.lineage, c.facts.holding.volume);
   const SeenVolume* current = current_volume(ours);
   if (!current && elect(ours)) {  // the result has moved: the job ends on the candidate
     c.facts.exit.done = false;
@@ -126,6 +129,7 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (!command) command = data_left_over(seen.survey, c.facts);
   const SeenVolume* unmarked = to_mark(ours, c.facts);
   if (unmarked) command = MarkDone{unmarked->id};
+  if (const auto done = epoch_of_the_end(ours, c.facts)) command = *done;
   // Another agent that has a copy sees `done`, too, and releases it. A copy that is still being
   // created cannot be deleted yet.
   const bool kept = c.facts.tidying.data_left ||
@@ -147,6 +151,10 @@ Next on(const Tidying& stage, const CallAccepted&, Context& c) {
   return Tidying{c.now, stage.marked_at, stage.failures};
 }
 
+Next on(const Tidying& stage, const EpochWritten&, Context& c) {
+  return on(stage, CallAccepted{}, c);
+}
+
 // Tried again also without the permission: it may be given, and what stays costs for ever.
 Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
   if (c.now - c.facts.tidying.since >= c.policy.tidy_limit) return cancel_fleet(c);
@@ -156,7 +164,7 @@ Next on(const Tidying& stage, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const Tidying& stage, const Woke&, Context& c) {
-  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
   return stage;
 }
 

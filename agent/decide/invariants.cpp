@@ -41,6 +41,9 @@ const char* broken_invariant(const State& state) {
   if (in<Training>(stage) && !(facts.holding.mounted && facts.trainer.running)) {
     return "training means a mounted volume and a running trainer";
   }
+  if (in<ReleasingEpoch>(stage) && (facts.holding.mounted || facts.trainer.running)) {
+    return "the epoch is released only when nothing of the job is in use here";
+  }
   if (in<GivingBack>(stage) && !facts.exit.unfit)
     return "only a machine that is unfit is given back";
   if (in<MarkingDone>(stage) && !facts.exit.done) return "only a durable result is called done";

@@ -14,6 +14,9 @@ Survey of_line(const Survey& survey, const VolumeId& known, const VolumeId& curr
   }
   Survey ours;
   ours.data = survey.data;
+  ours.epoch_line = survey.epoch_line;
+  ours.epoch = survey.epoch;
+  ours.epoch_holder = survey.epoch_holder;
   for (const SeenVolume& volume : survey.volumes) {
     const bool old_copy = is_copy(volume) && !volume.lineage && volume.parent == current;
     if (line_of(volume) == line || volume.id == current || old_copy) ours.volumes.push_back(volume);

@@ -65,6 +65,11 @@ Next on(const Promoting& stage, const CallAccepted&, Context& c) {
   if (c.facts.holding.volume == stage.candidate)
     c.facts.holding.generation = 0;  // to be claimed as any other
   if (Next end = leaving(c)) return end;
+  if (c.policy.fence) {
+    const std::uint32_t generation = c.facts.fence.epoch.generation;
+    c.ask(ClaimVolume{stage.candidate, generation}, c.policy.ec2_call);
+    return Claiming{stage.candidate, generation};
+  }
   return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
 }
 

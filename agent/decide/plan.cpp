@@ -35,7 +35,8 @@ Volumes current_volumes(const Survey& survey) {
   return found;
 }
 
-// The volume that EC2 says is attached to us, if it is not `except`.
+}  // namespace
+
 const SeenVolume* other_attached_here(const Survey& survey, const Facts& facts,
                                       const VolumeId& except) {
   for (const SeenVolume& volume : survey.volumes) {
@@ -44,14 +45,17 @@ const SeenVolume* other_attached_here(const Survey& survey, const Facts& facts,
   return nullptr;
 }
 
+namespace {
+
 Detail names_of(const Volumes& volumes) {
   std::string names;
   for (const SeenVolume* volume : volumes) names += (names.empty() ? "" : ", ") + volume->id.str();
   return Detail(names);
 }
 
-// Releases a volume that is attached here (a copy that was not elected, or is of an older
-// generation), then looks again.
+}  // namespace
+
+// A copy that was not elected, or is of an older generation.
 Stage drop(const SeenVolume& volume, Context& c) {
   Facts::Holding& holding = c.facts.holding;
   holding.volume = volume.id;
@@ -62,12 +66,26 @@ Stage drop(const SeenVolume& volume, Context& c) {
   return release_storage(c, After::Survey);
 }
 
+namespace {
+
+// Nobody else uses or copies it: its tags only show that, and nothing waits for them.
+Stage claim_fenced(const SeenVolume& volume, Context& c) {
+  if (c.facts.holding.generation == volume.generation) return bring_up(c);
+  if (volume.named) {
+    c.ask(ClaimVolume{volume.id, volume.generation}, c.policy.ec2_call);
+    return Claiming{volume.id, volume.generation};
+  }
+  c.ask(PromoteVolume{volume.id}, c.policy.ec2_call);
+  return Promoting{volume.id};
+}
+
 Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
   Facts::Holding& holding = c.facts.holding;
   holding.volume = volume.id;
   holding.purpose = Purpose::Train;
   holding.attached = true;
   holding.ours_to_format = volume.ours_to_format && (volume.from.empty() || !volume.parent.empty());
+  if (c.policy.fence) return claim_fenced(volume, c);
   if (holding.generation != 0 && volume.generation == holding.generation) {
     // Another agent is making a copy of it: nothing is written before it can see our claim.
     const Duration left = holding.claimed_at == kNever
@@ -105,8 +123,8 @@ Stage changing_here(const SeenVolume& volume, Context& c) {
   return reattach(c, Block::VolumeStuck);
 }
 
-// A volume that another instance holds is waited for, and detached only when that instance is known
-// to be stopped.
+}  // namespace
+
 Stage held_by_other(const SeenVolume& volume, Context& c) {
   if (held_by_stopped(volume)) {
     c.ask(DetachVolume{volume.id, volume.holder}, c.policy.ec2_call);
@@ -123,6 +141,8 @@ Stage held_by_other(const SeenVolume& volume, Context& c) {
   }
   return block(c, Block::VolumeStuck, Detail(volume.id.view()));
 }
+
+namespace {
 
 Stage use_volume(const SeenVolume& volume, Purpose purpose, bool copied, Context& c) {
   Facts::Holding& holding = c.facts.holding;
@@ -164,12 +184,13 @@ const SeenVolume* candidate_here(const Survey& survey, const VolumeId& parent,
   return best;
 }
 
-Stage settle_candidate(const SeenVolume& candidate, Context& c) {
+Stage settle_candidate(const Survey& survey, const SeenVolume& candidate, Context& c) {
   Facts& facts = c.facts;
   if (candidate.role == Role::Candidate && facts.move.verified_at == kNever) {
     c.ask(MarkVerified{candidate.id}, c.policy.ec2_call);
     return MarkingVerified{candidate.id};
   }
+  if (c.policy.fence) return commit_by_epoch(survey, candidate, c);
   if (candidate.role == Role::Candidate) {  // the tag is written, and not visible yet
     return wait(c, Wait::CandidateSettling, c.policy.poll_attachment);
   }
@@ -215,7 +236,7 @@ Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint3
     if (is_verified_here(*candidate, facts)) {
       facts.holding.volume = candidate->id;
       facts.holding.attached = true;  // an attach by an old picture may have been refused since
-      return settle_candidate(*candidate, c);
+      return settle_candidate(survey, *candidate, c);
     }
     if (candidate->state != VolumeState::Error)
       return use_volume(*candidate, Purpose::Verify, false, c);
@@ -263,79 +284,28 @@ namespace {
 Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
   if (const SeenVolume* held = other_attached_here(survey, c.facts, volume.id)) {
     const bool fresh = held->parent == volume.id && held->generation == volume.generation;
-    if (!fresh || volume.state != VolumeState::Available) return drop(*held, c);
+    const bool busy = !c.policy.fence && volume.state != VolumeState::Available;
+    if (!fresh || busy) return drop(*held, c);
   }
   if (volume.state == VolumeState::Error) {
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
   }
-  if (volume.holder) return held_by_other(volume, c);
-  if (volume.state != VolumeState::Available) {
+  // Whoever wrote to it had released it, or was terminated, before our epoch was written: it does
+  // not change any more, also while EC2 has yet to detach it.
+  const bool still = c.policy.fence && volume.state == VolumeState::InUse;
+  if (volume.holder && !still) return held_by_other(volume, c);
+  if (volume.state != VolumeState::Available && !still) {
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);
   }
   return advance_candidate(survey, volume.id, volume.generation, false, c);
 }
 
-}  // namespace
-
-const SeenVolume* elect(const Survey& survey) {
-  const SeenVolume* best = nullptr;
-  for (const SeenVolume& volume : survey.volumes) {
-    const bool able = volume.role == Role::Verified && volume.state != VolumeState::Deleting &&
-                      volume.state != VolumeState::Error;
-    if (!able) continue;
-    // A copy of an earlier generation lacks what was written since, whatever its id.
-    const auto age = [](const SeenVolume& it) { return std::pair(it.generation, it.moves); };
-    const bool newer = best && age(volume) > age(*best);
-    const bool tie = best && age(volume) == age(*best) && volume.id < best->id;
-    if (!best || newer || tie) best = &volume;
-  }
-  return best;
-}
-
-namespace {
-
-Stage promote_candidate(const Survey& survey, const SeenVolume& best, Context& c) {
-  const SeenVolume* held = other_attached_here(survey, c.facts, best.id);
-  if (held) return drop(*held, c);  // ours was not elected
-  const bool elsewhere = best.holder && best.holder != c.facts.identity.instance;
-  if (elsewhere && best.holder_state == HolderState::Alive) return held_by_other(best, c);
-  c.ask(PromoteVolume{best.id}, c.policy.ec2_call);
-  return Promoting{best.id};
-}
-
-// No volume carries the discovery tag. Either a migration was committed and its candidate is not
-// yet promoted, or the volume was lost, or there never was one.
-Stage recover(const Survey& survey, const Survey& everything, Context& c) {
-  const SeenVolume* best = elect(survey);
-  const SeenSnapshot* newest = nullptr;
-  for (const SeenSnapshot& snapshot : survey.snapshots) {
-    if (snapshot.state != SnapshotState::Completed) continue;
-    if (!newest || snapshot.started > newest->started) newest = &snapshot;
-  }
-  // Only a person removes the discovery tag of the job's volume, and only a person can restore it.
-  for (const SeenVolume& volume : (best ? survey : everything).volumes) {
-    const bool lost = volume.role == Role::State && volume.state != VolumeState::Deleting;
-    if (lost && !volume.discoverable) return block(c, Block::NoVolume, Detail(volume.id.view()));
-  }
-  if (!best && !newest) return block(c, Block::NoVolume, {});
-  Facts::Move& move = c.facts.move;
-  // Another candidate may have been verified or promoted just now: each has its own bound.
-  const VolumeId elected = best ? best->id : VolumeId();
-  if (move.parent_gone_since == kNever || move.elected != elected) {
-    move.parent_gone_since = c.now;
-    move.elected = elected;
-  }
-  const Duration left = move.parent_gone_since + 2 * c.policy.consistency_bound - c.now;
-  if (left > Duration::zero()) {
-    return wait(c, Wait::CommitSettling, std::min<Duration>(left, c.policy.poll_snapshot));
-  }
-  if (best) return promote_candidate(survey, *best, c);
-  return advance_candidate(survey, newest->parent, newest->generation, true, c);
-}
-
 Next plan_to_fill(const Survey& survey, const SeenVolume* volume, Context& c) {
   if (!volume) return block(c, Block::NoVolume, {});
   if (const auto by = in_use(survey, *volume, c)) return block(c, Block::NotFree, *by);
+  if (c.policy.fence) {
+    if (const Next before = take_epoch(survey, volume, c)) return before;
+  }
   const bool copied = copy_of(survey, volume->id).has_value();
   return use_volume(*volume, Purpose::Train, copied, c);
 }
@@ -364,6 +334,9 @@ Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
     }
     return release_storage(c, After::Finish);
   }
+  if (c.policy.fence) {
+    if (const Next before = take_epoch(survey, current, c)) return before;
+  }
   if (!current) return recover(survey, everything, c);
   c.facts.move.parent_gone_since = kNever;
   c.facts.move.moves = current->moves;
@@ -376,18 +349,36 @@ Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
 
 }  // namespace
 
-Next plan(const Survey& everything, Context& c) {
-  VolumeId line = c.facts.move.lineage;
+VolumeId line_in(const Survey& everything, const VolumeId& known) {
+  const auto ours = [&](const SeenVolume& volume) { return line_of(volume) == known; };
+  if (known && std::any_of(everything.volumes.begin(), everything.volumes.end(), ours))
+    return known;  // another volume may have got the tag meanwhile
+  VolumeId line = known;
+  const SeenVolume* current = current_volume(everything);
+  if (current) return line_of(*current);
+  return lines_left(everything, line).empty() ? line : VolumeId();
+}
+
+Next plan(const Survey& seen, Context& c) {
+  const Survey by_epoch = c.policy.fence ? as_fenced(seen) : Survey();
+  const Survey& everything = c.policy.fence ? by_epoch : seen;
+  const bool has_epoch = c.policy.fence && seen.epoch.number != 0;
+  VolumeId line = has_epoch ? seen.epoch.line : c.facts.move.lineage;
   VolumeId current;
   if (const SeenVolume* it = current_volume(everything)) {
     line = line_of(*it);
     current = it->id;
-  } else if (const Detail lines = lines_left(everything, line)) {
+  } else if (const Detail lines = has_epoch ? Detail() : lines_left(everything, line)) {
     return block(c, Block::TwoVolumes, lines);
   }
   if (const Next second = check_single(everything, c)) return second;
+  // No epoch at all is another thing than one that was not read.
+  if (c.policy.fence && seen.epoch_line != line)
+    return wait(c, Wait::Retry, c.policy.poll_attachment);
   c.facts.move.lineage = line;
-  return plan_own(of_line(everything, line, current), everything, c);
+  const Survey ours = of_line(everything, line, current);
+  if (const Next wrong = check_fence(ours, c)) return wrong;
+  return plan_own(ours, everything, c);
 }
 
 }  // namespace spotter::decide

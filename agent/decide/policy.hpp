@@ -43,6 +43,8 @@ struct Policy {
   bool once = false;
   // `spotter prepare`: fills the volume, and starts no trainer (fill.cpp). Goes with `once`.
   bool fills = false;
+  // Who may use the volume is an epoch's to say (epoch.hpp), and no bound is waited for.
+  bool fence = false;
   Fleet fleet;                         // None: learn it from the instance's own tags
   Duration stop_grace = seconds(100);  // how long the trainer may take to checkpoint and end
 
@@ -57,6 +59,8 @@ struct Policy {
   // An EC2 call answers in well under a second; the SDKs allow 60 s. Half of that leaves time to
   // look again within the two minutes of a notice.
   Duration ec2_call = seconds(30);
+  // S3 answers within a second; a write that takes longer is settled by the next read.
+  Duration epoch_call = seconds(10);
   // While a state change is awaited (attach takes 1 to 4 s, a snapshot minutes).
   Duration poll_attachment = seconds(1);
   Duration poll_snapshot = seconds(5);

@@ -21,6 +21,7 @@ namespace {
 bool claim_settles(Context& c) {
   const Facts& facts = c.facts;
   if (facts.holding.claimed_at == kNever || facts.holding.purpose != Purpose::Train) return false;
+  if (c.policy.fence) return false;  // our epoch is seen at once
   Time until = facts.holding.claimed_at + c.policy.consistency_bound;
   if (facts.exit.notice)
     until = std::min(until, facts.exit.notice->deadline - c.policy.release_reserve / 4);
@@ -96,6 +97,7 @@ Stage detached(Context& c, After then) {
 
 Stage next_release_step(Context& c, After then) {
   if (c.facts.holding.mounted) return release(c, then);
+  if (const auto epoch = release_epoch(c, then)) return *epoch;
   // Before the instance id is known it must not detach: the volume may be another instance's.
   if (c.facts.holding.attached && c.facts.identity.instance) return detach(c, then);
   // Last: the next instance waits for the job's volume; volumes of data it can make itself.

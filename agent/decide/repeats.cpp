@@ -29,6 +29,7 @@ struct TargetOf {
   Target operator()(const SurveyStorage&) const { return {}; }
   Target operator()(const MarkDone&) const { return {}; }
   Target operator()(const MarkPrepared&) const { return {}; }
+  Target operator()(const WriteEpoch&) const { return {}; }  // what was taken is shown at once
   Target operator()(const CancelFleet&) const { return {}; }
   Target operator()(const ScaleFleetToZero&) const { return {}; }
   Target operator()(const GiveBackInstance&) const { return {}; }

@@ -46,6 +46,8 @@ enum class Block : std::uint8_t {
   ShareSilent,
   ManyInstances,  // the fleet keeps more than one, and a share has no lock for one writer
   DataUnusable,
+  FenceOther,  // the volume's tag names another fence than job.yaml, or job.yaml names none
+  FenceGone,   // the volume has a fence, and the object is not there
   DeviceAbsent,
   VolumeStuck,  // attaching or detaching does not end
   CodeUnreachable,
@@ -120,6 +122,13 @@ struct Promoting {
   VolumeId candidate;
 };
 struct Discarding {};  // deleting a leftover volume or snapshot
+// --- fence.cpp ---
+struct WritingEpoch {  // to use or copy the volume, or to make the copy the job's
+  Epoch epoch;
+};
+struct ReleasingEpoch {  // nothing is mounted: the next instance need not wait for our end
+  After then = After::Release;
+};
 // --- data.cpp ---
 struct PreparingData {};
 struct ReleasingData {
@@ -193,11 +202,11 @@ using Stage =
     std::variant<Booting, LookingAround, Identifying, ReadingFleet, Surveying, Waiting, Blocked,
                  Attaching, Claiming, FindingDevice, Inspecting, Formatting, Mounting,
                  ReadingLedger, Verifying, Preparing, Snapshotting, CreatingCandidate,
-                 MarkingVerified, Committing, Promoting, Discarding, AwaitingGpus, PreparingData,
-                 CountingAttempt, FetchingCode, StartingTrainer, Filling, MarkingPrepared, Training,
-                 Stopping, Securing, ClosingLedger, Unmounting, FinalSnapshot, Detaching, Releasing,
-                 ReleasingData, Released, GivingBack, MarkingDone, Tidying, CancellingFleet,
-                 ScalingToZero, Finished, GaveUp, Leaving>;
+                 MarkingVerified, Committing, Promoting, Discarding, WritingEpoch, ReleasingEpoch,
+                 AwaitingGpus, PreparingData, CountingAttempt, FetchingCode, StartingTrainer,
+                 Filling, MarkingPrepared, Training, Stopping, Securing, ClosingLedger, Unmounting,
+                 FinalSnapshot, Detaching, Releasing, ReleasingData, Released, GivingBack,
+                 MarkingDone, Tidying, CancellingFleet, ScalingToZero, Finished, GaveUp, Leaving>;
 
 struct Notice {
   InterruptionAction action = InterruptionAction::Terminate;
@@ -268,6 +277,13 @@ struct Facts {
     VolumeId elected;                 // ... this candidate follows it (empty: none)
   };
 
+  // The job's epoch, of a job with a fence. Only fence.cpp writes it.
+  struct Fence {
+    Epoch epoch;             // as it was read or written last
+    std::uint32_t ours = 0;  // the number that this session wrote last; 0: none that counts
+    Time holder_lost_since = kNever;  // since when EC2 shows the holder as stopped, or not at all
+  };
+
   // What is removed at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.
   struct Tidying {
     Time since = kNever;
@@ -330,6 +346,7 @@ struct Facts {
   Identity identity;
   Holding holding;
   Move move;
+  Fence fence;
   Tidying tidying;
   Trainer trainer;
   Progress progress;

@@ -7,7 +7,7 @@
 namespace spotter::decide {
 
 Stage survey(Context& c) {
-  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
   return Surveying{};
 }
 

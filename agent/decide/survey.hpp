@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/base/names.hpp"
+#include "agent/decide/epoch.hpp"
 
 namespace spotter::decide {
 
@@ -13,12 +14,16 @@ namespace spotter::decide {
 // Deleting.
 enum class VolumeState : std::uint8_t { Creating, Available, InUse, Deleting, Error };
 enum class AttachmentState : std::uint8_t { None, Attaching, Attached, Detaching, Busy };
-// Gone: terminated, or unknown to EC2 although it was asked for by id.
-enum class HolderState : std::uint8_t { Alive, Stopped, Gone };
+// Gone: terminated, or unknown to EC2 although it was asked for by id. Of an epoch's holder, of
+// which more follows, only terminated: that is final, and the other is Unknown.
+enum class HolderState : std::uint8_t { Alive, Stopped, Gone, Unknown };
 enum class SnapshotState : std::uint8_t { Pending, Completed, Failed, Recoverable };
 
 // The tag `spotter:role`. A volume that a user made and tagged for discovery has none: it is State.
 enum class Role : std::uint8_t { State, Candidate, Verified };
+
+// The tag `spotter:fence`: none, that of the fence that job.yaml names, or another.
+enum class FenceTag : std::uint8_t { None, Ours, Other };
 
 struct SeenVolume {
   VolumeId id;
@@ -37,6 +42,8 @@ struct SeenVolume {
   InstanceId holder;
   ShortText<31> attached_as;  // the device name of the attachment; the kernel's name only on Xen
   HolderState holder_state = HolderState::Alive;
+  FenceTag fence = FenceTag::None;
+  bool named = true;  // of the epoch's volume: its tags say, too, that it is the job's
 };
 
 struct SeenSnapshot {
@@ -73,6 +80,13 @@ struct Survey {
   std::vector<SeenVolume> volumes;
   std::vector<SeenSnapshot> snapshots;
   std::vector<SeenVolume> data = {};
+  VolumeId epoch_line = {};  // whose epoch was read, after the rest: line_in()
+  Epoch epoch = {};
+  HolderState epoch_holder = HolderState::Alive;
 };
+
+// The line of the job's volume; `known` when EC2 shows none, or that of what is left of one. Empty:
+// nothing is left, or of several.
+VolumeId line_in(const Survey&, const VolumeId& known);
 
 }  // namespace spotter::decide

@@ -285,7 +285,7 @@ Next on(const Training& training, const Woke&, Context& c) {
   if (c.now >= stage.next_tidy && !stage.tidying) {
     stage.tidying = true;
     stage.next_tidy = kNever;
-    c.ask(SurveyStorage{}, c.policy.ec2_call);
+    c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
   }
   plan_wake(stage, c);
   return stage;
@@ -299,8 +299,15 @@ Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
     c.facts.move.lineage = line_of(volume);
     c.facts.move.moves = volume.moves;
   }
-  const Survey ours = of_line(seen.survey, c.facts.move.lineage, c.facts.holding.volume);
-  if (const auto command = leftover(ours, {}, snapshots_pay(c))) {
+  const Survey all = c.policy.fence ? as_fenced(seen.survey) : seen.survey;
+  const Survey ours = of_line(all, c.facts.move.lineage, c.facts.holding.volume);
+  // Another instance has taken the volume from this one, which was stopped and works again.
+  c.facts.fence.epoch = ours.epoch;
+  const bool ours_no_more = c.policy.fence && ours.epoch.holder != c.facts.identity.instance;
+  if (ours_no_more) return tidying_later(stage, false, c);
+  auto command = leftover(ours, {}, snapshots_pay(c));
+  if (!command) command = forget_left(ours);
+  if (command) {
     c.ask(*command, c.policy.ec2_call);
     plan_wake(stage, c);
     return stage;
@@ -323,9 +330,13 @@ Next on(const Training& training, const SnapshotStarted&, Context& c) {
 }
 
 Next on(const Training& training, const CallAccepted&, Context& c) {
-  c.ask(SurveyStorage{}, c.policy.ec2_call);
+  c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
   plan_wake(training, c);
   return training;
+}
+
+Next on(const Training& training, const EpochWritten&, Context& c) {
+  return on(training, CallAccepted{}, c);
 }
 
 // The ledger could not be read when this agent adopted the trainer.

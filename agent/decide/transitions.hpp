@@ -60,11 +60,12 @@ Stage reattach(Context&, Block when_in_vain);             // storage.cpp
 Stage bring_up(Context&);                                 // storage.cpp
 Next plan(const Survey&, Context&);                       // plan.cpp
 // The same, but a change that EC2 took many times and does not show is not made again at once.
-Next plan_spaced(const Survey&, Context&);        // repeats.cpp
-void count_taken(State&, const Event&);           // repeats.cpp: what was asked for so
-bool is_done(const Survey&);                      // plan.cpp
-const SeenVolume* elect(const Survey&);           // plan.cpp; nullptr: none
-const SeenVolume* current_volume(const Survey&);  // plan.cpp; nullptr: none
+Next plan_spaced(const Survey&, Context&);  // repeats.cpp
+void count_taken(State&, const Event&);     // repeats.cpp: what was asked for so
+bool is_done(const Survey&);                // plan.cpp
+const SeenVolume* elect(const Survey&);     // recover.cpp; nullptr: none
+Stage recover(const Survey&, const Survey& everything, Context&);  // recover.cpp
+const SeenVolume* current_volume(const Survey&);                   // plan.cpp; nullptr: none
 // Only what is of the line, or was made of `current` before copies had the tag.
 Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);
 // Where no volume is current: sets `line`, unless it is one of those found, to the line of the
@@ -73,7 +74,27 @@ Detail lines_left(const Survey&, VolumeId& line);
 std::optional<Command> leftover(const Survey&, const InstanceId& self,
                                 bool keep_newest);  // migrate.cpp
 bool held_by_stopped(const SeenVolume&);            // migrate.cpp
-bool job_is_over(After);                            // release.cpp
+// A volume that another instance has: waited for, or detached when that is known to be stopped.
+Stage held_by_other(const SeenVolume&, Context&);  // plan.cpp
+// The volume that EC2 says is attached to us, if it is not `except`.
+const SeenVolume* other_attached_here(const Survey&, const Facts&,
+                                      const VolumeId& except);  // plan.cpp
+// Releases a volume that is attached here, and then looks again.
+Stage drop(const SeenVolume&, Context&);  // plan.cpp
+// What EC2 shows, as the epoch has it: which volume is the job's, of which generation.
+Survey as_fenced(const Survey&);  // fence.cpp
+// What has to come before the job's volume may be used or copied. None: this session may. `current`
+// nullptr: EC2 shows none.
+Next take_epoch(const Survey&, const SeenVolume* current, Context&);  // fence.cpp
+// No fence that the volumes' tags name is passed over.
+Next check_fence(const Survey&, Context&);  // fence.cpp
+// The verified copy becomes the job's volume.
+Stage commit_by_epoch(const Survey&, const SeenVolume& candidate, Context&);  // fence.cpp
+std::optional<Stage> release_epoch(Context&, After);                          // fence.cpp
+std::optional<Command> forget_left(const Survey&);  // fence.cpp: the original of the last move
+// None: it is written, or not ours to write.
+std::optional<Command> epoch_of_the_end(const Survey&, const Facts&);  // fence.cpp
+bool job_is_over(After);                                               // release.cpp
 // The next change toward a verified candidate. `lost`: the parent is deleted, and any snapshot of
 // it is better than none.
 Stage advance_candidate(const Survey&, const VolumeId& parent, std::uint32_t generation, bool lost,
@@ -160,6 +181,11 @@ Next on(const Promoting&, const CallAccepted&, Context&);
 Next on(const Promoting&, const EffectFailed&, Context&);
 Next on(const Discarding&, const CallAccepted&, Context&);
 Next on(const Discarding&, const EffectFailed&, Context&);
+// --- fence.cpp ---
+Next on(const WritingEpoch&, const EpochWritten&, Context&);
+Next on(const WritingEpoch&, const EffectFailed&, Context&);
+Next on(const ReleasingEpoch&, const EpochWritten&, Context&);
+Next on(const ReleasingEpoch&, const EffectFailed&, Context&);
 // --- gpus.cpp ---
 Next on(const AwaitingGpus&, const GpusFound&, Context&);
 Next on(const AwaitingGpus&, const EffectFailed&, Context&);
@@ -197,6 +223,7 @@ Next on(const Training&, const StopRequested&, Context&);
 Next on(const Training&, const Woke&, Context&);
 Next on(const Training&, const StorageSurveyed&, Context&);
 Next on(const Training&, const CallAccepted&, Context&);
+Next on(const Training&, const EpochWritten&, Context&);
 Next on(const Training&, const SnapshotStarted&, Context&);
 Next on(const Training&, const LedgerRead&, Context&);
 Next on(const Training&, const FleetRead&, Context&);
@@ -228,6 +255,7 @@ Next on(const MarkingDone&, const CallAccepted&, Context&);
 Next on(const MarkingDone&, const EffectFailed&, Context&);
 Next on(const Tidying&, const StorageSurveyed&, Context&);
 Next on(const Tidying&, const CallAccepted&, Context&);
+Next on(const Tidying&, const EpochWritten&, Context&);
 Next on(const Tidying&, const EffectFailed&, Context&);
 Next on(const Tidying&, const Woke&, Context&);
 Next on(const CancellingFleet&, const IdentityRead&, Context&);

@@ -25,6 +25,8 @@ using Fields = Reader::Fields;
 
 const Scalar<wire::S3Location> publish_prefix{"where in S3, such as s3://bucket/spotter",
                                               parse_s3_prefix};
+const Scalar<wire::S3Location> fence_prefix{"where in S3, such as s3://bucket/fence",
+                                            parse_s3_prefix};
 const Scalar<wire::S3Location> checkpoints_prefix{"where in S3, such as s3://bucket/run-1",
                                                   parse_s3_prefix};
 
@@ -159,6 +161,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
           {"publish", optional, reader.expanded(job.publish, publish_prefix)},
+          {"fence", optional, reader.expanded(job.fence, fence_prefix)},
           {"notify", optional, reader.object(job.notify, notify_fields)},
           {"launch", optional, launch(reader, job.launch)},
           {"fleet", optional, reader.object(job.fleet, fleet_fields)}};
@@ -247,10 +250,24 @@ void check_metrics(Reader& reader, const Node& root, const Job& job) {
                    "has more than " + std::to_string(most_columns) + " names");
 }
 
+// The volume carries the place in a tag, whose value has 256 characters at most.
+void check_fence(Reader& reader, const Node& root, const Job& job) {
+  const Node* node = child(root, "fence");
+  const auto place = job.fenced_at();
+  if (node == nullptr || !place) return;
+  constexpr std::size_t most = 256;
+  if (job.storage.share)
+    reader.problem(*node, "fence",
+                   "is for a volume of its own (storage.ebs): a share has `claims:`");
+  if (wire::to_url(*place).size() > most)
+    reader.problem(*node, "fence", "is too long for a tag of the volume: take a shorter prefix");
+}
+
 // Checks that involve two keys, or a key and the machine.
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
   check_sweep(reader, root, job);
   finish_claims(reader, root, job);
+  check_fence(reader, root, job);
   check_token(reader, root, job);
   check_checkpoints(reader, root, job);
   check_metrics(reader, root, job);

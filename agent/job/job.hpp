@@ -219,6 +219,8 @@ struct Job {
   // Where its status, history and learning curve are published; the key ends with a slash, or is
   // empty.
   std::optional<wire::S3Location> publish;
+  // Who may use the volume is written below it. The key ends as that of `publish`.
+  std::optional<wire::S3Location> fence;
   Notify notify;
   std::optional<Launch> launch;  // for `spotter launch`; not used by the agent
   std::optional<Fleet> fleet;    // none: taken from the instance's aws:* tags
@@ -233,6 +235,11 @@ struct Job {
     if (!publish) return std::nullopt;
     const std::string index = experiment ? std::to_string(experiment->index) + "/" : "";
     return wire::S3Location{publish->bucket, publish->key + name.str() + "/" + index};
+  }
+  // Where the epochs of this job's volumes lie: below `fence`, which jobs may share. None: nowhere.
+  std::optional<wire::S3Location> fenced_at() const {
+    if (!fence) return std::nullopt;
+    return wire::S3Location{fence->bucket, fence->key + name.str() + "/"};
   }
   // Each experiment has a place of its own below `checkpoints.s3`.
   std::optional<wire::S3Location> checkpoints_in_s3() const {

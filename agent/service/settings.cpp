@@ -35,6 +35,7 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   }
   policy.hours_limit = job.limits.hours.value_or(0);
   policy.dollars_limit = job.limits.dollars.value_or(0);
+  policy.fence = job.fence.has_value();
   policy.has_code = job.code.has_value();
   policy.data = static_cast<std::uint32_t>(job.storage.data.size());
   const bool all = job.trainer.gpus == config::all_gpus;

@@ -62,6 +62,7 @@ inline constexpr EventKind event_kinds[] = {
     {"many-instances", "3f91ffdf21e94e69b6afdbe760ec6cb8"},
     {"data-made", "8b8e054aa1b4db652b163589ba3e5c26"},
     {"data-unusable", "9146718bf0d09cdba346f876945f681a"},
+    {"fence-unusable", "9d496bb37da94ca09ebb7d31b28c0860"},
     {"data-left", "9fb1700e7de1936ac8abae423cc5377d"},
     {"device-absent", "27871e79e6264456bfb78bd88bc5dbbc"},
     {"volume-stuck", "41e997d3e3cc4b078670a4568012a5df"},

@@ -173,12 +173,12 @@ const Wrong shapes[] = {
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
      "metrics, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, "
-     "publish, notify, launch, fleet, found "
+     "publish, fence, notify, launch, fleet, found "
      "text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
      "checkpoints, metrics, channels, prepare, cache, sagemaker, sweep, claims, on_failure, "
-     "limits, prometheus, publish, notify, launch, "
+     "limits, prometheus, publish, fence, notify, launch, "
      "fleet"},
     {"publish: /mnt/here", ":4:10: publish: '/mnt/here' is no S3 URL: s3://bucket/key"},
     {"publish: [a]",

@@ -265,6 +265,9 @@ void apply(Node& node, const Move& move) {
     case Kind::HolderTerminated:
       volume.face.holder = kTerminated;
       break;
+    case Kind::EpochHolderTerminated:
+      node.epoch_holder = kTerminated;
+      break;
     case Kind::SnapshotCompletes:
       snapshot.state = SnapshotState::Completed;
       break;

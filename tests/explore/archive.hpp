@@ -11,7 +11,8 @@ namespace spotter::explore {
 
 // A visitor has: flag(bool&), small(any small integer or enum&), time(Time&), volume(VolumeId&),
 // volume(uint8&), snapshot(both), instance(InstanceId&), zone(Zone&), generation(uint32&),
-// version(int64&). Only a reading visitor changes what decides how the walk goes on.
+// version(int64&), epoch(uint32&). Only a reading visitor changes what decides how the walk goes
+// on.
 
 constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blocked_retry
 
@@ -42,6 +43,15 @@ void walk(A& a, std::optional<decide::Notice>& it) {
   a.time(deadline);
 }
 
+template <class A>
+void walk(A& a, decide::Epoch& it) {
+  auto& [state, number, line, volume, generation, holder, left] = it;
+  a.epoch(number);
+  if (number == 0) return;
+  a.small(state), a.volume(line), a.volume(volume), a.generation(generation);
+  a.instance(holder), a.volume(left);
+}
+
 // --- stages and commands: each one's fields, by their number and type ---
 template <class A>
 struct Field {
@@ -53,6 +63,7 @@ struct Field {
   void operator()(InstanceId& it) const { a.instance(it); }
   void operator()(Zone& it) const { a.zone(it); }
   void operator()(decide::Ledger& it) const { walk(a, it); }
+  void operator()(decide::Epoch& it) const { walk(a, it); }
   void operator()(std::uint32_t& it) const { a.small(it); }
   void operator()(Duration&) const {}        // how long, for the trainer
   void operator()(decide::Detail&) const {}  // for persons
@@ -153,6 +164,13 @@ void walk(A& a, decide::Facts::Move& it) {
 }
 
 template <class A>
+void walk(A& a, decide::Facts::Fence& it) {
+  auto& [epoch, ours, holder_lost_since] = it;
+  walk(a, epoch);
+  a.epoch(ours), a.time(holder_lost_since);
+}
+
+template <class A>
 void walk(A& a, decide::Facts::Tidying& it) {
   auto& [since, candidates_free_since, data_left] = it;
   const Field<A> field{a};
@@ -197,8 +215,9 @@ void walk(A& a, decide::Facts::Exit& it) {
 
 template <class A>
 void walk(A& a, decide::Facts& facts) {
-  auto& [identity, holding, move, tidying, trainer, progress, trouble, exit] = facts;
-  walk(a, identity), walk(a, holding), walk(a, move), walk(a, tidying), walk(a, trainer);
+  auto& [identity, holding, move, fence, tidying, trainer, progress, trouble, exit] = facts;
+  walk(a, identity), walk(a, holding), walk(a, move), walk(a, fence), walk(a, tidying);
+  walk(a, trainer);
   walk(a, progress), walk(a, trouble), walk(a, exit);
 }
 
@@ -294,6 +313,7 @@ void walk(A& a, Node& node) {
   for (Snapshot& it : node.snapshots) walk(a, it);
   for (Late& it : node.late) walk(a, it);
   for (Host& it : node.hosts) walk(a, it);
+  walk(a, node.epoch), a.small(node.epoch_holder);
   a.flag(node.cancelled), a.flag(node.scaled_to_zero), a.version(node.durable);
   a.small(node.in_vain), a.small(node.in_vain_since), a.flag(node.refused);
 }

@@ -83,6 +83,14 @@ struct Call {
   Happening operator()(const MarkDone& it) const {
     return change(it.volume, [](Volume& its) { its.face.done = true; });
   }
+  // S3 compares and writes in one instant, and shows it at once.
+  Happening operator()(const WriteEpoch& it) const {
+    if (node.epoch.number + 1 != it.epoch.number) return failed(Failure::Conflict);
+    node.epoch = it.epoch;
+    node.epoch.holder = {};
+    node.epoch_holder = caller == kNobody ? std::uint8_t{kDying} : caller;
+    return EpochWritten{};
+  }
   Happening operator()(const decide::DeleteVolume& it) const {
     const Volume* volume = reach(it.volume);
     if (!volume) return failed(Failure::Missing);
@@ -205,7 +213,7 @@ bool changes_ec2(const Command& command) {
                std::is_same_v<It, decide::CreateSnapshot> ||
                std::is_same_v<It, decide::DeleteSnapshot> ||
                std::is_same_v<It, decide::CancelFleet> || std::is_same_v<It, ScaleFleetToZero> ||
-               std::is_same_v<It, GiveBackInstance>;
+               std::is_same_v<It, GiveBackInstance> || std::is_same_v<It, WriteEpoch>;
       },
       command);
 }
@@ -251,6 +259,10 @@ Survey survey(const Node& node, bool stale) {
     snapshot.started = it.rank;
     seen.snapshots.push_back(snapshot);
   }
+  seen.epoch_line = volume_id(1);
+  seen.epoch = node.epoch;
+  seen.epoch.holder = instance_id(node.epoch_holder);
+  seen.epoch_holder = holder_state(node.epoch_holder);
   return seen;
 }
 

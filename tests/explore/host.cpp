@@ -172,6 +172,7 @@ void die(Node& node, std::uint8_t place, std::uint8_t remains, bool torn) {
       }
     }
   }
+  if (node.epoch_holder == place) node.epoch_holder = remains;
   for (Late& it : node.late) {
     if (!it.any || it.caller != place) continue;
     it.caller = kNobody;

@@ -32,6 +32,12 @@ void judge_write(Node& node, const Host& host, std::uint8_t written) {
   const Volume* volume = find_volume(node, written);
   const bool held = volume && volume->face.there && volume->face.holder == place;
   if (!held) return broken(node, "something is written to a volume that is not attached here");
+  if (small_policy().fence) {
+    const bool ours = node.epoch.volume == volume_id(written) && node.epoch_holder == place &&
+                      node.epoch.state == decide::Epoch::State::Using;
+    if (!ours) broken(node, "something is written to a volume that the epoch gives to another");
+    return;
+  }
   if (!volume->face.discoverable) {
     return broken(node, "something is written to a copy before it is the job's volume");
   }
@@ -59,6 +65,10 @@ void judge_removal(Node& node, const Volume& gone, std::uint8_t caller) {
   }
   if (gone.contents.result && !result) broken(node, "the result is deleted");
   if (best < node.durable) broken(node, "the newest durable checkpoint is deleted");
+  if (small_policy().fence) {
+    if (node.epoch.volume == volume_id(gone.id)) broken(node, "the epoch's volume is deleted");
+    return;
+  }
   if (gone.face.discoverable && !successor) {
     broken(node, "the original is deleted, and no verified copy of it is attached and mounted");
   }

@@ -35,6 +35,7 @@ struct Options {
   int volumes = 3;
   int snapshots = 2;
   bool free_kills = false;
+  bool fence = false;
   std::uint64_t most = 60'000'000;
   std::string json;
 };
@@ -60,12 +61,14 @@ int main(int argc, char** argv) {
   app.add_option("--zones", options.zones, "1 or 2 (2)");
   app.add_option("--instances", options.instances, "at once: 1 or 2 (1)");
   app.add_flag("--free-kills", options.free_kills, "interruptions without notice are no faults");
+  app.add_flag("--fence", options.fence, "the job has a fence");
   app.add_option("--volumes", options.volumes, "with more of them nothing goes wrong (3)");
   app.add_option("--snapshots", options.snapshots, "with more of them nothing goes wrong (2)");
   app.add_option("--most", options.most, "states, then give up (60,000,000)");
   app.add_option("--json", options.json, "write the outcome to this file");
   CLI11_PARSE(app, argc, argv);
   std::fputs(kAbstracted, stdout);
+  if (options.fence) use_fence();
   Limits limits;
   limits.zones = static_cast<std::uint8_t>(options.zones);
   limits.instances = static_cast<std::uint8_t>(options.instances);

@@ -17,6 +17,7 @@ using decide::kNever;
 // policy are multiples of ten seconds, small ones, so that few orders of them are different.
 constexpr Time kNow{std::chrono::hours(1000)};
 decide::Policy small_policy();
+void use_fence();  // from now on the policy has one
 
 // Instance ids are i-1 and i-2, the two places in which an instance may run; an instance that is
 // gone and still has a volume is one of these.
@@ -123,7 +124,9 @@ struct Node {
   std::array<Host, 2> hosts;
   bool cancelled = false;       // the fleet
   bool scaled_to_zero = false;  // given up
-  std::int64_t durable = -1;    // the newest version that a trainer called durable
+  decide::Epoch epoch;          // of a job with a fence; its holder apart:
+  std::uint8_t epoch_holder = kNobody;
+  std::int64_t durable = -1;  // the newest version that a trainer called durable
   // Trainers that failed since then (2: or more), and since the last one that the account knows of.
   std::uint8_t in_vain_since = 0;
   std::uint8_t in_vain = 0;

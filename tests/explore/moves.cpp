@@ -42,6 +42,7 @@ void storage_moves(const Node& node, List& list) {
     if (attaching && !it.stuck) list.fault(Kind::AttachmentHangs, i);
     if (it.face.holder == kDying) list.maybe(Kind::HolderTerminated, i);
   }
+  if (node.epoch_holder == kDying) list.calmly(Kind::EpochHolderTerminated);
   for (std::size_t i = 0; i < node.snapshots.size(); ++i) {
     const Snapshot& it = node.snapshots[i];
     if (!it.id || !it.there || it.state != SnapshotState::Pending) continue;
@@ -77,7 +78,7 @@ void answers(const Node& node, std::size_t place, const Pending& pending, List& 
   if (changes_ec2(command)) {
     list.fault(Kind::Answer, place, kRefused);
     list.fault(Kind::Answer, place, kLost);
-    if (!is<decide::CancelFleet, ScaleFleetToZero, GiveBackInstance>(command)) {
+    if (!is<decide::CancelFleet, ScaleFleetToZero, GiveBackInstance, WriteEpoch>(command)) {
       list.fault(Kind::Answer, place, kUnseen);
     }
   }

@@ -25,6 +25,7 @@ struct Move {
   enum class Kind : std::uint8_t {
     VolumeSettles,  // attaching, detaching, creating is over
     HolderTerminated,
+    EpochHolderTerminated,
     SnapshotCompletes,
     AgentStarts,
     InstanceBoots,  // how: the zone

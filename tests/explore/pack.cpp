@@ -24,6 +24,7 @@ struct Visitor {
   void zone(Zone&) {}
   void generation(std::uint32_t&) {}
   void version(std::int64_t&) {}
+  void epoch(std::uint32_t&) {}
 };
 
 // A number of which one byte, and a time of which two, do not suffice: the search would mistake
@@ -77,6 +78,7 @@ struct Writer : Visitor {
   void zone(Zone& it) { byte(it.empty() ? 0 : it == zone_name(1) ? 2 : 1); }
   void generation(std::uint32_t& it) { byte(it); }
   void version(std::int64_t& it) { byte(it + 1); }
+  void epoch(std::uint32_t& it) { byte(it); }
 };
 
 struct Reader : Visitor {
@@ -113,6 +115,7 @@ struct Reader : Visitor {
   }
   void generation(std::uint32_t& it) { it = byte(); }
   void version(std::int64_t& it) { it = byte() - 1; }
+  void epoch(std::uint32_t& it) { it = byte(); }
 };
 
 struct Shift : Visitor {
@@ -126,7 +129,7 @@ struct Shift : Visitor {
 using Set = std::uint64_t;  // of numbers below 64
 
 struct Collector : Visitor {
-  Set volumes = 0, snapshots = 0, generations = 0, versions = 0;
+  Set volumes = 0, snapshots = 0, generations = 0, versions = 0, epochs = 0;
   static void add(Set& set, std::int64_t value) {
     if (value < 0 || value >= 64) too_large("an order", value);
     set |= Set{1} << value;
@@ -137,6 +140,7 @@ struct Collector : Visitor {
   void snapshot(std::uint8_t& it) { add(snapshots, it); }
   void generation(std::uint32_t& it) { add(generations, it); }
   void version(std::int64_t& it) { add(versions, it + 1); }
+  void epoch(std::uint32_t& it) { add(epochs, it); }
 };
 
 using Map = std::array<std::uint8_t, 64>;
@@ -155,13 +159,14 @@ Map order(std::uint64_t set, bool keep_gaps) {
 }
 
 struct Renamer : Visitor {
-  Map volumes{}, snapshots{}, generations{}, versions{};
+  Map volumes{}, snapshots{}, generations{}, versions{}, epochs{};
   void volume(VolumeId& it) { it = volume_id(volumes[number_of(it)]); }
   void volume(std::uint8_t& it) { it = volumes[it]; }
   void snapshot(SnapshotId& it) { it = snapshot_id(snapshots[number_of(it)]); }
   void snapshot(std::uint8_t& it) { it = snapshots[it]; }
   void generation(std::uint32_t& it) { it = generations[it]; }
   void version(std::int64_t& it) { it = versions[static_cast<std::size_t>(it + 1)] - 1; }
+  void epoch(std::uint32_t& it) { it = epochs[it]; }
 };
 
 void at_least(Time& it, Time limit) {
@@ -178,6 +183,7 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   at_least(facts.move.verified_at, kNow - bound);
   forget(facts.holding.claimed_at, kNow - bound);
   at_least(facts.move.parent_gone_since, kNow - 2 * bound);
+  at_least(facts.fence.holder_lost_since, kNow - bound);
   if (facts.move.parent_gone_since == kNever) facts.move.elected = {};
   at_least(facts.holding.changing_since, kNow - policy.attaching_limit);
   at_least(facts.tidying.since, kNow - policy.tidy_limit);
@@ -230,6 +236,20 @@ constexpr std::uint32_t kMostAttempts = 7;  // as many tokens are kept for a sna
 // Longer than a poll: what is being created, attached or detached is seen at that.
 constexpr Duration kSettles = std::chrono::seconds(10);
 
+// Numbers only grow: what is not the next one is never written, and another's epoch is read again.
+void normalise_epochs(Node& node) {
+  for (Late& it : node.late) {
+    const auto* write = it.any ? std::get_if<decide::WriteEpoch>(&it.command) : nullptr;
+    if (write && write->epoch.number != node.epoch.number + 1) it = {};
+  }
+  for (std::size_t i = 0; i < node.hosts.size(); ++i) {
+    decide::Facts::Fence& fence = node.hosts[i].state.facts.fence;
+    const InstanceId self = instance_id(static_cast<std::uint8_t>(i + 1));
+    if (fence.ours != node.epoch.number) fence.ours = 0;
+    if (fence.epoch.holder != self) fence.epoch = {};
+  }
+}
+
 void normalise_world(Node& node) {
   for (Volume& it : node.volumes) {
     if (it.old_until <= kNow) it.old_until = kNever;
@@ -273,6 +293,7 @@ void normalise_world(Node& node) {
 void normalise(Node& node) {
   static const decide::Policy policy = small_policy();
   normalise_world(node);
+  normalise_epochs(node);
   for (Host& it : node.hosts) {
     if (!it.alive) it = {};
     if (!it.agent) {
@@ -298,6 +319,7 @@ void normalise(Node& node) {
   renamer.snapshots = order(seen.snapshots, false);
   renamer.generations = order(seen.generations, true);
   renamer.versions = order(seen.versions, false);
+  renamer.epochs = order(seen.epochs, true);
   walk(renamer, node);
 }
 
@@ -353,7 +375,7 @@ void shift_volumes(Node& node) {
   Renamer renamer;
   for (std::uint8_t i = 0; i < 64; ++i) {
     renamer.volumes[i] = static_cast<std::uint8_t>(i ? i + 1 : 0);
-    renamer.snapshots[i] = renamer.generations[i] = renamer.versions[i] = i;
+    renamer.snapshots[i] = renamer.generations[i] = renamer.versions[i] = renamer.epochs[i] = i;
   }
   walk(renamer, node);
 }

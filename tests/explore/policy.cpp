@@ -2,6 +2,12 @@
 
 namespace spotter::explore {
 
+namespace {
+bool has_fence = false;
+}  // namespace
+
+void use_fence() { has_fence = true; }
+
 // Everything is a multiple of ten seconds and as short as its meaning allows: an order of two times
 // that differs from this one only by being longer is no other order.
 decide::Policy small_policy() {
@@ -22,6 +28,8 @@ decide::Policy small_policy() {
         &policy.restart_last, &policy.release_reserve, &policy.spared_after}) {
     *call = seconds(10);
   }
+  policy.epoch_call = seconds(10);
+  policy.fence = has_fence;
   policy.attaching_limit = seconds(20);
   policy.blocked_limit = seconds(120);
   policy.tidy_every = policy.ledger_every = policy.snapshot_every = seconds(60);

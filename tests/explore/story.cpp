@@ -35,6 +35,11 @@ std::string volume_words(const Node& node, const Move& move, const char* words) 
   return std::string(volume_id(node.volumes[move.who].id).view()) + " " + words;
 }
 
+std::string words_of_kill(std::uint8_t how) {
+  const std::string happens = how & kAfter ? ", what it asked for happens" : "";
+  return happens + (how & kInFlight ? ", its call in flight" : "");
+}
+
 std::string words_of(const Node& node, const Move& move) {
   const auto at = [&]() -> const Host& { return node.hosts[move.who - 1]; };
   switch (move.kind) {
@@ -42,6 +47,8 @@ std::string words_of(const Node& node, const Move& move) {
       return volume_words(node, move, "settles");
     case Kind::HolderTerminated:
       return volume_words(node, move, "is still with a terminated one");
+    case Kind::EpochHolderTerminated:
+      return "the epoch's holder is terminated";
     case Kind::SnapshotCompletes:
       return "a snapshot completes";
     case Kind::AgentStarts:
@@ -75,12 +82,9 @@ std::string words_of(const Node& node, const Move& move) {
     case Kind::LateCallHappens:
       return std::string(name(node.late[move.who].command)) + " of before is carried out only now";
     case Kind::InstanceKilled:
-      return instance(move) + "KILLED" + (move.how & kAfter ? ", what it asked for happens" : "") +
-             (move.how & kInFlight ? ", its call in flight" : "");
+      return instance(move) + "KILLED" + words_of_kill(move.how);
     case Kind::AgentKilled:
-      return instance(move) + "agent KILLED" +
-             (move.how & kAfter ? ", what it asked for happens" : "") +
-             (move.how & kInFlight ? ", its call in flight" : "");
+      return instance(move) + "agent KILLED" + words_of_kill(move.how);
     case Kind::NoticeShown:
       return instance(move) + "NOTICE";
     case Kind::NoticeWithdrawn:

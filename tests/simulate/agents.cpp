@@ -166,6 +166,7 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
                         IdentityRead{host.id, host.type, host.zone, "us-west-2"});
   }
   if (std::holds_alternative<SurveyStorage>(command)) return survey(host, effect);
+  if (std::holds_alternative<WriteEpoch>(command)) return write_epoch(host, effect);
   const bool local =
       std::holds_alternative<PrepareShare>(command) ||
       std::holds_alternative<ReleaseShare>(command) ||

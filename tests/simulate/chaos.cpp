@@ -107,6 +107,7 @@ void Simulation::choose_menu() {
   if (menu_.has(Fault::FleetOfMany)) menu_.fleet = 2 + static_cast<int>(random_.below(3));
   choose_work();
   choose_share();
+  choose_fence();
   choose_gpus();
   choose_preparer();
   choose_data();

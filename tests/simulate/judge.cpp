@@ -75,6 +75,7 @@ void Simulation::judge_write(const Host& host, const char* what) {
   if (!volume || !exists(*volume) || !is_held_by(*volume, host.id)) {
     return broken(std::string(what) + " is written to a volume that is not attached here");
   }
+  if (policy_.fence) return judge_fenced_write(host, what);
   if (!is_current(*volume) || is_aside(volume->id)) {
     return broken(std::string(what) + " is written to a volume that is not the job's");
   }
@@ -119,6 +120,7 @@ void Simulation::judge_removal(const VolumeId& removed) {
   if (disk.result && !result) broken("the result was deleted");
   judge_durable("a volume is deleted");
   judge_filled("a volume is deleted");
+  if (policy_.fence) return judge_fenced_removal(removed);
   const bool original = has(gone.tags, kDiscoveryKey, kDiscoveryValue);
   if (original && durable_ >= 0 && !verified) {
     broken("the original was deleted without a verified copy");

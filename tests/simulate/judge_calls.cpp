@@ -44,6 +44,11 @@ void Simulation::judge_promotion(const VolumeId& candidate) {
   if (role != volume->tags.end() && role->second == "candidate") {
     broken("a copy that nobody verified becomes the job's volume");
   }
+  if (policy_.fence) {
+    const decide::Epoch* epoch = epoch_of(candidate);
+    if (epoch && epoch->volume != candidate) broken("a copy that was not committed is promoted");
+    return;
+  }
   world_.cloud().volumes.each([&](const world::Volume& other) {
     const auto found = other.tags.find(kDiscoveryKey);
     const bool current = other.state != world::VolumeState::Deleted && found != other.tags.end() &&

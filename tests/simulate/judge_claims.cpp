@@ -5,6 +5,7 @@
 namespace spotter::simulate {
 
 bool Simulation::is_claim_unseen(const Host& host) const {
+  if (policy_.fence) return false;  // its epoch is seen at once
   const decide::Facts& facts = host.agent.state.facts;
   return facts.holding.claimed_at != decide::kNever &&
          facts.holding.purpose == decide::Purpose::Train &&

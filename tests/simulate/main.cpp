@@ -22,6 +22,7 @@ struct Options {
   std::size_t most_failures = 20;
   std::size_t tail = 60;
   std::string json;
+  bool fence = false;
 };
 
 unsigned long long number(std::uint64_t it) { return it; }
@@ -45,9 +46,9 @@ void print(const Verdict& verdict) {
 }
 
 // The transcript of a broken run, its end only, and of the shortest that breaks the same promise.
-void print_broken(std::uint64_t seed, std::size_t tail) {
-  print(play(seed, true, tail));
-  const Shrunk shrunk = shrink(seed, {});
+void print_broken(std::uint64_t seed, std::size_t tail, bool fence) {
+  print(play(seed, true, tail, {.fence = fence}));
+  const Shrunk shrunk = shrink(seed, {.fence = fence});
   Simulation again(seed, true, shrunk.choice);
   const Verdict verdict = again.run();
   std::printf("\nthe same with %zu of its %zu faults (%llu runs tried):\n%s",
@@ -55,7 +56,8 @@ void print_broken(std::uint64_t seed, std::size_t tail) {
               condensed(again.transcript()).c_str());
   print(verdict);
   const std::string only = shrunk.choice.numbers.empty() ? "0" : text_of(shrunk.choice.numbers);
-  std::printf("again: simulate --replay %llu --only %s\n\n", number(seed), only.c_str());
+  std::printf("again: simulate %s--replay %llu --only %s\n\n", fence ? "--fence " : "",
+              number(seed), only.c_str());
 }
 
 int run_range(const Options& options) {
@@ -64,12 +66,12 @@ int run_range(const Options& options) {
   std::map<std::string, std::uint64_t> outcomes;
   std::uint64_t played = 0, instances = 0, steps = 0;
   for (std::uint64_t seed = options.first; seed < options.last; ++seed, ++played) {
-    const Verdict verdict = play(seed, false, 0);
+    const Verdict verdict = play(seed, false, 0, {.fence = options.fence});
     ++outcomes[verdict.broken.empty() ? verdict.outcome : "BROKEN"];
     instances += verdict.instances;
     steps += verdict.steps;
     if (verdict.broken.empty()) continue;
-    if (failures.empty() && options.tail > 0) print_broken(seed, options.tail);
+    if (failures.empty() && options.tail > 0) print_broken(seed, options.tail, options.fence);
     print(verdict);
     failures.push_back({{"seed", seed}, {"broken", verdict.broken}});
     if (failures.size() >= options.most_failures) break;
@@ -104,7 +106,7 @@ int replay(std::uint64_t seed, const Choice& choice, const std::string& file) {
   const Verdict verdict = play(seed, true, static_cast<std::size_t>(-1), choice);
   print(verdict);
   if (verdict.broken.empty()) return 0;
-  if (whole) print_broken(seed, 0);
+  if (whole) print_broken(seed, 0, choice.fence);
   return 1;
 }
 
@@ -122,6 +124,7 @@ int run(int argc, char** argv) {
   CLI::Option* few = app.add_option("--only", only, "leave out all other faults")->needs(one);
   CLI::Option* scenario = app.add_option(
       "--scenario", file, "replay a file of tests/scenarios; with --replay: write it");
+  app.add_flag("--fence", options.fence, "with --seeds, --replay: the job has a fence");
   app.add_flag("--crash-points", crash_points, "lose the instance at every point of base stories");
   app.add_flag("--pairs", crash.pairs, "with --crash-points: also at every two points");
   app.add_flag("--agents", crash.agents, "with --pairs: also the agent alone, first or second");
@@ -143,7 +146,10 @@ int run(int argc, char** argv) {
     market.json = options.json;
     return replay_markets(market);
   }
-  if (*one) return replay(seed, {few->count() > 0, numbers_in(*few ? only : without)}, file);
+  if (*one) {
+    const Choice choice{few->count() > 0, numbers_in(*few ? only : without), options.fence};
+    return replay(seed, choice, file);
+  }
   if (*scenario) return replay_scenario(file);
   const auto dots = seeds.find("..");
   if (dots == std::string::npos) throw std::invalid_argument("nothing to do; see --help");

@@ -149,6 +149,13 @@ struct Share {
   std::vector<Late> late;
 };
 
+// The job's epoch in S3, and how S3 behaves.
+struct Fence {
+  std::map<VolumeId, decide::Epoch> epochs;  // by the job's first volume
+  double fails = 0;                          // share of requests
+  std::vector<std::pair<Time, Time>> outages;
+};
+
 struct Work {
   std::int64_t steps = 60;
   std::int64_t checkpoint_every = 5;

@@ -59,6 +59,10 @@ void read_line(Scenario& scenario, const std::string& line) {
     scenario.dice = true;
     return;
   }
+  if (key == "fence") {
+    script.fence = scenario.choice.fence = true;
+    return;
+  }
   words >> value;
   if (key == "seed") {
     scenario.seed = std::stoull(value);
@@ -88,7 +92,8 @@ void read_line(Scenario& scenario, const std::string& line) {
   } else if (key == "silence") {
     script.silence = std::chrono::seconds(std::stoll(value));
   } else if (key == "without" || key == "only") {
-    scenario.choice = {key == "only", numbers_in(value)};
+    scenario.choice.only = key == "only";
+    scenario.choice.numbers = numbers_in(value);
   } else {
     throw std::invalid_argument("unknown key '" + key + "'");
   }
@@ -166,6 +171,7 @@ std::string Scenario::header() const {
   text << "# " << title << "\nseed " << seed << "\n";
   if (dice) {
     text << "dice\n";
+    if (choice.fence) text << "fence\n";
     if (choice.only || !choice.numbers.empty()) {
       text << (choice.only ? "only " : "without ") << text_of(choice.numbers) << "\n";
     }
@@ -176,6 +182,7 @@ std::string Scenario::header() const {
        << "\nstep-takes " << script.work.step_takes.count() / 1000 << "\nattempts "
        << script.attempts << "\n";
   if (script.gpus > 0) text << "gpus " << script.gpus << "\nlacking " << script.lacking << "\n";
+  if (script.fence) text << "fence\n";
   if (script.data) text << "data yes\n";
   if (script.prepare) text << "prepare yes\n";
   if (script.share) {

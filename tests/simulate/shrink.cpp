@@ -24,7 +24,7 @@ std::string promise(const std::string& broken) {
 
 class Shrinker {
  public:
-  Shrinker(std::uint64_t seed, const Choice& choice) : seed_(seed) {
+  Shrinker(std::uint64_t seed, const Choice& choice) : seed_(seed), fence_(choice.fence) {
     Simulation simulation(seed, false, choice);
     promise_ = promise(simulation.run().broken);
     keep_allowed(simulation.fired(), choice);
@@ -40,7 +40,7 @@ class Shrinker {
       again = size > 1 || fewer;
       size = std::max<std::size_t>(1, size / 2);
     }
-    result_.choice = {true, {faults_.begin(), faults_.end()}};
+    result_.choice = {true, {faults_.begin(), faults_.end()}, fence_};
     return result_;
   }
 
@@ -65,7 +65,7 @@ class Shrinker {
   }
 
   bool fails_without(std::size_t first, std::size_t size) {
-    Choice choice{true, {faults_.begin(), faults_.end()}};
+    Choice choice{true, {faults_.begin(), faults_.end()}, fence_};
     for (std::size_t i = first; i < std::min(first + size, faults_.size()); ++i) {
       choice.numbers.erase(faults_[i]);
     }
@@ -77,6 +77,7 @@ class Shrinker {
   }
 
   std::uint64_t seed_;
+  bool fence_;
   std::string promise_;
   Numbers faults_;
   Shrunk result_;

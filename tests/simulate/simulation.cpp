@@ -21,6 +21,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Choice choice)
       shelf_(seed * 7919 + 6),
       others_(seed * 7919 + 8),
       tags_(seed * 7919 + 9),
+      fence_dice_(seed * 7919 + 10),
       luck_(seed),
       world_({}, seed) {
   verdict_.seed = seed;
@@ -49,6 +50,7 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   policy_.attempts_without_progress = script.attempts;
   policy_.gpus = script.gpus;
   policy_.data = script.data ? 1 : 0;
+  policy_.fence = script.fence;
   share_ = Share{};
   share_.once = policy_.once = script.once;
   if (script.share) policy_.storage = decide::StorageKind::Share;

@@ -179,6 +179,18 @@ class Simulation {
   std::vector<decide::SeenVolume> data_seen();  // survey.cpp
   decide::HolderState state_of(const InstanceId& holder);
 
+  // --- fence.cpp: the job's epoch in S3 ---
+  void choose_fence();
+  bool is_fence_silent() const;
+  bool fence_fails();
+  void write_epoch(Host& host, const decide::Effect& effect);
+  decide::Happening put_epoch(const decide::Epoch& epoch);
+  void read_epoch(decide::Survey& picture, const VolumeId& known);
+  const decide::Epoch* epoch_of(const VolumeId& volume) const;
+  void judge_epoch(const decide::Epoch& before, const decide::Epoch& after);
+  void judge_fenced_write(const Host& host, const char* what);
+  void judge_fenced_removal(const VolumeId& removed);
+
   // --- preparer.cpp: `spotter prepare` beside the job ---
   void choose_preparer();
   void expect_preparer();
@@ -292,13 +304,14 @@ class Simulation {
   std::vector<std::uint64_t> fired_;
   std::uint64_t single_faults_ = 0;
   bool lose_answer_ = false;
-  world::Random random_;  // how long things take
-  world::Random dice_;    // does this call or work fail?
-  world::Random bus_;     // which machine lacks a GPU?
-  world::Random shelf_;   // has the job a volume of data?
-  world::Random others_;  // when does another's volume appear?
-  world::Random tags_;    // are a fleet's tags late?
-  world::Random luck_;    // of one fault, seeded again for each: leaving one out changes no other
+  world::Random random_;      // how long things take
+  world::Random dice_;        // does this call or work fail?
+  world::Random bus_;         // which machine lacks a GPU?
+  world::Random shelf_;       // has the job a volume of data?
+  world::Random others_;      // when does another's volume appear?
+  world::Random tags_;        // are a fleet's tags late?
+  world::Random fence_dice_;  // what S3 does with the job's epoch
+  world::Random luck_;  // of one fault, seeded again for each: leaving one out changes no other
   world::World world_;
   Menu menu_;
   Work work_;
@@ -318,6 +331,7 @@ class Simulation {
   std::map<InstanceId, Host> hosts_;
   std::map<VolumeId, Disk> disks_;
   Share share_;
+  Fence fence_;
   Time target_since_ = kBegin;  // of the fleet
   std::map<SnapshotId, Disk> images_;
   SnapshotId source_;                       // of the data; the user's

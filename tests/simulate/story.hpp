@@ -47,6 +47,7 @@ struct Script {
   std::uint64_t lacking = 0;  // so many machines
   bool data = false;          // the job has a volume of data
   bool prepare = false;       // `spotter prepare` begins with the fleet's first instance
+  bool fence = false;         // the job has one
   bool share = false;         // the job's storage is a share
   bool once = false;          // and somebody else starts it again: `spotter run`
   Duration silence = std::chrono::seconds(60);
@@ -57,6 +58,7 @@ struct Script {
 struct Choice {
   bool only = false;  // those of `numbers`; else all but those
   std::set<std::uint64_t> numbers;
+  bool fence = false;  // the job has one, and S3 its faults
   bool allows(std::uint64_t number) const { return only == (numbers.count(number) != 0); }
 };
 constexpr std::uint64_t kFirstSingleFault = 10'001;

@@ -156,11 +156,18 @@ void Simulation::survey(Host& host, const decide::Effect& effect) {
       if (marks.of_the_job()) picture->snapshots.push_back(seen(it, marks));
     });
   });
-  at(later += gap(), [this, picture, id = host.id, run = host.agent.run, asked = effect.id] {
+  at(later += gap(), [this, picture, id = host.id, run = host.agent.run, asked = effect.id,
+                      line = std::get<decide::SurveyStorage>(effect.what).line] {
     Host* asker = agent_of(id, run);
     if (!asker) return;
     for (auto* volumes : {&picture->volumes, &picture->data}) {
       for (decide::SeenVolume& volume : *volumes) volume.holder_state = state_of(volume.holder);
+    }
+    if (policy_.fence) {
+      if (fence_fails()) {
+        return take(*asker, {now_, asked, failure(decide::Failure::Unavailable, "SlowDown")});
+      }
+      read_epoch(*picture, line);
     }
     take(*asker, {now_, asked, decide::StorageSurveyed{std::move(*picture)}});
   });

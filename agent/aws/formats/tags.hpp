@@ -17,6 +17,7 @@ inline constexpr const char* moves = "spotter:moves";      // from that to this
 inline constexpr const char* generation = "spotter:generation";
 inline constexpr const char* ahead = "spotter:ahead";    // a snapshot before any notice
 inline constexpr const char* format = "spotter:format";  // "blank": a file system may be made
+inline constexpr const char* fence = "spotter:fence";    // the URL of the fence that guards it
 inline constexpr const char* done = "spotter:done";      // the job is finished
 inline constexpr const char* prepared =
     "spotter:prepared";  // config::digest_of() what was filled in

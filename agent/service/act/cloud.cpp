@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 
+#include "agent/aws/formats/s3.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/prepare.hpp"
 #include "agent/job/storage_name.hpp"
@@ -96,6 +97,7 @@ Cloud::Answer Cloud::claim(decide::ClaimVolume effect, Duration limit) {
   wire::Tags tags{{tag::job, job_.volumes_owner()},
                   {tag::role, "state"},
                   {tag::generation, std::to_string(effect.generation)}};
+  add_fence(tags);
   return set_tags(effect.volume.str(), std::move(tags), limit);
 }
 
@@ -117,6 +119,11 @@ Cloud::Answer Cloud::mark_prepared(VolumeId volume, Duration limit) {
   const std::string mark =
       config::digest_of(job_.prepare) + " " + std::to_string(now.time_since_epoch().count());
   return set_tags(volume.str(), {{tag::prepared, mark}}, limit);
+}
+
+// Who reads it and has no such fence must not use the volume.
+void Cloud::add_fence(wire::Tags& to) const {
+  if (const auto place = job_.fenced_at()) to[tag::fence] = wire::to_url(*place);
 }
 
 // From its creation on, so that it is never seen without tags.
@@ -174,12 +181,17 @@ Cloud::Answer Cloud::create_volume(decide::CreateVolume effect, Duration whole) 
   request.tags[tag::parent] = effect.parent.str();
   request.tags[tag::generation] = std::to_string(effect.generation);
   add_line(effect.lineage, effect.moves, request.tags);
+  add_fence(request.tags);
   request.client_token = "spotter-" + effect.snapshot.str() + "-" + effect.zone.str() + "-" +
                          std::to_string(effect.attempt);
   auto call = aws_.call(std::move(request), limit);
   const auto result = co_await std::move(call);
   if (!result) co_return as_failure(result.error());
   co_return decide::VolumeCreated{result->id};
+}
+
+Cloud::Answer Cloud::write_epoch(decide::Epoch epoch, Duration limit) {
+  return fence_->write(std::move(epoch), limit);
 }
 
 Cloud::Answer Cloud::delete_volume(VolumeId volume, Duration limit) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/job/job.hpp"
+#include "agent/service/act/fence.hpp"
 
 namespace spotter::act {
 
@@ -19,12 +21,14 @@ decide::EffectFailed as_failure(const CallError& error);
 
 class Cloud {
  public:
-  Cloud(AwsClient& aws, const config::Job& job) : aws_(aws), job_(job) {}
+  Cloud(AwsClient& aws, const config::Job& job) : aws_(aws), job_(job) {
+    if (const auto place = job.fenced_at()) fence_ = std::make_unique<Fence>(*place);
+  }
 
   using Answer = asio::awaitable<decide::Happening>;
 
   // --- survey.cpp ---
-  Answer survey(Duration limit);
+  Answer survey(VolumeId line, Duration limit);  // `line`: decide::SurveyStorage
   // For a sweep with volumes: which of `count` experiments have their volume in this zone. Empty:
   // unknown.
   asio::awaitable<std::vector<bool>> experiments_in(Zone zone, std::size_t count, Duration limit);
@@ -51,10 +55,12 @@ class Cloud {
   Answer promote(VolumeId volume, Duration limit);
   Answer mark_done(VolumeId volume, Duration limit);
   Answer mark_prepared(VolumeId volume, Duration limit);
+  Answer write_epoch(decide::Epoch epoch, Duration limit);  // REQUIRES: the job has a fence
   Answer delete_volume(VolumeId volume, Duration limit);
   Answer delete_snapshot(SnapshotId snapshot, Duration limit);
 
  private:
+  void add_fence(wire::Tags& to) const;
   void add_line(const VolumeId& lineage, std::uint32_t moves, wire::Tags& to) const;
   Answer set_tags(std::string resource, wire::Tags tags, Duration limit);
   asio::awaitable<Result<wire::FleetStatus, CallError>> status_of(Fleet fleet, Duration limit);
@@ -68,6 +74,7 @@ class Cloud {
 
   AwsClient& aws_;
   const config::Job& job_;
+  std::unique_ptr<Fence> fence_;  // where the job has one
 };
 
 // Accepted, or the failure.

@@ -32,8 +32,8 @@ struct Performer::Dispatch {
   void operator()(const ReadFleet& c) const {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.read_fleet(c.instance, limit); });
   }
-  void operator()(const SurveyStorage&) const {
-    at_aws([](Performer& it, Duration limit) { return it.cloud_.survey(limit); });
+  void operator()(const SurveyStorage& c) const {
+    at_aws([c](Performer& it, Duration limit) { return it.cloud_.survey(c.line, limit); });
   }
   void operator()(const AttachVolume& c) const {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.attach(c, limit); });
@@ -58,6 +58,9 @@ struct Performer::Dispatch {
   }
   void operator()(const MarkPrepared& c) const {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.mark_prepared(c.volume, limit); });
+  }
+  void operator()(const WriteEpoch& c) const {
+    at_aws([c](Performer& it, Duration limit) { return it.cloud_.write_epoch(c.epoch, limit); });
   }
   void operator()(const DeleteVolume& c) const {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.delete_volume(c.volume, limit); });

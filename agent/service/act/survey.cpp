@@ -110,6 +110,13 @@ decide::Role role_of(const wire::Tags& tags) {
   return decide::Role::State;
 }
 
+decide::FenceTag fence_of(const wire::Tags& tags, const config::Job& job) {
+  const std::string named = value_of(tags, tag::fence);
+  if (named.empty()) return decide::FenceTag::None;
+  const auto place = job.fenced_at();
+  return place && wire::to_url(*place) == named ? decide::FenceTag::Ours : decide::FenceTag::Other;
+}
+
 }  // namespace
 
 SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
@@ -127,6 +134,7 @@ SeenVolume seen(const wire::Volume& volume, const config::Job& job) {
   result.ours_to_format = value_of(volume.tags, tag::format) == "blank";
   result.done = value_of(volume.tags, tag::done) == "true";
   result.from = volume.from_snapshot;
+  result.fence = fence_of(volume.tags, job);
   for (const wire::Attachment& attachment : volume.attachments) {
     if (attachment.state == wire::AttachmentState::Detached) continue;
     result.holder = attachment.instance;
@@ -170,6 +178,15 @@ void set_holder_states(std::vector<SeenVolume>& volumes,
   }
 }
 
+// Terminated is final. One that is not listed may be new, or have ended more than an hour ago.
+decide::HolderState state_of(const InstanceId& holder,
+                             const std::vector<wire::Instance>& instances) {
+  for (const wire::Instance& instance : instances) {
+    if (instance.id == holder) return state_of(instance.state);
+  }
+  return decide::HolderState::Unknown;
+}
+
 }  // namespace
 
 bool is_foreign(const wire::Tags& tags, const config::Job& job) {
@@ -186,8 +203,8 @@ bool is_foreign(const wire::Volume& volume, const config::Job& job) {
   return (nameless && volume.attachments.empty()) || is_foreign(volume.tags, job);
 }
 
-Cloud::Answer Cloud::survey(Duration whole) {
-  const Duration limit = whole / 4;  // four calls
+Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
+  const Duration limit = whole / (fence_ ? 5 : 4);  // so many calls
   decide::Survey survey;
   const config::Tag& found_by = job_.storage.ebs.tag;
   const std::vector<wire::Filter> filters = {wire::tagged(found_by.key, found_by.value),
@@ -221,6 +238,14 @@ Cloud::Answer Cloud::survey(Duration whole) {
   }
 
   wire::Filter holders{"instance-id", {}};
+  if (fence_) {
+    survey.epoch_line = decide::line_in(survey, line);
+    auto reading = fence_->read(survey.epoch_line, limit);
+    const auto epoch = co_await std::move(reading);
+    if (!epoch) co_return epoch.error();
+    survey.epoch = *epoch;
+    if (epoch->holder) holders.values.push_back(epoch->holder.str());
+  }
   add_holders(survey.volumes, holders);
   add_holders(survey.data, holders);
   if (!holders.values.empty()) {
@@ -231,6 +256,7 @@ Cloud::Answer Cloud::survey(Duration whole) {
     if (!instances) co_return as_failure(instances.error());
     set_holder_states(survey.volumes, instances->items);
     set_holder_states(survey.data, instances->items);
+    survey.epoch_holder = state_of(survey.epoch.holder, instances->items);
   }
   co_return decide::StorageSurveyed{std::move(survey)};
 }

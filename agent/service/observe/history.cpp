@@ -79,6 +79,9 @@ struct Phase {
   std::string_view operator()(const decide::Committing&) const { return "moving"; }
   std::string_view operator()(const decide::Promoting&) const { return "moving"; }
   std::string_view operator()(const decide::Discarding&) const { return {}; }
+  std::string_view operator()(const decide::WritingEpoch& stage) const {
+    return stage.epoch.state == decide::Epoch::State::Moving ? "moving" : bringing_up();
+  }
   std::string_view operator()(const decide::AwaitingGpus&) const { return "preparing"; }
   std::string_view operator()(const decide::PreparingData&) const { return "preparing"; }
   std::string_view operator()(const decide::CountingAttempt&) const { return "preparing"; }

@@ -50,6 +50,9 @@ EventKind kind_of(Block why) {
       return event("share-silent");
     case Block::ManyInstances:
       return event("many-instances");
+    case Block::FenceOther:
+    case Block::FenceGone:
+      return event("fence-unusable");
     case Block::DataUnusable:
       return event("data-unusable");
     case Block::DeviceAbsent:

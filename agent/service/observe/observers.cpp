@@ -20,8 +20,8 @@ bool represents_job(const decide::State& state) {
   const decide::Facts& facts = state.facts;
   const auto is = [&](auto stage) { return std::holds_alternative<decltype(stage)>(state.stage); };
   const bool releases = is(decide::Unmounting{}) || is(decide::FinalSnapshot{}) ||
-                        is(decide::Detaching{}) || is(decide::Releasing{}) ||
-                        is(decide::ReleasingData{});
+                        is(decide::ReleasingEpoch{}) || is(decide::Detaching{}) ||
+                        is(decide::Releasing{}) || is(decide::ReleasingData{});
   return facts.holding.mounted || facts.trainer.running || releases || facts.exit.done ||
          is(decide::Blocked{}) || facts.exit.surrender != decide::Surrender::None;
 }

@@ -74,6 +74,9 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   Places claims;
   if (job.claims) claims.add(job.claims->at);
   claims.give(s3, "claim", values);
+  Places fence;
+  if (const auto where = job.fenced_at()) fence.add(*where);
+  fence.give(s3, "fence", values);
   Places published;
   if (const auto where = job.published_at()) published.add(*where);
   published.give(s3, "published", values);

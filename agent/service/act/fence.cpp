@@ -1,0 +1,158 @@
+#include "agent/service/act/fence.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "agent/aws/s3/objects.hpp"
+#include "agent/aws/settings/environment.hpp"
+#include "agent/wire/epoch.hpp"
+
+namespace spotter::act {
+namespace {
+
+using decide::EffectFailed;
+using decide::Failure;
+
+Failure kind_of(s3::Failure::Kind kind) {
+  using Kind = s3::Failure::Kind;
+  switch (kind) {
+    case Kind::NoSuchKey:  // of a conditional write: it was deleted
+    case Kind::Changed:
+    case Kind::Exists:
+      return Failure::Conflict;
+    case Kind::Permission:
+      return Failure::Refused;
+    case Kind::NoSuchBucket:
+    case Kind::Refused:
+      return Failure::Rejected;
+    default:
+      return Failure::Unavailable;
+  }
+}
+
+EffectFailed failed_at_s3(const s3::Failure& failure) {
+  EffectFailed failed;
+  failed.failure = kind_of(failure.kind);
+  failed.detail = decide::Detail("the fence: " + failure.text());
+  return failed;
+}
+
+// A request that S3 does not answer is repeated for so long; the rest is for looking whether a
+// write was carried out.
+s3::Settings s3_settings(Duration limit) {
+  s3::Settings settings;
+  settings.environment = Environment::of_this_process();
+  settings.patience = std::max<Duration>(limit / 3, Duration(1));
+  return settings;
+}
+
+struct FoundEpoch {
+  decide::Epoch epoch;
+  std::string etag;  // empty: there is none
+};
+
+Result<FoundEpoch, EffectFailed> find_epoch(s3::Client& client, const wire::S3Location& where) {
+  const auto there = s3::read(client, where);
+  if (!there && there.error().kind == s3::Failure::Kind::NoSuchKey) return FoundEpoch{};
+  if (!there) return tl::unexpected(failed_at_s3(there.error()));
+  const auto epoch = wire::parse_epoch(there->bytes);
+  if (epoch) return FoundEpoch{*epoch, there->object.etag};
+  EffectFailed failed;
+  failed.failure = Failure::Rejected;
+  failed.detail = decide::Detail(wire::to_url(where) + ": " + epoch.error().message);
+  return tl::unexpected(failed);
+}
+
+decide::Happening replace_epoch(const wire::S3Location& where, const decide::Epoch& epoch,
+                                Duration limit) {
+  s3::Client client(s3_settings(limit));
+  const auto before = find_epoch(client, where);
+  if (!before) return before.error();
+  if (before->epoch.number + 1 != epoch.number) {
+    EffectFailed conflict;
+    conflict.failure = Failure::Conflict;
+    conflict.detail = decide::Detail("another epoch was written before " + wire::to_url(where));
+    return conflict;
+  }
+  const s3::Condition condition{.absent = before->etag.empty(), .etag = before->etag};
+  const auto written = s3::put(client, where, wire::to_json(epoch), condition);
+  if (written) return decide::EpochWritten{};
+  EffectFailed failed = failed_at_s3(written.error());
+  failed.unsettled = failed.failure == Failure::Unavailable;
+  return failed;
+}
+
+EffectFailed not_awaited() {
+  EffectFailed failed;
+  failed.failure = Failure::Abandoned;
+  failed.unsettled = true;
+  failed.detail = "given up";
+  return failed;
+}
+
+}  // namespace
+
+Fence::~Fence() {
+  for (Call& call : calls_) call.thread.join();
+}
+
+wire::S3Location Fence::at(const VolumeId& line) const {
+  return {place_.bucket, place_.key + line.str() + ".epoch"};
+}
+
+template <class Value>
+asio::awaitable<std::optional<Value>> Fence::apart(std::function<Value()> work) {
+  for (auto it = calls_.begin(); it != calls_.end();) {
+    if (!it->done) {
+      ++it;
+      continue;
+    }
+    it->thread.join();
+    it = calls_.erase(it);
+  }
+  struct Awaited {
+    explicit Awaited(const asio::any_io_executor& executor) : timer(executor) {}
+    asio::steady_timer timer;  // never expires: its end is the answer
+    std::optional<Value> value;
+  };
+  const auto executor = co_await asio::this_coro::executor;
+  const auto awaited = std::make_shared<Awaited>(executor);
+  awaited->timer.expires_at(asio::steady_timer::time_point::max());
+  Call& call = calls_.emplace_back();
+  call.thread = std::thread([work = std::move(work), executor, awaited, &done = call.done] {
+    asio::post(executor, [awaited, value = work()]() mutable {
+      awaited->value = std::move(value);
+      awaited->timer.cancel();
+    });
+    done = true;
+  });
+  boost::system::error_code woken;
+  co_await awaited->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  co_return std::move(awaited->value);
+}
+
+asio::awaitable<Fence::Answer> Fence::read(VolumeId line, Duration limit) {
+  if (!line) co_return decide::Epoch{};
+  std::function<Answer()> work = [where = at(line), limit]() -> Answer {
+    s3::Client client(s3_settings(limit));
+    const auto found = find_epoch(client, where);
+    if (!found) return tl::unexpected(found.error());
+    return found->epoch;
+  };
+  auto reading = apart(std::move(work));
+  auto answer = co_await std::move(reading);
+  if (!answer) co_return tl::unexpected(not_awaited());
+  co_return std::move(*answer);
+}
+
+asio::awaitable<decide::Happening> Fence::write(decide::Epoch epoch, Duration limit) {
+  std::function<decide::Happening()> work = [where = at(epoch.line), epoch, limit] {
+    return replace_epoch(where, epoch, limit);
+  };
+  auto writing = apart(std::move(work));
+  auto answer = co_await std::move(writing);
+  co_return answer ? std::move(*answer) : decide::Happening(not_awaited());
+}
+
+}  // namespace spotter::act
