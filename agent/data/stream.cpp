@@ -231,25 +231,26 @@ void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t
   if (request.whole) {
     request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   } else if (chunk.first && entry.checksum) {
-    chunk.sums = true;
-    ask_for_checksum(epoch, chunk);
+    ask_for_checksum(epoch, chunk, entry.size);
   }
-  chunk.call =
-      client_.start(std::move(request), [this, &chunk](Result<s3::Answer, s3::Failure> answer) {
-        if (!answer) return fail(answer.error().text());
-        chunk.whole = true;
-        if (chunk.first && chunk.last) chunk.checksum = s3::checksum_of(*answer);
-      });
+  chunk.call = client_.start(std::move(request), [this, &epoch, &chunk](const auto& answer) {
+    if (!answer) return fail(answer.error().text());
+    chunk.whole = true;
+    if (!chunk.first || !chunk.last) return;
+    chunk.checksum = s3::checksum_of(*answer);
+    if (chunk.checksum.lacks_borders()) ask_for_checksum(epoch, chunk, chunk.size);
+  });
 }
 
-void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk) {
-  s3::Request request{.method = "HEAD", .bucket = chunk.bucket, .key = chunk.key};
-  request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  epoch.asked.push_back(client_.start(
-      std::move(request), [this, &chunk](const Result<s3::Answer, s3::Failure>& answer) {
-        if (!answer) return fail(answer.error().text());
-        chunk.known = s3::checksum_of(*answer);
-      }));
+void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk, std::uint64_t object_bytes) {
+  chunk.sums = true;
+  s3::ask_for_checksum(
+      client_, {chunk.bucket, chunk.key, object_bytes, chunk.etag, {}},
+      [&epoch](s3::Client::CallId call) { epoch.asked.push_back(call); },
+      [this, &chunk](Result<s3::Checksum, s3::Failure> checksum) {
+        if (!checksum) return fail(checksum.error().text());
+        chunk.known = std::move(*checksum);
+      });
 }
 
 void Stream::advance() {
