@@ -6,7 +6,7 @@ import re
 import unittest
 
 SOURCE = pathlib.Path(__file__).parents[2] / "agent/aws/formats/partition.cpp"
-ROW = re.compile(r'\{"(aws[\w-]*)", "([\w-]*)", "([\w.-]+)", "([\w-]+)"\}')
+ROW = re.compile(r'\{"(aws[\w-]*)", "([\w-]*)", "([\w.-]+)", "([\w-]+)", "([\w.-]+)"\}')
 
 try:
     import botocore
@@ -28,9 +28,19 @@ class Partitions(unittest.TestCase):
         for partition in KNOWN["partitions"]:
             self.assertTrue(partition["regions"])
             for region in partition["regions"]:
-                name, _, suffix, _ = self.of(region)
+                name, _, suffix, *_ = self.of(region)
                 self.assertEqual((name, suffix), (partition["partition"], partition["dnsSuffix"]),
                                  region)
+
+    def test_each_has_the_suffix_of_dual_stack_hosts_that_botocore_has(self):
+        compared = 0
+        for partition in KNOWN["partitions"]:
+            ours = next((row for row in self.rows if row[0] == partition["partition"]), None)
+            for variant in partition["defaults"].get("variants", []):
+                if ours and "dualstack" in variant["tags"]:
+                    compared += 1
+                    self.assertEqual(ours[4], variant["dnsSuffix"], ours[0])
+        self.assertTrue(compared)
 
     def test_the_price_list_is_asked_for_where_there_is_one(self):
         of_prices = 0

@@ -7,14 +7,14 @@ namespace {
 
 // GovCloud has no price list of its own.
 constexpr Partition known_partitions[] = {
-    {"aws-cn", "cn-", "amazonaws.com.cn", "cn-northwest-1"},
-    {"aws-us-gov", "us-gov-", "amazonaws.com", "us-east-1"},
-    {"aws-eusc", "eusc-", "amazonaws.eu", "eusc-de-east-1"},
-    {"aws-iso", "us-iso-", "c2s.ic.gov", "us-iso-east-1"},
-    {"aws-iso-b", "us-isob-", "sc2s.sgov.gov", "us-isob-east-1"},
-    {"aws-iso-e", "eu-isoe-", "cloud.adc-e.uk", "eu-isoe-west-1"},
-    {"aws-iso-f", "us-isof-", "csp.hci.ic.gov", "us-isof-south-1"},
-    {"aws", "", "amazonaws.com", "us-east-1"},
+    {"aws-cn", "cn-", "amazonaws.com.cn", "cn-northwest-1", "api.amazonwebservices.com.cn"},
+    {"aws-us-gov", "us-gov-", "amazonaws.com", "us-east-1", "api.aws"},
+    {"aws-eusc", "eusc-", "amazonaws.eu", "eusc-de-east-1", "api.amazonwebservices.eu"},
+    {"aws-iso", "us-iso-", "c2s.ic.gov", "us-iso-east-1", "api.aws.ic.gov"},
+    {"aws-iso-b", "us-isob-", "sc2s.sgov.gov", "us-isob-east-1", "api.aws.scloud"},
+    {"aws-iso-e", "eu-isoe-", "cloud.adc-e.uk", "eu-isoe-west-1", "api.cloud-aws.adc-e.uk"},
+    {"aws-iso-f", "us-isof-", "csp.hci.ic.gov", "us-isof-south-1", "api.aws.hci.ic.gov"},
+    {"aws", "", "amazonaws.com", "us-east-1", "api.aws"},
 };
 
 }  // namespace

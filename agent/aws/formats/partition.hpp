@@ -13,6 +13,7 @@ struct Partition {
   std::string_view region_prefix;  // cn-; of `aws` empty
   std::string_view suffix;         // of hosts: amazonaws.com.cn
   std::string_view price_list;     // the region where the price list is asked for
+  std::string_view dual_suffix;    // of hosts that have IPv6 as well: api.amazonwebservices.com.cn
 };
 // `aws` for every region that no other has.
 const Partition& partition_of(std::string_view region);
