@@ -15,6 +15,9 @@ constexpr std::size_t most_chunks = 8192;  // also limits chunks that use none o
 // What a reader may take at once without waiting: a block of 16 MiB, as in AWS's example. More
 // would leave the processor's caches before it is read.
 constexpr std::size_t least_ahead = 16U << 20;
+// A tenth of a second of what one processor takes from TLS: a busy machine's rates make windows
+// grow that give nothing, and clearing their memory costs as much as decrypting what comes into it.
+constexpr std::size_t most_ahead = 96U << 20;
 // Requests beyond the client's places, by which the client sees that more are wanted.
 constexpr std::size_t waiting = 2;
 constexpr std::size_t least_pieces = 4;  // that fit into the memory
@@ -279,8 +282,8 @@ void Stream::measure() {
 }
 
 void Stream::plan_ahead() {
-  const std::size_t ahead = std::clamp(pieces_ahead * client_.width() * client_.piece(),
-                                       least_ahead, std::max(least_ahead, memory_.capacity()));
+  const std::size_t ahead =
+      std::clamp(pieces_ahead * client_.width() * client_.piece(), least_ahead, most_ahead);
   plan(*current_, ahead);
   if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
 }
