@@ -20,7 +20,8 @@ constexpr long idle_connection_seconds = 60;
 // bytes, type, tag). With each record OpenSSL moves what is left to the buffer's begin, so that a
 // larger one costs more copies than it saves calls.
 constexpr std::size_t record_bytes = 5 + (16U << 10) + 1 + 16;
-constexpr std::size_t read_ahead_bytes = 2 * record_bytes;
+// OpenSSL aligns the first, which takes a few bytes: without them the second is never whole.
+constexpr std::size_t read_ahead_bytes = 2 * record_bytes + 64;
 
 CURL* new_handle() {
   static std::once_flag once;
