@@ -70,8 +70,8 @@ AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 class Certificate:
-    """A server's, and the bundle that its clients trust: the machine's own authorities and one more,
-    as on a machine of AWS, where a client has some 140 of them to read."""
+    """A server's, and the bundle that its clients trust: the machine's own authorities and one
+    more, as on a machine of AWS, where a client has some 140 of them to read."""
 
     def __init__(self, folder):
         self.key, self.chain = f"{folder}/key.pem", f"{folder}/certificate.pem"
