@@ -17,7 +17,7 @@ constexpr std::size_t most_chunks = 8192;  // also limits chunks that use none o
 constexpr std::size_t least_ahead = 16U << 20;
 // A tenth of a second of what one processor takes from TLS: a busy machine's rates make windows
 // grow that give nothing, and clearing their memory costs as much as decrypting what comes into it.
-constexpr std::size_t most_ahead = 96U << 20;
+constexpr std::size_t most_ahead = 80U << 20;
 // Requests beyond the client's places, by which the client sees that more are wanted.
 constexpr std::size_t waiting = 2;
 constexpr std::size_t least_pieces = 4;  // that fit into the memory
