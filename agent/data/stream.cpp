@@ -18,6 +18,8 @@ constexpr std::size_t least_ahead = 16U << 20;
 // A tenth of a second of what one processor takes from TLS: a busy machine's rates make windows
 // grow that give nothing, and clearing their memory costs as much as decrypting what comes into it.
 constexpr std::size_t most_ahead = 80U << 20;
+// So that as many slow connections as a network bears fit into it, each with one.
+constexpr std::size_t most_piece = 2U << 20;
 // Requests beyond the client's places, by which the client sees that more are wanted.
 constexpr std::size_t waiting = 2;
 constexpr std::size_t least_pieces = 4;  // that fit into the memory
@@ -199,7 +201,8 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
     return false;
   }
   const std::uint64_t offset = epoch.offset;
-  const std::size_t most = std::min(client_.piece(), memory_.capacity() / least_pieces);
+  const std::size_t most =
+      std::min({client_.piece(), memory_.capacity() / least_pieces, most_piece});
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, entry.size - offset));
   Memory::Piece piece;
   if (size > 0) {
