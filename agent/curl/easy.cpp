@@ -1,5 +1,6 @@
 #include "agent/curl/easy.hpp"
 
+#include <openssl/ssl.h>
 #include <strings.h>
 
 #include <algorithm>
@@ -7,11 +8,20 @@
 #include <charconv>
 #include <mutex>
 
+#include "agent/base/clock_text.hpp"
+#include "agent/curl/distrust.hpp"
+
 namespace spotter::curl {
 namespace {
 
 // An idle connection that is older is not used again.
 constexpr long idle_connection_seconds = 60;
+// What TLS asks the socket for at once, where it reads ahead: two of the largest records (header,
+// bytes, type, tag). With each record OpenSSL moves what is left to the buffer's begin, so that a
+// larger one costs more copies than it saves calls.
+constexpr std::size_t record_bytes = 5 + (16U << 10) + 1 + 16;
+// OpenSSL aligns the first, which takes a few bytes: without them the second is never whole.
+constexpr std::size_t read_ahead_bytes = 2 * record_bytes + 64;
 
 CURL* new_handle() {
   static std::once_flag once;
@@ -38,6 +48,11 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* sin
 std::size_t on_body(char* data, std::size_t size, std::size_t count, void* sink) {
   const bool taken = static_cast<Sink*>(sink)->take_body({data, size * count});
   return taken ? size * count : 0;  // 0 of a piece that is not empty ends the transfer
+}
+
+std::string utc_now() {
+  return wire::to_rfc3339(
+      std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()));
 }
 
 int on_progress(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -69,9 +84,14 @@ Share::Share() : share_(curl_share_init()) {
 
 Share::~Share() { curl_share_cleanup(share_); }
 
+bool is_distrust(CURLcode code) {
+  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+         code == CURLE_SSL_ISSUER_ERROR;
+}
+
 std::string words_for(CURLcode code) { return curl_easy_strerror(code); }
 
-Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()) {
+Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()), trust_(trust) {
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, message_.data());
   curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, 0L);
@@ -91,7 +111,21 @@ Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()) 
   if (limits.read_at_once > 0) curl_easy_setopt(easy_, CURLOPT_BUFFERSIZE, limits.read_at_once);
   if (limits.write_at_once > 0)
     curl_easy_setopt(easy_, CURLOPT_UPLOAD_BUFFERSIZE, limits.write_at_once);
-  trust.give(easy_);
+  trust_.give(easy_);
+  curl_easy_setopt(easy_, CURLOPT_SSL_CTX_FUNCTION, on_context);
+  curl_easy_setopt(easy_, CURLOPT_SSL_CTX_DATA, this);
+}
+
+CURLcode Easy::on_context(CURL*, void* context, void* self) {
+  auto* const tls = static_cast<SSL_CTX*>(context);
+  const auto& easy = *static_cast<const Easy*>(self);
+  if (easy.reads_ahead_) {
+    SSL_CTX_set_read_ahead(tls, 1);
+    SSL_CTX_set_default_read_buffer_len(tls, read_ahead_bytes);
+    // libcurl has the buffer freed whenever it is empty, that is with every other record.
+    SSL_CTX_clear_mode(tls, SSL_MODE_RELEASE_BUFFERS);
+  }
+  return easy.trust_.give(tls);
 }
 
 Easy::~Easy() {
@@ -167,6 +201,7 @@ CURLcode Easy::perform() { return curl_easy_perform(easy_); }
 
 void Easy::connect_only(const std::string& base, const Share& shared) {
   set_url(base);
+  reads_ahead_ = true;
   curl_easy_setopt(easy_, CURLOPT_SHARE, shared.handle());
   curl_easy_setopt(easy_, CURLOPT_CONNECT_ONLY, 1L);
 }
@@ -185,6 +220,15 @@ CURLcode Easy::receive(std::span<char> into, std::size_t& got) {
   return curl_easy_recv(easy_, into.data(), into.size(), &got);
 }
 
+std::string Easy::explain_certificate() const {
+  Distrust distrust{.trusted = trust_.places(), .clock = utc_now()};
+  curl_easy_getinfo(easy_, CURLINFO_SSL_VERIFYRESULT, &distrust.verdict);
+  const char* url = nullptr;
+  curl_easy_getinfo(easy_, CURLINFO_EFFECTIVE_URL, &url);
+  distrust.server = host_of(url == nullptr ? "" : url);
+  return curl::explain(distrust);
+}
+
 int Easy::status() const {
   long status = 0;
   curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
@@ -200,6 +244,8 @@ std::chrono::microseconds Easy::time_of(CURLINFO what) const {
 }
 
 std::string Easy::explain(CURLcode code) const {
+  if (code == CURLE_SSL_CACERT_BADFILE) return explain_unreadable(trust_.places());
+  if (is_distrust(code)) return explain_certificate();
   return message_[0] != '\0' ? std::string(message_.data()) : words_for(code);
 }
 

@@ -60,6 +60,8 @@ class Share {
 };
 
 std::string words_for(CURLcode code);  // libcurl's
+// The server's certificate is not trusted, or nobody's can be, as ours cannot be read.
+bool is_distrust(CURLcode code);
 
 // Neither copied nor moved: libcurl keeps pointers into it.
 class Easy {
@@ -88,6 +90,8 @@ class Easy {
   CURLcode perform();  // here and now; else a loop does it (curl/loop.hpp)
 
   // No request, only the connection (names, TLS), to be spoken over here once the loop is done.
+  // TLS then reads ahead, so that a record does not take two calls of the system: receive() has to
+  // be repeated until CURLE_AGAIN, as what was read ahead makes no file readable.
   void connect_only(const std::string& base, const Share& shared);
   curl_socket_t socket() const;
   CURLcode send(std::string_view bytes, std::size_t& sent);
@@ -97,11 +101,16 @@ class Easy {
   // Everything up to the handshakes is done: the request may have gone out.
   bool may_have_sent() const;
   std::chrono::microseconds time_of(CURLINFO what) const;
-  std::string explain(CURLcode code) const;  // what libcurl says of the last transfer
+  // What libcurl says of the last transfer; of a certificate what is wrong, and what to do.
+  std::string explain(CURLcode code) const;
 
  private:
   friend class Loop;
+  std::string explain_certificate() const;
+  static CURLcode on_context(CURL* easy, void* context, void* self);
   CURL* easy_;
+  const TrustStore trust_;
+  bool reads_ahead_ = false;
   curl_slist* headers_ = nullptr;
   std::array<char, CURL_ERROR_SIZE> message_{};
 };

@@ -15,6 +15,11 @@ constexpr std::size_t most_chunks = 8192;  // also limits chunks that use none o
 // What a reader may take at once without waiting: a block of 16 MiB, as in AWS's example. More
 // would leave the processor's caches before it is read.
 constexpr std::size_t least_ahead = 16U << 20;
+// A tenth of a second of what one processor takes from TLS: a busy machine's rates make windows
+// grow that give nothing, and clearing their memory costs as much as decrypting what comes into it.
+constexpr std::size_t most_ahead = 80U << 20;
+// So that as many slow connections as a network bears fit into it, each with one.
+constexpr std::size_t most_piece = 2U << 20;
 // Requests beyond the client's places, by which the client sees that more are wanted.
 constexpr std::size_t waiting = 2;
 constexpr std::size_t least_pieces = 4;  // that fit into the memory
@@ -196,7 +201,8 @@ bool Stream::plan_one(Epoch& epoch, const Entry& entry) {
     return false;
   }
   const std::uint64_t offset = epoch.offset;
-  const std::size_t most = std::min(client_.piece(), memory_.capacity() / least_pieces);
+  const std::size_t most =
+      std::min({client_.piece(), memory_.capacity() / least_pieces, most_piece});
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(most, entry.size - offset));
   Memory::Piece piece;
   if (size > 0) {
@@ -231,25 +237,26 @@ void Stream::fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t
   if (request.whole) {
     request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
   } else if (chunk.first && entry.checksum) {
-    chunk.sums = true;
-    ask_for_checksum(epoch, chunk);
+    ask_for_checksum(epoch, chunk, entry.size);
   }
-  chunk.call =
-      client_.start(std::move(request), [this, &chunk](Result<s3::Answer, s3::Failure> answer) {
-        if (!answer) return fail(answer.error().text());
-        chunk.whole = true;
-        if (chunk.first && chunk.last) chunk.checksum = s3::checksum_of(*answer);
-      });
+  chunk.call = client_.start(std::move(request), [this, &epoch, &chunk](const auto& answer) {
+    if (!answer) return fail(answer.error().text());
+    chunk.whole = true;
+    if (!chunk.first || !chunk.last) return;
+    chunk.checksum = s3::checksum_of(*answer);
+    if (chunk.checksum.lacks_borders()) ask_for_checksum(epoch, chunk, chunk.size);
+  });
 }
 
-void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk) {
-  s3::Request request{.method = "HEAD", .bucket = chunk.bucket, .key = chunk.key};
-  request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
-  epoch.asked.push_back(client_.start(
-      std::move(request), [this, &chunk](const Result<s3::Answer, s3::Failure>& answer) {
-        if (!answer) return fail(answer.error().text());
-        chunk.known = s3::checksum_of(*answer);
-      }));
+void Stream::ask_for_checksum(Epoch& epoch, Chunk& chunk, std::uint64_t object_bytes) {
+  chunk.sums = true;
+  s3::ask_for_checksum(
+      client_, {chunk.bucket, chunk.key, object_bytes, chunk.etag, {}},
+      [&epoch](s3::Client::CallId call) { epoch.asked.push_back(call); },
+      [this, &chunk](Result<s3::Checksum, s3::Failure> checksum) {
+        if (!checksum) return fail(checksum.error().text());
+        chunk.known = std::move(*checksum);
+      });
 }
 
 void Stream::advance() {
@@ -278,8 +285,8 @@ void Stream::measure() {
 }
 
 void Stream::plan_ahead() {
-  const std::size_t ahead = std::clamp(pieces_ahead * client_.width() * client_.piece(),
-                                       least_ahead, std::max(least_ahead, memory_.capacity()));
+  const std::size_t ahead =
+      std::clamp(pieces_ahead * client_.width() * client_.piece(), least_ahead, most_ahead);
   plan(*current_, ahead);
   if (is_planned(*current_)) plan(*following_, std::min(ahead, ahead_of_the_reader));
 }

@@ -86,7 +86,7 @@ class Stream {
   void skip(Epoch& epoch, const Entry& entry) const;
   bool plan_one(Epoch& epoch, const Entry& entry);  // false: there is no room now
   void fetch(Epoch& epoch, Chunk& chunk, const Entry& entry, std::uint64_t offset);
-  void ask_for_checksum(Epoch& epoch, Chunk& chunk);
+  void ask_for_checksum(Epoch& epoch, Chunk& chunk, std::uint64_t object_bytes);
   bool emit();                    // false: nothing more fits now, or has arrived
   bool emit_chunk(Chunk& chunk);  // false: not all of it was sent
   bool send_staged();

@@ -45,8 +45,7 @@ CallError HttpExchange::error(CURLcode code) const {
                 "the answer is longer than " + std::to_string(request_.response_limit) + " bytes",
             .status = easy_.status()};
   }
-  if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
-      code == CURLE_SSL_ISSUER_ERROR) {
+  if (curl::is_distrust(code)) {
     return {.kind = CallError::Kind::Permission, .message = std::move(text)};
   }
   if (!easy_.may_have_sent()) return {.kind = CallError::Kind::NotSent, .message = std::move(text)};

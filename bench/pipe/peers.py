@@ -13,10 +13,11 @@ from server import BIN
 
 READER = """
 import sys
-block = bytearray(16 << 20)
+block, came = bytearray(16 << 20), 0
 for name in sys.argv[1:]:
     with open(name, "rb", buffering=0) as file:
-        while file.readinto(block): pass
+        while got := file.readinto(block): came += got
+sys.exit(0 if came else "nothing came")
 """
 CLIENT = """
 import os, sys, boto3, botocore.config
@@ -39,15 +40,22 @@ for key in keys: s3.download_fileobj("bucket", key, Sink())
 CRT = CLIENT + """
 from awscrt.auth import AwsCredentialsProvider
 from awscrt.http import HttpHeaders, HttpRequest
-from awscrt.io import ClientBootstrap, DefaultHostResolver, EventLoopGroup
+from awscrt.io import (ClientBootstrap, ClientTlsContext, DefaultHostResolver, EventLoopGroup,
+                       TlsContextOptions)
 from awscrt.s3 import S3Client, S3RequestTlsMode, S3RequestType
 group = EventLoopGroup()
+url, secure = os.environ["AWS_ENDPOINT_URL"], {"tls_mode": S3RequestTlsMode.DISABLED}
+if url.startswith("https:"):
+    trust = TlsContextOptions()
+    trust.override_default_trust_store_from_path(None, os.environ["AWS_CA_BUNDLE"])
+    secure = {"tls_mode": S3RequestTlsMode.ENABLED,
+              "tls_connection_options": ClientTlsContext(trust).new_connection_options()}
 client = S3Client(bootstrap=ClientBootstrap(group, DefaultHostResolver(group)),
-                  region=os.environ["AWS_REGION"], tls_mode=S3RequestTlsMode.DISABLED,
+                  region=os.environ["AWS_REGION"], **secure,
                   credential_provider=AwsCredentialsProvider.new_static(
                       os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]),
                   throughput_target_gbps=100)
-host = HttpHeaders([("host", os.environ["AWS_ENDPOINT_URL"].removeprefix("http://"))])
+host = HttpHeaders([("host", url.split("://")[1])])
 for key in keys:
     client.make_request(request=HttpRequest("GET", "/bucket/" + key, host),
                         type=S3RequestType.GET_OBJECT,
@@ -58,6 +66,9 @@ s3fs bucket "$1" -o url="$AWS_ENDPOINT_URL",use_path_request_style,endpoint="$AW
 trap 'umount "$1"' EXIT
 "$2" -c "$3" "$1/$4"/*
 """
+
+
+WANTED = ("curl", "boto3", "boto3, s3transfer", "AWS CRT", "aws s3 cp -", "rclone", "s3fs")
 
 
 def python(program, *arguments):
@@ -92,7 +103,7 @@ def bare(scratch, urls, size):
 
 
 def crt_can(url):
-    return (importlib.util.find_spec("awscrt") is not None and url.endswith(":80"))
+    return importlib.util.find_spec("awscrt") is not None and url.endswith((":80", ":443"))
 
 
 def object_urls(server, prefix, count):
@@ -118,7 +129,9 @@ def contenders(server, scratch, prefix, size, count):
             *names)
     if shutil.which("rclone"):
         found["rclone"] = into_reader(
-            'rclone --config /dev/null --s3-provider Other --s3-env-auth --s3-region "$AWS_REGION" '
+            # Its transport takes no AWS_CA_BUNDLE, and it stops where there is one.
+            'env -u AWS_CA_BUNDLE rclone --config /dev/null --s3-provider Other --s3-env-auth '
+            '--s3-region "$AWS_REGION" '
             '--s3-endpoint "$AWS_ENDPOINT_URL" cat ":s3:bucket/$1"', prefix)
     if shutil.which("s3fs") and os.geteuid() == 0 and os.path.exists("/dev/fuse") and few:
         (scratch / "mount").mkdir(exist_ok=True)
@@ -129,7 +142,10 @@ def contenders(server, scratch, prefix, size, count):
 
 def environment(server, scratch):
     kept = {name: value for name, value in os.environ.items() if name != "AWS_CA_BUNDLE"}
-    return {**kept, "AWS_ENDPOINT_URL": server.url, "AWS_REGION": "us-west-2", "READER": READER,
+    # boto3's, aws' and ours; curl's and s3fs'; that of Go and OpenSSL.
+    trust = ("AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE") if server.certificate else ()
+    return {**kept, **{name: server.certificate.bundle for name in trust},
+            "AWS_ENDPOINT_URL": server.url, "AWS_REGION": "us-west-2", "READER": READER,
             "AWS_DEFAULT_REGION": "us-west-2", "HOME": str(scratch),
             "AWS_ACCESS_KEY_ID": "AKIAEMULATOR00000000",
             "AWS_SECRET_ACCESS_KEY": "emulator-secret",

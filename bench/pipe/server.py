@@ -1,5 +1,5 @@
-"""The S3 servers of the figures, on a folder in memory: nginx, where it is installed, as it costs
-the least; the emulator, which can be slow as networks are."""
+"""The S3 servers of the figures, on a folder in memory, over TLS or plain HTTP: nginx, where it is
+installed, as it costs the least; the emulator, which can be slow as networks are."""
 
 import os
 import pathlib
@@ -36,7 +36,7 @@ http {{
   map $args $page {{ "~(?:continuation-token|marker)=(?<key>[^&]+)" $key; }}
   map $arg_prefix $folder {{ "~^(?<name>[^%/]+)(/|%2F)?$" $name; }}
   server {{
-    listen {address};
+    listen {address}{tls};
     location /bucket/ {{ root {folder}/s3; }}
     location ~ ^/bucket/[^/]+/?$ {{ return 404; }}  # folders are no objects
     location ~ ^/bucket/?$ {{
@@ -48,6 +48,14 @@ http {{
   }}
 }}
 """
+# As S3 speaks it: AES-128-GCM, the client's sessions are resumed. 16 KiB is the largest record.
+TLS = """ ssl;
+    ssl_certificate {certificate.chain};
+    ssl_certificate_key {certificate.key};
+    ssl_protocols TLSv1.3;
+    ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384;
+    ssl_buffer_size 16k;
+    ssl_session_cache shared:sessions:1m"""
 LIST = """<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name>\
 <Prefix>{prefix}</Prefix><MaxKeys>1000</MaxKeys><KeyCount>{count}</KeyCount>{more}{objects}\
@@ -58,12 +66,31 @@ LISTED = """<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</La
 """
 
 
-def address():
-    """The AWS CRT of Debian 12 connects to port 80, whatever is asked: where we may."""
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+
+
+class Certificate:
+    """A server's, and the bundle that its clients trust: the machine's own authorities and one
+    more, as on a machine of AWS, where a client has some 140 of them to read."""
+
+    def __init__(self, folder):
+        self.key, self.chain = f"{folder}/key.pem", f"{folder}/certificate.pem"
+        self.bundle = f"{folder}/authorities.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                        "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=IP:127.0.0.80,IP:127.0.0.1",
+                        "-keyout", self.key, "-out", self.chain], check=True, capture_output=True)
+        known = pathlib.Path(AUTHORITIES)
+        pathlib.Path(self.bundle).write_text(
+            (known.read_text() if known.exists() else "") + pathlib.Path(self.chain).read_text())
+
+
+def address(tls=False):
+    """The AWS CRT of Debian 12 connects to port 80 or 443, whatever is asked: where we may."""
     with socket.socket() as attempt:
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            attempt.bind(("127.0.0.80", 80))
+            attempt.bind(("127.0.0.80", 443 if tls else 80))
         except OSError:
             attempt.bind(("127.0.0.1", 0))
         return "{}:{}".format(*attempt.getsockname())
@@ -72,10 +99,11 @@ def address():
 class Server:
     """What both share: a folder that is a bucket, and a process."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, tls):
         self.folder = pathlib.Path(folder)
         self.bucket = self.folder / "s3/bucket"
         self.bucket.mkdir(parents=True, exist_ok=True)
+        self.certificate = Certificate(folder) if tls else None
 
     def processes(self):
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
@@ -122,35 +150,40 @@ class Server:
 class Emulator(Server):
     """It reads each object once, for its ETag."""
 
-    def __init__(self, folder):
-        super().__init__(folder)
+    def __init__(self, folder, tls=False):
+        super().__init__(folder, tls)
+        secure = ["--tls-certificate", self.certificate.chain,
+                  "--tls-key", self.certificate.key] if tls else []
         self.process = subprocess.Popen(
-            [BIN / "spotter-emulator", "serve", "--directory", folder, "--api", address(),
-             "--metadata", "127.0.0.1:0", "--mode", "user"], stdout=subprocess.PIPE, text=True)
+            [BIN / "spotter-emulator", "serve", "--directory", folder, "--api", address(tls),
+             "--metadata", "127.0.0.1:0", "--mode", "user", *secure],
+            stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
         self.url = dict(word.split("=", 1) for word in words[1:])["api"]
         # So that curl need not sign.
         self.fault("s3-public", "bucket=bucket", "on=true")
 
     def fault(self, *words):
+        trusted = {"SSL_CERT_FILE": self.certificate.bundle} if self.certificate else {}
         subprocess.run([BIN / "spotter-emulator", "--api", self.url, "fault", *words], check=True,
-                       capture_output=True)
+                       capture_output=True, env={**os.environ, **trusted})
 
 
 class Nginx(Server):
     """Looks at no signature. Its ETags are made of time and size; the listings, which are files
     that we write, have the same ones."""
 
-    def __init__(self, folder):
-        super().__init__(folder)
-        where = address()
-        self.url = "http://" + where
+    def __init__(self, folder, tls=False):
+        super().__init__(folder, tls)
+        where = address(tls)
+        self.url = ("https://" if tls else "http://") + where
         (self.folder / "lists").mkdir(exist_ok=True)
         # s3fs looks whether the bucket is there.
         (self.folder / "lists/page-").write_text(LIST.format(
             prefix="", count=0, more="<IsTruncated>false</IsTruncated>", objects=""))
         config = self.folder / "nginx.conf"
         config.write_text(NGINX.format(folder=folder, address=where,
+                                       tls=TLS.format(certificate=self.certificate) if tls else "",
                                        user="user root;" if os.geteuid() == 0 else ""))
         self.process = subprocess.Popen(
             ["nginx", "-c", config, "-p", folder, "-e", self.folder / "nginx.log"])
@@ -191,5 +224,5 @@ class Nginx(Server):
         shutil.rmtree(self.folder / "lists" / prefix)
 
 
-def fastest(folder):
-    return Nginx(folder) if shutil.which("nginx") else Emulator(folder)
+def fastest(folder, tls=False):
+    return (Nginx if shutil.which("nginx") else Emulator)(folder, tls)

@@ -19,6 +19,8 @@ import time
 import unittest
 import zlib
 
+import boto3
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/emulator/clients"))
 from recordio import record  # noqa: E402
@@ -96,6 +98,24 @@ class Pipe(unittest.TestCase):
              "-T", str(file), f"{self.served.api}/bucket/{self.prefix}/{name}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=60)
         return data
+
+    def upload_parts(self, name, parts):
+        """With a checksum of the parts' checksums, as SHA-256 has them."""
+        environment = self.environment()
+        client = boto3.client(
+            "s3", endpoint_url=self.served.api, region_name="us-west-2",
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"])
+        where = {"Bucket": "bucket", "Key": f"{self.prefix}/{name}"}
+        upload = client.create_multipart_upload(**where, ChecksumAlgorithm="SHA256")["UploadId"]
+        done = []
+        for number, part in enumerate(parts, 1):
+            sum_ = base64.b64encode(hashlib.sha256(part).digest()).decode()
+            answer = client.upload_part(**where, UploadId=upload, PartNumber=number, Body=part,
+                                        ChecksumSHA256=sum_)
+            done.append({"PartNumber": number, "ETag": answer["ETag"], "ChecksumSHA256": sum_})
+        client.complete_multipart_upload(**where, UploadId=upload, MultipartUpload={"Parts": done})
+        client.close()
 
     def some(self, sizes=(0, 1, 4096, 100_000, 9_000_000, 17_000_003)):
         return [self.put(f"{i:02} +\u00fc", noise(size, i)) for i, size in enumerate(sizes)]
@@ -285,6 +305,15 @@ class Troubles(Pipe):
             self.upload("a", noise(size, 1))
             self.fault("s3-spoiled", "count=100")  # the next epoch's is asked for beside
             self.assertIn("/a: the bytes are not those of its checksum", self.reads(""))
+
+    def test_the_checksum_of_an_upload_in_parts_is_compared(self):
+        parts = [noise(6_000_000, 1), noise(6_000_000, 2), noise(100, 3)]
+        self.upload_parts("a", parts)
+        for mode in ("", ",mode=file"):
+            out, _ = self.run_pipe(mode, "sh", "-c", "cat $F/train_0 $F/train/a 2>/dev/null; true")
+            self.assert_same(out, b"".join(parts))
+        self.fault("s3-spoiled", "count=100")
+        self.assertIn("/a: the bytes are not those of its checksum", self.reads(""))
 
     def test_what_is_not_there_is_said_with_channel_and_key(self):
         self.assertIn("there is nothing at s3://bucket/", self.reads(""))

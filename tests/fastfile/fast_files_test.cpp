@@ -1,6 +1,7 @@
 #include <cstring>
 #include <random>
 
+#include "agent/aws/s3/crc32c.hpp"
 #include "agent/data/fast_file/cache.hpp"
 #include "agent/data/fast_file/tree.hpp"
 #include "tests/s3/fixture.hpp"
@@ -191,6 +192,47 @@ TEST_F(Cached, SaysWhatIsWrongToThoseWhoAskForThatFile) {
     EXPECT_EQ(failures_.back().kind, kind) << file;
     EXPECT_EQ(failures_.back().key, files_[file].key);
   }
+}
+
+TEST_F(Cached, ComparesAWholeFileThatIsReadFromItsBegin) {
+  for (const char* key : {"good", "spoiled"}) put(key, 5'000'000);
+  for (auto& file : files_) file.checksum = true;
+  server_.trouble([this](const s3_test::Request& request, s3_test::Reply& reply) {
+    const auto sum = s3::bytes_of(s3::crc32c(0, contents_[0]));  // of the other it is a wrong one
+    if (request.method == "HEAD") reply.headers["x-amz-checksum-crc32c"] = wire::to_base64(sum);
+  });
+  make(32 * mebibyte);
+  const auto read_on = [&](std::size_t file, std::uint64_t from) {
+    for (std::uint64_t at = from; at < 5'000'000; at += 100'000) {
+      read(file, at, 100'000);
+      finish();
+    }
+  };
+  read_on(0, 0);
+  EXPECT_TRUE(failures_.empty());
+  read(1, 0, 100'000);
+  finish();
+  EXPECT_TRUE(failures_.empty()) << "only its end is held back";
+  read_on(1, 100'000);
+  ASSERT_FALSE(failures_.empty());
+  EXPECT_EQ(failures_.back().kind, s3::Failure::Kind::Corrupt);
+  EXPECT_EQ(failures_.back().key, "spoiled");
+}
+
+TEST_F(Cached, DoesNotCompareWhatIsReadInJumps) {
+  put("spoiled", 5'000'000);
+  files_[0].checksum = true;
+  server_.trouble([](const s3_test::Request& request, s3_test::Reply& reply) {
+    if (request.method == "HEAD") reply.headers["x-amz-checksum-crc32c"] = "AAAAAA==";
+  });
+  make(32 * mebibyte);
+  read(0, 0, 1000);
+  finish();
+  for (const std::uint64_t at : {4'999'000U, 4'990'000U, 2'000'000U, 4'980'000U}) {
+    read(0, at, 1000);
+    finish();
+  }
+  EXPECT_TRUE(failures_.empty());
 }
 
 TEST_F(Cached, ForgetsAReaderThatWasInterrupted) {

@@ -4,6 +4,7 @@
 #include "agent/aws/s3/address.hpp"
 #include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/crc32c.hpp"
+#include "agent/aws/s3/crc64nvme.hpp"
 #include "agent/aws/s3/piece.hpp"
 #include "agent/aws/s3/window.hpp"
 #include "tests/s3/fixture.hpp"
@@ -24,15 +25,81 @@ TEST(Crc32c, IsThatOfTheStandardHoweverItIsCut) {
   }
 }
 
-TEST(Checksum, OfAMultipartUploadsPartsIsNone) {
-  EXPECT_EQ(checksum_of({.headers = {{"x-amz-checksum-crc32c", "4waSgw==-3"}}}).kind,
-            Checksum::Kind::None);
+// The check value of the catalogue (reveng.sourceforge.io).
+TEST(Crc64Nvme, IsThatOfTheCatalogueHoweverItIsCut) {
+  EXPECT_EQ(crc64nvme(0, "123456789"), 0xAE8B14860A799888U);
+  const std::string bytes = s3_test::noise(1000);
+  for (std::size_t cut = 0; cut <= bytes.size(); cut += 7) {
+    const auto first = std::string_view(bytes).substr(0, cut);
+    EXPECT_EQ(crc64nvme(crc64nvme(0, first), std::string_view(bytes).substr(cut)),
+              crc64nvme_by_table(0, bytes));
+  }
+}
+
+Checksum said(std::string_view header, const std::string& value) {
+  return checksum_of({.headers = {{std::string(header), value}}});
+}
+
+bool matches(const Checksum& checksum, std::string_view bytes, std::size_t at_once = 3) {
+  Digest digest(checksum);
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(at_once, bytes.size())))
+    digest.add(bytes.substr(0, at_once));
+  return digest.matches();
+}
+
+// By openssl, xxhsum and the catalogue, of "123456789".
+TEST(Checksum, OfEachKindIsCompared) {
+  const std::pair<const char*, const char*> values[] = {
+      {"crc32", "y/Q5Jg=="},
+      {"crc32c", "4waSgw=="},
+      {"crc64nvme", "rosUhgp5mIg="},
+      {"md5", "JfnnlDI7RTiF9RgfG2JNCw=="},
+      {"sha1", "98O8HYCOBHMq32eZZczDTKeuNEE="},
+      {"sha256", "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="},
+      {"sha512",
+       "2eZ2LdHI6vbWGzxhkvxAjU1tXxF20MKRabwk5xw/J0rSf81YEbMT1oH35V7ALXPUmclUVba1u1A6z1dPuo/+hQ=="},
+      {"xxhash64", "jLhB20DmroM="},
+      {"xxhash3", "ctyxi2ehff8="},
+      {"xxhash128", "MxGUd+3l3NXpcWQnaB1YYA=="}};
+  for (const auto& [name, value] : values) {
+    const Checksum checksum = said(std::string("x-amz-checksum-") + name, value);
+    ASSERT_NE(checksum.kind, Checksum::Kind::None) << name;
+    EXPECT_TRUE(matches(checksum, "123456789")) << name;
+    EXPECT_FALSE(matches(checksum, "123456780")) << name;
+  }
+  EXPECT_TRUE(matches(said("x-amz-checksum-crc99", "AAAA"), "anything"));
+}
+
+TEST(Checksum, OfAMultipartUploadsPartsIsComparedOnceTheirBordersAreKnown) {
+  const std::string bytes = s3_test::noise(10);
+  std::string sums;
+  for (const auto& part : {bytes.substr(0, 4), bytes.substr(4, 4), bytes.substr(8)})
+    sums += bytes_of(crc32c(0, part));
+  Checksum checksum =
+      said("x-amz-checksum-crc32c", wire::to_base64(bytes_of(crc32c(0, sums))) + "-3");
+  EXPECT_EQ(checksum.parts, 3U);
+  EXPECT_TRUE(checksum.lacks_borders());
+  EXPECT_TRUE(matches(checksum, "other bytes"));  // nobody can say
+  learn_borders(checksum, {.headers = {{"content-length", "3"}}}, bytes.size());
+  EXPECT_TRUE(checksum.lacks_borders());  // of 3 bytes there would be four parts
+  learn_borders(checksum, {.headers = {{"content-length", "4"}}}, bytes.size());
+  for (const std::size_t at_once : {1U, 4U, 7U, 10U}) {
+    EXPECT_TRUE(matches(checksum, bytes, at_once));
+    EXPECT_FALSE(matches(checksum, bytes.substr(1), at_once));
+    EXPECT_FALSE(matches(checksum, bytes + "more", at_once));
+  }
   EXPECT_EQ(checksum_of({.headers = {{"x-amz-checksum-crc32c", "4waSgw=="},
                                      {"x-amz-checksum-type", "COMPOSITE"}}})
                 .kind,
             Checksum::Kind::None);
-  EXPECT_EQ(checksum_of({.headers = {{"x-amz-checksum-crc32c", "4waSgw=="}}}).kind,
-            Checksum::Kind::Crc32c);
+}
+
+TEST(Checksum, OfAnUploadInOnePartNeedsNoBorders) {
+  const Checksum checksum =
+      said("x-amz-checksum-crc32c",
+           wire::to_base64(bytes_of(crc32c(0, bytes_of(crc32c(0, "abc"))))) + "-1");
+  EXPECT_TRUE(matches(checksum, "abc"));
+  EXPECT_FALSE(matches(checksum, "abd"));
 }
 
 Addresses addresses(std::map<std::string, std::string, std::less<>> environment,

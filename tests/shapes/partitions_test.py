@@ -7,7 +7,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).parents[2] / "agent/aws/formats/partition.cpp"
 ROW = re.compile(r'\{"(aws[\w-]*)", "([\w-]*)", "([\w.-]+)", "([\w-]+)",\s*'
-                 r'"([\w-]+)",\s*"([\w.-]+)"\}')
+                 r'"([\w-]+)",\s*"([\w.-]+)",\s*"([\w.-]+)"\}')
 
 try:
     import botocore
@@ -33,6 +33,16 @@ class Partitions(unittest.TestCase):
                 self.assertEqual((name, suffix), (partition["partition"], partition["dnsSuffix"]),
                                  region)
 
+    def test_each_has_the_suffix_of_dual_stack_hosts_that_botocore_has(self):
+        compared = 0
+        for partition in KNOWN["partitions"]:
+            ours = next((row for row in self.rows if row[0] == partition["partition"]), None)
+            for variant in partition["defaults"].get("variants", []):
+                if ours and "dualstack" in variant["tags"]:
+                    compared += 1
+                    self.assertEqual(ours[6], variant["dnsSuffix"], ours[0])
+        self.assertTrue(compared)
+
     def test_the_price_list_is_asked_for_where_there_is_one(self):
         of_prices = 0
         for partition in KNOWN["partitions"]:
@@ -51,7 +61,7 @@ class Partitions(unittest.TestCase):
             ours = next((row for row in self.rows if row[0] == partition["partition"]), None)
             if its and ours:
                 known += 1
-                self.assertEqual(ours[4:], (its["credentialScope"]["region"], its["hostname"]))
+                self.assertEqual(ours[4:6], (its["credentialScope"]["region"], its["hostname"]))
         self.assertGreater(known, 2)
 
 

@@ -31,6 +31,30 @@ TEST(Partition, GivesTheHostOfAService) {
   EXPECT_EQ(host("sts", "us-iso-east-1"), "https://sts.us-iso-east-1.c2s.ic.gov");
 }
 
+// What botocore 1.43 answers for these.
+TEST(Partition, HasOtherHostsForFipsAndForDualStack) {
+  const auto host = [&](std::string_view service, std::string_view region, bool fips, bool dual) {
+    const act::Environment environment({{"AWS_USE_FIPS_ENDPOINT", fips ? "true" : "false"},
+                                        {"AWS_USE_DUALSTACK_ENDPOINT", dual ? "True" : ""}});
+    return act::endpoint(environment, service, Region(region)).substr(8);
+  };
+  EXPECT_EQ(host("s3", "us-west-2", true, false), "s3-fips.us-west-2.amazonaws.com");
+  EXPECT_EQ(host("s3", "us-west-2", false, true), "s3.dualstack.us-west-2.amazonaws.com");
+  EXPECT_EQ(host("s3", "us-west-2", true, true), "s3-fips.dualstack.us-west-2.amazonaws.com");
+  EXPECT_EQ(host("s3", "cn-north-1", false, true), "s3.dualstack.cn-north-1.amazonaws.com.cn");
+  EXPECT_EQ(host("ec2", "us-west-2", true, false), "ec2-fips.us-west-2.amazonaws.com");
+  EXPECT_EQ(host("ec2", "us-west-2", true, true), "ec2-fips.us-west-2.api.aws");
+  EXPECT_EQ(host("ec2", "us-gov-west-1", true, false), "ec2.us-gov-west-1.amazonaws.com");
+  EXPECT_EQ(host("ec2", "us-gov-west-1", true, true), "ec2-fips.us-gov-west-1.api.aws");
+  EXPECT_EQ(host("ssm", "us-gov-west-1", true, false), "ssm-fips.us-gov-west-1.amazonaws.com");
+  EXPECT_EQ(host("ec2", "cn-north-1", false, true), "ec2.cn-north-1.api.amazonwebservices.com.cn");
+  EXPECT_EQ(host("batch", "us-west-2", true, false), "fips.batch.us-west-2.amazonaws.com");
+  EXPECT_EQ(host("batch", "us-west-2", true, true), "batch-fips.us-west-2.api.aws");
+  EXPECT_EQ(host("elasticfilesystem", "us-west-2", true, false),
+            "elasticfilesystem-fips.us-west-2.amazonaws.com");
+  EXPECT_EQ(host("elasticfilesystem", "us-west-2", false, true), "efs.us-west-2.api.aws");
+}
+
 TEST(Partition, OnlyItsHostsAreOfAws) {
   EXPECT_TRUE(is_of_aws("bucket.s3.eusc-de-east-1.amazonaws.eu"));
   EXPECT_TRUE(is_of_aws("s3.us-west-2.amazonaws.com"));

@@ -18,6 +18,22 @@ TEST(S3Url, IsTakenApart) {
   EXPECT_FALSE(parse_s3_url("s3://bucket/" + std::string(1025, 'k')));
 }
 
+TEST(S3Url, IsRefusedWithItsReasonWhereS3WantsAnotherWay) {
+  const auto why = [](const std::string& url) {
+    const auto location = parse_s3_url(url);
+    return location ? "" : location.error().message;
+  };
+  const auto says = [&](const std::string& url, const char* word) {
+    return why(url).find(word) != std::string::npos;
+  };
+  EXPECT_TRUE(says("s3://data--usw2-az1--x-s3/a", "directory bucket"));
+  EXPECT_TRUE(says("s3://mine-usw2-az1--xa-s3/a", "directory bucket"));
+  EXPECT_TRUE(says("s3://mfzwi23gnjvgw.mrap/a", "Multi-Region"));
+  EXPECT_TRUE(says("s3://mine-abc123--ol-s3/a", "Object Lambda"));
+  EXPECT_TRUE(says("s3://arn:aws:s3:us-west-2:123456789012:accesspoint/mine", "alias"));
+  EXPECT_EQ(why("s3://mine-hrzrlukc5m36ft7okagglf3gmwluquse1b-s3alias/a"), "");
+}
+
 TEST(S3Escaping, KeepsOnlyTheUnreserved) {
   EXPECT_EQ(escape_path("a/b c+\xC3\xBC~*"), "a/b%20c%2B%C3%BC~%2A");
   EXPECT_EQ(unescape_form("a+b%2B%c3%BC%zz%4"), "a b+\xC3\xBC%zz%4");

@@ -8,20 +8,20 @@ namespace {
 // GovCloud has no price list of its own.
 constexpr Partition known_partitions[] = {
     {"aws-cn", "cn-", "amazonaws.com.cn", "cn-northwest-1", "cn-north-1",
-     "iam.cn-north-1.amazonaws.com.cn"},
+     "iam.cn-north-1.amazonaws.com.cn", "api.amazonwebservices.com.cn"},
     {"aws-us-gov", "us-gov-", "amazonaws.com", "us-east-1", "us-gov-west-1",
-     "iam.us-gov.amazonaws.com"},
+     "iam.us-gov.amazonaws.com", "api.aws"},
     {"aws-eusc", "eusc-", "amazonaws.eu", "eusc-de-east-1", "eusc-de-east-1",
-     "iam.eusc-de-east-1.amazonaws.eu"},
+     "iam.eusc-de-east-1.amazonaws.eu", "api.amazonwebservices.eu"},
     {"aws-iso", "us-iso-", "c2s.ic.gov", "us-iso-east-1", "us-iso-east-1",
-     "iam.us-iso-east-1.c2s.ic.gov"},
+     "iam.us-iso-east-1.c2s.ic.gov", "api.aws.ic.gov"},
     {"aws-iso-b", "us-isob-", "sc2s.sgov.gov", "us-isob-east-1", "us-isob-east-1",
-     "iam.us-isob-east-1.sc2s.sgov.gov"},
+     "iam.us-isob-east-1.sc2s.sgov.gov", "api.aws.scloud"},
     {"aws-iso-e", "eu-isoe-", "cloud.adc-e.uk", "eu-isoe-west-1", "eu-isoe-west-1",
-     "iam.eu-isoe-west-1.cloud.adc-e.uk"},
+     "iam.eu-isoe-west-1.cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"},
     {"aws-iso-f", "us-isof-", "csp.hci.ic.gov", "us-isof-south-1", "us-isof-south-1",
-     "iam.us-isof-south-1.csp.hci.ic.gov"},
-    {"aws", "", "amazonaws.com", "us-east-1", "us-east-1", "iam.amazonaws.com"},
+     "iam.us-isof-south-1.csp.hci.ic.gov", "api.aws.hci.ic.gov"},
+    {"aws", "", "amazonaws.com", "us-east-1", "us-east-1", "iam.amazonaws.com", "api.aws"},
 };
 
 }  // namespace

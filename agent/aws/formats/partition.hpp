@@ -15,6 +15,7 @@ struct Partition {
   std::string_view price_list;     // the region where the price list is asked for
   std::string_view iam_region;     // IAM is one for all regions: what its requests are signed for
   std::string_view iam_host;
+  std::string_view dual_suffix;  // of hosts that have IPv6 as well: api.amazonwebservices.com.cn
 };
 // `aws` for every region that no other has.
 const Partition& partition_of(std::string_view region);

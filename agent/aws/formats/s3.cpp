@@ -23,6 +23,25 @@ int hexadecimal(char digit) {
   return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
 }
 
+// What only looks like a bucket: its end, and why it does not do. Source:
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html (reserved suffixes)
+struct Reserved {
+  std::string_view end;
+  const char* why;
+};
+constexpr Reserved reserved[] = {
+    {"--x-s3",
+     "is in a directory bucket (S3 Express One Zone), which wants credentials of a session and its "
+     "zone's own endpoint: Spotter reads and writes general purpose buckets only"},
+    {"--xa-s3",
+     "is an access point of a directory bucket (S3 Express One Zone): Spotter reads and writes "
+     "general purpose buckets only"},
+    {".mrap",
+     "is a Multi-Region Access Point, which wants another signature (SigV4A): name the bucket of "
+     "one region"},
+    {"--ol-s3", "is an Object Lambda Access Point: name the bucket itself"},
+};
+
 }  // namespace
 
 bool is_bucket_name(std::string_view name) {
@@ -50,6 +69,10 @@ Result<S3Location> parse_s3_url(std::string_view url) {
   const auto slash = std::min(url.find('/'), url.size());
   S3Location location{std::string(url.substr(0, slash)), {}};
   if (slash < url.size()) location.key = url.substr(slash + 1);
+  if (location.bucket.starts_with("arn:"))
+    return wrong("is an ARN: name an access point by its alias, which ends with -s3alias");
+  for (const auto& [end, why] : reserved)
+    if (location.bucket.ends_with(end)) return wrong(why);
   if (!is_bucket_name(location.bucket)) return wrong("names no bucket: s3://bucket/key");
   if (location.key.size() > longest_s3_key) return wrong("has a key of more than 1024 bytes");
   return location;

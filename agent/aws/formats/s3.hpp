@@ -21,6 +21,8 @@ struct S3Location {
   std::string key;
   friend bool operator==(const S3Location&, const S3Location&) = default;
 };
+// What S3 wants to be spoken to in another way is refused: ARNs, directory buckets, Multi-Region
+// Access Points and Object Lambda. An access point is named by its alias, as a bucket is.
 Result<S3Location> parse_s3_url(std::string_view url);
 std::string to_url(const S3Location& location);
 

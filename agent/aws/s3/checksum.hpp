@@ -2,6 +2,7 @@
 // Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,18 +14,35 @@ namespace spotter::s3 {
 
 struct Checksum {
   enum class Kind : std::uint8_t {
-    None,  // S3 has none of the whole object, or one that is not known here
+    None,  // S3 has none, or one that is not known here
     Crc32c,
     Crc32,
+    Crc64Nvme,
+    Xxh3,
+    Xxh64,
+    Xxh128,
+    Md5,
+    Sha1,
     Sha256,
+    Sha512,
   };
   Kind kind = Kind::None;
-  std::string value;  // binary
+  std::string value{};  // binary
+  // Of a multipart upload whose checksum is one of its parts' checksums ("...-3"): how many parts
+  // it has. 0: the checksum is of the bytes themselves.
+  std::uint64_t parts = 0;
+  // Of each part but the last. 0: not known, and then nothing can be compared.
+  std::uint64_t part_bytes = 0;
+
+  bool lacks_borders() const { return parts > 1 && part_bytes == 0; }
 };
 
-// Of an answer to a request with `x-amz-checksum-mode: ENABLED`. A checksum of checksums (a
-// multipart upload's, "...-3") counts as none: only the parts' borders would tell.
+// Of an answer to a request with `x-amz-checksum-mode: ENABLED`.
 Checksum checksum_of(const Answer& answer);
+
+// Of a HEAD of the object's first part (`partNumber=1`): where the others begin, if all but the
+// last are as large as the first, as every client but a hand-written one makes them.
+void learn_borders(Checksum& checksum, const Answer& first_part, std::uint64_t object_bytes);
 
 // Big-endian, as S3's headers have it before base64.
 std::string bytes_of(std::uint32_t sum);
@@ -37,14 +55,20 @@ class Digest {
   Digest& operator=(Digest&&) noexcept;
 
   void add(std::string_view bytes);  // in order
-  // False: these were other bytes. To be asked once, at the end. Always true without a checksum.
+  // False: these were other bytes. To be asked once, at the end. Always true without a checksum,
+  // and of a checksum of parts whose borders are not known.
   bool matches();
 
+  class Sum;  // of one kind, private
+
  private:
-  struct Sha;
+  void end_part();
+
   Checksum expected_;
-  std::uint32_t crc_ = 0;
-  std::unique_ptr<Sha> sha_;
+  std::unique_ptr<Sum> sum_;    // null: nothing is compared
+  std::unique_ptr<Sum> outer_;  // of the parts' sums
+  std::uint64_t in_part_ = 0;
+  std::uint64_t ended_ = 0;  // parts
 };
 
 }  // namespace spotter::s3

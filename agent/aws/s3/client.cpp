@@ -42,8 +42,8 @@ bool is_proxied() {
 }
 
 bool is_final(CURLcode code) {
-  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
-         code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+  return curl::is_distrust(code) || code == CURLE_URL_MALFORMAT ||
+         code == CURLE_UNSUPPORTED_PROTOCOL;
 }
 
 }  // namespace
@@ -274,7 +274,7 @@ void Client::Calls::ended(CallId id, Taken taken) {
   } else if (taken.code == CURLE_OK) {
     answered(call, std::move(taken.answer));
   } else if (is_final(taken.code)) {
-    failure.kind = Failure::Kind::Permission;
+    if (curl::is_distrust(taken.code)) failure.kind = Failure::Kind::Untrusted;
     finish(call, tl::unexpected(std::move(failure)));
   } else {
     failure.kind = Failure::Kind::Unavailable;

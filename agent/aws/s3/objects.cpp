@@ -99,6 +99,28 @@ Result<Content, Failure> read(Client& client, const wire::S3Location& location) 
   return content;
 }
 
+void ask_for_checksum(Client& client, const Object& object,
+                      const std::function<void(Client::CallId)>& asked,
+                      const std::function<void(Result<Checksum, Failure>)>& done) {
+  Request request = request_of(object, {});
+  request.method = "HEAD";
+  request.headers = asking_for_checksum();
+  asked(client.start(request, [&client, object, asked, done](const auto& answer) {
+    if (!answer) return done(tl::unexpected(answer.error()));
+    Checksum checksum = checksum_of(*answer);
+    if (!checksum.lacks_borders()) return done(std::move(checksum));
+    Request first = request_of(object, {});
+    first.method = "HEAD";
+    first.query = {{"partNumber", "1"}};
+    asked(client.start(std::move(first), [object, checksum, done](const auto& part) {
+      if (!part) return done(tl::unexpected(part.error()));
+      Checksum whole = checksum;
+      learn_borders(whole, *part, object.size);
+      done(std::move(whole));
+    }));
+  }));
+}
+
 Result<void, Failure> read_into(Client& client, const Object& object, std::span<char> into) {
   if (into.empty()) return {};
   const wire::S3Location location{object.bucket, object.key};
@@ -106,29 +128,36 @@ Result<void, Failure> read_into(Client& client, const Object& object, std::span<
   std::optional<Failure> failed;
   std::size_t open = 0;
   std::vector<Client::CallId> calls;
-  const auto begin = [&](Request request, bool with_checksum) {
-    if (with_checksum) request.headers = asking_for_checksum();
-    ++open;
-    calls.push_back(
-        client.start(std::move(request), [&, with_checksum](Result<Answer, Failure> answer) {
-          --open;
-          if (!answer && !failed) failed = answer.error();
-          if (answer && with_checksum) checksum = checksum_of(*answer);
-        }));
+  const auto take = [&](const auto& answer) {
+    --open;
+    if (!answer && !failed) failed = answer.error();
+    return answer.has_value();
   };
-  const bool ask = checksum.kind == Checksum::Kind::None;
   const bool at_once = into.size() <= piece_bytes;
-  if (ask && !at_once) {
-    Request request = request_of(object, {});
-    request.method = "HEAD";
-    begin(std::move(request), true);
-  }
+  const bool none = checksum.kind == Checksum::Kind::None;
+  const auto ask = [&] {
+    ++open;
+    ask_for_checksum(
+        client, object, [&](Client::CallId call) { calls.push_back(call); },
+        [&](Result<Checksum, Failure> answer) {
+          if (take(answer)) checksum = std::move(*answer);
+        });
+  };
+  if (checksum.lacks_borders() || (none && !at_once)) ask();
   for (std::size_t first = 0; first < into.size(); first += piece_bytes) {
     const auto bytes = std::min(piece_bytes, into.size() - first);
     Request request = request_of(object, into.subspan(first, bytes));
     request.offset = first;
     request.whole = at_once;
-    begin(std::move(request), ask && at_once);
+    const bool tells = none && at_once;
+    if (tells) request.headers = asking_for_checksum();
+    ++open;
+    calls.push_back(
+        client.start(std::move(request), [&, tells](const Result<Answer, Failure>& answer) {
+          if (!take(answer) || !tells) return;
+          checksum = checksum_of(*answer);
+          if (checksum.lacks_borders()) ask();
+        }));
   }
   while (open > 0 && !failed) client.turn(std::chrono::seconds(1));
   for (const auto call : calls) client.drop(call);

@@ -39,6 +39,12 @@ Result<std::vector<wire::ListedObject>, Failure> list(Client& client,
                                                       const wire::S3Location& prefix,
                                                       const Listing& options = {});
 
+// Asks for the checksum of an object, and where the parts of a multipart upload end. `asked` gets
+// each call that this takes, so that the caller can drop it; `done` is called once, from turn().
+void ask_for_checksum(Client& client, const Object& object,
+                      const std::function<void(Client::CallId)>& asked,
+                      const std::function<void(Result<Checksum, Failure>)>& done);
+
 struct Content {
   Object object;
   std::string bytes;

@@ -11,6 +11,8 @@ const char* sentence(Failure::Kind kind) {
       return "there is no such object";
     case Failure::Kind::Permission:
       return "permission is denied";
+    case Failure::Kind::Untrusted:
+      return "its server is not trusted";
     case Failure::Kind::NoCredentials:
       return "no AWS credentials";
     case Failure::Kind::Changed:

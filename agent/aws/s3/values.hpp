@@ -18,7 +18,8 @@ struct Failure {
   enum class Kind {
     NoSuchBucket,
     NoSuchKey,
-    Permission,     // S3 or its certificate says no; an administrator has to act
+    Permission,     // S3 says no; an administrator has to act
+    Untrusted,      // TLS does not trust the server's certificate: `message` says why
     NoCredentials,  // no source has any
     Changed,        // the object is not, or no more, the one that was asked for (ETag)
     Exists,         // a conditional write: somebody else was first

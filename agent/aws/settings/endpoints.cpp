@@ -1,5 +1,9 @@
 #include "agent/aws/settings/endpoints.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+
 #include "agent/aws/formats/partition.hpp"
 #include "agent/aws/settings/shared_config.hpp"
 
@@ -18,6 +22,31 @@ std::string variable(std::string_view service) {
   return name;
 }
 
+bool is_set(const Environment& environment, const char* name) {
+  std::string value = environment.get(name);
+  std::ranges::transform(value, value.begin(), [](unsigned char it) { return std::tolower(it); });
+  return value == "true";
+}
+
+// Each differs in its own way. Source: botocore's endpoint-rule-set-1.json of each service.
+std::string host_of(std::string_view service, const Region& region, bool fips, bool dual) {
+  const wire::Partition& partition = wire::partition_of(region.view());
+  const std::string place = "." + region.str() + ".";
+  std::string name(service == "pricing" ? "api.pricing" : service);
+  if (service == "s3") {
+    return name + (fips ? "-fips" : "") + (dual ? ".dualstack" : "") + place +
+           std::string(partition.suffix);
+  }
+  if (service == "elasticfilesystem" && dual) name = "efs";
+  // GovCloud's own hosts are of FIPS, where the service has no other.
+  constexpr std::array always_fips{"ec2", "sts", "sns", "autoscaling", "batch", "servicequotas"};
+  const bool has_it = !dual && partition.name == "aws-us-gov" &&
+                      std::ranges::find(always_fips, service) != always_fips.end();
+  if (fips && !has_it)
+    name = service == "batch" && !dual && partition.name == "aws" ? "fips." + name : name + "-fips";
+  return name + place + std::string(dual ? partition.dual_suffix : partition.suffix);
+}
+
 }  // namespace
 
 std::string endpoint(const Environment& environment, std::string_view service,
@@ -30,9 +59,8 @@ std::string endpoint(const Environment& environment, std::string_view service,
   if (url.empty() && service == "iam")
     url = "https://" + std::string(wire::partition_of(region.view()).iam_host);
   if (url.empty()) {
-    const std::string_view host = service == "pricing" ? "api.pricing" : service;
-    url = "https://" + std::string(host) + "." + region.str() + "." +
-          std::string(wire::partition_of(region.view()).suffix);
+    url = "https://" + host_of(service, region, is_set(environment, "AWS_USE_FIPS_ENDPOINT"),
+                               is_set(environment, "AWS_USE_DUALSTACK_ENDPOINT"));
   }
   while (url.ends_with('/')) url.pop_back();
   return url;

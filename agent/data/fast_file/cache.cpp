@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "agent/aws/s3/checksum.hpp"
-#include "agent/aws/s3/piece.hpp"
+#include "agent/aws/s3/objects.hpp"
 
 namespace spotter::fastfile {
 namespace {
@@ -36,6 +35,7 @@ struct Cache::Piece {
   std::list<std::uint64_t>::iterator used;
 
   std::uint64_t end() const { return begin + size; }
+  bool is_here() const { return call == 0 && !failed && arrived == size; }
   bool has(std::uint64_t until) const {
     return whole || (!sums && arrived >= std::min<std::uint64_t>(until - begin, size));
   }
@@ -56,10 +56,12 @@ Cache::Cache(const std::vector<RemoteFile>& files, s3::Client& client, data::Mem
 }
 
 Cache::~Cache() {
+  while (!checks_.empty()) drop_check(checks_.begin()->first);
   while (!pieces_.empty()) erase(pieces_.begin());
 }
 
 void Cache::erase(Pieces::iterator piece) {
+  if (is_awaited(piece->second)) drop_check(piece->second.file);
   if (piece->second.call != 0) client_.drop(piece->second.call);
   memory_.give_back(piece->second.memory.region);
   used_.erase(piece->second.used);
@@ -148,8 +150,10 @@ bool Cache::fetch(std::size_t file, std::uint64_t begin, std::uint64_t end, bool
   request.etag = object.etag;
   request.arrived = &piece.arrived;
   request.whole = piece.size == object.size;
-  piece.sums = request.whole && object.checksum;
-  if (piece.sums) request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
+  if (object.checksum && request.whole) request.headers = {{"x-amz-checksum-mode", "ENABLED"}};
+  if (object.checksum && !request.whole && request.offset == 0) begin_check(file);
+  piece.sums =
+      object.checksum && (request.whole || (checks_.contains(file) && end == begins_[file + 1]));
   piece.call = client_.start(std::move(request),
                              [this, &piece](const auto& answer) { arrived(piece, answer); });
   return true;
@@ -162,7 +166,9 @@ void Cache::arrived(Piece& piece, const Result<s3::Answer, s3::Failure>& answer)
     piece.failed = answer.error();
     return;
   }
-  piece.whole = true;
+  const bool at_once = piece.size == files_[piece.file].size;
+  piece.whole = !piece.sums || at_once || !checks_.contains(piece.file);
+  if (!at_once) return go_on(piece.file);
   if (!piece.sums) return;
   s3::Digest digest(s3::checksum_of(*answer));
   digest.add({piece.memory.memory, piece.size});
@@ -170,6 +176,69 @@ void Cache::arrived(Piece& piece, const Result<s3::Answer, s3::Failure>& answer)
   const RemoteFile& file = files_[piece.file];
   piece.failed =
       s3::Failure{.kind = s3::Failure::Kind::Corrupt, .bucket = file.bucket, .key = file.key};
+}
+
+void Cache::begin_check(std::size_t file) {
+  const RemoteFile& object = files_[file];
+  if (!checks_.emplace(file, Check{.next = begins_[file]}).second) return;
+  s3::ask_for_checksum(
+      client_, {object.bucket, object.key, object.size, object.etag, {}},
+      [this, file](s3::Client::CallId call) { checks_.at(file).calls.push_back(call); },
+      [this, file](Result<s3::Checksum, s3::Failure> answer) {
+        if (!answer) broken_.emplace(file, answer.error());
+        const bool none = !answer || answer->kind == s3::Checksum::Kind::None;
+        if (none || answer->lacks_borders()) return drop_check(file);
+        checks_.at(file).digest.emplace(std::move(*answer));
+        go_on(file);
+      });
+}
+
+// Adds to the digest what has arrived in the file's order.
+void Cache::go_on(std::size_t file) {
+  const auto found = checks_.find(file);
+  if (found == checks_.end() || !found->second.digest) return;
+  auto& [next, digest, calls] = found->second;
+  for (Piece* piece = piece_at(next); piece != nullptr && piece->begin == next && piece->is_here();
+       piece = piece_at(next)) {
+    digest->add({piece->memory.memory, piece->size});
+    next = piece->end();
+    ended_.push_back(piece->begin);  // it may have been handed out
+    if (next < begins_[file + 1]) continue;
+    const RemoteFile& object = files_[file];
+    piece->whole = digest->matches();
+    if (!piece->whole)
+      piece->failed = s3::Failure{
+          .kind = s3::Failure::Kind::Corrupt, .bucket = object.bucket, .key = object.key};
+    checks_.erase(found);
+    return;
+  }
+}
+
+// The file is not read from begin to end, or S3 has no checksum after all.
+void Cache::drop_check(std::size_t file) {
+  const auto found = checks_.find(file);
+  if (found == checks_.end()) return;
+  for (const auto call : found->second.calls) client_.drop(call);
+  checks_.erase(found);
+  Piece* last = piece_at(begins_[file + 1] - 1);
+  if (last != nullptr && last->is_here()) last->whole = true;
+}
+
+bool Cache::is_awaited(const Piece& piece) const {
+  const auto check = checks_.find(piece.file);
+  return check != checks_.end() && piece.begin >= check->second.next;
+}
+
+// All that the check still lacks is here or under way.
+bool Cache::can_end(std::size_t file) {
+  const auto check = checks_.find(file);
+  if (check == checks_.end()) return true;
+  for (std::uint64_t at = check->second.next; at < begins_[file + 1];) {
+    const Piece* piece = piece_at(at);
+    if (piece == nullptr || piece->begin != at) return false;
+    at = piece->end();
+  }
+  return true;
 }
 
 bool Cache::fetch_for(const Read& read, std::uint64_t position) {
@@ -208,6 +277,12 @@ bool Cache::step(const Read& read) {
     ready = ready && piece->has(read.end);
     at = piece->end();
   }
+  // A reader that jumps to the end does not wait for bytes that nobody asks for.
+  const Piece* last = ready ? nullptr : piece_at(begins_[read.file + 1] - 1);
+  if (last != nullptr && last->begin < read.end && !can_end(read.file)) {
+    drop_check(read.file);
+    ready = is_there(read.begin, read.end);
+  }
   if (ready) hand_out(read);
   return ready;
 }
@@ -226,7 +301,7 @@ void Cache::hand_out(const Read& read) {
   for (std::uint64_t at = read.begin; at < read.end;) {
     Piece& piece = *piece_at(at);
     at = piece.end();
-    if (piece.served >= piece.size && piece.whole) {
+    if (piece.served >= piece.size && piece.whole && !is_awaited(piece)) {
       erase(pieces_.find(piece.begin));
     } else {
       used_.splice(used_.end(), used_, piece.used);
@@ -241,7 +316,7 @@ void Cache::clear_ended() {
     const auto found = pieces_.find(begin);
     if (found == pieces_.end() || found->second.call != 0) continue;
     const Piece& piece = found->second;
-    if (piece.failed || piece.served >= piece.size) erase(found);
+    if (piece.failed || (piece.served >= piece.size && !is_awaited(piece))) erase(found);
   }
   ended_.clear();
 }

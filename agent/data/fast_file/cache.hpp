@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/aws/s3/checksum.hpp"
 #include "agent/aws/s3/client.hpp"
 #include "agent/data/fast_file/read_ahead.hpp"
 #include "agent/data/memory.hpp"
@@ -27,7 +28,9 @@ struct RemoteFile {
   std::string key;
   std::string etag;
   std::uint64_t size = 0;
-  bool checksum = false;  // S3 has a checksum: compared where one request fetches the whole file
+  // S3 has a checksum: compared where the whole file is fetched from its begin on. Then its last
+  // piece is handed out only once all of it is right.
+  bool checksum = false;
 };
 
 class Cache {
@@ -76,6 +79,11 @@ class Cache {
   void plan();
   bool plan_for(ReadAhead::Reader& reader, std::uint64_t window);
   std::size_t file_at(std::uint64_t position) const;
+  void begin_check(std::size_t file);
+  void go_on(std::size_t file);
+  void drop_check(std::size_t file);
+  bool is_awaited(const Piece& piece) const;
+  bool can_end(std::size_t file);
   void erase(Pieces::iterator piece);
   void clear_ended();
 
@@ -86,6 +94,13 @@ class Cache {
   std::size_t longest_piece_;
   ReadAhead ahead_;
   Pieces pieces_;
+  // Of a file that is fetched from its begin on: what S3's checksum is compared with.
+  struct Check {
+    std::uint64_t next = 0;            // position: the bytes before it are in the digest
+    std::optional<s3::Digest> digest;  // none: S3 has not answered yet
+    std::vector<s3::Client::CallId> calls;
+  };
+  std::map<std::size_t, Check> checks_;
   std::list<std::uint64_t> used_;              // positions of pieces, the least recently used first
   std::list<Read> waiting_;                    // in order of arrival
   std::vector<std::uint64_t> ended_;           // positions of pieces whose requests have just ended

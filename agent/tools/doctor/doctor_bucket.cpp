@@ -15,6 +15,7 @@ Finding refused(const s3::Failure& failure) {
   std::string advice = "try again";
   if (failure.kind == Kind::NoSuchBucket) advice = "make it, or name the one that is meant";
   if (failure.kind == Kind::Permission) advice = "allow it: `spotter iam` prints the policies";
+  if (failure.kind == Kind::Untrusted) advice = "mend this machine's trust or clock, as it says";
   if (failure.kind == Kind::NoSuchKey) advice = "put it there, or name the one that is meant";
   return {"bucket", Verdict::Fail, failure.text(), advice};
 }

@@ -1,0 +1,111 @@
+#include "agent/aws/s3/crc64nvme.hpp"
+
+#include <array>
+#include <iterator>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace spotter::s3 {
+namespace {
+
+// Bit i stands for x^(63 - i), here and below.
+// https://reveng.sourceforge.io/crc-catalogue/all.htm#crc.cat.crc-64-nvme
+constexpr std::uint64_t polynomial = 0x9A6C9329AC4BC9B5U;
+
+constexpr std::uint64_t times_x(std::uint64_t value) {
+  return (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0U);
+}
+
+constexpr std::array<std::uint64_t, 256> make_table64() {
+  std::array<std::uint64_t, 256> table64{};
+  for (std::uint64_t i = 0; i < table64.size(); ++i) {
+    std::uint64_t value = i;
+    for (int bit = 0; bit < 8; ++bit) value = times_x(value);
+    table64[i] = value;
+  }
+  return table64;
+}
+constexpr std::array<std::uint64_t, 256> table64 = make_table64();
+
+std::uint64_t go_on(std::uint64_t crc, const char* at, std::size_t bytes) {
+  for (; bytes > 0; ++at, --bytes)
+    crc = (crc >> 8) ^ table64[(crc ^ static_cast<unsigned char>(*at)) & 255];
+  return crc;
+}
+
+#if defined(__x86_64__)
+
+constexpr std::size_t lane_bytes = 16;                     // bytes of a register
+constexpr std::size_t step_bytes = 4 * lane_bytes;         // of the loop
+constexpr std::size_t worth_multiplying = 2 * step_bytes;  // of fewer bytes the table is as fast
+
+// x^n modulo the polynomial.
+constexpr std::uint64_t power(int n) {
+  std::uint64_t value = std::uint64_t{1} << 63;
+  for (int i = 0; i < n; ++i) value = times_x(value);
+  return value;
+}
+
+bool can_multiply() {
+  return __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
+}
+
+// `value` moved on by so many bits as the factors are for: its first half by 64 more. The product
+// of two such numbers has its bits one place too low, so the powers are one less.
+template <int bits>
+__attribute__((target("pclmul,sse4.1"))) __m128i moved(__m128i value) {
+  constexpr std::uint64_t first = power(bits + 64 - 1);
+  constexpr std::uint64_t second = power(bits - 1);
+  const __m128i factors =
+      _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
+  return _mm_xor_si128(_mm_clmulepi64_si128(value, factors, 0x00),
+                       _mm_clmulepi64_si128(value, factors, 0x11));
+}
+
+__attribute__((target("pclmul,sse4.1"))) std::uint64_t by_multiplication(std::uint64_t crc,
+                                                                         const char* at,
+                                                                         std::size_t bytes) {
+  const auto load = [](const char* from) __attribute__((target("pclmul,sse4.1"))) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  };
+  __m128i lanes[] = {load(at), load(at + lane_bytes), load(at + 2 * lane_bytes),
+                     load(at + 3 * lane_bytes)};
+  lanes[0] = _mm_xor_si128(lanes[0], _mm_cvtsi64_si128(static_cast<long long>(crc)));
+  for (at += step_bytes, bytes -= step_bytes; bytes >= step_bytes;
+       at += step_bytes, bytes -= step_bytes) {
+    for (std::size_t i = 0; i < std::size(lanes); ++i)
+      lanes[i] = _mm_xor_si128(moved<8 * step_bytes>(lanes[i]), load(at + i * lane_bytes));
+  }
+  __m128i whole = lanes[0];
+  for (std::size_t i = 1; i < std::size(lanes); ++i)
+    whole = _mm_xor_si128(moved<8 * lane_bytes>(whole), lanes[i]);
+  std::array<char, lane_bytes> rest{};
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(rest.data()), whole);
+  return go_on(go_on(0, rest.data(), rest.size()), at, bytes);
+}
+
+#else
+
+constexpr std::size_t worth_multiplying = ~std::size_t{0};
+bool can_multiply() { return false; }
+std::uint64_t by_multiplication(std::uint64_t crc, const char* at, std::size_t bytes) {
+  return go_on(crc, at, bytes);
+}
+
+#endif
+
+}  // namespace
+
+std::uint64_t crc64nvme_by_table(std::uint64_t before, std::string_view bytes) {
+  return ~go_on(~before, bytes.data(), bytes.size());
+}
+
+std::uint64_t crc64nvme(std::uint64_t before, std::string_view bytes) {
+  static const bool multiply = can_multiply();
+  if (!multiply || bytes.size() < worth_multiplying) return crc64nvme_by_table(before, bytes);
+  return ~by_multiplication(~before, bytes.data(), bytes.size());
+}
+
+}  // namespace spotter::s3
