@@ -219,6 +219,29 @@ TEST_F(Cached, ComparesAWholeFileThatIsReadFromItsBegin) {
   EXPECT_EQ(failures_.back().key, "spoiled");
 }
 
+TEST_F(Cached, RemembersThatAFileWasWrongBeforeItWasRead) {
+  put("spoiled", 5'000'000);
+  files_[0].checksum = true;
+  server_.trouble([](const s3_test::Request& request, s3_test::Reply& reply) {
+    if (request.method == "HEAD") reply.headers["x-amz-checksum-crc32c"] = "AAAAAA==";
+  });
+  make(32 * mebibyte);
+  for (std::uint64_t at = 0; at < 500'000; at += 100'000) {
+    read(0, at, 100'000);
+    finish();
+  }
+  while (client_.under_way() > 0) {  // all of it is fetched ahead, and compared
+    client_.turn(100ms);
+    cache_->advance();
+  }
+  for (std::uint64_t at = 500'000; at < 5'000'000; at += 100'000) {
+    read(0, at, 100'000);
+    finish();
+  }
+  ASSERT_FALSE(failures_.empty());
+  EXPECT_EQ(failures_.back().kind, s3::Failure::Kind::Corrupt);
+}
+
 TEST_F(Cached, DoesNotCompareWhatIsReadInJumps) {
   put("spoiled", 5'000'000);
   files_[0].checksum = true;

@@ -159,6 +159,11 @@ bool Cache::fetch(std::size_t file, std::uint64_t begin, std::uint64_t end, bool
   return true;
 }
 
+s3::Failure Cache::corrupt(std::size_t file) const {
+  return {
+      .kind = s3::Failure::Kind::Corrupt, .bucket = files_[file].bucket, .key = files_[file].key};
+}
+
 void Cache::arrived(Piece& piece, const Result<s3::Answer, s3::Failure>& answer) {
   piece.call = 0;
   ended_.push_back(piece.begin);
@@ -170,12 +175,14 @@ void Cache::arrived(Piece& piece, const Result<s3::Answer, s3::Failure>& answer)
   piece.whole = !piece.sums || at_once || !checks_.contains(piece.file);
   if (!at_once) return go_on(piece.file);
   if (!piece.sums) return;
-  s3::Digest digest(s3::checksum_of(*answer));
+  const s3::Checksum checksum = s3::checksum_of(*answer);
+  if (checksum.lacks_borders()) {  // of an upload in parts: S3 has to say where they begin
+    piece.whole = false;
+    return begin_check(piece.file);
+  }
+  s3::Digest digest(checksum);
   digest.add({piece.memory.memory, piece.size});
-  if (digest.matches()) return;
-  const RemoteFile& file = files_[piece.file];
-  piece.failed =
-      s3::Failure{.kind = s3::Failure::Kind::Corrupt, .bucket = file.bucket, .key = file.key};
+  if (!digest.matches()) piece.failed = corrupt(piece.file);
 }
 
 void Cache::begin_check(std::size_t file) {
@@ -204,11 +211,11 @@ void Cache::go_on(std::size_t file) {
     next = piece->end();
     ended_.push_back(piece->begin);  // it may have been handed out
     if (next < begins_[file + 1]) continue;
-    const RemoteFile& object = files_[file];
     piece->whole = digest->matches();
-    if (!piece->whole)
-      piece->failed = s3::Failure{
-          .kind = s3::Failure::Kind::Corrupt, .bucket = object.bucket, .key = object.key};
+    if (!piece->whole) {
+      piece->failed = corrupt(file);
+      spoiled_.insert(file);  // the piece may be fetched again, and is then compared with nothing
+    }
     checks_.erase(found);
     return;
   }
@@ -260,6 +267,10 @@ bool Cache::fetch_for(const Read& read, std::uint64_t position) {
 bool Cache::step(const Read& read) {
   if (const auto broken = broken_.find(read.file); broken != broken_.end()) {
     read.done({}, &broken->second);
+    return true;
+  }
+  if (spoiled_.contains(read.file) && read.end == begins_[read.file + 1]) {
+    read.done({}, &broken_.emplace(read.file, corrupt(read.file)).first->second);
     return true;
   }
   bool ready = true;

@@ -12,6 +12,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,7 @@ class Cache {
   std::uint64_t next_begin(std::uint64_t position) const;
   bool fetch_for(const Read& read, std::uint64_t position);
   bool fetch(std::size_t file, std::uint64_t begin, std::uint64_t end, bool ahead);
+  s3::Failure corrupt(std::size_t file) const;
   void arrived(Piece& piece, const Result<s3::Answer, s3::Failure>& answer);
   bool make_room(std::size_t bytes, const Read* read);
   bool may_leave(const Piece& piece, const Read* read) const;
@@ -105,6 +107,7 @@ class Cache {
   std::list<Read> waiting_;                    // in order of arrival
   std::vector<std::uint64_t> ended_;           // positions of pieces whose requests have just ended
   std::map<std::size_t, s3::Failure> broken_;  // files whose reads have failed
+  std::set<std::size_t> spoiled_;              // those that S3's checksum does not fit
   ReadId last_read_ = 0;
 };
 
