@@ -47,6 +47,8 @@ std::optional<Stage> await_holder(const Survey& survey, const SeenVolume& curren
   // Of an earlier session here, while another instance has the job.
   if (const SeenVolume* held = other_attached_here(survey, c.facts, {})) return drop(*held, c);
   Time& since = c.facts.fence.holder_lost_since;
+  if (c.facts.fence.holder_lost_in != epoch.number) since = kNever;
+  c.facts.fence.holder_lost_in = epoch.number;
   if (survey.epoch_holder == HolderState::Alive) {
     since = kNever;
     return wait(c, Wait::VolumeHeld, c.policy.poll_held);
@@ -131,7 +133,8 @@ Next take_epoch(const Survey& survey, const SeenVolume* current, Context& c) {
 // One original at a time is left to be deleted: the one before goes first.
 Stage commit_by_epoch(const Survey& survey, const SeenVolume& candidate, Context& c) {
   if (const SeenVolume* left = find(survey, survey.epoch.left)) {
-    const bool free = left->state == VolumeState::Available && !left->holder;
+    const bool usable = left->state == VolumeState::Available || left->state == VolumeState::Error;
+    const bool free = usable && !left->holder;
     if (!free) return held_by_other(*left, c);
     c.ask(DeleteVolume{left->id}, c.policy.ec2_call);
     return Discarding{};

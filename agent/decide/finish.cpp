@@ -129,7 +129,8 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   if (!command) command = data_left_over(seen.survey, c.facts);
   const SeenVolume* unmarked = to_mark(ours, c.facts);
   if (unmarked) command = MarkDone{unmarked->id};
-  if (const auto done = epoch_of_the_end(ours, c.facts)) command = *done;
+  // After the rest: what is not deleted costs, also while S3 takes nothing.
+  if (!command) command = epoch_of_the_end(ours, c.facts);
   // Another agent that has a copy sees `done`, too, and releases it. A copy that is still being
   // created cannot be deleted yet.
   const bool kept = c.facts.tidying.data_left ||

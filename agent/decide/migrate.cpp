@@ -65,7 +65,8 @@ Next on(const Promoting& stage, const CallAccepted&, Context& c) {
   if (c.facts.holding.volume == stage.candidate)
     c.facts.holding.generation = 0;  // to be claimed as any other
   if (Next end = leaving(c)) return end;
-  if (c.policy.fence) {
+  // Number 0: the move began without a fence, and the first epoch is still to be written.
+  if (c.policy.fence && c.facts.fence.epoch.number != 0) {
     const std::uint32_t generation = c.facts.fence.epoch.generation;
     c.ask(ClaimVolume{stage.candidate, generation}, c.policy.ec2_call);
     return Claiming{stage.candidate, generation};

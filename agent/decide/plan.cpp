@@ -291,8 +291,11 @@ Stage migrate(const Survey& survey, const SeenVolume& volume, Context& c) {
     return block(c, Block::VolumeBroken, Detail(volume.id.view()));
   }
   // Whoever wrote to it had released it, or was terminated, before our epoch was written: it does
-  // not change any more, also while EC2 has yet to detach it.
-  const bool still = c.policy.fence && volume.state == VolumeState::InUse;
+  // not change any more, also while EC2 has yet to detach it. But who has it attached and lives may
+  // be a person, or an agent that knows of no fence.
+  const bool goes =
+      volume.attachment == AttachmentState::Detaching || volume.holder_state == HolderState::Gone;
+  const bool still = c.policy.fence && volume.state == VolumeState::InUse && goes;
   if (volume.holder && !still) return held_by_other(volume, c);
   if (volume.state != VolumeState::Available && !still) {
     return wait(c, Wait::VolumeChanging, c.policy.poll_attachment);

@@ -277,11 +277,14 @@ struct Facts {
     VolumeId elected;                 // ... this candidate follows it (empty: none)
   };
 
-  // The job's epoch, of a job with a fence. Only fence.cpp writes it.
+  // The job's epoch, of a job with a fence. fence.cpp writes it, and training.cpp `epoch`.
   struct Fence {
     Epoch epoch;             // as it was read or written last
     std::uint32_t ours = 0;  // the number that this session wrote last; 0: none that counts
-    Time holder_lost_since = kNever;  // since when EC2 shows the holder as stopped, or not at all
+    // Since when EC2 shows the holder of this epoch as stopped, or not at all. A new epoch proves
+    // that its writer lives: nothing that was seen before counts.
+    Time holder_lost_since = kNever;
+    std::uint32_t holder_lost_in = 0;
   };
 
   // What is removed at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.

@@ -335,7 +335,11 @@ Next on(const Training& training, const CallAccepted&, Context& c) {
   return training;
 }
 
+// What forget_left() asked for. The release that follows, perhaps before the next look, is the
+// epoch after it.
 Next on(const Training& training, const EpochWritten&, Context& c) {
+  ++c.facts.fence.epoch.number;
+  c.facts.fence.epoch.left = {};
   return on(training, CallAccepted{}, c);
 }
 

@@ -124,6 +124,28 @@ TEST_F(FenceTest, StartsThatBoundAgainWhenTheInstanceIsSeenToRun) {
   EXPECT_FALSE(story_.did<WriteEpoch>());
 }
 
+TEST_F(FenceTest, StartsThatBoundAgainWithEachEpoch) {
+  story_.boot();
+  look({the_volume()}, an_epoch(Epoch::State::Using, kOther), HolderState::Stopped);
+  story_.pass(story_.policy.consistency_bound);
+  look({the_volume()}, an_epoch(Epoch::State::Using, kOther, 5), HolderState::Stopped);
+  EXPECT_EQ(story_.stage(), "waiting") << "who wrote it lives, whatever EC2 still shows";
+  EXPECT_FALSE(story_.did<WriteEpoch>());
+}
+
+TEST_F(FenceTest, DoesNotCopyAVolumeThatAnInstanceHas) {
+  story_.boot("us-west-2b");
+  const SeenVolume person = held(the_volume(), "i-person");
+  look({person}, an_epoch(Epoch::State::Released, kOther));
+  const Epoch moving = written();
+  story_.answer(EpochWritten{});
+  look({person}, moving);
+  EXPECT_EQ(story_.stage(), "waiting");
+  EXPECT_FALSE(story_.did<CreateSnapshot>());
+  look({held(the_volume(), "i-person", HolderState::Gone)}, moving);
+  EXPECT_TRUE(story_.did<CreateSnapshot>()) << "EC2 has yet to detach it";
+}
+
 // What was on its way when an earlier session was killed may be carried out at any later time.
 TEST_F(FenceTest, IsWrittenAgainByEachSession) {
   story_.boot();
@@ -236,6 +258,8 @@ TEST_F(FenceTest, ForgetsTheOriginalWhenItIsDeleted) {
   story_.answer(StorageSurveyed{survey});
   EXPECT_TRUE(written().left.empty());
   EXPECT_EQ(written().number, mine.number + 1);
+  story_.answer(EpochWritten{});
+  EXPECT_EQ(story_.state.facts.fence.epoch.number, mine.number + 1) << "the release follows it";
 }
 
 TEST_F(FenceTest, ThatIsMissingThoughTheTagNamesItNeedsAPerson) {

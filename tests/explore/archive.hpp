@@ -165,9 +165,9 @@ void walk(A& a, decide::Facts::Move& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Fence& it) {
-  auto& [epoch, ours, holder_lost_since] = it;
+  auto& [epoch, ours, holder_lost_since, holder_lost_in] = it;
   walk(a, epoch);
-  a.epoch(ours), a.time(holder_lost_since);
+  a.epoch(ours), a.time(holder_lost_since), a.epoch(holder_lost_in);
 }
 
 template <class A>

@@ -22,13 +22,17 @@ Failure kind_of(s3::Failure::Kind kind) {
     case Kind::Exists:
       return Failure::Conflict;
     case Kind::Permission:
+    case Kind::Untrusted:  // a wrong clock, or a proxy: a person has to know
       return Failure::Refused;
     case Kind::NoSuchBucket:
     case Kind::Refused:
       return Failure::Rejected;
-    default:
+    case Kind::NoCredentials:  // for a moment, while they are renewed
+    case Kind::Corrupt:
+    case Kind::Unavailable:
       return Failure::Unavailable;
   }
+  return Failure::Unavailable;
 }
 
 EffectFailed failed_at_s3(const s3::Failure& failure) {
@@ -52,22 +56,25 @@ struct FoundEpoch {
   std::string etag;  // empty: there is none
 };
 
-Result<FoundEpoch, EffectFailed> find_epoch(s3::Client& client, const wire::S3Location& where) {
+Result<FoundEpoch, EffectFailed> find_epoch(s3::Client& client, const wire::S3Location& where,
+                                            const VolumeId& line) {
   const auto there = s3::read(client, where);
   if (!there && there.error().kind == s3::Failure::Kind::NoSuchKey) return FoundEpoch{};
   if (!there) return tl::unexpected(failed_at_s3(there.error()));
   const auto epoch = wire::parse_epoch(there->bytes);
-  if (epoch) return FoundEpoch{*epoch, there->object.etag};
+  if (epoch && epoch->line == line) return FoundEpoch{*epoch, there->object.etag};
   EffectFailed failed;
   failed.failure = Failure::Rejected;
-  failed.detail = decide::Detail(wire::to_url(where) + ": " + epoch.error().message);
+  const std::string why =
+      epoch ? "it is of the volume " + epoch->line.str() : epoch.error().message;
+  failed.detail = decide::Detail(wire::to_url(where) + ": " + why);
   return tl::unexpected(failed);
 }
 
 decide::Happening replace_epoch(const wire::S3Location& where, const decide::Epoch& epoch,
                                 Duration limit) {
   s3::Client client(s3_settings(limit));
-  const auto before = find_epoch(client, where);
+  const auto before = find_epoch(client, where, epoch.line);
   if (!before) return before.error();
   if (before->epoch.number + 1 != epoch.number) {
     EffectFailed conflict;
@@ -83,11 +90,11 @@ decide::Happening replace_epoch(const wire::S3Location& where, const decide::Epo
   return failed;
 }
 
-EffectFailed not_awaited() {
+EffectFailed without_answer(bool in_time) {
   EffectFailed failed;
-  failed.failure = Failure::Abandoned;
+  failed.failure = in_time ? Failure::Abandoned : Failure::Unavailable;
   failed.unsettled = true;
-  failed.detail = "given up";
+  failed.detail = in_time ? "given up" : "the fence: S3 did not answer in time";
   return failed;
 }
 
@@ -102,7 +109,8 @@ wire::S3Location Fence::at(const VolumeId& line) const {
 }
 
 template <class Value>
-asio::awaitable<std::optional<Value>> Fence::apart(std::function<Value()> work) {
+asio::awaitable<Result<Value, EffectFailed>> Fence::apart(std::function<Value()> work,
+                                                          Duration limit) {
   for (auto it = calls_.begin(); it != calls_.end();) {
     if (!it->done) {
       ++it;
@@ -113,12 +121,12 @@ asio::awaitable<std::optional<Value>> Fence::apart(std::function<Value()> work) 
   }
   struct Awaited {
     explicit Awaited(const asio::any_io_executor& executor) : timer(executor) {}
-    asio::steady_timer timer;  // never expires: its end is the answer
+    asio::steady_timer timer;  // cancelled by the answer, or by who gives up waiting
     std::optional<Value> value;
   };
   const auto executor = co_await asio::this_coro::executor;
   const auto awaited = std::make_shared<Awaited>(executor);
-  awaited->timer.expires_at(asio::steady_timer::time_point::max());
+  awaited->timer.expires_after(limit);
   Call& call = calls_.emplace_back();
   call.thread = std::thread([work = std::move(work), executor, awaited, &done = call.done] {
     asio::post(executor, [awaited, value = work()]() mutable {
@@ -129,20 +137,21 @@ asio::awaitable<std::optional<Value>> Fence::apart(std::function<Value()> work) 
   });
   boost::system::error_code woken;
   co_await awaited->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  co_return std::move(awaited->value);
+  if (awaited->value) co_return std::move(*awaited->value);
+  co_return tl::unexpected(without_answer(woken == asio::error::operation_aborted));
 }
 
 asio::awaitable<Fence::Answer> Fence::read(VolumeId line, Duration limit) {
   if (!line) co_return decide::Epoch{};
-  std::function<Answer()> work = [where = at(line), limit]() -> Answer {
+  std::function<Answer()> work = [where = at(line), line, limit]() -> Answer {
     s3::Client client(s3_settings(limit));
-    const auto found = find_epoch(client, where);
+    const auto found = find_epoch(client, where, line);
     if (!found) return tl::unexpected(found.error());
     return found->epoch;
   };
-  auto reading = apart(std::move(work));
+  auto reading = apart(std::move(work), limit);
   auto answer = co_await std::move(reading);
-  if (!answer) co_return tl::unexpected(not_awaited());
+  if (!answer) co_return tl::unexpected(answer.error());
   co_return std::move(*answer);
 }
 
@@ -150,9 +159,9 @@ asio::awaitable<decide::Happening> Fence::write(decide::Epoch epoch, Duration li
   std::function<decide::Happening()> work = [where = at(epoch.line), epoch, limit] {
     return replace_epoch(where, epoch, limit);
   };
-  auto writing = apart(std::move(work));
+  auto writing = apart(std::move(work), limit);
   auto answer = co_await std::move(writing);
-  co_return answer ? std::move(*answer) : decide::Happening(not_awaited());
+  co_return answer ? std::move(*answer) : decide::Happening(answer.error());
 }
 
 }  // namespace spotter::act

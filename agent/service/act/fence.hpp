@@ -14,7 +14,8 @@
 namespace spotter::act {
 
 // Threading: called in the io_context's one thread. The S3 client blocks, so each call has a thread
-// of its own, which ends by the call's limit; the destructor waits for those.
+// of its own. The caller has an answer by its limit; the thread may end up to a minute later, when
+// S3 is silent (s3/intake.hpp), and the destructor waits for it.
 class Fence {
  public:
   using Answer = Result<decide::Epoch, decide::EffectFailed>;
@@ -38,9 +39,11 @@ class Fence {
   };
 
   wire::S3Location at(const VolumeId& line) const;
-  // The work's value; none: the caller was asked to give up waiting for it.
+  // The work's value; a failure when it took longer than the limit, or the caller was asked to give
+  // up waiting for it.
   template <class Value>
-  asio::awaitable<std::optional<Value>> apart(std::function<Value()> work);
+  asio::awaitable<Result<Value, decide::EffectFailed>> apart(std::function<Value()> work,
+                                                             Duration limit);
 
   wire::S3Location place_;
   std::list<Call> calls_;  // one, and those that nobody waits for any more

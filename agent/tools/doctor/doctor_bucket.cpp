@@ -107,7 +107,7 @@ Findings examine_buckets(const config::Job& job) {
     if (const auto where = wire::parse_s3_url(job.sweep->source))
       findings.push_back(there(*where, false, "sweep.parameters"));
   if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
-  if (const auto where = job.fenced_at()) findings.push_back(writable(*where, "fence"));
+  if (const auto where = job.fenced_at()) findings.push_back(puttable(*where, "fence"));
   if (const auto where = job.published_at()) findings.push_back(puttable(*where, "publish"));
   return findings;
 }
