@@ -11,7 +11,8 @@ using Spot = WatchMark::Spot;
 using State = WatchedMachine::State;
 using std::chrono::seconds;
 
-constexpr const char* spot_words[] = {"no spot", "spot starts", "spot runs"};
+constexpr Spot all_spots[] = {Spot::None, Spot::Starts, Spot::Runs, Spot::Stopped, Spot::Done};
+constexpr const char* spot_words[] = {"no spot", "spot starts", "spot runs", "stopped", "done"};
 constexpr std::chrono::minutes settled{5};  // a boot with its installation takes two to four
 
 seconds whole(Duration duration) { return std::chrono::ceil<seconds>(duration); }
@@ -30,7 +31,11 @@ const WatchedMachine* spot_machine(const Watched& seen) {
   return it == seen.machines.end() ? nullptr : &*it;
 }
 
+bool lives(const WatchedMachine& it) { return it.state != State::Ended; }
+
 Spot spot_of(const Watched& seen) {
+  if (seen.done) return Spot::Done;
+  if (seen.own && seen.own->target == 0) return Spot::Stopped;
   const auto runs = [](const WatchedMachine& it) {
     return is_there(it) && it.state == State::Running;
   };
@@ -57,7 +62,7 @@ class Decider {
 
   Fallback decide() {
     if (seen_.done) return end_all();
-    if (!seen_.own && seen_.beside.empty()) return say(Action::Over, "the job has no fleet");
+    if (!seen_.own && seen_.beside.empty()) return without_fleet();
     if (!seen_.own) return end_beside("the job's own fleet has ended", 0);
     if (wanted_.when != config::OnDemand::When::After)
       return seen_.beside.empty() ? say(Action::Over, "job.yaml asks for no on-demand instance")
@@ -81,7 +86,19 @@ class Decider {
     return say(Action::End, "the on-demand instance ends: " + why);
   }
 
+  // `spotter launch` waits for the end of these before it asks for a new fleet.
+  Fallback without_fleet() {
+    if (std::ranges::any_of(seen_.machines, lives))
+      return say(Action::Wait, "the job has no fleet; its instances end");
+    return say(Action::Over, "the job has no fleet");
+  }
+
   Fallback end_all() {
+    const bool tidying = std::ranges::any_of(seen_.machines, lives) &&
+                         seen_.now - result_.mark.since < whole(tidied);
+    if (tidying && (seen_.own || !seen_.beside.empty()))
+      return say(Action::Wait,
+                 "the job is done: its agent removes what is left, and ends the fleet");
     if (seen_.own) result_.fleets.push_back(seen_.own->id);
     for (const WatchedFleet& it : seen_.beside) result_.fleets.push_back(it.id);
     return say(result_.fleets.empty() ? Action::Over : Action::End, "the job is done");
@@ -135,7 +152,7 @@ std::string tag_of(const WatchMark& mark) {
 }
 
 std::optional<WatchMark> mark_of(std::string_view tag) {
-  for (const Spot spot : {Spot::None, Spot::Starts, Spot::Runs}) {
+  for (const Spot spot : all_spots) {
     const std::string between =
         " " + std::string(spot_words[static_cast<std::size_t>(spot)]) + " since ";
     const auto at = tag.find(between);

@@ -26,7 +26,9 @@ namespace spotter::launch {
 // instances for about an hour only, and a watcher that a timer starts each minute has no memory.
 // All times are the watcher's own: its clock may differ from that of AWS.
 struct WatchMark {
-  enum class Spot : std::uint8_t { None, Starts, Runs };  // the job's spot instance
+  // The job's spot instance, or why none is looked for: its fleet is to have no instance (given up,
+  // or stopped), or the job is done.
+  enum class Spot : std::uint8_t { None, Starts, Runs, Stopped, Done };
   wire::WallTime looked{};
   Spot spot = Spot::None;
   wire::WallTime since{};  // the first look that saw it so
@@ -83,6 +85,10 @@ Fallback decide_fallback(const config::OnDemand& wanted, const Watched& seen);
 // installs the package meanwhile, and an instance that is taken away again at once costs no move.
 // No longer than the job waits for one.
 Duration settling_time(const config::OnDemand& wanted);
+
+// Agents see themselves that the job is done. First they delete what a move or the data has left,
+// for up to `tidy_limit` of decide/policy.hpp; what still runs long after that has no agent.
+inline constexpr std::chrono::minutes tidied{20};
 
 // Is this mark worth a call to AWS?
 bool is_news(const std::optional<WatchMark>& before, const WatchMark& now);

@@ -148,12 +148,30 @@ TEST(Fallback, NothingIsLeftOfAJobThatIsDoneOrWhoseFleetHasEnded) {
   Job job;
   job.on_demand(State::Running);
   job.seen_.done = true;
+  EXPECT_EQ(job.look().action, Action::Wait) << "its agent deletes what a move has left";
+  EXPECT_EQ(job.look(19min).action, Action::Wait);
+  EXPECT_EQ(job.look(1min).fleets, (std::vector{own, extra})) << "no agent is there";
+  job.nothing_runs();
   EXPECT_EQ(job.look().fleets, (std::vector{own, extra}));
   job.seen_.done = false;
   job.seen_.own.reset();
   EXPECT_EQ(job.look().fleets, std::vector{extra});
   job.seen_.beside.clear();
+  job.spot(State::Ending);
+  EXPECT_EQ(job.look().action, Action::Wait) << "a launch waits for its end, too";
+  job.nothing_runs();
   EXPECT_EQ(job.look().action, Action::Over);
+}
+
+TEST(Fallback, TheTimeInWhichAJobIsStoppedDoesNotCount) {
+  Job job;
+  job.look();
+  job.seen_.own->target = 0;
+  job.look(19min);
+  job.look(24h);
+  job.seen_.own->target = 1;
+  EXPECT_EQ(job.look(1min).action, Action::Wait);
+  EXPECT_EQ(job.look(20min).action, Action::AskOnDemand);
 }
 
 TEST(Fallback, WithoutTheKeyNothingIsAskedForAndWhatIsLeftEnds) {
@@ -180,7 +198,7 @@ TEST(Fallback, AClockThatIsWrongByAnHourDoesNotMatter) {
 TEST(WatchMark, IsReadAsItWasWritten) {
   using enum WatchMark::Spot;
   const wire::WallTime at(1'764'000'000s);
-  for (const WatchMark::Spot spot : {None, Starts, Runs})
+  for (const WatchMark::Spot spot : {None, Starts, Runs, Stopped, Done})
     EXPECT_EQ(mark_of(tag_of({at, spot, at - 20min})), (WatchMark{at, spot, at - 20min}));
   EXPECT_EQ(tag_of({at, None, at - 20min}),
             "2025-11-24T16:00:00Z no spot since 2025-11-24T15:40:00Z");

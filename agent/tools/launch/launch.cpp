@@ -100,6 +100,14 @@ const JobFleet* same_fleet(const Found& found, const LaunchedJob& launched) {
   return only != nullptr && only->digest == launched.digest ? only : nullptr;
 }
 
+// On-demand fleets whose agent gave the job up: beside them `spotter watch` would ask for no other.
+Result<void, CallError> end_given_up(AwsCalls& calls, std::vector<JobFleet> fleets) {
+  std::erase_if(fleets, [](const JobFleet& it) {
+    return !it.is_at_work() || it.role != tag::role_on_demand || it.target > 0;
+  });
+  return end_fleets(calls, fleets, true);
+}
+
 Result<FleetId, CallError> keep(AwsCalls& calls, const JobFleet& fleet,
                                 const config::Launch& launch) {
   const int capacity = launch.capacity;
@@ -230,7 +238,11 @@ Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& laun
   // Before the template: a later launch that sees the template also sees the volumes.
   if (auto there = provide_volumes(calls, job, generation); !there)
     return tl::unexpected(there.error());
-  if (const JobFleet* same = same_fleet(*found, launched)) return keep(calls, *same, *job.launch);
+  if (const JobFleet* same = same_fleet(*found, launched)) {
+    if (const auto ended = end_given_up(calls, found->fleets); !ended)
+      return tl::unexpected(ended.error());
+    return keep(calls, *same, *job.launch);
+  }
   const auto version = provide_template(calls, launched, false);
   if (!version) return tl::unexpected(version.error());
   if (auto known = checked ? wait_for_profile(calls, job, *version) : Result<void, CallError>();

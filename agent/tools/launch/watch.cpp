@@ -45,6 +45,7 @@ State state_of(wire::InstanceState state) {
 struct Seen {
   launch::Watched watched;
   std::vector<JobFleet> fleets;  // at work, none of `spotter prepare`
+  std::string ended;             // fleets that are not: of an on-demand one the token is used up
   const JobFleet* own() const {
     const auto it = std::ranges::find_if(fleets, &JobFleet::is_own);
     return it == fleets.end() ? nullptr : &*it;
@@ -65,7 +66,8 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   seen.watched.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
-  std::erase_if(*fleets, [](const JobFleet& it) {
+  std::erase_if(*fleets, [&](const JobFleet& it) {
+    if (!it.is_at_work() && !it.is_own()) seen.ended += "\n" + it.fleet.id.str();
     return !it.is_at_work() || it.role == launch::role_of_preparers;
   });
   seen.fleets = std::move(*fleets);
@@ -104,14 +106,15 @@ Result<void, CallError> write_mark(AwsCalls& calls, const config::Job& job, cons
 // With the template that the job's own fleet launches from: `spotter launch` makes a version of it
 // before each fleet. Two watchers that saw the same time ask for the same fleet.
 Result<wire::AwsCommand, CallError> request_of(AwsCalls& calls, const config::Job& job,
-                                               const JobFleet& own, const launch::WatchMark& mark) {
+                                               const Seen& seen, const launch::WatchMark& mark) {
+  const JobFleet& own = *seen.own();
   const auto templates = templates_of(calls, launch::resource_name(job));
   if (!templates) return tl::unexpected(templates.error());
   if (templates->empty())
     return failed("there is no launch template " + launch::resource_name(job) +
                   ": `spotter launch` makes it");
   const wire::LaunchTemplate& newest = templates->front();
-  const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since);
+  const std::string when = own.fleet.id.str() + "\n" + wire::to_rfc3339(mark.since) + seen.ended;
   const std::string token = "on-demand-" + wire::sha256_hex(when).substr(0, 40);
   return launch::request_on_demand(job, {newest.id, newest.latest_version}, own.fleet.id, token,
                                    own.digest);
@@ -119,7 +122,7 @@ Result<wire::AwsCommand, CallError> request_of(AwsCalls& calls, const config::Jo
 
 Result<void, CallError> ask_on_demand(AwsCalls& calls, const config::Job& job, const Seen& seen,
                                       const launch::WatchMark& mark, bool dry_run) {
-  const auto request = request_of(calls, job, *seen.own(), mark);
+  const auto request = request_of(calls, job, seen, mark);
   if (!request) return tl::unexpected(request.error());
   if (dry_run) {
     std::printf("%s\n", wire::command_of(*request).c_str());
