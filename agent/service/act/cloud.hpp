@@ -67,7 +67,9 @@ class Cloud {
   // Dollars an hour, spot or on demand; 0: unknown.
   asio::awaitable<double> price_of(wire::Instance self, Duration limit);
   asio::awaitable<Result<Fleet, CallError>> fleet_beside(Fleet fleet, Duration limit);
-  Answer beside(Fleet fleet, Answer (Cloud::*what)(Fleet, Duration), Duration limit);
+  Answer to_both(Fleet fleet, Answer (Cloud::*what)(Fleet, Duration), Duration limit);
+  Answer cancel_one(Fleet fleet, Duration limit);
+  Answer scale_one_to_zero(Fleet fleet, Duration limit);
   Answer lower_target(Fleet fleet, std::uint32_t needed, Duration limit);
   Answer count_earlier(decide::FleetRead read, wire::Instance self, Duration limit);
   Answer set_capacity_of_group(Fleet fleet, Duration limit);

@@ -50,6 +50,17 @@ std::uint32_t count_untagged(const std::vector<wire::Instance>& all, const wire:
   }));
 }
 
+// Asking again changes nothing.
+bool is_final(const CallError& error) {
+  return error.forbidden() || error.kind == CallError::Kind::NotFound;
+}
+
+bool launches(wire::FleetState state) {
+  using State = wire::FleetState;
+  return state == State::Submitted || state == State::Active || state == State::Modifying ||
+         state == State::Unknown;
+}
+
 FleetKind kind_of(std::string_view id) {
   if (id.starts_with("sfr-")) return FleetKind::SpotFleet;
   return id.starts_with("fleet-") ? FleetKind::Ec2Fleet : FleetKind::AutoScalingGroup;
@@ -218,9 +229,6 @@ Cloud::Answer Cloud::complete_lifecycle(Fleet group, InstanceId self, Duration l
 // job's only if its own tags say so, too. None where it is unknown or may not be read: then this
 // one at least is ended.
 asio::awaitable<Result<Fleet, CallError>> Cloud::fleet_beside(Fleet fleet, Duration limit) {
-  const auto is_final = [](const CallError& error) {
-    return error.forbidden() || error.kind == CallError::Kind::NotFound;
-  };
   if (fleet.kind != FleetKind::Ec2Fleet) co_return Fleet{};
   auto asking = status_of(fleet, limit / 2);
   const auto status = co_await std::move(asking);
@@ -235,32 +243,45 @@ asio::awaitable<Result<Fleet, CallError>> Cloud::fleet_beside(Fleet fleet, Durat
     return wire::value_of(there->tags, key) == wire::value_of(status->tags, key);
   };
   // Of two that name one another neither would be ended.
-  const bool ours = there && same(tag::job) && same(tag::storage) &&
+  const bool ours = there && launches(there->state) && same(tag::job) && same(tag::storage) &&
                     wire::value_of(there->tags, tag::beside).empty();
   co_return ours ? other : Fleet{};
 }
 
-// `what` is done to the fleet beside this one, if there is one.
-Cloud::Answer Cloud::beside(Fleet fleet, Cloud::Answer (Cloud::*what)(Fleet, Duration),
-                            Duration limit) {
-  auto asking = fleet_beside(fleet, limit / 2);
+// First to the fleet beside this one, if there is one: with this one ends who would try it again.
+// What EC2 refuses for good there does not keep this one.
+Cloud::Answer Cloud::to_both(Fleet fleet, Cloud::Answer (Cloud::*what)(Fleet, Duration),
+                             Duration limit) {
+  auto asking = fleet_beside(fleet, limit / 3);
   const auto other = co_await std::move(asking);
   if (!other) co_return as_failure(other.error());
-  if (other->kind == FleetKind::None) co_return decide::CallAccepted{};
-  auto doing = (this->*what)(*other, limit / 2);
-  co_return co_await std::move(doing);
+  if (other->kind != FleetKind::None) {
+    auto first = (this->*what)(*other, limit / 3);
+    const decide::Happening done = co_await std::move(first);
+    const auto* failed = std::get_if<decide::EffectFailed>(&done);
+    const bool for_good = failed != nullptr && (failed->failure == decide::Failure::Refused ||
+                                                failed->failure == decide::Failure::Rejected);
+    if (failed != nullptr && !for_good) co_return *failed;
+  }
+  auto then = (this->*what)(fleet, limit / 3);
+  co_return co_await std::move(then);
 }
 
 Cloud::Answer Cloud::cancel_fleet(Fleet fleet, Duration limit) {
+  return to_both(fleet, &Cloud::cancel_one, limit);
+}
+
+Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
+  return to_both(fleet, &Cloud::scale_one_to_zero, limit);
+}
+
+Cloud::Answer Cloud::cancel_one(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
     auto scale = set_capacity_of_group(fleet, limit);
     co_return co_await std::move(scale);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
-    auto ending = beside(fleet, &Cloud::cancel_fleet, limit / 2);
-    decide::Happening ended = co_await std::move(ending);
-    if (std::holds_alternative<decide::EffectFailed>(ended)) co_return ended;
-    auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit / 2);
+    auto call = aws_.call(wire::DeleteFleets{{fleet.id}}, limit);
     const auto result = co_await std::move(call);
     co_return outcome(result, fleet.id);
   }
@@ -273,6 +294,8 @@ Cloud::Answer Cloud::lower_target(Fleet fleet, std::uint32_t needed, Duration li
   const int most = static_cast<int>(needed);
   auto asking = status_of(fleet, limit / 2);
   const auto status = co_await std::move(asking);
+  const bool asks_again = !status && !is_final(status.error());
+  if (asks_again) co_return as_failure(status.error());  // it may ask for on-demand instances
   const int on_demand = status ? std::min(most, status->on_demand) : 0;
   if (fleet.kind == FleetKind::Ec2Fleet) {
     auto call = aws_.call(wire::ModifyFleet{fleet.id, most, on_demand, false}, limit / 2);
@@ -301,16 +324,13 @@ Cloud::Answer Cloud::leave_fleet(Fleet fleet, InstanceId self, std::optional<std
   co_return accepted(result);
 }
 
-Cloud::Answer Cloud::scale_to_zero(Fleet fleet, Duration limit) {
+Cloud::Answer Cloud::scale_one_to_zero(Fleet fleet, Duration limit) {
   if (fleet.kind == FleetKind::AutoScalingGroup) {
     auto scale = set_capacity_of_group(fleet, limit);
     co_return co_await std::move(scale);
   }
   if (fleet.kind == FleetKind::Ec2Fleet) {
-    auto scaling = beside(fleet, &Cloud::scale_to_zero, limit / 2);
-    decide::Happening scaled = co_await std::move(scaling);
-    if (std::holds_alternative<decide::EffectFailed>(scaled)) co_return scaled;
-    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit / 2);
+    auto call = aws_.call(wire::ModifyFleet{fleet.id, 0}, limit);
     const auto result = co_await std::move(call);
     co_return accepted(result);
   }
