@@ -36,10 +36,33 @@ struct TrustStore::Read {
   Read(const Read&) = delete;
   Read& operator=(const Read&) = delete;
 
+  // A bundle may be replaced while a job trains for weeks, as when an authority's certificate is
+  // renewed. One that cannot be read now, perhaps as it is being written, leaves the one before.
+  void refresh();
+
   Places places;
-  std::once_flag once;
-  X509_STORE* store = nullptr;  // null afterwards: it cannot be read
+  std::mutex mutex;  // of the rest
+  std::filesystem::file_time_type written;
+  X509_STORE* store = nullptr;  // null: it could not be read yet
 };
+
+void TrustStore::Read::refresh() {
+  const auto& [bundle, directory] = places;
+  const std::string file = directory.empty() && bundle.empty() ? built_in_bundle() : bundle;
+  std::error_code failed;
+  const auto now = file.empty() ? written : std::filesystem::last_write_time(file, failed);
+  if (store != nullptr && (failed || now == written)) return;
+  X509_STORE* const fresh = X509_STORE_new();
+  const int read = file.empty() ? X509_STORE_load_path(fresh, directory.c_str())
+                                : X509_STORE_load_file(fresh, file.c_str());
+  ERR_clear_error();  // a bundle may name a certificate twice; whoever comes next reads the queue
+  if (read != 1) return X509_STORE_free(fresh);
+  // As libcurl does it: an intermediate certificate that is in the bundle is trusted.
+  X509_STORE_set_flags(fresh, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
+  X509_STORE_free(store);
+  store = fresh;
+  written = now;
+}
 
 TrustStore::TrustStore(Places places) : read_(std::make_shared<Read>(std::move(places))) {}
 
@@ -62,21 +85,8 @@ void TrustStore::give(CURL* easy) const {
 }
 
 CURLcode TrustStore::give(SSL_CTX* context) const {
-  std::call_once(read_->once, [this] {
-    const auto& [bundle, directory] = read_->places;
-    X509_STORE* const store = X509_STORE_new();
-    const std::string file = directory.empty() && bundle.empty() ? built_in_bundle() : bundle;
-    const int read = file.empty() ? X509_STORE_load_path(store, directory.c_str())
-                                  : X509_STORE_load_file(store, file.c_str());
-    if (read == 1) {
-      // As libcurl does it: an intermediate certificate that is in the bundle is trusted.
-      X509_STORE_set_flags(store, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
-      read_->store = store;
-    } else {
-      X509_STORE_free(store);
-    }
-    ERR_clear_error();  // a bundle may name a certificate twice; whoever comes next reads the queue
-  });
+  const std::lock_guard lock(read_->mutex);
+  read_->refresh();
   if (read_->store == nullptr) return CURLE_SSL_CACERT_BADFILE;
   SSL_CTX_set1_cert_store(context, read_->store);
   return CURLE_OK;
