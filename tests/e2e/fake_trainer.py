@@ -96,11 +96,12 @@ class Verifiable:
         return self.folder / name
 
 
-def tell(**fields):
+def tell(seconds=0, **fields):
+    """`seconds`: for how long it may wait for room in the queue."""
     text = "\n".join(f"{key}={value}" for key, value in fields.items())
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
-            link.setblocking(False)
+            link.settimeout(seconds)
             link.sendto(text.encode(), os.environ["NOTIFY_SOCKET"])
     except OSError:
         pass
@@ -195,7 +196,7 @@ class Trainer:
             return
         write(self.storage / "result" / "weights.bin",
               f"weights after {self.step} steps: {self.digest}\n")
-        tell(X_SPOTTER_FINISHED=1)
+        tell(seconds=2, X_SPOTTER_FINISHED=1)
 
 
 def main():

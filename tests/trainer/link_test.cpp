@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "tests/trainer/scratch.hpp"
 
@@ -108,6 +109,21 @@ TEST(TrainerLink, NobodyListeningIsNoTrouble) {
     link.finished();
     EXPECT_FALSE(link.notice());
   }
+}
+
+TEST(TrainerLink, ThatItFinishedIsToldWhenTheQueueHasRoomAgain) {
+  const test::Scratch scratch;
+  Ear ear(scratch.path() / "sock");
+  Link link((scratch.path() / "sock").string(), {});
+  for (int i = 0; i < 10'000; ++i) link.ready();
+  std::string last;
+  std::thread reader([&] {
+    while (last != "X_SPOTTER_FINISHED=1\n")
+      if (std::string next = ear.next(); !next.empty()) last = next;
+  });
+  link.finished();
+  reader.join();
+  EXPECT_EQ(last, "X_SPOTTER_FINISHED=1\n");
 }
 
 TEST(TrainerLink, AFullQueueDoesNotBlock) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cassert>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace spotter::checkpoint {
 
@@ -20,6 +22,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kProgressInterval{100};  // more than 10 a second are of no use
 constexpr std::size_t kNoticeLimit = 65'536;                 // bytes; the agent writes about 100
+constexpr int kFinishedTries = 100;  // two seconds of a notice's two minutes
+constexpr std::chrono::milliseconds kFinishedPause{20};
 
 // The only global state, as a signal handler can use nothing else. (A signalfd needs the signals
 // blocked in every thread, and BLAS libraries start threads before main.)
@@ -186,7 +190,15 @@ void Link::window_trained(std::chrono::nanoseconds trained) {
   send(number("X_SPOTTER_WINDOW_TRAINED_SECONDS", seconds(trained)));
 }
 
-void Link::finished() { send("X_SPOTTER_FINISHED=1\n"); }
+// Without it a trainer that ends after a notice counts as stopped, and the job trains its last
+// steps again: where the queue is full, it waits for who reads it.
+void Link::finished() {
+  errno = 0;
+  for (int left = kFinishedTries; !send("X_SPOTTER_FINISHED=1\n") && left > 0; --left) {
+    if (errno != EAGAIN && errno != ENOBUFS) return;
+    std::this_thread::sleep_for(kFinishedPause);
+  }
+}
 
 std::optional<Notice> Link::notice() const {
   const auto json = read_json(notice_file_);

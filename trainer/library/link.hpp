@@ -75,6 +75,7 @@ class Link {
                     std::optional<std::uint64_t> bytes = std::nullopt);
   // How much of the time between notice and last checkpoint was used for training.
   void window_trained(std::chrono::nanoseconds trained);
+  // Waits up to two seconds for room in the queue.
   void finished();
 
   // None: there is no notice, or it cannot be parsed.
