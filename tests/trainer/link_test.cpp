@@ -111,7 +111,7 @@ TEST(TrainerLink, NobodyListeningIsNoTrouble) {
   }
 }
 
-TEST(TrainerLink, ThatItFinishedIsToldWhenTheQueueHasRoomAgain) {
+TEST(TrainerLink, ReportsThatItFinishedWhenTheQueueHasRoomAgain) {
   const test::Scratch scratch;
   Ear ear(scratch.path() / "sock");
   Link link((scratch.path() / "sock").string(), {});
