@@ -262,6 +262,21 @@ TEST_F(FenceTest, ForgetsTheOriginalWhenItIsDeleted) {
   EXPECT_EQ(story_.state.facts.fence.epoch.number, mine.number + 1) << "the release follows it";
 }
 
+// Found by `simulate --fence --replay 131895`: the trainer was adopted, and a person tagged another
+// volume.
+TEST_F(FenceTest, OfTheVolumeThatIsHeldIsReadBeforeTidying) {
+  story_.boot();
+  story_.state.stage = Tidying{};
+  story_.state.facts.tidying.since = story_.now;
+  story_.state.facts.holding.volume = kVolume;
+  Survey survey;
+  survey.volumes = {the_volume()};
+  survey.epoch_line = "vol-another";
+  story_.answer(StorageSurveyed{survey});
+  ASSERT_TRUE(story_.did<SurveyStorage>()) << story_.asked();
+  EXPECT_EQ(story_.did<SurveyStorage>()->line, kVolume);
+}
+
 TEST_F(FenceTest, ThatIsMissingThoughTheTagNamesItNeedsAPerson) {
   story_.boot();
   SeenVolume volume = the_volume();
