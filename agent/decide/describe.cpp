@@ -210,8 +210,6 @@ std::string_view words(Wait why) {
       return "the volume is changing its state";
     case Wait::SnapshotPending:
       return "the snapshot is not completed yet";
-    case Wait::CandidateSettling:
-      return "the copy is verified; making sure nobody uses the original";
     case Wait::CommitSettling:
       return "the original is gone; making sure which copy follows it";
     case Wait::TrainerRestart:

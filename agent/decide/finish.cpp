@@ -83,19 +83,6 @@ bool candidates_settle(const SeenVolume& current, const Survey& survey, Context&
   return any && c.now - since < c.policy.consistency_bound + c.policy.ec2_call;
 }
 
-// An agent that adopted a trainer, which ended before the first look, does not know its line yet:
-// the epoch that was read may be that of another volume with the tag. True: it is known only now.
-bool learn_line(const Survey& survey, Context& c) {
-  if (c.facts.move.lineage) return false;
-  for (const SeenVolume& volume : survey.volumes) {
-    if (volume.id != c.facts.holding.volume) continue;
-    c.facts.move.lineage = line_of(volume);
-    c.facts.move.moves = volume.moves;
-    return survey.epoch_line != c.facts.move.lineage;
-  }
-  return false;
-}
-
 }  // namespace
 
 Stage tidy_up(Context& c) {
@@ -132,7 +119,7 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
     c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
     return stage;
   }
-  const Survey all = c.policy.fence ? as_fenced(seen.survey) : seen.survey;
+  const Survey all = as_known(seen.survey, c);
   const Survey ours = of_line(all, c.facts.move.lineage, c.facts.holding.volume);
   const SeenVolume* current = current_volume(ours);
   if (!current && elect(ours)) {  // the result has moved: the job ends on the candidate

@@ -28,6 +28,17 @@ Survey of_line(const Survey& survey, const VolumeId& known, const VolumeId& curr
   return ours;
 }
 
+bool learn_line(const Survey& survey, Context& c) {
+  if (c.facts.move.lineage) return false;
+  for (const SeenVolume& volume : survey.volumes) {
+    if (volume.id != c.facts.holding.volume) continue;
+    c.facts.move.lineage = line_of(volume);
+    c.facts.move.moves = volume.moves;
+    return survey.epoch_line != c.facts.move.lineage;
+  }
+  return false;
+}
+
 Detail lines_left(const Survey& survey, VolumeId& line) {
   std::vector<VolumeId> lines;
   const auto add = [&](const VolumeId& found) {

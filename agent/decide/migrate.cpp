@@ -1,6 +1,18 @@
 // The volume follows its job into another zone: snapshot, candidate, verification, commit,
-// promotion (spotter-storage(7)). DeleteVolume of the parent is the commit: atomic, and refused
-// while any instance has it attached. plan.cpp decides each next step by a fresh survey.
+// promotion (spotter-storage(7)). plan.cpp decides each next step by a fresh survey.
+//
+// Without a fence DeleteVolume of the parent is the commit. EC2 takes it only of a volume that is
+// there and attached nowhere, so of all sessions that try it takes it from one. That one knows from
+// the answer that it has the job, and waits for nothing: EC2 then attaches the parent to nobody,
+// and nobody else can commit a copy of it. It promotes its copy so soon that everybody sees that
+// before two bounds have passed since the parent went; whoever finds the parent gone, or got no
+// answer, waits these two bounds before it elects a copy itself (recover.cpp).
+//
+// What the copy may lack: what was written to the parent after the snapshot, by an instance that
+// began to use it less than a bound before the commit (else its generation were seen, and the copy
+// dropped) and has lost it again since. It ran beside the instance that commits, for whoever ended
+// before has written nothing since the snapshot; and who sees the snapshot or the copy writes
+// nothing for a bound (plan.cpp: attached_here()).
 #include <algorithm>
 
 #include "agent/decide/transitions.hpp"
@@ -45,7 +57,7 @@ Next on(const CreatingCandidate&, const EffectFailed& failed, Context& c) {
 }
 
 Next on(const MarkingVerified&, const CallAccepted&, Context& c) {
-  c.facts.move.verified_at = c.now;
+  c.facts.move.marked = true;
   return look_again(c);
 }
 
@@ -53,7 +65,15 @@ Next on(const MarkingVerified&, const EffectFailed& failed, Context& c) {
   return call_failed(c, failed);
 }
 
-Next on(const Committing&, const CallAccepted&, Context& c) { return look_again(c); }
+// Too late for others to see the promotion in time: then the job goes to whom all elect.
+Next on(const Committing& stage, const CallAccepted&, Context& c) {
+  if (Next end = leaving(c)) return end;
+  const Duration left = stage.asked_at + c.policy.consistency_bound - c.now;
+  if (left <= Duration::zero()) return survey(c);
+  const VolumeId candidate = c.facts.move.verified;
+  c.ask(PromoteVolume{candidate}, std::min<Duration>(left, c.policy.ec2_call));
+  return Promoting{candidate, stage.parent};
+}
 
 // Missing: another agent's commit was first. Conflict: the parent is in use again, ours is stale.
 Next on(const Committing&, const EffectFailed& failed, Context& c) {
@@ -64,7 +84,13 @@ Next on(const Committing&, const EffectFailed& failed, Context& c) {
 Next on(const Promoting& stage, const CallAccepted&, Context& c) {
   if (c.facts.holding.volume == stage.candidate)
     c.facts.holding.generation = 0;  // to be claimed as any other
+  if (stage.original) {
+    c.facts.move.original = stage.original;
+    c.facts.move.committed = stage.candidate;
+    c.facts.move.committed_at = c.now;
+  }
   if (Next end = leaving(c)) return end;
+  if (stage.original) return survey(c);
   // Number 0: the move began without a fence, and the first epoch is still to be written.
   if (c.policy.fence && c.facts.fence.epoch.number != 0) {
     const std::uint32_t generation = c.facts.fence.epoch.generation;
@@ -81,6 +107,22 @@ Next on(const Discarding&, const CallAccepted&, Context& c) { return look_again_
 Next on(const Discarding&, const EffectFailed& failed, Context& c) {
   if (failed.failure == Failure::Missing) return look_again_soon(c);
   return call_failed(c, failed);
+}
+
+Survey as_known(const Survey& seen, const Context& c) {
+  if (c.policy.fence) return as_fenced(seen);
+  Survey result = seen;
+  const Facts::Move& move = c.facts.move;
+  const bool fresh =
+      move.committed_at != kNever && c.now - move.committed_at < c.policy.consistency_bound;
+  if (!fresh) return result;
+  std::erase_if(result.volumes, [&](const SeenVolume& it) { return it.id == move.original; });
+  for (SeenVolume& volume : result.volumes) {
+    if (volume.id != move.committed) continue;
+    volume.discoverable = true;
+    volume.role = Role::State;
+  }
+  return result;
 }
 
 namespace {

@@ -186,19 +186,13 @@ const SeenVolume* candidate_here(const Survey& survey, const VolumeId& parent,
 
 Stage settle_candidate(const Survey& survey, const SeenVolume& candidate, Context& c) {
   Facts& facts = c.facts;
-  if (candidate.role == Role::Candidate && facts.move.verified_at == kNever) {
+  if (candidate.role == Role::Candidate && !facts.move.marked) {
     c.ask(MarkVerified{candidate.id}, c.policy.ec2_call);
     return MarkingVerified{candidate.id};
   }
   if (c.policy.fence) return commit_by_epoch(survey, candidate, c);
-  if (candidate.role == Role::Candidate) {  // the tag is written, and not visible yet
-    return wait(c, Wait::CandidateSettling, c.policy.poll_attachment);
-  }
-  if (facts.move.verified_at == kNever) facts.move.verified_at = c.now;
-  const Duration left = facts.move.verified_at + c.policy.consistency_bound - c.now;
-  if (left > Duration::zero()) return wait(c, Wait::CandidateSettling, left);
   c.ask(DeleteVolume{candidate.parent}, c.policy.ec2_call);
-  return Committing{candidate.parent};
+  return Committing{candidate.parent, c.now};
 }
 
 // Has this session verified `volume` itself, and is it still attached here?
@@ -363,8 +357,7 @@ VolumeId line_in(const Survey& everything, const VolumeId& known) {
 }
 
 Next plan(const Survey& seen, Context& c) {
-  const Survey by_epoch = c.policy.fence ? as_fenced(seen) : Survey();
-  const Survey& everything = c.policy.fence ? by_epoch : seen;
+  const Survey everything = as_known(seen, c);
   const bool has_epoch = c.policy.fence && seen.epoch.number != 0;
   VolumeId line = has_epoch ? seen.epoch.line : c.facts.move.lineage;
   VolumeId current;

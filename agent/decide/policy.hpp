@@ -50,8 +50,8 @@ struct Policy {
 
   // --- the cloud ---
   // EC2 is eventually consistent; AWS names no bound. Everything seen in practice settles within
-  // it. A move waits it three times, and so does the end: a job may lower it
-  // (storage.ebs.consistency_bound).
+  // it. A move waits it only where another instance was first, or an answer is lost (twice); the
+  // end waits it three times: a job may lower it (storage.ebs.consistency_bound).
   Duration consistency_bound = seconds(30);
   // A fleet's tags come after its instance, by what users report up to a minute or more later; AWS
   // names no bound. Who shows none for so long has no fleet.
@@ -61,9 +61,10 @@ struct Policy {
   Duration ec2_call = seconds(30);
   // S3 answers within a second; a write that takes longer is settled by the next read.
   Duration epoch_call = seconds(10);
-  // While a state change is awaited (attach takes 1 to 4 s, a snapshot minutes).
-  Duration poll_attachment = seconds(1);
-  Duration poll_snapshot = seconds(5);
+  // While a state change is awaited (attach takes 1 to 4 s, a snapshot with little that is new from
+  // a few seconds up to minutes). A look is four calls, of which EC2 takes 20 a second.
+  Duration poll_attachment = milliseconds(500);
+  Duration poll_snapshot = seconds(2);
   // While another instance has the volume, which it may release at any time.
   Duration poll_held = seconds(5);
   // AWS support's advice: more than a minute and a half in `attaching` never ends well.

@@ -48,7 +48,8 @@ Stage recover(const Survey& survey, const Survey& everything, Context& c) {
   }
   if (!best && !newest) return block(c, Block::NoVolume, {});
   Facts::Move& move = c.facts.move;
-  // Another candidate may have been verified or promoted just now: each has its own bound.
+  // Who committed promotes its copy so that it is seen by then (migrate.cpp). Another candidate may
+  // have been verified or promoted just now: each has its own bound.
   const VolumeId elected = best ? best->id : VolumeId();
   if (move.parent_gone_since == kNever || move.elected != elected) {
     move.parent_gone_since = c.now;

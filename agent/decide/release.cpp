@@ -89,7 +89,7 @@ Stage detached(Context& c, After then) {
   holding.generation = 0;
   holding.claimed_at = kNever;
   c.facts.move.verified = {};
-  c.facts.move.verified_at = kNever;
+  c.facts.move.marked = false;
   return next_release_step(c, then);
 }
 

@@ -25,11 +25,10 @@ enum class Wait : std::uint8_t {
   VolumeHeld,      // another instance has the volume
   VolumeChanging,  // creating, attaching, detaching, deleting
   SnapshotPending,
-  CandidateSettling,  // the consistency bound before the commit
-  CommitSettling,     // two bounds after it
-  TrainerRestart,     // it crashed; start it again after a pause
-  ShareHeld,    // an instance of the fleet that was launched before this one may use the share
-  FleetUnseen,  // EC2 does not show yet whose instances these are: one of them may use the share
+  CommitSettling,  // two bounds after a commit that this session did not make
+  TrainerRestart,  // it crashed; start it again after a pause
+  ShareHeld,       // an instance of the fleet that was launched before this one may use the share
+  FleetUnseen,     // EC2 does not show yet whose instances these are: one of them may use the share
 };
 
 // Why the agent cannot go on until a person acts.
@@ -117,9 +116,11 @@ struct MarkingVerified {  // tagging the candidate `verified`
 };
 struct Committing {  // deleting the parent
   VolumeId parent;
+  Time asked_at;
 };
 struct Promoting {
   VolumeId candidate;
+  VolumeId original;  // that EC2 deleted for this session; empty: another was first, or a fence
 };
 struct Discarding {};  // deleting a leftover volume or snapshot
 // --- fence.cpp ---
@@ -262,8 +263,8 @@ struct Facts {
   };
 
   // The move between zones. plan.cpp and migrate.cpp write it, release.cpp and training.cpp the
-  // snapshot ahead. A detach resets `verified` and `verified_at`, an answer or a survey the times
-  // of what EC2 shows by then.
+  // snapshot ahead. A detach resets `verified` and `marked`, an answer or a survey the times of
+  // what EC2 shows by then.
   struct Move {
     VolumeId lineage;         // the job's first volume: line_of() of all that is its own
     std::uint32_t moves = 0;  // of the job's volume, as last seen
@@ -271,8 +272,13 @@ struct Facts {
     Time created_at = kNever;               // of a copy that EC2 does not show yet
     Time snapshot_asked_at = kNever;        // EC2 may not show a snapshot at once
     Time snapshot_asked_ahead_at = kNever;  // of a snapshot ahead that was not answered yet
-    VolumeId verified;                // the candidate whose newest checkpoint this session verified
-    Time verified_at = kNever;        // when it was tagged `verified`
+    VolumeId verified;    // the candidate whose newest checkpoint this session verified
+    bool marked = false;  // and tagged so
+    // What this session committed: EC2 deleted the original for it, and for nobody else, and took
+    // the copy's promotion; as_committed() shows both as long as EC2 may not.
+    VolumeId original;
+    VolumeId committed;
+    Time committed_at = kNever;
     Time parent_gone_since = kNever;  // since when no volume carries the discovery tag, and ...
     VolumeId elected;                 // ... this candidate follows it (empty: none)
   };

@@ -97,7 +97,7 @@ Stage verify(Context& c) {
 // A copy is verified when it is blank like its parent, or when its newest checkpoint is whole.
 Stage remember_verified(Context& c) {
   c.facts.move.verified = c.facts.holding.volume;
-  c.facts.move.verified_at = kNever;
+  c.facts.move.marked = false;
   return survey(c);
 }
 

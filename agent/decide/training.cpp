@@ -115,6 +115,8 @@ Stage train(Context& c) {
   stage.next_snapshot = c.now;
   stage.next_ledger = c.now + c.policy.ledger_every;
   stage.next_tidy = next_round(c);
+  // Adopted: a notice may come soon, and what is released then needs the line and its epoch.
+  if (!on_share(c) && !c.facts.move.lineage) stage.next_tidy = c.now;
   stage.tidied = on_share(c);
   plan_wake(stage, c);
   return stage;
@@ -293,18 +295,17 @@ Next on(const Training& training, const Woke&, Context& c) {
 
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   Training stage = training;
-  // The first survey of an agent that adopted its trainer.
-  for (const SeenVolume& volume : seen.survey.volumes) {
-    if (volume.id != c.facts.holding.volume) continue;
-    c.facts.move.lineage = line_of(volume);
-    c.facts.move.moves = volume.moves;
+  const bool adopted = !c.facts.move.lineage;
+  if (learn_line(seen.survey, c) && c.policy.fence) {
+    c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
+    return stage;
   }
-  const Survey all = c.policy.fence ? as_fenced(seen.survey) : seen.survey;
+  const Survey all = as_known(seen.survey, c);
   const Survey ours = of_line(all, c.facts.move.lineage, c.facts.holding.volume);
   // Another instance has taken the volume from this one, which was stopped and works again.
   c.facts.fence.epoch = ours.epoch;
   const bool ours_no_more = c.policy.fence && ours.epoch.holder != c.facts.identity.instance;
-  if (ours_no_more) return tidying_later(stage, false, c);
+  if (ours_no_more || adopted) return tidying_later(stage, false, c);
   auto command = leftover(ours, {}, snapshots_pay(c));
   if (!command) command = forget_left(ours);
   if (command) {

@@ -68,6 +68,9 @@ Stage recover(const Survey&, const Survey& everything, Context&);  // recover.cp
 const SeenVolume* current_volume(const Survey&);                   // plan.cpp; nullptr: none
 // Only what is of the line, or was made of `current` before copies had the tag.
 Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);
+// An agent that adopted its trainer does not know its line before the first look. True: it does
+// only now, and the epoch that was read may be that of another volume with the tag.
+bool learn_line(const Survey&, Context&);  // lineage.cpp
 // Where no volume is current: sets `line`, unless it is one of those found, to the line of the
 // verified copies or else of the snapshots. More than one: their names, for a person to choose.
 Detail lines_left(const Survey&, VolumeId& line);
@@ -81,8 +84,10 @@ const SeenVolume* other_attached_here(const Survey&, const Facts&,
                                       const VolumeId& except);  // plan.cpp
 // Releases a volume that is attached here, and then looks again.
 Stage drop(const SeenVolume&, Context&);  // plan.cpp
-// What EC2 shows, as the epoch has it: which volume is the job's, of which generation.
-Survey as_fenced(const Survey&);  // fence.cpp
+// What EC2 shows, with what is known for sure in the place of what may be old: which volume is the
+// job's by the epoch, or by this session's own commit.
+Survey as_known(const Survey&, const Context&);  // migrate.cpp
+Survey as_fenced(const Survey&);                 // fence.cpp
 // What has to come before the job's volume may be used or copied. None: this session may. `current`
 // nullptr: EC2 shows none.
 Next take_epoch(const Survey&, const SeenVolume* current, Context&);  // fence.cpp

@@ -243,6 +243,7 @@ TEST_F(FenceTest, ForgetsTheOriginalWhenItIsDeleted) {
   story_.state.stage = Training{};
   story_.state.facts.trainer.running = story_.state.facts.holding.mounted = true;
   story_.state.facts.holding.volume = kCopy;
+  story_.state.facts.move.lineage = kVolume;
   SeenVolume copy = held(the_copy(Role::State, 2), kMe);
   copy.discoverable = true;
   copy.lineage = kVolume;
@@ -260,6 +261,34 @@ TEST_F(FenceTest, ForgetsTheOriginalWhenItIsDeleted) {
   EXPECT_EQ(written().number, mine.number + 1);
   story_.answer(EpochWritten{});
   EXPECT_EQ(story_.state.facts.fence.epoch.number, mine.number + 1) << "the release follows it";
+}
+
+TEST_F(FenceTest, OfAnAdoptedTrainerIsReadAtOnceSoThatANoticeFindsIt) {
+  story_.sense(Started{});
+  HostLooked host;
+  host.trainer = HostLooked::Trainer::Running;
+  host.mounted = kVolume;
+  story_.answer(host);
+  story_.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story_.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story_.answer(LedgerRead{});
+  ASSERT_EQ(story_.stage(), "training");
+  story_.wake();
+  ASSERT_TRUE(story_.did<SurveyStorage>()) << story_.asked();
+  Survey survey;
+  survey.volumes = {held(the_volume(), kMe)};
+  survey.epoch_line = "vol-another";  // which a person has given the tag
+  story_.answer(StorageSurveyed{survey});
+  ASSERT_TRUE(story_.did<SurveyStorage>());
+  EXPECT_EQ(story_.did<SurveyStorage>()->line, kVolume);
+  survey.epoch_line = kVolume;
+  survey.epoch = an_epoch(Epoch::State::Using, kMe);
+  story_.answer(StorageSurveyed{survey});
+  story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(100)});
+  story_.sense(TrainerEnded{false, true});
+  story_.answer(LedgerWritten{});
+  story_.answer(Unmounted{});
+  EXPECT_EQ(written().state, Epoch::State::Released);
 }
 
 // Found by `simulate --fence --replay 131895`: the trainer was adopted, and a person tagged another

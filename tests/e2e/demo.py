@@ -115,7 +115,7 @@ class Demo:
         command = f"./train.sh --epochs {self.arguments.epochs} --slow-down {STEP_MILLISECONDS}"
         return jobs.document(JOB, place / "repository", revision, command,
                              trainer={"env": env, "result": "result/model.safetensors"},
-                             ebs={"consistency_bound": "1s"},
+                             fence=f"s3://{PUBLISHED}/fence",
                              publish=f"s3://{PUBLISHED}/demo")
 
     def launch(self):

@@ -26,13 +26,18 @@ class Paper:
         return self.paint(*{**CELLS, **MARKS}[name])
 
 
+def spans(instance):
+    """Its phases, each with its begin and end in seconds."""
+    phases = instance["phases"] + [(instance["to"], None)]
+    return [(start, stop, name) for (start, name), (stop, _) in zip(phases, phases[1:])]
+
+
 def row(instance, ends, width, paper):
     """`instance`: phases [(seconds, phase)], marks [(seconds, mark)], to (seconds)."""
     def column(seconds):
         return min(width - 1, max(0, int(seconds / ends * width)))
     cells = [" "] * width
-    phases = instance["phases"] + [(instance["to"], None)]
-    for (start, name), (stop, _) in zip(phases, phases[1:]):
+    for start, stop, name in spans(instance):
         for at in range(column(start), column(stop) + 1):
             cells[at] = paper.cell(name)
     # Checkpoints first: what ended the instance must not be hidden by one.
@@ -57,7 +62,10 @@ def timeline(instances, ends, width, paper):
     for one in instances:
         label = f"{one['id'][:10]}  {one['zone']}"
         lines.append(f"  {label:<{margin}}{row(one, ends, width - margin, paper)}")
-    legend = [f"{paper.cell('starting')} starting", f"{paper.cell('moving')} moving the volume",
+    moved = sum(stop - start for one in instances for start, stop, name in spans(one)
+                if name == "moving")
+    legend = [f"{paper.cell('starting')} starting",
+              f"{paper.cell('moving')} moving the volume" + (f", {moved:.1f} s" if moved else ""),
               f"{paper.cell('training')} training", f"{paper.cell('checkpoint')} checkpoint",
               f"{paper.cell('notice')} notice", f"{paper.cell('releasing')} releasing",
               f"{paper.cell('killed')} killed", f"{paper.cell('finished')} finished"]

@@ -11,8 +11,8 @@ namespace spotter::explore {
 
 // A visitor has: flag(bool&), small(any small integer or enum&), time(Time&), volume(VolumeId&),
 // volume(uint8&), snapshot(both), instance(InstanceId&), zone(Zone&), generation(uint32&),
-// version(int64&), epoch(uint32&). Only a reading visitor changes what decides how the walk goes
-// on.
+// moves(uint32&), version(int64&), epoch(uint32&). Only a reading visitor changes what decides how
+// the walk goes on.
 
 constexpr Duration kBlockedRound = std::chrono::seconds(10);  // policy.cpp: blocked_retry
 
@@ -87,7 +87,7 @@ void walk_fields(A& a, T& it) {
     if constexpr (requires { it.attempt; }) {
       auto& [zone, snapshot, parent, generation, lineage, moves, attempt] = it;
       field(zone), field(snapshot), field(parent), a.generation(generation), field(attempt);
-      (void)lineage, (void)moves;  // one job; who moved how often is its generations' affair here
+      (void)lineage, (void)moves;  // one job; the world knows how often it has moved
     } else if constexpr (requires { it.ahead; }) {
       auto& [volume, generation, lineage, moves, ahead] = it;
       field(volume), a.generation(generation), field(ahead);
@@ -155,12 +155,12 @@ void walk(A& a, decide::Facts::Holding& it) {
 template <class A>
 void walk(A& a, decide::Facts::Move& it) {
   auto& [lineage, moves, create_attempt, created_at, snapshot_asked_at, snapshot_asked_ahead_at,
-         verified, verified_at, parent_gone_since, elected] = it;
+         verified, marked, original, committed, committed_at, parent_gone_since, elected] = it;
   const Field<A> field{a};
-  (void)moves;  // always 0 here
+  (void)moves;  // only for tags, which the world here makes itself
   field(lineage), field(create_attempt), field(created_at), field(snapshot_asked_at);
-  field(snapshot_asked_ahead_at), field(verified), field(verified_at), field(parent_gone_since);
-  field(elected);
+  field(snapshot_asked_ahead_at), field(verified), field(marked), field(parent_gone_since);
+  field(elected), field(original), field(committed), field(committed_at);
 }
 
 template <class A>
@@ -254,6 +254,7 @@ void walk(A& a, Volume& it) {
   a.time(it.old_until);
   if (it.old_until != kNever) walk(a, it.old);
   a.small(it.zone), a.volume(it.parent), a.snapshot(it.from), a.small(it.attempt);
+  a.moves(it.moves);
   a.flag(it.to_format), a.flag(it.stuck), a.time(it.due);
   walk(a, it.contents);
 }
@@ -264,6 +265,7 @@ void walk(A& a, Snapshot& it) {
   if (!it.id) return;
   a.flag(it.there), a.time(it.old_until), a.flag(it.old_there), a.small(it.state);
   a.volume(it.parent), a.flag(it.ahead), a.small(it.rank), a.generation(it.generation);
+  a.moves(it.moves);
   a.small(it.tokens[0]), a.small(it.tokens[1]);
   walk(a, it.image);
 }

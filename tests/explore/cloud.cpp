@@ -112,6 +112,7 @@ struct Call {
       slot.parent = volume->id;
       slot.rank = 99;
       slot.generation = it.generation;
+      slot.moves = volume->moves;
       slot.ahead = it.ahead;
       slot.image = volume->contents;
       return SnapshotStarted{snapshot_id(id)};
@@ -147,6 +148,7 @@ struct Call {
       slot.parent = number_of(it.parent);
       slot.from = from->id;
       slot.attempt = static_cast<std::uint8_t>(it.attempt);
+      slot.moves = from->moves + 1;
       slot.to_format = to_format;
       slot.contents = from->image;
       hide(slot, Face{});
@@ -237,6 +239,7 @@ Survey survey(const Node& node, bool stale) {
     volume.role = face.role;
     volume.parent = volume_id(it.parent);
     volume.lineage = volume_id(1);  // one job
+    volume.moves = it.moves;
     volume.generation = face.generation;
     volume.ours_to_format = it.to_format;
     volume.done = face.done;
@@ -253,6 +256,7 @@ Survey survey(const Node& node, bool stale) {
     snapshot.id = snapshot_id(it.id);
     snapshot.parent = volume_id(it.parent);
     snapshot.lineage = volume_id(1);
+    snapshot.moves = it.moves;
     snapshot.generation = it.generation;
     snapshot.ahead = it.ahead;
     snapshot.state = it.state;

@@ -51,6 +51,7 @@ struct Volume {
   std::uint8_t parent = 0;
   std::uint8_t from = 0;
   std::uint8_t attempt = 0;  // of the ClientToken that made it
+  std::uint32_t moves = 0;
   bool to_format = false;
   bool stuck = false;  // this attachment never gets ready
   Time due = kNever;   // what is going on (creating, attaching, detaching) is over by then
@@ -67,6 +68,7 @@ struct Snapshot {
   bool ahead = false;
   std::uint8_t rank = 0;  // in order of its start
   std::uint32_t generation = 0;
+  std::uint32_t moves = 0;
   std::array<std::uint8_t, 2> tokens{};  // the attempts that were used, a bit each, for each zone
   Contents image;
 };

@@ -23,6 +23,7 @@ struct Visitor {
   void instance(InstanceId&) {}
   void zone(Zone&) {}
   void generation(std::uint32_t&) {}
+  void moves(std::uint32_t&) {}
   void version(std::int64_t&) {}
   void epoch(std::uint32_t&) {}
 };
@@ -77,6 +78,7 @@ struct Writer : Visitor {
   void instance(InstanceId& it) { byte(number_of(it)); }
   void zone(Zone& it) { byte(it.empty() ? 0 : it == zone_name(1) ? 2 : 1); }
   void generation(std::uint32_t& it) { byte(it); }
+  void moves(std::uint32_t& it) { byte(it); }
   void version(std::int64_t& it) { byte(it + 1); }
   void epoch(std::uint32_t& it) { byte(it); }
 };
@@ -114,6 +116,7 @@ struct Reader : Visitor {
     it = packed ? zone_name(packed - 1) : Zone();
   }
   void generation(std::uint32_t& it) { it = byte(); }
+  void moves(std::uint32_t& it) { it = byte(); }
   void version(std::int64_t& it) { it = byte() - 1; }
   void epoch(std::uint32_t& it) { it = byte(); }
 };
@@ -129,7 +132,7 @@ struct Shift : Visitor {
 using Set = std::uint64_t;  // of numbers below 64
 
 struct Collector : Visitor {
-  Set volumes = 0, snapshots = 0, generations = 0, versions = 0, epochs = 0;
+  Set volumes = 0, snapshots = 0, generations = 0, moved = 0, versions = 0, epochs = 0;
   static void add(Set& set, std::int64_t value) {
     if (value < 0 || value >= 64) too_large("an order", value);
     set |= Set{1} << value;
@@ -139,6 +142,7 @@ struct Collector : Visitor {
   void snapshot(SnapshotId& it) { add(snapshots, number_of(it)); }
   void snapshot(std::uint8_t& it) { add(snapshots, it); }
   void generation(std::uint32_t& it) { add(generations, it); }
+  void moves(std::uint32_t& it) { add(moved, it); }
   void version(std::int64_t& it) { add(versions, it + 1); }
   void epoch(std::uint32_t& it) { add(epochs, it); }
 };
@@ -159,12 +163,13 @@ Map order(std::uint64_t set, bool keep_gaps) {
 }
 
 struct Renamer : Visitor {
-  Map volumes{}, snapshots{}, generations{}, versions{}, epochs{};
+  Map volumes{}, snapshots{}, generations{}, moved{}, versions{}, epochs{};
   void volume(VolumeId& it) { it = volume_id(volumes[number_of(it)]); }
   void volume(std::uint8_t& it) { it = volumes[it]; }
   void snapshot(SnapshotId& it) { it = snapshot_id(snapshots[number_of(it)]); }
   void snapshot(std::uint8_t& it) { it = snapshots[it]; }
   void generation(std::uint32_t& it) { it = generations[it]; }
+  void moves(std::uint32_t& it) { it = moved[it]; }
   void version(std::int64_t& it) { it = versions[static_cast<std::size_t>(it + 1)] - 1; }
   void epoch(std::uint32_t& it) { it = epochs[it]; }
 };
@@ -180,7 +185,8 @@ void forget(Time& it, Time limit) {
 void normalise_times(decide::State& state, const decide::Policy& policy) {
   decide::Facts& facts = state.facts;
   const Duration bound = policy.consistency_bound;
-  at_least(facts.move.verified_at, kNow - bound);
+  forget(facts.move.committed_at, kNow - bound);
+  if (facts.move.committed_at == kNever) facts.move.original = facts.move.committed = {};
   forget(facts.holding.claimed_at, kNow - bound);
   at_least(facts.move.parent_gone_since, kNow - 2 * bound);
   at_least(facts.fence.holder_lost_since, kNow - bound);
@@ -211,6 +217,8 @@ void normalise_times(decide::State& state, const decide::Policy& policy) {
   }
   if (auto* stopping = std::get_if<decide::Stopping>(&state.stage))
     at_least(stopping->kill_at, kNow);
+  if (auto* committing = std::get_if<decide::Committing>(&state.stage))
+    at_least(committing->asked_at, kNow - bound);
 }
 
 // Counters count up to the limit that they are compared with; those that only lengthen a pause are
@@ -318,6 +326,7 @@ void normalise(Node& node) {
   renamer.volumes = order(seen.volumes, false);
   renamer.snapshots = order(seen.snapshots, false);
   renamer.generations = order(seen.generations, true);
+  renamer.moved = order(seen.moved, true);
   renamer.versions = order(seen.versions, false);
   renamer.epochs = order(seen.epochs, true);
   walk(renamer, node);
@@ -375,7 +384,8 @@ void shift_volumes(Node& node) {
   Renamer renamer;
   for (std::uint8_t i = 0; i < 64; ++i) {
     renamer.volumes[i] = static_cast<std::uint8_t>(i ? i + 1 : 0);
-    renamer.snapshots[i] = renamer.generations[i] = renamer.versions[i] = renamer.epochs[i] = i;
+    renamer.snapshots[i] = renamer.generations[i] = renamer.moved[i] = i;
+    renamer.versions[i] = renamer.epochs[i] = i;
   }
   walk(renamer, node);
 }

@@ -43,6 +43,14 @@ TEST(Volume, InUseIsNeitherDeletedNorAttachedTwice) {
   EXPECT_EQ(api.error("DescribeVolumes", {{"VolumeId.1", id}}), "InvalidVolume.NotFound");
 }
 
+// Which of two agents has deleted it decides whose copy follows it.
+TEST(Volume, IsDeletedOnce) {
+  Api api;
+  const std::string id = api.volume();
+  EXPECT_EQ(api.ask("DeleteVolume", {{"VolumeId", id}}, "return"), "true");
+  EXPECT_EQ(api.error("DeleteVolume", {{"VolumeId", id}}), "InvalidVolume.NotFound");
+}
+
 TEST(Volume, DetachWaitsForTheUnmountUnlessForced) {
   Api api;
   const std::string id = api.attached_volume(api.instance());

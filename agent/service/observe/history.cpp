@@ -54,7 +54,6 @@ struct Phase {
   std::string_view operator()(const decide::Waiting& stage) const {
     switch (stage.why) {
       case Wait::SnapshotPending:
-      case Wait::CandidateSettling:
       case Wait::CommitSettling:
         return "moving";
       case Wait::VolumeChanging:
