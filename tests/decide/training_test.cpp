@@ -272,6 +272,8 @@ TEST(Training, AnAccountThatCouldNotBeReadIsNotOverwritten) {
   story.answer(EffectFailed{});
   ASSERT_EQ(story.stage(), "training");
   story.wake();
+  story.answer(StorageSurveyed{{{held(the_volume(), kMe)}, {}}});  // what it has adopted
+  story.wake();
   EXPECT_EQ(story.asked(), "read-ledger");
   Ledger ledger;
   ledger.dollars = 7;

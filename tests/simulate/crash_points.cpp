@@ -174,6 +174,8 @@ int run_crash_points(const CrashOptions& options) {
               "lost twice", "bad");
   Explorer explorer(options);
   for (Story& story : base_stories()) {
+    Script& script = story.scenario.script;
+    script.fence = options.fence && !script.share;
     explorer.explore(story);
     const Figures& it = story.figures;
     std::printf(row, story.scenario.title.c_str(), number(it.points), number(it.instance_lost),

@@ -124,7 +124,8 @@ int run(int argc, char** argv) {
   CLI::Option* few = app.add_option("--only", only, "leave out all other faults")->needs(one);
   CLI::Option* scenario = app.add_option(
       "--scenario", file, "replay a file of tests/scenarios; with --replay: write it");
-  app.add_flag("--fence", options.fence, "with --seeds, --replay: the job has a fence");
+  app.add_flag("--fence", options.fence,
+               "with --seeds, --replay, --crash-points: the job has a fence");
   app.add_flag("--crash-points", crash_points, "lose the instance at every point of base stories");
   app.add_flag("--pairs", crash.pairs, "with --crash-points: also at every two points");
   app.add_flag("--agents", crash.agents, "with --pairs: also the agent alone, first or second");
@@ -140,6 +141,7 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (crash_points) {
     crash.json = options.json;
+    crash.fence = options.fence;
     return run_crash_points(crash);
   }
   if (*trace) {

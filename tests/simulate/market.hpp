@@ -100,7 +100,8 @@ enum class MarketPolicy : std::uint8_t { Aws, Periodic, Oracle };
 Outcome play_policy(MarketPolicy policy, const Market& market, const MarketModel& model);
 // The real agent/decide against the fake AWS (market_replay.cpp). Throws likewise, also when a
 // promise of the simulator's judge is broken.
-Outcome play_spotter(const Market& market, const MarketModel& model, std::uint64_t seed);
+Outcome play_spotter(const Market& market, const MarketModel& model, std::uint64_t seed,
+                     bool fence);
 
 struct MarketOptions {
   std::vector<std::string> traces;

@@ -18,15 +18,16 @@ Duration of_seconds(double time) {
 
 double in_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
-Script quiet() {
+Script quiet(bool fence) {
   Script script;
+  script.fence = fence;
   script.replacement = Script::Replacement::AnyZone;
   return script;
 }
 
 class Replay : public Simulation {
  public:
-  Replay(const Market& market, const MarketModel& model, std::uint64_t seed);
+  Replay(const Market& market, const MarketModel& model, std::uint64_t seed, bool fence);
   Outcome play();
 
  private:
@@ -64,8 +65,8 @@ class Replay : public Simulation {
   std::map<VolumeId, bool> loaded_;
 };
 
-Replay::Replay(const Market& market, const MarketModel& model, std::uint64_t seed)
-    : Simulation(seed, false, quiet()), market_(market), model_(model) {
+Replay::Replay(const Market& market, const MarketModel& model, std::uint64_t seed, bool fence)
+    : Simulation(seed, false, quiet(fence)), market_(market), model_(model) {
   world::Settings& settings = world_.settings();
   settings.zones.resize(model.zones, "us-west-2c");
   settings.boot = settings.capacity_lost = {};
@@ -289,8 +290,9 @@ Outcome Replay::play() {
 
 }  // namespace
 
-Outcome play_spotter(const Market& market, const MarketModel& model, std::uint64_t seed) {
-  return Replay(market, model, seed).play();
+Outcome play_spotter(const Market& market, const MarketModel& model, std::uint64_t seed,
+                     bool fence) {
+  return Replay(market, model, seed, fence).play();
 }
 
 }  // namespace spotter::simulate

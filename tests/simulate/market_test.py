@@ -7,7 +7,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-POLICIES = {"oracle", "spotter", "periodic", "aws-script"}
+POLICIES = {"oracle", "spotter", "with fence", "periodic", "aws-script"}
 simulate, traces = sys.argv[1], sys.argv[2:]
 
 with tempfile.TemporaryDirectory() as folder:

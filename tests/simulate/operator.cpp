@@ -136,6 +136,9 @@ void Simulation::mend() {
       }
     });
   }
+  // Seed 240091, with a fence: a move copied the snapshot that was taken of the full volume, and
+  // the space that was freed by hand was gone. Who changes it by hand sees to the snapshots, too.
+  for (auto& [id, image] : images_) image.full = false;
   auto& cloud = const_cast<world::Cloud&>(world_.cloud());
   std::vector<VolumeId> stuck;
   std::vector<VolumeId> useless;

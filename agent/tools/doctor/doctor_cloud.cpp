@@ -1,5 +1,6 @@
 // Checks EC2's resources for the job: its volume, zones, subnets, types.
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -7,6 +8,7 @@
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/tools/doctor/doctor.hpp"
+#include "agent/tools/jobs/job_volumes.hpp"
 
 namespace spotter::command {
 namespace {
@@ -38,13 +40,31 @@ Finding judge(const wire::Volume& volume, const config::Job& job) {
     return {"volume", Verdict::Fail, what, "make another and move the tag to it"};
   if (!wire::value_of(volume.tags, tag::done).empty())
     return {"volume", Verdict::Warn, what + ", says that the job is done",
-            "remove the tag spotter:done to run it again"};
+            how_to_run_again(volume)};
   const bool new_and_blank = owner.empty() && volume.from_snapshot.empty();
   if (new_and_blank && wire::value_of(volume.tags, tag::format).empty())
     return {"volume", Verdict::Warn, what + ", was never used by Spotter",
             "if it is new and empty, give it the tag spotter:format=blank: only then it gets a "
             "file system"};
   return {"volume", Verdict::Ok, what, ""};
+}
+
+// With a fence the original of a move carries the tag, too, until it is deleted while the job runs
+// on the copy.
+void erase_originals(std::vector<wire::Volume>& found) {
+  const auto line = [](const wire::Volume& it) {
+    const std::string lineage = wire::value_of(it.tags, tag::lineage);
+    return lineage.empty() ? it.id.str() : lineage;
+  };
+  const auto moves = [](const wire::Volume& it) {
+    return std::atoi(wire::value_of(it.tags, tag::moves).c_str());
+  };
+  const std::vector<wire::Volume> all = found;
+  std::erase_if(found, [&](const wire::Volume& it) {
+    return std::ranges::any_of(all, [&](const wire::Volume& other) {
+      return line(other) == line(it) && moves(other) > moves(it);
+    });
+  });
 }
 
 Findings judge_tag(AwsCalls& calls, const config::Job& job, const DoctorScope& scope) {
@@ -67,6 +87,7 @@ Findings judge_tag(AwsCalls& calls, const config::Job& job, const DoctorScope& s
   if (found->empty())
     return {{"volume", Verdict::Fail, "no volume in this region carries " + named,
              "make one, or give the tag to the one that is meant"}};
+  erase_originals(*found);
   if (found->size() == 1) return {judge(found->front(), job)};
   std::set<std::string> ids;
   for (const wire::Volume& it : *found) ids.insert(it.id.str());

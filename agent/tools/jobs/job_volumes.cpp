@@ -74,8 +74,8 @@ Result<void, CallError> provide(AwsCalls& calls, const config::Job& job,
   if (!there) return tl::unexpected(there.error());
   for (const wire::Volume& volume : *there)
     if (volume.tags.contains(tag::done) && !job.sweep)
-      return failed("the job is done already: " + volume.id.str() +
-                    " has the tag spotter:done; remove that to run it again");
+      return failed("the job is done already: " + volume.id.str() + " has the tag spotter:done; " +
+                    how_to_run_again(volume));
   for (const wire::Volume& volume : *there)
     if (!job.prepare.empty() &&
         !wire::value_of(volume.tags, tag::prepared).starts_with(config::digest_of(job.prepare)))
@@ -142,6 +142,14 @@ Result<void, CallError> provide_volumes(AwsCalls& calls, const config::Job& job,
     if (auto there = provide(calls, one, generation); !there) return there;
   }
   return {};
+}
+
+std::string how_to_run_again(const wire::Volume& volume) {
+  const std::string place = wire::value_of(volume.tags, tag::fence);
+  if (place.empty()) return "remove the tag spotter:done to run it again";
+  const std::string line = wire::value_of(volume.tags, tag::lineage);
+  return "to run it again, remove the tags spotter:done and spotter:fence, and the object " +
+         place + (line.empty() ? volume.id.str() : line) + ".epoch";
 }
 
 }  // namespace spotter::command

@@ -68,8 +68,8 @@ Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, cons
   const std::string role = value_of(volume.tags, tag::role);
   if (role == "candidate" || role == "verified") return failed(id + " is a copy: " + move);
   if (volume.tags.contains(tag::done))
-    return failed("the job is done already: " + id +
-                  " has the tag spotter:done; remove that to run it again");
+    return failed("the job is done already: " + id + " has the tag spotter:done; " +
+                  how_to_run_again(volume));
   const wire::Attachment* held = holder(volume);
   if (held != nullptr && held->instance != self)
     return failed(id + " is attached to " + held->instance.str() +
