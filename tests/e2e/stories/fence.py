@@ -1,5 +1,6 @@
 """A job with a fence in S3: the volume moves between zones, and no consistency bound is waited for.
-The bound is so long here that three of them would not fit into what is waited."""
+The bound is so long here that three of them would not fit into what is waited. The same holds
+without a fence."""
 
 import json
 import pathlib
@@ -76,6 +77,38 @@ class Fenced(life.Life):
     def test_a_move_after_a_loss(self):
         self.move(self.world.kill)
         self.end(kills=1)
+
+    def test_without_a_fence_a_move_waits_for_no_bound_either(self):
+        one = super().begin(bound=f"{BOUND}s", env={"PACE": "0.2"})
+        self.wait_training(one, 5)
+        [first] = self.of_the_job()
+        self.room(self.world.zones[1])
+        self.world.interrupt(one, 30)
+        two = self.successor(one)
+        self.wait_training(two, 6, LESS_THAN_THREE)
+        self.assertNotIn(first, self.of_the_job())
+        self.assertNotIn("making sure", self.world.console(two))
+        self.assert_ended_well(seconds=LESS_THAN_THREE + 3 * BOUND)
+
+    def test_s3_down_in_the_middle_of_a_move(self):
+        one = self.begin()
+        self.wait_training(one, 5)
+        [first] = self.of_the_job()
+        before = self.epoch()
+        self.room(self.world.zones[1])
+        self.world.interrupt(one, 30)
+        two = self.successor(one)
+        wait("a copy", lambda: len(self.ec2.volumes()) > 1, 60, every=0.05)
+        self.fault("s3-slow-down", percent=100)
+        moving = self.epoch()
+        self.wait_console(two, "a call failed")
+        self.assertEqual(self.epoch(), moving, "nothing is committed")
+        self.assertEqual(len(self.trainer_runs()), 1, "nor trained on")
+        self.assertIn(first, self.of_the_job())
+        self.fault("s3-slow-down", percent=0)
+        self.wait_training(two, 6, LESS_THAN_THREE)
+        self.assert_moved(first, before, two)
+        self.end()
 
     def test_an_agent_without_it_does_not_use_the_volume(self):
         tags = {**life.harness.jobs.volume_tags(life.harness.jobs.TAG, self.job_name),
