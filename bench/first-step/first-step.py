@@ -83,7 +83,7 @@ aws ec2 cancel-spot-fleet-requests --spot-fleet-request-ids $request --terminate
 # What the agent says when a stage of the table begins; of the rest it is silent here.
 SAID = (("snapshot", r"taking a snapshot"), ("volume of it", r"making a copy"),
         ("attach", r"attaching"), ("mount", r"finding the device"),
-        ("proof, commit", r"making sure nobody|verified; writing"), ("code", r"fetching the code"),
+        ("proof, commit", r"verified; (deleting|writing)"), ("code", r"fetching the code"),
         ("trainer's start", r"starting the trainer"))
 LINE = re.compile(r"^(\d{4}-\S+T\S+)\s+\w+\s+(.*)$", re.M)
 
@@ -144,10 +144,9 @@ class Run:
         (self.world.directory / "s3/fenced").mkdir(parents=True)
         return self.by_spotter(fence="s3://fenced/bench")
 
-    def by_spotter(self, bound="", **more):
+    def by_spotter(self, **more):
         document = jobs.document("bench", self.repository, self.revision, "exec ./train.py",
-                                 trainer={"env": {"STAMPS": str(self.stamps)}},
-                                 ebs={"consistency_bound": bound} if bound else {}, **more)
+                                 trainer={"env": {"STAMPS": str(self.stamps)}}, **more)
         instance, began = self.boot(jobs.user_data(self.world.bin, jobs.yaml(document)))
         step = self.first_step()
         names, times = ["looking around"], [began]
@@ -174,7 +173,7 @@ def measure(arguments, seed, moves, who):
     try:
         if who == "fence":
             return run.by_fence()
-        return run.by_aws() if who == "aws" else run.by_spotter(who)
+        return run.by_aws() if who == "aws" else run.by_spotter()
     except BaseException:
         print(run.world.logs(), file=sys.stderr)
         raise
@@ -208,8 +207,7 @@ def main():
     if shutil.which("aws") is None:
         sys.exit("first-step: needs awscli")
     cases = {"same zone": (False, {"aws": "aws", "spotter": ""}),
-             "other zone": (True, {"aws": "aws", "spotter": "", "spotter, bound 5s": "5s",
-                                    "spotter, fence": "fence"})}
+             "other zone": (True, {"aws": "aws", "spotter": "", "spotter, fence": "fence"})}
     facts, missed = {}, False
     for case, (moves, whos) in cases.items():
         if arguments.only and not case.startswith(arguments.only):
