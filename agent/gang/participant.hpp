@@ -1,0 +1,164 @@
+// One machine's part in a gang, with S3 alone: when to say that it lives, when a round is over, who
+// is in the next one. Pure: answers and time come in, reads and writes go out. tests/gang runs many
+// of them through lost answers, outages and deaths, and searches for two leaders of one round.
+//
+// It looks at the record, works out what the record should say, and writes that if it differs, on
+// the condition that nobody else wrote meanwhile. So a lost answer is settled by the next look, and
+// it does not matter which member does what all of them see.
+//
+// No clock is compared with another machine's: a member is dead when its `beats` stood still for a
+// lease and a margin of the time in which this one could read the record. One that cannot renew its
+// own for a lease ends its workers: by then the others have not yet taken it for dead.
+//
+// The gang knows its members: a round is complete once all that live are ready. torchrun's own
+// rendezvous waits 30 s for whoever else may come; here only the first round does. One that was
+// killed without a notice is waited for `last_call`.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "agent/gang/record.hpp"
+
+namespace spotter::gang {
+
+struct Settings {
+  std::string job;  // Record::job
+  std::string id;   // Member::id
+  std::string name;
+  std::string address;  // where the others reach this machine
+  std::size_t size = 1;
+  std::size_t min = 1;
+  Duration lease{60'000};
+  Duration margin{15'000};
+  Duration look_every{1'000};
+  Duration look_every_forming{300};
+  Duration first_call{30'000};  // of the first round: so long for others once there are `min`
+  Duration last_call{5'000};    // of a later one: for a member that lives, or seems to
+  Duration grace{5'000};        // for workers to end by themselves when their round is over
+  // Rounds in succession that end with nobody lost and no new checkpoint, until the gang has
+  // failed: one may be the network's fault.
+  std::uint32_t most_failures = 2;
+
+  Duration beat_every() const { return lease / 6; }
+};
+
+// --- Output: one at a time, answered by looked() or wrote() and the like.
+struct Look {};
+struct Write {
+  Record record;
+  std::string etag;  // of the record that it replaces; empty: there must be none
+};
+using Ask = std::variant<Look, Write>;
+
+// --- Input.
+struct Seen {
+  Record record;
+  std::string etag;
+};
+
+// A round that this machine is in.
+struct Place {
+  std::uint64_t round = 0;
+  std::size_t rank = 0;  // among the machines; 0 leads
+  std::size_t size = 0;
+  std::string leader;  // where its store is
+  std::uint16_t port = 0;
+};
+
+// Why the workers should save and stop, soon.
+struct Stop {
+  std::string why;
+  std::optional<Time> by;  // until then they may train on; none: at once
+};
+
+class Participant {
+ public:
+  explicit Participant(Settings settings) : settings_(std::move(settings)) {}
+
+  std::optional<Ask> next(Time now);
+  // The answers; `seen`: none: there is no record yet.
+  void looked(Time now, const std::optional<Seen>& seen);
+  void wrote(Time now, const std::string& etag);
+  void refused(Time now);     // the condition does not hold
+  void unanswered(Time now);  // or unclear: the write may have been done, or be done later
+
+  // Its workers have ended, or never began, and it has a store at that port. `progress`: the step
+  // of the newest checkpoint; -1: there is none. Answered by place(), or by refuses().
+  void ready(std::uint16_t port, std::int64_t progress);
+  // Its workers have ended, and its launcher is not yet ready().
+  void idle() { works_ = false; }
+  // A notice: it trains on until then, and is in no further round. A time that is over: it stops
+  // now.
+  void leave(Time until) { leaves_at_ = until; }
+  bool is_leaving() const { return leaves_at_.has_value(); }
+  // Its workers have ended well. When it leads, the gang is done.
+  void finished() { finished_ = true; }
+  // Its launcher has ended, and none follows: it gives up its membership.
+  void go() { gone_ = true; }
+
+  // The new round that it is in, once; its workers then run until ready().
+  std::optional<Place> place();
+  // A launcher that waits for a round waits in vain.
+  bool refuses() const { return is_leaving() || is_done() || has_failed() || is_foreign(); }
+  bool is_done() const { return looked_ && record_.phase == Record::Phase::Done; }
+  bool has_failed() const { return looked_ && was_open_ && record_.phase == Record::Phase::Failed; }
+  // The record is of another job of this name.
+  bool is_foreign() const { return foreign_; }
+  bool is_gone() const;
+  // The workers must be ended now: their round is over, or the lease is.
+  std::optional<std::string> must_end(Time now) const;
+  std::optional<Stop> must_stop() const;
+  // A round that it was in.
+  bool is_over(std::uint64_t round) const {
+    return record_.round != round || record_.phase == Record::Phase::Forming;
+  }
+  bool leads() const { return in_round_ != 0 && leads_; }
+  std::uint64_t round() const { return in_round_; }
+  const Record& record() const { return record_; }
+  // What a launcher that waits for a round waits for, for a person.
+  std::string waits_for() const;
+
+ private:
+  Record wanted(Time now) const;
+  void join(Record& record, Time now) const;
+  void drop_the_dead(Record& record) const;
+  void form(Record& record) const;
+  void saw(Time now, Duration passed);
+  void watch(Duration passed);
+  void watch_leavers(Time before);
+  void take_place();
+
+  struct Watched {
+    std::uint64_t beats = 0;
+    Duration still{};  // of the time in which this machine could look
+  };
+
+  Settings settings_;
+  Record record_;
+  std::string etag_;
+  bool looked_ = false, foreign_ = false, was_open_ = false;
+  bool awaited_ = false;
+  Time look_at_{}, looked_at_{};
+  std::map<std::string, Watched> watched_;
+  std::string waiting_;  // who is ready, as one text
+  Duration steady_{};    // it has not changed
+
+  Record writing_;  // the last that was sent
+  std::uint64_t writes_ = 0;
+  Time sent_{}, accepted_{};  // when that was; when the last one was sent that S3 has taken
+
+  bool ready_ = false, finished_ = false, works_ = false, gone_ = false, leads_ = false;
+  std::uint16_t port_ = 0;
+  std::int64_t progress_ = -1;
+  std::optional<Time> leaves_at_;
+  std::uint64_t in_round_ = 0;
+  std::optional<Place> place_;
+  std::optional<Time> over_since_;
+  // Of the round: until when they can be counted on; none: not at all.
+  std::map<std::string, std::optional<Time>> leavers_;
+};
+
+}  // namespace spotter::gang

@@ -1,0 +1,119 @@
+#include "agent/gang/record.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "agent/base/json.hpp"
+#include "agent/base/version.hpp"
+
+namespace spotter::gang {
+namespace {
+
+using wire::Json;
+
+constexpr std::uint64_t known_record = 1;
+constexpr std::array<const char*, 4> phases = {"forming", "training", "done", "failed"};
+constexpr std::uint64_t most_number = 1ULL << 48U;
+constexpr std::int64_t week_ms = 7LL * 24 * 3600 * 1000;
+
+// Nothing: it is absent, or no such number.
+std::optional<std::uint64_t> number(const Json& json, const char* field,
+                                    std::uint64_t most = most_number) {
+  const auto found = json.find(field);
+  if (found == json.end() || !found->is_number_unsigned()) return std::nullopt;
+  const auto value = found->get<std::uint64_t>();
+  return value <= most ? std::optional(value) : std::nullopt;
+}
+
+Result<Member> parse_member(const Json& json) {
+  if (!json.is_object()) return failure("a member of the gang is no object");
+  Member member{.id = wire::text_field(json, "id"),
+                .name = wire::text_field(json, "name"),
+                .address = wire::text_field(json, "address")};
+  const auto beats = number(json, "beats");
+  const auto port = number(json, "port", UINT16_MAX);
+  const auto ready = json.find("ready");
+  if (member.id.empty() || !beats || !port || ready == json.end() || !ready->is_boolean())
+    return failure("a member of the gang has no id, beats, port or ready");
+  member.beats = *beats;
+  member.port = static_cast<std::uint16_t>(*port);
+  member.ready = ready->get<bool>();
+  if (!json.contains("leaves_in_ms")) return member;
+  const auto leaves = number(json, "leaves_in_ms", week_ms);
+  if (!leaves) return failure("the leaves_in_ms of a member of the gang is no time");
+  member.leaves_in = Duration(*leaves);
+  return member;
+}
+
+}  // namespace
+
+const Member* Record::find(std::string_view id) const {
+  const auto found = std::ranges::find(members, id, &Member::id);
+  return found == members.end() ? nullptr : &*found;
+}
+
+Member* Record::find(std::string_view id) {
+  const auto found = std::ranges::find(members, id, &Member::id);
+  return found == members.end() ? nullptr : &*found;
+}
+
+std::string to_json(const Record& record) {
+  Json members = Json::array();
+  for (const Member& each : record.members) {
+    members.push_back({{"id", each.id},
+                       {"name", each.name},
+                       {"beats", each.beats},
+                       {"ready", each.ready},
+                       {"address", each.address},
+                       {"port", each.port}});
+    if (each.leaves_in) members.back()["leaves_in_ms"] = each.leaves_in->count();
+  }
+  const Json json = {{"version", known_record},
+                     {"job", record.job},
+                     {"phase", phases[static_cast<std::size_t>(record.phase)]},
+                     {"round", record.round},
+                     {"ranks", record.ranks},
+                     {"failures", record.failures},
+                     {"progress", record.progress},
+                     {"members", members},
+                     {"writer", record.writer}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Record> parse_record(std::string_view text) {
+  const auto json = wire::parse_json_object(text);
+  if (!json) return tl::unexpected(json.error());
+  if (auto newer = wire::newer(*json, "version", known_record, "the gang's record"))
+    return tl::unexpected<Error>(std::move(*newer));
+  Record record{.job = wire::text_field(*json, "job"), .writer = wire::text_field(*json, "writer")};
+  const std::string phase = wire::text_field(*json, "phase");
+  const auto which = std::ranges::find(phases, phase);
+  if (which == phases.end()) return failure("'" + phase + "' is no phase of a gang");
+  record.phase = static_cast<Record::Phase>(which - phases.begin());
+  const auto round = number(*json, "round");
+  const auto failures = number(*json, "failures", UINT32_MAX);
+  const auto progress = json->find("progress");
+  if (!round || !failures || progress == json->end() || !progress->is_number_integer())
+    return failure("its round, failures or progress is no number that a gang has");
+  record.round = *round;
+  record.failures = static_cast<std::uint32_t>(*failures);
+  record.progress = progress->get<std::int64_t>();
+  const auto ranks = json->find("ranks");
+  const auto members = json->find("members");
+  if (ranks == json->end() || !ranks->is_array() || members == json->end() ||
+      !members->is_array() || members->size() > most_members || ranks->size() > most_members)
+    return failure("it has no list of ranks and of members");
+  for (const Json& rank : *ranks) {
+    if (!rank.is_string()) return failure("a rank of the gang is no member's id");
+    record.ranks.push_back(rank.get<std::string>());
+  }
+  for (const Json& each : *members) {
+    auto member = parse_member(each);
+    if (!member) return tl::unexpected(member.error());
+    if (record.find(member->id) != nullptr) return failure("two members have the id " + member->id);
+    record.members.push_back(*std::move(member));
+  }
+  return record;
+}
+
+}  // namespace spotter::gang

@@ -1,0 +1,242 @@
+// Stories of a few machines.
+#include "agent/gang/participant.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/gang/gang_world.hpp"
+
+namespace spotter::gang {
+namespace {
+
+constexpr Duration seconds(std::int64_t count) { return Duration(count * 1000); }
+
+class Gang : public ::testing::Test {
+ protected:
+  void begin(std::size_t machines, std::size_t size, std::size_t min) {
+    world.emplace(size, min, 1);
+    for (std::size_t i = 0; i < machines; ++i) world->arrive();
+  }
+  // For how long it took; it fails after so many.
+  Duration until_one(Duration at_most) {
+    const Time begun = world->now;
+    while (!world->is_one() && world->now - begun < at_most) world->turn();
+    EXPECT_TRUE(world->is_one());
+    return world->now - begun;
+  }
+  void TearDown() override {
+    for (const auto& each : world->broken) ADD_FAILURE() << each;
+  }
+  Machine& at(std::size_t index) { return *world->machines[index]; }
+  std::optional<GangWorld> world;
+};
+
+TEST_F(Gang, BeginsAtOnceWhenAllAreThere) {
+  begin(4, 4, 2);
+  EXPECT_LE(until_one(seconds(5)), seconds(5));
+  EXPECT_EQ(world->rounds.size(), 1U);
+}
+
+TEST_F(Gang, WaitsAtTheBeginningForThoseThatMayStillCome) {
+  begin(2, 4, 2);
+  world->run(seconds(10));
+  EXPECT_TRUE(world->rounds.empty());
+  world->arrive();
+  world->arrive();
+  until_one(seconds(5));
+  EXPECT_EQ(world->rounds.size(), 1U);
+}
+
+TEST_F(Gang, BeginsWithFewerWhenNobodyElseComes) {
+  begin(2, 4, 2);
+  until_one(seconds(40));
+  EXPECT_EQ(world->rounds.at(1).size(), 2U);
+}
+
+TEST_F(Gang, NeverTrainsWithLessThanTheLeast) {
+  begin(1, 4, 2);
+  world->run(seconds(600));
+  EXPECT_TRUE(world->rounds.empty());
+  EXPECT_EQ(at(0).self->waits_for(), "2 machines at least: 1 is ready");
+}
+
+TEST_F(Gang, GoesOnWithoutOneThatHasANotice) {
+  begin(4, 4, 2);
+  until_one(seconds(5));
+  world->notice(at(2), seconds(100));
+  world->run(seconds(3));
+  // The others know until when they may count on it.
+  const auto stop = at(0).self->must_stop();
+  EXPECT_FALSE(stop) << "in this world's workers all end at once";
+  until_one(seconds(20));
+  EXPECT_EQ(world->rounds.size(), 2U);
+  EXPECT_EQ(world->rounds.at(2), (std::vector<std::string>{"m1", "m2", "m4"}));
+}
+
+TEST_F(Gang, TellsTheOthersUntilWhenALeaverCanBeCountedOn) {
+  begin(2, 2, 1);
+  until_one(seconds(5));
+  Machine& leaver = at(1);
+  const Time until = world->now + seconds(60);
+  leaver.self->leave(until);
+  std::optional<Stop> stop;
+  for (int i = 0; i < 20 && !stop; ++i) {
+    world->turn();
+    stop = at(0).self->must_stop();
+  }
+  ASSERT_TRUE(stop);
+  EXPECT_EQ(stop->why, "m2 leaves");
+  ASSERT_TRUE(stop->by);
+  EXPECT_LE(*stop->by, until) << "never later than the leaver has said";
+  EXPECT_GE(*stop->by, until - seconds(3));
+}
+
+TEST_F(Gang, GoesOnSoonWithoutOneThatWasKilled) {
+  begin(4, 4, 2);
+  until_one(seconds(5));
+  world->kill(at(0));  // the leader
+  world->turn();
+  EXPECT_LE(until_one(seconds(30)), seconds(12));
+  EXPECT_EQ(world->rounds.at(2), (std::vector<std::string>{"m2", "m3", "m4"}));
+}
+
+TEST_F(Gang, WaitsForAllWhereItMay) {
+  begin(4, 4, 4);
+  until_one(seconds(5));
+  world->kill(at(1));
+  world->run(seconds(200));
+  EXPECT_EQ(world->rounds.size(), 1U);
+  world->arrive();
+  until_one(seconds(10));
+  EXPECT_EQ(world->rounds.size(), 2U);
+}
+
+TEST_F(Gang, TakesInOneThatComes) {
+  begin(3, 4, 2);
+  until_one(seconds(60));
+  world->arrive();
+  world->run(seconds(2));
+  until_one(seconds(20));
+  EXPECT_EQ(world->rounds.at(2), (std::vector<std::string>{"m1", "m2", "m3", "m4"}));
+}
+
+TEST_F(Gang, KeepsASpareOneWaiting) {
+  begin(3, 2, 1);
+  world->run(seconds(60));
+  EXPECT_EQ(world->rounds.size(), 1U);
+  world->kill(at(0));
+  world->run(seconds(20));
+  EXPECT_EQ(world->bucket.record->ranks, (std::vector<std::string>{"m2", "m3"}));
+}
+
+TEST_F(Gang, DropsADeadMemberAfterItsLease) {
+  begin(3, 4, 2);
+  until_one(seconds(60));
+  world->kill(at(2));
+  world->run(seconds(30));
+  EXPECT_NE(world->bucket.record->find("m3"), nullptr);
+  world->run(seconds(90));
+  EXPECT_EQ(world->bucket.record->find("m3"), nullptr);
+  EXPECT_EQ(world->bucket.record->find("m2")->name, "m2");
+}
+
+TEST_F(Gang, TakesNobodyForDeadWhenS3WasSilent) {
+  begin(3, 3, 2);
+  until_one(seconds(60));
+  for (int second = 0; second < 50; ++second) {
+    world->bucket.down = true;
+    for (auto& each : world->machines) {
+      const auto ask = each->self->next(world->now);
+      if (ask) each->self->unanswered(world->now);
+    }
+    world->now += seconds(1);
+  }
+  for (auto& each : world->machines) EXPECT_FALSE(each->self->must_end(world->now));
+  world->run(seconds(60));
+  EXPECT_EQ(world->rounds.size(), 1U);
+  EXPECT_TRUE(world->is_one());
+}
+
+TEST_F(Gang, EndsItsWorkersWhenItCannotRenewItsLease) {
+  begin(2, 2, 1);
+  until_one(seconds(5));
+  Participant& cut = *at(1).self;
+  for (int second = 0; second < 59; ++second) {
+    EXPECT_FALSE(cut.must_end(world->now)) << second;
+    for (int turn = 0; turn < 5; ++turn) {
+      if (cut.next(world->now)) cut.unanswered(world->now);
+      world->now += Duration(200);
+    }
+  }
+  world->now += seconds(12);
+  EXPECT_TRUE(cut.must_end(world->now));
+}
+
+TEST_F(Gang, FailsWhenItsTrainerFailsAgainAndAgain) {
+  begin(2, 2, 2);
+  world->progress = -1;
+  until_one(seconds(5));
+  for (int crash = 0; crash < 3; ++crash) {
+    for (auto& each : world->machines) each->waits = true;
+    for (int turn = 0; turn < 40; ++turn) {
+      world->progress = -2;  // it never gets beyond what there is
+      world->turn();
+    }
+  }
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Failed);
+  EXPECT_EQ(world->rounds.size(), 3U);
+  for (auto& each : world->machines) EXPECT_TRUE(each->self->refuses());
+  // The next session of a machine starts over.
+  world->machines.clear();
+  world->arrive();
+  world->arrive();
+  world->run(seconds(200));
+  EXPECT_EQ(world->rounds.size(), 4U);
+}
+
+TEST_F(Gang, IsDoneWhenItsLeaderIs) {
+  begin(3, 3, 2);
+  until_one(seconds(5));
+  at(1).self->finished();  // does not lead
+  world->run(seconds(5));
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Training);
+  at(0).self->finished();
+  world->run(seconds(5));
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Done);
+  for (auto& each : world->machines) EXPECT_TRUE(each->self->is_done());
+  Machine& late = world->arrive();
+  world->run(seconds(2));
+  EXPECT_TRUE(late.self->is_done());
+}
+
+TEST_F(Gang, IsDoneThoughAMemberLeftInTheLastMoment) {
+  begin(3, 3, 2);
+  until_one(seconds(5));
+  world->kill(at(2));
+  world->bucket.record->members.pop_back();  // who went in order
+  world->bucket.record->phase = Record::Phase::Forming;
+  ++world->bucket.version;
+  at(0).self->finished();
+  for (int i = 0; i < 20; ++i) {
+    const auto ask = at(0).self->next(world->now);
+    if (!ask) break;
+    if (const auto* write = std::get_if<Write>(&*ask)) {
+      world->bucket.record = write->record;
+      at(0).self->wrote(world->now, world->bucket.etag());
+    } else {
+      at(0).self->looked(world->now, Seen{*world->bucket.record, world->bucket.etag()});
+    }
+    world->now += seconds(1);
+  }
+  EXPECT_TRUE(at(0).self->is_done());
+}
+
+TEST_F(Gang, TouchesNoRecordOfAnotherJob) {
+  begin(1, 1, 1);
+  world->bucket.record = Record{.job = "another"};
+  world->run(seconds(10));
+  EXPECT_TRUE(at(0).self->is_foreign());
+  EXPECT_EQ(*world->bucket.record, Record{.job = "another"});
+}
+
+}  // namespace
+}  // namespace spotter::gang

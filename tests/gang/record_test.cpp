@@ -1,0 +1,67 @@
+#include "agent/gang/record.hpp"
+
+#include <gtest/gtest.h>
+
+#include "agent/base/version.hpp"
+
+namespace spotter::gang {
+namespace {
+
+Record full() {
+  Record record{.job = "home-1",
+                .phase = Record::Phase::Training,
+                .round = 7,
+                .ranks = {"b", "a"},
+                .failures = 1,
+                .progress = 1200};
+  record.members.push_back(
+      {.id = "a", .name = "host-a", .beats = 3, .leaves_in = Duration(90'000)});
+  record.members.push_back({.id = "b",
+                            .name = "host-b",
+                            .beats = 9,
+                            .ready = true,
+                            .address = "10.0.0.2",
+                            .port = 4000});
+  record.writer = "b:12";
+  return record;
+}
+
+TEST(GangRecord, IsReadAsItWasWritten) {
+  const auto read = parse_record(to_json(full()));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, full());
+}
+
+TEST(GangRecord, OfALaterVersionIsLeftAlone) {
+  std::string text = to_json(full());
+  text.replace(text.find("\"version\":1"), 11, "\"version\":2");
+  const auto read = parse_record(text);
+  ASSERT_FALSE(read);
+  EXPECT_TRUE(wire::is_newer(read.error()));
+}
+
+TEST(GangRecord, ThatIsNoneIsRefused) {
+  const std::string good = to_json(full());
+  for (const auto& [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"\"training\"", "\"running\""},
+           {"\"round\":7", "\"round\":-7"},
+           {"\"failures\":1", "\"failures\":\"1\""},
+           {"\"progress\":1200", "\"progress\":null"},
+           {"\"ranks\":[\"b\",\"a\"]", "\"ranks\":[1]"},
+           {"\"ranks\":[\"b\",\"a\"]", "\"ranks\":{}"},
+           {"\"id\":\"b\"", "\"id\":\"a\""},
+           {"\"id\":\"b\"", "\"id\":\"\""},
+           {"\"port\":4000", "\"port\":70000"},
+           {"\"ready\":true", "\"ready\":1"},
+           {"\"leaves_in_ms\":90000", "\"leaves_in_ms\":-1"}}) {
+    std::string text = good;
+    ASSERT_NE(text.find(from), text.npos) << from;
+    text.replace(text.find(from), std::string_view(from).size(), to);
+    EXPECT_FALSE(parse_record(text)) << to;
+  }
+  EXPECT_FALSE(parse_record("[]"));
+  EXPECT_FALSE(parse_record(""));
+}
+
+}  // namespace
+}  // namespace spotter::gang
