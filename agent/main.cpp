@@ -11,6 +11,7 @@
 #include "agent/tools/command_table.hpp"
 #include "agent/tools/doctor/doctor.hpp"
 #include "agent/tools/explain.hpp"
+#include "agent/tools/gang/gang.hpp"
 #include "agent/tools/iam/iam.hpp"
 #include "agent/tools/init/init.hpp"
 #include "agent/tools/launch/launch.hpp"
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
   // Those that the service, the agent itself and its supervisor run.
   const std::string_view own = argc > 1 ? argv[1] : "";
   if (own == "follow-log") return spotter::command::follow_log(argc - 1, argv + 1);
+  if (own == "gang") return spotter::command::gang(argc - 1, argv + 1);
   if (own == "guard") return spotter::command::guard(argc - 1, argv + 1);
   if (own == "host" && argc == 4 && std::string_view(argv[2]) == "--request")
     return spotter::command::requested_verb(argv[3]);

@@ -2,7 +2,9 @@
 follow. They communicate by CPU, in a process group of their own, so that no GPU is waited for."""
 
 import os
+import socket
 import sys
+import time
 
 
 def rank():
@@ -24,6 +26,23 @@ class Ranks:
     def __init__(self):
         self.rank, self._group = rank(), None
         self.leads = self.rank == 0
+        self._reported = 0.0
+
+    def report(self, step):
+        """In a gang each machine's agent gets the step; rank 0's gets more."""
+        now = time.monotonic()
+        here = os.environ.get("SPOTTER_GANG_MEMBER") and os.environ.get("NOTIFY_SOCKET")
+        if not here or self.leads or now - self._reported < 1 or \
+                os.environ.get("LOCAL_RANK", "0") != "0":
+            return
+        self._reported = now
+        address = os.environ["NOTIFY_SOCKET"]
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as link:
+                link.sendto(f"WATCHDOG=1\nX_SPOTTER_STEP={step}\n".encode(),
+                            "\0" + address[1:] if address[0] == "@" else address)
+        except OSError:
+            pass  # the agent starts again: the next step says more
 
     def share(self, ask):
         """Returns rank 0's result, or raises its exception, on all ranks; all must call it."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import sys
+import time
 
 from . import _library, _state
 from ._library import SpotterError
@@ -80,10 +81,21 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     options.keep_last, options.keep_every, options.keep_best = keep_last, keep_every, keep_best
     options.lower_is_better = lower_is_better
     options.every_seconds = 0 if every is None else (every if every > 0 else -1)
-    handle = library.spotter_open(_library.byref(options))
-    if not handle:
-        _check(-1)
+    handle = _open_alone(library, options)
     return Run(handle, ranks, directory, keep_last)
+
+
+def _open_alone(library, options):
+    """In a gang the leader of the round before may still be ending, on this machine or another."""
+    until = time.monotonic() + (10 if os.environ.get("SPOTTER_GANG_MEMBER") else 0)
+    while True:
+        handle = library.spotter_open(_library.byref(options))
+        if handle:
+            return handle
+        taken = b"another trainer saves into" in library.spotter_error()
+        if not taken or time.monotonic() > until:
+            _check(-1)
+        time.sleep(0.2)
 
 
 def evaluated(values):
@@ -283,6 +295,7 @@ class Run:
         after an evaluation, or metrics={"val/loss": ...}. They are fetched each time, and none is
         left out."""
         named = {**(metrics or {}), **others}
+        self._ranks.report(step)
         if not self._ranks.leads or not (named or self._lib.spotter_progress_due(
                 self._open_handle(), step, steps_total)):
             return

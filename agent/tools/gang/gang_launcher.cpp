@@ -1,0 +1,78 @@
+#include "agent/tools/gang/gang_launcher.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "agent/io/child.hpp"
+#include "agent/supervise/client.hpp"
+#include "agent/supervise/processes.hpp"
+
+namespace spotter::command {
+namespace {
+
+constexpr int not_found_status = 127;  // as a shell has it
+
+std::vector<std::string> gang_environment(const std::map<std::string, std::string>& variables) {
+  std::vector<std::string> entries;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view entry(*each);
+    if (!variables.contains(std::string(entry.substr(0, entry.find('=')))))
+      entries.emplace_back(entry);
+  }
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+}  // namespace
+
+Result<void> GangLauncher::start(const std::map<std::string, std::string>& variables) {
+  const io::Program program(command_, gang_environment(variables));
+  const pid_t parent = ::getpid();
+  const pid_t pid = io::fork_child([&] {
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (io::die_with(parent, SIGKILL)) program.execute_from_path();
+    return not_found_status;
+  });
+  if (pid < 0) return failure(std::string("fork: ") + std::strerror(errno));
+  const auto file = supervise::open_pidfd(pid);
+  if (!file) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return tl::unexpected(file.error());
+  }
+  pid_ = pid;
+  process_.assign(*file);
+  process_.async_wait(asio::posix::stream_descriptor::wait_read, [this](auto error) {
+    if (error) return;
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = 0;
+    process_.close();
+    ended_(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  });
+  return {};
+}
+
+bool GangLauncher::has(pid_t process) const {
+  if (pid_ == 0) return false;
+  if (process == pid_) return true;
+  const auto below = supervise::descendants_of(pid_);
+  return std::ranges::find(below, process, &supervise::Process::pid) != below.end();
+}
+
+void GangLauncher::kill() {
+  if (pid_ == 0) return;
+  supervise::signal_descendants(pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);
+}
+
+void GangLauncher::end_workers(pid_t torchrun) { supervise::signal_descendants(torchrun, SIGKILL); }
+
+}  // namespace spotter::command

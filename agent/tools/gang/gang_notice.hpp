@@ -1,0 +1,38 @@
+// The workers' notice file: what the agent's says, and what the gang says.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "agent/base/names.hpp"
+
+namespace spotter::command {
+
+// When to stop. none: at once.
+struct StopBy {
+  std::optional<Time> by;
+  bool operator==(const StopBy&) const = default;
+};
+
+// Of the agent's file; nothing: there is none.
+std::optional<StopBy> read_notice(const std::string& file);
+// The earlier of the two.
+std::optional<StopBy> earlier(const std::optional<StopBy>& one, const std::optional<StopBy>& other);
+
+// A file in a folder of its own in $TMPDIR, which goes with this object.
+class GangNotice {
+ public:
+  GangNotice();
+  ~GangNotice();
+  GangNotice(const GangNotice&) = delete;
+  GangNotice& operator=(const GangNotice&) = delete;
+  // Empty: it cannot be made.
+  const std::string& path() const { return path_; }
+  void say(const std::optional<StopBy>& stop);
+
+ private:
+  std::string folder_, path_;
+  std::optional<StopBy> said_;
+};
+
+}  // namespace spotter::command

@@ -1,0 +1,155 @@
+"""A gang on this machine: members that are processes of `spotter gang`, real torchrun with gloo,
+and the emulator's S3. Each has a folder of its own, by which all its processes are known."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import ec2
+import harness
+from emulator import ROOT, Failed, wait
+
+TRAINER = harness.TRAINERS / "gang_digits.py"
+PYTHON = "/usr/bin/python3"
+
+
+def has_torch():
+    return subprocess.run([PYTHON, "-c", "import torch.distributed.run"], check=False,
+                          capture_output=True).returncode == 0
+
+
+class Gang:
+    """`world`: the emulator, whose workplace has all of it."""
+
+    def __init__(self, world, size=4, least=2, name="gang", every=2, **environment):
+        self.world, self.size, self.name = world, size, name
+        self.place = world.workplace / name
+        self.storage, self.journal = self.place / "storage", self.place / "journal"
+        for folder in (self.storage, self.journal):
+            folder.mkdir(parents=True)
+        (world.directory / "s3/gangs").mkdir(parents=True, exist_ok=True)
+        self.job, self.least, self.trainer = name, least, TRAINER
+        binaries = pathlib.Path(harness.BINARIES)
+        self.environment = {
+            **os.environ, "HOME": str(self.place), "JOURNAL": str(self.journal),
+            "PYTHONPATH": str(ROOT / "trainer/library/python"),
+            "SPOTTER_LIBRARY": str(binaries.parent / "lib/libspotter.so.1"),
+            "SPOTTER_CHECKPOINT_EVERY": str(every), "SPOTTER_GANG_ADDRESS": "127.0.0.1",
+            "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
+            "AWS_ACCESS_KEY_ID": ec2.USER[0], "AWS_SECRET_ACCESS_KEY": ec2.USER[1],
+            "AWS_REGION": ec2.REGION, "AWS_ENDPOINT_URL": world.ec2.endpoint,
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
+            "SPOTTER_NOTICE_FILE": "", **environment}
+        self.members = {}
+
+    # What happens to it
+
+    def start(self, member):
+        folder = self.place / "run" / member
+        folder.mkdir(parents=True, exist_ok=True)
+        home = self.storage / self.name
+        with open(self.place / f"{member}.log", "ab") as log:
+            self.members[member] = subprocess.Popen(
+                [f"{harness.BINARIES}/spotter", "gang", "--at", f"s3://gangs/{self.job}/",
+                 "--job", self.job, "--name", member, "--size", str(self.size), "--min",
+                 str(self.least), "--lease", "20000", "--home", str(home), "--", PYTHON, "-m",
+                 "spotter.torchrun", str(self.trainer)],
+                env={**self.environment, "TMPDIR": str(folder)}, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True)
+        return member
+
+    def start_all(self):
+        for number in range(1, self.size + 1):
+            self.start(f"m{number}")
+
+    def notice(self, member):
+        """What an engine sends before it takes the machine away."""
+        self.members[member].send_signal(signal.SIGTERM)
+
+    def kill(self, member):
+        """As when the machine is gone: all its processes, at once."""
+        while pids := self.processes(member):
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.02)
+        self.members[member].wait(10)
+
+    def processes(self, member):
+        mark = str(self.place / "run" / member).encode()
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                texts = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                ended = "\nState:\tZ" in (entry / "status").read_text()
+            except OSError:
+                continue
+            if not ended and (mark + b"/" in texts or mark + b"\0" in texts):
+                found.append(int(entry.name))
+        return found
+
+    def close(self):
+        for member in self.members:
+            self.kill(member)
+
+    # What it shows
+
+    def record(self):
+        try:
+            return json.loads((self.world.directory / f"s3/gangs/{self.job}/gang").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def notes(self, kind="step"):
+        """(number, ranks, when, member), in the order of their time."""
+        lines = []
+        for path in self.journal.iterdir():
+            for line in path.read_text().splitlines():
+                word, number, ranks, when = line.split()
+                if word == kind:
+                    member = path.name.rsplit("-", 1)[0]
+                    lines.append((int(number), int(ranks), float(when), member))
+        return sorted(lines, key=lambda line: line[2])
+
+    def step(self):
+        return max((line[0] for line in self.notes()), default=0)
+
+    def wait_step(self, step, seconds=90):
+        self._wait(f"step {step}", lambda: self.step() >= step, seconds)
+
+    def wait_ranks(self, ranks, since, seconds=90):
+        """Until so many train together; gives the time of the last one's first step."""
+        def all_step():
+            firsts = {}
+            for _, those, when, member in self.notes():
+                if when > since and those == ranks:
+                    firsts.setdefault(member, when)
+            return max(firsts.values()) if len(firsts) == ranks else None
+        return self._wait(f"{ranks} ranks", all_step, seconds)
+
+    def end(self, member, seconds=120):
+        """Its exit status."""
+        self._wait(f"{member} to end", lambda: self.members[member].poll() is not None, seconds)
+        return self.members[member].returncode
+
+    def result(self):
+        """(sum of the weights, least and highest count of a sample, accuracy)"""
+        digest, least, most, right = (
+            self.storage / self.name / "result/weights.txt").read_text().split()
+        return digest, int(least), int(most), float(right)
+
+    def _wait(self, what, condition, seconds):
+        try:
+            return wait(what, condition, seconds)
+        except Failed as failed:
+            raise Failed(f"{failed}\n{self.words()}") from None
+
+    def words(self):
+        return json.dumps(self.record()) + "\n" + "\n".join(
+            f"--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-60:])
+            for path in sorted(self.place.glob("*.log")))

@@ -1,0 +1,125 @@
+"""One model on several machines, any of which may go: real torchrun, gloo, DDP."""
+
+import pathlib
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import gang_lives
+import gangs
+import harness
+from emulator import Emulator
+
+EPOCHS, STEPS = 4, 40
+
+
+class GangStory(unittest.TestCase):
+    def setUp(self):
+        if not gangs.has_torch():
+            self.skipTest("python3-torch is not installed (scripts/setup)")
+        self.world = Emulator(harness.BINARIES, name="gang", mode="user")
+        self.gangs = []
+        self.addCleanup(self.end)
+
+    def end(self):
+        for each in self.gangs:
+            each.close()
+        self.assertEqual(self.world.close(), [], "left behind")
+
+    def gang(self, **options):
+        self.gangs.append(gangs.Gang(self.world, **options))
+        return self.gangs[-1]
+
+    def assert_ended_well(self, gang, *members):
+        self.assertEqual([gang.end(member) for member in members], [0] * len(members), gang.words())
+        self.assertEqual(gang.record()["phase"], "done")
+        digest, least, most, right = gang.result()
+        self.assertEqual((least, most), (EPOCHS, EPOCHS), "each sample once an epoch")
+        self.assertGreater(right, 0.9)
+        return digest
+
+
+class Gang(GangStory):
+    def test_one_leaves_one_is_killed_and_others_come(self):
+        gang = self.gang(size=4, least=2, PACE="0.4")
+        gang.start_all()
+        gang.wait_ranks(4, 0)
+        noticed = time.time()
+        gang.notice("m2")
+        self.assertEqual(gang.end("m2"), 75)
+        gang.wait_ranks(3, noticed)
+        resumed = [step for step, ranks, when, _ in gang.notes("resumed") if when > noticed]
+        before = max(step for step, _, when, _ in gang.notes() if when < noticed)
+        self.assertGreaterEqual(min(resumed), before, "what it was noticed in is not lost")
+        leader = gang.record()["ranks"][0].rsplit("-", 1)[0]
+        killed = time.time()
+        gang.kill(leader)
+        gang.wait_ranks(2, killed)
+        came = time.time()
+        gang.start("m5")
+        gang.wait_ranks(3, came)
+        staying = {"m1", "m3", "m4", "m5"} - {leader}
+        self.assert_ended_well(gang, *staying)
+        # Who comes after the end has nothing to do.
+        self.assertEqual(gang.end(gang.start("m6")), 0)
+
+    def test_of_one_size_it_ends_with_the_bits_of_an_undisturbed_one(self):
+        quiet = self.gang(size=3, least=3, name="quiet", PACE="0")
+        quiet.start_all()
+        digest = self.assert_ended_well(quiet, "m1", "m2", "m3")
+        gang = self.gang(size=3, least=3, PACE="0.3")
+        gang.start_all()
+        gang.wait_step(8)
+        gang.kill("m3")
+        gang.start("m4")
+        gang.wait_step(20)
+        gang.notice("m1")
+        self.assertEqual(gang.end("m1"), 75)
+        self.assertEqual(gang.end(gang.start("m1")), 0)
+        self.assertEqual(self.assert_ended_well(gang, "m2", "m4"), digest)
+
+    def test_s3_is_silent_for_a_while(self):
+        gang = self.gang(size=2, least=2, PACE="0.4")
+        gang.start_all()
+        gang.wait_ranks(2, 0)
+        before = gang.record()["round"]
+        self.world.process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(8)
+        finally:
+            self.world.process.send_signal(signal.SIGCONT)
+        self.assert_ended_well(gang, "m1", "m2")
+        self.assertEqual(gang.record()["round"], before, "a lease is longer than that")
+
+    def test_a_trainer_that_fails_again_and_again_is_given_up(self):
+        gang = self.gang(size=2, least=2, PACE="0", FAIL_AT="3", every=1000)
+        gang.start_all()
+        self.assertEqual([gang.end("m1"), gang.end("m2")], [1, 1], gang.words())
+        self.assertIn("again and again", (gang.place / "m1.log").read_text())
+        self.assertEqual(len({when for step, _, when, member in gang.notes("resumed")
+                              if member == "m1"}), 3, "two more tries than one")
+
+    def test_a_life_drawn_from_a_seed(self):
+        gang_lives.live(3, events=3)
+
+    def test_a_namesake_is_refused(self):
+        gang = self.gang(size=1, least=1, PACE="0")
+        gang.start_all()
+        self.assert_ended_well(gang, "m1")
+        other = self.gang(size=1, least=1, PACE="0", name="other")
+        other.job = gang.job
+        other.start_all()
+        self.assertNotIn(other.end("m1"), (0, 75))
+        self.assertIn("another job's of the name gang", (other.place / "m1.log").read_text())
+
+    def test_a_command_that_cannot_be_started_is_a_failure(self):
+        gang = self.gang(size=1, least=1)
+        gang.trainer = gang.place / "not_there.py"
+        gang.start_all()
+        self.assertNotIn(gang.end("m1"), (0, 75))
+
+
+if __name__ == "__main__":
+    unittest.main()
