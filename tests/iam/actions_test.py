@@ -20,6 +20,8 @@ UNITS = ("agent/tools/machine", "agent/tools/pipe")
 # What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.
 COMMANDS = ("doctor", "iam", "init", "jobs", "launch", "prepare", "report", "status", "sweep")
 FOR_BOTH = ("agent/sweep",)
+# What runs as the trainer's user where a person starts it, with that person's rights.
+BY_HAND = ("gang",)
 
 # agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload
 # are PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
@@ -187,7 +189,8 @@ class Actions(unittest.TestCase):
 
     def test_no_folder_is_forgotten(self):
         tools = {each.name for each in (ROOT / "agent/tools").iterdir() if each.is_dir()}
-        self.assertEqual(tools, {*COMMANDS, *(pathlib.PurePath(each).name for each in UNITS)})
+        units = (pathlib.PurePath(each).name for each in UNITS)
+        self.assertEqual(tools, {*COMMANDS, *BY_HAND, *units})
         for file in ON_THE_INSTANCE:
             self.assertTrue((ROOT / "agent/tools" / file).exists(), file)
 
