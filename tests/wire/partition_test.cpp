@@ -53,6 +53,14 @@ TEST(Partition, HasOtherHostsForFipsAndForDualStack) {
   EXPECT_EQ(host("elasticfilesystem", "us-west-2", true, false),
             "elasticfilesystem-fips.us-west-2.amazonaws.com");
   EXPECT_EQ(host("elasticfilesystem", "us-west-2", false, true), "efs.us-west-2.api.aws");
+  EXPECT_EQ(host("iam", "us-west-2", true, false), "iam-fips.amazonaws.com");
+  EXPECT_EQ(host("iam", "us-west-2", false, true), "iam.global.api.aws");
+  EXPECT_EQ(host("iam", "us-west-2", true, true), "iam-fips.global.api.aws");
+  EXPECT_EQ(host("iam", "us-gov-west-1", true, false), "iam.us-gov.amazonaws.com");
+  EXPECT_EQ(host("iam", "us-gov-west-1", true, true), "iam.us-gov.api.aws");
+  EXPECT_EQ(host("iam", "cn-north-1", false, true), "iam.global.api.amazonwebservices.com.cn");
+  EXPECT_EQ(host("iam", "us-iso-east-1", true, false), "iam-fips.us-iso-east-1.c2s.ic.gov");
+  EXPECT_EQ(host("iam", "eusc-de-east-1", false, true), "iam.api.amazonwebservices.eu");
 }
 
 TEST(Partition, OnlyItsHostsAreOfAws) {

@@ -28,9 +28,24 @@ bool is_set(const Environment& environment, const char* name) {
   return value == "true";
 }
 
+// One host for all regions of a partition.
+std::string iam_host(const wire::Partition& partition, bool fips, bool dual) {
+  const bool gov = partition.name == "aws-us-gov";
+  const bool global = partition.name == "aws" || partition.name == "aws-cn";
+  std::string host(partition.iam_host);
+  if (dual)
+    host = (gov      ? "iam.us-gov."
+            : global ? "iam.global."
+                     : "iam.") +
+           std::string(partition.dual_suffix);
+  if (fips && !gov) host.insert(3, "-fips");
+  return host;
+}
+
 // Each differs in its own way. Source: botocore's endpoint-rule-set-1.json of each service.
 std::string host_of(std::string_view service, const Region& region, bool fips, bool dual) {
   const wire::Partition& partition = wire::partition_of(region.view());
+  if (service == "iam") return iam_host(partition, fips, dual);
   const std::string place = "." + region.str() + ".";
   std::string name(service == "pricing" ? "api.pricing" : service);
   if (service == "s3") {
@@ -56,8 +71,6 @@ std::string endpoint(const Environment& environment, std::string_view service,
     url = environment.get(variable(service));
     if (url.empty()) url = environment.get("AWS_ENDPOINT_URL");
   }
-  if (url.empty() && service == "iam")
-    url = "https://" + std::string(wire::partition_of(region.view()).iam_host);
   if (url.empty()) {
     url = "https://" + host_of(service, region, is_set(environment, "AWS_USE_FIPS_ENDPOINT"),
                                is_set(environment, "AWS_USE_DUALSTACK_ENDPOINT"));
