@@ -2,9 +2,11 @@
 
 #include <openssl/ssl.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <charconv>
 #include <mutex>
 
@@ -16,12 +18,6 @@ namespace {
 
 // An idle connection that is older is not used again.
 constexpr long idle_connection_seconds = 60;
-// What TLS asks the socket for at once, where it reads ahead: two of the largest records (header,
-// bytes, type, tag). With each record OpenSSL moves what is left to the buffer's begin, so that a
-// larger one costs more copies than it saves calls.
-constexpr std::size_t record_bytes = 5 + (16U << 10) + 1 + 16;
-// OpenSSL aligns the first, which takes a few bytes: without them the second is never whole.
-constexpr std::size_t read_ahead_bytes = 2 * record_bytes + 64;
 
 CURL* new_handle() {
   static std::once_flag once;
@@ -118,13 +114,10 @@ Easy::Easy(const TrustStore& trust, const Limits& limits) : easy_(new_handle()),
 
 CURLcode Easy::on_context(CURL*, void* context, void* self) {
   auto* const tls = static_cast<SSL_CTX*>(context);
-  const auto& easy = *static_cast<const Easy*>(self);
-  if (easy.reads_ahead_) {
-    SSL_CTX_set_read_ahead(tls, 1);
-    SSL_CTX_set_default_read_buffer_len(tls, read_ahead_bytes);
-    // libcurl has the buffer freed whenever it is empty, that is with every other record.
-    SSL_CTX_clear_mode(tls, SSL_MODE_RELEASE_BUFFERS);
-  }
+  auto& easy = *static_cast<Easy*>(self);
+  // A server has no reason to ask for one; TLS 1.3 has none.
+  SSL_CTX_set_options(tls, SSL_OP_NO_RENEGOTIATION);
+  if (easy.connects_only_) easy.handover_ = Handover::watch(tls);
   return easy.trust_.give(tls);
 }
 
@@ -201,7 +194,7 @@ CURLcode Easy::perform() { return curl_easy_perform(easy_); }
 
 void Easy::connect_only(const std::string& base, const Share& shared) {
   set_url(base);
-  reads_ahead_ = true;
+  connects_only_ = true;
   curl_easy_setopt(easy_, CURLOPT_SHARE, shared.handle());
   curl_easy_setopt(easy_, CURLOPT_CONNECT_ONLY, 1L);
 }
@@ -217,7 +210,24 @@ CURLcode Easy::send(std::string_view bytes, std::size_t& sent) {
 }
 
 CURLcode Easy::receive(std::span<char> into, std::size_t& got) {
+  if (!records_ && handover_) records_ = handover_->take();
+  if (records_) return receive_records(into, got);
   return curl_easy_recv(easy_, into.data(), into.size(), &got);
+}
+
+// As libcurl has it: no bytes when the server says that it closes; a mere end is an error.
+CURLcode Easy::receive_records(std::span<char> into, std::size_t& got) {
+  while (true) {
+    const auto state = records_->take(into, got);
+    if (state == Records::State::Broken) return CURLE_RECV_ERROR;
+    if (state != Records::State::Lacking) return CURLE_OK;
+    const auto room = records_->room();
+    const ssize_t came = ::recv(socket(), room.data(), room.size(), 0);
+    if (came < 0 && errno == EINTR) continue;
+    if (came < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return CURLE_AGAIN;
+    if (came <= 0) return CURLE_RECV_ERROR;
+    records_->put(static_cast<std::size_t>(came));
+  }
 }
 
 std::string Easy::explain_certificate() const {

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/curl/handover.hpp"
 #include "agent/curl/trust_store.hpp"
 
 namespace spotter::curl {
@@ -90,11 +92,10 @@ class Easy {
   CURLcode perform();  // here and now; else a loop does it (curl/loop.hpp)
 
   // No request, only the connection (names, TLS), to be spoken over here once the loop is done.
-  // TLS then reads ahead, so that a record does not take two calls of the system: receive() has to
-  // be repeated until CURLE_AGAIN, as what was read ahead makes no file readable.
   void connect_only(const std::string& base, const Share& shared);
   curl_socket_t socket() const;
   CURLcode send(std::string_view bytes, std::size_t& sent);
+  // Over TLS to be repeated until CURLE_AGAIN, as what was received ahead makes no file readable.
   CURLcode receive(std::span<char> into, std::size_t& got);
 
   int status() const;  // of the answer
@@ -108,9 +109,12 @@ class Easy {
   friend class Loop;
   std::string explain_certificate() const;
   static CURLcode on_context(CURL* easy, void* context, void* self);
+  CURLcode receive_records(std::span<char> into, std::size_t& got);
   CURL* easy_;
   const TrustStore trust_;
-  bool reads_ahead_ = false;
+  bool connects_only_ = false;
+  std::shared_ptr<Handover> handover_;  // of connect_only()
+  std::unique_ptr<Records> records_;    // once they are taken from OpenSSL
   curl_slist* headers_ = nullptr;
   std::array<char, CURL_ERROR_SIZE> message_{};
 };

@@ -1,0 +1,175 @@
+#include "agent/curl/records.hpp"
+
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+
+#include <string>
+
+namespace spotter::curl {
+namespace {
+
+using State = Records::State;
+
+std::string from_hex(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16));
+  return bytes;
+}
+
+// RFC 8448, 3: a simple handshake with AES-128-GCM; the server's traffic, and what it is sealed
+// with.
+const std::string secret =
+    from_hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643");
+const std::string key = from_hex("9f02283b6c9c07efc26bb9f2ac92e356");
+const std::string vector = from_hex("cf782b88dd83549aadf1e984");
+
+constexpr unsigned char of_content = 23;
+constexpr unsigned char of_handshake = 22;
+constexpr unsigned char of_alert = 21;
+
+// What a server sends: so many noughts behind it are padding.
+std::string sealed(std::uint64_t sequence, std::string content, unsigned char type = of_content,
+                   std::size_t padding = 0) {
+  content += static_cast<char>(type);
+  content.append(padding, '\0');
+  std::string nonce = vector;
+  for (std::size_t i = 0; i < 8; ++i)
+    nonce[11 - i] = static_cast<char>(nonce[11 - i] ^ static_cast<char>(sequence >> (8 * i)));
+  const std::size_t size = content.size() + 16;
+  std::string record{23, 3, 3, static_cast<char>(size >> 8), static_cast<char>(size)};
+  const auto bytes = [](std::string& of) { return reinterpret_cast<unsigned char*>(of.data()); };
+  std::string out(content.size(), '\0');
+  std::string tag(16, '\0');
+  std::string its_key = key;
+  int count = 0;
+  EVP_CIPHER_CTX* const context = EVP_CIPHER_CTX_new();
+  EVP_EncryptInit_ex(context, EVP_aes_128_gcm(), nullptr, bytes(its_key), bytes(nonce));
+  EVP_EncryptUpdate(context, nullptr, &count, bytes(record), 5);
+  EVP_EncryptUpdate(context, bytes(out), &count, bytes(content), static_cast<int>(content.size()));
+  EVP_EncryptFinal_ex(context, nullptr, &count);
+  EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, 16, tag.data());
+  EVP_CIPHER_CTX_free(context);
+  return record + out + tag;
+}
+
+std::unique_ptr<Records> opened(std::uint64_t sequence = 0) {
+  return Records::make(EVP_aes_128_gcm(), EVP_sha256(), secret, sequence);
+}
+
+struct Read {
+  State state;  // after all
+  std::string content;
+};
+
+// `bytes` come so many at once, and are taken so many at once.
+Read read(std::string_view bytes, std::size_t step, std::size_t taken, Records& records) {
+  std::string into(taken, '?');
+  Read all{State::Lacking, {}};
+  while (true) {
+    std::size_t got = 0;
+    all.state = records.take(into, got);
+    if (all.state == State::Some) {
+      all.content += into.substr(0, got);
+      continue;
+    }
+    if (all.state != State::Lacking || bytes.empty()) return all;
+    const auto room = records.room();
+    const auto piece = bytes.substr(0, std::min(step, room.size()));
+    piece.copy(room.data(), piece.size());
+    records.put(piece.size());
+    bytes.remove_prefix(piece.size());
+  }
+}
+
+TEST(Records, OpenWhatTheRfcSealed) {
+  // RFC 8448, 3: "server: send application_data record", the second after the ticket.
+  const std::string record = from_hex(
+      "17030300432e937e11ef4ac740e538ad36005fc4a46932fc3225d05f82aa1b36e30efaf97d90e6dffc602dcb501a"
+      "59a8fcc49c4bf2e5f0a21c0047c2abf332540dd032e167c2955d");
+  auto records = opened(1);
+  const Read all = read(record, 1, 100, *records);
+  std::string wanted;
+  for (char each = 0; each < 50; ++each) wanted += each;
+  EXPECT_EQ(all.content, wanted);
+  EXPECT_EQ(all.state, State::Lacking);
+}
+
+TEST(Records, AreTheSameHoweverTheyComeAndAreTaken) {
+  std::string content, bytes;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const std::string some(i % 3 == 0 ? 16384 : 1000 + 37 * i, static_cast<char>('a' + i % 26));
+    content += some;
+    bytes += sealed(i, some, of_content, i % 5 == 0 && i % 3 != 0 ? i : 0);
+  }
+  for (const std::size_t step : {1UL, 4096UL, 100'000UL, bytes.size()})
+    for (const std::size_t taken : {1UL, 1000UL, 16384UL, 1UL << 20}) {
+      auto records = opened();
+      const Read all = read(bytes, step, taken, *records);
+      EXPECT_TRUE(all.content == content) << step << " " << taken;
+      EXPECT_EQ(all.state, State::Lacking);
+    }
+}
+
+TEST(Records, WithOneChangedBitGiveNothing) {
+  const std::string good = sealed(0, "some content");
+  for (std::size_t byte = 5; byte < good.size(); ++byte) {
+    std::string bad = good;
+    bad[byte] = static_cast<char>(bad[byte] ^ 1);
+    auto records = opened();
+    const Read all = read(bad, bad.size(), 100, *records);
+    EXPECT_EQ(all.state, State::Broken) << byte;
+    EXPECT_EQ(all.content, "") << byte;
+  }
+}
+
+TEST(Records, InAnotherOrderOrTwiceGiveNothing) {
+  for (const std::string& bytes : {sealed(1, "second"), sealed(0, "first") + sealed(0, "first")}) {
+    auto records = opened();
+    const Read all = read(bytes, bytes.size(), 100, *records);
+    EXPECT_EQ(all.state, State::Broken);
+    EXPECT_TRUE(all.content.empty() || all.content == "first");
+  }
+}
+
+TEST(Records, ThatAreNoneOrTooLongAreBroken) {
+  for (const char* head :
+       {"\x16\x03\x03\x00\x40", "\x17\x03\x03\x00\x10", "\x17\x03\x03\x41\x01"}) {
+    auto records = opened();
+    EXPECT_EQ(read(std::string(head, 5) + std::string(100, 'x'), 105, 10, *records).state,
+              State::Broken);
+  }
+  auto records = opened();
+  EXPECT_EQ(read(sealed(0, std::string(16385, 'x')), 1 << 16, 1 << 16, *records).state,
+            State::Broken);
+}
+
+TEST(Records, WithTicketsAreReadOn) {
+  auto records = opened();
+  const std::string bytes =
+      sealed(0, "one ") + sealed(1, "\x04ticket", of_handshake) + sealed(2, "") + sealed(3, "two");
+  EXPECT_EQ(read(bytes, bytes.size(), 100, *records).content, "one two");
+}
+
+TEST(Records, ThatSayTheEndAreClosedAndNewKeysBroken) {
+  const auto state = [](const std::string& last, unsigned char type) {
+    auto records = opened();
+    const std::string bytes = sealed(0, "content") + sealed(1, last, type);
+    const Read all = read(bytes, bytes.size(), 100, *records);
+    EXPECT_EQ(all.content, "content");
+    return all.state;
+  };
+  EXPECT_EQ(state(std::string("\x01\x00", 2), of_alert), State::Closed);
+  EXPECT_EQ(state(std::string("\x02\x14", 2), of_alert), State::Broken);
+  EXPECT_EQ(state(std::string("\x18\x00\x00\x01\x00", 5), of_handshake), State::Broken);
+  EXPECT_EQ(state("", 0), State::Broken);
+}
+
+TEST(Records, NeedACipherThatIsKnownHere) {
+  EXPECT_EQ(Records::make(EVP_aes_128_cbc(), EVP_sha256(), secret, 0), nullptr);
+  EXPECT_EQ(Records::make(EVP_aes_128_gcm(), EVP_sha384(), secret, 0), nullptr);
+  EXPECT_EQ(Records::make(nullptr, EVP_sha256(), secret, 0), nullptr);
+}
+
+}  // namespace
+}  // namespace spotter::curl
