@@ -1,6 +1,7 @@
 """An authority of a test's own, and an S3 server over TLS that breaks it where it is asked to: cut
 within a record, closed without a close_notify, or one byte a record."""
 
+import ctypes
 import pathlib
 import re
 import socket
@@ -58,9 +59,11 @@ class Authority:
 class Connection:
     """TLS in memory, so that its records can be cut."""
 
-    def __init__(self, wire, context):
+    def __init__(self, wire, context, cipher=None):
         self.wire, self.into, self.out = wire, ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.into, self.out, server_side=True)
+        if cipher:
+            self.native("SSL_set_ciphersuites", cipher.encode())
         self.turn(self.tls.do_handshake)
 
     def turn(self, step):
@@ -88,6 +91,14 @@ class Connection:
     def send(self, data):
         self.wire.sendall(self.records(data))
 
+    def native(self, function, *arguments):
+        """A function of OpenSSL's that Python has not, of this connection."""
+        # CPython's PySSLSocket: the object's head, a reference to the socket, SSL*.
+        pointer = id(self.tls._sslobj) + 3 * ctypes.sizeof(ctypes.c_void_p)
+        tls = ctypes.c_void_p.from_address(pointer)
+        if getattr(ctypes.CDLL("libssl.so.3"), function)(tls, *arguments) != 1:
+            raise ssl.SSLError(f"{function} failed")
+
     def request(self):
         head = b""
         while not head.endswith(b"\r\n\r\n"):
@@ -102,9 +113,12 @@ class Secure:
     """S3 with one bucket. `answer(connection, head, body)` may answer a GET of an object in its own
     way, and then says whether the connection goes on; None: as usual."""
 
-    def __init__(self, certificate, objects=None, answer=lambda *_: None):
+    def __init__(self, certificate, objects=None, answer=lambda *_: None,
+                 version=ssl.TLSVersion.TLSv1_3, cipher=None):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = self.context.maximum_version = version
         self.context.load_cert_chain(certificate)
+        self.cipher = cipher  # of TLS 1.3
         self.objects, self.answer = objects or {}, answer
         self.resumed = self.connections = 0
         self.open, self.threads = [], []
@@ -138,7 +152,7 @@ class Secure:
     def serve(self, wire):
         with wire:
             try:
-                connection = Connection(wire, self.context)
+                connection = Connection(wire, self.context, self.cipher)
                 self.connections += 1
                 self.resumed += connection.tls.session_reused
                 while self.carry_out(connection, connection.request()):

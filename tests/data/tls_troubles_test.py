@@ -7,6 +7,7 @@ Environment: SPOTTER_PATH.
 
 import os
 import pathlib
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -98,7 +99,7 @@ class Breaks(Secured):
 
     SIZE = 3_000_000
 
-    def whole_after(self, break_off, times=3):
+    def whole_after(self, break_off, times=3, **more):
         data, lock, left = noise(self.SIZE, 1), threading.Lock(), [times]
 
         def answer(connection, head, body):
@@ -108,7 +109,7 @@ class Breaks(Secured):
                 left[0] -= 1
             return break_off(connection, head, body)
 
-        server = self.serve(self.certificate, {"a": data}, answer=answer)
+        server = self.serve(self.certificate, {"a": data}, answer=answer, **more)
         out, _ = self.pipe(server, "cat $F/train_0")
         self.assertEqual(len(out), len(data))
         self.assertTrue(out == data, "other bytes")
@@ -160,6 +161,52 @@ class Breaks(Secured):
             return False
 
         self.whole_after(close)
+
+    def test_a_cut_within_a_record_of_tls_1_2(self):
+        def cut(connection, head, body):
+            sealed = connection.records(head + body)
+            connection.wire.sendall(sealed[:len(sealed) // 2 + 7])
+            return False
+
+        self.whole_after(cut, version=ssl.TLSVersion.TLSv1_2)
+
+    def test_a_renegotiation_is_refused_and_the_body_goes_on(self):
+        answers = []
+
+        def ask(connection, head, body):
+            connection.send(head + body[:len(body) // 2])
+            connection.native("SSL_renegotiate")
+            connection.tls.do_handshake()
+            connection.flush()
+            connection.send(body[len(body) // 2:])
+            try:
+                connection.turn(lambda: connection.tls.read(1))
+            except ssl.SSLError as error:
+                answers.append(error.reason)
+            return False
+
+        self.whole_after(ask, times=1, version=ssl.TLSVersion.TLSv1_2)
+        self.assertEqual(answers, ["NO_RENEGOTIATION"])
+
+    def test_new_keys_in_the_middle_of_a_body_and_before_it(self):
+        def change(connection, head, body, at):
+            connection.send((head + body)[:at])
+            connection.native("SSL_key_update", 0)
+            connection.send((head + body)[at:])
+            return True
+
+        for at in (0, 10, 500_000):
+            with self.subTest(at=at):
+                self.whole_after(lambda *answer, at=at: change(*answer, at))
+
+    def test_every_cipher_of_tls_1_3(self):
+        # All but those of AES-GCM stay with OpenSSL.
+        data = noise(self.SIZE, 2)
+        for cipher in ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",
+                       "TLS_CHACHA20_POLY1305_SHA256"):
+            with self.subTest(cipher):
+                server = self.serve(self.certificate, {"a": data}, cipher=cipher)
+                self.assertTrue(self.pipe(server, "cat $F/train_0")[0] == data, "other bytes")
 
     def test_a_server_that_trickles(self):
         def trickle(connection, head, body):
