@@ -284,7 +284,7 @@ std::string_view words(Block why) {
     case Block::NotFilled:
       return "what `prepare:` names is not all there; what has come stays, run it again";
     case Block::NotPermitted:
-      return "AWS refuses a call for lack of permission: add it to the instance's role";
+      return "AWS refuses a call, or its server is not trusted: allow it, or mend the trust";
   }
   return "";
 }

@@ -153,10 +153,12 @@ class Emulator:
 
     def control(self, *words):
         done = subprocess.run([self.bin / "spotter-emulator", "--api", self.ec2.endpoint, *words],
+                              cwd=self.directory,  # where its certificate is named
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
                               check=False)
         if done.returncode:
-            raise Failed(f"spotter-emulator {' '.join(words)}: {done.stderr or done.stdout}")
+            raise Failed(f"spotter-emulator {' '.join(map(str, words))}: "
+                         f"{done.stderr or done.stdout}")
         return done.stdout
 
     def state(self):

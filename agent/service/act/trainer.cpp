@@ -32,8 +32,14 @@ EffectFailed unstartable(const std::string& why) {
   return failed;
 }
 
-// The trainer gets the agent's endpoints of AWS, but not the agent's credentials.
-constexpr const char* kPassedOn[] = {"AWS_REGION",
+// The trainer reaches AWS as the agent does, but not with the agent's credentials: its channels and
+// copies in S3 are fetched and sent by its user.
+constexpr const char* kPassedOn[] = {"AWS_CA_BUNDLE",
+                                     "CURL_CA_BUNDLE",
+                                     "SSL_CERT_FILE",
+                                     "AWS_USE_FIPS_ENDPOINT",
+                                     "AWS_USE_DUALSTACK_ENDPOINT",
+                                     "AWS_REGION",
                                      "AWS_DEFAULT_REGION",
                                      "AWS_ENDPOINT_URL",
                                      "AWS_ENDPOINT_URL_S3",
@@ -45,6 +51,10 @@ constexpr const char* kPassedOn[] = {"AWS_REGION",
                                      "SLURM_ARRAY_TASK_MIN",
                                      "SLURM_ARRAY_TASK_STEP",
                                      "SLURM_ARRAY_TASK_COUNT"};
+
+// So does a proxy, unless its URL has a password, which is the agent's.
+constexpr const char* kProxies[] = {"HTTPS_PROXY", "https_proxy", "http_proxy", "ALL_PROXY",
+                                    "all_proxy",   "NO_PROXY",    "no_proxy"};
 
 constexpr const char* kEvery = "SPOTTER_CHECKPOINT_EVERY";
 
@@ -174,6 +184,11 @@ asio::awaitable<Result<Trainer::Variables, decide::EffectFailed>> Trainer::envir
   for (const char* name : kPassedOn) {
     const auto found = ours.find(name);
     if (found != ours.end()) result[name] = found->second;
+  }
+  for (const char* name : kProxies) {
+    const auto found = ours.find(name);
+    const bool is_open = found != ours.end() && found->second.find('@') == std::string::npos;
+    if (is_open) result[name] = found->second;
   }
   auto identifying = add_identity(result);
   if (const auto identified = co_await std::move(identifying); !identified)
