@@ -1,5 +1,5 @@
-// The S3 clients of a process that fetches several channels: one signs, one is anonymous. Channels
-// share them and their connections.
+// The S3 clients of a process that fetches several channels: one signs, one is anonymous, one pays.
+// Channels share them and their connections.
 #pragma once
 
 #include <array>
@@ -15,21 +15,22 @@ class Clients {
   explicit Clients(s3::Settings settings) : settings_(std::move(settings)) {}
 
   s3::Client& of(const wire::Channel& channel) {
-    auto& client = clients_.at(channel.anonymous ? 1 : 0);
+    auto& client = clients_.at(channel.anonymous ? 1 : channel.requester_pays ? 2 : 0);
     if (!client) {
       s3::Settings settings = settings_;
       settings.anonymous = settings.anonymous || channel.anonymous;
+      settings.requester_pays = channel.requester_pays;
       client = std::make_unique<s3::Client>(std::move(settings));
     }
     return *client;
   }
 
   // Null: no channel has used it.
-  const std::array<std::unique_ptr<s3::Client>, 2>& all() const { return clients_; }
+  const std::array<std::unique_ptr<s3::Client>, 3>& all() const { return clients_; }
 
  private:
   s3::Settings settings_;
-  std::array<std::unique_ptr<s3::Client>, 2> clients_;
+  std::array<std::unique_ptr<s3::Client>, 3> clients_;
 };
 
 }  // namespace spotter::data

@@ -171,7 +171,8 @@ Result<void> apply_option(Channel& channel, std::string_view option) {
   if (option == "gzip") return set_setting(channel, "compression", "gzip");
   if (option == "recordio") return set_setting(channel, "record_wrapper", "recordio");
   if (option == "sharded") return set_setting(channel, "distribution", "sharded");
-  if (option == "anonymous") return set_setting(channel, "anonymous", "true");
+  if (option == "anonymous" || option == "requester_pays")
+    return set_setting(channel, option, "true");
   if (name == "shuffle") return set_setting(channel, "shuffle_seed", value);
   if (name == "content_type") return set_setting(channel, name, unescape(value));
   if (name == "attributes") {
@@ -225,9 +226,10 @@ Result<void> set_setting(Channel& channel, std::string_view name, std::string_vi
   if (name == "compression") return set_choice(channel.gzip, name, value, compressions);
   if (name == "record_wrapper") return set_choice(channel.recordio, name, value, wrappers);
   if (name == "distribution") return set_choice(channel.sharded, name, value, distributions);
-  if (name == "anonymous") {
-    if (value != "true" && value != "false") return failure("anonymous is true or false");
-    channel.anonymous = value == "true";
+  if (name == "anonymous" || name == "requester_pays") {
+    if (value != "true" && value != "false")
+      return failure(std::string(name) + " is true or false");
+    (name == "anonymous" ? channel.anonymous : channel.requester_pays) = value == "true";
     return {};
   }
   if (name == "content_type") {
@@ -242,7 +244,7 @@ Result<void> set_setting(Channel& channel, std::string_view name, std::string_vi
   return failure("'" + std::string(name.substr(0, longest_entry)) +
                  "' is not known; there are: mode=pipe|file|fast_file "
                  "type=prefix|manifest|augmented attributes=NAME:NAME gzip recordio shuffle=SEED "
-                 "sharded anonymous");
+                 "sharded anonymous requester_pays");
 }
 
 Result<Channel> validated(Channel channel) {
@@ -270,6 +272,9 @@ Result<Channel> validated(Channel channel) {
   }
   if (channel.mode != InputMode::Pipe && (channel.recordio || channel.gzip)) {
     return wrong(channel.name, "RecordIO and Gzip are for the mode Pipe; files stay as they are");
+  }
+  if (channel.anonymous && channel.requester_pays) {
+    return wrong(channel.name, "who pays has to say who it is: not anonymous and requester_pays");
   }
   return channel;
 }
@@ -310,6 +315,7 @@ std::string describe(const Channel& channel) {
   if (channel.shuffle_seed) add("shuffle=" + std::to_string(*channel.shuffle_seed));
   if (channel.sharded) add("sharded");
   if (channel.anonymous) add("anonymous");
+  if (channel.requester_pays) add("requester_pays");
   if (!channel.content_type.empty()) add("content_type=" + escape(channel.content_type, false));
   return text;
 }

@@ -25,9 +25,10 @@ struct Channel {
   bool gzip = false;                    // each object is unpacked as it is sent
   bool recordio = false;                // each object becomes one RecordIO record
   std::optional<std::uint64_t> shuffle_seed;
-  bool sharded = false;      // by key, over the job's instances
-  bool anonymous = false;    // a public bucket: no credentials
-  std::string content_type;  // only passed to the trainer
+  bool sharded = false;         // by key, over the job's instances
+  bool anonymous = false;       // a public bucket: no credentials
+  bool requester_pays = false;  // S3 sends the bill to us, and not to the bucket's owner
+  std::string content_type;     // only passed to the trainer
   friend bool operator==(const Channel&, const Channel&) = default;
 };
 
@@ -38,13 +39,13 @@ bool is_channel_name(std::string_view name);
 Result<Channel> validated(Channel channel);
 
 // Sets one setting by its name: mode, type, compression, record_wrapper, distribution,
-// shuffle_seed, anonymous, content_type. Accepts both spellings of a value: file and File, manifest
-// and ManifestFile.
+// shuffle_seed, anonymous, requester_pays, content_type. Accepts both spellings of a value: file
+// and File, manifest and ManifestFile.
 Result<void> set_setting(Channel& channel, std::string_view name, std::string_view value);
 
 // train=s3://bucket/prefix, then each setting as ,NAME=VALUE, or short: ,gzip ,recordio
-// ,shuffle=SEED ,sharded ,anonymous. ,attributes=NAME:NAME. A comma is written %2C, a colon in an
-// attribute's name %3A, and a literal %2C %252C.
+// ,shuffle=SEED ,sharded ,anonymous ,requester_pays. ,attributes=NAME:NAME. A comma is written %2C,
+// a colon in an attribute's name %3A, and a literal %2C %252C.
 Result<Channel> parse_channel(std::string_view text);
 
 // Appends it. Fails when its name is taken, or is that of an epoch of a streamed channel, or when

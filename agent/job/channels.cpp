@@ -59,7 +59,7 @@ bool read_map(Reader& reader, const Node& node, const std::string& path, Channel
   Reader::Fields fields{{"source", required, source(reader, channel, good)},
                         {"attributes", optional, attributes(reader, channel, good)}};
   for (const auto* name : {"mode", "type", "compression", "record_wrapper", "shuffle_seed",
-                           "distribution", "anonymous", "content_type"})
+                           "distribution", "anonymous", "requester_pays", "content_type"})
     fields.push_back({name, optional, setting(reader, channel, good)});
   reader.map(node, path, fields);
   return good && !channel.source.bucket.empty();

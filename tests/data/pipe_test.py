@@ -332,6 +332,16 @@ class Troubles(Pipe):
         self.assertIn("no AWS credentials", self.reads("", AWS_SECRET_ACCESS_KEY="",
                                                        AWS_EC2_METADATA_DISABLED="true"))
 
+    def test_a_bucket_whose_requester_pays_gives_data_to_who_says_so(self):
+        data = self.put("a", noise(9_000_000, 1))
+        self.fault("s3-requester-pays", "bucket=bucket", "on=true")
+        self.addCleanup(self.served.command, "fault", "s3-requester-pays", "bucket=bucket",
+                        "on=false")
+        self.assertIn("permission is denied", self.reads(""))
+        self.assert_same(self.epochs(",requester_pays", 0)[0], data)
+        out, _ = self.run_pipe(",mode=file,requester_pays", "sh", "-c", "cat $F/train/a")
+        self.assert_same(out, data)
+
     def test_data_that_has_changed_since_the_job_began_is_an_error_and_no_shift(self):
         self.some((10, 20, 30))
         state = f" --state {self.scratch}/state"

@@ -95,7 +95,8 @@ Result<FaultArguments> parse_fault(const std::vector<std::string>& words) {
       {"batch-start", {"of"}},
       {"s3-slow", {"rate"}},
       {"s3-reset", {"after"}},
-      {"s3-public", {"bucket", "on"}}};
+      {"s3-public", {"bucket", "on"}},
+      {"s3-requester-pays", {"bucket", "on"}}};
   FaultArguments fault{words.at(0) == "fail" ? "fail-next" : words.at(0), {}};
   const auto names = positions.find(fault.name);
   std::size_t position = 0;

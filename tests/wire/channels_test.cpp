@@ -36,7 +36,8 @@ TEST(Channels, AreReadFromACommandLine) {
   for (const char* wrong :
        {"train", "=s3://bucket/p", "a/b=s3://bucket/p", "..=s3://bucket/p", "t=http://bucket/p",
         "t=s3://bucket/p,", "t=s3://bucket/p,shuffle", "t=s3://bucket/p,fast",
-        "t=s3://bucket,type=manifest", "t=s3://bucket/p,mode=file,gzip"}) {
+        "t=s3://bucket,type=manifest", "t=s3://bucket/p,mode=file,gzip",
+        "t=s3://bucket/p,anonymous,requester_pays", "t=s3://bucket/p,requester_pays=yes"}) {
     EXPECT_FALSE(parse_channel(wrong)) << wrong;
   }
 }
@@ -46,7 +47,8 @@ TEST(Channels, AreDescribedAsTheyAreRead) {
        {"t=s3://bucket/", "t=s3://bucket/a%2Cb%25,mode=file,sharded",
         "t=s3://bucket/m,type=augmented,attributes=a-ref:b%3Ac%2C,recordio,shuffle=3",
         "t=s3://bucket/m,type=manifest,gzip,recordio,shuffle=0,sharded,anonymous,"
-        "content_type=text/csv; header=1%2C"}) {
+        "content_type=text/csv; header=1%2C",
+        "t=s3://bucket/,mode=file,requester_pays"}) {
     const auto channel = parse_channel(text);
     ASSERT_TRUE(channel) << channel.error().message;
     EXPECT_EQ(describe(*channel), text);

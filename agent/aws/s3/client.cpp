@@ -218,6 +218,7 @@ Headers Client::Calls::signed_headers(const Call& call, const Address& address,
   const wire::WallTime now = settings_.clock() + skew_;
   headers.emplace_back("x-amz-date", wire::to_amz_date(now));
   headers.emplace_back("x-amz-content-sha256", payload);
+  if (settings_.requester_pays) headers.emplace_back("x-amz-request-payer", "requester");
   if (!keys->session_token.empty()) {
     headers.emplace_back("x-amz-security-token", keys->session_token);
   }

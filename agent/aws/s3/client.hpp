@@ -30,6 +30,9 @@ struct Settings {
       environment;         // AWS_ENDPOINT_URL_S3, AWS_REGION, credentials: the SDKs' own names
   Region region;           // empty: the environment's, else us-east-1; S3 corrects it
   bool anonymous = false;  // nothing is signed
+  // Each request says that we pay for it, as buckets want it whose owner does not.
+  // https://docs.aws.amazon.com/AmazonS3/latest/userguide/RequesterPaysBuckets.html
+  bool requester_pays = false;
   // The bucket as a part of the host's name, or of the path. Automatic: of the host's at AWS (where
   // it fits), of the path at an endpoint that the environment names.
   enum class Style : std::uint8_t { Automatic, Host, Path } style = Style::Automatic;

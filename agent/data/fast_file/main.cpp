@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "agent/aws/settings/environment.hpp"
+#include "agent/data/clients.hpp"
 #include "agent/data/fast_file/view.hpp"
 #include "agent/data/messages.hpp"
 #include "agent/data/plane.hpp"
@@ -84,7 +84,6 @@ class Views {
   void run();
 
  private:
-  s3::Client& client_for(const wire::Channel& channel);
   void wait();
   void listen();
   void report_ready();
@@ -94,18 +93,9 @@ class Views {
   bool dismissed_ = false;
   bool ready_ = false;
   int trainer_ = 0;
-  std::array<std::unique_ptr<s3::Client>, 2> clients_;  // one signs, one is anonymous
-  std::vector<std::unique_ptr<View>> views_;            // destroyed before their clients
+  data::Clients clients_{{.environment = act::Environment::of_this_process()}};
+  std::vector<std::unique_ptr<View>> views_;  // destroyed before their clients
 };
-
-s3::Client& Views::client_for(const wire::Channel& channel) {
-  auto& client = clients_.at(channel.anonymous ? 1 : 0);
-  if (!client) {
-    client = std::make_unique<s3::Client>(s3::Settings{
-        .environment = act::Environment::of_this_process(), .anonymous = channel.anonymous});
-  }
-  return *client;
-}
 
 Result<void> Views::begin() {
   const std::string needs = "channel " + options_.channels.front().name + ": mode fast_file needs ";
@@ -125,7 +115,7 @@ Result<void> Views::begin() {
                             gone_ |= !data::send_message(options_.socket, "failed " + what);
                           }};
     if (!options_.state.empty()) settings.frozen = options_.state / (channel.name + ".listing");
-    views_.push_back(std::make_unique<View>(std::move(settings), client_for(channel)));
+    views_.push_back(std::make_unique<View>(std::move(settings), clients_.of(channel)));
   }
   return {};
 }
@@ -147,7 +137,7 @@ void Views::listen() {
 void Views::wait() {
   std::vector<pollfd> files{{options_.socket, POLLIN, 0}};
   milliseconds longest = at_most;
-  for (const auto& client : clients_) {
+  for (const auto& client : clients_.all()) {
     if (!client) continue;
     files.push_back({client->descriptor(), POLLIN, 0});
     longest = std::min(longest, client->next());
@@ -160,7 +150,7 @@ void Views::wait() {
 // If `spotter pipe` dies, ends its command before it unmounts the files.
 void Views::run() {
   while (!gone_ && !dismissed_) {
-    for (const auto& client : clients_)
+    for (const auto& client : clients_.all())
       if (client) client->turn(milliseconds(0));
     for (const auto& view : views_) view->advance();
     report_ready();

@@ -14,19 +14,26 @@ Finding refused(const s3::Failure& failure) {
   using Kind = s3::Failure::Kind;
   std::string advice = "try again";
   if (failure.kind == Kind::NoSuchBucket) advice = "make it, or name the one that is meant";
-  if (failure.kind == Kind::Permission) advice = "allow it: `spotter iam` prints the policies";
+  if (failure.kind == Kind::Permission)
+    advice =
+        "allow it: `spotter iam` prints the policies; a channel of a bucket whose requester "
+        "pays has to say `requester_pays: true`";
   if (failure.kind == Kind::Untrusted) advice = "mend this machine's trust or clock, as it says";
   if (failure.kind == Kind::NoSuchKey) advice = "put it there, or name the one that is meant";
   return {"bucket", Verdict::Fail, failure.text(), advice};
 }
 
-s3::Client client_of(bool anonymous) {
-  return s3::Client({.environment = act::Environment::of_this_process(), .anonymous = anonymous});
+// Who asks: with our keys and at the owner's cost, unless a channel says otherwise.
+s3::Client client_of(const wire::Channel& channel = {}) {
+  return s3::Client({.environment = act::Environment::of_this_process(),
+                     .anonymous = channel.anonymous,
+                     .requester_pays = channel.requester_pays});
 }
 
 // Lists one object only.
-Finding readable(const wire::S3Location& where, bool anonymous, const std::string& what) {
-  s3::Client client = client_of(anonymous);
+Finding readable(const wire::Channel& channel, const std::string& what) {
+  const wire::S3Location& where = channel.source;
+  s3::Client client = client_of(channel);
   std::size_t seen = 0;
   s3::Listing one;
   one.page = [&](std::vector<wire::ListedObject> objects) {
@@ -41,8 +48,9 @@ Finding readable(const wire::S3Location& where, bool anonymous, const std::strin
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be listed", ""};
 }
 
-Finding there(const wire::S3Location& where, bool anonymous, const std::string& what) {
-  s3::Client client = client_of(anonymous);
+Finding there(const wire::Channel& channel, const std::string& what) {
+  const wire::S3Location& where = channel.source;
+  s3::Client client = client_of(channel);
   const auto head = s3::head(client, where);
   if (!head) return refused(head.error());
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(where) + " can be read", ""};
@@ -50,7 +58,7 @@ Finding there(const wire::S3Location& where, bool anonymous, const std::string& 
 
 // Who writes there may not delete: the test object stays, always of the same name.
 Finding puttable(const wire::S3Location& below, const std::string& what) {
-  s3::Client client = client_of(false);
+  s3::Client client = client_of();
   const wire::S3Location probe{below.bucket, below.key + "doctor"};
   if (const auto put = s3::put(client, probe, ""); !put) return refused(put.error());
   (void)s3::remove(client, probe);
@@ -59,7 +67,7 @@ Finding puttable(const wire::S3Location& below, const std::string& what) {
 
 // Writes, reads and removes an object of a unique name.
 Finding writable(const wire::S3Location& below, const std::string& what) {
-  s3::Client client = client_of(false);
+  s3::Client client = client_of();
   const std::string content = s3::new_writer();
   const wire::S3Location probe{below.bucket, below.key + "doctor-" + content};
   if (const auto put = s3::put(client, probe, content); !put) return refused(put.error());
@@ -87,13 +95,13 @@ Findings examine_package(const LaunchedJob& launched) {
   const auto where = wire::parse_s3_url(package.source);
   if (!where) return {};
   if (package.is_sent()) return {puttable(*where, "launch.package")};
-  s3::Client client = client_of(false);
+  s3::Client client = client_of();
   const auto head = s3::head(client, *where);
   // Only the instances have to read it; an earlier version's policy did not let who launches.
   if (!head && head.error().kind == s3::Failure::Kind::Permission)
     return {{"bucket", Verdict::Warn, "launch.package: " + wire::to_url(*where) + " cannot be read",
              "whether it is there is open: give who launches what `spotter iam launcher` prints"}};
-  return {there(*where, false, "launch.package")};
+  return {there({.source = *where}, "launch.package")};
 }
 
 Findings examine_buckets(const config::Job& job) {
@@ -101,11 +109,11 @@ Findings examine_buckets(const config::Job& job) {
   for (const wire::Channel& channel : job.channels.all) {
     const bool one_object = channel.type != wire::S3DataType::S3Prefix;
     const auto look = one_object ? there : readable;
-    findings.push_back(look(channel.source, channel.anonymous, "channel " + channel.name));
+    findings.push_back(look(channel, "channel " + channel.name));
   }
   if (job.sweep && !job.sweep->source.empty())
     if (const auto where = wire::parse_s3_url(job.sweep->source))
-      findings.push_back(there(*where, false, "sweep.parameters"));
+      findings.push_back(there({.source = *where}, "sweep.parameters"));
   if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
   if (const auto where = job.fenced_at()) findings.push_back(puttable(*where, "fence"));
   if (const auto where = job.published_at()) findings.push_back(puttable(*where, "publish"));

@@ -75,7 +75,7 @@ void PipeOptions::add_to(CLI::App& app) {
   app.add_option("--channel", channels,
                  "NAME=s3://bucket/prefix[,mode=pipe|file|fast_file][,type=manifest|augmented]"
                  "[,attributes=NAME:NAME][,gzip][,recordio]"
-                 "[,shuffle=SEED][,sharded][,anonymous]")
+                 "[,shuffle=SEED][,sharded][,anonymous][,requester_pays]")
       ->allow_extra_args(false);
   app.add_option("--channels", list, "A file with one channel a line, in the form of --channel")
       ->check(CLI::ExistingFile);

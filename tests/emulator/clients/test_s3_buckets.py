@@ -142,6 +142,14 @@ class Listings(S3Test):
         self.assertEqual(self.refused(self.s3.list_objects_v2, Bucket=self.bucket,
                                       ContinuationToken="guess"), ("InvalidArgument", 400))
 
+    def test_who_reads_where_the_requester_pays_has_to_say_so(self):
+        self.put("a")
+        self.fault("s3-requester-pays", bucket=self.bucket)
+        for call, more in ((self.s3.get_object, {"Key": "a"}), (self.s3.list_objects_v2, {})):
+            self.assertEqual(self.refused(call, Bucket=self.bucket, **more),
+                             ("AccessDenied", 403))
+            call(Bucket=self.bucket, RequestPayer="requester", **more)
+
     def test_a_hundred_thousand_keys_of_ten_megabytes(self):
         for folder in range(10):  # of one sparse file each, under ten thousand names
             path = self.folder("train", str(folder))

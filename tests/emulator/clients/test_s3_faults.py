@@ -89,7 +89,8 @@ class Faults(S3Test):
     def test_the_list_of_faults_names_them_and_the_command_takes_them(self):
         listed = self.served.command("fault", "--list").stdout
         for name in ("s3-slow", "s3-reset", "s3-slow-down", "s3-errors", "s3-replaced",
-                     "s3-spoiled", "s3-conflict", "s3-endless", "s3-public", "fail-next"):
+                     "s3-spoiled", "s3-conflict", "s3-endless", "s3-public", "s3-requester-pays",
+                     "fail-next"):
             self.assertIn(f"{name} ", listed)
         self.assertEqual(self.served.command("fault", "s3-slow", "rate=1000000").returncode, 0)
         self.assertEqual(self.served.command("fault", "s3-reset", "after=x").returncode, 1)

@@ -21,7 +21,8 @@ bool write_bucket(const fs::path& path, const Bucket& bucket) {
   std::ofstream file(partial, std::ios::trunc);
   file << json{{"region", bucket.region},
                {"created", bucket.created.time_since_epoch().count()},
-               {"anonymous", bucket.anonymous}}
+               {"anonymous", bucket.anonymous},
+               {"requester_pays", bucket.requester_pays}}
               .dump(2);
   file.close();
   if (file) fs::rename(partial, path, failed);
@@ -39,7 +40,8 @@ std::optional<Bucket> Store::recorded_bucket(const std::string& name) {
   if (!document.is_object()) return std::nullopt;
   const world::WallTime created{std::chrono::milliseconds{document.value("created", 0LL)}};
   return known_buckets_[name] = {name, document.value("region", region_), created,
-                                 document.value("anonymous", false)};
+                                 document.value("anonymous", false),
+                                 document.value("requester_pays", false)};
 }
 
 // A folder that somebody made is a bucket, too.
@@ -83,11 +85,11 @@ Expected<void> Store::make_bucket(const Bucket& bucket) {
   return record_bucket(bucket);
 }
 
-Expected<void> Store::set_anonymous(const std::string& name, bool anonymous) {
+Expected<void> Store::change(const std::string& name, const std::function<void(Bucket&)>& how) {
   auto found = bucket(name);
   if (!found) return tl::unexpected(found.error());
   const std::unique_lock lock(mutex_);
-  found->anonymous = anonymous;
+  how(*found);
   return record_bucket(*found);
 }
 

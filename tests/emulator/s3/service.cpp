@@ -121,21 +121,26 @@ api::Treatment Service::treat(const api::Request& request) {
 }
 
 bool Service::is_own_fault(const std::string& name) {
-  return name == "s3-public" || api::Faults::knows(name);
+  return name == "s3-public" || name == "s3-requester-pays" || api::Faults::knows(name);
 }
 
 std::vector<std::string> Service::fault_names() {
   auto lines = api::Faults::names();
   lines.emplace_back(
       "s3-public bucket=B on=true|false (everybody may read it; no fault, a policy)");
+  lines.emplace_back(
+      "s3-requester-pays bucket=B on=true|false (who reads it has to say that he pays; no fault)");
   return lines;
 }
 
 Expected<void> Service::fault(const std::string& name,
                               const std::map<std::string, std::string>& arguments) {
-  if (name == "s3-public") {
+  if (name == "s3-public" || name == "s3-requester-pays") {
     const world::Arguments given(arguments);
-    return store_.set_anonymous(given.text("bucket", ""), given.on());
+    const bool on = given.on();
+    return store_.change(given.text("bucket", ""), [&](Bucket& bucket) {
+      (name == "s3-public" ? bucket.anonymous : bucket.requester_pays) = on;
+    });
   }
   const std::lock_guard lock(mutex_);
   return faults_.fault(name, arguments, parts_.now());
@@ -200,6 +205,9 @@ std::optional<Refused> Service::authorize(const Incoming& incoming) {
   if (!bucket) return Refused{bucket.error(), {{"BucketName", request.bucket}}};
   if (auto elsewhere = refuse_region(incoming, *bucket)) return elsewhere;
   if (nobody && (!bucket->anonymous || api::writes(request.operation))) return denied(request);
+  // S3 does not say why.
+  if (bucket->requester_pays && request.header("x-amz-request-payer") != "requester")
+    return Refused{{"AccessDenied", "Access Denied", 403}};
   return refuse_access(incoming);
 }
 

@@ -26,7 +26,8 @@ struct Bucket {
   std::string name;
   std::string region;
   world::WallTime created{};
-  bool anonymous = false;  // everybody may read it
+  bool anonymous = false;       // everybody may read it
+  bool requester_pays = false;  // who reads it has to say that he pays
 };
 
 struct Object {
@@ -63,7 +64,7 @@ class Store {
   Expected<Bucket> bucket(const std::string& name);       // or NoSuchBucket
   Expected<void> make_bucket(const Bucket& bucket);       // BucketAlreadyOwnedByYou
   Expected<void> remove_bucket(const std::string& name);  // BucketNotEmpty
-  Expected<void> set_anonymous(const std::string& name, bool anonymous);
+  Expected<void> change(const std::string& name, const std::function<void(Bucket&)>& how);
 
   // NoSuchKey where there is none. With its descriptor when `open`.
   Expected<Object> find(const std::string& bucket, const std::string& key, bool open);
