@@ -10,6 +10,7 @@
 #include "agent/base/shell.hpp"
 #include "agent/job/channels.hpp"
 #include "agent/job/claims.hpp"
+#include "agent/job/gang.hpp"
 #include "agent/job/git_server.hpp"
 #include "agent/job/prepare.hpp"
 #include "agent/job/reader.hpp"
@@ -157,6 +158,7 @@ Fields job_fields(Reader& reader, Job& job) {
           {"sagemaker", optional, reader.object(job.sagemaker, sagemaker_fields)},
           {"sweep", optional, sweep(reader, job.sweep)},
           {"claims", optional, claims(reader, job.claims)},
+          {"gang", optional, gang(reader, job.gang)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
           {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
@@ -267,6 +269,7 @@ void check_fence(Reader& reader, const Node& root, const Job& job) {
 void check_together(Reader& reader, const Node& root, Job& job, const Environment& environment) {
   check_sweep(reader, root, job);
   finish_claims(reader, root, job);
+  finish_gang(reader, root, job);
   check_fence(reader, root, job);
   check_token(reader, root, job);
   check_checkpoints(reader, root, job);

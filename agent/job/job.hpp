@@ -184,6 +184,14 @@ struct Claims {
   Duration lease{60'000};  // between two renewals; after three of them without one it is free
 };
 
+// Several machines train one model together (agent/gang/participant.hpp).
+struct Gang {
+  int size = 1;            // machines, when all are there
+  int min = 1;             // fewer do not train
+  wire::S3Location at;     // its record lies below it; the key ends with a slash
+  Duration lease{60'000};  // a machine that writes nothing for so long counts as dead
+};
+
 enum class GiveUp : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 struct OnFailure {
@@ -213,6 +221,8 @@ struct Job {
   std::optional<Experiment> experiment;  // of the sweep
   std::optional<Claims> claims;
   std::string attempt;  // with `claims`: the name of the attempt's folder
+  std::optional<Gang> gang;
+  std::string member;  // with `gang`: this machine's name in it
   OnFailure on_failure;
   Limits limits;
   Prometheus prometheus;
@@ -228,7 +238,7 @@ struct Job {
   // The job's folder on a share; each experiment of a sweep has its own.
   std::string folder() const {
     return name.str() + (experiment ? "/" + std::to_string(experiment->index) : "") +
-           (attempt.empty() ? "" : "/" + attempt);
+           (attempt.empty() ? "" : "/" + attempt) + (member.empty() ? "" : "/members/" + member);
   }
   // Where this job is published: below `publish`, which jobs may share. None: nowhere.
   std::optional<wire::S3Location> published_at() const {
@@ -258,6 +268,8 @@ struct Job {
   std::string home() const {
     return storage.share ? storage.share->mount + "/" + folder() : storage.ebs.mount;
   }
+  // What the trainer works in: the same, or the home that all members of a gang have in common.
+  std::string trainers_home() const { return gang ? storage.mount() + "/" + name.str() : home(); }
   // The trainer gets channels or SageMaker's folder: container_folder on the volume.
   bool in_container() const { return !channels.all.empty() || sagemaker; }
 };

@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 
 #include "agent/base/shell.hpp"
+#include "agent/job/gang.hpp"
 #include "agent/job/values.hpp"
 
 namespace spotter::command {
@@ -51,6 +53,11 @@ Result<config::Job, std::vector<config::Problem>> described(
       environment);
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 }  // namespace
 
 Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& request,
@@ -63,6 +70,12 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
     auto words = filled(request.command, *job);
     if (!words) return problem(words.error().message);
     job->trainer.command = "exec " + in_quotes(*words);
+  }
+  if (!request.member.empty() && !job->gang)
+    return problem("--gang is for a job with `gang:`, which says how many machines it has");
+  if (job->gang) {
+    job->member = config::member_name(request.member.empty() ? host_name() : request.member);
+    job->trainer.command = config::with_torchrun(job->trainer.command);
   }
   job->trainer.inherits = true;
   // A login shell sets a PATH of its own; the trainer starts in the current folder, unless its code

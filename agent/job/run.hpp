@@ -13,6 +13,7 @@ struct RunRequest {
   std::string job_file;              // empty: `storage` and `command` define the job
   std::string storage;               // a folder; empty: the job's own share
   std::string name;                  // empty: the job's own, or "run"
+  std::string member;                // of the job's gang; empty: this machine's name
   std::vector<std::string> command;  // empty: the job's own
 };
 

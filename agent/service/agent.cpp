@@ -81,7 +81,7 @@ class Agent {
     return loop_ ? loop_->state().facts : decide::Facts{.exit = {.leave = true}};
   }
   std::string result_path() const {
-    return job_.trainer.result.empty() ? "" : job_.home() + "/" + job_.trainer.result;
+    return job_.trainer.result.empty() ? "" : job_.trainers_home() + "/" + job_.trainer.result;
   }
   // Takes the trainer's last datagrams, sent before its end, first.
   supervise::Expectation expectation() {

@@ -64,6 +64,13 @@ void add_agent(CLI::App& app, int& status) {
       status = work(std::move(*read), *job);
       return;
     }
+    if (read && read->gang) {
+      std::cerr << *job
+                << ": gang: `spotter agent` runs none yet: `spotter run --job` on each of "
+                   "its machines does\n";
+      status = 2;
+      return;
+    }
     if (*once) leave_when_asked();
     read = command::with_experiment(std::move(read), environment, command::sets_of);
     status = run_agent(std::move(read), *job, *once);
@@ -80,6 +87,8 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--storage", request->storage,
                       "Keep everything below this folder, in one of the job's name");
   command->add_option("--name", request->name, "The job's name");
+  command->add_option("--gang", request->member,
+                      "This machine's name in the gang of job.yaml; default: its host name");
   command->add_option("command", request->command, "What is run, after --");
   command->callback([request, &status] {
     execute_given_command(request->command);

@@ -172,12 +172,13 @@ const Wrong shapes[] = {
     {"!# nothing\n", ": the file is empty"},
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
-     "metrics, channels, prepare, cache, sagemaker, sweep, claims, on_failure, limits, prometheus, "
+     "metrics, channels, prepare, cache, sagemaker, sweep, claims, gang, on_failure, limits, "
+     "prometheus, "
      "publish, fence, notify, launch, fleet, found "
      "text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
-     "checkpoints, metrics, channels, prepare, cache, sagemaker, sweep, claims, on_failure, "
+     "checkpoints, metrics, channels, prepare, cache, sagemaker, sweep, claims, gang, on_failure, "
      "limits, prometheus, publish, fence, notify, launch, "
      "fleet"},
     {"publish: /mnt/here", ":4:10: publish: '/mnt/here' is no S3 URL: s3://bucket/key"},

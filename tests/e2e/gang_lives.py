@@ -71,11 +71,19 @@ class Life:
             self.world.control("fault", "fail", "PutObject", str(self.draw.randint(1, 5)),
                                "timeout-carried-out")
 
+    def pause(self):
+        """Mostly until it trains: else each event would meet a round that forms."""
+        if self.draw.random() < 0.7:
+            steps, end = len(self.gang.notes()), time.monotonic() + 60
+            while len(self.gang.notes()) < steps + self.gang.size and time.monotonic() < end:
+                time.sleep(0.2)
+        time.sleep(self.draw.uniform(0.1, 4))
+
     def live(self, events):
         for _ in range(self.gang.size):
             self.start()
         for _ in range(events):
-            time.sleep(self.draw.uniform(0.5, 12))
+            self.pause()
             if any(process.poll() == 0 for process in self.gang.members.values()):
                 break  # it is done
             self.happen()

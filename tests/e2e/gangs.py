@@ -31,7 +31,7 @@ class Gang:
         for folder in (self.storage, self.journal):
             folder.mkdir(parents=True)
         (world.directory / "s3/gangs").mkdir(parents=True, exist_ok=True)
-        self.job, self.least, self.trainer = name, least, TRAINER
+        self.job, self.least, self.trainer, self.job_file = name, least, TRAINER, None
         binaries = pathlib.Path(harness.BINARIES)
         self.environment = {
             **os.environ, "HOME": str(self.place), "JOURNAL": str(self.journal),
@@ -47,18 +47,33 @@ class Gang:
 
     # What happens to it
 
+    def as_job(self):
+        """From now on `spotter run` with a job.yaml starts its members."""
+        self.job_file = self.place / "job.yaml"
+        self.job_file.write_text(
+            f"job: {self.job}\nstorage: {{folder: {{path: {self.storage}}}}}\n"
+            f"trainer: {{command: {PYTHON} {self.trainer}, result: result/weights.txt}}\n"
+            f"gang: {{size: {self.size}, min: {self.least}, at: s3://gangs/, lease: 20s}}\n"
+            "on_failure: {attempts_without_progress: 1, then: hold}\n")
+
+    def command(self, member):
+        if self.job_file:
+            return [f"{harness.BINARIES}/spotter", "run", "--job", str(self.job_file), "--gang",
+                    member]
+        home = self.storage / self.name
+        return [f"{harness.BINARIES}/spotter", "gang", "--at", f"s3://gangs/{self.job}/",
+                "--job", self.job, "--name", member, "--size", str(self.size), "--min",
+                str(self.least), "--lease", "20000", "--home", str(home), "--", PYTHON, "-m",
+                "spotter.torchrun", str(self.trainer)]
+
     def start(self, member):
         folder = self.place / "run" / member
         folder.mkdir(parents=True, exist_ok=True)
-        home = self.storage / self.name
         with open(self.place / f"{member}.log", "ab") as log:
             self.members[member] = subprocess.Popen(
-                [f"{harness.BINARIES}/spotter", "gang", "--at", f"s3://gangs/{self.job}/",
-                 "--job", self.job, "--name", member, "--size", str(self.size), "--min",
-                 str(self.least), "--lease", "20000", "--home", str(home), "--", PYTHON, "-m",
-                 "spotter.torchrun", str(self.trainer)],
-                env={**self.environment, "TMPDIR": str(folder)}, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True)
+                self.command(member), env={**self.environment, "TMPDIR": str(folder),
+                                           "SPOTTER_RUN": str(folder / "run")},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         return member
 
     def start_all(self):

@@ -218,7 +218,7 @@ Local::Answer Local::write_ledger(decide::Ledger ledger, bool given_up, Duration
 Local::Answer Local::sync(Duration limit) {
   verbs::Sync verb{job_.home(), {}};
   const std::string result = job_.trainer.result.empty() ? "result" : job_.trainer.result;
-  if (job_.storage.share) verb.tree = job_.home() + "/" + result;
+  if (job_.storage.share) verb.tree = job_.trainers_home() + "/" + result;
   return carry_out(in_home(std::move(verb)), limit, decide::StorageSynced{});
 }
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -100,6 +101,30 @@ class Gang(GangStory):
         self.assertIn("again and again", (gang.place / "m1.log").read_text())
         self.assertEqual(len({when for step, _, when, member in gang.notes("resumed")
                               if member == "m1"}), 3, "two more tries than one")
+
+    def test_a_job_is_a_gang(self):
+        gang = self.gang(size=2, least=1, PACE="0.4")
+        gang.as_job()
+        gang.start_all()
+        gang.wait_ranks(2, 0)
+        noticed = time.time()
+        gang.notice("m1")
+        self.assertEqual(gang.end("m1"), 75)
+        gang.wait_ranks(1, noticed)
+        before = max(step for step, _, when, _ in gang.notes() if when < noticed)
+        resumed = min(step for step, _, when, _ in gang.notes("resumed") if when > noticed)
+        self.assertGreaterEqual(resumed, before, "what it was noticed in is not lost")
+        self.assertEqual(gang.end(gang.start("m1")), 0)
+        self.assert_ended_well(gang, "m2")
+        home = gang.storage / "gang"
+        for member in ("m1", "m2"):
+            self.assertTrue((home / "members" / member / "DONE").exists())
+            self.assertIn("round", (home / "members" / member / "log/trainer.log").read_text())
+        agent = subprocess.run([f"{harness.BINARIES}/spotter", "agent", "--job",
+                                str(gang.job_file)], env=gang.environment, capture_output=True,
+                               text=True, timeout=30, check=False)
+        self.assertEqual(agent.returncode, 2)
+        self.assertIn("`spotter agent` runs none yet", agent.stderr)
 
     def test_a_life_drawn_from_a_seed(self):
         gang_lives.live(3, events=3)

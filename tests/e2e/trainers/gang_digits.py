@@ -14,7 +14,7 @@ import spotter
 import torch
 import torch.distributed
 import torch.nn.functional as F
-from spotter.batches import Batches
+from spotter.batches import Batches, sum_in_order
 
 SAMPLES, EPOCHS, BATCH, MICRO = (int(os.environ.get(name, default)) for name, default in (
     ("SAMPLES", 320), ("EPOCHS", 4), ("BATCH", 32), ("MICRO", 4)))
@@ -54,6 +54,7 @@ def main():
         counts = old["counts"]
     done = old.step if old else 0
     model = torch.nn.parallel.DistributedDataParallel(network)
+    model.register_comm_hook(None, sum_in_order)
     note(f"resumed {done} {ranks} {time.time()}")
     batches = Batches(SAMPLES, BATCH, micro=MICRO, seed=3, epochs=EPOCHS, after=done)
     for batch in batches:

@@ -1,0 +1,144 @@
+#include "agent/job/gang.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "agent/base/shell.hpp"
+#include "agent/job/scalars.hpp"
+
+namespace spotter::config {
+namespace {
+
+const Scalar<wire::S3Location> gang_prefix{"where in S3, such as s3://bucket/gangs",
+                                           parse_s3_prefix};
+const Scalar<int> machine_count{"a number of machines", parse_between<1, 128>};
+
+// A beat is a sixth of it, and several reads and writes have to fit into that.
+constexpr Duration shortest_gang_lease{6'000};
+constexpr Duration longest_gang_lease{3'600'000};
+
+Result<Duration> parse_gang_lease(std::string_view text) {
+  auto lease = duration.parse(text);
+  if (!lease || (*lease >= shortest_gang_lease && *lease <= longest_gang_lease)) return lease;
+  return failure(std::string(text) + " is no lease: it lasts from 6s to 1h");
+}
+const Scalar<Duration> gang_lease{"a duration such as 60s", parse_gang_lease};
+
+// Keys whose work nobody shares out among the members yet, and why.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> refused_with_gang{{
+    {"sweep", "each experiment of a sweep is trained by one machine"},
+    {"claims", "with a gang the record at gang.at says who trains; leave it out"},
+    {"fence", "a gang has no volume"},
+    {"channels", "each machine would read its own part, whatever the number of machines"},
+    {"sagemaker", "its folder belongs to one machine"},
+    {"metrics", "a gang's trainer reports through libspotter"},
+    {"limits", "no machine knows yet what the others have cost"},
+    {"cache", "there is nothing to fetch"},
+    {"prepare", "there is no volume to fill"},
+    {"fleet", "a gang is run by `spotter run`, on machines that you start"},
+    {"launch", "a gang is run by `spotter run`, on machines that you start"},
+}};
+
+struct Word {
+  std::string text;
+  std::size_t end = 0;
+};
+
+// The next word, plain or in single quotes; empty: there is none, or the shell has to say.
+Word next_word(std::string_view command, std::size_t from) {
+  constexpr std::string_view special = " \t\n'\"\\$`;&|<>()*?[#~={}";
+  from = std::min(command.find_first_not_of(' ', from), command.size());
+  if (from < command.size() && command[from] == '\'') {
+    const auto close = command.find('\'', from + 1);
+    const bool whole =
+        close != command.npos && (close + 1 == command.size() || command[close + 1] == ' ');
+    if (!whole) return {};
+    return {std::string(command.substr(from + 1, close - from - 1)), close + 1};
+  }
+  const auto end = std::min(command.find_first_of(special, from), command.size());
+  if (end < command.size() && command[end] != ' ') return {};
+  return {std::string(command.substr(from, end - from)), end};
+}
+
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool is_python(std::string_view path) {
+  std::string_view name = name_of(path);
+  if (!name.starts_with("python")) return false;
+  name.remove_prefix(6);
+  return std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) || c == '.'; });
+}
+
+}  // namespace
+
+Reader::Take gang(Reader& reader, std::optional<Gang>& gang) {
+  return [&](const Node& node, const std::string& path) {
+    gang.emplace();
+    gang->min = 0;
+    reader.map(node, path,
+               {{"size", required, reader.scalar(gang->size, machine_count)},
+                {"min", optional, reader.scalar(gang->min, machine_count)},
+                {"at", required, reader.expanded(gang->at, gang_prefix)},
+                {"lease", optional, reader.scalar(gang->lease, gang_lease)}});
+    if (gang->min == 0) gang->min = gang->size;
+  };
+}
+
+void finish_gang(Reader& reader, const Node& root, Job& job) {
+  const Node* node = child(root, "gang");
+  if (node == nullptr || !job.gang) return;
+  job.gang->at.key += job.name.str() + "/";
+  if (job.gang->min > job.gang->size)
+    reader.problem(*node, "gang.min",
+                   "is more than gang.size: a gang trains with `min` machines at least, and `size` "
+                   "at most");
+  for (const auto& [name, why] : refused_with_gang)
+    if (const Node* other = child(root, std::string(name)))
+      reader.problem(*other, std::string(name),
+                     "is not for a job with `gang:`: " + std::string(why));
+  if (!job.storage.share)
+    reader.problem(*node, "gang",
+                   "needs a home that all its machines reach: storage.folder, nfs, efs or sshfs");
+  if (job.checkpoints.guarded())
+    reader.problem(*node, "gang",
+                   "needs checkpoints of libspotter: 'files' and 'folders' are of one machine");
+}
+
+std::string with_torchrun(std::string_view command) {
+  Word first = next_word(command, 0);
+  std::string before;
+  if (first.text == "exec") {
+    before = "exec ";
+    first = next_word(command, first.end);
+  }
+  const Word second = next_word(command, first.end);
+  const auto launched = [&](const std::string& python, std::size_t rest) {
+    return before + (python == first.text ? wire::shell_quoted(python) : python) +
+           " -m spotter.torchrun" + std::string(command.substr(rest));
+  };
+  if (first.end == 0) return std::string(command);
+  if (name_of(first.text) == "torchrun") {
+    const std::string folder = first.text.substr(0, first.text.size() - name_of("torchrun").size());
+    return launched(wire::shell_quoted(folder + "python3"), first.end);
+  }
+  if (!is_python(first.text)) return std::string(command);
+  if (second.text.ends_with(".py")) return launched(first.text, first.end);
+  const Word third = next_word(command, second.end);
+  if (second.text == "-m" && third.text == "torch.distributed.run")
+    return launched(first.text, third.end);
+  return std::string(command);
+}
+
+std::string member_name(std::string_view host) {
+  constexpr std::size_t most = 64;
+  std::string name(host.substr(0, most));
+  std::ranges::replace_if(
+      name,
+      [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '_' && c != '-'; },
+      '-');
+  while (name.starts_with('.')) name.erase(0, 1);
+  return name.empty() ? "machine" : name;
+}
+
+}  // namespace spotter::config

@@ -1,0 +1,21 @@
+// `gang:` of job.yaml: one model on several machines.
+#pragma once
+
+#include "agent/job/reader.hpp"
+
+namespace spotter::config {
+
+// {size: 4, min: 2, at: s3://bucket/prefix, lease: 60s}
+Reader::Take gang(Reader& reader, std::optional<Gang>& gang);
+
+// Appends the job's name to the prefix. Reports settings that a gang cannot have, or not yet.
+void finish_gang(Reader& reader, const Node& root, Job& job);
+
+// The command as torchrun's, with our rendezvous: `torchrun ...` and `python train.py ...` become
+// `python -m spotter.torchrun ...`. Any other stays as it is, and starts that itself.
+std::string with_torchrun(std::string_view command);
+
+// A machine's name as a member: of its letters, digits, dots, underscores and dashes.
+std::string member_name(std::string_view host);
+
+}  // namespace spotter::config

@@ -1,0 +1,101 @@
+// `gang:` of job.yaml, and the command that torchrun gets.
+#include "agent/job/gang.hpp"
+
+#include <gtest/gtest.h>
+
+#include "agent/job/run.hpp"
+#include "tests/config/smallest.hpp"
+
+namespace spotter::config {
+namespace {
+
+const std::string gang_on_folder =
+    "job: a\nstorage: {folder: {path: /data}}\ntrainer: {command: x}\n";
+
+std::string gang_problem(const std::string& text) {
+  const auto job = parse_job(text, as_root);
+  return job ? "" : describe(job.error(), "job.yaml");
+}
+
+TEST(Gang, IsDescribed) {
+  const auto job = parse_job(
+      gang_on_folder + "gang: {size: 4, min: 2, at: 's3://bucket/all', lease: 20s}\n", as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  EXPECT_EQ(job->gang->size, 4);
+  EXPECT_EQ(job->gang->min, 2);
+  EXPECT_EQ(wire::to_url(job->gang->at), "s3://bucket/all/a/");
+  EXPECT_EQ(job->gang->lease, Duration(20'000));
+  EXPECT_EQ(job->trainers_home(), "/data/a");
+}
+
+TEST(Gang, NeedsAllOfItsMachinesUnlessItSaysLess) {
+  const auto job = parse_job(gang_on_folder + "gang: {size: 4, at: 's3://bucket'}\n", as_root);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->gang->min, 4);
+  EXPECT_EQ(wire::to_url(job->gang->at), "s3://bucket/a/");
+}
+
+TEST(Gang, MembersHaveFoldersOfTheirOwnInOneHome) {
+  auto job = *parse_job(gang_on_folder + "gang: {size: 2, at: 's3://bucket'}\n", as_root);
+  job.member = "m1";
+  EXPECT_EQ(job.home(), "/data/a/members/m1");
+  EXPECT_EQ(job.trainers_home(), "/data/a");
+}
+
+TEST(Gang, ThatIsWrongIsExplained) {
+  const auto says = [](const std::string& more, const std::string& words) {
+    const auto problem = gang_problem(gang_on_folder + more);
+    EXPECT_NE(problem.find(words), problem.npos) << more << "\n" << problem;
+  };
+  says("gang: {size: 0, at: 's3://b'}\n", "gang.size");
+  says("gang: {size: 2}\n", "'at'");
+  says("gang: {size: 2, min: 3, at: 's3://b'}\n", "gang.min: is more than gang.size");
+  says("gang: {size: 2, at: 's3://b', lease: 1s}\n", "lasts from 6s to 1h");
+  says("gang: {size: 2, at: /mnt/b}\n", "gang.at");
+  says("gang: {size: 2, at: 's3://b'}\nclaims: {at: 's3://b'}\n",
+       "claims: is not for a job with `gang:`");
+  says("gang: {size: 2, at: 's3://b'}\nlimits: {hours: 3}\n",
+       "limits: is not for a job with `gang:`");
+  says("gang: {size: 2, at: 's3://b'}\ncheckpoints: {files: '*.pt'}\n",
+       "needs checkpoints of libspotter");
+  const auto on_volume = gang_problem(
+      "job: a\nstorage: {ebs: {tag: {Name: a}}}\ntrainer: {command: x}\ngang: {size: 2, at: "
+      "'s3://b'}\n");
+  EXPECT_NE(on_volume.find("needs a home that all its machines reach"), on_volume.npos)
+      << on_volume;
+}
+
+TEST(Gang, TakesTorchrunWithItsRendezvous) {
+  for (const auto& [given, taken] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"torchrun train.py --lr 0.1", "'python3' -m spotter.torchrun train.py --lr 0.1"},
+           {"/opt/venv/bin/torchrun --nproc_per_node 8 train.py",
+            "'/opt/venv/bin/python3' -m spotter.torchrun --nproc_per_node 8 train.py"},
+           {"python train.py", "'python' -m spotter.torchrun train.py"},
+           {"exec '/usr/bin/python3.11' '/my train.py' 'a b'",
+            "exec '/usr/bin/python3.11' -m spotter.torchrun '/my train.py' 'a b'"},
+           {"python3 -m torch.distributed.run train.py", "'python3' -m spotter.torchrun train.py"}})
+    EXPECT_EQ(with_torchrun(given), taken);
+  for (const char* given :
+       {"python -m spotter.torchrun train.py", "./train.sh", "pythonic train.py",
+        "A=1 torchrun train.py", "python -u train.py", "$PYTHON train.py", ""})
+    EXPECT_EQ(with_torchrun(given), given);
+}
+
+TEST(Gang, NamesItsMembersAfterTheirMachines) {
+  EXPECT_EQ(member_name("ip-10-0-0-1.internal"), "ip-10-0-0-1.internal");
+  EXPECT_EQ(member_name("../a/b c"), "-a-b-c");
+  EXPECT_EQ(member_name(""), "machine");
+}
+
+TEST(Gang, IsJoinedByRun) {
+  const auto run = [](const command::RunRequest& request) {
+    return command::job_of(request, as_root, {});
+  };
+  const auto none = run({.storage = "/data", .member = "m1", .command = {"true"}});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().front().message.find("--gang is for a job with `gang:`"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace spotter::config
