@@ -130,6 +130,26 @@ std::string with_torchrun(std::string_view command) {
   return std::string(command);
 }
 
+std::string in_gang(const Job& job, const std::string& program, const std::string& line) {
+  if (!job.gang) return line;
+  const auto processes = job.trainer.gpus == all_gpus
+                             ? std::string("gpu")
+                             : std::to_string(std::max(job.trainer.gpus, 1));
+  std::string words = "exec " + wire::shell_quoted(program) + " gang";
+  for (const auto& [option, value] :
+       {std::pair<const char*, std::string>{" --at ", wire::to_url(job.gang->at)},
+        {" --job ", job.name.str()},
+        {" --name ", job.member},
+        {" --size ", std::to_string(job.gang->size)},
+        {" --min ", std::to_string(job.gang->min)},
+        {" --lease ", std::to_string(job.gang->lease.count())},
+        {" --home ", job.trainers_home()},
+        {" --checkpoints ", job.checkpoints.directory},
+        {" --processes ", processes}})
+    words += option + wire::shell_quoted(value);
+  return words + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
+}
+
 std::string member_name(std::string_view host) {
   constexpr std::size_t most = 64;
   std::string name(host.substr(0, most));

@@ -15,6 +15,11 @@ void finish_gang(Reader& reader, const Node& root, Job& job);
 // `python -m spotter.torchrun ...`. Any other stays as it is, and starts that itself.
 std::string with_torchrun(std::string_view command);
 
+// The shell's line for the trainer of a gang's member: `program` is ours, `line` the trainer's own.
+// `spotter gang` stands between: it has torchrun start the workers with those of the other
+// machines. Of any other job `line`, as it is.
+std::string in_gang(const Job& job, const std::string& program, const std::string& line);
+
 // A machine's name as a member: of its letters, digits, dots, underscores and dashes.
 std::string member_name(std::string_view host);
 

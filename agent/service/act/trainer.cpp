@@ -11,6 +11,7 @@
 #include "agent/base/shell.hpp"
 #include "agent/io/files.hpp"
 #include "agent/io/process.hpp"
+#include "agent/job/gang.hpp"
 #include "agent/job/variables.hpp"
 #include "agent/service/act/cache.hpp"
 #include "agent/service/act/secret.hpp"
@@ -106,28 +107,6 @@ std::string command_line(const config::Job& job, const std::string& program,
     line += " --cache " + wire::shell_quoted(cache);
   if (!job.channels.all.empty()) line += " --channels " + wire::shell_quoted(channels);
   return line + " -- \"$SHELL\" -c " + wire::shell_quoted(job.trainer.command);
-}
-
-// In a gang `spotter gang` stands there: it has torchrun start the workers with those of the other
-// machines. As the trainer's user, with its role.
-std::string in_gang(const config::Job& job, const std::string& program, const std::string& line) {
-  if (!job.gang) return line;
-  const auto processes = job.trainer.gpus == config::all_gpus
-                             ? std::string("gpu")
-                             : std::to_string(std::max(job.trainer.gpus, 1));
-  std::string words = "exec " + wire::shell_quoted(program) + " gang";
-  for (const auto& [option, value] :
-       {std::pair<const char*, std::string>{" --at ", wire::to_url(job.gang->at)},
-        {" --job ", job.name.str()},
-        {" --name ", job.member},
-        {" --size ", std::to_string(job.gang->size)},
-        {" --min ", std::to_string(job.gang->min)},
-        {" --lease ", std::to_string(job.gang->lease.count())},
-        {" --home ", job.trainers_home()},
-        {" --checkpoints ", job.checkpoints.directory},
-        {" --processes ", processes}})
-    words += option + wire::shell_quoted(value);
-  return words + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
 }
 
 // Before all else of the trainer, where S3 may have a newer checkpoint than the storage: as the
@@ -325,9 +304,9 @@ Trainer::Answer Trainer::start(decide::StartTrainer effect, Duration limit) {
     if (const auto written = io::atomic_write(channels, lines, supervise::shown_mode); !written)
       co_return unstartable("cannot write " + channels + ": " + written.error().message());
   }
-  spec.command =
-      in_gang(job_, paths_.program,
-              after_fetching(job_, paths_.program, command_line(job_, paths_.program, channels)));
+  spec.command = config::in_gang(
+      job_, paths_.program,
+      after_fetching(job_, paths_.program, command_line(job_, paths_.program, channels)));
   spec.user = job_.trainer.user;
   spec.environment = std::move(*variables);
   spec.environment.emplace(kEvery, in_seconds(effect.checkpoint_every));
