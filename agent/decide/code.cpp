@@ -54,7 +54,7 @@ Stage count_attempt(Context& c) {
     return give_up(c, Surrender::StartsInVain);
   ++ledger.starts_without_progress;
   ledger.running = true;
-  c.ask(WriteLedger{ledger}, c.policy.ledger);
+  c.ask(ledger_to_write(c), in_bucket(c) ? ledger_limit(c) : c.policy.ledger);
   return CountingAttempt{};
 }
 
@@ -68,6 +68,7 @@ Next on(const CountingAttempt&, const EffectFailed& failed, Context& c) {
   --c.facts.progress.ledger.starts_without_progress;
   c.facts.progress.ledger.running = false;
   if (Next end = leaving(c)) return end;
+  if (in_bucket(c)) return home_failed(c, failed);
   return block(c, Block::MountFailed, failed.detail);
 }
 
@@ -96,7 +97,7 @@ Next on(const StartingTrainer&, const EffectFailed& failed, Context& c) {
   }
   --c.facts.progress.ledger.starts_without_progress;
   c.facts.progress.ledger.running = false;
-  c.issue(WriteLedger{c.facts.progress.ledger}, c.policy.ledger);
+  c.issue(ledger_to_write(c), c.policy.ledger);
   if (Next end = leaving(c)) return end;
   if (failed.failure == Failure::Unavailable) return retry_later(c, failed);
   return block(c, Block::TrainerUnstartable, failed.detail);

@@ -8,7 +8,7 @@ std::string seconds_text(Duration duration) {
 }
 
 std::string storage_name(const Facts& facts, const Policy& policy) {
-  if (policy.storage == StorageKind::Share) return policy.place.str();
+  if (policy.storage != StorageKind::Volume) return policy.place.str();
   return (facts.holding.purpose == Purpose::Verify ? "the copy " : "") + facts.holding.volume.str();
 }
 
@@ -91,15 +91,19 @@ std::string sentence(const Promoting& stage, const Facts&, const Policy&) {
 std::string sentence(const Discarding&, const Facts&, const Policy&) {
   return "removing what an earlier move left behind";
 }
-std::string sentence(const WritingEpoch& stage, const Facts& facts, const Policy&) {
+std::string sentence(const WritingEpoch& stage, const Facts& facts, const Policy& policy) {
   const Epoch& epoch = stage.epoch;
+  if (policy.storage == StorageKind::Bucket)
+    return "writing epoch " + std::to_string(epoch.number) + ": the home is for " +
+           epoch.holder.str() + " to use";
   if (epoch.volume == facts.move.verified)
     return "the copy " + epoch.volume.str() + " is verified; writing that it follows " +
            epoch.left.str();
   return "writing epoch " + std::to_string(epoch.number) + ": " + epoch.volume.str() + " is for " +
          epoch.holder.str() + (epoch.state == Epoch::State::Moving ? " to copy" : " to use");
 }
-std::string sentence(const ReleasingEpoch&, const Facts& facts, const Policy&) {
+std::string sentence(const ReleasingEpoch&, const Facts& facts, const Policy& policy) {
+  if (policy.storage == StorageKind::Bucket) return "writing that the home is released";
   return "writing that " + facts.fence.epoch.volume.str() + " is released";
 }
 std::string sentence(const AwaitingGpus&, const Facts&, const Policy& policy) {
@@ -201,6 +205,9 @@ std::string_view words(Wait why) {
       return "a call failed; looking again soon";
     case Wait::ShareHeld:
       return "an instance of the fleet that began earlier is not gone yet, and may use the share";
+    case Wait::HomeHeld:
+      return "another machine has the job's home in the bucket; waiting until it releases it, or "
+             "ends";
     case Wait::FleetUnseen:
       return "EC2 does not show yet which fleet this instance is of, and an earlier one of it may "
              "use the share; asking again for two minutes";
@@ -243,7 +250,7 @@ std::string_view words(Block why) {
     case Block::MountFailed:
       return "the file system could not be used";
     case Block::ShareUnusable:
-      return "the share cannot be used";
+      return "the share, or the home in the bucket, cannot be used";
     case Block::ShareSilent:
       return "the share's server does not answer";
     case Block::ManyInstances:
@@ -258,6 +265,10 @@ std::string_view words(Block why) {
       return "the tag spotter:fence names another fence than job.yaml: see spotter-storage(7)";
     case Block::FenceGone:
       return "the fence's object in S3 is not there: see spotter-storage(7)";
+    case Block::HomeGone:
+      return "the head of the job's home is gone from the bucket while it was in use: put back the "
+             "object head.json (a versioned bucket has it), or end the job and give it another "
+             "name: see spotter-storage(7)";
     case Block::DeviceAbsent:
       return "the volume is attached, but its device did not appear: see `lsblk -o NAME,SERIAL`";
     case Block::CodeUnreachable:

@@ -109,8 +109,11 @@ struct Unmount {};
 struct PrepareShare {};  // mounts it, if it is not mounted, lays it out and writes to it
 struct ReleaseShare {};  // unmounts it lazily, if we mounted it and no other process needs it
 struct ReadLedger {};
+// Of a home in a bucket: and brings there what is not there yet, whole and as one commit, if the
+// epoch of that number is ours still (else Conflict). HomeKept says what it came to, too.
 struct WriteLedger {
   Ledger ledger;
+  std::uint32_t epoch = 0;
 };
 struct SyncStorage {};  // all that was written to the volume is durable, or an error says not
 struct VerifyCheckpoints {

@@ -66,6 +66,18 @@ struct CheckpointMade {  // durable, says the trainer
   std::int64_t step = 0;
   Duration stall{0};  // how long training stood still for it; 0: it does not say
 };
+// A write of the ledger took a home to its bucket, or could not.
+struct HomeKept {
+  enum class Outcome : std::uint8_t {
+    Committed,
+    Failed,  // nothing is known of the bucket; the next write takes all of it
+    Lost,    // another machine has the home: nothing that this one does counts any more
+  };
+  Outcome outcome = Outcome::Committed;
+  std::int64_t newest = -1;  // the step of the newest checkpoint that is in the bucket; -1: none
+  std::uint64_t bytes = 0;   // that were sent
+  Duration took{0};
+};
 struct TrainerEnded {
   bool success = false;           // exit status 0, and the declared result exists
   bool stopped_as_asked = false;  // EX_TEMPFAIL (75), or death by the signal that we sent
@@ -150,7 +162,7 @@ struct EffectFailed {
 
 using Happening =
     std::variant<Started, Woke, NoticeSeen, NoticeWithdrawn, RebalanceRecommended,
-                 TrainerProgressed, TrainerResumed, CheckpointMade, TrainerEnded, RuledOut,
+                 TrainerProgressed, TrainerResumed, CheckpointMade, HomeKept, TrainerEnded, RuledOut,
                  StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
                  EpochWritten, SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected,
                  FilesystemMade, Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced,

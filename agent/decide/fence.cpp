@@ -158,6 +158,7 @@ std::optional<Command> forget_left(const Survey& survey) {
 
 // Once, whatever comes of it: the next instance then waits for the end of this one.
 std::optional<Stage> release_epoch(Context& c, After then) {
+  if (in_bucket(c)) return release_home(c, then);
   Facts::Fence& fence = c.facts.fence;
   const bool holds = fence.epoch.number != 0 && fence.epoch.holder == c.facts.identity.instance;
   const bool open =
@@ -192,6 +193,7 @@ Next on(const WritingEpoch& stage, const EpochWritten&, Context& c) {
   fence.ours = stage.epoch.number;
   fence.holder_lost_since = kNever;
   if (Next end = leaving(c)) return end;
+  if (in_bucket(c)) return enter_home(c);
   const bool commits = c.facts.move.verified && stage.epoch.volume == c.facts.move.verified;
   if (!commits) return survey(c);
   c.ask(PromoteVolume{stage.epoch.volume}, c.policy.ec2_call);

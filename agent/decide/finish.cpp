@@ -107,7 +107,19 @@ Stage rest(Context& c, Stage last) {
 // tries it again; the volume's ledger says `done`, too.
 Next on(const MarkingDone&, const CallAccepted&, Context& c) { return release(c, After::Finish); }
 
-Next on(const MarkingDone&, const EffectFailed&, Context& c) { return release(c, After::Finish); }
+Next on(const MarkingDone&, const EpochWritten&, Context& c) {
+  ++c.facts.fence.epoch.number;
+  c.facts.fence.epoch.state = Epoch::State::Done;
+  return release(c, After::Finish);
+}
+
+Next on(const MarkingDone&, const EffectFailed& failed, Context& c) {
+  if (!in_bucket(c)) return release(c, After::Finish);
+  // Whether it was written the next look says; who has to leave does not wait for that.
+  if (c.facts.exit.notice || c.facts.exit.leave)
+    return release(c, c.facts.exit.notice ? After::Release : After::Exit);
+  return home_failed(c, failed);
+}
 
 // The fleet ends when nothing of ours is left, and nothing was made since every agent could see
 // `done`. Then no other agent begins anything that the end of the fleet would leave behind.

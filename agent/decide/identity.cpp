@@ -22,6 +22,9 @@ void remember_fleet(Context& c, const FleetRead& read) {
 
 namespace {
 
+// On a share nothing else tells one writer from two; a home in a bucket has its epoch.
+bool fleet_decides(const Context& c) { return on_share(c) && !in_bucket(c); }
+
 // On a share the instance that was launched first writes, and which these are only tags say.
 bool may_be_second(const Context& c, const FleetRead& read) {
   const Facts::Identity& identity = c.facts.identity;
@@ -121,12 +124,12 @@ Next on(const ReadingFleet&, const FleetRead& read, Context& c) {
   if (!c.facts.trainer.running) {
     if (Next end = leaving(c)) return end;
     // EBS attaches a volume to one instance; on a share every machine can write.
-    if (on_share(c) && read.target > 1) {
+    if (fleet_decides(c) && read.target > 1) {
       return block(c, Block::ManyInstances, Detail(c.facts.identity.fleet.id.view()));
     }
     // One that is shutting down, or that EC2 replaces before it terminates it.
-    if (on_share(c) && read.earlier > 0) return wait(c, Wait::ShareHeld, c.policy.poll_held);
-    if (on_share(c) && may_be_second(c, read))
+    if (fleet_decides(c) && read.earlier > 0) return wait(c, Wait::ShareHeld, c.policy.poll_held);
+    if (fleet_decides(c) && may_be_second(c, read))
       return wait(c, Wait::FleetUnseen, c.policy.poll_held);
   }
   return begin_work(c);

@@ -18,7 +18,8 @@ enum class FailurePolicy : std::uint8_t { ScaleToZero, Hold, Cancel };
 
 // Where the job's state is kept (job.yaml: storage). A volume is brought to the instance, from zone
 // to zone; a share is reached from everywhere: it is mounted, or a folder that is there already.
-enum class StorageKind : std::uint8_t { Volume, Share };
+// Of a bucket a folder here is the working copy, and what counts is what the bucket has.
+enum class StorageKind : std::uint8_t { Volume, Share, Bucket };
 
 inline constexpr std::uint32_t all_gpus = UINT32_MAX;  // of the machine, and one at least
 
@@ -123,6 +124,13 @@ struct Policy {
   // A machine whose metadata service does not answer so many requests has none (a laptop, a
   // container); fewer failures are an outage.
   std::uint32_t identity_tries = 4;
+
+  // --- a home in a bucket ---
+  // As many gigabytes as there are; S3 that gives no byte for a minute has failed long before.
+  Duration bring_home = minutes(60);
+  Duration keep_home = minutes(60);
+  // What the epoch's release still needs before a deadline.
+  Duration keep_reserve = seconds(3);
 
   // --- volumes of data ---
   // One that is made of a snapshot is there within seconds, its blocks come as they are read (or at

@@ -37,6 +37,7 @@ Stage detach(Context& c, After then) {
 }
 
 Stage mark_done(Context& c) {
+  if (in_bucket(c)) return mark_home_done(c);
   c.ask(MarkDone{c.facts.holding.volume}, c.policy.ec2_call);
   return MarkingDone{};
 }
@@ -48,7 +49,7 @@ Stage write_closing(Context& c, After then) {
   if (then == After::Finish) ledger.done = true;
   // A person who raises the target again gets new tries.
   if (job_is_over(then)) reset_failures(c);
-  c.ask(WriteLedger{ledger}, ledger_limit(c));
+  c.ask(ledger_to_write(c), ledger_limit(c));
   return ClosingLedger{then};
 }
 
@@ -153,6 +154,13 @@ Stage release_storage(Context& c, After then) {
         c.facts.exit.notice ? c.facts.exit.notice->deadline : c.now + c.policy.stop_grace;
     return stop_trainer(c, then, InterruptionAction::Stop, deadline);
   }
+  // Without an epoch that is ours nothing can be committed, a result neither.
+  const bool in_vain =
+      in_bucket(c) && (c.facts.fence.ours == 0 || !c.facts.progress.ledger_known);
+  if (in_vain && then == After::Finish && c.facts.fence.epoch.state != Epoch::State::Done) {
+    c.facts.exit.done = false;
+    return next_release_step(c, After::Survey);
+  }
   const bool writes =
       c.facts.holding.mounted && c.facts.holding.purpose == Purpose::Train && then != After::Survey;
   const bool only_syncs = on_share(c) && then == After::Finish;
@@ -194,6 +202,11 @@ Next on(const Stopping&, const CheckpointMade& made, Context& c) {
   learn_stall(c.facts.progress.ledger, made.stall);
   c.facts.progress.ledger.newest_step = std::max(c.facts.progress.ledger.newest_step, made.step);
   reset_failures(c);
+  return std::nullopt;
+}
+
+Next on(const Stopping&, const HomeKept& kept, Context& c) {
+  remember_kept(c, kept);
   return std::nullopt;
 }
 
@@ -258,6 +271,13 @@ Next on(const ClosingLedger& stage, const LedgerWritten&, Context& c) {
 // The ledger is tried once, for only the checkpoint matters. But machines that lack what the job
 // needs must be counted somewhere, or they are replaced for ever.
 Next on(const ClosingLedger& stage, const EffectFailed& failed, Context& c) {
+  if (in_bucket(c) && stage.then == After::Finish) {
+    if (c.facts.exit.notice || c.facts.exit.leave) {
+      c.facts.exit.done = false;
+      return release(c, c.facts.exit.notice ? After::Release : After::Exit);
+    }
+    return home_failed(c, failed);
+  }
   if (stage.then == After::GiveBack && !c.facts.exit.notice && !c.facts.exit.leave) {
     c.facts.trouble.blocked += c.policy.await_gpus;
     return block(c, Block::MountFailed, failed.detail);

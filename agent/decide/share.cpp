@@ -2,12 +2,14 @@
 // it is (storage.cpp, plan.cpp, migrate.cpp) and released for the next instance (release.cpp). A
 // share is mounted, or is there already. Its server may stop answering at any time; then this
 // machine goes on without it, and reports that.
+#include <algorithm>
+
 #include "agent/decide/transitions.hpp"
 
 namespace spotter::decide {
 
 Stage prepare(Context& c) {
-  if (!on_share(c)) return survey(c);
+  if (!on_share(c) || in_bucket(c)) return survey(c);
   c.ask(PrepareShare{}, c.policy.prepare_share);
   return Preparing{};
 }
@@ -18,8 +20,16 @@ Stage release(Context& c, After then) {
   return Releasing{then};
 }
 
-// Reading or writing the ledger blocks while the share's server is dead.
+// Reading or writing the ledger blocks while the share's server is dead. To a bucket all that is not
+// there yet goes with it.
 Duration ledger_limit(const Context& c) {
+  const auto& notice = c.facts.exit.notice;
+  if (in_bucket(c) && notice) {
+    const Duration left = notice->deadline - c.now;
+    return std::max<Duration>(left - std::min<Duration>(c.policy.keep_reserve, left / 4),
+                              Duration(1));
+  }
+  if (in_bucket(c)) return c.policy.keep_home;
   const bool leaving_share = on_share(c) && (c.facts.exit.notice || c.facts.exit.leave);
   return leaving_share ? c.policy.ledger_while_leaving : c.policy.ledger;
 }
@@ -42,7 +52,7 @@ Next on(const Preparing&, const EffectFailed& failed, Context& c) {
     c.issue(ReleaseShare{}, c.policy.release_share);
   }
   if (Next end = leaving(c)) return end;
-  if (abandoned) return retry_later(c, failed);
+  if (abandoned || (silent && in_bucket(c))) return retry_later(c, failed);
   return block(c, silent ? Block::ShareSilent : Block::ShareUnusable, failed.detail);
 }
 

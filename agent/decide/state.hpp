@@ -28,6 +28,7 @@ enum class Wait : std::uint8_t {
   CommitSettling,  // two bounds after a commit that this session did not make
   TrainerRestart,  // it crashed; start it again after a pause
   ShareHeld,       // an instance of the fleet that was launched before this one may use the share
+  HomeHeld,        // another machine has the job's home in the bucket
   FleetUnseen,     // EC2 does not show yet whose instances these are: one of them may use the share
 };
 
@@ -47,6 +48,7 @@ enum class Block : std::uint8_t {
   DataUnusable,
   FenceOther,  // the volume's tag names another fence than job.yaml, or job.yaml names none
   FenceGone,   // the volume has a fence, and the object is not there
+  HomeGone,    // the head of the home in the bucket was there, and is not any more
   DeviceAbsent,
   VolumeStuck,  // attaching or detaching does not end
   CodeUnreachable,
@@ -291,6 +293,17 @@ struct Facts {
     // that its writer lives: nothing that was seen before counts.
     Time holder_lost_since = kNever;
     std::uint32_t holder_lost_in = 0;
+    InstanceId self;  // of a home in a bucket: the holder that this session is
+  };
+
+  // The home in a bucket, and this session's way there. bucket.cpp writes it.
+  struct Home {
+    Time keeping_since = kNever;  // a write is under way since then
+    bool changed = false;         // a checkpoint was made since it began
+    std::int64_t kept_step = -1;  // of the newest checkpoint in the bucket
+    // What the last write took that brought a checkpoint there; 0: none has yet.
+    Duration upload{0};
+    std::uint64_t upload_bytes = 0;
   };
 
   // What is removed at the end of the job. Only finish.cpp writes it; tidy_up() resets the times.
@@ -356,6 +369,7 @@ struct Facts {
   Holding holding;
   Move move;
   Fence fence;
+  Home home;
   Tidying tidying;
   Trainer trainer;
   Progress progress;

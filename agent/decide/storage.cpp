@@ -12,7 +12,7 @@ Stage survey(Context& c) {
 }
 
 Stage wait(Context& c, Wait why, Duration how_long) {
-  const bool held = why == Wait::VolumeHeld || why == Wait::ShareHeld;
+  const bool held = why == Wait::VolumeHeld || why == Wait::ShareHeld || why == Wait::HomeHeld;
   if (held) c.facts.trouble.blocked = {};  // another instance works
   c.wake_in(how_long);
   return Waiting{why};
@@ -105,6 +105,7 @@ Stage remember_verified(Context& c) {
 
 Next on(const Surveying&, const StorageSurveyed& seen, Context& c) {
   if (Next end = leaving(c)) return end;
+  if (in_bucket(c)) return take_home(seen.survey, c);
   return plan_spaced(seen.survey, c);
 }
 

@@ -83,6 +83,8 @@ struct Survey {
   VolumeId epoch_line = {};  // whose epoch was read, after the rest: line_in()
   Epoch epoch = {};
   HolderState epoch_holder = HolderState::Alive;
+  // Of a home in a bucket: what this session writes as the holder. Outside EC2 it is no instance.
+  InstanceId epoch_self = {};
 };
 
 // The line of the job's volume; `known` when EC2 shows none, or that of what is left of one. Empty:

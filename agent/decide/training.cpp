@@ -27,13 +27,27 @@ void keep_pace(Context& c) {
   if (differs > bearable) pace(c, kNever);
 }
 
+// One write at a time on the way to a bucket: what comes meanwhile goes with the next one.
+void keep(Context& c) {
+  Facts::Home& home = c.facts.home;
+  if (!in_bucket(c)) {
+    c.issue(ledger_to_write(c), c.policy.ledger);
+    return;
+  }
+  const bool busy = home.keeping_since != kNever && c.now - home.keeping_since < c.policy.keep_home;
+  if (busy || c.facts.fence.ours == 0) return;
+  home.keeping_since = c.now;
+  home.changed = false;
+  c.issue(ledger_to_write(c), c.policy.keep_home);
+}
+
 // A ledger that was not read must not be overwritten: read it first, and write the next time.
 void write_ledger(Training& stage, Context& c) {
   stage.next_ledger = c.now + c.policy.ledger_every;
   if (c.facts.progress.ledger_known) {
     count_spending(c);
     keep_pace(c);
-    c.issue(WriteLedger{c.facts.progress.ledger}, c.policy.ledger);
+    keep(c);
   } else if (!c.state.awaited) {
     c.ask(ReadLedger{}, c.policy.ledger);
   }
@@ -86,7 +100,8 @@ Training tidying_later(Training stage, bool clean, Context& c) {
 
 Time kill_time(const Context& c, Time deadline) {
   const Duration left = deadline - c.now;
-  const Duration reserve = std::min<Duration>(c.policy.release_reserve, left / 3);
+  const Duration reserve =
+      std::max(std::min<Duration>(c.policy.release_reserve, left / 3), upload_needs(c));
   return std::min(c.now + c.policy.stop_grace, deadline - reserve);
 }
 
@@ -118,6 +133,8 @@ Stage train(Context& c) {
   // Adopted: a notice may come soon, and what is released then needs the line and its epoch.
   if (!on_share(c) && !c.facts.move.lineage) stage.next_tidy = c.now;
   stage.tidied = on_share(c);
+  c.facts.home.keeping_since = kNever;
+  if (in_bucket(c) && c.facts.fence.ours == 0) stage.next_tidy = c.now;  // an adopted trainer
   plan_wake(stage, c);
   return stage;
 }
@@ -213,7 +230,8 @@ Next on(const Training& training, const CheckpointMade& made, Context& c) {
     stage.next_tidy = c.now;  // what an earlier move left is obsolete now
     stage.tidy_advanced = true;
   }
-  stage.changed = true;
+  stage.changed = c.facts.home.changed = true;
+  if (in_bucket(c) && c.facts.home.keeping_since == kNever) write_ledger(stage, c);
   snapshot_soon(stage, c);
   plan_wake(stage, c);
   return stage;
@@ -293,7 +311,18 @@ Next on(const Training& training, const Woke&, Context& c) {
   return stage;
 }
 
+Next on(const Training& training, const HomeKept& kept, Context& c) {
+  remember_kept(c, kept);
+  if (kept.outcome == HomeKept::Outcome::Lost) return lose_home(c);
+  if (!c.facts.home.changed || kept.outcome != HomeKept::Outcome::Committed) return std::nullopt;
+  Training stage = training;
+  write_ledger(stage, c);
+  plan_wake(stage, c);
+  return stage;
+}
+
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
+  if (in_bucket(c)) return watch_home(training, seen.survey, c);
   Training stage = training;
   const bool adopted = !c.facts.move.lineage;
   if (learn_line(seen.survey, c) && c.policy.fence) {
@@ -363,6 +392,11 @@ Next on(const Training&, const FleetRead& read, Context& c) {
 Next on(const Training& training, const EffectFailed& failed, Context& c) {
   if (!training.tidying) return std::nullopt;  // of the ledger or the fleet: asked again with it
   Training stage = tidying_later(training, false, c);
+  if (in_bucket(c)) {
+    stage.next_tidy = c.now + c.policy.retry_last;
+    plan_wake(stage, c);
+    return stage;
+  }
   // Deleted already, and still listed for a while: the rest need not wait for the next round.
   if (failed.failure == Failure::Missing && !on_share(c))
     stage.next_tidy = c.now + c.policy.consistency_bound;

@@ -47,7 +47,21 @@ void remember_fleet(Context&, const FleetRead&);     // identity.cpp; known or n
 // Both kinds of storage: to make it ready here, and to release it.
 Stage prepare(Context&);         // share.cpp
 Stage release(Context&, After);  // share.cpp; REQUIRES: in use here
-inline bool on_share(const Context& c) { return c.policy.storage == StorageKind::Share; }
+// A folder here that nothing is attached for.
+inline bool on_share(const Context& c) { return c.policy.storage != StorageKind::Volume; }
+// --- bucket.cpp ---
+inline bool in_bucket(const Context& c) { return c.policy.storage == StorageKind::Bucket; }
+Stage take_home(const Survey&, Context&);
+Stage enter_home(Context&);
+Next watch_home(const Training&, const Survey&, Context&);  // of an adopted trainer
+Stage mark_home_done(Context&);
+std::optional<Stage> release_home(Context&, After);
+// The home is another's, or S3 does not answer: what becomes of the stage that wanted it kept.
+Stage home_failed(Context&, const EffectFailed&);
+Stage lose_home(Context&);  // stops what is done here, and looks again
+void remember_kept(Context&, const HomeKept&);
+WriteLedger ledger_to_write(Context&);
+Duration upload_needs(const Context&);  // of a checkpoint that a trainer makes now
 Stage unmount(Context&, After, std::uint32_t tries = 0);  // release.cpp
 Stage next_release_step(Context&, After);                 // release.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
@@ -221,6 +235,7 @@ Next on(const Training&, const TrainerProgressed&, Context&);
 Next on(const Training&, const TrainerResumed&, Context&);
 Next on(const Training&, const CheckpointMade&, Context&);
 Next on(const Training&, const RebalanceRecommended&, Context&);
+Next on(const Training&, const HomeKept&, Context&);
 Next on(const Training&, const TrainerEnded&, Context&);
 Next on(const Training&, const RuledOut&, Context&);
 Next on(const Training&, const NoticeSeen&, Context&);
@@ -236,6 +251,7 @@ Next on(const Training&, const EffectFailed&, Context&);
 // --- release.cpp ---
 Next on(const Stopping&, const TrainerProgressed&, Context&);
 Next on(const Stopping&, const CheckpointMade&, Context&);
+Next on(const Stopping&, const HomeKept&, Context&);
 Next on(const Stopping&, const TrainerEnded&, Context&);
 Next on(const Stopping&, const NoticeSeen&, Context&);
 Next on(const Stopping&, const Woke&, Context&);
@@ -257,6 +273,7 @@ Next on(const Released&, const StopRequested&, Context&);
 Next on(const Released&, const Woke&, Context&);
 // --- finish.cpp ---
 Next on(const MarkingDone&, const CallAccepted&, Context&);
+Next on(const MarkingDone&, const EpochWritten&, Context&);
 Next on(const MarkingDone&, const EffectFailed&, Context&);
 Next on(const Tidying&, const StorageSurveyed&, Context&);
 Next on(const Tidying&, const CallAccepted&, Context&);

@@ -23,8 +23,10 @@
 #include "agent/host/prepare_fill.hpp"
 #include "agent/host/share.hpp"
 #include "agent/host/summary.hpp"
+#include "agent/host/home.hpp"
 #include "agent/host/user.hpp"
 #include "agent/host/verify.hpp"
+#include "agent/tier/home.hpp"
 #include "agent/wire/verbs.hpp"
 
 namespace spotter::command {
@@ -139,6 +141,25 @@ struct Host {
   json operator()(const verbs::ProbeShare& it) const {
     const bool there = it.mount_point.empty() || work::mount_at(it.mount_point);
     return there ? answer(work::probe_share(it.path)) : json{{"ok", true}, {"mounted", false}};
+  }
+
+  json operator()(const verbs::BringHome& it) const {
+    const auto home = work::home_of(it.home);
+    const auto brought = home ? tier::bring(*home, it.manifest, it.held)
+                              : tl::unexpected<Error>(home.error());
+    if (!brought) return failed(brought.error());
+    return {{"ok", true},
+            {"files", brought->files},
+            {"bytes", brought->bytes},
+            {"torn", brought->torn}};
+  }
+  json operator()(const verbs::KeepHome& it) const {
+    const auto home = work::home_of(it.home);
+    const auto kept = home ? tier::keep(*home, it.committed, it.whole)
+                           : tl::unexpected<Error>(home.error());
+    if (!kept) return failed(kept.error());
+    return {{"ok", true},          {"manifest", kept->manifest}, {"newest", kept->newest},
+            {"bytes", kept->bytes}, {"sent", kept->sent},        {"said", kept->said}};
   }
 
   json operator()(const verbs::ReadLedger& it) const {

@@ -28,7 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_folder(const verbs::Share& share) { return share.kind == "folder"; }
+// Of a bucket: the folder of working copies on this machine, which is made.
+bool is_folder(const verbs::Share& share) { return share.kind == "folder" || share.kind == "s3"; }
 
 // mount.efs with TLS shows the tunnel's own end as the source.
 bool is_same(const verbs::Share& share, const MountEntry& entry) {
@@ -233,6 +234,10 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
   Prepared prepared;
   if (is_folder(share)) {
     std::error_code error;
+    if (share.kind == "s3") {
+      const auto made = io::make_directories(share.mount_point, 0755);
+      if (!made) return fail_errno(made.error(), "cannot make " + share.mount_point);
+    }
     if (!fs::is_directory(share.mount_point, error)) {
       return fail("folder-missing",
                   "there is no folder " + share.mount_point + ": make it, or mount what it is on");

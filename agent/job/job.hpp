@@ -39,9 +39,10 @@ struct EbsStorage {
 };
 
 // Storage that many instances see: an existing folder, NFS, EFS, or a folder of a machine reached
-// by ssh. Jobs share it: each has its own folder below `mount`, named after it.
+// by ssh. Jobs share it: each has its own folder below `mount`, named after it. Or a bucket: then the
+// folder below `mount` is the working copy of this machine.
 struct Share {
-  enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs } kind = Kind::Folder;
+  enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs, S3 } kind = Kind::Folder;
   std::string mount = "/mnt/spotter";  // where it is mounted; of a folder the folder itself
   std::string server;                  // nfs: a host; efs: fs-... or a DNS name; sshfs: [user@]host
   std::string path;                    // on the server
@@ -51,6 +52,7 @@ struct Share {
   std::string key;                     // sshfs: the private key's file; empty: ssh's own choice
   std::string known_hosts;             // sshfs: where the server's key is; empty: ssh's own files
   std::uint16_t port = 22;             // sshfs
+  wire::S3Location bucket;             // s3: the key ends with a slash, or is empty
 };
 
 // A read-only volume, made in each zone from one snapshot. The snapshot is the user's, and has the
@@ -70,6 +72,7 @@ struct Storage {
   std::optional<Share> share;    // in place of the volume
   std::vector<DataVolume> data;  // beside the volume or share
 
+  bool in_bucket() const { return share && share->kind == Share::Kind::S3; }
   const std::string& mount() const { return share ? share->mount : ebs.mount; }
 };
 
@@ -250,6 +253,15 @@ struct Job {
   std::optional<wire::S3Location> fenced_at() const {
     if (!fence) return std::nullopt;
     return wire::S3Location{fence->bucket, fence->key + name.str() + "/"};
+  }
+  // Of a job whose storage is a bucket: where the files of its home are kept, which the trainer's
+  // role may write, and its head, which is the agent's alone. None: of any other.
+  std::optional<wire::S3Location> kept_at() const { return in_bucket("homes/"); }
+  std::optional<wire::S3Location> headed_at() const { return in_bucket("heads/"); }
+  std::optional<wire::S3Location> in_bucket(const std::string& which) const {
+    if (!storage.in_bucket()) return std::nullopt;
+    const wire::S3Location& bucket = storage.share->bucket;
+    return wire::S3Location{bucket.bucket, bucket.key + which + folder() + "/"};
   }
   // Each experiment has a place of its own below `checkpoints.s3`.
   std::optional<wire::S3Location> checkpoints_in_s3() const {

@@ -73,6 +73,7 @@ class Reader {
   using TakePair = std::function<void(const Node& key, const Node& value, const std::string& path)>;
   Take pairs(std::string_view expected, TakePair each);
 
+  const Environment& environment() const { return environment_; }
   void problem(const Node& node, const std::string& path, const std::string& message);
 
  private:

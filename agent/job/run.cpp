@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "agent/base/shell.hpp"
 #include "agent/job/gang.hpp"
@@ -41,11 +42,21 @@ Result<std::vector<std::string>> filled(std::vector<std::string> words, const co
   return words;
 }
 
+// As job.yaml has it, so that its checks and defaults are the same.
+Result<config::Job, std::vector<config::Problem>> storage_in(
+    const std::string& url, const config::Environment& environment) {
+  auto job = config::parse_job("job: run\nstorage: {s3: " + nlohmann::json(url).dump() +
+                                   "}\ntrainer: {command: x}\n",
+                               environment);
+  if (!job) return problem("--storage: " + job.error().front().message);
+  return job;
+}
+
 Result<config::Job, std::vector<config::Problem>> described(
     const RunRequest& request, const config::Environment& environment) {
   if (!request.job_file.empty()) return config::load_job(request.job_file, environment);
   if (request.command.empty()) return problem("give a command after --, or --job FILE");
-  if (request.storage.empty()) return problem("give --storage FOLDER, or --job FILE");
+  if (request.storage.empty()) return problem("give --storage FOLDER or s3://bucket/prefix, or --job FILE");
   // The defaults of job.yaml; a failing command is not tried again.
   return config::parse_job(
       "job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"
@@ -88,7 +99,11 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
   const fs::path here = fs::current_path(no_folder);
   if (!job->code && !no_folder) before += "cd " + wire::shell_quoted(here.string()) + " || exit; ";
   job->trainer.command = before + job->trainer.command;
-  if (!request.storage.empty()) {
+  if (request.storage.starts_with("s3://")) {
+    const auto storage = storage_in(request.storage, environment);
+    if (!storage) return tl::unexpected(storage.error());
+    job->storage.share = storage->storage.share;
+  } else if (!request.storage.empty()) {
     std::error_code error;
     const fs::path folder = fs::absolute(request.storage, error).lexically_normal();
     auto path = config::folder_path.parse(folder.string());
@@ -103,7 +118,7 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
   if (!job->storage.share) {
     return problem(
         "storage.ebs is for `spotter agent`, on an instance that can attach a volume: give "
-        "--storage FOLDER");
+        "--storage FOLDER or --storage s3://bucket/prefix");
   }
   return job;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/job/scalars.hpp"
+
 namespace spotter::config {
 namespace {
 
@@ -65,6 +67,29 @@ Fields sshfs_fields(Reader& reader, Share& share) {
           {"mount", optional, reader.expanded(share.mount, mount_point)}};
 }
 
+const Scalar<wire::S3Location> home_prefix{"where in S3, such as s3://bucket/jobs", parse_s3_prefix};
+
+// Without one: root's where services keep their state, a user's where caches are.
+std::string default_cache(const Environment& environment) {
+  if (environment.root && !environment.foreground) return "/var/lib/spotter/homes";
+  const auto home = environment.variables.find("HOME");
+  const bool known = home != environment.variables.end() && home->second.starts_with('/');
+  return known ? home->second + "/.cache/spotter" : "/var/tmp/spotter";
+}
+
+// `s3: s3://bucket/prefix`, or a mapping.
+Reader::Take bucket(Reader& reader, Storage& storage, const Environment& environment) {
+  return [&](const Node& node, const std::string& path) {
+    Share& share = storage.share.emplace();
+    share.kind = Share::Kind::S3;
+    share.mount = default_cache(environment);
+    if (node.kind == Node::Kind::Text) return reader.expanded(share.bucket, home_prefix)(node, path);
+    reader.map(node, path,
+               {{"at", required, reader.expanded(share.bucket, home_prefix)},
+                {"cache", optional, reader.expanded(share.mount, folder_path)}});
+  };
+}
+
 Reader::Take one_share(Reader& reader, Storage& storage, Share::Kind kind,
                        Fields (*fields)(Reader&, Share&)) {
   return [&reader, &storage, kind, fields](const Node& node, const std::string& path) {
@@ -84,10 +109,11 @@ Reader::Take storage(Reader& reader, Storage& storage) {
                 {"folder", optional, one_share(reader, storage, Kind::Folder, folder_fields)},
                 {"nfs", optional, one_share(reader, storage, Kind::Nfs, nfs_fields)},
                 {"efs", optional, one_share(reader, storage, Kind::Efs, efs_fields)},
-                {"sshfs", optional, one_share(reader, storage, Kind::Sshfs, sshfs_fields)}});
+                {"sshfs", optional, one_share(reader, storage, Kind::Sshfs, sshfs_fields)},
+                {"s3", optional, bucket(reader, storage, reader.environment())}});
     if (node.kind == Node::Kind::Map && node.keys.size() != 1)
       reader.problem(node, path,
-                     "expected exactly one of ebs, folder, nfs, efs, sshfs, found " +
+                     "expected exactly one of ebs, folder, nfs, efs, sshfs, s3, found " +
                          std::to_string(node.keys.size()));
   };
 }
@@ -102,12 +128,16 @@ std::string_view to_text(Share::Kind kind) {
       return "efs";
     case Share::Kind::Sshfs:
       return "sshfs";
+    case Share::Kind::S3:
+      return "s3";
   }
   return "";
 }
 
 std::string describe(const Share& share) {
   if (share.kind == Share::Kind::Folder) return "the folder " + share.mount;
+  if (share.kind == Share::Kind::S3)
+    return "the bucket " + wire::to_url(share.bucket) + " (" + share.mount + " here)";
   return share.mount + " (" + std::string(to_text(share.kind)) + " of " + share.server +
          (share.path.empty() ? "" : ":" + share.path) + ")";
 }
@@ -134,7 +164,7 @@ std::optional<std::string> mount_option(const Share& share, std::string_view nam
 }
 
 std::string_view mount_tool(const Share& share) {
-  if (share.kind == Share::Kind::Folder) return "";
+  if (share.kind == Share::Kind::Folder || share.kind == Share::Kind::S3) return "";
   if (share.kind == Share::Kind::Sshfs) return "sshfs";
   const bool helped = share.tls || !share.access_point.empty() || mount_option(share, "tls") ||
                       mount_option(share, "iam") || mount_option(share, "az");

@@ -14,7 +14,8 @@ namespace spotter {
 
 ShareWatch::Share ShareWatch::share_of(const config::Job& job) {
   const config::Share& share = *job.storage.share;
-  const bool folder = share.kind == config::Share::Kind::Folder;
+  const bool folder =
+      share.kind == config::Share::Kind::Folder || share.kind == config::Share::Kind::S3;
   return {job.home(), folder ? "" : share.mount, config::describe(share)};
 }
 

@@ -105,6 +105,30 @@ void each_field(Of<ProbeShare> auto& it, const auto& visit) {
   visit("mount_point", it.mount_point);
 }
 
+void each_field(Of<Home> auto& it, const auto& visit) {
+  visit("folder", it.folder, required);
+  visit("job", it.job, required);
+  visit("checkpoints", it.checkpoints, required);
+  visit("files", it.files);
+  visit("folders", it.folders);
+  visit("result", it.result);
+  visit("at", it.at, required);
+  visit("epoch", it.epoch, required);
+  visit("identity", it.identity);
+}
+
+void each_field(Of<BringHome> auto& it, const auto& visit) {
+  visit("home", it.home, required);
+  visit("manifest", it.manifest);
+  visit("held", it.held);
+}
+
+void each_field(Of<KeepHome> auto& it, const auto& visit) {
+  visit("home", it.home, required);
+  visit("committed", it.committed);
+  visit("whole", it.whole);
+}
+
 void each_field(Of<ReadLedger> auto& it, const auto& visit) {
   visit("mount_point", it.mount_point, required);
 }
@@ -256,6 +280,7 @@ Wrong read(const Json& json, wire::LedgerFile& file) {
 }
 
 Wrong read(const Json& json, Share& share) { return read_object(json, share, {}); }
+Wrong read(const Json& json, Home& home) { return read_object(json, home, {}); }
 Wrong read(const Json& json, Source& source) { return read_object(json, source, {}); }
 
 template <class Value>
@@ -298,6 +323,7 @@ Json shown(const milliseconds& time) { return time.count(); }
 Json shown(const wire::LedgerFile& file) { return Json::parse(wire::to_json(file)); }
 Json shown(const std::optional<std::uint64_t>& count) { return count ? Json(*count) : Json(); }
 Json shown(const Share& share) { return object_of(share); }
+Json shown(const Home& home) { return object_of(home); }
 Json shown(const std::vector<Source>& sources) {
   Json list = Json::array();
   for (const Source& each : sources) list.push_back(object_of(each));

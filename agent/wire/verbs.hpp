@@ -143,6 +143,37 @@ struct ProbeShare {
   bool operator==(const ProbeShare&) const = default;
 };
 
+// --- a home in a bucket
+
+// Of the job: what is here, and where in S3 it is kept.
+struct Home {
+  std::string folder;
+  std::string job;
+  std::string checkpoints;  // their directory, relative to it
+  std::string files, folders, result;
+  std::string at;           // s3://bucket/prefix/job/
+  std::uint32_t epoch = 0;  // that we hold
+  // "NAME=value": who we are at AWS, in the place of what this process's environment says. Secret.
+  std::vector<std::string> identity;
+  bool operator==(const Home&) const = default;
+};
+
+struct BringHome {
+  static constexpr Traits traits{.name = "bring-home"};
+  Home home;
+  std::string manifest;    // empty: nothing is committed
+  std::uint32_t held = 0;  // an epoch whose folder is newer than the bucket; 0: none
+  bool operator==(const BringHome&) const = default;
+};
+
+struct KeepHome {
+  static constexpr Traits traits{.name = "keep-home"};
+  Home home;
+  std::string committed;  // the manifest that the head names; empty: none
+  bool whole = false;     // no trainer runs
+  bool operator==(const KeepHome&) const = default;
+};
+
 // --- what is in a home
 
 struct ReadLedger {
@@ -282,7 +313,7 @@ struct AwaitGpus {
 
 using Verb =
     std::variant<FindDevice, Inspect, Format, Mount, MountData, Unmount, Look, PrepareShare,
-                 ReleaseShare, LookShare, ProbeShare, ReadLedger, WriteLedger, Sync, Verify,
+                 ReleaseShare, LookShare, ProbeShare, BringHome, KeepHome, ReadLedger, WriteLedger, Sync, Verify,
                  Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics, KeepLines, FindParent,
                  BeginAttempt, PublishAttempt, SumUp, AwaitGpus>;
 

@@ -33,7 +33,10 @@ struct Performer::Dispatch {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.read_fleet(c.instance, limit); });
   }
   void operator()(const SurveyStorage& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.survey(c.line, limit); });
+    at_aws([c](Performer& it, Duration limit) {
+      Home* const home = it.dependencies_.home;
+      return home != nullptr ? home->survey(limit) : it.cloud_.survey(c.line, limit);
+    });
   }
   void operator()(const AttachVolume& c) const {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.attach(c, limit); });
@@ -60,7 +63,10 @@ struct Performer::Dispatch {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.mark_prepared(c.volume, limit); });
   }
   void operator()(const WriteEpoch& c) const {
-    at_aws([c](Performer& it, Duration limit) { return it.cloud_.write_epoch(c.epoch, limit); });
+    at_aws([c](Performer& it, Duration limit) {
+      Home* const home = it.dependencies_.home;
+      return home != nullptr ? home->write(c.epoch, limit) : it.cloud_.write_epoch(c.epoch, limit);
+    });
   }
   void operator()(const DeleteVolume& c) const {
     at_aws([c](Performer& it, Duration limit) { return it.cloud_.delete_volume(c.volume, limit); });
@@ -112,7 +118,7 @@ struct Performer::Dispatch {
     here([](Performer& it, Duration limit) { return it.unmount(limit); });
   }
   void operator()(const PrepareShare&) const {
-    here([](Performer& it, Duration limit) { return it.local_.prepare_share(limit); });
+    here([](Performer& it, Duration limit) { return it.prepare_share(limit); });
   }
   void operator()(const ReleaseShare&) const {
     here([](Performer& it, Duration limit) { return it.release_share(limit); });
@@ -127,7 +133,7 @@ struct Performer::Dispatch {
     here([](Performer& it, Duration limit) { return it.local_.read_ledger(limit); });
   }
   void operator()(const WriteLedger& c) const {
-    here([c](Performer& it, Duration limit) { return it.write_ledger(c.ledger, limit); });
+    here([c](Performer& it, Duration limit) { return it.write_ledger(c, limit); });
   }
   void operator()(const SyncStorage&) const {
     here([](Performer& it, Duration limit) { return it.sync(limit); });

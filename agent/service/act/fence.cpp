@@ -1,11 +1,9 @@
 #include "agent/service/act/fence.hpp"
 
-#include <algorithm>
-#include <memory>
 #include <string>
 
 #include "agent/aws/s3/objects.hpp"
-#include "agent/aws/settings/environment.hpp"
+#include "agent/service/act/at_s3.hpp"
 #include "agent/wire/epoch.hpp"
 
 namespace spotter::act {
@@ -13,43 +11,6 @@ namespace {
 
 using decide::EffectFailed;
 using decide::Failure;
-
-Failure kind_of(s3::Failure::Kind kind) {
-  using Kind = s3::Failure::Kind;
-  switch (kind) {
-    case Kind::NoSuchKey:  // of a conditional write: it was deleted
-    case Kind::Changed:
-    case Kind::Exists:
-      return Failure::Conflict;
-    case Kind::Permission:
-    case Kind::Untrusted:  // a wrong clock, or a proxy: a person has to know
-      return Failure::Refused;
-    case Kind::NoSuchBucket:
-    case Kind::Refused:
-      return Failure::Rejected;
-    case Kind::NoCredentials:  // for a moment, while they are renewed
-    case Kind::Corrupt:
-    case Kind::Unavailable:
-      return Failure::Unavailable;
-  }
-  return Failure::Unavailable;
-}
-
-EffectFailed failed_at_s3(const s3::Failure& failure) {
-  EffectFailed failed;
-  failed.failure = kind_of(failure.kind);
-  failed.detail = decide::Detail("the fence: " + failure.text());
-  return failed;
-}
-
-// A request that S3 does not answer is repeated for so long; the rest is for looking whether a
-// write was carried out.
-s3::Settings s3_settings(Duration limit) {
-  s3::Settings settings;
-  settings.environment = Environment::of_this_process();
-  settings.patience = std::max<Duration>(limit / 3, Duration(1));
-  return settings;
-}
 
 struct FoundEpoch {
   decide::Epoch epoch;
@@ -60,7 +21,7 @@ Result<FoundEpoch, EffectFailed> find_epoch(s3::Client& client, const wire::S3Lo
                                             const VolumeId& line) {
   const auto there = s3::read(client, where);
   if (!there && there.error().kind == s3::Failure::Kind::NoSuchKey) return FoundEpoch{};
-  if (!there) return tl::unexpected(failed_at_s3(there.error()));
+  if (!there) return tl::unexpected(failed_at_s3(there.error(), "the fence"));
   const auto epoch = wire::parse_epoch(there->bytes);
   if (epoch && epoch->line == line) return FoundEpoch{*epoch, there->object.etag};
   EffectFailed failed;
@@ -85,60 +46,15 @@ decide::Happening replace_epoch(const wire::S3Location& where, const decide::Epo
   const s3::Condition condition{.absent = before->etag.empty(), .etag = before->etag};
   const auto written = s3::put(client, where, wire::to_json(epoch), condition);
   if (written) return decide::EpochWritten{};
-  EffectFailed failed = failed_at_s3(written.error());
+  EffectFailed failed = failed_at_s3(written.error(), "the fence");
   failed.unsettled = failed.failure == Failure::Unavailable;
-  return failed;
-}
-
-EffectFailed without_answer(bool in_time) {
-  EffectFailed failed;
-  failed.failure = in_time ? Failure::Abandoned : Failure::Unavailable;
-  failed.unsettled = true;
-  failed.detail = in_time ? "given up" : "the fence: S3 did not answer in time";
   return failed;
 }
 
 }  // namespace
 
-Fence::~Fence() {
-  for (Call& call : calls_) call.thread.join();
-}
-
 wire::S3Location Fence::at(const VolumeId& line) const {
   return {place_.bucket, place_.key + line.str() + ".epoch"};
-}
-
-template <class Value>
-asio::awaitable<Result<Value, EffectFailed>> Fence::apart(std::function<Value()> work,
-                                                          Duration limit) {
-  for (auto it = calls_.begin(); it != calls_.end();) {
-    if (!it->done) {
-      ++it;
-      continue;
-    }
-    it->thread.join();
-    it = calls_.erase(it);
-  }
-  struct Awaited {
-    explicit Awaited(const asio::any_io_executor& executor) : timer(executor) {}
-    asio::steady_timer timer;  // cancelled by the answer, or by who gives up waiting
-    std::optional<Value> value;
-  };
-  const auto executor = co_await asio::this_coro::executor;
-  const auto awaited = std::make_shared<Awaited>(executor);
-  awaited->timer.expires_after(limit);
-  Call& call = calls_.emplace_back();
-  call.thread = std::thread([work = std::move(work), executor, awaited, &done = call.done] {
-    asio::post(executor, [awaited, value = work()]() mutable {
-      awaited->value = std::move(value);
-      awaited->timer.cancel();
-    });
-    done = true;
-  });
-  boost::system::error_code woken;
-  co_await awaited->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  if (awaited->value) co_return std::move(*awaited->value);
-  co_return tl::unexpected(without_answer(woken == asio::error::operation_aborted));
 }
 
 asio::awaitable<Fence::Answer> Fence::read(VolumeId line, Duration limit) {
@@ -149,7 +65,7 @@ asio::awaitable<Fence::Answer> Fence::read(VolumeId line, Duration limit) {
     if (!found) return tl::unexpected(found.error());
     return found->epoch;
   };
-  auto reading = apart(std::move(work), limit);
+  auto reading = apart_.run(std::move(work), limit, "the fence");
   auto answer = co_await std::move(reading);
   if (!answer) co_return tl::unexpected(answer.error());
   co_return std::move(*answer);
@@ -159,7 +75,7 @@ asio::awaitable<decide::Happening> Fence::write(decide::Epoch epoch, Duration li
   std::function<decide::Happening()> work = [where = at(epoch.line), epoch, limit] {
     return replace_epoch(where, epoch, limit);
   };
-  auto writing = apart(std::move(work), limit);
+  auto writing = apart_.run(std::move(work), limit, "the fence");
   auto answer = co_await std::move(writing);
   co_return answer ? std::move(*answer) : decide::Happening(answer.error());
 }

@@ -39,6 +39,8 @@ constexpr KindOfFailure kKinds[] = {
     {"code-failed", Failure::CodeUnreachable},
     {"revision-missing", Failure::CodeMissing},
     {"gpus-absent", Failure::GpusAbsent},
+    {"s3", Failure::Unavailable},
+    {"home-changed", Failure::Unavailable},
 };
 
 Failure failure_of(const std::string& kind) {

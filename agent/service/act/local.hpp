@@ -41,6 +41,9 @@ class Local {
   // Of a job whose work machines share, once its share was prepared (host/home_id.hpp).
   const std::string& home_id() const { return home_id_; }
   Answer release_share(Duration limit);
+  // A home in a bucket (verbs.hpp); the answers are the verbs' own, as JSON.
+  asio::awaitable<Result<std::string, decide::EffectFailed>> home_verb(verbs::Verb verb,
+                                                                       Duration limit);
   Answer mark_done(Duration limit);  // on a share
   Answer read_ledger(Duration limit);
   // `given_up`: no machine trains on, and there is no result.

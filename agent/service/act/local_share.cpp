@@ -72,6 +72,15 @@ Local::Answer Local::release_share(Duration limit) {
                    limit, decide::Unmounted{});
 }
 
+asio::awaitable<Result<std::string, decide::EffectFailed>> Local::home_verb(verbs::Verb verb,
+                                                                            Duration limit) {
+  verbs::Request wanted = as_trainer(std::move(verb));
+  auto running = run(std::move(wanted), limit);
+  const Work work = co_await std::move(running);
+  if (work.failed) co_return tl::unexpected(*work.failed);
+  co_return work.answer.dump();
+}
+
 Local::Answer Local::mark_done(Duration limit) {
   return carry_out(as_trainer(verbs::MarkDone{job_.home(), job_.name.str()}), limit,
                    decide::CallAccepted{});

@@ -184,18 +184,42 @@ Performer::Answer Performer::fetch_code(Duration limit) {
 }
 
 // The metrics and the journal come after the ledger: their failure is no failure of the ledger.
-Performer::Answer Performer::write_ledger(Ledger ledger, Duration limit) {
+Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
+  const Ledger& ledger = effect.ledger;
   const Time until = dependencies_.now() + limit;
   auto writing = local_.write_ledger(ledger, dependencies_.gave_up(), limit);
   Happening what = co_await std::move(writing);
-  if (!std::holds_alternative<LedgerWritten>(what)) co_return what;
+  if (!std::holds_alternative<LedgerWritten>(what)) {
+    HomeKept kept;
+    kept.outcome = HomeKept::Outcome::Failed;
+    if (dependencies_.home != nullptr) dependencies_.deliver({dependencies_.now(), {}, kept});
+    co_return what;
+  }
   auto metrics = keep_metrics(until);
   co_await std::move(metrics);
   auto journal = keep_journal(until);
   co_await std::move(journal);
   auto history = keep_history(until);
   co_await std::move(history);
+  if (dependencies_.home == nullptr) co_return what;
+  auto log = local_.keep_log(std::max(until - dependencies_.now(), Duration(1)));
+  co_await std::move(log);
+  HomeKept kept;
+  auto keeping = dependencies_.home->keep(effect.epoch, !ledger.running,
+                                          std::max(until - dependencies_.now(), Duration(1)), kept);
+  what = co_await std::move(keeping);
+  dependencies_.deliver({dependencies_.now(), {}, kept});
   co_return what;
+}
+
+Performer::Answer Performer::prepare_share(Duration limit) {
+  const Time until = dependencies_.now() + limit;
+  auto preparing = local_.prepare_share(limit);
+  Happening what = co_await std::move(preparing);
+  if (dependencies_.home == nullptr || !std::holds_alternative<Mounted>(what)) co_return what;
+  auto bringing =
+      dependencies_.home->bring(std::max(until - dependencies_.now(), Duration(1)));
+  co_return co_await std::move(bringing);
 }
 
 asio::awaitable<void> Performer::keep_metrics(Time until) {

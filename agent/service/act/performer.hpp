@@ -11,6 +11,7 @@
 #include "agent/decide/event.hpp"
 #include "agent/service/act/cloud.hpp"
 #include "agent/service/act/data_volumes.hpp"
+#include "agent/service/act/home.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/metrics.hpp"
 #include "agent/service/act/trainer.hpp"
@@ -28,6 +29,7 @@ struct Dependencies {
   // Lines of the job's history for the storage; the second gets the number of bytes written.
   std::function<std::string()> history;
   std::function<void(std::size_t)> history_kept;
+  Home* home = nullptr;  // of a job whose storage is a bucket
   std::string run_directory;
   std::string result;  // absolute path of the declared result, or empty
 };
@@ -63,7 +65,8 @@ class Performer {
   Answer verify(decide::VerifyCheckpoints effect, Duration limit);
   Answer fetch_code(Duration limit);
   Answer release_share(Duration limit);
-  Answer write_ledger(decide::Ledger ledger, Duration limit);
+  Answer prepare_share(Duration limit);
+  Answer write_ledger(decide::WriteLedger effect, Duration limit);
   asio::awaitable<void> keep_metrics(Time until);
   asio::awaitable<void> keep_journal(Time until);
   asio::awaitable<void> keep_history(Time until);

@@ -65,6 +65,32 @@ Finding puttable(const wire::S3Location& below, const std::string& what) {
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(below) + " can be written", ""};
 }
 
+// Some stores that speak S3's language pass over If-None-Match or If-Match: there two machines could
+// write one home. Of what it writes one object stays where nothing may be removed, always the same.
+Finding conditional(const wire::S3Location& below, const std::string& what) {
+  using Kind = s3::Failure::Kind;
+  s3::Client client = client_of(false);
+  const wire::S3Location probe{below.bucket, below.key + "doctor"};
+  const auto first = s3::put(client, probe, s3::new_writer());
+  if (!first) return refused(first.error());
+  const auto second = s3::put(client, probe, s3::new_writer(), {.absent = true, .etag = {}});
+  const auto now = s3::put(client, probe, s3::new_writer());
+  if (!now) return refused(now.error());
+  const auto stale = s3::put(client, probe, s3::new_writer(), {.absent = false, .etag = *first});
+  (void)s3::remove(client, probe);
+  const bool absent = !second && second.error().kind == Kind::Exists;
+  const bool same = !stale && stale.error().kind == Kind::Changed;
+  if (absent && same)
+    return {"bucket", Verdict::Ok,
+            what + ": " + wire::to_url(below) + " takes conditional writes alone", ""};
+  if (!second && !absent) return refused(second.error());
+  if (!stale && !same) return refused(stale.error());
+  return {"bucket", Verdict::Fail,
+          what + ": the store of " + wire::to_url(below) + " passes over " +
+              (absent ? "If-Match" : "If-None-Match") + ": two machines could write one home",
+          "take a store that honours conditional writes, as S3 does, or other storage"};
+}
+
 // Writes, reads and removes an object of a unique name.
 Finding writable(const wire::S3Location& below, const std::string& what) {
   s3::Client client = client_of();
@@ -116,6 +142,7 @@ Findings examine_buckets(const config::Job& job) {
       findings.push_back(there({.source = *where}, "sweep.parameters"));
   if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
   if (const auto where = job.fenced_at()) findings.push_back(puttable(*where, "fence"));
+  if (const auto where = job.headed_at()) findings.push_back(conditional(*where, "storage.s3"));
   if (const auto where = job.published_at()) findings.push_back(puttable(*where, "publish"));
   return findings;
 }

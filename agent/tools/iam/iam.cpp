@@ -70,7 +70,15 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");  // read by libspotter
   if (copied != job.trainer.env.end())
     if (const auto where = wire::parse_s3_url(copied->second)) checkpoints.add(*where);
+  if (const auto where = job.kept_at()) checkpoints.add(*where);
   checkpoints.give(s3, "checkpoint", values);
+  Places heads;
+  if (const auto where = job.headed_at()) heads.add(*where);
+  heads.give(s3, "head", values);
+  Places homes;  // is there one, where there is no head?
+  if (const auto where = job.headed_at()) homes.add(*where);
+  if (const auto where = job.kept_at()) homes.add(*where);
+  homes.give(s3, "home", values);
   Places claims;
   if (job.claims) claims.add(job.claims->at);
   claims.give(s3, "claim", values);

@@ -1,0 +1,138 @@
+// A home in a bucket: nothing is attached, moved or mounted. The job's *head* there, one object, has
+// the epoch (epoch.hpp) and names what is committed; each write of it is conditional on the one
+// before. So a session commits only while its own epoch is the newest one, whatever any clock says,
+// and one that was paused and wakes up finds out at its next write.
+//
+//   look ─▶ take the epoch ─▶ bring the home here (share.cpp) ─▶ train, commit ... ─▶ release it
+//
+// A write whose answer is lost may be carried out later. In doubt a session looks, and writes the
+// next epoch, after which no earlier write is taken.
+#include <algorithm>
+
+#include "agent/decide/transitions.hpp"
+
+namespace spotter::decide {
+namespace {
+
+bool is_ours(const Facts::Fence& fence) {
+  return fence.ours != 0 && fence.epoch.number == fence.ours &&
+         fence.epoch.state == Epoch::State::Using && fence.epoch.holder == fence.self;
+}
+
+}  // namespace
+
+WriteLedger ledger_to_write(Context& c) {
+  return {c.facts.progress.ledger, in_bucket(c) ? c.facts.fence.ours : 0};
+}
+
+// A quarter more than the last one took: the road is not always as wide.
+Duration upload_needs(const Context& c) {
+  const Duration upload = c.facts.home.upload;
+  return in_bucket(c) ? upload + upload / 4 : Duration(0);
+}
+
+void remember_kept(Context& c, const HomeKept& kept) {
+  Facts::Home& home = c.facts.home;
+  home.keeping_since = kNever;
+  if (kept.outcome != HomeKept::Outcome::Committed) return;
+  if (kept.newest > home.kept_step) {
+    home.upload = kept.took;
+    home.upload_bytes = kept.bytes;
+  }
+  home.kept_step = kept.newest;
+}
+
+// Terminated is final, and stopped can use nothing; where EC2 cannot say, whoever looked says Gone
+// when the holder has not written for a whole lease.
+Stage take_home(const Survey& survey, Context& c) {
+  Facts::Fence& fence = c.facts.fence;
+  const std::uint32_t known = fence.epoch.number;
+  fence.epoch = survey.epoch;
+  fence.self = survey.epoch_self;
+  const Epoch& epoch = fence.epoch;
+  if (epoch.number < known) return block(c, Block::HomeGone, {});
+  if (is_ours(fence)) return enter_home(c);
+  fence.ours = 0;
+  if (epoch.state == Epoch::State::Done) {
+    c.facts.exit.done = true;
+    return c.facts.holding.mounted ? release(c, After::Finish) : settle(c, After::Finish);
+  }
+  const bool held = epoch.number != 0 && epoch.state != Epoch::State::Released &&
+                    epoch.holder != fence.self && survey.epoch_holder != HolderState::Gone &&
+                    survey.epoch_holder != HolderState::Stopped;
+  if (held && c.facts.holding.mounted) return release(c, After::Survey);  // it was ours
+  if (held) return wait(c, Wait::HomeHeld, c.policy.poll_held);
+  Epoch next = epoch;
+  ++next.number;
+  next.state = Epoch::State::Using;
+  next.holder = fence.self;
+  c.ask(WriteEpoch{next}, c.policy.epoch_call);
+  return WritingEpoch{next};
+}
+
+// What is here and ours still is not brought again; who asks for it says so by the ledger.
+Stage enter_home(Context& c) {
+  if (c.facts.exit.done && c.facts.holding.mounted && c.facts.progress.ledger_known)
+    return release_storage(c, After::Finish);
+  c.ask(PrepareShare{}, c.policy.bring_home);
+  return Preparing{};
+}
+
+// The trainer of an earlier session runs on: is the home still this machine's?
+Next watch_home(const Training& training, const Survey& survey, Context& c) {
+  Facts::Fence& fence = c.facts.fence;
+  Training stage = training;
+  stage.tidying = false;
+  stage.next_tidy = kNever;
+  fence.self = survey.epoch_self;
+  fence.epoch = survey.epoch;
+  fence.ours = survey.epoch.number;
+  if (!is_ours(fence)) return lose_home(c);
+  stage.next_ledger = c.now;  // what was made meanwhile is not in the bucket yet
+  c.wake_at(c.now);
+  return stage;
+}
+
+Stage lose_home(Context& c) {
+  c.facts.fence.ours = 0;
+  c.facts.exit.done = c.facts.trainer.ended_success = false;
+  if (c.facts.trainer.running)
+    return stop_trainer(c, After::Survey, InterruptionAction::Stop, c.now);
+  return next_release_step(c, After::Survey);
+}
+
+Stage home_failed(Context& c, const EffectFailed& failed) {
+  if (failed.failure != Failure::Conflict) {
+    EffectFailed settled = failed;
+    settled.unsettled = false;  // the next look settles it, and no bound
+    return call_failed(c, settled);
+  }
+  return survey(c);
+}
+
+// The result and the log are in the bucket: only now the head says so.
+Stage mark_home_done(Context& c) {
+  Epoch next = c.facts.fence.epoch;
+  ++next.number;
+  next.state = Epoch::State::Done;
+  c.facts.fence.ours = 0;
+  c.ask(WriteEpoch{next}, c.policy.epoch_call);
+  return MarkingDone{};
+}
+
+// Once, whatever comes of it: the next machine then waits for the end of this one.
+std::optional<Stage> release_home(Context& c, After then) {
+  Facts::Fence& fence = c.facts.fence;
+  if (!is_ours(fence) || then == After::Survey || then == After::Finish) return std::nullopt;
+  Duration limit = c.policy.epoch_call;
+  if (c.facts.exit.notice)
+    limit = std::min<Duration>(limit, c.facts.exit.notice->deadline - c.now);
+  if (limit <= Duration::zero()) return std::nullopt;
+  fence.ours = 0;
+  ++fence.epoch.number;
+  fence.epoch.state = Epoch::State::Released;
+  c.ask(WriteEpoch{fence.epoch}, limit);
+  return ReleasingEpoch{then};
+}
+
+}  // namespace spotter::decide

@@ -1,0 +1,317 @@
+#include "agent/service/act/home.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "agent/aws/formats/ec2_words.hpp"
+#include "agent/aws/s3/objects.hpp"
+#include "agent/base/clock_text.hpp"
+#include "agent/io/log.hpp"
+#include "agent/service/act/at_s3.hpp"
+#include "agent/supervise/here.hpp"
+#include "agent/wire/events.hpp"
+
+namespace spotter::act {
+namespace {
+
+using decide::EffectFailed;
+using decide::Failure;
+using nlohmann::json;
+
+constexpr const char* the_home = "the home";
+// One lost renewal more, and the second that Last-Modified cuts off.
+constexpr Duration lease_margin{30'000};
+constexpr int leases_in_span = 3;
+constexpr int most_tries = 4;  // of a write that another one of ours overtook
+
+EffectFailed at_home(Failure failure, const std::string& words) {
+  EffectFailed failed;
+  failed.failure = failure;
+  failed.detail = decide::Detail(std::string(the_home) + ": " + words);
+  return failed;
+}
+
+
+// The same as long as this run directory has one agent at a time, and another's nowhere else: two
+// containers of one host differ by their namespaces, a host from its earlier boot by nothing, so
+// that a run that begins again there need not wait.
+InstanceId name_of_run(const std::string& run_directory) {
+  std::string of;
+  std::ifstream("/etc/machine-id") >> of;
+  for (const char* each : {"/proc/self/ns/pid", "/proc/self/ns/mnt"}) {
+    struct stat status {};
+    if (::stat(each, &status) == 0) of += "/" + std::to_string(status.st_ino);
+  }
+  std::string host = command::host_name();
+  of += "/" + host + "/" + run_directory;
+  const auto fits = [](unsigned char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  std::erase_if(host, [&](char c) { return !fits(static_cast<unsigned char>(c)); });
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
+  return InstanceId(("run-" + host.substr(0, 9)) + hash);
+}
+
+}  // namespace
+
+InstanceId Home::self() {
+  if (!self_ && !parts_.once) self_ = parts_.instance();
+  if (!self_) self_ = name_of_run(parts_.run_directory);
+  return self_;
+}
+
+Home::Finding Home::read_head(Duration limit) const {
+  s3::Client client(s3_settings(limit));
+  const wire::S3Location& where = head_;
+  const auto answer = client.perform({.bucket = where.bucket, .key = where.key});
+  if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) {
+    // Where a home is and its head is not, a job must not begin from scratch.
+    bool any = false;
+    const auto listed = s3::list(client, {at_.bucket, at_.key + "manifests/"}, {.page = [&](auto found) {
+                                   any = !found.empty();
+                                   return false;
+                                 }});
+    if (!listed) return tl::unexpected(failed_at_s3(listed.error(), the_home));
+    if (!any) return Found{};
+    return tl::unexpected(at_home(Failure::Rejected,
+                                 "the object " + wire::to_url(where) +
+                                     " is gone, and what it names is there: put it back, or remove "
+                                     "all below it"));
+  }
+  if (!answer) return tl::unexpected(failed_at_s3(answer.error(), the_home));
+  auto head = wire::parse_head(answer->body);
+  const std::string etag(answer->header("etag"));
+  const auto date = wire::parse_http_date(answer->header("date"));
+  const auto modified = wire::parse_http_date(answer->header("last-modified"));
+  if (!head || etag.empty())
+    return tl::unexpected(at_home(Failure::Rejected, wire::to_url(where) + ": " +
+                                                        (head ? "S3 says no ETag" : head.error().message)));
+  if (head->job != parts_.job.volumes_owner())
+    return tl::unexpected(
+        at_home(Failure::Rejected, wire::to_url(where) + " is of the job " + head->job));
+  Found found{*std::move(head), etag, Duration(0)};
+  if (date && modified && *date > *modified)
+    found.age = std::chrono::duration_cast<Duration>(*date - *modified);
+  return found;
+}
+
+asio::awaitable<Home::Finding> Home::find(Duration limit) {
+  std::function<Finding()> work = [this, limit]() -> Finding { return read_head(limit); };
+  auto reading = apart_.run(std::move(work), limit, the_home);
+  auto answer = co_await std::move(reading);
+  if (!answer) co_return tl::unexpected(answer.error());
+  co_return std::move(*answer);
+}
+
+asio::awaitable<decide::HolderState> Home::state_of(InstanceId holder, Duration age,
+                                                    Duration limit) {
+  using State = decide::HolderState;
+  const bool over = age > lease * leases_in_span + lease_margin;
+  if (!holder.view().starts_with("i-")) co_return over ? State::Gone : State::Alive;
+  wire::DescribeInstances lookup;
+  lookup.filters = {{"instance-id", {holder.str()}}};
+  auto look = parts_.aws.call_all(std::move(lookup), limit);
+  const auto instances = co_await std::move(look);
+  if (instances) {
+    for (const wire::Instance& instance : instances->items) {
+      if (instance.id != holder) continue;
+      if (instance.state == wire::InstanceState::Terminated) co_return State::Gone;
+      if (instance.state == wire::InstanceState::Stopped) co_return State::Stopped;
+      co_return State::Alive;
+    }
+  }
+  co_return over ? State::Gone : State::Alive;
+}
+
+Home::Answer Home::survey(Duration limit) {
+  auto finding = find(limit / 2);
+  const Finding found = co_await std::move(finding);
+  if (!found) co_return found.error();
+  decide::StorageSurveyed seen;
+  seen.survey.epoch = found->head.epoch;
+  seen.survey.epoch_self = self();
+  const InstanceId holder = found->head.epoch.holder;
+  const bool held = found->head.epoch.state == decide::Epoch::State::Using && holder != self();
+  if (held) {
+    auto looking = state_of(holder, found->age, limit / 2);
+    seen.survey.epoch_holder = co_await std::move(looking);
+  }
+  co_return seen;
+}
+
+Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
+  s3::Client client(s3_settings(limit));
+  for (int i = 0;; ++i) {
+    const Finding before = read_head(limit);
+    if (!before) return {before.error()};
+    const decide::Epoch& old = before->head.epoch;
+    if (old.number + 1 != epoch.number)
+      return {at_home(Failure::Conflict,
+                     "another epoch was written before " + std::to_string(epoch.number))};
+    wire::Head head = before->head;
+    head.epoch = epoch;
+    head.job = parts_.job.volumes_owner();
+    ++head.commits;
+    const s3::Condition condition{.absent = before->etag.empty(), .etag = before->etag};
+    const auto written = s3::put(client, head_, wire::to_json(head), condition);
+    if (written) {
+      const bool ours = old.holder == epoch.holder && old.state == decide::Epoch::State::Using;
+      return {decide::EpochWritten{}, ours ? old.number : 0};
+    }
+    EffectFailed why = failed_at_s3(written.error(), the_home);
+    // A commit of ours that was late; one of another holder shows that it lives.
+    if (why.failure == Failure::Conflict && old.holder == epoch.holder && i < most_tries) continue;
+    why.unsettled = why.failure == Failure::Unavailable;
+    return {why};
+  }
+}
+
+Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
+  std::function<Replaced()> work = [this, epoch, limit] { return replace(epoch, limit); };
+  auto writing = apart_.run(std::move(work), limit, the_home);
+  auto answer = co_await std::move(writing);
+  if (!answer) co_return answer.error();
+  if (std::holds_alternative<decide::EpochWritten>(answer->what)) {
+    epoch_ = epoch.number;
+    held_ = answer->held;
+  }
+  co_return std::move(answer->what);
+}
+
+// Who the trainer is at AWS reads and writes the files; the head is the agent's.
+asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t epoch) {
+  const config::Job& job = parts_.job;
+  verbs::Home home{.folder = job.home(),
+                   .job = job.volumes_owner(),
+                   .checkpoints = job.checkpoints.directory,
+                   .files = job.checkpoints.files,
+                   .folders = job.checkpoints.folders,
+                   .result = job.trainer.result,
+                   .at = wire::to_url(at_),
+                   .epoch = epoch,
+                   .identity = {}};
+  auto offering = parts_.keys.offer();
+  const auto offered = co_await std::move(offering);
+  if (!offered)
+    co_return tl::unexpected(at_home(Failure::Unavailable, "no keys of the trainer's role: " +
+                                                              offered.error().message));
+  if (!offered->empty()) {
+    for (const char* name : identity_variables) home.identity.push_back(std::string(name) + "=");
+    home.identity.emplace_back("AWS_EC2_METADATA_DISABLED=true");
+  }
+  for (const auto& [name, value] : *offered) home.identity.push_back(name + "=" + value);
+  co_return home;
+}
+
+Home::Answer Home::bring(Duration limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + limit;
+  auto finding = find(std::min<Duration>(limit, decide::Policy().epoch_call));
+  const Finding found = co_await std::move(finding);
+  if (!found) co_return found.error();
+  const decide::Epoch& now = found->head.epoch;
+  if (now.holder != self() || now.state != decide::Epoch::State::Using)
+    co_return at_home(Failure::Conflict, "another machine has taken it");
+  const std::uint32_t held = now.number == epoch_ ? held_ : now.number;
+  auto describing = described(now.number);
+  auto home = co_await std::move(describing);
+  if (!home) co_return home.error();
+  const auto began = Clock::now();
+  auto bringing = parts_.local.home_verb(
+      verbs::BringHome{std::move(*home), found->head.manifest, held},
+      std::max(std::chrono::duration_cast<Duration>(until - began), Duration(1)));
+  const auto brought = co_await std::move(bringing);
+  if (!brought) co_return brought.error();
+  const json answer = json::parse(*brought, nullptr, false);
+  for (const json& each : answer.value("torn", json::array()))
+    io::note(wire::event("torn-checkpoint"), spdlog::level::warn, "torn checkpoint: {}",
+             each.get<std::string>());
+  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  const double megabytes = static_cast<double>(answer.value("bytes", std::uint64_t{0})) / 1e6;
+  spdlog::info("the home is here: {} files and {:.1f} MB came from {} in {:.1f} s",
+               answer.value("files", std::uint64_t{0}), megabytes, wire::to_url(at_), seconds);
+  co_return decide::Mounted{};
+}
+
+decide::Happening Home::commit(std::uint32_t epoch, const std::string& holder,
+                               const wire::Head& content, Duration limit) const {
+  s3::Client client(s3_settings(limit));
+  for (int i = 0;; ++i) {
+    const Finding before = read_head(limit);
+    if (!before) return before.error();
+    const decide::Epoch& now = before->head.epoch;
+    const bool ours = now.number == epoch && now.holder.view() == holder &&
+                      now.state == decide::Epoch::State::Using;
+    if (!ours) return at_home(Failure::Conflict, "another machine has taken it");
+    wire::Head head = before->head;
+    ++head.commits;
+    head.manifest = content.manifest;
+    head.newest = content.newest;
+    head.bytes = content.bytes;
+    const auto written =
+        s3::put(client, head_, wire::to_json(head), {.absent = false, .etag = before->etag});
+    if (written) return decide::LedgerWritten{};
+    // One of ours that was late: no other machine writes in this epoch.
+    EffectFailed why = failed_at_s3(written.error(), the_home);
+    if (why.failure == Failure::Conflict && i < most_tries) continue;
+    if (why.failure == Failure::Conflict) why.failure = Failure::Unavailable;
+    why.unsettled = why.failure == Failure::Unavailable;
+    return why;
+  }
+}
+
+Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept) {
+  using Clock = std::chrono::steady_clock;
+  using Outcome = decide::HomeKept::Outcome;
+  const auto began = Clock::now();
+  const auto left = [&] {
+    return std::max(std::chrono::duration_cast<Duration>(began + limit - Clock::now()), Duration(1));
+  };
+  const auto call = [&] { return std::min<Duration>(left(), decide::Policy().epoch_call); };
+  kept.outcome = Outcome::Failed;
+  auto finding = find(call());
+  const Finding found = co_await std::move(finding);
+  if (!found) co_return found.error();
+  const decide::Epoch& now = found->head.epoch;
+  if (now.number != epoch || now.holder != self() || now.state != decide::Epoch::State::Using) {
+    kept.outcome = Outcome::Lost;
+    co_return at_home(Failure::Conflict, "another machine has taken it");
+  }
+  auto describing = described(epoch);
+  auto home = co_await std::move(describing);
+  if (!home) co_return home.error();
+  auto keeping = parts_.local.home_verb(
+      verbs::KeepHome{std::move(*home), found->head.manifest, whole}, left());
+  const auto answered = co_await std::move(keeping);
+  if (!answered) co_return answered.error();
+  const json answer = json::parse(*answered, nullptr, false);
+  for (const json& each : answer.value("said", json::array()))
+    spdlog::warn("{}", each.get<std::string>());
+  wire::Head content;
+  content.manifest = answer.value("manifest", "");
+  content.newest = answer.value("newest", std::int64_t{-1});
+  content.bytes = answer.value("bytes", std::uint64_t{0});
+  if (!wire::is_manifest_name(content.manifest))
+    co_return at_home(Failure::Rejected, "the program that copies it gave no manifest");
+  std::function<decide::Happening()> work = [this, epoch, holder = self().str(), content,
+                                             limit = call()] {
+    return commit(epoch, holder, content, limit);
+  };
+  auto committing = apart_.run(std::move(work), call(), the_home);
+  auto committed = co_await std::move(committing);
+  decide::Happening what = committed ? std::move(*committed) : decide::Happening(committed.error());
+  kept.newest = content.newest;
+  kept.bytes = answer.value("sent", std::uint64_t{0});
+  kept.took = std::chrono::duration_cast<Duration>(Clock::now() - began);
+  const auto* why = std::get_if<EffectFailed>(&what);
+  if (why == nullptr) kept.outcome = Outcome::Committed;
+  if (why != nullptr && why->failure == Failure::Conflict) kept.outcome = Outcome::Lost;
+  co_return what;
+}
+
+}  // namespace spotter::act

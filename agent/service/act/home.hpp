@@ -1,0 +1,83 @@
+// A job's home in a bucket: its head (wire/head.hpp), who may write, and the way of the files there
+// and back (tier/home.hpp, by the verbs of a process with the trainer's rights).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/aws/aws_client.hpp"
+#include "agent/decide/effect.hpp"
+#include "agent/decide/event.hpp"
+#include "agent/io/asio.hpp"
+#include "agent/job/job.hpp"
+#include "agent/service/act/apart.hpp"
+#include "agent/service/act/local.hpp"
+#include "agent/service/act/trainer_keys.hpp"
+#include "agent/wire/head.hpp"
+
+namespace spotter::act {
+
+class Home {
+ public:
+  struct Parts {
+    const config::Job& job;
+    AwsClient& aws;
+    Local& local;
+    TrainerKeys& keys;
+    std::string run_directory;
+    std::function<InstanceId()> instance;  // empty: not known, or none
+    bool once = false;                     // `spotter run`
+  };
+  // REQUIRES: the job's storage is a bucket; all that the parts refer to outlives this.
+  explicit Home(Parts parts)
+      : parts_(std::move(parts)), at_(*parts_.job.kept_at()), head_(*parts_.job.headed_at()) {
+    head_.key += wire::head_name;
+  }
+
+  using Answer = asio::awaitable<decide::Happening>;
+
+  // StorageSurveyed, with the epoch and its holder. A holder that EC2 does not know, or that is no
+  // instance, is Gone when it has not written for a whole lease, by S3's own clock.
+  Answer survey(Duration limit);
+  // EpochWritten; Failure::Conflict when the head is not of the epoch before it.
+  Answer write(decide::Epoch epoch, Duration limit);
+  // Makes the folder here what is committed. Mounted.
+  Answer bring(Duration limit);
+  // Brings what is not in the bucket yet and commits it. LedgerWritten; Failure::Conflict when the
+  // head is of another epoch. `kept` is what to say of it.
+  Answer keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept);
+
+  // Between two writes of a holder that is no instance; after three of them without one it is Gone.
+  static constexpr Duration lease{60'000};
+
+ private:
+  struct Found {
+    wire::Head head;   // number 0: there is none
+    std::string etag;  // empty: there is none
+    Duration age{0};   // since S3 received it, by S3's clock
+  };
+  using Finding = Result<Found, decide::EffectFailed>;
+
+  InstanceId self();
+  asio::awaitable<Finding> find(Duration limit);
+  asio::awaitable<decide::HolderState> state_of(InstanceId holder, Duration age, Duration limit);
+  asio::awaitable<Result<verbs::Home, decide::EffectFailed>> described(std::uint32_t epoch);
+  Finding read_head(Duration limit) const;
+  struct Replaced {
+    decide::Happening what;
+    std::uint32_t held = 0;  // as held_
+  };
+  Replaced replace(const decide::Epoch& epoch, Duration limit) const;
+  decide::Happening commit(std::uint32_t epoch, const std::string& holder, const wire::Head& content,
+                           Duration limit) const;
+
+  Parts parts_;
+  wire::S3Location at_;
+  wire::S3Location head_;
+  Apart apart_;
+  InstanceId self_;
+  std::uint32_t epoch_ = 0;  // that we wrote last
+  std::uint32_t held_ = 0;   // the epoch before it, where that was ours and nobody came between
+};
+
+}  // namespace spotter::act

@@ -1,0 +1,59 @@
+// The files of a job's home on their way to a bucket and back: what `spotter host` does for a job
+// with storage.s3, with the rights of the trainer's user and the trainer's role at AWS. Who may
+// write, and what is committed, is in the head (wire/head.hpp), which only the agent writes: here
+// that is a manifest's name.
+//
+//   AT/manifests/7-SUM.json     written when all that it names is there
+//   AT/data/7/SUM-BYTES         a file's bytes, never overwritten; 7: the epoch that brought them
+//
+// What is kept: the newest two finished checkpoints (and the best), results, logs and the job's
+// records. Calls block.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/aws/s3/client.hpp"
+#include "agent/base/result.hpp"
+
+namespace spotter::tier {
+
+struct Home {
+  std::filesystem::path folder;  // the home here: the working copy
+  std::string job;               // whose it is: a manifest of another's is not taken
+  std::string checkpoints;       // their directory, relative to it
+  std::string files, folders;    // of a trainer without libspotter, as the guard has them
+  std::string result;            // the declared one, relative to it; empty: none
+  wire::S3Location at;           // the key ends with a slash
+  std::uint32_t epoch = 0;       // that this session holds
+  s3::Settings s3;
+};
+
+struct Kept {
+  std::string manifest;      // its name: what the head is to name
+  std::int64_t newest = -1;  // the step of the newest checkpoint in it; -1: none
+  std::uint64_t bytes = 0;   // of all its files
+  std::uint64_t sent = 0;
+  std::vector<std::string> said;  // for a person: what could not be taken along
+};
+
+// Brings what is not there yet. `committed`: the manifest that the head names now; what no manifest
+// needs any more is removed first, as far as this epoch and those before it brought it. `whole`: no
+// trainer runs, and what changes under our hands is an error.
+Result<Kept> keep(const Home& home, const std::string& committed, bool whole);
+
+struct Brought {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;  // that were fetched; what was here already is not fetched again
+  std::vector<std::string> torn;  // checkpoints that are not whole in the bucket: left out
+};
+
+// Makes the folder what the manifest says; empty: nothing but what keep() never takes. Where the
+// folder was brought, or kept, in epoch `held` or in this one, what is in it is newer: then only
+// what is missing is fetched. Every file is verified before it has its name.
+Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held);
+
+}  // namespace spotter::tier

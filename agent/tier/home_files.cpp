@@ -1,0 +1,194 @@
+#include "agent/tier/home_files.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "agent/aws/s3/objects.hpp"
+#include "agent/guard/format.hpp"
+#include "agent/guard/keeper.hpp"
+#include "trainer/library/manifest.hpp"
+#include "trainer/library/names.hpp"
+
+namespace spotter::tier {
+namespace {
+
+constexpr std::size_t home_record_limit = 64U << 20;
+constexpr std::size_t mark_limit = 16U << 20;
+constexpr int deepest = 16;
+constexpr std::size_t kept_checkpoints = 2;  // so that there is another one if the newest is torn
+
+bool is_absent(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
+// Each regular file below a folder of the home; links and what is no file are passed over, as are
+// names that no manifest can have.
+Result<void> walk(const io::Beneath& home, const std::string& path, std::vector<Wanted>& into,
+                  int depth = 0) {
+  const auto status = home.look(path);
+  if (!status && is_absent(status.error())) return {};
+  if (!status) return failure("cannot look at " + path + ": " + status.error().message());
+  if (S_ISREG(status->st_mode)) {
+    if (is_kept_path(path)) into.push_back({path, path, {}, std::nullopt});
+    return {};
+  }
+  if (!S_ISDIR(status->st_mode) || depth > deepest) return {};
+  const auto folder = home.folder(path);
+  if (!folder && is_absent(folder.error())) return {};
+  const auto names = folder ? folder->names() : tl::unexpected(folder.error());
+  if (!names) return failure("cannot list " + path + ": " + names.error().message());
+  for (const std::string& name : *names) {
+    if (into.size() > most_kept_files) return failure("there are too many files below " + path);
+    if (auto walked = walk(home, path + "/" + name, into, depth + 1); !walked) return walked;
+  }
+  return {};
+}
+
+// A folder of libspotter's, which has its name only when it is whole.
+std::optional<WantedCheckpoint> of_libspotter(const Home& home, const io::Beneath& folder,
+                                              std::uint64_t step, bool& measured) {
+  const std::string name = checkpoint::directory_name(step);
+  const std::string path = home.checkpoints + "/" + name;
+  const std::string manifest_path = path + "/" + std::string(checkpoint::kManifestName);
+  const auto bytes = folder.read(manifest_path, checkpoint::kManifestLimit);
+  const auto manifest = bytes ? checkpoint::decode(*bytes) : failure("");
+  if (!manifest) return std::nullopt;
+  measured = manifest->metric.has_value();
+  WantedCheckpoint one{name, static_cast<std::int64_t>(step), {}};
+  for (const auto& part : manifest->parts)
+    one.files.push_back({path + "/" + part.name, path + "/" + part.name, part.xxh3_128, {}});
+  one.files.push_back({manifest_path, manifest_path, checkpoint::sum_of(*bytes), *bytes});
+  return one;
+}
+
+// The newest two, and older ones that the trainer keeps for their metric.
+Result<void> look_at_library(const Home& home, const io::Beneath& folder, Inventory& inventory) {
+  const auto steps = checkpoint::steps_in(home.folder / home.checkpoints);
+  if (!steps) return tl::unexpected(steps.error());
+  for (const std::uint64_t step : *steps) {
+    bool measured = false;
+    auto one = of_libspotter(home, folder, step, measured);
+    if (!one) continue;
+    if (inventory.checkpoints.size() < kept_checkpoints || measured)
+      inventory.checkpoints.push_back(std::move(*one));
+  }
+  return {};
+}
+
+WantedCheckpoint of_entry(const Home& home, const guard::Entry& entry) {
+  WantedCheckpoint one{entry.name, static_cast<std::int64_t>(entry.step), {}};
+  const std::string path = home.checkpoints + "/" + entry.name;
+  if (!entry.folder) one.files.push_back({path, path, entry.sum, {}});
+  for (const guard::Part& part : entry.parts)
+    one.files.push_back({path + "/" + part.name, path + "/" + part.name, part.sum, {}});
+  return one;
+}
+
+// What the guard recorded as finished. The record goes along as it will be true where the home is
+// brought: what is not kept is gone there, and so are the copies beside.
+Result<void> look_at_record(const Home& home, const io::Beneath& folder, Inventory& inventory) {
+  const std::string path = std::string(own_folder) + "/" + guard::record_name;
+  const auto bytes = folder.read(path, home_record_limit);
+  if (!bytes && is_absent(bytes.error())) return {};
+  if (!bytes) return failure("cannot read " + path + ": " + bytes.error().message());
+  auto record = guard::decode(*bytes);
+  if (!record) return failure(path + ": " + record.error().message);
+  std::vector<const guard::Entry*> entries;
+  for (const guard::Entry& entry : record->files)
+    if (!entry.gone && (!entry.folder || !entry.parts.empty())) entries.push_back(&entry);
+  // As Record::newest() has it: the file that was finished last, the folder of the highest step.
+  std::ranges::reverse(entries);
+  std::ranges::stable_sort(entries, [](const auto* a, const auto* b) {
+    return a->folder && b->folder && a->step > b->step;
+  });
+  if (entries.size() > kept_checkpoints) entries.resize(kept_checkpoints);
+  for (const guard::Entry* entry : entries) {
+    inventory.checkpoints.push_back(of_entry(home, *entry));
+    if (entry->folder || entry->kept.empty()) continue;
+    // It may be overwritten at this moment; its copy beside is not.
+    Wanted& file = inventory.checkpoints.back().files.back();
+    file.from = std::string(own_folder) + "/" + guard::kept_directory + "/" + entry->kept;
+  }
+  std::vector<std::string> kept;
+  for (const guard::Entry* entry : entries) kept.push_back(entry->name);
+  for (guard::Entry& entry : record->files) {
+    entry.kept.clear();
+    if (std::ranges::find(kept, entry.name) == kept.end()) entry.gone = true;
+  }
+  record->watching = false;
+  const std::string there = guard::encode(*record);
+  inventory.others.push_back({path, path, checkpoint::sum_of(there), there});
+  return {};
+}
+
+}  // namespace
+
+Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole) {
+  Inventory inventory;
+  const bool guarded = !home.files.empty() || !home.folders.empty();
+  const auto looked = guarded ? look_at_record(home, folder, inventory)
+                              : look_at_library(home, folder, inventory);
+  if (!looked) return tl::unexpected(looked.error());
+  std::vector<std::string> roots = {"result", "model", "log", "ml/state", "ml/model", "ml/output"};
+  if (!home.result.empty()) roots.push_back(home.result);
+  roots.emplace_back("metrics.jsonl");
+  roots.push_back(std::string(own_folder) + "/best");
+  // Of a trainer with a format of its own only what it left is known to be whole.
+  if (whole && !guarded && inventory.checkpoints.empty()) roots.push_back(home.checkpoints);
+  for (const std::string& root : roots)
+    if (auto walked = walk(folder, root, inventory.others); !walked)
+      return tl::unexpected(walked.error());
+  const auto own = folder.folder(own_folder);
+  const auto names = own ? own->names() : tl::unexpected(own.error());
+  if (!names) return failure("cannot list " + std::string(own_folder) + ": " + names.error().message());
+  for (const std::string& name : *names) {
+    const auto status = own->look(name);
+    const bool ours = name == mark_name || name == guard::record_name || name.starts_with('.');
+    if (!status || !S_ISREG(status->st_mode) || ours) continue;
+    const std::string path = std::string(own_folder) + "/" + name;
+    if (is_kept_path(path)) inventory.others.push_back({path, path, {}, std::nullopt});
+  }
+  return inventory;
+}
+
+std::optional<Mark> read_mark(const io::Beneath& folder) {
+  const auto bytes = folder.read(std::string(own_folder) + "/" + mark_name, mark_limit);
+  if (!bytes) return std::nullopt;
+  const auto object = checkpoint::unseal(*bytes);
+  if (!object || !object->is_object()) return std::nullopt;
+  const auto epoch = object->find("epoch");
+  const auto name = object->find("name");
+  const auto text = object->find("manifest");
+  if (epoch == object->end() || !epoch->is_number_unsigned() || name == object->end() ||
+      !name->is_string() || text == object->end() || !text->is_string())
+    return std::nullopt;
+  auto manifest = decode_home(text->get<std::string>());
+  if (!manifest) return std::nullopt;
+  return Mark{epoch->get<std::uint32_t>(), name->get<std::string>(), *std::move(manifest)};
+}
+
+Result<void> write_mark(const io::Beneath& folder, const Mark& mark) {
+  const nlohmann::json object = {
+      {"epoch", mark.epoch}, {"name", mark.name}, {"manifest", encode(mark.manifest)}};
+  const auto written =
+      folder.write(std::string(own_folder) + "/" + mark_name, checkpoint::seal(object), 0644);
+  if (written) return {};
+  return failure("cannot write " + std::string(own_folder) + "/" + mark_name + ": " +
+                 written.error().message());
+}
+
+Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name) {
+  const wire::S3Location where{home.at.bucket, home.at.key + name};
+  const auto content = s3::read(client, where);
+  if (!content) return failure(content.error().text());
+  auto manifest = decode_home(content->bytes);
+  if (!manifest) return tl::unexpected(Error{wire::to_url(where) + ": " + manifest.error().message,
+                                             manifest.error().kind});
+  if (manifest->job != home.job)
+    return failure(wire::to_url(where) + " is of the job " + manifest->job);
+  return manifest;
+}
+
+}  // namespace spotter::tier

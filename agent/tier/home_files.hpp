@@ -1,0 +1,53 @@
+// What is in a home: which of its files are kept, and what the folder here was made of. Internal to
+// tier.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/io/beneath.hpp"
+#include "agent/tier/home.hpp"
+#include "agent/tier/home_manifest.hpp"
+
+namespace spotter::tier {
+
+inline constexpr const char* own_folder = ".spotter";
+inline constexpr const char* mark_name = "home.json";  // in it: never kept itself
+
+// A file that is to be kept, as it should be found.
+struct Wanted {
+  std::string path;                   // in the home as it will be brought back
+  std::string from;                   // where its bytes are; mostly the same
+  std::string sum;                    // that they must have; empty: whatever is there
+  std::optional<std::string> content;  // in the place of the file's own
+};
+
+// A finished checkpoint: kept as a whole or not at all.
+struct WantedCheckpoint {
+  std::string name;
+  std::int64_t step = -1;
+  std::vector<Wanted> files;
+};
+
+struct Inventory {
+  std::vector<WantedCheckpoint> checkpoints;  // the newest first
+  std::vector<Wanted> others;
+};
+
+// Changes nothing. Fails where what is there cannot be read.
+Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole);
+
+// What the folder is: brought, or kept last, in this epoch, as this manifest says. None: nobody
+// knows.
+struct Mark {
+  std::uint32_t epoch = 0;
+  std::string name;  // of the manifest; empty: nothing was committed before
+  HomeManifest manifest;
+};
+std::optional<Mark> read_mark(const io::Beneath& folder);
+Result<void> write_mark(const io::Beneath& folder, const Mark& mark);
+
+Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name);
+
+}  // namespace spotter::tier

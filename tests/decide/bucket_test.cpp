@@ -1,0 +1,200 @@
+// A job whose home is in a bucket: the epoch in its head says who may write.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+const InstanceId kOtherHolder = "i-other";
+
+Epoch epoch_of(Epoch::State state, const InstanceId& holder, std::uint32_t number) {
+  Epoch epoch;
+  epoch.state = state;
+  epoch.holder = holder;
+  epoch.number = number;
+  return epoch;
+}
+
+struct BucketStory : Story {
+  BucketStory() {
+    policy.storage = StorageKind::Bucket;
+    policy.has_code = false;
+  }
+  void look(const Epoch& epoch, HolderState holder = HolderState::Alive) {
+    if (stage() != "surveying") wake();
+    ASSERT_EQ(stage(), "surveying");
+    Survey survey;
+    survey.epoch = epoch;
+    survey.epoch_holder = holder;
+    survey.epoch_self = kMe;
+    answer(StorageSurveyed{survey});
+  }
+  // From the free head to a running trainer.
+  void begin(Ledger ledger = {}) {
+    boot();
+    look({});
+    ASSERT_TRUE(did<WriteEpoch>());
+    EXPECT_EQ(did<WriteEpoch>()->epoch.number, 1U);
+    EXPECT_EQ(did<WriteEpoch>()->epoch.holder, kMe);
+    answer(EpochWritten{});
+    EXPECT_EQ(asked(), "prepare-share");
+    answer(Mounted{});
+    answer(LedgerRead{ledger});
+    answer(CheckpointsVerified{});
+    ASSERT_TRUE(did<WriteLedger>());
+    EXPECT_EQ(did<WriteLedger>()->epoch, 1U) << "the attempt is committed before it begins";
+    answer(LedgerWritten{});
+    answer(TrainerStarted{});
+    ASSERT_EQ(stage(), "training");
+  }
+  void checkpoint(std::int64_t step) { sense(CheckpointMade{step, seconds(1)}); }
+  void kept(std::int64_t step, Duration took = seconds(1)) {
+    sense(HomeKept{HomeKept::Outcome::Committed, step, 1000, took});
+  }
+};
+
+TEST(Bucket, OfAnotherMachineIsWaitedForUntilThatIsGone) {
+  BucketStory story;
+  story.boot();
+  const Epoch others = epoch_of(Epoch::State::Using, kOtherHolder, 7);
+  for (int i = 0; i < 50; ++i) {
+    story.look(others);
+    ASSERT_EQ(story.stage(), "waiting");
+    EXPECT_FALSE(story.did<WriteEpoch>());
+  }
+  story.look(others, HolderState::Gone);
+  ASSERT_TRUE(story.did<WriteEpoch>());
+  EXPECT_EQ(story.did<WriteEpoch>()->epoch.number, 8U);
+  EXPECT_EQ(story.did<WriteEpoch>()->epoch.holder, kMe);
+}
+
+TEST(Bucket, ThatIsReleasedIsTakenAtOnce) {
+  BucketStory story;
+  story.boot();
+  story.look(epoch_of(Epoch::State::Released, kOtherHolder, 7));
+  EXPECT_EQ(story.did<WriteEpoch>()->epoch.number, 8U);
+}
+
+TEST(Bucket, ANothingIsBroughtOfAnEpochThatSomebodyElseWroteFirst) {
+  BucketStory story;
+  story.boot();
+  story.look({});
+  story.answer(EffectFailed{Failure::Conflict, false, {}});
+  EXPECT_EQ(story.stage(), "surveying");
+  EXPECT_FALSE(story.did<PrepareShare>());
+}
+
+TEST(Bucket, AnEpochWhoseAnswerIsLostIsNotReliedOn) {
+  BucketStory story;
+  story.boot();
+  story.look({});
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  ASSERT_EQ(story.stage(), "waiting");
+  story.look(epoch_of(Epoch::State::Using, kMe, 1));  // it was carried out
+  ASSERT_TRUE(story.did<WriteEpoch>()) << "the next one settles it";
+  EXPECT_EQ(story.did<WriteEpoch>()->epoch.number, 2U);
+}
+
+TEST(Bucket, GetsACheckpointAtOnceAndOneWriteAtATime) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  ASSERT_TRUE(story.did<WriteLedger>());
+  story.checkpoint(20);
+  EXPECT_FALSE(story.did<WriteLedger>()) << "the one before is on its way";
+  story.kept(10);
+  EXPECT_TRUE(story.did<WriteLedger>()) << "and now the next one";
+  story.kept(20);
+  EXPECT_FALSE(story.did<WriteLedger>());
+  EXPECT_EQ(story.state.facts.home.kept_step, 20);
+}
+
+TEST(Bucket, ThatAnotherMachineTookEndsTheTrainerAndCommitsNothing) {
+  BucketStory story;
+  story.begin();
+  story.sense(HomeKept{HomeKept::Outcome::Lost, -1, 0, {}});
+  EXPECT_EQ(story.stage(), "stopping");
+  story.wake();
+  EXPECT_TRUE(story.did<KillTrainer>()) << "at once";
+  story.sense(TrainerEnded{true, false});
+  EXPECT_FALSE(story.did<WriteLedger>());
+  EXPECT_EQ(story.asked(), "release-share");
+  story.answer(Unmounted{});
+  EXPECT_FALSE(story.did<WriteEpoch>());
+  EXPECT_FALSE(story.did<CancelFleet>());
+  EXPECT_FALSE(story.state.facts.exit.done);
+}
+
+TEST(Bucket, IsReleasedAfterANoticeWhenAllIsThere) {
+  BucketStory story;
+  story.begin();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  story.checkpoint(30);
+  story.sense(TrainerEnded{false, true});
+  ASSERT_TRUE(story.did<WriteLedger>());
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  ASSERT_TRUE(story.did<WriteEpoch>());
+  EXPECT_EQ(story.did<WriteEpoch>()->epoch.state, Epoch::State::Released);
+  story.answer(EpochWritten{});
+  EXPECT_EQ(story.stage(), "released");
+}
+
+TEST(Bucket, LeavesTheTimeThatACheckpointsUploadTakes) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  story.kept(10, seconds(60));
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  const auto* stop = story.did<StopTrainer>();
+  ASSERT_TRUE(stop);
+  EXPECT_LE(stop->usable_until, story.now + seconds(120 - 75));
+}
+
+TEST(Bucket, BeginsNoCheckpointThatCannotMakeIt) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  story.kept(10, seconds(200));
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  story.wake();
+  EXPECT_TRUE(story.did<KillTrainer>());
+}
+
+TEST(Bucket, SaysDoneAfterTheResultIsThereAndOnlyThenTheFleetGoes) {
+  BucketStory story;
+  story.begin();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  ASSERT_TRUE(story.did<WriteLedger>());
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  EXPECT_EQ(story.stage(), "waiting") << "not without the result";
+  story.look(epoch_of(Epoch::State::Using, kMe, 1));
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  ASSERT_TRUE(story.did<WriteEpoch>());
+  EXPECT_EQ(story.did<WriteEpoch>()->epoch.state, Epoch::State::Done);
+  EXPECT_FALSE(story.did<CancelFleet>());
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});  // and it was carried out
+  story.look(epoch_of(Epoch::State::Done, kMe, 2));
+  EXPECT_EQ(story.asked(), "release-share");
+  story.answer(Unmounted{});
+  EXPECT_TRUE(story.did<CancelFleet>());
+}
+
+TEST(Bucket, WhoseHeadIsGoneIsAPersonsToMend) {
+  BucketStory story;
+  story.begin();
+  story.sense(HomeKept{HomeKept::Outcome::Lost, -1, 0, {}});
+  story.sense(TrainerEnded{false, true});
+  story.answer(Unmounted{});
+  while (story.stage() != "surveying" && story.stage() == "reading-fleet")
+    story.answer(FleetRead{});
+  story.look({});
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_FALSE(story.did<WriteEpoch>()) << "the progress would be lost";
+}
+
+}  // namespace
+}  // namespace spotter::decide
