@@ -1,5 +1,5 @@
-// A home in a bucket: nothing is attached, moved or mounted. The job's *head* there, one object, has
-// the epoch (epoch.hpp) and names what is committed; each write of it is conditional on the one
+// A home in a bucket: nothing is attached, moved or mounted. The job's *head* there, one object,
+// has the epoch (epoch.hpp) and names what is committed; each write of it is conditional on the one
 // before. So a session commits only while its own epoch is the newest one, whatever any clock says,
 // and one that was paused and wakes up finds out at its next write.
 //
@@ -29,6 +29,16 @@ WriteLedger ledger_to_write(Context& c) {
 Duration upload_needs(const Context& c) {
   const Duration upload = c.facts.home.upload;
   return in_bucket(c) ? upload + upload / 4 : Duration(0);
+}
+
+// One write at a time: what comes meanwhile goes with the next one.
+void keep_home(Context& c) {
+  Facts::Home& home = c.facts.home;
+  const bool busy = home.keeping_since != kNever && c.now - home.keeping_since < c.policy.keep_home;
+  if (busy || c.facts.fence.ours == 0) return;
+  home.keeping_since = c.now;
+  home.changed = false;
+  c.issue(ledger_to_write(c), c.policy.keep_home);
 }
 
 void remember_kept(Context& c, const HomeKept& kept) {
@@ -125,8 +135,7 @@ std::optional<Stage> release_home(Context& c, After then) {
   Facts::Fence& fence = c.facts.fence;
   if (!is_ours(fence) || then == After::Survey || then == After::Finish) return std::nullopt;
   Duration limit = c.policy.epoch_call;
-  if (c.facts.exit.notice)
-    limit = std::min<Duration>(limit, c.facts.exit.notice->deadline - c.now);
+  if (c.facts.exit.notice) limit = std::min<Duration>(limit, c.facts.exit.notice->deadline - c.now);
   if (limit <= Duration::zero()) return std::nullopt;
   fence.ours = 0;
   ++fence.epoch.number;

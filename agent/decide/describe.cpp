@@ -257,18 +257,15 @@ std::string_view words(Block why) {
       return "the fleet keeps more than one instance, and without a bucket nothing on a share "
              "tells one writer from two: set its target capacity to 1";
     case Block::VolumeStuck:
-      return "EC2 neither attaches nor detaches the volume: detach it by force, or end the "
-             "instance that it hangs on";
+      return "EC2 neither attaches nor detaches the volume: detach it by force, or end its "
+             "instance";
     case Block::DataUnusable:
       return "a volume of data cannot be used: see `data` under storage in job.yaml";
     case Block::FenceOther:
       return "the tag spotter:fence names another fence than job.yaml: see spotter-storage(7)";
     case Block::FenceGone:
-      return "the fence's object in S3 is not there: see spotter-storage(7)";
     case Block::HomeGone:
-      return "the head of the job's home is gone from the bucket while it was in use: put back the "
-             "object head.json (a versioned bucket has it), or end the job and give it another "
-             "name: see spotter-storage(7)";
+      return "the fence's, or the home's, object in S3 is not there: see spotter-storage(7)";
     case Block::DeviceAbsent:
       return "the volume is attached, but its device did not appear: see `lsblk -o NAME,SERIAL`";
     case Block::CodeUnreachable:
@@ -276,8 +273,7 @@ std::string_view words(Block why) {
     case Block::CodeMissing:
       return "code.revision is not in the repository: push it, or correct job.yaml";
     case Block::TrainerUnstartable:
-      return "the trainer could not be started: check trainer.user, trainer.environment and "
-             "trainer.command";
+      return "the trainer could not be started: check trainer.user, .environment and .command";
     case Block::GpusAbsent:
       return "the GPUs that trainer.gpus names are not seen, and no fleet would start another "
              "machine in the place of this one: see `nvidia-smi -L` and `dmesg`, or correct "

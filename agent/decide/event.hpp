@@ -162,12 +162,12 @@ struct EffectFailed {
 
 using Happening =
     std::variant<Started, Woke, NoticeSeen, NoticeWithdrawn, RebalanceRecommended,
-                 TrainerProgressed, TrainerResumed, CheckpointMade, HomeKept, TrainerEnded, RuledOut,
-                 StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed, CallAccepted,
-                 EpochWritten, SnapshotStarted, VolumeCreated, DeviceFound, DiskInspected,
-                 FilesystemMade, Mounted, Unmounted, LedgerRead, LedgerWritten, StorageSynced,
-                 CheckpointsVerified, GpusFound, CodeFetched, VolumeFilled, TrainerStarted,
-                 EffectFailed>;
+                 TrainerProgressed, TrainerResumed, CheckpointMade, HomeKept, TrainerEnded,
+                 RuledOut, StopRequested, HostLooked, IdentityRead, FleetRead, StorageSurveyed,
+                 CallAccepted, EpochWritten, SnapshotStarted, VolumeCreated, DeviceFound,
+                 DiskInspected, FilesystemMade, Mounted, Unmounted, LedgerRead, LedgerWritten,
+                 StorageSynced, CheckpointsVerified, GpusFound, CodeFetched, VolumeFilled,
+                 TrainerStarted, EffectFailed>;
 
 struct Event {
   Time at;

@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Happening>> kHappenin
     "trainer-progressed",
     "trainer-resumed",
     "checkpoint-made",
+    "home-kept",
     "trainer-ended",
     "ruled-out",
     "stop-requested",

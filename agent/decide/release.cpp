@@ -155,8 +155,7 @@ Stage release_storage(Context& c, After then) {
     return stop_trainer(c, then, InterruptionAction::Stop, deadline);
   }
   // Without an epoch that is ours nothing can be committed, a result neither.
-  const bool in_vain =
-      in_bucket(c) && (c.facts.fence.ours == 0 || !c.facts.progress.ledger_known);
+  const bool in_vain = in_bucket(c) && (c.facts.fence.ours == 0 || !c.facts.progress.ledger_known);
   if (in_vain && then == After::Finish && c.facts.fence.epoch.state != Epoch::State::Done) {
     c.facts.exit.done = false;
     return next_release_step(c, After::Survey);

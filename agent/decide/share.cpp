@@ -20,8 +20,8 @@ Stage release(Context& c, After then) {
   return Releasing{then};
 }
 
-// Reading or writing the ledger blocks while the share's server is dead. To a bucket all that is not
-// there yet goes with it.
+// Reading or writing the ledger blocks while the share's server is dead. To a bucket all that is
+// not there yet goes with it.
 Duration ledger_limit(const Context& c) {
   const auto& notice = c.facts.exit.notice;
   if (in_bucket(c) && notice) {

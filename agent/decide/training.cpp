@@ -27,27 +27,14 @@ void keep_pace(Context& c) {
   if (differs > bearable) pace(c, kNever);
 }
 
-// One write at a time on the way to a bucket: what comes meanwhile goes with the next one.
-void keep(Context& c) {
-  Facts::Home& home = c.facts.home;
-  if (!in_bucket(c)) {
-    c.issue(ledger_to_write(c), c.policy.ledger);
-    return;
-  }
-  const bool busy = home.keeping_since != kNever && c.now - home.keeping_since < c.policy.keep_home;
-  if (busy || c.facts.fence.ours == 0) return;
-  home.keeping_since = c.now;
-  home.changed = false;
-  c.issue(ledger_to_write(c), c.policy.keep_home);
-}
-
 // A ledger that was not read must not be overwritten: read it first, and write the next time.
 void write_ledger(Training& stage, Context& c) {
   stage.next_ledger = c.now + c.policy.ledger_every;
   if (c.facts.progress.ledger_known) {
     count_spending(c);
     keep_pace(c);
-    keep(c);
+    if (in_bucket(c)) keep_home(c);
+    if (!in_bucket(c)) c.issue(ledger_to_write(c), c.policy.ledger);
   } else if (!c.state.awaited) {
     c.ask(ReadLedger{}, c.policy.ledger);
   }

@@ -59,6 +59,7 @@ std::optional<Stage> release_home(Context&, After);
 // The home is another's, or S3 does not answer: what becomes of the stage that wanted it kept.
 Stage home_failed(Context&, const EffectFailed&);
 Stage lose_home(Context&);  // stops what is done here, and looks again
+void keep_home(Context&);
 void remember_kept(Context&, const HomeKept&);
 WriteLedger ledger_to_write(Context&);
 Duration upload_needs(const Context&);  // of a checkpoint that a trainer makes now

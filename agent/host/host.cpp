@@ -14,6 +14,7 @@
 #include "agent/host/device.hpp"
 #include "agent/host/format.hpp"
 #include "agent/host/gpus.hpp"
+#include "agent/host/home.hpp"
 #include "agent/host/inspect.hpp"
 #include "agent/host/journal.hpp"
 #include "agent/host/ledger.hpp"
@@ -23,7 +24,6 @@
 #include "agent/host/prepare_fill.hpp"
 #include "agent/host/share.hpp"
 #include "agent/host/summary.hpp"
-#include "agent/host/home.hpp"
 #include "agent/host/user.hpp"
 #include "agent/host/verify.hpp"
 #include "agent/tier/home.hpp"
@@ -145,8 +145,8 @@ struct Host {
 
   json operator()(const verbs::BringHome& it) const {
     const auto home = work::home_of(it.home);
-    const auto brought = home ? tier::bring(*home, it.manifest, it.held)
-                              : tl::unexpected<Error>(home.error());
+    const auto brought =
+        home ? tier::bring(*home, it.manifest, it.held) : tl::unexpected<Error>(home.error());
     if (!brought) return failed(brought.error());
     return {{"ok", true},
             {"files", brought->files},
@@ -155,11 +155,11 @@ struct Host {
   }
   json operator()(const verbs::KeepHome& it) const {
     const auto home = work::home_of(it.home);
-    const auto kept = home ? tier::keep(*home, it.committed, it.whole)
-                           : tl::unexpected<Error>(home.error());
+    const auto kept =
+        home ? tier::keep(*home, it.committed, it.whole) : tl::unexpected<Error>(home.error());
     if (!kept) return failed(kept.error());
-    return {{"ok", true},          {"manifest", kept->manifest}, {"newest", kept->newest},
-            {"bytes", kept->bytes}, {"sent", kept->sent},        {"said", kept->said}};
+    return {{"ok", true},           {"manifest", kept->manifest}, {"newest", kept->newest},
+            {"bytes", kept->bytes}, {"sent", kept->sent},         {"said", kept->said}};
   }
 
   json operator()(const verbs::ReadLedger& it) const {

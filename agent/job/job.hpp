@@ -39,8 +39,8 @@ struct EbsStorage {
 };
 
 // Storage that many instances see: an existing folder, NFS, EFS, or a folder of a machine reached
-// by ssh. Jobs share it: each has its own folder below `mount`, named after it. Or a bucket: then the
-// folder below `mount` is the working copy of this machine.
+// by ssh. Jobs share it: each has its own folder below `mount`, named after it. Or a bucket: then
+// the folder below `mount` is the working copy of this machine.
 struct Share {
   enum class Kind : std::uint8_t { Folder, Nfs, Efs, Sshfs, S3 } kind = Kind::Folder;
   std::string mount = "/mnt/spotter";  // where it is mounted; of a folder the folder itself

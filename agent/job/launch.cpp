@@ -265,7 +265,8 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
                    "more than one instance needs `claims:`, which say who does what");
   // EBS attaches a volume to one of the two fleets' instances; on a share nothing else tells them
   // who writes.
-  if (launch.on_demand.when == OnDemand::When::After && job.storage.share && !job.claims)
+  const bool unlocked = job.storage.share && !job.storage.in_bucket() && !job.claims;
+  if (launch.on_demand.when == OnDemand::When::After && unlocked)
     reader.problem(*node, "launch.on_demand",
                    "on demand after a while needs `claims:` here, which say who writes while an "
                    "on-demand and a spot instance are there at once");

@@ -45,9 +45,9 @@ Result<std::vector<std::string>> filled(std::vector<std::string> words, const co
 // As job.yaml has it, so that its checks and defaults are the same.
 Result<config::Job, std::vector<config::Problem>> storage_in(
     const std::string& url, const config::Environment& environment) {
-  auto job = config::parse_job("job: run\nstorage: {s3: " + nlohmann::json(url).dump() +
-                                   "}\ntrainer: {command: x}\n",
-                               environment);
+  auto job = config::parse_job(
+      "job: run\nstorage: {s3: " + nlohmann::json(url).dump() + "}\ntrainer: {command: x}\n",
+      environment);
   if (!job) return problem("--storage: " + job.error().front().message);
   return job;
 }
@@ -56,7 +56,8 @@ Result<config::Job, std::vector<config::Problem>> described(
     const RunRequest& request, const config::Environment& environment) {
   if (!request.job_file.empty()) return config::load_job(request.job_file, environment);
   if (request.command.empty()) return problem("give a command after --, or --job FILE");
-  if (request.storage.empty()) return problem("give --storage FOLDER or s3://bucket/prefix, or --job FILE");
+  if (request.storage.empty())
+    return problem("give --storage FOLDER or s3://bucket/prefix, or --job FILE");
   // The defaults of job.yaml; a failing command is not tried again.
   return config::parse_job(
       "job: run\nstorage: {folder: {path: /}}\ntrainer: {command: x}\n"

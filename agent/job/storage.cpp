@@ -67,7 +67,8 @@ Fields sshfs_fields(Reader& reader, Share& share) {
           {"mount", optional, reader.expanded(share.mount, mount_point)}};
 }
 
-const Scalar<wire::S3Location> home_prefix{"where in S3, such as s3://bucket/jobs", parse_s3_prefix};
+const Scalar<wire::S3Location> home_prefix{"where in S3, such as s3://bucket/jobs",
+                                           parse_s3_prefix};
 
 // Without one: root's where services keep their state, a user's where caches are.
 std::string default_cache(const Environment& environment) {
@@ -83,7 +84,8 @@ Reader::Take bucket(Reader& reader, Storage& storage, const Environment& environ
     Share& share = storage.share.emplace();
     share.kind = Share::Kind::S3;
     share.mount = default_cache(environment);
-    if (node.kind == Node::Kind::Text) return reader.expanded(share.bucket, home_prefix)(node, path);
+    if (node.kind == Node::Kind::Text)
+      return reader.expanded(share.bucket, home_prefix)(node, path);
     reader.map(node, path,
                {{"at", required, reader.expanded(share.bucket, home_prefix)},
                 {"cache", optional, reader.expanded(share.mount, folder_path)}});

@@ -140,7 +140,6 @@ class Agent {
   std::unique_ptr<act::TrainerKeys> keys_;
   std::unique_ptr<act::DataVolumes> data_;
   std::unique_ptr<act::Trainer> trainer_;
-  std::unique_ptr<act::Home> home_;
   std::unique_ptr<act::Performer> performer_;
   std::unique_ptr<ShareWatch> share_watch_;
   std::unique_ptr<Loop> loop_;
@@ -186,13 +185,7 @@ void Agent::compose_loop(Region region) {
       act::TrainerPaths{command::own_program(), run_directory_, environment_.get("SPOTTER_LEASE")},
       aws_->client(), *keys_);
 
-  if (job_.storage.in_bucket())
-    home_ = std::make_unique<act::Home>(
-        act::Home::Parts{job_, aws_->client(), *local_, *keys_, run_directory_,
-                         [this] { return loop_->state().facts.identity.instance; }, policy_.once});
-
   act::Dependencies dependencies;
-  dependencies.home = home_.get();
   dependencies.now = now;
   dependencies.deliver = [this](decide::Event event) { loop_->deliver(std::move(event)); };
   dependencies.read_identity = [this] { return notices_.read_identity(); };

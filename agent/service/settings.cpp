@@ -16,8 +16,8 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   policy.once = once;
   if (once && job.attempt.empty()) policy.stop_grace = kEnginesPatience;
   if (job.storage.share) {
-    policy.storage = job.storage.in_bucket() ? decide::StorageKind::Bucket
-                                             : decide::StorageKind::Share;
+    policy.storage =
+        job.storage.in_bucket() ? decide::StorageKind::Bucket : decide::StorageKind::Share;
     policy.place = ShortText<200>(config::describe(*job.storage.share));
   }
   policy.attempts_without_progress =

@@ -47,7 +47,7 @@ Result<Kept> keep(const Home& home, const std::string& committed, bool whole);
 
 struct Brought {
   std::uint64_t files = 0;
-  std::uint64_t bytes = 0;  // that were fetched; what was here already is not fetched again
+  std::uint64_t bytes = 0;        // that were fetched; what was here already is not fetched again
   std::vector<std::string> torn;  // checkpoints that are not whole in the bucket: left out
 };
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t most_bytes_brought_at_once = std::uint64_t{1} << 30;
 constexpr std::size_t most_brought_at_once = 256;
 constexpr int range_beyond_the_end = 416;
 
-// Never kept, and made anew by others: what is in them stays as it is.
+// Never kept, and made again by others: what is in them stays as it is.
 bool is_left_alone(const std::string& name) {
   return name == "code" || name == "cache" || name == own_folder || name == fetching;
 }
@@ -42,8 +42,8 @@ class Target {
     // Where there is no room the kernel says so now, and not by a SIGBUS later.
     const int room = ::posix_fallocate(target.file_.get(), 0, static_cast<off_t>(file.bytes));
     if (room != 0) return failure("no room for " + name + ": " + std::strerror(room));
-    void* data = ::mmap(nullptr, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                        target.file_.get(), 0);
+    void* data =
+        ::mmap(nullptr, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, target.file_.get(), 0);
     if (data == MAP_FAILED) return failure("cannot map " + name + ": " + std::strerror(errno));
     target.data_ = data;
     return target;

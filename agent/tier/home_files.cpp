@@ -128,8 +128,8 @@ Result<void> look_at_record(const Home& home, const io::Beneath& folder, Invento
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole) {
   Inventory inventory;
   const bool guarded = !home.files.empty() || !home.folders.empty();
-  const auto looked = guarded ? look_at_record(home, folder, inventory)
-                              : look_at_library(home, folder, inventory);
+  const auto looked =
+      guarded ? look_at_record(home, folder, inventory) : look_at_library(home, folder, inventory);
   if (!looked) return tl::unexpected(looked.error());
   std::vector<std::string> roots = {"result", "model", "log", "ml/state", "ml/model", "ml/output"};
   if (!home.result.empty()) roots.push_back(home.result);
@@ -142,7 +142,8 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
       return tl::unexpected(walked.error());
   const auto own = folder.folder(own_folder);
   const auto names = own ? own->names() : tl::unexpected(own.error());
-  if (!names) return failure("cannot list " + std::string(own_folder) + ": " + names.error().message());
+  if (!names)
+    return failure("cannot list " + std::string(own_folder) + ": " + names.error().message());
   for (const std::string& name : *names) {
     const auto status = own->look(name);
     const bool ours = name == mark_name || name == guard::record_name || name.starts_with('.');
@@ -184,8 +185,9 @@ Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const s
   const auto content = s3::read(client, where);
   if (!content) return failure(content.error().text());
   auto manifest = decode_home(content->bytes);
-  if (!manifest) return tl::unexpected(Error{wire::to_url(where) + ": " + manifest.error().message,
-                                             manifest.error().kind});
+  if (!manifest)
+    return tl::unexpected(
+        Error{wire::to_url(where) + ": " + manifest.error().message, manifest.error().kind});
   if (manifest->job != home.job)
     return failure(wire::to_url(where) + " is of the job " + manifest->job);
   return manifest;

@@ -17,9 +17,9 @@ inline constexpr const char* mark_name = "home.json";  // in it: never kept itse
 
 // A file that is to be kept, as it should be found.
 struct Wanted {
-  std::string path;                   // in the home as it will be brought back
-  std::string from;                   // where its bytes are; mostly the same
-  std::string sum;                    // that they must have; empty: whatever is there
+  std::string path;                    // in the home as it will be brought back
+  std::string from;                    // where its bytes are; mostly the same
+  std::string sum;                     // that they must have; empty: whatever is there
   std::optional<std::string> content;  // in the place of the file's own
 };
 

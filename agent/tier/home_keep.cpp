@@ -31,9 +31,7 @@ tl::unexpected<Error> at_s3(const s3::Failure& why) {
 }
 bool is_of_s3(const Error& error) { return error.kind == of_s3; }
 
-std::int64_t mtime_of(const struct stat& status) {
-  return guard::found({}, status).mtime_ns;
-}
+std::int64_t mtime_of(const struct stat& status) { return guard::found({}, status).mtime_ns; }
 
 // A file's bytes, as they were when it was opened: what is appended later is not of it.
 class Content {
@@ -141,7 +139,8 @@ class Keeping {
 };
 
 void Keeping::add_known(const HomeManifest& manifest) {
-  for (const auto& [path, file] : manifest.files) known_.emplace(std::pair(file.sum, file.bytes), file);
+  for (const auto& [path, file] : manifest.files)
+    known_.emplace(std::pair(file.sum, file.bytes), file);
 }
 
 // What the bucket has: what is committed, and what this epoch brought for a commit that failed.
@@ -291,8 +290,7 @@ Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
   }
   for (const Wanted& wanted : inventory->others) {
     auto file = bring_up({wanted});
-    if (!file && (whole || is_of_s3(file.error())))
-      return tl::unexpected(file.error());
+    if (!file && (whole || is_of_s3(file.error()))) return tl::unexpected(file.error());
     if (file) take(*std::move(file));  // else it is being written: the next time
   }
   for (const auto& [path, file] : manifest.files) kept_.bytes += file.bytes;

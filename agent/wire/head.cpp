@@ -17,7 +17,7 @@ constexpr std::uint64_t most_head_epochs = std::numeric_limits<std::uint32_t>::m
 constexpr std::uint64_t most_of_head = std::numeric_limits<std::int64_t>::max();
 
 bool read_number(const nlohmann::json& json, const char* key, std::uint64_t limit,
-                std::uint64_t& count) {
+                 std::uint64_t& count) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_number_unsigned()) return false;
   count = found->get<std::uint64_t>();
@@ -83,7 +83,8 @@ Result<Head> parse_head(std::string_view text) {
     return failure("its counts are no numbers");
   if (json->contains("newest")) {
     std::uint64_t newest = 0;
-    if (!read_number(*json, "newest", most_of_head, newest)) return failure("its step is no number");
+    if (!read_number(*json, "newest", most_of_head, newest))
+      return failure("its step is no number");
     head.newest = static_cast<std::int64_t>(newest);
   }
   head.job = text_field(*json, "job");

@@ -313,9 +313,9 @@ struct AwaitGpus {
 
 using Verb =
     std::variant<FindDevice, Inspect, Format, Mount, MountData, Unmount, Look, PrepareShare,
-                 ReleaseShare, LookShare, ProbeShare, BringHome, KeepHome, ReadLedger, WriteLedger, Sync, Verify,
-                 Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics, KeepLines, FindParent,
-                 BeginAttempt, PublishAttempt, SumUp, AwaitGpus>;
+                 ReleaseShare, LookShare, ProbeShare, BringHome, KeepHome, ReadLedger, WriteLedger,
+                 Sync, Verify, Checkout, Fill, There, MarkDone, KeepLog, KeepMetrics, KeepLines,
+                 FindParent, BeginAttempt, PublishAttempt, SumUp, AwaitGpus>;
 
 struct Request {
   Verb verb;

@@ -33,6 +33,31 @@ TEST(Share, IsNfs) {
   EXPECT_EQ(describe(nfs), "/mnt/spotter (nfs of files.example.com:/export)");
 }
 
+TEST(Share, IsABucketWithAFolderHere) {
+  const auto job = parse_job(with_storage("s3: 's3://bucket/jobs'"), as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  EXPECT_TRUE(job->storage.in_bucket());
+  EXPECT_EQ(job->home(), "/var/lib/spotter/homes/a");
+  EXPECT_EQ(*job->kept_at(), (wire::S3Location{"bucket", "jobs/homes/a/"}));
+  EXPECT_EQ(*job->headed_at(), (wire::S3Location{"bucket", "jobs/heads/a/"}));
+  EXPECT_EQ(share_of("s3: {at: s3://bucket, cache: /scratch}").mount, "/scratch");
+  EXPECT_EQ(describe(*job->storage.share),
+            "the bucket s3://bucket/jobs/ (/var/lib/spotter/homes here)");
+  EXPECT_FALSE(parse_job(with_storage("folder: {path: /d}"), as_root)->kept_at());
+}
+
+TEST(Share, OfABucketNeedsOneAndNoClaims) {
+  const auto wrong = [](const std::string& text) {
+    const auto job = parse_job(text, as_root);
+    return job ? std::string() : describe(job.error(), "job.yaml");
+  };
+  EXPECT_NE(wrong(with_storage("s3: /data")), "");
+  EXPECT_NE(wrong(with_storage("s3: {cache: /scratch}")).find("at"), std::string::npos);
+  EXPECT_NE(wrong(with_storage("s3: 's3://bucket'") + "claims: {at: 's3://bucket/all'}\n")
+                .find("not needed"),
+            std::string::npos);
+}
+
 TEST(Share, OfEfsTheFileSystemIsKnownByItsOwnName) {
   const auto id = [](const std::string& named) {
     return efs_file_system(share_of("efs: {id: " + named + "}"), "us-west-2");

@@ -165,7 +165,8 @@ void walk(A& a, decide::Facts::Move& it) {
 
 template <class A>
 void walk(A& a, decide::Facts::Fence& it) {
-  auto& [epoch, ours, holder_lost_since, holder_lost_in] = it;
+  auto& [epoch, ours, holder_lost_since, holder_lost_in, self] = it;
+  (void)self;  // of a home in a bucket, which is not searched
   walk(a, epoch);
   a.epoch(ours), a.time(holder_lost_since), a.epoch(holder_lost_in);
 }
@@ -215,7 +216,8 @@ void walk(A& a, decide::Facts::Exit& it) {
 
 template <class A>
 void walk(A& a, decide::Facts& facts) {
-  auto& [identity, holding, move, fence, tidying, trainer, progress, trouble, exit] = facts;
+  auto& [identity, holding, move, fence, home, tidying, trainer, progress, trouble, exit] = facts;
+  (void)home;  // as Fence::self
   walk(a, identity), walk(a, holding), walk(a, move), walk(a, fence), walk(a, tidying);
   walk(a, trainer);
   walk(a, progress), walk(a, trouble), walk(a, exit);

@@ -8,14 +8,15 @@
 #include <optional>
 #include <thread>
 
-#include "agent/decide/event.hpp"
 #include "agent/base/result.hpp"
+#include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
 
 namespace spotter::act {
 
-// Threading: called in the io_context's one thread. The caller has an answer by its limit; the thread
-// may end up to a minute later, when S3 is silent (s3/intake.hpp), and the destructor waits for it.
+// Threading: called in the io_context's one thread. The caller has an answer by its limit; the
+// thread may end up to a minute later, when S3 is silent (s3/intake.hpp), and the destructor waits
+// for it.
 class Apart {
  public:
   Apart() = default;

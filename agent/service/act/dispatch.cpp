@@ -34,7 +34,7 @@ struct Performer::Dispatch {
   }
   void operator()(const SurveyStorage& c) const {
     at_aws([c](Performer& it, Duration limit) {
-      Home* const home = it.dependencies_.home;
+      Home* const home = it.home_.get();
       return home != nullptr ? home->survey(limit) : it.cloud_.survey(c.line, limit);
     });
   }
@@ -64,7 +64,7 @@ struct Performer::Dispatch {
   }
   void operator()(const WriteEpoch& c) const {
     at_aws([c](Performer& it, Duration limit) {
-      Home* const home = it.dependencies_.home;
+      Home* const home = it.home_.get();
       return home != nullptr ? home->write(c.epoch, limit) : it.cloud_.write_epoch(c.epoch, limit);
     });
   }

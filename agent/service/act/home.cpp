@@ -14,6 +14,7 @@
 #include "agent/base/clock_text.hpp"
 #include "agent/io/log.hpp"
 #include "agent/service/act/at_s3.hpp"
+#include "agent/service/act/trainer.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/wire/events.hpp"
 
@@ -37,7 +38,6 @@ EffectFailed at_home(Failure failure, const std::string& words) {
   return failed;
 }
 
-
 // The same as long as this run directory has one agent at a time, and another's nowhere else: two
 // containers of one host differ by their namespaces, a host from its earlier boot by nothing, so
 // that a run that begins again there need not wait.
@@ -50,7 +50,9 @@ InstanceId name_of_run(const std::string& run_directory) {
   }
   std::string host = command::host_name();
   of += "/" + host + "/" + run_directory;
-  const auto fits = [](unsigned char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const auto fits = [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+  };
   std::erase_if(host, [&](char c) { return !fits(static_cast<unsigned char>(c)); });
   char hash[20];
   std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
@@ -59,8 +61,14 @@ InstanceId name_of_run(const std::string& run_directory) {
 
 }  // namespace
 
+std::unique_ptr<Home> Trainer::home(Local& local) const {
+  if (!job_.storage.in_bucket()) return nullptr;
+  return std::make_unique<Home>(Home::Parts{job_, aws_, local, keys_, paths_.run_directory});
+}
+
 InstanceId Home::self() {
-  if (!self_ && !parts_.once) self_ = parts_.instance();
+  const bool of_run = parts_.job.trainer.inherits;  // several may be on one instance
+  if (!self_ && !of_run) self_ = instance_;
   if (!self_) self_ = name_of_run(parts_.run_directory);
   return self_;
 }
@@ -72,16 +80,18 @@ Home::Finding Home::read_head(Duration limit) const {
   if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) {
     // Where a home is and its head is not, a job must not begin from scratch.
     bool any = false;
-    const auto listed = s3::list(client, {at_.bucket, at_.key + "manifests/"}, {.page = [&](auto found) {
-                                   any = !found.empty();
-                                   return false;
-                                 }});
+    s3::Listing first;
+    first.page = [&](const std::vector<wire::ListedObject>& found) {
+      any = !found.empty();
+      return false;
+    };
+    const auto listed = s3::list(client, {at_.bucket, at_.key + "manifests/"}, first);
     if (!listed) return tl::unexpected(failed_at_s3(listed.error(), the_home));
     if (!any) return Found{};
-    return tl::unexpected(at_home(Failure::Rejected,
-                                 "the object " + wire::to_url(where) +
-                                     " is gone, and what it names is there: put it back, or remove "
-                                     "all below it"));
+    return tl::unexpected(at_home(
+        Failure::Rejected, "the object " + wire::to_url(where) +
+                               " is gone, and what it names is there: put it back, or remove "
+                               "all below it"));
   }
   if (!answer) return tl::unexpected(failed_at_s3(answer.error(), the_home));
   auto head = wire::parse_head(answer->body);
@@ -89,8 +99,9 @@ Home::Finding Home::read_head(Duration limit) const {
   const auto date = wire::parse_http_date(answer->header("date"));
   const auto modified = wire::parse_http_date(answer->header("last-modified"));
   if (!head || etag.empty())
-    return tl::unexpected(at_home(Failure::Rejected, wire::to_url(where) + ": " +
-                                                        (head ? "S3 says no ETag" : head.error().message)));
+    return tl::unexpected(
+        at_home(Failure::Rejected,
+                wire::to_url(where) + ": " + (head ? "S3 says no ETag" : head.error().message)));
   if (head->job != parts_.job.volumes_owner())
     return tl::unexpected(
         at_home(Failure::Rejected, wire::to_url(where) + " is of the job " + head->job));
@@ -152,7 +163,7 @@ Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
     const decide::Epoch& old = before->head.epoch;
     if (old.number + 1 != epoch.number)
       return {at_home(Failure::Conflict,
-                     "another epoch was written before " + std::to_string(epoch.number))};
+                      "another epoch was written before " + std::to_string(epoch.number))};
     wire::Head head = before->head;
     head.epoch = epoch;
     head.job = parts_.job.volumes_owner();
@@ -198,8 +209,8 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
   auto offering = parts_.keys.offer();
   const auto offered = co_await std::move(offering);
   if (!offered)
-    co_return tl::unexpected(at_home(Failure::Unavailable, "no keys of the trainer's role: " +
-                                                              offered.error().message));
+    co_return tl::unexpected(
+        at_home(Failure::Unavailable, "no keys of the trainer's role: " + offered.error().message));
   if (!offered->empty()) {
     for (const char* name : identity_variables) home.identity.push_back(std::string(name) + "=");
     home.identity.emplace_back("AWS_EC2_METADATA_DISABLED=true");
@@ -270,7 +281,8 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   using Outcome = decide::HomeKept::Outcome;
   const auto began = Clock::now();
   const auto left = [&] {
-    return std::max(std::chrono::duration_cast<Duration>(began + limit - Clock::now()), Duration(1));
+    return std::max(std::chrono::duration_cast<Duration>(began + limit - Clock::now()),
+                    Duration(1));
   };
   const auto call = [&] { return std::min<Duration>(left(), decide::Policy().epoch_call); };
   kept.outcome = Outcome::Failed;

@@ -25,8 +25,6 @@ class Home {
     Local& local;
     TrainerKeys& keys;
     std::string run_directory;
-    std::function<InstanceId()> instance;  // empty: not known, or none
-    bool once = false;                     // `spotter run`
   };
   // REQUIRES: the job's storage is a bucket; all that the parts refer to outlives this.
   explicit Home(Parts parts)
@@ -35,6 +33,9 @@ class Home {
   }
 
   using Answer = asio::awaitable<decide::Happening>;
+
+  // This machine, as the metadata service says; the holder's name from then on, unless it has one.
+  void is_instance(const InstanceId& instance) { instance_ = instance; }
 
   // StorageSurveyed, with the epoch and its holder. A holder that EC2 does not know, or that is no
   // instance, is Gone when it has not written for a whole lease, by S3's own clock.
@@ -68,13 +69,14 @@ class Home {
     std::uint32_t held = 0;  // as held_
   };
   Replaced replace(const decide::Epoch& epoch, Duration limit) const;
-  decide::Happening commit(std::uint32_t epoch, const std::string& holder, const wire::Head& content,
-                           Duration limit) const;
+  decide::Happening commit(std::uint32_t epoch, const std::string& holder,
+                           const wire::Head& content, Duration limit) const;
 
   Parts parts_;
   wire::S3Location at_;
   wire::S3Location head_;
   Apart apart_;
+  InstanceId instance_;
   InstanceId self_;
   std::uint32_t epoch_ = 0;  // that we wrote last
   std::uint32_t held_ = 0;   // the epoch before it, where that was ours and nobody came between

@@ -44,6 +44,7 @@ Performer::Performer(asio::io_context& context, Cloud& cloud, Local& local, Data
       data_(data),
       trainer_(trainer),
       metrics_(metrics),
+      home_(trainer.home(local)),
       dependencies_(std::move(dependencies)) {}
 
 void Performer::queue(Task task) {
@@ -104,6 +105,8 @@ void Performer::abandon(EffectId id) {
 }
 
 void Performer::answer(EffectId id, Happening what) {
+  const auto* identity = std::get_if<IdentityRead>(&what);
+  if (home_ && identity != nullptr) home_->is_instance(identity->instance);
   dependencies_.deliver({dependencies_.now(), id, std::move(what)});
 }
 
@@ -192,7 +195,7 @@ Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
   if (!std::holds_alternative<LedgerWritten>(what)) {
     HomeKept kept;
     kept.outcome = HomeKept::Outcome::Failed;
-    if (dependencies_.home != nullptr) dependencies_.deliver({dependencies_.now(), {}, kept});
+    if (home_) dependencies_.deliver({dependencies_.now(), {}, kept});
     co_return what;
   }
   auto metrics = keep_metrics(until);
@@ -201,12 +204,12 @@ Performer::Answer Performer::write_ledger(WriteLedger effect, Duration limit) {
   co_await std::move(journal);
   auto history = keep_history(until);
   co_await std::move(history);
-  if (dependencies_.home == nullptr) co_return what;
+  if (!home_) co_return what;
   auto log = local_.keep_log(std::max(until - dependencies_.now(), Duration(1)));
   co_await std::move(log);
   HomeKept kept;
-  auto keeping = dependencies_.home->keep(effect.epoch, !ledger.running,
-                                          std::max(until - dependencies_.now(), Duration(1)), kept);
+  auto keeping = home_->keep(effect.epoch, !ledger.running,
+                             std::max(until - dependencies_.now(), Duration(1)), kept);
   what = co_await std::move(keeping);
   dependencies_.deliver({dependencies_.now(), {}, kept});
   co_return what;
@@ -216,9 +219,8 @@ Performer::Answer Performer::prepare_share(Duration limit) {
   const Time until = dependencies_.now() + limit;
   auto preparing = local_.prepare_share(limit);
   Happening what = co_await std::move(preparing);
-  if (dependencies_.home == nullptr || !std::holds_alternative<Mounted>(what)) co_return what;
-  auto bringing =
-      dependencies_.home->bring(std::max(until - dependencies_.now(), Duration(1)));
+  if (!home_ || !std::holds_alternative<Mounted>(what)) co_return what;
+  auto bringing = home_->bring(std::max(until - dependencies_.now(), Duration(1)));
   co_return co_await std::move(bringing);
 }
 

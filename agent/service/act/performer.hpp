@@ -29,7 +29,6 @@ struct Dependencies {
   // Lines of the job's history for the storage; the second gets the number of bytes written.
   std::function<std::string()> history;
   std::function<void(std::size_t)> history_kept;
-  Home* home = nullptr;  // of a job whose storage is a bucket
   std::string run_directory;
   std::string result;  // absolute path of the declared result, or empty
 };
@@ -78,6 +77,7 @@ class Performer {
   DataVolumes& data_;
   Trainer& trainer_;
   Metrics& metrics_;
+  std::unique_ptr<Home> home_;  // of a job whose storage is a bucket
   Dependencies dependencies_;
   std::map<std::uint32_t, std::shared_ptr<asio::cancellation_signal>> running_;  // by number
   std::deque<Task> waiting_local_;

@@ -1,6 +1,7 @@
 // Effects on the trainer: start it under its own supervisor, ask it to end, kill it.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "agent/decide/effect.hpp"
@@ -10,6 +11,9 @@
 #include "agent/service/act/trainer_keys.hpp"
 
 namespace spotter::act {
+
+class Home;
+class Local;
 
 struct TrainerPaths {
   std::string program;        // the spotter binary
@@ -34,6 +38,9 @@ class Trainer {
   // Writes SPOTTER_NOTICE_FILE, then sends the stop signal once, if the job has one.
   decide::Happening stop(const decide::StopTrainer& effect);
   decide::Happening kill();
+
+  // With the trainer's keys; none: the job's storage is no bucket.
+  std::unique_ptr<Home> home(Local& local) const;
 
   bool is_on_share() const { return job_.storage.share.has_value(); }
 

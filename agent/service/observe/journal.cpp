@@ -44,6 +44,7 @@ EventKind kind_of(Block why) {
       return event("file-system-damaged");
     case Block::MountFailed:
       return event("mount-failed");
+    case Block::HomeGone:
     case Block::ShareUnusable:
       return event("share-unusable");
     case Block::ShareSilent:

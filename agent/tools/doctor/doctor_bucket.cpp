@@ -65,8 +65,9 @@ Finding puttable(const wire::S3Location& below, const std::string& what) {
   return {"bucket", Verdict::Ok, what + ": " + wire::to_url(below) + " can be written", ""};
 }
 
-// Some stores that speak S3's language pass over If-None-Match or If-Match: there two machines could
-// write one home. Of what it writes one object stays where nothing may be removed, always the same.
+// Some stores that speak S3's language pass over If-None-Match or If-Match: there two machines
+// could write one home. Of what it writes one object stays where nothing may be removed, always the
+// same.
 Finding conditional(const wire::S3Location& below, const std::string& what) {
   using Kind = s3::Failure::Kind;
   s3::Client client = client_of(false);

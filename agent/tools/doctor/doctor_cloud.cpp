@@ -230,6 +230,7 @@ Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorSc
     return findings;
   }
   const config::Share& share = *job.storage.share;
+  if (job.storage.in_bucket()) return {{"storage", Verdict::Ok, config::describe(share), ""}};
   if (scope.capacity.value_or(1) > 1 && !job.claims)
     return {{"storage", Verdict::Fail,
              std::to_string(*scope.capacity) + " instances at once would write to " +

@@ -103,7 +103,11 @@ int run(const RemoteOptions& options, const FillHere& fill_here) {
     io::complain(
         "prepare",
         "the job's storage is " + config::describe(*job->storage.share) +
-            ": put the data there, or name it in `channels:`; a volume (storage.ebs) is prepared");
+            (job->storage.in_bucket()
+                 ? ": name the data in `channels:`, which reads it from S3; a volume (storage.ebs) "
+                   "is prepared"
+                 : ": put the data there, or name it in `channels:`; a volume (storage.ebs) is "
+                   "prepared"));
     return wrong_input;
   }
   const auto calls = AwsCalls::open();

@@ -158,6 +158,11 @@ Result<std::string> place_of_results(const config::Job& job) {
     return failure(
         "each experiment has a volume of its own (storage.ebs), which is not seen from here: mount "
         "them below one folder, as 0, 1, ..., and name that with --from");
+  if (job.storage.in_bucket())
+    return failure("the experiments of storage.s3 have a home each in " +
+                   wire::to_url(share->bucket) +
+                   ", and none of them was on this machine: see each with `spotter status --job`, "
+                   "or name a folder that has their files with --from FOLDER");
   const bool plain = share->kind == config::Share::Kind::Folder;
   return failure("there is no folder " + folder.string() + " here: " +
                  (plain ? "nothing of this sweep has run on it, or it is another machine's"

@@ -1,5 +1,5 @@
 """A job whose home is in a bucket: no volume, any zone. After a notice and after a loss the next
-instance brings the home from S3 and goes on; at the end the result is there before the fleet goes."""
+instance brings the home from S3 and goes on; the result is there before the fleet goes."""
 
 import json
 import pathlib
