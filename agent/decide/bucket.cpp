@@ -25,10 +25,11 @@ WriteLedger ledger_to_write(Context& c) {
   return {c.facts.progress.ledger, in_bucket(c) ? c.facts.fence.ours : 0};
 }
 
-// A quarter more than the last one took: the road is not always as wide.
+// A quarter more than the last one took: the road is not always as wide. Who is only asked to leave
+// has the time that it takes.
 Duration upload_needs(const Context& c) {
   const Duration upload = c.facts.home.upload;
-  return in_bucket(c) ? upload + upload / 4 : Duration(0);
+  return in_bucket(c) && c.facts.exit.notice ? upload + upload / 4 : Duration(0);
 }
 
 // One write at a time: what comes meanwhile goes with the next one.
@@ -60,7 +61,7 @@ Stage take_home(const Survey& survey, Context& c) {
   fence.epoch = survey.epoch;
   fence.self = survey.epoch_self;
   const Epoch& epoch = fence.epoch;
-  if (epoch.number < known) return block(c, Block::HomeGone, {});
+  if (epoch.number == 0 && known != 0) return block(c, Block::HomeGone, {});
   if (is_ours(fence)) return enter_home(c);
   fence.ours = 0;
   if (epoch.state == Epoch::State::Done) {
@@ -72,6 +73,7 @@ Stage take_home(const Survey& survey, Context& c) {
                     survey.epoch_holder != HolderState::Stopped;
   if (held && c.facts.holding.mounted) return release(c, After::Survey);  // it was ours
   if (held) return wait(c, Wait::HomeHeld, c.policy.poll_held);
+  c.facts.exit.done = false;  // what was here may be older than what is there
   Epoch next = epoch;
   ++next.number;
   next.state = Epoch::State::Using;

@@ -223,8 +223,8 @@ Next on(const Stopping& stage, const TrainerEnded& ended, Context& c) {
 Next on(const Stopping& stage, const NoticeSeen& notice, Context& c) {
   const bool trains_on = c.facts.exit.notice.has_value();
   remember_notice(c, notice);
-  const Duration reserve =
-      std::min<Duration>(c.policy.release_reserve, (notice.deadline - c.now) / 3);
+  const Duration reserve = std::max(
+      std::min<Duration>(c.policy.release_reserve, (notice.deadline - c.now) / 3), upload_needs(c));
   Stopping next = stage;
   if (!job_is_over(next.then)) next.then = After::Release;
   next.kill_at = std::max(c.now, std::min(stage.kill_at, notice.deadline - reserve));

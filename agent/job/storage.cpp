@@ -70,9 +70,9 @@ Fields sshfs_fields(Reader& reader, Share& share) {
 const Scalar<wire::S3Location> home_prefix{"where in S3, such as s3://bucket/jobs",
                                            parse_s3_prefix};
 
-// Without one: root's where services keep their state, a user's where caches are.
+// Without one: root's in a folder that no trainer's user owns, a user's where caches are.
 std::string default_cache(const Environment& environment) {
-  if (environment.root && !environment.foreground) return "/var/lib/spotter/homes";
+  if (environment.root && !environment.foreground) return "/var/lib/spotter-homes";
   const auto home = environment.variables.find("HOME");
   const bool known = home != environment.variables.end() && home->second.starts_with('/');
   return known ? home->second + "/.cache/spotter" : "/var/tmp/spotter";

@@ -166,7 +166,10 @@ Result<void> Bringing::fetch_together(std::span<const Each* const> files) {
   const std::string folder = std::string(fetching) + "/";
   for (std::size_t i = 0; i < files.size(); ++i) {
     auto target = Target::make(folder_, folder + std::to_string(i), files[i]->second);
-    if (!target) return tl::unexpected(target.error());
+    if (!target) {
+      for (const auto call : calls) client_.drop(call);
+      return tl::unexpected(target.error());
+    }
     targets.push_back(*std::move(target));
     const auto whole = targets.back().bytes();
     for (std::size_t at = 0; at < whole.size(); at += brought_piece) {

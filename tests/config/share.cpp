@@ -37,12 +37,12 @@ TEST(Share, IsABucketWithAFolderHere) {
   const auto job = parse_job(with_storage("s3: 's3://bucket/jobs'"), as_root);
   ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
   EXPECT_TRUE(job->storage.in_bucket());
-  EXPECT_EQ(job->home(), "/var/lib/spotter/homes/a");
+  EXPECT_EQ(job->home(), "/var/lib/spotter-homes/a");
   EXPECT_EQ(*job->kept_at(), (wire::S3Location{"bucket", "jobs/homes/a/"}));
   EXPECT_EQ(*job->headed_at(), (wire::S3Location{"bucket", "jobs/heads/a/"}));
   EXPECT_EQ(share_of("s3: {at: s3://bucket, cache: /scratch}").mount, "/scratch");
   EXPECT_EQ(describe(*job->storage.share),
-            "the bucket s3://bucket/jobs/ (/var/lib/spotter/homes here)");
+            "the bucket s3://bucket/jobs/ (/var/lib/spotter-homes here)");
   EXPECT_FALSE(parse_job(with_storage("folder: {path: /d}"), as_root)->kept_at());
 }
 
