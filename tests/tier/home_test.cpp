@@ -1,0 +1,213 @@
+// A home in a bucket: what one machine kept, the next one has, whole or not at all.
+#include "agent/tier/home.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "agent/tier/home_manifest.hpp"
+#include "tests/s3/server.hpp"
+#include "trainer/library/checkpoint.hpp"
+
+namespace spotter::tier {
+namespace {
+
+namespace fs = std::filesystem;
+
+class HomeInS3 : public ::testing::Test {
+ protected:
+  HomeInS3() {
+    char name[] = "/tmp/spotter-home-XXXXXX";
+    root_ = ::mkdtemp(name);
+  }
+  ~HomeInS3() override { fs::remove_all(root_); }
+
+  Home home(const std::string& machine, std::uint32_t epoch) {
+    fs::create_directories(root_ / machine);
+    Home home{root_ / machine, "mine", "checkpoints", "", "", "", {"bucket", "homes/mine/"},
+              epoch,           {}};
+    home.s3.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
+                                            {"AWS_ACCESS_KEY_ID", "AKID"},
+                                            {"AWS_SECRET_ACCESS_KEY", "secret"},
+                                            {"HOME", "/nonexistent"}});
+    home.s3.patience = std::chrono::milliseconds(200);
+    home.s3.shortest_pause = std::chrono::milliseconds(1);
+    return home;
+  }
+  void brought(const std::string& machine, std::uint32_t epoch, const std::string& manifest,
+               std::uint32_t held = 0) {
+    const auto done = bring(home(machine, epoch), manifest, held);
+    ASSERT_TRUE(done) << done.error().message;
+    last_ = *done;
+  }
+  std::string kept(const std::string& machine, std::uint32_t epoch, const std::string& committed) {
+    const auto done = keep(home(machine, epoch), committed, false);
+    EXPECT_TRUE(done) << done.error().message;
+    if (done) sent_ = done->sent;
+    return done ? done->manifest : "";
+  }
+  void save(const std::string& machine, std::uint64_t step) {
+    const std::string bytes = "weights of step " + std::to_string(step) + std::string(1000, 'w');
+    const checkpoint::Part part{"weights", bytes};
+    ASSERT_TRUE(checkpoint::save(root_ / machine / "checkpoints", step, {&part, 1}, {}));
+  }
+  void write(const std::string& machine, const std::string& path, const std::string& text) {
+    fs::create_directories((root_ / machine / path).parent_path());
+    std::ofstream(root_ / machine / path) << text;
+  }
+  std::string text_of(const std::string& machine, const std::string& path) const {
+    std::ostringstream text;
+    text << std::ifstream(root_ / machine / path).rdbuf();
+    return text.str();
+  }
+  std::vector<std::uint64_t> steps(const std::string& machine) const {
+    std::vector<std::uint64_t> all;
+    const auto latest = checkpoint::newest_in(root_ / machine / "checkpoints");
+    if (latest && latest->newest) all.push_back(latest->newest->step);
+    return all;
+  }
+  std::size_t asked(const std::string& method, const std::string& what) const {
+    const auto all = server_.requests();
+    return static_cast<std::size_t>(std::ranges::count_if(all, [&](const auto& request) {
+      return request.method == method && request.path.find(what) != std::string::npos;
+    }));
+  }
+
+  s3_test::Server server_;
+  fs::path root_;
+  Brought last_;
+  std::uint64_t sent_ = 0;
+};
+
+TEST_F(HomeInS3, IsThereOnTheNextMachine) {
+  brought("one", 1, "");
+  write("one", ".spotter/ledger.json", "{}");
+  write("one", "log/trainer.log", "step 1\n");
+  write("one", "result/weights", "all of them");
+  write("one", "scratch/more", "not kept");
+  save("one", 10);
+  const std::string manifest = kept("one", 1, "");
+  brought("two", 2, manifest);
+  EXPECT_EQ(steps("two"), std::vector<std::uint64_t>{10});
+  for (const char* path : {".spotter/ledger.json", "log/trainer.log", "result/weights"})
+    EXPECT_EQ(text_of("two", path), text_of("one", path)) << path;
+  EXPECT_FALSE(fs::exists(root_ / "two/scratch"));
+  EXPECT_FALSE(fs::exists(root_ / "two/.spotter-home"));
+}
+
+TEST_F(HomeInS3, SendsNoByteTwiceAndKeepsTwoCheckpoints) {
+  brought("one", 1, "");
+  save("one", 10);
+  const std::string first = kept("one", 1, "");
+  EXPECT_EQ(kept("one", 1, first), first) << "nothing has changed";
+  EXPECT_EQ(sent_, 0U);
+  save("one", 20);
+  const std::string second = kept("one", 1, first);
+  EXPECT_LT(sent_, 2000U) << "that of step 10 is there";
+  save("one", 30);
+  const std::string third = kept("one", 1, second);
+  EXPECT_EQ(asked("DELETE", "/data/"), 0U) << "before it is committed that of step 10 is needed";
+  save("one", 40);
+  kept("one", 1, third);
+  EXPECT_GT(asked("DELETE", "/data/"), 0U);
+  brought("two", 2, third);
+  EXPECT_EQ(steps("two"), std::vector<std::uint64_t>{30});
+}
+
+TEST_F(HomeInS3, MakesWhatAnotherHistoryLeftHereGo) {
+  brought("one", 1, "");
+  save("one", 10);
+  const std::string manifest = kept("one", 1, "");
+  save("one", 20);  // never committed, and then another machine went on
+  write("one", "code/train.py", "x");
+  brought("one", 3, manifest);
+  EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{10});
+  EXPECT_TRUE(fs::exists(root_ / "one/code/train.py")) << "the code is fetched by others";
+  EXPECT_EQ(last_.bytes, 0U) << "what was here already is not fetched again";
+}
+
+TEST_F(HomeInS3, LeavesWhatIsNewerHereWhereNobodyCameBetween) {
+  brought("one", 1, "");
+  save("one", 10);
+  const std::string manifest = kept("one", 1, "");
+  save("one", 20);
+  brought("one", 2, manifest, 1);
+  EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{20});
+}
+
+TEST_F(HomeInS3, LeavesATornCheckpointOutAndSaysSo) {
+  brought("one", 1, "");
+  save("one", 10);
+  save("one", 20);
+  const std::string manifest = kept("one", 1, "");
+  const auto stored = server_.find("homes/mine/" + manifest);
+  ASSERT_TRUE(stored);
+  const auto files = decode_home(stored->bytes);
+  ASSERT_TRUE(files) << files.error().message;
+  const KeptFile& newest = files->files.at("checkpoints/step-000000000020/weights");
+  server_.put("homes/mine/" + newest.key(), std::string(newest.bytes, 'x'));
+  brought("two", 2, manifest);
+  ASSERT_EQ(last_.torn.size(), 1U);
+  EXPECT_NE(last_.torn.front().find("step-000000000020"), std::string::npos);
+  EXPECT_EQ(steps("two"), std::vector<std::uint64_t>{10});
+
+  const KeptFile& older = files->files.at("checkpoints/step-000000000010/weights");
+  server_.put("homes/mine/" + older.key(), std::string(older.bytes, 'x'));
+  const auto none = bring(home("three", 3), manifest, 0);
+  ASSERT_FALSE(none) << "nothing begins from scratch by itself";
+  EXPECT_NE(none.error().message.find("all checkpoints"), std::string::npos);
+}
+
+TEST_F(HomeInS3, OfASessionThatFollowedNothingIsRemoved) {
+  brought("one", 1, "");
+  save("one", 10);
+  const std::string first = kept("one", 1, "");
+  brought("two", 2, first);
+  save("two", 20);
+  const std::string second = kept("two", 2, first);
+  // The first machine wakes up, and knows of no other: of what the second brought it removes none.
+  save("one", 11);
+  kept("one", 1, first);
+  brought("three", 3, second);
+  EXPECT_EQ(steps("three"), std::vector<std::uint64_t>{20});
+}
+
+TEST_F(HomeInS3, IsNotSaidToBeKeptWhenS3TakesNothing) {
+  brought("one", 1, "");
+  save("one", 10);
+  server_.refuse([](const s3_test::Request& request) -> std::optional<s3_test::Reply> {
+    if (request.method != "PUT") return std::nullopt;
+    return s3_test::refusal(403, "AccessDenied");
+  });
+  const auto done = keep(home("one", 1), "", false);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().kind, "s3");
+}
+
+TEST(HomeManifest, IsReadAsItWasWrittenAndNothingElseIsTakenForOne) {
+  HomeManifest manifest{"mine", 7, {}};
+  manifest.files["a/b"] = {3, -5, std::string(32, '0'), 9};
+  manifest.files["c"] = {0, 1'000'000'000, std::string(32, 'f'), 1};
+  const auto read = decode_home(encode(manifest));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, manifest);
+  for (const char* path : {"", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "./a"}) {
+    HomeManifest wrong = manifest;
+    wrong.files[path] = manifest.files["c"];
+    EXPECT_FALSE(decode_home(encode(wrong))) << path;
+  }
+  HomeManifest crossed = manifest;
+  crossed.files["a"] = manifest.files["c"];
+  EXPECT_FALSE(decode_home(encode(crossed))) << "a file where another one needs a folder";
+  HomeManifest first = manifest;
+  first.files["c"].epoch = 0;
+  EXPECT_FALSE(decode_home(encode(first)));
+  std::string flipped = encode(manifest);
+  flipped[flipped.size() / 2] ^= 1;
+  EXPECT_FALSE(decode_home(flipped));
+}
+
+}  // namespace
+}  // namespace spotter::tier
