@@ -140,7 +140,13 @@ std::string sentence(const MarkingPrepared&, const Facts& facts, const Policy&) 
 std::string sentence(const Training&, const Facts& facts, const Policy& policy) {
   return "training on " + storage_name(facts, policy) + ", " + newest(facts);
 }
-std::string sentence(const Stopping& stage, const Facts& facts, const Policy&) {
+std::string sentence(const Stopping& stage, const Facts& facts, const Policy& policy) {
+  const Duration upload = facts.home.upload + facts.home.upload / 4;
+  const auto& notice = facts.exit.notice;
+  if (policy.storage == StorageKind::Bucket && notice && notice->deadline - stage.kill_at < upload)
+    return "another checkpoint would not reach the bucket in time (the last one took " +
+           seconds_text(facts.home.upload) + "): the trainer is ended, and goes on from " +
+           newest(facts);
   if (stage.kills > 0) return "the trainer did not end in time and is killed";
   if (facts.exit.surrender != Surrender::None)
     return "gave up: " + std::string(words(facts.exit.surrender));
