@@ -108,6 +108,7 @@ Next watch_home(const Training& training, const Survey& survey, Context& c) {
 Stage lose_home(Context& c) {
   c.facts.fence.ours = 0;
   c.facts.exit.done = c.facts.trainer.ended_success = false;
+  c.facts.progress.checkpoint_step = c.facts.home.kept_step;  // the rest is of no history
   if (c.facts.trainer.running)
     return stop_trainer(c, After::Survey, InterruptionAction::Stop, c.now);
   return next_release_step(c, After::Survey);

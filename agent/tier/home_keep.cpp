@@ -280,6 +280,8 @@ Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
   for (const WantedCheckpoint& checkpoint : inventory->checkpoints) {
     auto files = bring_up(checkpoint.files);
     if (!files && is_of_s3(files.error())) return tl::unexpected(files.error());
+    const bool is_newest = &checkpoint == &inventory->checkpoints.front();
+    if (!files && !is_newest) continue;  // its retention may have removed it
     if (!files) {
       kept_.said.push_back("the checkpoint " + checkpoint.name +
                            " is not taken along: " + files.error().message);

@@ -87,6 +87,24 @@ class BucketHome(shares.ShareLife):
         lost = runs[0][-1][1] - runs[1][0][1] + 1
         self.assert_ended_well(kills=1, torn=max(lost, 0) + 1)
 
+    def test_a_script_that_knows_nothing(self):
+        one = self.begin(env={"FORMAT": "file", "PACE": "0.4"},
+                         checkpoints={"directory": "checkpoints", "files": "count"})
+        kept = self.wait_kept(1)
+        self.wait_more_lines(6)
+        kept = self.wait_kept(kept + 1)
+        self.world.kill(one)
+        self.successor(one)
+        wait("a second run", lambda: len([run for run in self.trainer_runs() if run]) == 2, 60)
+        self.assertGreater(self.trainer_runs()[1][0][1], 1, "it began from scratch")
+        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        self.assertEqual(self.head()["state"], "done")
+        self.assertEqual(self.kept("result/weights.bin").decode(),
+                         fake_trainer.result_of(self.steps))
+
+    def wait_more_lines(self, count):
+        wait(f"{count} steps", lambda: sum(map(len, self.trainer_runs())) >= count, 60)
+
 
 if __name__ == "__main__":
     life.harness.main()
