@@ -191,7 +191,7 @@ Result<void> Bringing::fetch_together(std::span<const Each* const> files) {
   }
   while (open > 0 && !failed) client_.turn(std::chrono::seconds(1));
   for (const auto call : calls) client_.drop(call);
-  if (failed) return failure(failed->text());
+  if (failed) return failed_at_s3(*failed);
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& [path, file] = *files[i];
     const auto bytes = targets[i].bytes();

@@ -180,10 +180,15 @@ Result<void> write_mark(const io::Beneath& folder, const Mark& mark) {
                  written.error().message());
 }
 
+tl::unexpected<Error> failed_at_s3(const s3::Failure& why) {
+  const bool passes = why.kind == s3::Failure::Kind::Unavailable;
+  return tl::unexpected(Error{why.text(), passes ? "s3" : ""});
+}
+
 Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name) {
   const wire::S3Location where{home.at.bucket, home.at.key + name};
   const auto content = s3::read(client, where);
-  if (!content) return failure(content.error().text());
+  if (!content) return failed_at_s3(content.error());
   auto manifest = decode_home(content->bytes);
   if (!manifest)
     return tl::unexpected(

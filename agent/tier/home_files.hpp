@@ -48,6 +48,9 @@ struct Mark {
 std::optional<Mark> read_mark(const io::Beneath& folder);
 Result<void> write_mark(const io::Beneath& folder, const Mark& mark);
 
+// Its kind is "s3" where S3 may answer another time, so that it is asked again soon.
+tl::unexpected<Error> failed_at_s3(const s3::Failure& why);
+
 Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name);
 
 }  // namespace spotter::tier

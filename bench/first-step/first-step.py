@@ -175,8 +175,11 @@ class Run:
         return self.by_spotter(storage={"s3": {"at": "s3://homes", "cache": "${SPOTTER_MOUNT}"}})
 
     def by_spotter(self, **more):
+        trainer = {"env": {"STAMPS": str(self.stamps)}}
+        if "storage" in more:  # all that the instances may, as of the other rows
+            trainer["role"] = "instance"
         document = jobs.document("bench", self.repository, self.revision, "exec ./train.py",
-                                 trainer={"env": {"STAMPS": str(self.stamps)}}, **more)
+                                 trainer=trainer, **more)
         instance, began = self.boot(jobs.user_data(self.world.bin, jobs.yaml(document)))
         step = self.first_step()
         names, times = ["looking around"], [began]
