@@ -3,9 +3,10 @@
 
 The same world of spotter-emulator (seed, delays of EC2) for both, in turn: an instance of a spot
 fleet boots; the job's volume, with a file system and a checkpoint on it, lies in its zone or in
-another one; or its home of 100 MB is in a bucket. The script does, with the real `aws`, what the user data of AWS's example does, in its
-order: who am I, describe-volumes, in another zone snapshot, wait, delete, create and wait, then
-attach, sleep 10, mount, git clone, train. Needs root and awscli.
+another one; or its home of 100 MB is in a bucket. The script does, with the real `aws`, what the
+user data of AWS's example does, in its order: who am I, describe-volumes, in another zone
+snapshot, wait, delete, create and wait, then attach, sleep 10, mount, git clone, train. Needs root
+and awscli.
 """
 
 import argparse
