@@ -70,7 +70,7 @@ Finding puttable(const wire::S3Location& below, const std::string& what) {
 // same.
 Finding conditional(const wire::S3Location& below, const std::string& what) {
   using Kind = s3::Failure::Kind;
-  s3::Client client = client_of(false);
+  s3::Client client = client_of();
   const wire::S3Location probe{below.bucket, below.key + "doctor"};
   const auto first = s3::put(client, probe, s3::new_writer());
   if (!first) return refused(first.error());
