@@ -134,10 +134,10 @@ class Gang:
     def step(self):
         return max((line[0] for line in self.notes()), default=0)
 
-    def wait_step(self, step, seconds=90):
+    def wait_step(self, step, seconds=240):
         self._wait(f"step {step}", lambda: self.step() >= step, seconds)
 
-    def wait_ranks(self, ranks, since, seconds=90):
+    def wait_ranks(self, ranks, since, seconds=240):
         """Until so many train together; gives the time of the last one's first step."""
         def all_step():
             firsts = {}
@@ -147,7 +147,7 @@ class Gang:
             return max(firsts.values()) if len(firsts) == ranks else None
         return self._wait(f"{ranks} ranks", all_step, seconds)
 
-    def end(self, member, seconds=120):
+    def end(self, member, seconds=300):
         """Its exit status."""
         self._wait(f"{member} to end", lambda: self.members[member].poll() is not None, seconds)
         return self.members[member].returncode

@@ -127,7 +127,7 @@ class Gang(GangStory):
         self.assertIn("`spotter agent` runs none yet", agent.stderr)
 
     def test_a_life_drawn_from_a_seed(self):
-        gang_lives.live(3, events=3)
+        gang_lives.live(3, events=2)
 
     def test_a_namesake_is_refused(self):
         gang = self.gang(size=1, least=1, PACE="0")
