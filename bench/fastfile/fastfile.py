@@ -5,7 +5,8 @@
   jumps   500 reads of 4 KiB at random places of 1 GiB
   start   until the first byte of the first file
 
-Interleaved rounds, medians. What is not installed is left out. No targets: the issue names none.
+Over TLS, or with --transport plain without. Interleaved rounds, medians. What is not installed is
+left out.
 """
 
 import argparse
@@ -53,8 +54,9 @@ def commands_for(scratch, prefix, program, few=True):
     return commands
 
 
-def read(server, scratch, environment, rounds):
-    for what, (size, count) in SIZES.items():
+def read(server, scratch, environment, rounds, sizes):
+    for what in sizes:
+        size, count = SIZES[what]
         prefix = str(size)
         server.fill(prefix, size, count)
         commands = commands_for(scratch, prefix, peers.READER, count <= 64)
@@ -85,20 +87,25 @@ def times(what, measure, commands, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--transport", choices=pipe.TRANSPORTS, default="tls")
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES),
+                        help="jumps and start need 1 GiB")
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="spotter-fastfile-", dir="/dev/shm") as folder:
         scratch = pathlib.Path(folder) / "scratch"
         scratch.mkdir()
-        with pipe.serving(servers.fastest, folder) as server:
+        with pipe.serving(lambda where: servers.fastest(where, arguments.transport == "tls"),
+                          folder) as server:
             environment = peers.environment(server, scratch)
-            figures = dict(read(server, scratch, environment, arguments.rounds))
+            figures = dict(read(server, scratch, environment, arguments.rounds, arguments.sizes))
             large = str(1 << 30)
-            figures.update([
-                times("jumps", lambda command: pipe.measure(command, environment)[0],
-                      commands_for(scratch, large, JUMPS), arguments.rounds),
-                times("start", lambda command: pipe.first_byte(command, environment),
-                      commands_for(scratch, large, FIRST), arguments.rounds)])
+            if "1 GiB" in arguments.sizes:
+                figures.update([
+                    times("jumps", lambda command: pipe.measure(command, environment)[0],
+                          commands_for(scratch, large, JUMPS), arguments.rounds),
+                    times("start", lambda command: pipe.first_byte(command, environment),
+                          commands_for(scratch, large, FIRST), arguments.rounds)])
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(figures, indent=1))
 
