@@ -3,17 +3,20 @@
 #include <cmath>
 #include <cstdio>
 
+#include "agent/market/made_up.hpp"
+#include "agent/market/trace.hpp"
 #include "tests/capacity/report.hpp"
-#include "tests/capacity/trace.hpp"
 
 namespace spotter::capacity {
 namespace {
 
 struct Options {
   std::vector<std::string> places;
-  double tick = 1.0 / 6, on_demand = 1, spot = 0.3;
+  Reading reading;
+  double on_demand = 1;
   double work = 48, start = 0.1;
   std::size_t windows = 30;
+  bool made_up = false;
 };
 
 // Windows that begin evenly over the market, with little and with much time beside the work.
@@ -31,16 +34,58 @@ std::vector<Task> tasks_of(const Market& market, const Options& options) {
   return tasks;
 }
 
+// What was understood of the files.
+void describe(const Market& market) {
+  for (const MarketPool& it : market.pools) {
+    double there = 0, dollars = 0;
+    for (std::size_t i = 0; i < it.available.size(); ++i) {
+      there += it.available[i] ? 1 : 0;
+      dollars += it.dollars[i];
+    }
+    const auto ticks = static_cast<double>(it.available.size());
+    std::printf("%s: %.1f h, capacity in %.0f %% of them, $%.3f an hour on average\n",
+                it.name.c_str(), ticks * market.tick, 100 * there / ticks, dollars / ticks);
+  }
+}
+
+// False: ours missed a deadline.
+bool judged(const std::string& name,
+            const std::vector<std::pair<Market, std::vector<Task>>>& markets) {
+  Report report;
+  for (const auto& [market, tasks] : markets) judge(market, tasks, report);
+  finish(report);
+  print(name, report);
+  bool kept = true;
+  for (auto it = report.rows.end() - 3; it != report.rows.end(); ++it) kept = kept && it->late == 0;
+  return kept;
+}
+
+int run_made_up(const Options& options) {
+  constexpr unsigned seeds = 3;
+  bool kept = true;
+  for (const Kind& kind : kinds()) {
+    std::vector<std::pair<Market, std::vector<Task>>> markets;
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+      Market market = make_up(kind, 104'729 * seed + 17, 14 * 24 * 6);
+      auto tasks = tasks_of(market, options);
+      markets.emplace_back(std::move(market), std::move(tasks));
+    }
+    kept = judged(kind.name, markets) && kept;
+  }
+  return kept ? 0 : 1;
+}
+
 int run(const Options& options) {
-  const auto market = load_market(options.places, options.tick, options.on_demand, options.spot);
+  if (options.made_up) return run_made_up(options);
+  const auto market = load_market(options.places, options.reading, options.on_demand);
   if (!market) return std::fprintf(stderr, "%s\n", market.error().message.c_str()), 2;
   const auto tasks = tasks_of(*market, options);
-  if (tasks.empty()) return std::fprintf(stderr, "the traces are shorter than the task\n"), 2;
-  Report report;
-  judge(*market, tasks, report);
-  finish(report);
-  print(std::to_string(market->pools.size()) + " pools", report);
-  return report.rows.back().late == 0 ? 0 : 1;
+  if (tasks.empty())
+    return std::fprintf(stderr, "the traces, of %.1f h, are shorter than the task: --work\n",
+                        static_cast<double>(market->ticks()) * market->tick),
+           2;
+  describe(*market);
+  return judged(std::to_string(market->pools.size()) + " pools", {{*market, tasks}}) ? 0 : 1;
 }
 
 }  // namespace
@@ -49,15 +94,25 @@ int run(const Options& options) {
 int main(int count, char** words) {
   spotter::capacity::Options options;
   CLI::App app("Policies on traces of spot capacity. Exit status 1: ours missed a deadline.");
-  app.add_option("TRACE", options.places, "files, or folders of them: a pool each")->required();
-  app.add_option("--tick", options.tick, "hours between two decisions")->check(CLI::PositiveNumber);
+  auto* places = app.add_option("TRACE", options.places, "files, or folders of them: a pool each");
+  auto* made_up =
+      app.add_flag("--made-up", options.made_up, "markets of agent/market/made_up.cpp instead");
+  places->excludes(made_up);
+  app.add_option("--at-least", options.reading.at_least,
+                 "of traces of counts: so many instances are capacity")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--one-is-lost", options.reading.one_is_lost, "a trace's 1 says: no capacity");
+  app.add_option("--tick", options.reading.tick, "hours between two decisions")
+      ->check(CLI::PositiveNumber);
   app.add_option("--on-demand", options.on_demand, "dollars an hour")->check(CLI::PositiveNumber);
-  app.add_option("--spot", options.spot, "dollars an hour, where a trace has no prices")
+  app.add_option("--spot", options.reading.usual, "dollars an hour, where a trace has no prices")
       ->check(CLI::PositiveNumber);
   app.add_option("--work", options.work, "hours of training")->check(CLI::PositiveNumber);
   app.add_option("--start", options.start, "hours of a start")->check(CLI::PositiveNumber);
   app.add_option("--windows", options.windows, "begins of the task, evenly over the traces")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, count, words);
+  if (options.places.empty() && !options.made_up)
+    return std::fprintf(stderr, "give traces, or --made-up\n"), 2;
   return spotter::capacity::run(options);
 }

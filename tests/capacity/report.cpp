@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tests/capacity/optimum.hpp"
+
 namespace spotter::capacity {
 namespace {
 
@@ -30,6 +32,7 @@ void judge(const Market& market, const std::vector<Task>& tasks, Report& report)
         {"uniform progress", play(market, task, *uniform_progress(market, task))},
         {"spotter", play(market, task, *planned(market, task))},
         {"spotter, misled", play(market, task, *planned(market, task, 0.05, 1))},
+        {"spotter, misled 2", play(market, task, *planned(market, task, 0.05, 2))},
     };
     report.rows.resize(outcomes.size());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {

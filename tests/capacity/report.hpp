@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/capacity/market.hpp"
+#include "agent/market/market.hpp"
 
 namespace spotter::capacity {
 
@@ -16,7 +16,8 @@ struct Row {
 
 struct Report {
   std::size_t tasks = 0;  // those that somebody can finish in time
-  // Ours are the last two: with right figures, and with such as are wrong by a twentieth.
+  // Ours are the last three: with right figures, and with such as are wrong by a twentieth, drawn
+  // by two seeds.
   std::vector<Row> rows;
 };
 

@@ -1,4 +1,4 @@
-// Markets on which policies are judged: pools whose spot capacity comes and goes, in ticks. Hours,
+// Markets on which policies are played: pools whose spot capacity comes and goes, in ticks. Hours,
 // and dollars an hour.
 #pragma once
 
@@ -36,6 +36,7 @@ struct Task {
 
 struct Outcome {
   double dollars = 0;
+  double hours = 0;  // until it ended, or until the deadline
   bool in_time = false;
   std::size_t starts = 0;
 };
@@ -50,10 +51,6 @@ class Policy {
 // A tick that is begun is paid. A loss takes no work: the notice lets it be saved. Aborts when the
 // policy chooses spot capacity that is not there.
 Outcome play(const Market& market, const Task& task, Policy& policy);
-
-// The least that the task can cost by the same rules for whoever knows the whole market: dynamic
-// programming over ticks and work, of which a tick does `parts`. Infinite: nobody is in time.
-double optimum(const Market& market, const Task& task, std::size_t parts = 5);
 
 std::unique_ptr<Policy> only_on_demand();
 // The cheapest spot capacity; none while there is none; on demand from the last moment on.

@@ -1,9 +1,9 @@
-// The policies that are judged.
+// The policies that are played: ours, and others to compare with.
 #include <algorithm>
 #include <optional>
 #include <random>
 
-#include "tests/capacity/market.hpp"
+#include "agent/market/market.hpp"
 
 namespace spotter::capacity {
 namespace {

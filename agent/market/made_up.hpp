@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/capacity/market.hpp"
+#include "agent/market/market.hpp"
 
 namespace spotter::capacity {
 
