@@ -10,6 +10,7 @@
 #include "agent/base/shell.hpp"
 #include "agent/job/channels.hpp"
 #include "agent/job/claims.hpp"
+#include "agent/job/deadline.hpp"
 #include "agent/job/gang.hpp"
 #include "agent/job/git_server.hpp"
 #include "agent/job/prepare.hpp"
@@ -129,9 +130,12 @@ Fields on_failure_fields(Reader& reader, OnFailure& on_failure) {
           {"then", optional, reader.scalar(on_failure.then, give_up)}};
 }
 
+void read_with_the_deadline(const Node&, const std::string&) {}  // by deadline.cpp
+
 Fields limits_fields(Reader& reader, Limits& limits) {
   return {{"hours", optional, reader.scalar(limits.hours, positive_number)},
-          {"dollars", optional, reader.scalar(limits.dollars, positive_number)}};
+          {"dollars", optional, reader.scalar(limits.dollars, positive_number)},
+          {"gives_way", optional, read_with_the_deadline}};
 }
 
 Fields fleet_fields(Reader& reader, Fleet& fleet) {
@@ -161,6 +165,8 @@ Fields job_fields(Reader& reader, Job& job) {
           {"gang", optional, gang(reader, job.gang)},
           {"on_failure", optional, reader.object(job.on_failure, on_failure_fields)},
           {"limits", optional, reader.object(job.limits, limits_fields)},
+          {"finish_by", optional, read_with_the_deadline},
+          {"within", optional, read_with_the_deadline},
           {"prometheus", optional, reader.object(job.prometheus, prometheus_fields)},
           {"publish", optional, reader.expanded(job.publish, publish_prefix)},
           {"fence", optional, reader.expanded(job.fence, fence_prefix)},
@@ -275,6 +281,7 @@ void check_together(Reader& reader, const Node& root, Job& job, const Environmen
   check_checkpoints(reader, root, job);
   check_metrics(reader, root, job);
   check_launch(reader, root, job);
+  check_deadline(reader, root, read_deadline(reader, root), job);
   check_data(reader, root, job, environment);
   check_prepare(reader, root, job);
   const Node* sagemaker = child(root, "sagemaker");

@@ -74,14 +74,18 @@ Result<OnDemand> parse_on_demand(std::string_view text) {
   constexpr std::string_view after = "after ";
   if (text == "never") return OnDemand{};
   if (text == "always") return OnDemand{OnDemand::When::Always, {}};
+  if (text == "when-needed")
+    return OnDemand{OnDemand::When::After, {}};  // is_when_needed() of deadline.hpp
   if (!text.starts_with(after))
     return failure(in_quotes(text) +
-                   " is none of never, always, or after and a duration: after 20m");
+                   " is none of never, always, when-needed, or after and a duration: after 20m");
   const auto patience = duration.parse(text.substr(after.size()));
   if (!patience) return tl::unexpected(patience.error());
+  if (*patience < std::chrono::seconds(1))
+    return failure(in_quotes(text) + ": it looks once a minute; wait for at least 1s");
   return OnDemand{OnDemand::When::After, *patience};
 }
-const Scalar<OnDemand> on_demand{"never, always or after 20m", parse_on_demand};
+const Scalar<OnDemand> on_demand{"never, always, when-needed or after 20m", parse_on_demand};
 
 const Scalar<int> capacity{"how many instances", parse_between<1, 10'000>};
 // https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
@@ -186,6 +190,16 @@ Reader::Fields new_volume_fields(Reader& reader, NewVolume& volume) {
           {"kms_key", optional, reader.expanded(volume.kms_key, plain_name)}};
 }
 
+void of_the_deadline(const Node&, const std::string&) {}  // deadline.cpp reads it
+
+Reader::Take no_pools(Reader& reader) {
+  return [&reader](const Node& node, const std::string& path) {
+    reader.problem(node, path,
+                   "a fleet is of one region: give instance_types, and zones of the region that "
+                   "AWS_REGION names");
+  };
+}
+
 Reader::Fields launch_fields(Reader& reader, Launch& launch) {
   return {{"type", optional, reader.scalar(launch.type, type)},
           {"image", required, reader.expanded(launch.image, image)},
@@ -200,6 +214,9 @@ Reader::Fields launch_fields(Reader& reader, Launch& launch) {
           {"max_price", optional, reader.scalar(launch.max_price, price)},
           {"capacity", optional, reader.scalar(launch.capacity, capacity)},
           {"on_demand", optional, reader.scalar(launch.on_demand, on_demand)},
+          {"work", optional, of_the_deadline},
+          {"start", optional, of_the_deadline},
+          {"pools", optional, no_pools(reader)},
           {"package", optional, package(reader, launch.package)},
           {"volume", optional, reader.object(launch.volume, new_volume_fields)},
           {"tags", optional, tags(reader, launch.tags)}};

@@ -2,6 +2,12 @@
 #include "agent/job/launch.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "agent/job/deadline.hpp"
 
 #include "tests/config/smallest.hpp"
 
@@ -47,6 +53,85 @@ TEST(Launch, ReadsWhatIsGiven) {
   EXPECT_EQ(launch.volume->type, "gp3");
   EXPECT_TRUE(launch.volume->encrypted);
   EXPECT_EQ(launch.tags.at("project"), "me");
+}
+
+constexpr const char* with_deadline =
+    "  on_demand: when-needed\n  work: 40h\nwithin: 2d\npublish: s3://bucket/jobs\n";
+
+std::string said_of(const std::string& more) { return problems_of(with_launch(more)); }
+
+TEST(Launch, IsOnDemandWhenADeadlineAsksForIt) {
+  const auto job = parse_job(with_launch(with_deadline), as_root);
+  ASSERT_TRUE(job) << describe(job.error(), "job.yaml");
+  EXPECT_TRUE(is_when_needed(job->launch->on_demand));
+  EXPECT_FALSE(is_when_needed(launch_of("  on_demand: after 20m\n").on_demand));
+  EXPECT_FALSE(is_when_needed(launch_of("").on_demand));
+}
+
+TEST(Launch, OnDemandWhenNeededNeedsToKnowTheDeadlineAndTheWork) {
+  const std::string said = said_of("  on_demand: when-needed\n");
+  EXPECT_NE(said.find("needs a deadline: `finish_by: 2026-12-04T18:00Z`"), said.npos) << said;
+  EXPECT_NE(said.find("needs `launch.work`"), said.npos) << said;
+  EXPECT_NE(said.find("needs `publish: s3://bucket/prefix`"), said.npos) << said;
+  const std::string two = said_of("  capacity: 2\n" + std::string(with_deadline));
+  EXPECT_NE(two.find("is for one instance and one training"), two.npos) << two;
+  EXPECT_NE(said_of("  work: soon\n").find("launch.work: 'soon' is not a duration"), said.npos);
+  EXPECT_NE(said_of("  on_demand: after 1ms\n").find("wait for at least 1s"), said.npos);
+  EXPECT_NE(
+      said_of("  pools: [{region: us-east-2}]\n").find("launch.pools: a fleet is of one region"),
+      std::string::npos);
+}
+
+// Written into a file, as `spotter watch` reads it.
+Deadline deadline_in(const std::string& text) {
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("spotter-deadline-" + std::to_string(::getpid()) + ".yaml");
+  std::ofstream(file) << text;
+  const auto deadline = load_deadline(file);
+  std::filesystem::remove(file);
+  EXPECT_TRUE(deadline) << deadline.error().message;
+  return deadline.value_or(Deadline{});
+}
+
+TEST(Deadline, IsReadApartFromTheJob) {
+  const Deadline deadline = deadline_in(with_launch("  start: 5m\n" + std::string(with_deadline) +
+                                                    "limits: {dollars: 50, gives_way: dollars}\n"));
+  EXPECT_EQ(deadline.work, std::chrono::hours(40));
+  EXPECT_EQ(deadline.within, std::chrono::hours(48));
+  EXPECT_EQ(deadline.start, std::chrono::minutes(5));
+  EXPECT_EQ(deadline.dollars, 50);
+  EXPECT_EQ(deadline.gives_way, Deadline::GivesWay::Dollars);
+  EXPECT_FALSE(deadline_in(smallest_and("")).is_set());
+}
+
+TEST(Deadline, IsATimeWithItsZone) {
+  const auto at = [](const std::string& text) {
+    const std::string wrong = problems_of(smallest_and("finish_by: " + text + "\n"));
+    if (!wrong.empty()) return wrong;
+    return wire::to_rfc3339(*deadline_in(smallest_and("finish_by: " + text + "\n")).finish_by);
+  };
+  EXPECT_EQ(at("2026-12-04T18:00Z"), "2026-12-04T18:00:00Z");
+  EXPECT_EQ(at("2026-12-04T18:00:30.5+01:00"), "2026-12-04T17:00:30Z");
+  EXPECT_EQ(at("2026-12-04T18:00+01:00"), "2026-12-04T17:00:00Z");
+  for (const char* wrong : {"2026-12-04T18:00", "2026-12-04", "Friday", "2026-02-30T18:00Z"})
+    EXPECT_NE(at(wrong).find("is no time with its zone, such as"), std::string::npos) << wrong;
+  EXPECT_NE(problems_of(smallest_and("finish_by: 2026-12-04T18:00Z\nwithin: 36h\n"))
+                .find("finish_by is given, too: which is it?"),
+            std::string::npos);
+}
+
+TEST(Deadline, WhatGivesWayIsOfADeadlineAndABudget) {
+  const auto limit = [](const char* first) {
+    const auto job = parse_job(
+        smallest_and("within: 36h\nlimits: {dollars: 50, gives_way: " + std::string(first) + "}\n"),
+        as_root);
+    return job ? job->limits.dollars : std::optional<double>(-1);
+  };
+  EXPECT_EQ(limit("deadline"), 50);
+  EXPECT_EQ(limit("dollars"), std::nullopt) << "agents go on above it";
+  for (const char* one : {"limits: {dollars: 50, gives_way: dollars}\n",
+                          "within: 36h\nlimits: {hours: 50, gives_way: deadline}\n"})
+    EXPECT_NE(problems_of(smallest_and(one)).find("is for a job with both"), std::string::npos);
 }
 
 TEST(Launch, IsOnDemandNeverAlwaysOrAfterAWhile) {
@@ -104,7 +189,7 @@ TEST(Launch, SaysWhatIsWrong) {
   has(problem("  max_price: 1e-1\n"), "dollars an hour");
   has(problem("  max_price: -1\n"), "a number above 0");
   has(problem("  capacity: 2\n"), "needs `claims:`");
-  has(problem("  on_demand: sometimes\n"), "none of never, always, or after and a duration");
+  has(problem("  on_demand: sometimes\n"), "none of never, always, when-needed, or after");
   has(problem("  on_demand: after a while\n"), "is not a duration");
   has(problem("  on_demand: always\n  max_price: 1\n"), "max_price is of spot instances");
   has(problem("  package: bakd\n"), "did you mean 'baked'?");
