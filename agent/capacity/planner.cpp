@@ -77,8 +77,13 @@ Planner::Planner(std::size_t pools, const Settings& settings)
       now_(pools),
       spells_(pools, Spells(settings.available, settings.absent, settings.half_life)),
       any_(settings.available, settings.absent, settings.half_life),
-      usual_spot_(settings.on_demand * 0.35) {
+      usual_spot_(settings.usual_spot > 0 ? settings.usual_spot : settings.on_demand * 0.35) {
   assert(pools > 0 && settings.on_demand > 0 && settings.start > 0 && settings.tick > 0);
+}
+
+void Planner::remember(const Spells& spells) {
+  any_ = spells;
+  if (spells_.size() == 1) spells_.front() = spells;
 }
 
 void Planner::see(const std::vector<Pool>& pools) {

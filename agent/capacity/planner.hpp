@@ -44,12 +44,17 @@ struct Settings {
   Prior available{2, 4};
   Prior absent{1, 3};
   double half_life = 72;  // hours
+  // Dollars of spot capacity when there is some, before any is seen; 0: not known.
+  double usual_spot = 0;
 };
 
 class Planner {
  public:
   // REQUIRES: pools > 0, and all settings > 0.
   Planner(std::size_t pools, const Settings& settings);
+
+  // What was seen before of all pools as one, and of each if there is but one.
+  void remember(const Spells& spells);
 
   // What the pools show at the begin of a tick. REQUIRES: one for each of them.
   void see(const std::vector<Pool>& pools);

@@ -9,6 +9,9 @@ Spells::Spells(Prior available, Prior absent, double half_life)
       absent_{absent.count, absent.count * absent.hours},
       half_life_(half_life) {}
 
+Spells::Spells(Seen available, Seen absent, double half_life, bool now)
+    : available_(available), absent_(absent), half_life_(half_life), now_(now), known_(true) {}
+
 void Spells::see(bool available) {
   if (known_ && available != now_) (now_ ? available_ : absent_).ends += 1;
   now_ = available;
@@ -19,7 +22,7 @@ void Spells::see(bool available) {
 // them.
 void Spells::pass(double hours) {
   if (!known_) return;
-  Sum& sum = now_ ? available_ : absent_;
+  Seen& sum = now_ ? available_ : absent_;
   const double kept = std::exp2(-hours / half_life_);
   sum = {sum.ends * kept, sum.hours * kept + hours};
 }

@@ -11,8 +11,12 @@ using Spot = WatchMark::Spot;
 using State = WatchedMachine::State;
 using std::chrono::seconds;
 
-constexpr Spot all_spots[] = {Spot::None, Spot::Starts, Spot::Runs, Spot::Stopped, Spot::Done};
-constexpr const char* spot_words[] = {"no spot", "spot starts", "spot runs", "stopped", "done"};
+using capacity::Use;
+
+constexpr Spot all_spots[] = {Spot::None,    Spot::Starts, Spot::Runs,
+                              Spot::Stopped, Spot::Done,   Spot::Rests};
+constexpr const char* spot_words[] = {"no spot", "spot starts", "spot runs",
+                                      "stopped", "done",        "spot rests"};
 constexpr std::chrono::minutes settled{5};  // a boot with its installation takes two to four
 
 seconds whole(Duration duration) { return std::chrono::ceil<seconds>(duration); }
@@ -26,38 +30,76 @@ bool is_there(const WatchedMachine& it) {
   return it.spot && (it.state == State::Starting || it.state == State::Running);
 }
 
-const WatchedMachine* spot_machine(const Watched& seen) {
-  const auto it = std::ranges::find_if(seen.machines, is_there);
-  return it == seen.machines.end() ? nullptr : &*it;
+// One that runs has precedence, and of those the one of the look before.
+const WatchedMachine* spot_machine(const Watched& seen, const std::optional<WatchMark>& before) {
+  const WatchedMachine* best = nullptr;
+  const auto rank = [&](const WatchedMachine& it) {
+    return (it.state == State::Running ? 2 : 0) + (before && before->instance == it.id ? 1 : 0);
+  };
+  for (const WatchedMachine& it : seen.machines)
+    if (is_there(it) && (best == nullptr || rank(it) > rank(*best))) best = &it;
+  return best;
 }
 
 bool lives(const WatchedMachine& it) { return it.state != State::Ended; }
 
 Spot spot_of(const Watched& seen) {
   if (seen.done) return Spot::Done;
-  if (seen.own && seen.own->target == 0) return Spot::Stopped;
+  if (seen.own && seen.own->target == 0)
+    return seen.mark && seen.mark->spot == Spot::Rests ? Spot::Rests : Spot::Stopped;
   const auto runs = [](const WatchedMachine& it) {
     return is_there(it) && it.state == State::Running;
   };
   if (std::ranges::any_of(seen.machines, runs)) return Spot::Runs;
-  return spot_machine(seen) == nullptr ? Spot::None : Spot::Starts;
+  return std::ranges::any_of(seen.machines, is_there) ? Spot::Starts : Spot::None;
 }
 
 // A spot instance that came and went between two looks counts from now.
 WatchMark mark_look(const Watched& seen) {
   const Spot spot = spot_of(seen);
-  const WatchMark fresh{seen.now, spot, seen.now};
+  WatchMark fresh{
+      .looked = seen.now, .spot = spot, .since = seen.now, .instance = {}, .outlook = {}};
+  if (spot == Spot::Runs) fresh.instance = spot_machine(seen, seen.mark)->id;
   if (!seen.mark || seen.mark->spot != spot || seen.mark->since > seen.now) return fresh;
+  if (fresh.instance != seen.mark->instance) return fresh;  // it took the place of another
   const bool came = std::ranges::any_of(seen.machines, [&](const WatchedMachine& it) {
     return it.spot && it.launched && *it.launched > seen.mark->since;
   });
-  return spot == Spot::None && came ? fresh : WatchMark{seen.now, spot, seen.mark->since};
+  if (spot != Spot::None || !came) fresh.since = seen.mark->since;
+  return fresh;
+}
+
+bool runs_on_demand(const WatchedMachine& it) {
+  return !it.spot && (it.state == State::Starting || it.state == State::Running);
+}
+
+// What it runs on. An on-demand instance that was asked for is one.
+Sight sight_of(const Watched& seen) {
+  Sight sight{.now = seen.now,
+              .runs = Use::Nothing,
+              .spot = std::ranges::any_of(seen.machines, is_there),
+              .before = {},
+              .looked = {},
+              .had_spot = false};
+  const bool paid = !seen.beside.empty() || std::ranges::any_of(seen.machines, runs_on_demand);
+  if (sight.spot) sight.runs = Use::Spot;
+  if (paid) sight.runs = Use::OnDemand;
+  if (!seen.mark) return sight;
+  sight.before = seen.mark->outlook;
+  sight.looked = seen.mark->looked;
+  sight.had_spot = seen.mark->spot == Spot::Starts || seen.mark->spot == Spot::Runs;
+  return sight;
 }
 
 class Decider {
  public:
-  Decider(const config::OnDemand& wanted, const Watched& seen) : wanted_(wanted), seen_(seen) {
+  Decider(const config::OnDemand& wanted, Duration start, const Watched& seen)
+      : wanted_(wanted), start_(start), seen_(seen) {
     result_.mark = mark_look(seen);
+    has_deadline_ = is_when_needed(wanted) && seen.prospect.has_value();
+    if (!has_deadline_ || seen.done || !seen.own) return;
+    result_.mark.outlook = look_ahead(*seen.prospect, sight_of(seen));
+    choice_ = result_.mark.outlook->choice;
   }
 
   Fallback decide() {
@@ -67,6 +109,7 @@ class Decider {
     if (wanted_.when != config::OnDemand::When::After)
       return seen_.beside.empty() ? say(Action::Over, "job.yaml asks for no on-demand instance")
                                   : end_beside("job.yaml asks for none any more", 0);
+    if (result_.mark.spot == Spot::Rests) return resting();
     if (seen_.own->target == 0) return stopped();
     if (seen_.beside.size() > 1) return end_beside("another watcher asked for one, too", 1);
     return seen_.beside.empty() ? without() : with(seen_.beside.front());
@@ -112,8 +155,14 @@ class Decider {
   }
 
   Fallback without() {
-    if (const WatchedMachine* spot = spot_machine(seen_))
+    const WatchedMachine* spot = spot_machine(seen_, result_.mark);
+    if (spot != nullptr && has_deadline_ && choice_ == Use::OnDemand)
+      return say(Action::AskOnDemand, "the deadline: were the spot instance " + spot->id.str() +
+                                          " lost, it would be missed: an on-demand instance is "
+                                          "asked for");
+    if (spot != nullptr)
       return say(Action::Wait, "the job has the spot instance " + spot->id.str());
+    if (has_deadline_) return without_spot();
     const wire::WallTime since = result_.mark.since;
     const wire::WallTime until = since + whole(wanted_.after);
     const std::string none = "no spot instance since " + wire::to_rfc3339(since);
@@ -122,13 +171,60 @@ class Decider {
     return say(Action::Wait, none + ": on demand from " + wire::to_rfc3339(until));
   }
 
+  Fallback without_spot() {
+    const std::string none = "no spot instance since " + wire::to_rfc3339(result_.mark.since);
+    if (choice_ == Use::OnDemand)
+      return say(Action::AskOnDemand,
+                 none + ": for the deadline an on-demand instance is asked for");
+    if (result_.mark.outlook->trouble == Outlook::Trouble::Budget)
+      return say(Action::Wait, none +
+                                   ": the job waits for one, as on demand its budget is not "
+                                   "enough (limits.gives_way)");
+    return say(Action::Wait, none + ": the job waits for one, as there is time");
+  }
+
+  // The job's own fleet is at target 0, by the watcher.
+  Fallback resting() {
+    const auto works = [](const WatchedFleet& it) { return it.target > 0; };
+    if (std::ranges::none_of(seen_.beside, works) && !seen_.beside.empty())
+      return given_up(seen_.beside.front());
+    if (seen_.beside.empty())
+      return say(Action::Wake, "the on-demand instance has gone: " + seen_.own->id.str() +
+                                   " asks for spot capacity again");
+    if (has_deadline_ && choice_ == Use::OnDemand)
+      return say(Action::Wait, "on demand, by " + seen_.beside.front().id.str() +
+                                   ", as the deadline asks; " + seen_.own->id.str() + " rests");
+    return say(Action::Wake,
+               "there is time again: " + seen_.own->id.str() + " asks for spot capacity again");
+  }
+
+  Fallback given_up(const WatchedFleet& fleet) {
+    return say(Action::Wait, fleet.id.str() +
+                                 " is at target 0: the job was given up on its on-demand "
+                                 "instance; see `spotter status`");
+  }
+
+  // A spot instance is there beside the on-demand one, and the deadline wants that one.
+  Fallback leave(const WatchedMachine& spot, const WatchedFleet& fleet) {
+    const bool runs = std::ranges::any_of(seen_.machines, [](const WatchedMachine& it) {
+      return runs_on_demand(it) && it.state == State::Running;
+    });
+    const std::string why = "on demand, by " + fleet.id.str() + ", as the deadline asks";
+    if (!runs || !seen_.own->rests) return say(Action::Wait, why);
+    result_.mark.spot = Spot::Rests;
+    result_.mark.since = seen_.now;
+    result_.mark.instance = {};
+    return say(Action::Rest, why + ": the spot instance " + spot.id.str() + " ends, and " +
+                                 seen_.own->id.str() + " rests");
+  }
+
   Fallback with(const WatchedFleet& fleet) {
-    if (fleet.target == 0)
-      return say(Action::Wait, fleet.id.str() +
-                                   " is at target 0: the job was given up on its on-demand "
-                                   "instance; see `spotter status`");
-    const WatchedMachine* spot = spot_machine(seen_);
-    const Duration settling = settling_time(wanted_);
+    if (fleet.target == 0) return given_up(fleet);
+    const WatchedMachine* spot = spot_machine(seen_, result_.mark);
+    if (has_deadline_ && choice_ == Use::Nothing)
+      return end_beside("there is time to wait for spot capacity", 0);
+    if (has_deadline_ && choice_ == Use::OnDemand && spot != nullptr) return leave(*spot, fleet);
+    const Duration settling = settling_time(wanted_, start_);
     if (spot != nullptr && result_.mark.spot == Spot::Runs &&
         seen_.now - result_.mark.since >= whole(settling))
       return end_beside("the spot instance " + spot->id.str() + " is there", 0);
@@ -140,15 +236,20 @@ class Decider {
   }
 
   const config::OnDemand& wanted_;
+  Duration start_;
   const Watched& seen_;
   Fallback result_;
+  bool has_deadline_ = false;
+  Use choice_ = Use::Nothing;  // of a job with a deadline
 };
 
 }  // namespace
 
 std::string tag_of(const WatchMark& mark) {
   return wire::to_rfc3339(mark.looked) + " " + spot_words[static_cast<std::size_t>(mark.spot)] +
-         " since " + wire::to_rfc3339(mark.since);
+         " since " + wire::to_rfc3339(mark.since) +
+         (mark.instance.empty() ? "" : " " + mark.instance.str()) +
+         (mark.outlook ? " " + tag_of(*mark.outlook) : "");
 }
 
 std::optional<WatchMark> mark_of(std::string_view tag) {
@@ -157,24 +258,37 @@ std::optional<WatchMark> mark_of(std::string_view tag) {
         " " + std::string(spot_words[static_cast<std::size_t>(spot)]) + " since ";
     const auto at = tag.find(between);
     if (at == tag.npos) continue;
+    std::string_view rest = tag.substr(at + between.size());
     const auto looked = wire::parse_rfc3339(tag.substr(0, at));
-    const auto since = wire::parse_rfc3339(tag.substr(at + between.size()));
-    if (looked && since) return WatchMark{*looked, spot, *since};
+    const auto since = wire::parse_rfc3339(rest.substr(0, rest.find(' ')));
+    if (!looked || !since) continue;
+    rest.remove_prefix(std::min(rest.find(' '), rest.size() - 1) + 1);
+    WatchMark mark{*looked, spot, *since, {}, outlook_of(rest)};
+    if (const auto id = rest.substr(0, rest.find(' '));
+        id.starts_with("i-") && InstanceId::fits(id))
+      mark.instance = InstanceId(id);
+    return mark;
   }
   return std::nullopt;
 }
 
-Duration settling_time(const config::OnDemand& wanted) {
-  return std::min<Duration>(wanted.after, settled);
+Duration settling_time(const config::OnDemand& wanted, Duration start) {
+  const bool due = is_when_needed(wanted);
+  return std::min<Duration>(due ? start : wanted.after, settled);
 }
 
 bool is_news(const std::optional<WatchMark>& before, const WatchMark& now) {
+  const auto said = [](const WatchMark& it) {
+    return it.outlook ? std::pair(it.outlook->choice, it.outlook->trouble)
+                      : std::pair(Use::Nothing, Outlook::Trouble::None);
+  };
   return !before || before->spot != now.spot || before->since != now.since ||
+         before->instance != now.instance || said(*before) != said(now) ||
          now.looked - before->looked >= marked_every;
 }
 
-Fallback decide_fallback(const config::OnDemand& wanted, const Watched& seen) {
-  return Decider(wanted, seen).decide();
+Fallback decide_fallback(const config::OnDemand& wanted, Duration start, const Watched& seen) {
+  return Decider(wanted, start, seen).decide();
 }
 
 }  // namespace spotter::launch

@@ -1,6 +1,6 @@
-// launch.on_demand: after 20m. Whether an on-demand instance is asked for, stays, or goes, by what
-// AWS shows of the job. `spotter watch` asks, as only somebody outside can act when no instance
-// lives. Pure.
+// launch.on_demand: after 20m, or when-needed. Whether an on-demand instance is asked for, stays,
+// or goes, by what AWS shows of the job. `spotter watch` asks, as only somebody outside can act
+// when no instance lives. Pure.
 //
 // The job's own fleet asks for spot capacity all the time. Beside it, for as long as it gets none,
 // is an on-demand fleet of one (request_on_demand()). Both may have an instance at once: EBS
@@ -8,6 +8,9 @@
 // either), so the other waits. When the on-demand machine is ended it shuts down as any other: its
 // agent has the trainer write a checkpoint and releases the volume, for which the spot instance
 // waits.
+//
+// When a deadline asks for the on-demand instance (launch/deadline.hpp) a spot instance may be
+// there, and is to be left: then the job's own fleet rests at target 0, which ends that instance.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,7 @@
 #include "agent/base/clock_text.hpp"
 #include "agent/base/names.hpp"
 #include "agent/job/launch.hpp"
+#include "agent/launch/deadline.hpp"
 
 namespace spotter::launch {
 
@@ -27,11 +31,13 @@ namespace spotter::launch {
 // All times are the watcher's own: its clock may differ from that of AWS.
 struct WatchMark {
   // The job's spot instance, or why none is looked for: its fleet is to have no instance (given up,
-  // or stopped), or the job is done.
-  enum class Spot : std::uint8_t { None, Starts, Runs, Stopped, Done };
+  // or stopped), the watcher has it rest, or the job is done.
+  enum class Spot : std::uint8_t { None, Starts, Runs, Stopped, Done, Rests };
   wire::WallTime looked{};
   Spot spot = Spot::None;
-  wire::WallTime since{};  // the first look that saw it so
+  wire::WallTime since{};          // the first look that saw it so
+  InstanceId instance;             // of Runs
+  std::optional<Outlook> outlook;  // of a job with a deadline
 
   bool operator==(const WatchMark&) const = default;
 };
@@ -53,7 +59,8 @@ struct WatchedMachine {
 
 struct WatchedFleet {
   FleetId id;
-  int target = 0;  // 0: its agent gave the job up, or a person stopped it
+  int target = 0;     // 0: its agent gave the job up, a person stopped it, or it rests
+  bool rests = true;  // it may: a group at 0 is one that has ended
 };
 
 // What AWS shows of the job. Fleets: those that launch instances now or later.
@@ -63,7 +70,8 @@ struct Watched {
   std::optional<WatchedFleet> own;   // the job's own fleet
   std::vector<WatchedFleet> beside;  // on demand, the oldest first
   std::vector<WatchedMachine> machines;
-  std::optional<WatchMark> mark;  // of an earlier look
+  std::optional<WatchMark> mark;     // of an earlier look
+  std::optional<Prospect> prospect;  // REQUIRED for when-needed
 };
 
 struct Fallback {
@@ -71,6 +79,8 @@ struct Fallback {
     Wait,
     AskOnDemand,  // request_on_demand()
     End,          // `fleets`, with their instances
+    Rest,         // the job's own fleet gets the target 0,
+    Wake,         // or 1 again
     Over          // there is nothing to watch
   };
   Action action = Action::Wait;
@@ -79,12 +89,14 @@ struct Fallback {
   WatchMark mark;      // of this look
 };
 
-Fallback decide_fallback(const config::OnDemand& wanted, const Watched& seen);
+// `start`: start_of() of the job.
+Fallback decide_fallback(const config::OnDemand& wanted, Duration start, const Watched& seen);
 
 // For how long a spot instance has to be seen running before the job returns to it: it boots and
 // installs the package meanwhile, and an instance that is taken away again at once costs no move.
 // No longer than the job waits for one.
-Duration settling_time(const config::OnDemand& wanted);
+// `start`: of a job with a deadline, in the place of that.
+Duration settling_time(const config::OnDemand& wanted, Duration start);
 
 // Agents see themselves that the job is done. First they delete what a move or the data has left,
 // for up to `tidy_limit` of decide/policy.hpp; what still runs long after that has no agent.

@@ -212,6 +212,7 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   std::string instance = joined(is.text("instance"), ", ", is.text("type"));
   page.line("instance", joined(instance, " in ", is.text("zone")));
   page.line("on demand", is.text("on_demand"));
+  page.line("deadline", is.text("outlook"));
   page.line("volume", is.text("volume"));
   page.line("fleet", is.text("fleet"));
   add_what_comes(page, is);

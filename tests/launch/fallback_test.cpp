@@ -23,7 +23,7 @@ class Job {
 
   Fallback look(std::chrono::seconds later = 0s) {
     seen_.now += later;
-    Fallback next = decide_fallback(wanted, seen_);
+    Fallback next = decide_fallback(wanted, start, seen_);
     seen_.mark = next.mark;
     return next;
   }
@@ -35,6 +35,7 @@ class Job {
   void nothing_runs() { seen_.machines.clear(); }
 
   config::OnDemand wanted = after_20m;
+  Duration start = 15min;
   Watched seen_;
 
  private:
@@ -122,8 +123,8 @@ TEST(Fallback, ASpotInstanceThatIsTakenAwayAtOnceCostsNoMove) {
 }
 
 TEST(Fallback, WaitsNoLongerForASpotInstanceToSettleThanForOneToCome) {
-  EXPECT_EQ(settling_time({config::OnDemand::When::After, 2s}), 2s);
-  EXPECT_EQ(settling_time(after_20m), 5min);
+  EXPECT_EQ(settling_time({config::OnDemand::When::After, 2s}, 15min), 2s);
+  EXPECT_EQ(settling_time(after_20m, 1min), 5min);
 }
 
 TEST(Fallback, OfTwoThatWereAskedForAtOnceTheLaterOneEnds) {
@@ -199,8 +200,9 @@ TEST(WatchMark, IsReadAsItWasWritten) {
   using enum WatchMark::Spot;
   const wire::WallTime at(1'764'000'000s);
   for (const WatchMark::Spot spot : {None, Starts, Runs, Stopped, Done})
-    EXPECT_EQ(mark_of(tag_of({at, spot, at - 20min})), (WatchMark{at, spot, at - 20min}));
-  EXPECT_EQ(tag_of({at, None, at - 20min}),
+    EXPECT_EQ(mark_of(tag_of({at, spot, at - 20min, {}, {}})),
+              (WatchMark{at, spot, at - 20min, {}, {}}));
+  EXPECT_EQ(tag_of({at, None, at - 20min, {}, {}}),
             "2025-11-24T16:00:00Z no spot since 2025-11-24T15:40:00Z");
   for (const char* wrong :
        {"", "yesterday", "2025-11-24T16:00:00Z", "2025-11-24T16:00:00Z no spot since ",
@@ -211,12 +213,12 @@ TEST(WatchMark, IsReadAsItWasWritten) {
 TEST(WatchMark, IsWrittenWhenItSaysSomethingNewAndEachFewMinutes) {
   using enum WatchMark::Spot;
   const wire::WallTime at(1'764'000'000s);
-  const WatchMark before{at, Runs, at};
+  const WatchMark before{at, Runs, at, {}, {}};
   EXPECT_TRUE(is_news({}, before));
-  EXPECT_FALSE(is_news(before, {at + 4min, Runs, at}));
-  EXPECT_TRUE(is_news(before, {at + 5min, Runs, at}));
-  EXPECT_TRUE(is_news(before, {at + 1min, None, at + 1min}));
-  EXPECT_TRUE(is_news(before, {at + 1min, Runs, at + 1min}));
+  EXPECT_FALSE(is_news(before, {at + 4min, Runs, at, {}, {}}));
+  EXPECT_TRUE(is_news(before, {at + 5min, Runs, at, {}, {}}));
+  EXPECT_TRUE(is_news(before, {at + 1min, None, at + 1min, {}, {}}));
+  EXPECT_TRUE(is_news(before, {at + 1min, Runs, at + 1min, {}, {}}));
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 """`spotter watch` against spotter-emulator: what it asks AWS for, with what a launcher may do and
 no more, and what it writes down between two looks."""
 
+import json
+import pathlib
 import re
 import time
 import unittest
+import xml.etree.ElementTree
 
 import launching
 import served
@@ -13,6 +16,9 @@ setUpModule = launching.setUpModule
 
 AFTER = "  on_demand: after 1s\n"
 GROUP = "  type: auto-scaling-group\n"
+# An hour of work in 80 minutes: after a look of ten minutes more a start would be too late.
+DEADLINE = ("  on_demand: when-needed\n  work: 1h\n  start: 1s\n"
+            "within: 80m\npublish: s3://watched/jobs\n")
 
 
 class Watch(launching.LaunchTest):
@@ -120,19 +126,19 @@ class Watch(launching.LaunchTest):
     def test_it_ends_when_a_spot_instance_is_there(self):
         own = self._it_ends_when_a_spot_instance_is_there(AFTER)
         self.assertEqual(self.active(), [own])
-        self.assertRegex(self.mark(own), r"^\S+Z spot runs since \S+Z$")
+        self.assertRegex(self.mark(own), r"^\S+Z spot runs since \S+Z i-\w+$")
 
     def test_beside_a_spot_fleet(self):
         own = self._it_ends_when_a_spot_instance_is_there(AFTER + SPOT_FLEET)
         self.assertEqual(self.active(), [own])
-        self.assertRegex(self.mark(own), r"^\S+Z spot runs since \S+Z$")
+        self.assertRegex(self.mark(own), r"^\S+Z spot runs since \S+Z i-\w+$")
 
     def test_beside_a_group(self):
         own = self._it_ends_when_a_spot_instance_is_there(AFTER + GROUP)
         group, = self.scaling.describe_auto_scaling_groups(
             AutoScalingGroupNames=[own])["AutoScalingGroups"]
         tags = {it["Key"]: (it["Value"], it["PropagateAtLaunch"]) for it in group["Tags"]}
-        self.assertRegex(tags["spotter:watched"][0], r"^\S+Z spot runs since \S+Z$")
+        self.assertRegex(tags["spotter:watched"][0], r"^\S+Z spot runs since \S+Z i-\w+$")
         self.assertFalse(tags["spotter:watched"][1], "no instance has to show it")
         self.assertEqual(tags["spotter:job"], (self.name, True))
 
@@ -165,6 +171,54 @@ class Watch(launching.LaunchTest):
         self.assertIn(f"{later} is ended", self.watch())
         self.assertEqual([it["Id"] for it in self.on_demand_fleets()], [extra["Id"]])
 
+    def test_for_a_deadline_an_on_demand_instance_comes_at_once(self):
+        (pathlib.Path(self.served.folder) / "s3/watched").mkdir(parents=True, exist_ok=True)
+        self.room(0)
+        own = self.launch_limited(DEADLINE)
+        said = self.watch()
+        self.assertIn("for the deadline an on-demand instance is asked for; 100 % left", said)
+        self.assertRegex(said, r"spot in us-west-2[ab] is \d+ % cheaper and lasted 4.0 h on")
+        self.assertTrue(served.eventually(lambda: self.lifecycle() == [None]), "on demand")
+        self.assertRegex(self.mark(own), r"^\S+Z no spot since \S+Z use=on-demand trouble=none "
+                                         r"left=1.00/1.000 latest=\S+Z ")
+        self.assertIn("100 % left", str(self.listed()[self.name]))
+        shown = self.spotter("status", "--job", self.folder / "job.yaml", code=None).stdout
+        self.assertRegex(shown, r"(?m)^deadline +100 % left")
+
+    def test_a_deadline_that_is_past_is_refused(self):
+        past = "finish_by: 2020-01-01T00:00Z\n"
+        self.assertIn("the job was to finish by 2020-01-01T00:00:00Z, which is past",
+                      self.refused(past, code=2))
+        self.room(0)
+        self.launch(DEADLINE.replace("80m", "1s"))
+        time.sleep(2)
+        self.assertIn("which is past: give it a later `finish_by` or a longer `within`",
+                      self.refused(DEADLINE.replace("80m", "1s")), "it counts from the first launch")
+
+    def test_the_plan_says_before_what_it_costs(self):
+        job = self.job(DEADLINE.replace("80m", "3h"))
+        words = ("plan", job, "--on-demand", "1", "--spot", "0.3", "--samples", "20")
+        said = json.loads(self.spotter(*words, "--json", api="http://127.0.0.1:9").stdout)
+        on_demand, pool, ours = said["plans"]
+        self.assertEqual([it["late"] for it in said["plans"]], [0, 0, 0])
+        self.assertEqual(on_demand["dollars"]["p10"], on_demand["dollars"]["p90"])
+        self.assertLess(ours["dollars"]["mean"], on_demand["dollars"]["mean"])
+        self.assertLessEqual(ours["dollars"]["p10"], ours["dollars"]["mean"])
+        self.assertLessEqual(ours["hours"]["p90"], said["hours_left"])
+        picture = self.folder / "plan.svg"
+        text = self.spotter(*words, "--svg", picture, api="http://127.0.0.1:9").stdout
+        self.assertIn("an assumption: spot capacity of each pool lasts 4 h", text)
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        trace = self.folder / "trace.csv"
+        trace.write_text("time,available\n0,1\n7200,0\n36000,1\n")
+        said = json.loads(self.spotter(*words, "--json", "--traces", trace,
+                                       api="http://127.0.0.1:9").stdout)
+        self.assertRegex(said["assumption"], "as in the traces")
+        self.assertIn("too few for 1.0 h", self.spotter(
+            "plan", self.job(DEADLINE.replace("80m", "30m")), code=2).stderr)
+        self.assertIn("has no deadline", self.spotter("plan", self.job(AFTER), code=2).stderr)
+
     def test_doctor_misses_the_watcher(self):
         self.room(0)
         own = self.launch_limited("  on_demand: after 1h\n")
@@ -184,7 +238,7 @@ class Watch(launching.LaunchTest):
         self.assertRegex(done.stderr, "ec2:CreateTags")
 
     def test_what_is_no_job_for_it(self):
-        self.assertIn("--interval 1h: a duration of at most 10m",
+        self.assertIn("--interval 1h: a duration of 1s to 10m",
                       self.spotter("watch", self.job(AFTER), "--interval", "1h", code=2).stderr)
         self.launch()
         self.assertIn("job.yaml asks for no on-demand instance", self.watch())

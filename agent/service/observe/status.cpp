@@ -101,6 +101,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
                  {"steps_per_second", or_null(pace_.per_second())},
                  {"wake_boottime_ms", milliseconds(state.wake_at)},
                  {"wake", wall(state.wake_at, now)},
+                 {"trained_seconds", facts.progress.ledger.trained},
                  {"spent_seconds", facts.progress.ledger.seconds},
                  {"spent_dollars", facts.progress.ledger.dollars},
                  {"interruptions", facts.progress.ledger.releases + facts.progress.ledger.losses},

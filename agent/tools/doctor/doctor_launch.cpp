@@ -116,13 +116,23 @@ Findings examine_quotas(AwsCalls& calls, const config::Launch& launch) {
   return findings;
 }
 
+namespace {
+
+// It asks for spot capacity, or a watcher has it rest.
+bool is_watched(const JobFleet& it) {
+  const auto mark = launch::mark_of(it.watched);
+  const bool rests = mark && mark->spot == launch::WatchMark::Spot::Rests;
+  return it.is_at_work() && it.is_own() && (it.target > 0 || rests);
+}
+
+}  // namespace
+
 Findings examine_watcher(AwsCalls& calls, const config::Job& job) {
   if (!job.launch || job.launch->on_demand.when != config::OnDemand::When::After) return {};
   const auto fleets = job_fleets(calls, key_of(job));
   if (!fleets)
     return {{"watcher", Verdict::Warn, fleets.error().message, "whether one runs is open"}};
-  const auto own = std::ranges::find_if(
-      *fleets, [](const JobFleet& it) { return it.is_at_work() && it.is_own() && it.target > 0; });
+  const auto own = std::ranges::find_if(*fleets, [](const JobFleet& it) { return is_watched(it); });
   if (own == fleets->end()) return {};
   const auto mark = launch::mark_of(own->watched);
   const auto now = std::chrono::system_clock::now();

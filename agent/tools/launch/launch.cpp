@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -19,6 +20,7 @@
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
+#include "agent/tools/launch/prospects.hpp"
 
 namespace spotter::command {
 namespace {
@@ -218,14 +220,23 @@ Result<void, CallError> wait_for_profile(AwsCalls& calls, const config::Job& job
   return await_profile(calls, wire::query_of(instance), "launch");
 }
 
+Result<void> refuse_past(const config::Deadline& deadline, const std::vector<JobFleet>& fleets) {
+  const auto due = due_of(deadline, fleets);
+  if (!due || *due > std::chrono::system_clock::now()) return {};
+  return failure("the job was to finish by " + wire::to_rfc3339(*due) +
+                 ", which is past: give it a later `finish_by` or a longer `within`, or none");
+}
+
 Result<FleetId, CallError> launch_fleet(AwsCalls& calls, const LaunchedJob& launched,
-                                        bool checked) {
+                                        const config::Deadline& deadline, bool checked) {
   const config::Job& job = launched.job;
   if (auto single = refuse_namesakes(calls, key_of(job)); !single)
     return tl::unexpected(single.error());
   if (checked && !passes(examine_before_launch(calls, launched))) return tl::unexpected(refused);
   const auto found = look(calls, job);
   if (!found) return tl::unexpected(found.error());
+  if (const auto due = refuse_past(deadline, found->fleets); !due)
+    return failed(due.error().message);
   const std::string generation = found->generation();
   const auto preparers = preparing(calls, key_of(job));
   if (!preparers) return tl::unexpected(preparers.error());
@@ -266,6 +277,9 @@ int run(const LaunchOptions& options) {
     return wrong_input;
   }
   config::Launch& launch = *launched->job.launch;
+  const auto deadline = config::load_deadline(options.job);
+  const auto due = deadline ? refuse_past(*deadline, {}) : tl::unexpected(deadline.error());
+  if (!due) return io::complain("launch", due.error().message, wrong_input);
   if (options.dry_run && !says_zone_ids(launch)) return print_requests(*launched);
   const auto calls = AwsCalls::open();
   if (!calls) {
@@ -282,7 +296,7 @@ int run(const LaunchOptions& options) {
     io::complain("launch", refused.message);
     return wrong_input;
   }
-  const auto fleet = launch_fleet(**calls, *launched, !options.skip_checks);
+  const auto fleet = launch_fleet(**calls, *launched, *deadline, !options.skip_checks);
   if (!fleet) {
     io::complain("launch", fleet.error().message);
     return 1;

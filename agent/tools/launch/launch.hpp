@@ -1,4 +1,4 @@
-// `spotter launch`, `watch`, `stop` and `list`: jobs on AWS, from a person's machine.
+// `spotter launch`, `plan`, `watch`, `stop` and `list`: jobs on AWS, from a person's machine.
 #pragma once
 
 #include <string>
@@ -20,6 +20,7 @@ Result<void, CallError> stop_job(AwsCalls& calls, const JobKey& job, const Stop&
 
 void add_launch(CLI::App& app, int& status);
 void add_watch(CLI::App& app, int& status);
+void add_plan(CLI::App& app, int& status);
 void add_stop(CLI::App& app, int& status);
 void add_list(CLI::App& app, int& status);
 

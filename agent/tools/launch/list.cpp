@@ -91,6 +91,12 @@ std::string role_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, tag::role);
 }
 
+// What the watcher saw last of a job with a deadline.
+std::optional<launch::Outlook> outlook_of(const JobFleet& fleet) {
+  const auto mark = launch::mark_of(fleet.watched);
+  return mark ? mark->outlook : std::nullopt;
+}
+
 OrderedJson to_json(const std::string& name, const Row& row) {
   OrderedJson one = {{"job", name},
                      {"fleets", OrderedJson::array()},
@@ -103,6 +109,8 @@ OrderedJson to_json(const std::string& name, const Row& row) {
                          {"target", it.target},
                          {"on_demand", it.role == tag::role_on_demand},
                          {"storage", it.storage}};
+    if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
+      fleet["deadline"] = launch::text_of(*outlook);
     const auto failure = row.failures.find(it.fleet.id);
     if (failure != row.failures.end()) fleet["launches_nothing"] = failure->second;
     one["fleets"].push_back(std::move(fleet));
@@ -143,6 +151,8 @@ void print(const std::string& name, const Row& row) {
     if (it.is_over()) continue;
     std::printf("  fleet     %-40s %s, target %d\n", it.fleet.id.str().c_str(),
                 std::string(to_text(it.state)).c_str(), it.target);
+    if (const auto outlook = outlook_of(it); outlook && it.is_own() && it.is_at_work())
+      std::printf("            %s\n", launch::text_of(*outlook).c_str());
     const auto failure = row.failures.find(it.fleet.id);
     if (failure != row.failures.end())
       std::printf("            launches nothing: %s\n", failure->second.c_str());

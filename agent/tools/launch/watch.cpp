@@ -19,6 +19,7 @@
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/launch/launch.hpp"
+#include "agent/tools/launch/prospects.hpp"
 
 namespace spotter::command {
 namespace {
@@ -31,6 +32,10 @@ struct WatchOptions {
   std::string interval = "1m";
   bool once = false;
   bool dry_run = false;
+  Duration pause{};  // of interval
+
+  // Of the timer that starts `--once` nothing is known but what is documented.
+  Duration until_next_look() const { return once || dry_run ? launch::longest_interval : pause; }
 };
 
 State state_of(wire::InstanceState state) {
@@ -44,6 +49,7 @@ State state_of(wire::InstanceState state) {
 // What one look sees.
 struct Seen {
   launch::Watched watched;
+  std::vector<JobFleet> all;
   std::vector<JobFleet> fleets;  // at work, none of `spotter prepare`
   std::string ended;             // fleets that are not: of an on-demand one the token is used up
   const JobFleet* own() const {
@@ -66,6 +72,7 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   seen.watched.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   auto fleets = job_fleets(calls, key_of(job));
   if (!fleets) return tl::unexpected(fleets.error());
+  seen.all = *fleets;
   std::erase_if(*fleets, [&](const JobFleet& it) {
     if (!it.is_at_work() && !it.is_own()) seen.ended += "\n" + it.fleet.id.str();
     return !it.is_at_work() || it.role == launch::role_of_preparers;
@@ -83,7 +90,7 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   for (const JobFleet& it : seen.fleets)
     if (!it.is_own()) seen.watched.beside.push_back({it.fleet.id, it.target});
   if (const JobFleet* own = seen.own()) {
-    seen.watched.own = {own->fleet.id, own->target};
+    seen.watched.own = {own->fleet.id, own->target, own->fleet.kind != FleetKind::AutoScalingGroup};
     seen.watched.mark = launch::mark_of(own->watched);
   }
   return seen;
@@ -145,17 +152,33 @@ Result<void, CallError> end(AwsCalls& calls, const Seen& seen, const std::vector
   return dry_run ? Result<void, CallError>{} : end_fleets(calls, ended, true);
 }
 
+// For the own fleet: it ends its spot instance and asks for none, or asks again.
+Result<void, CallError> set_target(AwsCalls& calls, const Seen& seen, int target, bool dry_run) {
+  const Fleet& fleet = seen.own()->fleet;
+  std::printf("%s %s the target %d\n", fleet.id.str().c_str(), dry_run ? "would get" : "gets",
+              target);
+  if (dry_run) return {};
+  const auto changed =
+      calls.perform(wire::query_of(launch::set_capacity(fleet, {.target = target})));
+  if (!changed) return tl::unexpected(changed.error());
+  return {};
+}
+
 class Watcher {
  public:
-  Watcher(AwsCalls& calls, const config::Job& job, const WatchOptions& options)
-      : calls_(calls), job_(job), options_(options) {}
+  Watcher(AwsCalls& calls, const config::Job& job, const config::Deadline& deadline,
+          const WatchOptions& options)
+      : calls_(calls), job_(job), deadline_(deadline), options_(options) {}
 
   // True: there is nothing left to watch.
   Result<bool, CallError> once() {
-    const auto seen = look_once(calls_, job_);
+    auto seen = look_once(calls_, job_);
     if (!seen) return tl::unexpected(seen.error());
-    const launch::Fallback next = decide_fallback(job_.launch->on_demand, seen->watched);
-    say(next.reason);
+    if (auto added = add_prospect(*seen); !added) return tl::unexpected(added.error());
+    const launch::Fallback next =
+        decide_fallback(job_.launch->on_demand, launch::start_of(job_, deadline_), seen->watched);
+    say(next.reason, next.mark.outlook ? launch::text_of(*next.mark.outlook) : "",
+        launch::is_news(seen->watched.mark, next.mark));
     // Before the request: its token is made of what the tag says.
     if (!options_.dry_run)
       if (auto marked = write_mark(calls_, job_, *seen, next.mark); !marked)
@@ -163,23 +186,73 @@ class Watcher {
     Result<void, CallError> done;
     if (next.action == Action::AskOnDemand)
       done = ask_on_demand(calls_, job_, *seen, next.mark, options_.dry_run);
+    if (next.action == Action::Rest) done = set_target(calls_, *seen, 0, options_.dry_run);
+    if (next.action == Action::Wake) done = set_target(calls_, *seen, 1, options_.dry_run);
     if (next.action == Action::End) done = end(calls_, *seen, next.fleets, options_.dry_run);
     if (!done) return tl::unexpected(done.error());
     return next.action == Action::Over;
   }
 
  private:
-  void say(const std::string& reason) {
-    if (reason == said_) return;
+  // The figures change at each look: alone they are printed when they are written down.
+  void say(const std::string& reason, const std::string& figures, bool news) {
+    if (reason == said_ && (figures.empty() || !news)) return;
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    std::printf("%s %s\n", wire::to_rfc3339(now).c_str(), reason.c_str());
+    std::printf("%s %s%s%s\n", wire::to_rfc3339(now).c_str(), reason.c_str(),
+                figures.empty() ? "" : "; ", figures.c_str());
     said_ = reason;
+  }
+
+  void complain_once(const std::string& what) {
+    if (!what.empty() && what != complained_) io::complain("watch", what);
+    complained_ = what;
+  }
+
+  Result<void, CallError> add_prospect(Seen& seen) {
+    if (!is_when_needed(job_.launch->on_demand) || seen.own() == nullptr) return {};
+    const auto due = due_of(deadline_, seen.all);
+    if (!due) return failed("AWS does not say when the job's first fleet was made");
+    refresh_prices();
+    const auto& mark = seen.watched.mark;
+    const auto before = mark ? mark->outlook : std::nullopt;
+    const auto published = published_progress(job_);
+    complain_once(published ? prices_.trouble : published.error().message);
+    launch::Prospect prospect{.due = *due,
+                              .work = work_of(deadline_, published, before),
+                              .start = hours(launch::start_of(job_, deadline_)),
+                              .interval = hours(options_.until_next_look()),
+                              .on_demand = prices_.on_demand,
+                              .spot = prices_.spot,
+                              .zone = prices_.zone,
+                              .dollars_left = {},
+                              .gives_way = deadline_.gives_way};
+    const bool spent = published && *published;
+    if (deadline_.dollars)
+      prospect.dollars_left =
+          std::max(0.0, *deadline_.dollars - (spent ? (*published)->progress.dollars : 0));
+    seen.watched.prospect = prospect;
+    return {};
+  }
+
+  void refresh_prices() {
+    constexpr std::chrono::minutes often{5};
+    const auto now = std::chrono::steady_clock::now();
+    if (priced_ && now - *priced_ < often) return;
+    prices_ = prices_now(calls_, *job_.launch);
+    priced_ = now;
+  }
+
+  static double hours(Duration duration) {
+    return std::chrono::duration<double>(duration).count() / 3600;
   }
 
   AwsCalls& calls_;
   const config::Job& job_;
+  const config::Deadline& deadline_;
   const WatchOptions& options_;
-  std::string said_;
+  std::string said_, complained_;
+  PoolPrices prices_;
+  std::optional<std::chrono::steady_clock::time_point> priced_;
 };
 
 // Until the job has no fleet any more, in two looks: EC2 shows a new fleet some seconds late. A
@@ -195,18 +268,21 @@ int watch(Watcher& watcher, Duration interval) {
   return 0;
 }
 
-int run(const WatchOptions& options) {
+int run(WatchOptions options) {
   auto job = job_to_launch(options.job);
   if (!job) return io::complain("watch", job.error().message, wrong_input);
+  const auto deadline = config::load_deadline(options.job);
+  if (!deadline) return io::complain("watch", deadline.error().message, wrong_input);
   const auto interval = config::duration.parse(options.interval);
-  if (!interval || *interval > launch::longest_interval)
-    return io::complain("watch", "--interval " + options.interval + ": a duration of at most 10m",
+  if (!interval || *interval > launch::longest_interval || *interval < std::chrono::seconds(1))
+    return io::complain("watch", "--interval " + options.interval + ": a duration of 1s to 10m",
                         wrong_input);
+  options.pause = *interval;
   const auto calls = AwsCalls::open();
   if (!calls) return io::complain("watch", calls.error().message);
   if (const auto named = name_zones(**calls, *job->launch); !named)
     return io::complain("watch", named.error().message);
-  Watcher watcher(**calls, *job, options);
+  Watcher watcher(**calls, *job, *deadline, options);
   if (!options.once && !options.dry_run) return watch(watcher, *interval);
   const auto looked = watcher.once();
   return looked ? 0 : io::complain("watch", looked.error().message);
@@ -218,12 +294,13 @@ void add_watch(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "watch",
       "For `launch: {on_demand: after 20m}`: asks for an on-demand instance when the job has had "
-      "no spot instance for so long, and ends it when there is one again; runs until the job is "
-      "over, on any machine that has the launcher's permissions");
+      "no spot instance for so long, and ends it when there is one again; for `when-needed` it "
+      "does so when the job's deadline asks for it; runs until the job is over, on any machine "
+      "that has the launcher's permissions");
   auto options = std::make_shared<WatchOptions>();
   command->add_option("job", options->job, "The job's description")->capture_default_str();
   command->add_flag("--once", options->once, "Looks and acts once: for a timer");
-  command->add_option("--interval", options->interval, "How often it looks; at most 10m")
+  command->add_option("--interval", options->interval, "How often it looks: 1s to 10m")
       ->capture_default_str();
   command->add_flag("--dry-run", options->dry_run,
                     "Looks once, prints what it would do, and does nothing");

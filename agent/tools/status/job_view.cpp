@@ -7,6 +7,7 @@
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/base/json.hpp"
+#include "agent/launch/fallback.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {
@@ -175,6 +176,11 @@ class View {
         fleets = joined(fleets, it.fleet.id.str() + ", " + std::string(to_text(it.state)) +
                                     ", target " + std::to_string(it.target));
     if (!fleets.empty()) view_["fleet"] = fleets;
+    for (const JobFleet& it : seen_.fleets) {
+      const auto mark = launch::mark_of(it.watched);
+      if (mark && mark->outlook && it.is_own() && it.is_at_work() && !is_done())
+        view_["outlook"] = launch::text_of(*mark->outlook);
+    }
   }
 
   // Each that is up, as a spot instance may be there beside it.

@@ -1,0 +1,218 @@
+#include "agent/launch/deadline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace spotter::launch {
+namespace {
+
+using capacity::Use;
+using Trouble = Outlook::Trouble;
+
+constexpr double kUnseen = 1.0 / 60;      // hours: EC2 may show a change so late
+constexpr double kLongestGap = 1;         // between two looks; of a longer one nothing is known
+constexpr double kPaceIsKnown = 1.0 / 6;  // after so many hours of training
+constexpr double kLeastPart = 0.02;       // of launch.work, when that was too little
+
+constexpr std::array<const char*, 3> use_words{"wait", "spot", "on-demand"};
+constexpr std::array<const char*, 3> trouble_words{"none", "late", "budget"};
+
+double hours_of(Duration duration) {
+  return std::chrono::duration<double>(duration).count() / 3600;
+}
+
+double hours_between(wire::WallTime from, wire::WallTime to) {
+  return std::chrono::duration<double>(to - from).count() / 3600;
+}
+
+wire::WallTime later(wire::WallTime from, double hours) {
+  constexpr double farthest = 10'000;  // a year, and more than any job has
+  return from + std::chrono::seconds(std::lround(std::clamp(hours, 0.0, farthest) * 3600));
+}
+
+std::string number(const char* format, double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+capacity::Spells spells_at(const Sight& sight, const capacity::Settings& settings) {
+  if (!sight.before) return {settings.available, settings.absent, settings.half_life};
+  capacity::Spells spells(sight.before->available, sight.before->absent, settings.half_life,
+                          sight.had_spot);
+  const double gap = hours_between(sight.looked, sight.now);
+  if (gap > 0 && gap <= kLongestGap) spells.pass(gap);
+  return spells;
+}
+
+// What the work takes on what runs already, or with a start.
+double least_hours(const Prospect& it, bool runs) { return it.work.hours + (runs ? 0 : it.start); }
+
+// A loss of the spot instance would be too late, or it is too late already to leave it.
+bool is_stuck(const Prospect& it, const Sight& sight, double time) {
+  return sight.runs == Use::Spot && time < it.work.hours + it.start;
+}
+
+}  // namespace
+
+Duration start_of(const config::Job& job, const config::Deadline& deadline) {
+  const Duration bound =
+      job.storage.share ? Duration{} : job.storage.ebs.consistency_bound.value_or(Duration{30'000});
+  return deadline.start.value_or(usual_start) + 3 * bound;
+}
+
+Remaining work_left(const Progress& progress, const config::Deadline& deadline) {
+  const double estimate = hours_of(*deadline.work);
+  const double least = kLeastPart * estimate;
+  if (progress.total <= 0) {
+    const double left = std::max(estimate - progress.trained, least);
+    return {left, left / estimate};
+  }
+  const double steps = std::max(progress.total - progress.step, 0.0);
+  const double part = std::clamp(steps / progress.total, 0.0, 1.0);
+  double hours = estimate * part;
+  const double done = progress.step + progress.repeated;
+  if (progress.trained >= kPaceIsKnown && done > 0) {
+    hours = steps * progress.trained / done;
+    if (progress.steps_an_hour > 0) hours = std::max(hours, steps / progress.steps_an_hour);
+  }
+  // The result is still to be written when the last step is done.
+  return {std::max(hours, kUnseen), part};
+}
+
+Outlook look_ahead(const Prospect& it, const Sight& sight) {
+  const double time = hours_between(sight.now, it.due);
+  const double kept = it.interval + kUnseen;
+  capacity::Settings settings{
+      .on_demand = it.on_demand, .start = it.start, .tick = it.interval, .usual_spot = it.spot};
+  capacity::Spells spells = spells_at(sight, settings);
+  spells.see(sight.spot);
+  capacity::Planner planner(1, settings);
+  planner.remember(spells);
+  planner.see({{sight.spot, it.spot}});
+  const capacity::Choice choice =
+      planner.choose({.work = it.work.hours, .time = time - kept, .use = sight.runs});
+
+  Outlook outlook{.choice = choice.use,
+                  .work = it.work,
+                  .latest = later(sight.now, time - kept - it.interval - it.start - it.work.hours),
+                  .on_demand = it.on_demand,
+                  .spot = it.spot,
+                  .zone = it.zone,
+                  .available = spells.available(),
+                  .absent = spells.absent()};
+  if (choice.forced && is_stuck(it, sight, time)) outlook.choice = Use::Spot;
+  const bool stays = outlook.choice == sight.runs && sight.runs != Use::Nothing;
+  if (time < least_hours(it, stays)) outlook.trouble = Trouble::Late;
+  const double dollars =
+      choice.forced ? it.on_demand * least_hours(it, sight.runs == Use::OnDemand) : choice.expected;
+  if (it.dollars_left && dollars > *it.dollars_left) {
+    outlook.trouble = Trouble::Budget;
+    if (it.gives_way == config::Deadline::GivesWay::Deadline && outlook.choice == Use::OnDemand)
+      outlook.choice = sight.spot ? Use::Spot : Use::Nothing;
+  }
+  return outlook;
+}
+
+std::string text_of(const Outlook& it) {
+  std::string text = number("%.0f", it.work.part * 100) + " % left, about " +
+                     number("%.1f", it.work.hours) + " h; ";
+  text += it.choice == Use::OnDemand
+              ? "on demand now"
+              : "on demand from " + wire::to_rfc3339(it.latest) + " at the latest";
+  if (it.spot > 0 && it.on_demand > 0) {
+    const double cheaper = 100 * (1 - it.spot / it.on_demand);
+    text += "; spot in " + it.zone + " is " + number("%.0f", std::abs(cheaper)) +
+            (cheaper >= 0 ? " % cheaper" : " % dearer");
+    if (it.available.ends > 0)
+      text +=
+          " and lasted " + number("%.1f", it.available.hours / it.available.ends) + " h on average";
+  }
+  if (it.trouble == Trouble::Late) text += "; THE DEADLINE CANNOT BE KEPT";
+  if (it.trouble == Trouble::Budget) text += "; NOT BOTH, DEADLINE AND BUDGET, CAN BE KEPT";
+  return text;
+}
+
+std::string tag_of(const Outlook& it) {
+  const std::string zone = it.zone.empty() ? "-" : it.zone;
+  return std::string("use=") + use_words[static_cast<std::size_t>(it.choice)] +
+         " trouble=" + trouble_words[static_cast<std::size_t>(it.trouble)] +
+         " left=" + number("%.2f", it.work.hours) + "/" + number("%.3f", it.work.part) +
+         " latest=" + wire::to_rfc3339(it.latest) + " dollars=" + number("%.4g", it.spot) + "/" +
+         number("%.4g", it.on_demand) + " zone=" + zone +
+         " had=" + number("%.4g", it.available.ends) + "/" + number("%.4g", it.available.hours) +
+         " lacked=" + number("%.4g", it.absent.ends) + "/" + number("%.4g", it.absent.hours);
+}
+
+namespace {
+
+// "use=spot left=1/2": word by word.
+std::map<std::string, std::string, std::less<>> words_of(std::string_view tag) {
+  std::map<std::string, std::string, std::less<>> words;
+  while (!tag.empty()) {
+    const auto end = std::min(tag.find(' '), tag.size());
+    const std::string_view word = tag.substr(0, end);
+    if (const auto equals = word.find('='); equals != word.npos)
+      words.emplace(word.substr(0, equals), word.substr(equals + 1));
+    tag.remove_prefix(std::min(end + 1, tag.size()));
+  }
+  return words;
+}
+
+std::optional<double> finite(std::string_view text) {
+  double value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = failed == std::errc{} && end == text.data() + text.size();
+  if (!whole || !(value >= 0 && value < 1e6)) return std::nullopt;
+  return value;
+}
+
+struct Pair {
+  double one = 0, other = 0;
+};
+std::optional<Pair> pair_of(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == text.npos) return std::nullopt;
+  const auto one = finite(text.substr(0, slash)), other = finite(text.substr(slash + 1));
+  if (!one || !other) return std::nullopt;
+  return Pair{*one, *other};
+}
+
+template <std::size_t count>
+std::optional<std::size_t> index_of(const std::array<const char*, count>& all,
+                                    const std::string& word) {
+  const auto found = std::ranges::find(all, word);
+  if (found == all.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - all.begin());
+}
+
+}  // namespace
+
+std::optional<Outlook> outlook_of(std::string_view tag) {
+  auto words = words_of(tag);
+  const auto use = index_of(use_words, words["use"]);
+  const auto trouble = index_of(trouble_words, words["trouble"]);
+  const auto left = pair_of(words["left"]), dollars = pair_of(words["dollars"]);
+  const auto had = pair_of(words["had"]), lacked = pair_of(words["lacked"]);
+  const auto latest = wire::parse_rfc3339(words["latest"]);
+  if (!use || !trouble || !left || !dollars || !had || !lacked || !latest) return std::nullopt;
+  // The rates of the planner are one by the other.
+  if (had->one <= 0 || had->other <= 0 || lacked->one <= 0 || lacked->other <= 0)
+    return std::nullopt;
+  return Outlook{.choice = static_cast<Use>(*use),
+                 .trouble = static_cast<Trouble>(*trouble),
+                 .work = {left->one, left->other},
+                 .latest = *latest,
+                 .on_demand = dollars->other,
+                 .spot = dollars->one,
+                 .zone = words["zone"] == "-" ? "" : words["zone"],
+                 .available = {had->one, had->other},
+                 .absent = {lacked->one, lacked->other}};
+}
+
+}  // namespace spotter::launch

@@ -1,0 +1,92 @@
+// launch.on_demand: when-needed. What a job with a deadline is to run on, by what AWS and its agent
+// show of it: capacity/planner.hpp answers, and this asks it with margins for all that a look
+// cannot see. Hours and dollars. Pure.
+//
+// To the planner a job's fleet is one pool: EC2 chooses among the types and zones. The time left is
+// short of a look and of a minute, in which EC2 may not show yet what is so: a loss right after a
+// look is seen at the next one. The work left counts from the newest durable checkpoint, so that
+// what would be lost is still to be done.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/base/clock_text.hpp"
+#include "agent/capacity/planner.hpp"
+#include "agent/job/deadline.hpp"
+
+namespace spotter::launch {
+
+// From the request to the first new step, unless job.yaml says otherwise.
+inline constexpr std::chrono::minutes usual_start{15};
+Duration start_of(const config::Job& job,
+                  const config::Deadline& deadline);  // with the waits of a move to another zone
+
+// What the job's agent published last.
+struct Progress {
+  double step = 0;           // of the newest durable checkpoint
+  double total = 0;          // steps; 0: the trainer says none
+  double repeated = 0;       // steps that were trained twice
+  double trained = 0;        // hours, on all machines
+  double steps_an_hour = 0;  // lately; 0: it trains nowhere
+  double dollars = 0;        // spent
+};
+
+struct Remaining {
+  double hours = 0;
+  double part = 1;  // of the whole
+  bool operator==(const Remaining&) const = default;
+};
+// By the slower of the pace over all and lately, once ten minutes were trained; before, and without
+// a total, by launch.work. Never 0 while the job is not done. REQUIRES: launch.work.
+Remaining work_left(const Progress& progress, const config::Deadline& deadline);
+
+// What a look brings.
+struct Prospect {
+  wire::WallTime due{};
+  Remaining work;
+  double start = 0.25;
+  double interval = 1.0 / 6;  // until the next look
+  double on_demand = 0;       // dollars an hour
+  double spot = 0;            // of the cheapest pool
+  std::string zone;           // that pool's
+  std::optional<double> dollars_left;
+  config::Deadline::GivesWay gives_way = config::Deadline::GivesWay::Deadline;
+};
+
+// What follows from it.
+struct Outlook {
+  enum class Trouble : std::uint8_t { None, Late, Budget };
+  capacity::Use choice = capacity::Use::Nothing;
+  Trouble trouble = Trouble::None;  // the deadline, or the budget beside it, cannot be kept
+  Remaining work;
+  wire::WallTime latest{};  // on demand from then on, if no spot instance comes
+  double on_demand = 0, spot = 0;
+  std::string zone;
+  capacity::Seen available, absent;  // of spot instances
+
+  bool operator==(const Outlook&) const = default;
+};
+
+// What is there at a look, and was at the one before.
+struct Sight {
+  wire::WallTime now{};
+  capacity::Use runs = capacity::Use::Nothing;
+  bool spot = false;  // a spot instance is there, whatever else runs
+  std::optional<Outlook> before;
+  wire::WallTime looked{};  // before
+  bool had_spot = false;    // before
+};
+Outlook look_ahead(const Prospect& prospect, const Sight& sight);
+
+// "34 % left; on demand from 2026-12-03T21:10:00Z at the latest; spot in us-west-2b is 61 % cheaper
+// and lasted 5.2 h on average", and what cannot be kept.
+std::string text_of(const Outlook& outlook);
+
+// As words of a tag: letters, digits and +-=._:/@ only, as a group's may have no others.
+std::string tag_of(const Outlook& outlook);
+std::optional<Outlook> outlook_of(std::string_view tag);
+
+}  // namespace spotter::launch

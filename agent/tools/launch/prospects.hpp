@@ -1,0 +1,48 @@
+// What `spotter watch` and `spotter plan` ask of AWS for a job with a deadline.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/aws/aws_calls.hpp"
+#include "agent/job/deadline.hpp"
+#include "agent/launch/deadline.hpp"
+#include "agent/tools/jobs/fleets.hpp"
+
+namespace spotter::command {
+
+struct PoolPrices {
+  double on_demand = 1;  // dollars an hour, of the cheapest type
+  double spot = 0.35;    // now, of the cheapest pool
+  std::string zone;      // that pool's; empty: its price is not known
+  struct Pool {
+    std::string type, zone;
+    double dollars = 0;
+  };
+  std::vector<Pool> pools;  // whose price is known
+  std::string trouble;      // what could not be read; then there are guesses in its place
+};
+// Of the job's types in its zones.
+PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch);
+
+// What the job's agents published last. None: nothing yet. Fails when it cannot be read.
+struct PublishedProgress {
+  launch::Progress progress;
+  bool trains = false;  // the trainer says now how far it is
+};
+Result<std::optional<PublishedProgress>> published_progress(const config::Job& job);
+
+// By when the job is to have finished: finish_by, or so long after its first launch, by the fleets
+// of its that EC2 still shows (for two days after their end). None: it has no deadline, or was not
+// launched.
+std::optional<wire::WallTime> due_of(const config::Deadline& deadline,
+                                     const std::vector<JobFleet>& fleets);
+
+// What is left to do; when that cannot be read now, what was left at the look before.
+// REQUIRES: deadline.work.
+launch::Remaining work_of(const config::Deadline& deadline,
+                          const Result<std::optional<PublishedProgress>>& published,
+                          const std::optional<launch::Outlook>& before);
+
+}  // namespace spotter::command

@@ -1,0 +1,375 @@
+// A job with a deadline, as the watcher sees it: what is asked of the planner, and what follows.
+#include "agent/launch/deadline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "agent/launch/fallback.hpp"
+
+namespace spotter::launch {
+namespace {
+
+using namespace std::chrono_literals;
+using Action = Fallback::Action;
+using State = WatchedMachine::State;
+using Trouble = Outlook::Trouble;
+using capacity::Use;
+
+const config::OnDemand when_needed{config::OnDemand::When::After, {}};
+const FleetId own("fleet-own"), extra("fleet-on-demand");
+const InstanceId machine("i-0123456789abcdef0");
+const wire::WallTime noon(1'764'000'000s);
+
+config::Deadline deadline_of(Duration work) {
+  config::Deadline deadline;
+  deadline.work = work;
+  return deadline;
+}
+
+TEST(WorkLeft, IsEstimatedUntilThePaceIsKnown) {
+  const config::Deadline deadline = deadline_of(40h);
+  EXPECT_DOUBLE_EQ(work_left({}, deadline).hours, 40);
+  EXPECT_DOUBLE_EQ(work_left({.step = 250, .total = 1000, .trained = 0.1}, deadline).hours, 30);
+  EXPECT_DOUBLE_EQ(work_left({.step = 250, .total = 1000, .trained = 5}, deadline).hours, 15);
+  EXPECT_DOUBLE_EQ(work_left({.step = 250, .total = 1000, .trained = 5}, deadline).part, 0.75);
+}
+
+TEST(WorkLeft, IsByTheSlowerPaceAndCountsNoStepTwice) {
+  const config::Deadline deadline = deadline_of(40h);
+  const Progress there{.step = 200, .total = 1000, .repeated = 50, .trained = 5};
+  EXPECT_DOUBLE_EQ(work_left(there, deadline).hours, 16) << "50 steps an hour were trained";
+  Progress slow = there;
+  slow.steps_an_hour = 40;
+  EXPECT_DOUBLE_EQ(work_left(slow, deadline).hours, 20);
+}
+
+TEST(WorkLeft, IsNeverNothingWhileTheJobIsNotDone) {
+  const config::Deadline deadline = deadline_of(40h);
+  EXPECT_GT(work_left({.step = 1000, .total = 1000, .trained = 5}, deadline).hours, 0);
+  EXPECT_GT(work_left({.trained = 100}, deadline).hours, 0) << "launch.work was too little";
+  EXPECT_DOUBLE_EQ(work_left({.trained = 10}, deadline).hours, 30) << "no total is known";
+}
+
+Prospect prospect_of(std::chrono::minutes time, double work) {
+  Prospect prospect;
+  prospect.due = noon + time;
+  prospect.work = {work, 0.5};
+  prospect.on_demand = 1;
+  prospect.spot = 0.39;
+  prospect.zone = "us-west-2b";
+  return prospect;
+}
+
+Sight sight_of(Use runs, bool spot) {
+  return {.now = noon, .runs = runs, .spot = spot, .before = {}, .looked = {}, .had_spot = false};
+}
+
+TEST(Outlook, WaitsWhileThereIsTimeAndSaysUntilWhen) {
+  const Outlook it = look_ahead(prospect_of(20h, 10), sight_of(Use::Nothing, false));
+  EXPECT_EQ(it.choice, Use::Nothing);
+  EXPECT_EQ(it.trouble, Trouble::None);
+  // 10 h of work, a start of 15 min, two looks, a minute for EC2.
+  EXPECT_EQ(it.latest, noon + 20h - 10h - 15min - 20min - 1min);
+  EXPECT_EQ(text_of(it),
+            "50 % left, about 10.0 h; on demand from " + wire::to_rfc3339(it.latest) +
+                " at the latest; spot in us-west-2b is 61 % cheaper and lasted 4.0 h on average");
+}
+
+TEST(Outlook, IsOnDemandWhenAnotherLookWouldBeTooLate) {
+  const auto choice = [](std::chrono::minutes time, Use runs, bool spot) {
+    return look_ahead(prospect_of(time, 10), sight_of(runs, spot)).choice;
+  };
+  EXPECT_EQ(choice(10h + 35min, Use::Nothing, false), Use::OnDemand);
+  EXPECT_EQ(choice(10h + 35min, Use::Spot, true), Use::Spot) << "a loss leaves time for a start";
+  EXPECT_EQ(choice(10h + 20min, Use::Spot, true), Use::OnDemand);
+  EXPECT_EQ(choice(10h + 10min, Use::Spot, true), Use::Spot) << "too late to leave it";
+  EXPECT_EQ(choice(10h + 30min, Use::OnDemand, true), Use::OnDemand) << "no time to return";
+  EXPECT_EQ(choice(14h, Use::OnDemand, true), Use::Spot);
+}
+
+TEST(Outlook, SaysAtOnceWhatCannotBeKept) {
+  const auto trouble = [](std::chrono::minutes time, Use runs) {
+    return look_ahead(prospect_of(time, 10), sight_of(runs, runs == Use::Spot)).trouble;
+  };
+  EXPECT_EQ(trouble(10h + 10min, Use::Nothing), Trouble::Late);
+  EXPECT_EQ(trouble(10h + 16min, Use::Nothing), Trouble::None);
+  EXPECT_EQ(trouble(10h + 10min, Use::OnDemand), Trouble::None);
+  EXPECT_EQ(trouble(9h, Use::OnDemand), Trouble::Late);
+  EXPECT_NE(text_of(look_ahead(prospect_of(9h, 10), sight_of(Use::OnDemand, false)))
+                .find("THE DEADLINE CANNOT BE KEPT"),
+            std::string::npos);
+}
+
+TEST(Outlook, OfDeadlineAndBudgetTheOneGivesWayThatJobYamlNames) {
+  Prospect prospect = prospect_of(10h + 30min, 10);
+  prospect.dollars_left = 8;
+  const Sight nothing = sight_of(Use::Nothing, false);
+  const Outlook kept = look_ahead(prospect, nothing);
+  EXPECT_EQ(kept.trouble, Trouble::Budget);
+  EXPECT_EQ(kept.choice, Use::Nothing) << "the budget is kept";
+  prospect.gives_way = config::Deadline::GivesWay::Dollars;
+  const Outlook spent = look_ahead(prospect, nothing);
+  EXPECT_EQ(spent.trouble, Trouble::Budget);
+  EXPECT_EQ(spent.choice, Use::OnDemand);
+  prospect.dollars_left = 11;
+  EXPECT_EQ(look_ahead(prospect, nothing).trouble, Trouble::None);
+}
+
+TEST(Outlook, RemembersWhatWasSeenOfSpotInstances) {
+  Sight sight = sight_of(Use::Spot, true);
+  const Outlook first = look_ahead(prospect_of(40h, 10), sight);
+  sight.before = first;
+  sight.looked = noon;
+  sight.had_spot = true;
+  sight.now = noon + 30min;
+  const Outlook second = look_ahead(prospect_of(40h, 10), sight);
+  EXPECT_NEAR(second.available.hours, first.available.hours + 0.5, 0.1);
+  sight.spot = false;
+  sight.runs = Use::Nothing;
+  const Outlook lost = look_ahead(prospect_of(40h, 10), sight);
+  EXPECT_NEAR(lost.available.ends, second.available.ends + 1, 0.01);
+  sight.now = noon + 3h;
+  EXPECT_DOUBLE_EQ(look_ahead(prospect_of(40h, 10), sight).available.hours, first.available.hours)
+      << "nobody watched meanwhile";
+}
+
+TEST(Outlook, IsReadAsItWasWrittenAndFitsIntoATag) {
+  Outlook it = look_ahead(prospect_of(20h, 10), sight_of(Use::Nothing, false));
+  it.trouble = Trouble::Budget;
+  it.choice = Use::OnDemand;
+  EXPECT_EQ(outlook_of(tag_of(it)), it);
+  it = {.choice = Use::OnDemand,
+        .trouble = Trouble::Budget,
+        .work = {9876.543, 0.98765},
+        .latest = noon,
+        .on_demand = 123.456,
+        .spot = 98.7654,
+        .zone = "us-gov-west-1-lax-1a",
+        .available = {123.456, 98765.43},
+        .absent = {0.000123456, 98765.43}};
+  const WatchMark mark{noon, WatchMark::Spot::Starts, noon, machine, it};
+  const std::string tag = tag_of(mark);
+  EXPECT_LE(tag.size(), 256U) << tag;
+  EXPECT_EQ(tag.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  " +-=._:/@"),
+            tag.npos);
+  ASSERT_TRUE(mark_of(tag));
+  EXPECT_EQ(mark_of(tag)->instance, machine);
+  EXPECT_EQ(mark_of(tag)->outlook->choice, Use::OnDemand);
+  for (const char* wrong : {"", "use=spot", "use=never had=1/1", "had=0/0"})
+    EXPECT_FALSE(outlook_of(wrong)) << wrong;
+}
+
+class Job {
+ public:
+  Job() {
+    seen.now = noon;
+    seen.own = WatchedFleet{own, 1};
+    seen.prospect = prospect_of(20h, 10);
+  }
+  Fallback look(std::chrono::seconds later = 0s) {
+    seen.now += later;
+    Fallback next = decide_fallback(when_needed, 15min, seen);
+    seen.mark = mark_of(tag_of(next.mark));
+    return next;
+  }
+  void add(bool spot, State state) { seen.machines.push_back({machine, spot, state, seen.now}); }
+  void on_demand() {
+    seen.beside = {{extra, 1}};
+    seen.machines.push_back({InstanceId("i-0aaaaaaaaaaaaaaaa"), false, State::Running, seen.now});
+  }
+  Watched seen;
+};
+
+TEST(WhenNeeded, AsksForAnOnDemandInstanceOnlyWhenTheDeadlineDoes) {
+  Job job;
+  EXPECT_EQ(job.look().action, Action::Wait);
+  EXPECT_EQ(job.look(5h).action, Action::Wait);
+  const Fallback next = job.look(4h + 24min);
+  EXPECT_EQ(next.action, Action::AskOnDemand);
+  EXPECT_EQ(next.reason,
+            "no spot instance since 2025-11-24T16:00:00Z: for the deadline an on-demand instance "
+            "is asked for");
+}
+
+TEST(WhenNeeded, ReturnsToASpotInstanceThatHasSettledIfThereIsTime) {
+  Job job;
+  job.seen.prospect = prospect_of(14h, 10);
+  job.on_demand();
+  EXPECT_EQ(job.look().action, Action::End) << "4 h to wait for a cheaper one";
+  job.seen.prospect = prospect_of(10h + 50min, 10);
+  EXPECT_EQ(job.look().reason, "on demand, by fleet-on-demand, until there is spot capacity");
+  job.seen.prospect = prospect_of(11h + 40min, 10);
+  job.add(true, State::Running);
+  EXPECT_EQ(job.look().action, Action::Wait);
+  const Fallback next = job.look(5min);
+  EXPECT_EQ(next.action, Action::End);
+  EXPECT_EQ(next.fleets, std::vector{extra});
+}
+
+TEST(WhenNeeded, LeavesASpotInstanceAndLetsItsFleetRestWhenTheDeadlineAsks) {
+  Job job;
+  job.seen.prospect = prospect_of(10h + 20min, 10);
+  job.add(true, State::Running);
+  EXPECT_EQ(job.look().action, Action::AskOnDemand);
+  job.seen.beside = {{extra, 1}};
+  EXPECT_EQ(job.look().action, Action::Wait) << "it has no machine yet";
+  job.on_demand();
+  const Fallback next = job.look();
+  EXPECT_EQ(next.action, Action::Rest);
+  EXPECT_EQ(next.mark.spot, WatchMark::Spot::Rests);
+  job.seen.own->target = 0;
+  EXPECT_EQ(job.look().action, Action::Wait) << "nobody stopped it";
+  job.seen.machines.clear();
+  job.seen.beside.clear();
+  EXPECT_EQ(job.look().action, Action::Wake);
+  job.seen.own->target = 1;
+  EXPECT_NE(job.look().mark.spot, WatchMark::Spot::Rests);
+}
+
+TEST(WhenNeeded, AGroupDoesNotRest) {
+  Job job;
+  job.seen.own->rests = false;
+  job.seen.prospect = prospect_of(10h + 20min, 10);
+  job.add(true, State::Running);
+  job.on_demand();
+  EXPECT_EQ(job.look().action, Action::Wait);
+}
+
+TEST(WhenNeeded, AJobThatWasStoppedGetsNothing) {
+  Job job;
+  job.seen.own->target = 0;
+  EXPECT_EQ(job.look(12h).action, Action::Wait);
+  job.on_demand();
+  EXPECT_EQ(job.look().fleets, std::vector{extra});
+}
+
+// A world of minutes: instances boot, one of them has the volume, spot capacity comes and goes, and
+// what is lost without a notice is trained again from the newest checkpoint.
+class World {
+ public:
+  explicit World(unsigned seed) : chance_(seed) {
+    work_ = std::uniform_int_distribution<>(30, 900)(chance_);
+    checkpoint_ = std::uniform_int_distribution<>(1, 20)(chance_);
+    here_ = std::uniform_int_distribution<>(5, 400)(chance_);
+    gone_ = std::uniform_int_distribution<>(5, 400)(chance_);
+    const int spare = std::uniform_int_distribution<>(0, 600)(chance_);
+    due_ = noon + std::chrono::minutes(work_ + boot + attach + 2 * interval + 2 + spare);
+    until_ = spell();
+  }
+
+  // Whether it was done in time.
+  bool run() {
+    for (int minute = 0; minute < 5000 && durable_ < work_; ++minute) {
+      now_ = noon + std::chrono::minutes(minute);
+      if (minute >= until_) {
+        capacity_ = !capacity_;
+        until_ = minute + spell();
+      }
+      if (minute % interval == 0) look();
+      live();
+    }
+    return durable_ >= work_ && now_ < due_;
+  }
+  int cost() const { return 10 * on_demand_minutes_ + 3 * spot_minutes_; }
+  int work() const { return work_; }
+
+ private:
+  static constexpr int boot = 8, attach = 6, interval = 10;
+  struct Machine {
+    int age = -1;  // minutes; -1: it is not there
+    bool is_there() const { return age >= 0; }
+  };
+  enum class Holder { None, Spot, OnDemand };
+
+  int spell() {
+    const double mean = capacity_ ? here_ : gone_;
+    return 1 + static_cast<int>(std::exponential_distribution<>(1 / mean)(chance_));
+  }
+
+  void look() {
+    Watched seen;
+    seen.now = now_;
+    seen.own = WatchedFleet{own, rests_ ? 0 : 1};
+    if (asked_) seen.beside = {{extra, 1}};
+    const auto add = [&](const Machine& it, bool spot, const char* id) {
+      const State state = it.age < 1 ? State::Starting : State::Running;
+      if (it.is_there()) seen.machines.push_back({InstanceId(id), spot, state, now_});
+    };
+    add(spot_, true, "i-0123456789abcdef0");
+    add(on_demand_, false, "i-0aaaaaaaaaaaaaaaa");
+    seen.mark = mark_;
+    Prospect prospect = prospect_of(0min, (work_ - durable_) / 60.0);
+    prospect.due = due_;
+    prospect.spot = 0.3;
+    seen.prospect = prospect;
+    const Fallback next = decide_fallback(when_needed, 15min, seen);
+    mark_ = mark_of(tag_of(next.mark));
+    if (next.action == Action::AskOnDemand) asked_ = true;
+    if (next.action == Action::Rest) rests_ = true;
+    if (next.action == Action::Wake) rests_ = false;
+    if (next.action == Action::End) {
+      asked_ = false;
+      leave(Holder::OnDemand, on_demand_);
+    }
+    if (rests_) leave(Holder::Spot, spot_);
+  }
+
+  // Announced: the last checkpoint is of the last step.
+  void leave(Holder holder, Machine& it) {
+    it = {};
+    if (holder_ != holder) return;
+    durable_ = done_;
+    holder_ = Holder::None;
+  }
+
+  void live() {
+    if (asked_) ++on_demand_.age, ++on_demand_minutes_;
+    if (!capacity_ && spot_.is_there()) {
+      if (std::bernoulli_distribution(0.5)(chance_))
+        done_ = holder_ == Holder::Spot ? durable_ : done_;
+      leave(Holder::Spot, spot_);
+    }
+    if (capacity_ && !rests_) ++spot_.age, ++spot_minutes_;
+    if (holder_ == Holder::None) {
+      if (on_demand_.age >= boot)
+        take(Holder::OnDemand);
+      else if (spot_.age >= boot)
+        take(Holder::Spot);
+      return;
+    }
+    if (++held_ <= attach) return;
+    ++done_;
+    if (done_ % checkpoint_ == 0 || done_ >= work_) durable_ = done_;
+  }
+  void take(Holder holder) {
+    holder_ = holder;
+    held_ = 0;
+    done_ = durable_;
+  }
+
+  std::mt19937 chance_;
+  int work_, checkpoint_, here_, gone_, until_ = 0;
+  int done_ = 0, durable_ = 0, held_ = 0;
+  int on_demand_minutes_ = 0, spot_minutes_ = 0;
+  bool capacity_ = false, asked_ = false, rests_ = false;
+  Machine spot_, on_demand_;
+  Holder holder_ = Holder::None;
+  wire::WallTime due_, now_ = noon;
+  std::optional<WatchMark> mark_;
+};
+
+TEST(WhenNeeded, MissesNoDeadlineInAnyMarket) {
+  double cost = 0, work = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    World world(seed);
+    EXPECT_TRUE(world.run()) << seed;
+    cost += world.cost();
+    work += 10 * world.work();
+  }
+  EXPECT_LT(cost / work, 0.85) << "and costs less than on demand alone";
+}
+
+}  // namespace
+}  // namespace spotter::launch
