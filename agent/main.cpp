@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   spotter::command::add_doctor(app, status);
   spotter::command::add_prepare(app, spotter::fill, status);
   spotter::command::add_launch(app, status);
+  spotter::command::add_plan(app, status);
   spotter::command::add_watch(app, status);
   spotter::command::add_stop(app, status);
   spotter::command::add_list(app, status);
