@@ -26,8 +26,8 @@ Result<GivesWay> parse_gives_way(std::string_view text) {
 const Scalar<GivesWay> gives_way{"deadline or dollars", parse_gives_way};
 
 template <class Target, class T>
-void read(Reader& reader, const Node* map, const char* key, const std::string& path, Target& to,
-          const Scalar<T>& type) {
+void read_key(Reader& reader, const Node* map, const char* key, const std::string& path, Target& to,
+              const Scalar<T>& type) {
   const Node* node = map == nullptr ? nullptr : child(*map, key);
   if (node != nullptr) reader.scalar(to, type)(*node, path);
 }
@@ -58,11 +58,11 @@ Deadline read_deadline(Reader& reader, const Node& root) {
   Deadline deadline;
   const Node* limits = child(root, "limits");
   const Node* launch = child(root, "launch");
-  read(reader, &root, "finish_by", "finish_by", deadline.finish_by, moment);
-  read(reader, &root, "within", "within", deadline.within, duration);
-  read(reader, limits, "gives_way", "limits.gives_way", deadline.gives_way, gives_way);
-  read(reader, launch, "work", "launch.work", deadline.work, duration);
-  read(reader, launch, "start", "launch.start", deadline.start, duration);
+  read_key(reader, &root, "finish_by", "finish_by", deadline.finish_by, moment);
+  read_key(reader, &root, "within", "within", deadline.within, duration);
+  read_key(reader, limits, "gives_way", "limits.gives_way", deadline.gives_way, gives_way);
+  read_key(reader, launch, "work", "launch.work", deadline.work, duration);
+  read_key(reader, launch, "start", "launch.start", deadline.start, duration);
   return deadline;
 }
 
@@ -90,7 +90,7 @@ Result<Deadline> load_deadline(const std::string& path) {
     Reader reader(environment, problems);
     Deadline deadline = read_deadline(reader, *root);
     const Node* limits = child(*root, "limits");
-    read(reader, limits, "dollars", "limits.dollars", deadline.dollars, positive_number);
+    read_key(reader, limits, "dollars", "limits.dollars", deadline.dollars, positive_number);
     if (problems.empty()) return deadline;
   }
   return failure(describe(problems, path));
