@@ -9,6 +9,7 @@
 
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/formats/tags.hpp"
+#include "agent/launch/fallback.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/launch/launch.hpp"
