@@ -24,6 +24,7 @@ DEADLINE = ("  on_demand: when-needed\n  work: 1h\n  start: 1s\n"
 class Watch(launching.LaunchTest):
     def setUp(self):
         super().setUp()
+        (pathlib.Path(self.served.folder) / "s3/watched").mkdir(parents=True, exist_ok=True)
         self.addCleanup(self.room, "any")
         self.addCleanup(self.spotter, "stop", self.name, "--wait", code=None)
 
@@ -172,7 +173,6 @@ class Watch(launching.LaunchTest):
         self.assertEqual([it["Id"] for it in self.on_demand_fleets()], [extra["Id"]])
 
     def test_for_a_deadline_an_on_demand_instance_comes_at_once(self):
-        (pathlib.Path(self.served.folder) / "s3/watched").mkdir(parents=True, exist_ok=True)
         self.room(0)
         own = self.launch_limited(DEADLINE)
         said = self.watch()
