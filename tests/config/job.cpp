@@ -173,13 +173,13 @@ const Wrong shapes[] = {
     {"!hello",
      ":1:1: expected a mapping with the keys job, storage, code, trainer, checkpoints, "
      "metrics, channels, prepare, cache, sagemaker, sweep, claims, gang, on_failure, limits, "
-     "prometheus, "
+     "finish_by, within, prometheus, "
      "publish, fence, notify, launch, fleet, found "
      "text"},
     {"banana: 1",
      ":4:1: unknown key 'banana'; valid here: job, storage, code, trainer, "
      "checkpoints, metrics, channels, prepare, cache, sagemaker, sweep, claims, gang, on_failure, "
-     "limits, prometheus, publish, fence, notify, launch, "
+     "limits, finish_by, within, prometheus, publish, fence, notify, launch, "
      "fleet"},
     {"publish: /mnt/here", ":4:10: publish: '/mnt/here' is no S3 URL: s3://bucket/key"},
     {"publish: [a]",

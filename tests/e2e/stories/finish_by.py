@@ -43,8 +43,7 @@ class FinishBy(launched.Launched):
                     if one.text("instanceId") == instance)
 
     def trains_on(self, instance):
-        wait(f"{instance} to train", lambda: any(
-            instance in path.name and path.read_text() for path in self.journal.iterdir()), 120)
+        self.wait_stage(instance, "training", 120)
 
     def fleets(self):
         return {one["on_demand"]: one for one in self.listed()[self.job_name]["fleets"]
