@@ -200,7 +200,7 @@ const Wrong shapes[] = {
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},
     {"limits:",
      ":4:1: limits: the value is missing; expected a mapping with the keys hours, "
-     "dollars"},
+     "dollars, gives_way"},
     {"limits: {hours: }", ":4:17: limits.hours: the value is missing; expected a number above 0"},
     {"limits: {hours: [1]}", ":4:17: limits.hours: expected a number above 0, found a list"},
     {"limits: {hours: many}", ":4:17: limits.hours: expected a number above 0, found 'many'"},
