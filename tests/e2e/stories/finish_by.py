@@ -52,7 +52,7 @@ class FinishBy(launched.Launched):
     def test_it_leaves_spot_when_the_deadline_asks_and_returns_when_that_pays(self):
         # 19 min of work, and 16 more: another look without a spot instance would be too late.
         one = self.begin_on_spot(36)
-        self.wait_training(one, 20)
+        self.wait_training(one, 15)
         self.assertIn(f"the job has the spot instance {one}", self.watch())
         self.room()
         self.world.interrupt(one, 5)
@@ -83,7 +83,7 @@ class FinishBy(launched.Launched):
 
     def test_it_leaves_a_spot_instance_whose_loss_would_be_too_late(self):
         one = self.begin_on_spot(28)
-        self.wait_training(one, 20)
+        self.wait_training(one, 15)
         wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
         paid = self.wait_instance([one], 60)
         wait("the job's own fleet to rest", lambda: "gets the target 0" in self.watch(), 60)
