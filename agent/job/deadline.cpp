@@ -44,8 +44,8 @@ void check_when_needed(Reader& reader, const Node& node, const Deadline& deadlin
         "deadline is kept until the job's own pace is known");
   if (!job.publish)
     problem("needs `publish: s3://bucket/prefix`, where `spotter watch` sees what is left to do");
-  if (job.launch->capacity > 1 || job.sweep)
-    problem("is for one instance and one training: no capacity above 1, and no sweep");
+  if (job.launch->capacity > 1 || job.sweep || job.gang)
+    problem("is for one instance and one training: no capacity above 1, no sweep and no gang");
 }
 
 }  // namespace
