@@ -61,10 +61,15 @@ Time all_seen(const Tidying& stage, const Context& c) {
   return std::max(shown, c.facts.move.snapshot_asked_ahead_at + c.policy.ec2_call + bound);
 }
 
+// The volume that this session knows to have the result, whatever its tags say.
+VolumeId finished(const Facts& facts) {
+  return facts.holding.purpose == Purpose::Train ? facts.holding.volume : VolumeId();
+}
+
 // The job's volume, as long as EC2 does not show it as done.
 const SeenVolume* to_mark(const Survey& survey, const Facts& facts) {
   for (const SeenVolume& volume : survey.volumes) {
-    if (volume.id == facts.holding.volume && volume.discoverable && !volume.done) return &volume;
+    if (volume.id == finished(facts) && volume.discoverable && !volume.done) return &volume;
   }
   return nullptr;
 }
@@ -88,6 +93,7 @@ bool candidates_settle(const SeenVolume& current, const Survey& survey, Context&
 Stage tidy_up(Context& c) {
   c.facts.tidying.since = c.now;
   c.facts.tidying.candidates_free_since = kNever;
+  c.facts.move.parent_gone_since = kNever;
   c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
   return Tidying{c.now, c.now, 0};
 }
@@ -126,7 +132,6 @@ Next on(const MarkingDone&, const EffectFailed& failed, Context& c) {
 Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const bool enough = c.now - c.facts.tidying.since >= c.policy.tidy_limit;
   c.facts.tidying.data_left = data_in_use(seen.survey);
-  if (enough) return cancel_fleet(c);
   if (c.policy.fence && learn_line(seen.survey, c)) {
     c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
     return stage;
@@ -134,9 +139,20 @@ Next on(const Tidying& stage, const StorageSurveyed& seen, Context& c) {
   const Survey all = as_known(seen.survey, c);
   const Survey ours = of_line(all, c.facts.move.lineage, c.facts.holding.volume);
   const SeenVolume* current = current_volume(ours);
-  if (!current && elect(ours)) {  // the result has moved: the job ends on the candidate
+  // Another agent's commit has deleted the volume with the result. If the result is on the copy,
+  // its ledger says so.
+  const bool moved = !done_volume(ours, finished(c.facts)) && (current || elect(ours));
+  if (moved) {
     c.facts.exit.done = false;
     return plan(seen.survey, c);
+  }
+  if (enough) return cancel_fleet(c);
+  // Its copy may be shown as verified, or as the job's, only later: nothing of it is deleted
+  // before.
+  if (current) c.facts.move.parent_gone_since = kNever;
+  if (!current && commit_settles_in({}, c) > Duration::zero()) {
+    c.wake_in(c.policy.poll_attachment);
+    return stage;
   }
   std::optional<Command> command;
   if (!current || !candidates_settle(*current, ours, c)) {

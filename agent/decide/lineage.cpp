@@ -40,6 +40,12 @@ bool learn_line(const Survey& survey, Context& c) {
 }
 
 Detail lines_left(const Survey& survey, VolumeId& line) {
+  // A line that is known is kept while anything of it is shown: its copy may only be verified later
+  // than another line's.
+  const auto ours = [&](const auto& it) { return line_of(it) == line; };
+  if (line && (std::any_of(survey.volumes.begin(), survey.volumes.end(), ours) ||
+               std::any_of(survey.snapshots.begin(), survey.snapshots.end(), ours)))
+    return {};
   std::vector<VolumeId> lines;
   const auto add = [&](const VolumeId& found) {
     if (std::find(lines.begin(), lines.end(), found) == lines.end()) lines.push_back(found);
@@ -50,7 +56,6 @@ Detail lines_left(const Survey& survey, VolumeId& line) {
   if (lines.empty()) {
     for (const SeenSnapshot& snapshot : survey.snapshots) add(line_of(snapshot));
   }
-  if (std::find(lines.begin(), lines.end(), line) != lines.end()) return {};
   if (lines.empty()) return {};
   line = lines.front();
   std::string names;

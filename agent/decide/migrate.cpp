@@ -3,16 +3,18 @@
 //
 // Without a fence DeleteVolume of the parent is the commit. EC2 takes it only of a volume that is
 // there and attached nowhere, so of all sessions that try it takes it from one. That one knows from
-// the answer that it has the job, and waits for nothing: EC2 then attaches the parent to nobody,
-// and nobody else can commit a copy of it. It promotes its copy so soon that everybody sees that
-// before two bounds have passed since the parent went; whoever finds the parent gone, or got no
-// answer, waits these two bounds before it elects a copy itself (recover.cpp).
+// the answer (inferred: spotter-assumptions(7)) that it has the job, and waits for nothing: EC2
+// then attaches the parent to nobody, and nobody else can commit a copy of it. It promotes its copy
+// so soon that everybody sees that before two bounds have passed since the parent went; whoever
+// finds the parent gone, or got no answer, waits these two bounds before it elects a copy itself
+// (recover.cpp).
 //
 // What the copy may lack: what was written to the parent after the snapshot, by an instance that
-// began to use it less than a bound before the commit (else its generation were seen, and the copy
-// dropped) and has lost it again since. It ran beside the instance that commits, for whoever ended
-// before has written nothing since the snapshot; and who sees the snapshot or the copy writes
-// nothing for a bound (plan.cpp: attached_here()).
+// began to use it less than claim_known_at() before the commit was answered (else its generation
+// were seen, and the copy dropped) and has lost it again since: a bound, and the time of the look
+// and of the commit (policy.hpp: commit_call). It ran beside the instance that commits, for whoever
+// ended before has written nothing since the snapshot; and who sees the snapshot or the copy writes
+// nothing before that time (plan.cpp: attached_here()).
 #include <algorithm>
 
 #include "agent/decide/transitions.hpp"
@@ -65,11 +67,12 @@ Next on(const MarkingVerified&, const EffectFailed& failed, Context& c) {
   return call_failed(c, failed);
 }
 
-// Too late for others to see the promotion in time: then the job goes to whom all elect.
+// Too late for others to see the promotion in time: then the job goes to whom all elect. Half a
+// bound is left for a call that is carried out after its limit.
 Next on(const Committing& stage, const CallAccepted&, Context& c) {
   if (Next end = leaving(c)) return end;
   const Duration left = stage.asked_at + c.policy.consistency_bound - c.now;
-  if (left <= Duration::zero()) return survey(c);
+  if (left < c.policy.consistency_bound / 2) return survey(c);
   const VolumeId candidate = c.facts.move.verified;
   c.ask(PromoteVolume{candidate}, std::min<Duration>(left, c.policy.ec2_call));
   return Promoting{candidate, stage.parent};

@@ -88,9 +88,8 @@ Stage attached_here(const SeenVolume& volume, bool copied, Context& c) {
   if (c.policy.fence) return claim_fenced(volume, c);
   if (holding.generation != 0 && volume.generation == holding.generation) {
     // Another agent is making a copy of it: nothing is written before it can see our claim.
-    const Duration left = holding.claimed_at == kNever
-                              ? Duration::zero()
-                              : holding.claimed_at + c.policy.consistency_bound - c.now;
+    const Duration left =
+        holding.claimed_at == kNever ? Duration::zero() : claim_known_at(c) - c.now;
     const bool unseen = left > Duration::zero();
     if (copied && unseen) return wait(c, Wait::VolumeChanging, left);
     return bring_up(c);
@@ -191,7 +190,7 @@ Stage settle_candidate(const Survey& survey, const SeenVolume& candidate, Contex
     return MarkingVerified{candidate.id};
   }
   if (c.policy.fence) return commit_by_epoch(survey, candidate, c);
-  c.ask(DeleteVolume{candidate.parent}, c.policy.ec2_call);
+  c.ask(DeleteVolume{candidate.parent}, c.policy.commit_call);
   return Committing{candidate.parent, c.now};
 }
 
@@ -216,10 +215,13 @@ const SeenVolume* current_volume(const Survey& survey) {
   return current.empty() ? nullptr : current.front();
 }
 
-bool is_done(const Survey& survey) {
-  return std::any_of(survey.volumes.begin(), survey.volumes.end(), [](const SeenVolume& volume) {
-    return volume.done && (volume.discoverable || volume.role == Role::Verified);
-  });
+const SeenVolume* done_volume(const Survey& survey, const VolumeId& finished) {
+  for (const SeenVolume& volume : survey.volumes) {
+    const bool says = volume.done || (finished && volume.id == finished);
+    const bool ours = volume.discoverable && volume.state != VolumeState::Deleting;
+    if (says && ours && !is_superseded(volume, survey)) return &volume;
+  }
+  return nullptr;
 }
 
 Stage advance_candidate(const Survey& survey, const VolumeId& parent, std::uint32_t generation,
@@ -322,13 +324,15 @@ Next check_single(const Survey& survey, Context& c) {
 Next plan_own(const Survey& survey, const Survey& everything, Context& c) {
   const SeenVolume* current = current_volume(survey);
   if (c.policy.fills) return plan_to_fill(survey, current, c);
-  if (is_done(survey)) {
+  if (const SeenVolume* done = done_volume(survey, {})) {
     c.facts.exit.done = true;
+    Facts::Holding& holding = c.facts.holding;
     if (const SeenVolume* held = other_attached_here(survey, c.facts, {})) {
-      Facts::Holding& holding = c.facts.holding;
       holding.volume = held->id;
       holding.mounted = holding.attached = true;  // unmounting settles what is not known
     }
+    if (!holding.attached) holding.volume = done->id;
+    holding.purpose = holding.volume == done->id ? Purpose::Train : Purpose::Verify;
     return release_storage(c, After::Finish);
   }
   if (c.policy.fence) {
@@ -359,7 +363,8 @@ VolumeId line_in(const Survey& everything, const VolumeId& known) {
 Next plan(const Survey& seen, Context& c) {
   const Survey everything = as_known(seen, c);
   const bool has_epoch = c.policy.fence && seen.epoch.number != 0;
-  VolumeId line = has_epoch ? seen.epoch.line : c.facts.move.lineage;
+  const VolumeId known = has_epoch ? seen.epoch.line : c.facts.move.lineage;
+  VolumeId line = known;
   VolumeId current;
   if (const SeenVolume* it = current_volume(everything)) {
     line = line_of(*it);
@@ -371,10 +376,13 @@ Next plan(const Survey& seen, Context& c) {
   // No epoch at all is another thing than one that was not read.
   if (c.policy.fence && seen.epoch_line != line)
     return wait(c, Wait::Retry, c.policy.poll_attachment);
-  c.facts.move.lineage = line;
   const Survey ours = of_line(everything, line, current);
   if (const Next wrong = check_fence(ours, c)) return wrong;
-  return plan_own(ours, everything, c);
+  c.facts.move.lineage = line;
+  Next next = plan_own(ours, everything, c);
+  // A guess is not kept: EC2 may show another line's copy only later, and then a person chooses.
+  if (!current) c.facts.move.lineage = known;
+  return next;
 }
 
 }  // namespace spotter::decide

@@ -51,8 +51,8 @@ struct Policy {
 
   // --- the cloud ---
   // EC2 is eventually consistent; AWS names no bound. Everything seen in practice settles within
-  // it. A move waits it only where another instance was first, or an answer is lost (twice); the
-  // end waits it three times: a job may lower it (storage.ebs.consistency_bound).
+  // it. A move waits it twice where another instance was first, three times where an answer is
+  // lost; so does the end: a job may lower it (storage.ebs.consistency_bound).
   Duration consistency_bound = seconds(30);
   // A fleet's tags come after its instance, by what users report up to a minute or more later; AWS
   // names no bound. Who shows none for so long has no fleet.
@@ -60,6 +60,11 @@ struct Policy {
   // An EC2 call answers in well under a second; the SDKs allow 60 s. Half of that leaves time to
   // look again within the two minutes of a notice.
   Duration ec2_call = seconds(30);
+  // How old a look may be that a commit follows from, and how long the commit may take: what
+  // another instance writes meanwhile is lost (migrate.cpp). A job's shorter bound shortens it, but
+  // not below what a look of four calls takes.
+  Duration commit_call = seconds(5);
+  Duration commit_call_least = seconds(2);
   // S3 answers within a second; a write that takes longer is settled by the next read.
   Duration epoch_call = seconds(10);
   // While a state change is awaited (attach takes 1 to 4 s, a snapshot with little that is new from

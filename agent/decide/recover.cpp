@@ -34,6 +34,17 @@ Stage promote_candidate(const Survey& survey, const SeenVolume& best, Context& c
 
 }  // namespace
 
+// Who committed promotes its copy so that it is seen by then (migrate.cpp). Another candidate may
+// have been verified or promoted just now: each has its own bound.
+Duration commit_settles_in(const VolumeId& elected, Context& c) {
+  Facts::Move& move = c.facts.move;
+  if (move.parent_gone_since == kNever || move.elected != elected) {
+    move.parent_gone_since = c.now;
+    move.elected = elected;
+  }
+  return move.parent_gone_since + 2 * c.policy.consistency_bound - c.now;
+}
+
 Stage recover(const Survey& survey, const Survey& everything, Context& c) {
   const SeenVolume* best = elect(survey);
   const SeenSnapshot* newest = nullptr;
@@ -46,20 +57,16 @@ Stage recover(const Survey& survey, const Survey& everything, Context& c) {
     const bool lost = volume.role == Role::State && volume.state != VolumeState::Deleting;
     if (lost && !volume.discoverable) return block(c, Block::NoVolume, Detail(volume.id.view()));
   }
-  if (!best && !newest) return block(c, Block::NoVolume, {});
-  Facts::Move& move = c.facts.move;
-  // Who committed promotes its copy so that it is seen by then (migrate.cpp). Another candidate may
-  // have been verified or promoted just now: each has its own bound.
-  const VolumeId elected = best ? best->id : VolumeId();
-  if (move.parent_gone_since == kNever || move.elected != elected) {
-    move.parent_gone_since = c.now;
-    move.elected = elected;
-  }
-  const Duration left = move.parent_gone_since + 2 * c.policy.consistency_bound - c.now;
+  // In the middle of a move EC2 may show no more yet than a copy without its tags.
+  const bool moves = !survey.snapshots.empty() ||
+                     std::any_of(survey.volumes.begin(), survey.volumes.end(), is_copy);
+  if (!moves) return block(c, Block::NoVolume, {});
+  const Duration left = commit_settles_in(best ? best->id : VolumeId(), c);
   if (left > Duration::zero()) {
     return wait(c, Wait::CommitSettling, std::min<Duration>(left, c.policy.poll_snapshot));
   }
   if (best) return promote_candidate(survey, *best, c);
+  if (!newest) return block(c, Block::NoVolume, {});
   return advance_candidate(survey, newest->parent, newest->generation, true, c);
 }
 

@@ -16,13 +16,13 @@ bool job_is_over(After then) { return then == After::Finish || then == After::Gi
 
 namespace {
 
-// Others may see our claim only after the consistency bound. If we released the volume sooner, they
-// might never see it, and another agent's commit could delete what we wrote.
+// Others may see our claim only later. If we released the volume sooner, another agent's commit
+// could delete what we wrote.
 bool claim_settles(Context& c) {
   const Facts& facts = c.facts;
   if (facts.holding.claimed_at == kNever || facts.holding.purpose != Purpose::Train) return false;
   if (c.policy.fence) return false;  // our epoch is seen at once
-  Time until = facts.holding.claimed_at + c.policy.consistency_bound;
+  Time until = claim_known_at(c);
   if (facts.exit.notice)
     until = std::min(until, facts.exit.notice->deadline - c.policy.release_reserve / 4);
   if (c.now >= until) return false;

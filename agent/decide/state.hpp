@@ -153,6 +153,7 @@ struct Training {
   bool tidy_advanced = false;  // the first checkpoint has moved next_tidy here
   bool changed = false;        // a checkpoint was made since the last snapshot
   bool snapshot_due = false;   // the next look ends with a snapshot
+  bool learns = false;         // adopted: the next look only learns the line and its epoch
   Time next_ledger;
   Time next_tidy = kNever;
   Time next_snapshot;  // no snapshot before this
@@ -277,7 +278,7 @@ struct Facts {
     VolumeId verified;    // the candidate whose newest checkpoint this session verified
     bool marked = false;  // and tagged so
     // What this session committed: EC2 deleted the original for it, and for nobody else, and took
-    // the copy's promotion; as_committed() shows both as long as EC2 may not.
+    // the copy's promotion; as_known() shows both as long as EC2 may not.
     VolumeId original;
     VolumeId committed;
     Time committed_at = kNever;

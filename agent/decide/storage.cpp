@@ -7,7 +7,9 @@
 namespace spotter::decide {
 
 Stage survey(Context& c) {
-  c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
+  // What a commit follows from must not be old (migrate.cpp).
+  const bool commits = c.facts.move.verified && !c.policy.fence;
+  c.ask(SurveyStorage{c.facts.move.lineage}, commits ? c.policy.commit_call : c.policy.ec2_call);
   return Surveying{};
 }
 

@@ -1,6 +1,7 @@
 // The long stage. The trainer works; the agent watches it, keeps the ledger, and removes what an
 // earlier move left as soon as a checkpoint of this trainer is durable.
 #include <algorithm>
+#include <utility>
 
 #include "agent/decide/pace.hpp"
 #include "agent/decide/transitions.hpp"
@@ -81,6 +82,7 @@ Training tidying_later(Training stage, bool clean, Context& c) {
   stage.tidying = stage.snapshot_due = false;
   stage.tidied = stage.tidied || clean;
   stage.next_tidy = next_round(c);
+  if (stage.learns) stage.next_tidy = c.now + backoff(c.policy, c.facts.trouble.retries++);
   plan_wake(stage, c);
   return stage;
 }
@@ -118,7 +120,8 @@ Stage train(Context& c) {
   stage.next_ledger = c.now + c.policy.ledger_every;
   stage.next_tidy = next_round(c);
   // Adopted: a notice may come soon, and what is released then needs the line and its epoch.
-  if (!on_share(c) && !c.facts.move.lineage) stage.next_tidy = c.now;
+  stage.learns = !on_share(c) && !c.facts.move.lineage;
+  if (stage.learns) stage.next_tidy = c.now;
   stage.tidied = on_share(c);
   c.facts.home.keeping_since = kNever;
   if (in_bucket(c) && c.facts.fence.ours == 0) stage.next_tidy = c.now;  // an adopted trainer
@@ -311,7 +314,6 @@ Next on(const Training& training, const HomeKept& kept, Context& c) {
 Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   if (in_bucket(c)) return watch_home(training, seen.survey, c);
   Training stage = training;
-  const bool adopted = !c.facts.move.lineage;
   if (learn_line(seen.survey, c) && c.policy.fence) {
     c.ask(SurveyStorage{c.facts.move.lineage}, c.policy.ec2_call);
     return stage;
@@ -321,7 +323,8 @@ Next on(const Training& training, const StorageSurveyed& seen, Context& c) {
   // Another instance has taken the volume from this one, which was stopped and works again.
   c.facts.fence.epoch = ours.epoch;
   const bool ours_no_more = c.policy.fence && ours.epoch.holder != c.facts.identity.instance;
-  if (ours_no_more || adopted) return tidying_later(stage, false, c);
+  const bool learned = std::exchange(stage.learns, !c.facts.move.lineage);
+  if (ours_no_more || learned) return tidying_later(stage, false, c);
   auto command = leftover(ours, {}, snapshots_pay(c));
   if (!command) command = forget_left(ours);
   if (command) {

@@ -64,6 +64,11 @@ void remember_kept(Context&, const HomeKept&);
 WriteLedger ledger_to_write(Context&);
 Duration upload_needs(const Context&);  // of a checkpoint that a trainer makes now
 Stage unmount(Context&, After, std::uint32_t tries = 0);  // release.cpp
+// From then on nobody commits a copy who has not seen our claim: not even by a look that was begun
+// just before all could see it. REQUIRES: claimed.
+inline Time claim_known_at(const Context& c) {
+  return c.facts.holding.claimed_at + c.policy.consistency_bound + 2 * c.policy.commit_call;
+}
 Stage next_release_step(Context&, After);                 // release.cpp
 Stage wait(Context&, Wait why, Duration how_long);        // storage.cpp
 Stage retry_later(Context&, const EffectFailed&);         // storage.cpp
@@ -77,10 +82,15 @@ Next plan(const Survey&, Context&);                       // plan.cpp
 // The same, but a change that EC2 took many times and does not show is not made again at once.
 Next plan_spaced(const Survey&, Context&);  // repeats.cpp
 void count_taken(State&, const Event&);     // repeats.cpp: what was asked for so
-bool is_done(const Survey&);                // plan.cpp
 const SeenVolume* elect(const Survey&);     // recover.cpp; nullptr: none
 Stage recover(const Survey&, const Survey& everything, Context&);  // recover.cpp
-const SeenVolume* current_volume(const Survey&);                   // plan.cpp; nullptr: none
+// How long to wait yet, where no volume is current, for a commit to be seen; it counts from the
+// first time that it is asked for this candidate (empty: none).
+Duration commit_settles_in(const VolumeId& elected, Context&);  // recover.cpp
+// The job's volume, when it is marked as done or is `finished`. nullptr also when a commit has put
+// another in its place.
+const SeenVolume* done_volume(const Survey&, const VolumeId& finished);  // plan.cpp
+const SeenVolume* current_volume(const Survey&);                         // plan.cpp; nullptr: none
 // Only what is of the line, or was made of `current` before copies had the tag.
 Survey of_line(const Survey&, const VolumeId& line, const VolumeId& current);
 // An agent that adopted its trainer does not know its line before the first look. True: it does

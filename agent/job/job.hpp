@@ -34,7 +34,7 @@ struct EbsStorage {
   Tag tag;
   std::string mount = "/mnt/spotter";  // absolute, no "..", not a system directory
   FileSystem filesystem = FileSystem::Xfs;
-  // How long EC2 may take to show a change; a move to another zone waits three times as long.
+  // How long EC2 may take to show a change; a job waits it where it cannot know (policy.hpp).
   std::optional<Duration> consistency_bound;  // none: the policy's 30 s
 };
 

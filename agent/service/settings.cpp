@@ -1,5 +1,7 @@
 #include "agent/service/settings.hpp"
 
+#include <algorithm>
+
 #include "agent/job/parameters.hpp"
 #include "agent/systemd/manager.hpp"
 
@@ -45,6 +47,8 @@ decide::Policy policy_of(const config::Job& job, bool once) {
   if (job.trainer.stop_grace) policy.stop_grace = *job.trainer.stop_grace;
   if (job.storage.ebs.consistency_bound) {
     policy.consistency_bound = *job.storage.ebs.consistency_bound;
+    policy.commit_call =
+        std::clamp(policy.consistency_bound, policy.commit_call_least, policy.commit_call);
   }
   return policy;
 }

@@ -283,7 +283,9 @@ TEST_F(FenceTest, OfAnAdoptedTrainerIsReadAtOnceSoThatANoticeFindsIt) {
   EXPECT_EQ(story_.did<SurveyStorage>()->line, kVolume);
   survey.epoch_line = kVolume;
   survey.epoch = an_epoch(Epoch::State::Using, kMe);
+  survey.volumes.push_back(the_copy(Role::Candidate));
   story_.answer(StorageSurveyed{survey});
+  EXPECT_FALSE(story_.did<DeleteVolume>()) << "the trainer has shown nothing yet";
   story_.sense(NoticeSeen{InterruptionAction::Terminate, story_.now + seconds(100)});
   story_.sense(TrainerEnded{false, true});
   story_.answer(LedgerWritten{});

@@ -134,6 +134,50 @@ TEST(Migration, APromotionThatOthersWouldSeeTooLateIsNotAskedFor) {
   waits_and_elects(story);
 }
 
+// The call may be carried out after its limit.
+TEST(Migration, APromotionThatCouldBecomeLateIsNotAskedFor) {
+  Story story;
+  commit(story);
+  story.pass(story.policy.consistency_bound * 3 / 4);
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "survey-storage");
+}
+
+// What the original's next user writes in this time may be lost.
+TEST(Migration, ACommitFollowsFromAFreshLookAndIsShort) {
+  Story story;
+  prove_copy(story);
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  story.answer(the_disk());
+  story.answer(Mounted{});
+  story.answer(LedgerRead{});
+  story.answer(CheckpointsVerified{});
+  for (const char* next : {"mark-verified", "delete-volume"}) {
+    ASSERT_EQ(story.asked(), "survey-storage");
+    EXPECT_EQ(story.effects[0].deadline, story.now + story.policy.commit_call);
+    story.answer(StorageSurveyed{{{the_volume(), held(the_copy(Role::Candidate), kMe)}, {}}});
+    ASSERT_EQ(story.asked(), next);
+    if (story.did<MarkVerified>()) story.answer(CallAccepted{});
+  }
+  EXPECT_EQ(story.effects[0].deadline, story.now + story.policy.commit_call);
+}
+
+TEST(Migration, InTheMiddleOfAMoveNoPersonIsAskedForBeforeACommitCanBeSeen) {
+  for (const bool copy_is_shown : {true, false}) {
+    Story story;
+    story.boot();
+    const Time gone = story.now;
+    std::vector<SeenVolume> volumes;
+    if (copy_is_shown) volumes = {the_copy(Role::Candidate)};
+    do {
+      story.survey(volumes, {the_snapshot(SnapshotState::Pending)});
+    } while (story.stage() == "waiting");
+    EXPECT_GE(story.now - gone, 2 * story.policy.consistency_bound);
+    ASSERT_EQ(story.stage(), "blocked");
+    EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::NoVolume);
+  }
+}
+
 TEST(Migration, APromotionIsCarriedOutWithinABoundOrNever) {
   Story story;
   commit(story);
@@ -320,77 +364,6 @@ TEST(Migration, WhatIsGoneAndStillShownIsNotDeletedWithoutAPause) {
   story.answer(EffectFailed{Failure::Missing});
   EXPECT_EQ(story.asked(), "");
   EXPECT_EQ(story.stage(), "waiting");
-}
-
-// Another job of the same name, with a volume of its own: its copy and its snapshot.
-SeenVolume a_namesakes(Role role) {
-  SeenVolume volume = the_copy(role, 9);
-  volume.id = "vol-other-copy";
-  volume.parent = "vol-other";
-  return volume;
-}
-
-TEST(Lineage, WhatANamesakeHasLeftFreeIsNotDeleted) {
-  for (const char* lineage : {"", "vol-other"}) {
-    Story story;
-    story.train();
-    SeenVolume copy = a_namesakes(Role::Candidate);
-    copy.lineage = lineage;
-    SeenSnapshot snapshot = the_snapshot(SnapshotState::Completed);
-    snapshot.parent = "vol-other";
-    snapshot.lineage = lineage;
-    for (int look = 0; look < 3; ++look) {
-      while (!story.did<SurveyStorage>()) story.wake();
-      story.answer(StorageSurveyed{{{held(the_volume(), kMe), copy}, {snapshot}}});
-      EXPECT_FALSE(story.did<DeleteVolume>());
-      EXPECT_FALSE(story.did<DeleteSnapshot>());
-    }
-  }
-}
-
-TEST(Lineage, ANamesakesVerifiedCopyIsNeitherPromotedNorWaitedFor) {
-  Story story;
-  story.boot();
-  SeenVolume volume = the_volume();
-  volume.generation = 3;
-  story.survey({volume, a_namesakes(Role::Verified)});
-  ASSERT_TRUE(story.did<AttachVolume>());
-  EXPECT_EQ(story.did<AttachVolume>()->volume, kVolume);
-}
-
-TEST(Lineage, OfTwoLinesWithoutAVolumeAPersonChooses) {
-  Story story;
-  story.boot();
-  story.survey({the_copy(Role::Verified, 3), a_namesakes(Role::Verified)});
-  EXPECT_EQ(story.stage(), "blocked");
-  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::TwoVolumes);
-}
-
-TEST(Lineage, CopiesCarryTheIdOfTheFirstVolume) {
-  Story story;
-  story.boot("us-west-2a");
-  SeenVolume moved = the_copy(Role::State, 4);
-  moved.discoverable = true;
-  moved.lineage = kVolume;
-  story.survey({moved});
-  ASSERT_TRUE(story.did<CreateSnapshot>());
-  EXPECT_EQ(story.did<CreateSnapshot>()->lineage, kVolume);
-}
-
-// EC2's recycle bin gives a deleted volume back with its tags.
-TEST(Lineage, TheOriginalThatIsBackIsNeverTheJobsVolumeAgain) {
-  SeenVolume moved = the_copy(Role::State, 0);
-  moved.discoverable = true;
-  moved.lineage = kVolume;
-  moved.moves = 1;
-  for (const std::uint32_t generation : {0U, 1U}) {
-    Story story;
-    story.boot("us-west-2b");
-    moved.generation = generation;  // not claimed yet; claimed
-    story.survey({the_volume(), moved});
-    ASSERT_TRUE(story.did<AttachVolume>());
-    EXPECT_EQ(story.did<AttachVolume>()->volume, kCopy);
-  }
 }
 
 }  // namespace

@@ -145,6 +145,22 @@ TEST(Release, WhoUsedTheVolumeForLessThanTheBoundKeepsItUntilOthersCanSeeIt) {
   EXPECT_EQ(story.asked(), "detach-volume");
 }
 
+// A look that was begun just before all could see the claim may lead to a commit yet.
+TEST(Release, WhoUsedTheVolumeKeepsItForTheTimeOfACommitLonger) {
+  Story story;
+  story.train();
+  story.now -= seconds(48);  // the claim is 12 s old, the bound 10 s
+  const Time claimed = story.now - seconds(12);
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.sense(TrainerEnded{false, true});
+  story.answer(LedgerWritten{});
+  story.answer(Unmounted{});
+  ASSERT_EQ(story.asked(), "");
+  story.wake();
+  EXPECT_EQ(story.asked(), "detach-volume");
+  EXPECT_EQ(story.now - claimed, story.policy.consistency_bound + 2 * story.policy.commit_call);
+}
+
 const Fleet kGroup{FleetKind::AutoScalingGroup, "group"};
 
 TEST(Release, AGroupThatHoldsTheInstanceGoesOnWhenAllIsReleased) {

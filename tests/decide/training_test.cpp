@@ -1,4 +1,4 @@
-// The trainer: started, failing, finished, and found again by a restarted agent.
+// The trainer: started, failing, and found again by a restarted agent.
 #include <gtest/gtest.h>
 
 #include "tests/decide/story.hpp"
@@ -56,108 +56,12 @@ TEST(Training, ASpentBudgetStopsTheTrainerWithACheckpoint) {
   EXPECT_EQ(story.state.facts.exit.surrender, Surrender::DollarsSpent);
 }
 
-// Looks as often as the core wants, and finds nothing left.
-void tidy_until_quiet(Story& story, const SeenVolume& done) {
-  for (int i = 0; i < 100 && story.stage() == "tidying"; ++i) {
-    if (!story.state.awaited) story.wake();
-    story.answer(StorageSurveyed{{{done}, {}}});
-  }
-}
-
-TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
-  Story story;
-  story.train();
-  story.sense(TrainerEnded{true, false});
-  EXPECT_EQ(story.asked(), "sync-storage");
-  story.answer(StorageSynced{});
-  EXPECT_EQ(story.asked(), "write-ledger");
-  EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
-  story.answer(LedgerWritten{});
-  EXPECT_EQ(story.asked(), "mark-done");
-  story.answer(CallAccepted{});
-  EXPECT_EQ(story.asked(), "unmount");
-  story.answer(Unmounted{});
-  EXPECT_EQ(story.asked(), "detach-volume");
-  story.answer(CallAccepted{});
-  SeenVolume done = the_volume();
-  done.done = true;
-  story.answer(StorageSurveyed{{{done}, {the_snapshot(SnapshotState::Completed)}}});
-  EXPECT_EQ(story.asked(), "delete-snapshot");
-  story.answer(CallAccepted{});
-  const Time clean = story.now;
-  tidy_until_quiet(story, done);
-  ASSERT_TRUE(story.did<CancelFleet>());
-  EXPECT_GE(story.now - clean, story.policy.consistency_bound)
-      << "another agent may not see it yet";
-  EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "sfr-1");
-  story.answer(EffectFailed{Failure::Unavailable});
-  story.wake();
-  EXPECT_EQ(story.asked(), "cancel-fleet") << "until it succeeds";
-  story.answer(CallAccepted{});
-  EXPECT_EQ(story.stage(), "finished");
-}
-
-TEST(Finish, ACopyThatIsStillBeingCreatedIsWaitedForNotLeftBehind) {
-  Story story;
-  story.boot();
-  SeenVolume done = the_volume();
-  done.done = true;
-  SeenVolume copy = the_copy(Role::Candidate);
-  copy.state = VolumeState::Creating;
-  story.survey({done, copy});
-  story.answer(StorageSurveyed{{{done, copy}, {}}});
-  EXPECT_EQ(story.stage(), "tidying");
-  story.wake();
-  copy.state = VolumeState::Available;
-  const Time free = story.now;
-  story.answer(StorageSurveyed{{{done, copy}, {}}});
-  for (int i = 0; i < 100 && !story.did<DeleteVolume>(); ++i) {
-    if (!story.state.awaited) story.wake();
-    story.answer(StorageSurveyed{{{done, copy}, {}}});
-  }
-  ASSERT_TRUE(story.did<DeleteVolume>());
-  EXPECT_EQ(story.did<DeleteVolume>()->volume, copy.id);
-  EXPECT_GE(story.now - free, story.policy.consistency_bound) << "it may be elected";
-}
-
-TEST(Finish, AResultThatHasMovedIsFollowed) {
-  Story story;
-  story.train();
-  story.finish();
-  EXPECT_EQ(story.stage(), "tidying");
-  // Who had not seen `done` made a copy and deleted the original.
-  story.answer(StorageSurveyed{{{the_copy(Role::Verified, 1)}, {}}});
-  EXPECT_EQ(story.stage(), "waiting");
-  EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::CommitSettling);
-}
-
 TEST(Training, AnEndThatAnEarlierAgentAskedForIsNoFailureOfTheJob) {
   Story story;
   story.train();
   story.sense(TrainerEnded{false, true});
   EXPECT_EQ(story.state.facts.progress.ledger.attempts_without_progress, 0U);
   EXPECT_EQ(story.stage(), "waiting") << "and it is started again";
-}
-
-TEST(Finish, ATrainerThatFinishesInTheVerySecondOfTheNoticeIsDone) {
-  Story story;
-  story.train();
-  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
-  story.sense(TrainerEnded{true, false});
-  story.answer(StorageSynced{});
-  story.answer(LedgerWritten{});
-  EXPECT_EQ(story.asked(), "mark-done");
-}
-
-TEST(Finish, AnInstanceThatFindsTheJobDoneCancelsAndMovesNoVolume) {
-  Story story;
-  story.boot("us-west-2b");
-  SeenVolume done = the_volume("us-west-2a");
-  done.done = true;
-  story.survey({done});
-  EXPECT_EQ(story.asked(), "survey-storage");
-  tidy_until_quiet(story, done);
-  EXPECT_EQ(story.asked(), "cancel-fleet");
 }
 
 TEST(Crash, ARestartedAgentAdoptsTheRunningTrainer) {
@@ -172,6 +76,32 @@ TEST(Crash, ARestartedAgentAdoptsTheRunningTrainer) {
   EXPECT_EQ(story.asked(), "read-ledger");
   story.answer(LedgerRead{});
   EXPECT_EQ(story.stage(), "training");
+}
+
+// A notice may come soon, and then it matters.
+TEST(Crash, TheLineOfAnAdoptedTrainerIsAskedForUntilItIsKnown) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.answer(LedgerRead{});
+  const Time adopted = story.now;
+  const SeenVolume mine = held(the_volume(), kMe);
+  const SeenVolume left = the_copy(Role::Candidate);
+  const std::vector<Happening> in_vain = {EffectFailed{}, StorageSurveyed{{{left}, {}}}};
+  for (const Happening& answer : in_vain) {
+    while (!story.did<SurveyStorage>()) story.wake();
+    story.answer(answer);
+  }
+  while (!story.did<SurveyStorage>()) story.wake();
+  EXPECT_LT(story.now - adopted, seconds(30));
+  story.answer(StorageSurveyed{{{mine, left}, {}}});
+  EXPECT_EQ(story.state.facts.move.lineage, kVolume);
+  EXPECT_FALSE(story.did<DeleteVolume>()) << "the trainer has shown nothing yet";
 }
 
 TEST(Crash, ARestartedAgentFindsThatTheTrainerFinishedMeanwhile) {
@@ -209,39 +139,6 @@ TEST(Crash, AnAdoptedTrainerThatFailsAtOnceIsNotForgotten) {
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{});
   EXPECT_EQ(story.asked(), "survey-storage");
-}
-
-TEST(Finish, AResultThatCannotBeSyncedIsNotDone) {
-  Story story;
-  story.train();
-  story.sense(TrainerEnded{true, false});
-  story.answer(EffectFailed{});
-  EXPECT_EQ(story.stage(), "blocked");
-  EXPECT_EQ(story.asked(), "unmount") << "only a new mount brings the file system back";
-  EXPECT_FALSE(story.state.facts.exit.done);
-  story.wake();
-  EXPECT_EQ(story.asked(), "survey-storage") << "the trainer will write it again";
-}
-
-TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
-  Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Running;
-  seen.mounted = kVolume;
-  story.answer(seen);
-  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story.answer(EffectFailed{});
-  story.answer(LedgerRead{});
-  ASSERT_EQ(story.stage(), "training");
-  story.finish();
-  SeenVolume done = the_volume();
-  done.done = true;
-  tidy_until_quiet(story, done);
-  EXPECT_EQ(story.asked(), "read-fleet");
-  story.answer(FleetRead{{FleetKind::Ec2Fleet, "fleet-1"}, 0});
-  ASSERT_TRUE(story.did<CancelFleet>());
-  EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "fleet-1");
 }
 
 TEST(Training, AnInstanceLostWithoutNoticeIsNoFailureOfTheJob) {
@@ -345,47 +242,6 @@ TEST(Training, CountsTheTimeOfTheTrainerApartFromTheInstances) {
   story.pass(seconds(20));  // the next try has not begun
   story.sense(StopRequested{story.now + minutes(1)});
   EXPECT_DOUBLE_EQ(story.state.facts.progress.ledger.trained, 900 + 600);
-}
-
-TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAgain) {
-  Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Ended;
-  seen.ended = {true, false};
-  seen.mounted = kVolume;
-  story.answer(seen);
-  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
-  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
-  story.survey({held(the_volume(), kMe)});
-  story.answer(CallAccepted{});
-  SeenVolume claimed = held(the_volume(), kMe);
-  claimed.generation = 1;
-  story.survey({claimed});
-  story.answer(DeviceFound{"/dev/nvme1n1"});
-  story.answer(DiskInspected{false, true, {}});
-  EffectFailed shut_down;  // after an I/O error
-  shut_down.failure = Failure::MountFailed;
-  story.answer(shut_down);
-  EXPECT_EQ(story.asked(), "unmount");
-  story.wake();
-  story.survey({claimed});
-  story.mount_and_read();
-  EXPECT_EQ(story.asked(), "fetch-code") << "what was not synced is lost with the mount";
-}
-
-TEST(Finish, AMarkThatFailedIsMadeWhenTheVolumeIsReleased) {
-  Story story;
-  story.train();
-  story.sense(TrainerEnded{true, false});
-  story.answer(StorageSynced{});
-  story.answer(LedgerWritten{});
-  story.answer(EffectFailed{});
-  EXPECT_EQ(story.asked(), "unmount");
-  story.answer(Unmounted{});
-  story.answer(CallAccepted{});
-  story.answer(StorageSurveyed{{{the_volume()}, {}}});
-  EXPECT_EQ(story.asked(), "mark-done");
 }
 
 }  // namespace

@@ -97,9 +97,9 @@ void walk_fields(A& a, T& it) {
       field(volume), a.generation(generation);
     }
   } else if constexpr (std::is_empty_v<T>) {
-  } else if constexpr (requires { T{{}, {}, {}, {}, {}, {}, {}, {}}; }) {
-    auto& [q, r, s, t, u, v, w, x] = it;
-    field(q), field(r), field(s), field(t), field(u), field(v), field(w), field(x);
+  } else if constexpr (requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}}; }) {
+    auto& [p, q, r, s, t, u, v, w, x] = it;
+    field(p), field(q), field(r), field(s), field(t), field(u), field(v), field(w), field(x);
   } else if constexpr (requires { T{{}, {}, {}, {}, {}}; }) {
     auto& [u, v, w, x, y] = it;
     field(u), field(v), field(w), field(x), field(y);

@@ -28,7 +28,7 @@ decide::Policy small_policy() {
         &policy.restart_last, &policy.release_reserve, &policy.spared_after}) {
     *call = seconds(10);
   }
-  policy.epoch_call = seconds(10);
+  policy.epoch_call = policy.commit_call = seconds(10);
   policy.fence = has_fence;
   policy.attaching_limit = seconds(20);
   policy.blocked_limit = seconds(120);

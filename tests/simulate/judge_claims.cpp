@@ -9,7 +9,7 @@ bool Simulation::is_claim_unseen(const Host& host) const {
   const decide::Facts& facts = host.agent.state.facts;
   return facts.holding.claimed_at != decide::kNever &&
          facts.holding.purpose == decide::Purpose::Train &&
-         now_ - facts.holding.claimed_at < policy_.consistency_bound;
+         now_ - facts.holding.claimed_at < policy_.consistency_bound + 2 * policy_.commit_call;
 }
 
 // Who makes a copy of it deletes the original when no claim is seen: nothing is written before.

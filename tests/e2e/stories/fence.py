@@ -1,6 +1,6 @@
 """A job with a fence in S3: the volume moves between zones, and no consistency bound is waited for.
-The bound is so long here that three of them would not fit into what is waited. The same holds
-without a fence."""
+The bound is so long here that a wait for it would not fit into the story. A move without a fence
+waits for none either."""
 
 import json
 import pathlib

@@ -1,0 +1,258 @@
+// The end of a job: the result is durable, nothing is left behind, the fleet is cancelled last.
+#include <gtest/gtest.h>
+
+#include "tests/decide/story.hpp"
+
+namespace spotter::decide {
+namespace {
+
+// The copy of kVolume, made by a move, that is the job's volume by now.
+SeenVolume the_moved_volume() {
+  SeenVolume volume = the_copy(Role::State, 1);
+  volume.discoverable = true;
+  volume.lineage = kVolume;
+  volume.moves = 1;
+  return volume;
+}
+
+void tidy_until_quiet(Story& story, const SeenVolume& done) {
+  for (int i = 0; i < 100 && story.stage() == "tidying"; ++i) {
+    if (!story.state.awaited) story.wake();
+    story.answer(StorageSurveyed{{{done}, {}}});
+  }
+}
+
+// Looks as often as the core wants, and finds nothing left.
+TEST(Finish, MarksTheResultLeavesNothingAndCancelsTheFleetLast) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  EXPECT_EQ(story.asked(), "sync-storage");
+  story.answer(StorageSynced{});
+  EXPECT_EQ(story.asked(), "write-ledger");
+  EXPECT_TRUE(story.did<WriteLedger>()->ledger.done);
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "mark-done");
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.asked(), "unmount");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.asked(), "detach-volume");
+  story.answer(CallAccepted{});
+  SeenVolume done = the_volume();
+  done.done = true;
+  story.answer(StorageSurveyed{{{done}, {the_snapshot(SnapshotState::Completed)}}});
+  EXPECT_EQ(story.asked(), "delete-snapshot");
+  story.answer(CallAccepted{});
+  const Time clean = story.now;
+  tidy_until_quiet(story, done);
+  ASSERT_TRUE(story.did<CancelFleet>());
+  EXPECT_GE(story.now - clean, story.policy.consistency_bound)
+      << "another agent may not see it yet";
+  EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "sfr-1");
+  story.answer(EffectFailed{Failure::Unavailable});
+  story.wake();
+  EXPECT_EQ(story.asked(), "cancel-fleet") << "until it succeeds";
+  story.answer(CallAccepted{});
+  EXPECT_EQ(story.stage(), "finished");
+}
+
+TEST(Finish, ACopyThatIsStillBeingCreatedIsWaitedForNotLeftBehind) {
+  Story story;
+  story.boot();
+  SeenVolume done = the_volume();
+  done.done = true;
+  SeenVolume copy = the_copy(Role::Candidate);
+  copy.state = VolumeState::Creating;
+  story.survey({done, copy});
+  story.answer(StorageSurveyed{{{done, copy}, {}}});
+  EXPECT_EQ(story.stage(), "tidying");
+  story.wake();
+  copy.state = VolumeState::Available;
+  const Time free = story.now;
+  story.answer(StorageSurveyed{{{done, copy}, {}}});
+  for (int i = 0; i < 100 && !story.did<DeleteVolume>(); ++i) {
+    if (!story.state.awaited) story.wake();
+    story.answer(StorageSurveyed{{{done, copy}, {}}});
+  }
+  ASSERT_TRUE(story.did<DeleteVolume>());
+  EXPECT_EQ(story.did<DeleteVolume>()->volume, copy.id);
+  EXPECT_GE(story.now - free, story.policy.consistency_bound) << "it may be elected";
+}
+
+TEST(Finish, AResultThatHasMovedIsFollowed) {
+  Story story;
+  story.train();
+  story.finish();
+  EXPECT_EQ(story.stage(), "tidying");
+  // Who had not seen `done` made a copy and deleted the original.
+  story.answer(StorageSurveyed{{{the_copy(Role::Verified, 1)}, {}}});
+  EXPECT_EQ(story.stage(), "waiting");
+  EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::CommitSettling);
+}
+
+// The same, and the copy was promoted so soon that this session sees nothing in between.
+TEST(Finish, AResultWhoseCopyIsTheJobsVolumeByNowIsFollowed) {
+  for (const bool old_is_shown : {false, true}) {
+    Story story;
+    story.train();
+    story.finish();
+    SeenVolume original = the_volume();
+    original.done = true;
+    std::vector<SeenVolume> volumes = {held(the_moved_volume(), "i-other")};
+    if (old_is_shown) volumes.push_back(original);
+    story.answer(StorageSurveyed{{volumes, {}}});
+    EXPECT_FALSE(story.state.facts.exit.done);
+    ASSERT_EQ(story.stage(), "waiting");
+    EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::VolumeHeld);
+  }
+}
+
+TEST(Finish, AResultThatIsMarkedOnTheCopyIsTheEnd) {
+  Story story;
+  story.train();
+  story.finish();
+  SeenVolume moved = the_moved_volume();
+  moved.done = true;
+  tidy_until_quiet(story, moved);
+  EXPECT_EQ(story.asked(), "cancel-fleet");
+}
+
+// The agent that deleted the original is gone, and EC2 shows its copy as it was before.
+TEST(Finish, WhatMayHaveTheResultIsNotDeletedBeforeACommitCanBeSeen) {
+  for (const bool verified : {false, true}) {
+    Story story;
+    story.train();
+    story.finish();
+    const Time gone = story.now;
+    const SeenVolume copy = the_copy(Role::Candidate, 1);
+    const auto shown = [&] { return story.now - gone; };
+    while (shown() < story.policy.consistency_bound && story.stage() == "tidying") {
+      story.answer(StorageSurveyed{{{copy}, {the_snapshot(SnapshotState::Completed)}}});
+      ASSERT_FALSE(story.did<DeleteVolume>());
+      ASSERT_FALSE(story.did<DeleteSnapshot>());
+      story.wake();
+    }
+    ASSERT_EQ(story.asked(), "survey-storage");
+    if (verified) {
+      story.answer(StorageSurveyed{{{the_copy(Role::Verified, 1)}, {}}});
+      ASSERT_EQ(story.stage(), "waiting");
+      EXPECT_EQ(std::get<Waiting>(story.state.stage).why, Wait::CommitSettling);
+      continue;
+    }
+    for (int look = 0; look < 100 && !story.did<DeleteVolume>(); ++look) {
+      if (!story.state.awaited) story.wake();
+      story.answer(StorageSurveyed{{{copy}, {}}});
+    }
+    ASSERT_TRUE(story.did<DeleteVolume>());
+    EXPECT_GE(shown(), 2 * story.policy.consistency_bound);
+  }
+}
+
+TEST(Finish, AnOriginalThatIsBeingDeletedIsNoEnd) {
+  Story story;
+  story.boot("us-west-2b");
+  SeenVolume original = the_volume();
+  original.done = true;
+  original.state = VolumeState::Deleting;
+  story.survey({original, the_copy(Role::Verified)});
+  EXPECT_FALSE(story.state.facts.exit.done);
+  EXPECT_EQ(story.stage(), "waiting");
+}
+
+TEST(Finish, ATrainerThatFinishesInTheVerySecondOfTheNoticeIsDone) {
+  Story story;
+  story.train();
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  EXPECT_EQ(story.asked(), "mark-done");
+}
+
+TEST(Finish, AnInstanceThatFindsTheJobDoneCancelsAndMovesNoVolume) {
+  Story story;
+  story.boot("us-west-2b");
+  SeenVolume done = the_volume("us-west-2a");
+  done.done = true;
+  story.survey({done});
+  EXPECT_EQ(story.asked(), "survey-storage");
+  tidy_until_quiet(story, done);
+  EXPECT_EQ(story.asked(), "cancel-fleet");
+}
+
+TEST(Finish, AResultThatCannotBeSyncedIsNotDone) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(story.asked(), "unmount") << "only a new mount brings the file system back";
+  EXPECT_FALSE(story.state.facts.exit.done);
+  story.wake();
+  EXPECT_EQ(story.asked(), "survey-storage") << "the trainer will write it again";
+}
+
+TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(EffectFailed{});
+  story.answer(LedgerRead{});
+  ASSERT_EQ(story.stage(), "training");
+  story.finish();
+  SeenVolume done = the_volume();
+  done.done = true;
+  tidy_until_quiet(story, done);
+  EXPECT_EQ(story.asked(), "read-fleet");
+  story.answer(FleetRead{{FleetKind::Ec2Fleet, "fleet-1"}, 0});
+  ASSERT_TRUE(story.did<CancelFleet>());
+  EXPECT_EQ(story.did<CancelFleet>()->fleet.id.view(), "fleet-1");
+}
+
+TEST(Finish, AnEndIsNotBelievedWhenItsFileSystemHadToBeMountedAgain) {
+  Story story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Ended;
+  seen.ended = {true, false};
+  seen.mounted = kVolume;
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
+  story.survey({held(the_volume(), kMe)});
+  story.answer(CallAccepted{});
+  SeenVolume claimed = held(the_volume(), kMe);
+  claimed.generation = 1;
+  story.survey({claimed});
+  story.answer(DeviceFound{"/dev/nvme1n1"});
+  story.answer(DiskInspected{false, true, {}});
+  EffectFailed shut_down;  // after an I/O error
+  shut_down.failure = Failure::MountFailed;
+  story.answer(shut_down);
+  EXPECT_EQ(story.asked(), "unmount");
+  story.wake();
+  story.survey({claimed});
+  story.mount_and_read();
+  EXPECT_EQ(story.asked(), "fetch-code") << "what was not synced is lost with the mount";
+}
+
+TEST(Finish, AMarkThatFailedIsMadeWhenTheVolumeIsReleased) {
+  Story story;
+  story.train();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  story.answer(EffectFailed{});
+  EXPECT_EQ(story.asked(), "unmount");
+  story.answer(Unmounted{});
+  story.answer(CallAccepted{});
+  story.answer(StorageSurveyed{{{the_volume()}, {}}});
+  EXPECT_EQ(story.asked(), "mark-done");
+}
+
+}  // namespace
+}  // namespace spotter::decide
