@@ -21,7 +21,7 @@ void became_shorter(int) {
   ::_exit(1);
 }
 
-// Only what leads to AWS.
+// This process's, and in it who we are at AWS.
 Environment environment_with(const std::vector<std::string>& identity) {
   std::map<std::string, std::string, std::less<>> values;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -45,7 +45,7 @@ Result<tier::Home> home_of(const verbs::Home& it) {
   if (!at) return tl::unexpected<Error>(at.error());
   std::signal(SIGBUS, became_shorter);
   tier::Home home{it.folder, it.job,         it.checkpoints, it.files, it.folders,
-                  it.result, *std::move(at), it.epoch,       {}};
+                  it.result, *std::move(at), it.epoch,       it.id,    {}};
   home.s3.environment = environment_with(it.identity);
   return home;
 }

@@ -29,6 +29,7 @@ struct Home {
   std::string result;            // the declared one, relative to it; empty: none
   wire::S3Location at;           // the key ends with a slash
   std::uint32_t epoch = 0;       // that this session holds
+  std::string id;                // of the home, as its head has it
   s3::Settings s3;
 };
 
@@ -42,7 +43,8 @@ struct Kept {
 
 // Brings what is not there yet. `committed`: the manifest that the head names now; what no manifest
 // needs any more is removed first, as far as this epoch and those before it brought it. `whole`: no
-// trainer runs, and what changes under our hands is an error.
+// trainer runs, and what changes under our hands is an error. Where no finished checkpoint could be
+// taken, those that are committed stay.
 Result<Kept> keep(const Home& home, const std::string& committed, bool whole);
 
 struct Brought {
@@ -53,7 +55,8 @@ struct Brought {
 
 // Makes the folder what the manifest says; empty: nothing but what keep() never takes. Where the
 // folder was brought, or kept, in epoch `held` or in this one, what is in it is newer: then only
-// what is missing is fetched. Every file is verified before it has its name.
+// what is missing is fetched, or torn: of the size and time in the manifest without its sum. Every
+// file is verified before it has its name.
 Result<Brought> bring(const Home& home, const std::string& manifest, std::uint32_t held);
 
 }  // namespace spotter::tier

@@ -94,6 +94,7 @@ class Bringing {
   Result<void> put_in_place(const std::string& from, const std::string& path);
   std::string checkpoint_of(const std::string& path) const;
   Result<void> drop_torn(HomeManifest& manifest);
+  Result<void> make_durable() const;
 
   const Home& home_;
   const io::Beneath& folder_;
@@ -120,6 +121,10 @@ Result<void> Bringing::clear(const HomeManifest& manifest, const std::string& pa
       if (auto cleared = clear(manifest, below); !cleared) return cleared;
     } else if (!manifest.files.contains(below) || !status || !S_ISREG(status->st_mode)) {
       guard::remove_any(*at, name, left);
+      // What says how far a job is, of another history.
+      const bool counts = path == own_folder || (below + "/").starts_with(home_.checkpoints + "/");
+      if (counts && at->look(name))
+        return failure("cannot remove " + below + ", which is not of this home");
     }
   }
   return {};
@@ -128,9 +133,10 @@ Result<void> Bringing::clear(const HomeManifest& manifest, const std::string& pa
 bool Bringing::is_here(const Each& file, bool newer) const {
   const auto status = folder_.look(file.first);
   if (!status || !S_ISREG(status->st_mode)) return false;
-  if (newer) return true;
   const auto found = guard::found({}, *status);
-  if (found.bytes != file.second.bytes || found.mtime_ns != file.second.mtime_ns) return false;
+  const bool as_kept = found.bytes == file.second.bytes && found.mtime_ns == file.second.mtime_ns;
+  // Also where what is here is newer: after a power cut a file may have all but its bytes.
+  if (!as_kept) return newer;
   const auto opened = folder_.file(file.first, O_RDONLY);
   if (!opened || file.second.bytes == 0) return opened.has_value();
   void* data = ::mmap(nullptr, file.second.bytes, PROT_READ, MAP_SHARED, opened->get(), 0);
@@ -248,6 +254,7 @@ Result<void> Bringing::drop_torn(HomeManifest& manifest) {
     manifest.files.erase(path);
     if (!name.empty()) guard::remove_any(folder_, name, left);
   }
+  if (!broken.empty()) manifest.newest = -1;  // nobody knows: the files do not say their steps
   std::erase_if(manifest.files, [&](const Each& file) {
     const std::string name = checkpoint_of(file.first);
     return !name.empty() && broken.contains(name);
@@ -259,7 +266,7 @@ Result<void> Bringing::drop_torn(HomeManifest& manifest) {
 }
 
 Result<Brought> Bringing::bring(const std::string& name, std::uint32_t held) {
-  const auto mark = read_mark(folder_);
+  const auto mark = read_mark(home_, folder_);
   const bool newer = mark && (mark->epoch == home_.epoch || (held != 0 && mark->epoch == held));
   HomeManifest manifest{home_.job, -1, {}};
   if (!name.empty()) {
@@ -290,9 +297,19 @@ Result<Brought> Bringing::bring(const std::string& name, std::uint32_t held) {
   guard::remove_any(folder_, fetching, left);
   if (!fetched) return tl::unexpected(fetched.error());
   if (auto dropped = drop_torn(manifest); !dropped) return tl::unexpected(dropped.error());
-  if (auto marked = write_mark(folder_, {home_.epoch, name, std::move(manifest)}); !marked)
+  if (auto durable = make_durable(); !durable) return tl::unexpected(durable.error());
+  if (auto marked = write_mark(home_, folder_, {home_.epoch, name, std::move(manifest)}); !marked)
     return tl::unexpected(marked.error());
   return brought_;
+}
+
+// Nothing says that the files are here before they are durable.
+Result<void> Bringing::make_durable() const {
+  const auto opened = folder_.open("", O_RDONLY | O_DIRECTORY);
+  if (!opened) return failure("cannot open the home: " + opened.error().message());
+  if (::syncfs(opened->get()) != 0)
+    return failure(std::string("cannot sync the home: ") + std::strerror(errno));
+  return {};
 }
 
 }  // namespace

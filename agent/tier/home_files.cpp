@@ -123,6 +123,9 @@ Result<void> look_at_record(const Home& home, const io::Beneath& folder, Invento
   return {};
 }
 
+// Epochs begin at 1 in each home: the number alone says nothing.
+std::string home_of_mark(const Home& home) { return wire::to_url(home.at) + " " + home.id; }
+
 }  // namespace
 
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole) {
@@ -154,11 +157,13 @@ Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool wh
   return inventory;
 }
 
-std::optional<Mark> read_mark(const io::Beneath& folder) {
+std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder) {
   const auto bytes = folder.read(std::string(own_folder) + "/" + mark_name, mark_limit);
   if (!bytes) return std::nullopt;
   const auto object = checkpoint::unseal(*bytes);
   if (!object || !object->is_object()) return std::nullopt;
+  const auto of = object->find("home");
+  if (of == object->end() || *of != home_of_mark(home)) return std::nullopt;
   const auto epoch = object->find("epoch");
   const auto name = object->find("name");
   const auto text = object->find("manifest");
@@ -170,9 +175,11 @@ std::optional<Mark> read_mark(const io::Beneath& folder) {
   return Mark{epoch->get<std::uint32_t>(), name->get<std::string>(), *std::move(manifest)};
 }
 
-Result<void> write_mark(const io::Beneath& folder, const Mark& mark) {
-  const nlohmann::json object = {
-      {"epoch", mark.epoch}, {"name", mark.name}, {"manifest", encode(mark.manifest)}};
+Result<void> write_mark(const Home& home, const io::Beneath& folder, const Mark& mark) {
+  const nlohmann::json object = {{"home", home_of_mark(home)},
+                                 {"epoch", mark.epoch},
+                                 {"name", mark.name},
+                                 {"manifest", encode(mark.manifest)}};
   const auto written =
       folder.write(std::string(own_folder) + "/" + mark_name, checkpoint::seal(object), 0644);
   if (written) return {};
@@ -181,8 +188,11 @@ Result<void> write_mark(const io::Beneath& folder, const Mark& mark) {
 }
 
 tl::unexpected<Error> failed_at_s3(const s3::Failure& why) {
-  const bool passes = why.kind == s3::Failure::Kind::Unavailable;
-  return tl::unexpected(Error{why.text(), passes ? "s3" : ""});
+  using Kind = s3::Failure::Kind;
+  const bool refused = why.kind == Kind::Permission || why.kind == Kind::Untrusted;
+  // Credentials are missing for a moment while they are renewed.
+  const bool passes = why.kind == Kind::Unavailable || why.kind == Kind::NoCredentials;
+  return tl::unexpected(Error{why.text(), refused ? "s3-refused" : passes ? "s3" : "s3-rejected"});
 }
 
 Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name) {

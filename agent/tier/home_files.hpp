@@ -38,17 +38,18 @@ struct Inventory {
 // Changes nothing. Fails where what is there cannot be read.
 Result<Inventory> look_over(const Home& home, const io::Beneath& folder, bool whole);
 
-// What the folder is: brought, or kept last, in this epoch, as this manifest says. None: nobody
-// knows.
+// What the folder is: brought, or kept last, in this epoch of this home, as this manifest says.
+// None: nobody knows, or it is of another home.
 struct Mark {
   std::uint32_t epoch = 0;
   std::string name;  // of the manifest; empty: nothing was committed before
   HomeManifest manifest;
 };
-std::optional<Mark> read_mark(const io::Beneath& folder);
-Result<void> write_mark(const io::Beneath& folder, const Mark& mark);
+std::optional<Mark> read_mark(const Home& home, const io::Beneath& folder);
+Result<void> write_mark(const Home& home, const io::Beneath& folder, const Mark& mark);
 
-// Its kind is "s3" where S3 may answer another time, so that it is asked again soon.
+// What S3 said, and not what is here, is wrong. Its kind is "s3" where S3 may answer another time,
+// so that it is asked again soon; "s3-refused" where a person has to permit it; else "s3-rejected".
 tl::unexpected<Error> failed_at_s3(const s3::Failure& why);
 
 Result<HomeManifest> read_manifest(s3::Client& client, const Home& home, const std::string& name);

@@ -12,6 +12,7 @@
 
 #include "agent/aws/s3/objects.hpp"
 #include "agent/aws/s3/upload.hpp"
+#include "agent/guard/keeper.hpp"
 #include "agent/guard/place.hpp"
 #include "agent/tier/home_files.hpp"
 #include "trainer/library/manifest.hpp"
@@ -24,12 +25,7 @@ constexpr std::size_t read_whole = 4U << 20;  // what is larger is mapped
 constexpr std::size_t most_sent_at_once = 256;
 constexpr std::uint64_t most_bytes_sent_at_once = std::uint64_t{1} << 30;
 
-// What S3 said, and not what is here, is wrong.
-constexpr const char* of_s3 = "s3";
-tl::unexpected<Error> at_s3(const s3::Failure& why) {
-  return tl::unexpected(Error{why.text(), of_s3});
-}
-bool is_of_s3(const Error& error) { return error.kind == of_s3; }
+bool is_of_s3(const Error& error) { return error.kind.starts_with("s3"); }
 
 std::int64_t mtime_of(const struct stat& status) { return guard::found({}, status).mtime_ns; }
 
@@ -128,6 +124,7 @@ class Keeping {
   Result<Files> bring_up(const std::vector<Wanted>& files);
   Result<void> send(std::vector<OnItsWay>& files);
   std::optional<KeptFile> unchanged(const Wanted& wanted) const;
+  Files committed_checkpoints() const;
 
   const Home& home_;
   const io::Beneath& folder_;
@@ -145,7 +142,7 @@ void Keeping::add_known(const HomeManifest& manifest) {
 
 // What the bucket has: what is committed, and what this epoch brought for a commit that failed.
 Result<void> Keeping::learn(const std::string& committed) {
-  mark_ = read_mark(folder_);
+  mark_ = read_mark(home_, folder_);
   if (mark_ && mark_->epoch != home_.epoch) mark_.reset();
   if (mark_ && mark_->name == committed) {
     committed_ = mark_->manifest;
@@ -257,13 +254,22 @@ Result<void> Keeping::send(std::vector<OnItsWay>& files) {
     kept_.sent += each.file.bytes;
   }
   if (objects.empty()) return {};
-  if (const auto sent = s3::upload(client_, objects); !sent) return at_s3(sent.error());
+  if (const auto sent = s3::upload(client_, objects); !sent) return failed_at_s3(sent.error());
   for (const OnItsWay& each : files) {
     if (!each.content->still_has(each.file.sum))
       return failure(each.wanted->path + " was changed while it was copied");
     known_.emplace(std::pair(each.file.sum, each.file.bytes), each.file);
   }
   return {};
+}
+
+Keeping::Files Keeping::committed_checkpoints() const {
+  Files files;
+  const std::string begin = home_.checkpoints + "/";
+  for (auto at = committed_.files.lower_bound(begin);
+       at != committed_.files.end() && at->first.starts_with(begin); ++at)
+    files.insert(*at);
+  return files;
 }
 
 Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
@@ -277,9 +283,11 @@ Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
   };
   // The trainer may remove a checkpoint while it is read: then it is none that counts. S3's own
   // trouble is not that, and ends all of it.
+  bool taken = false, missed = false;
   for (const WantedCheckpoint& checkpoint : inventory->checkpoints) {
     auto files = bring_up(checkpoint.files);
     if (!files && is_of_s3(files.error())) return tl::unexpected(files.error());
+    missed = missed || !files;
     const bool is_newest = &checkpoint == &inventory->checkpoints.front();
     if (!files && !is_newest) continue;  // its retention may have removed it
     if (!files) {
@@ -287,14 +295,29 @@ Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
                            " is not taken along: " + files.error().message);
       continue;
     }
+    taken = true;
     take(*std::move(files));
     manifest.newest = std::max(manifest.newest, checkpoint.step);
+  }
+  // Of a trainer with a format of its own its end leaves some.
+  const bool left = whole && inventory->checkpoints.empty() &&
+                    std::ranges::any_of(inventory->others, [&](const Wanted& wanted) {
+                      return wanted.path.starts_with(home_.checkpoints + "/");
+                    });
+  // What is committed is worth more than nothing, or than an older one: it stays, as it is
+  // recorded.
+  const bool stays = (!taken && !left) || (missed && manifest.newest < committed_.newest);
+  if (stays) {
+    manifest.files = committed_checkpoints();
+    manifest.newest = committed_.newest;
   }
   for (const Wanted& wanted : inventory->others) {
     auto file = bring_up({wanted});
     if (!file && (whole || is_of_s3(file.error()))) return tl::unexpected(file.error());
     if (file) take(*std::move(file));  // else it is being written: the next time
   }
+  const auto record = committed_.files.find(std::string(own_folder) + "/" + guard::record_name);
+  if (stays && record != committed_.files.end()) take({*record});
   for (const auto& [path, file] : manifest.files) kept_.bytes += file.bytes;
   kept_.newest = manifest.newest;
   if (!committed.empty() && manifest == committed_) {
@@ -308,8 +331,8 @@ Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
   kept_.manifest =
       "manifests/" + std::to_string(home_.epoch) + "-" + checkpoint::sum_of(text) + ".json";
   const auto put = s3::put(client_, {home_.at.bucket, home_.at.key + kept_.manifest}, text);
-  if (!put) return at_s3(put.error());
-  if (auto marked = write_mark(folder_, {home_.epoch, kept_.manifest, std::move(manifest)});
+  if (!put) return failed_at_s3(put.error());
+  if (auto marked = write_mark(home_, folder_, {home_.epoch, kept_.manifest, std::move(manifest)});
       !marked)
     return tl::unexpected(marked.error());
   return kept_;

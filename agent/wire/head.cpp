@@ -38,6 +38,12 @@ bool read_holder(const nlohmann::json& json, InstanceId& holder) {
 
 bool operator==(const Head& a, const Head& b) { return to_json(a) == to_json(b); }
 
+bool is_home_id(std::string_view id) {
+  return id.size() == 32 && std::ranges::all_of(id, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
 bool is_manifest_name(std::string_view name) {
   constexpr std::string_view begin = "manifests/";
   constexpr std::string_view end = ".json";
@@ -46,9 +52,8 @@ bool is_manifest_name(std::string_view name) {
   const auto dash = name.find('-');
   if (dash == 0 || dash > 10 || name.size() != dash + 1 + 32 + end.size()) return false;
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const auto is_hex = [&](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
   return std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dash), is_digit) &&
-         std::ranges::all_of(name.substr(dash + 1, 32), is_hex);
+         is_home_id(name.substr(dash + 1, 32));
 }
 
 std::string to_json(const Head& head) {
@@ -60,6 +65,7 @@ std::string to_json(const Head& head) {
                          {"commits", head.commits},
                          {"manifest", head.manifest},
                          {"bytes", head.bytes}};
+  if (!head.id.empty()) json["id"] = head.id;
   if (head.newest >= 0) json["newest"] = head.newest;
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -88,6 +94,8 @@ Result<Head> parse_head(std::string_view text) {
     head.newest = static_cast<std::int64_t>(newest);
   }
   head.job = text_field(*json, "job");
+  head.id = text_field(*json, "id");
+  if (!head.id.empty() && !is_home_id(head.id)) return failure("its id is none of a home");
   head.manifest = text_field(*json, "manifest");
   if (!head.manifest.empty() && !is_manifest_name(head.manifest))
     return failure("it names no manifest of a home");

@@ -21,6 +21,9 @@ namespace spotter::wire {
 struct Head {
   decide::Epoch epoch;  // number, state and holder; of a home there is no volume
   std::string job;      // whose home it is
+  // 32 hexadecimal digits, drawn with the first epoch: what is here of another home of that name,
+  // or of one that was removed, is not taken for its own. Empty: of an agent before there were ids.
+  std::string id;
   // One more with each commit: no two versions of a head have the same bytes, so that an old write
   // that arrives late is refused.
   std::uint64_t commits = 0;
@@ -35,6 +38,8 @@ inline constexpr std::string_view head_name = "head.json";
 std::string to_json(const Head& head);
 // Fails for what to_json() cannot have written, but for unknown members. `newer`: a later version.
 Result<Head> parse_head(std::string_view text);
+
+bool is_home_id(std::string_view id);
 
 // "manifests/7-" and 32 hexadecimal digits and ".json": it never leads out of the home.
 bool is_manifest_name(std::string_view name);

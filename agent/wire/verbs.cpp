@@ -114,6 +114,7 @@ void each_field(Of<Home> auto& it, const auto& visit) {
   visit("result", it.result);
   visit("at", it.at, required);
   visit("epoch", it.epoch, required);
+  visit("id", it.id);
   visit("identity", it.identity);
 }
 

@@ -153,6 +153,7 @@ struct Home {
   std::string files, folders, result;
   std::string at;           // s3://bucket/prefix/job/
   std::uint32_t epoch = 0;  // that we hold
+  std::string id;           // as its head has it
   // "NAME=value": who we are at AWS, in the place of what this process's environment says. Secret.
   std::vector<std::string> identity;
   bool operator==(const Home&) const = default;

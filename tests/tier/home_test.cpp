@@ -26,8 +26,8 @@ class HomeInS3 : public ::testing::Test {
 
   Home home(const std::string& machine, std::uint32_t epoch) {
     fs::create_directories(root_ / machine);
-    Home home{root_ / machine, "mine", "checkpoints", "", "", "", {"bucket", "homes/mine/"},
-              epoch,           {}};
+    Home home{root_ / machine,           "mine", "checkpoints", "", "", "",
+              {"bucket", "homes/mine/"}, epoch,  id_,           {}};
     home.s3.environment = act::Environment({{"AWS_ENDPOINT_URL_S3", server_.url()},
                                             {"AWS_ACCESS_KEY_ID", "AKID"},
                                             {"AWS_SECRET_ACCESS_KEY", "secret"},
@@ -42,8 +42,9 @@ class HomeInS3 : public ::testing::Test {
     ASSERT_TRUE(done) << done.error().message;
     last_ = *done;
   }
-  std::string kept(const std::string& machine, std::uint32_t epoch, const std::string& committed) {
-    const auto done = keep(home(machine, epoch), committed, false);
+  std::string kept(const std::string& machine, std::uint32_t epoch, const std::string& committed,
+                   bool whole = false) {
+    const auto done = keep(home(machine, epoch), committed, whole);
     EXPECT_TRUE(done) << done.error().message;
     if (done) sent_ = done->sent;
     return done ? done->manifest : "";
@@ -76,6 +77,7 @@ class HomeInS3 : public ::testing::Test {
   }
 
   s3_test::Server server_;
+  std::string id_ = "0123";
   fs::path root_;
   Brought last_;
   std::uint64_t sent_ = 0;
@@ -160,7 +162,7 @@ TEST_F(HomeInS3, LeavesATornCheckpointOutAndSaysSo) {
   EXPECT_NE(none.error().message.find("all checkpoints"), std::string::npos);
 }
 
-TEST_F(HomeInS3, OfASessionThatFollowedNothingIsRemoved) {
+TEST_F(HomeInS3, NothingOfASessionThatFollowedIsRemoved) {
   brought("one", 1, "");
   save("one", 10);
   const std::string first = kept("one", 1, "");
@@ -174,6 +176,70 @@ TEST_F(HomeInS3, OfASessionThatFollowedNothingIsRemoved) {
   EXPECT_EQ(steps("three"), std::vector<std::uint64_t>{20});
 }
 
+TEST_F(HomeInS3, KeepsWhatATrainerWithItsOwnFormatLeft) {
+  brought("one", 1, "");
+  write("one", "checkpoints/state.bin", "all of it");
+  const std::string left = kept("one", 1, "", true);
+  brought("two", 2, left);
+  write("two", "log/trainer.log", "begun\n");  // the trainer runs: what it writes is not known
+  const std::string counted = kept("two", 2, left);
+  EXPECT_NE(counted, left);
+  const std::string later = kept("two", 2, counted);
+  brought("three", 3, later);
+  EXPECT_EQ(text_of("three", "checkpoints/state.bin"), "all of it");
+  EXPECT_EQ(text_of("three", "log/trainer.log"), "begun\n");
+  // What it leaves itself is what counts then.
+  fs::remove(root_ / "three/checkpoints/state.bin");
+  write("three", "checkpoints/next.bin", "more");
+  const std::string last = kept("three", 3, later, true);
+  brought("four", 4, last);
+  EXPECT_FALSE(fs::exists(root_ / "four/checkpoints/state.bin"));
+  EXPECT_EQ(text_of("four", "checkpoints/next.bin"), "more");
+}
+
+TEST_F(HomeInS3, KeepsWhatIsCommittedWhenTheTrainerRemovesWhatIsBeingCopied) {
+  brought("one", 1, "");
+  save("one", 10);
+  const std::string first = kept("one", 1, "");
+  save("one", 20);
+  fs::remove_all(root_ / "one/checkpoints/step-000000000010");
+  fs::remove(root_ / "one/checkpoints/step-000000000020/weights");  // it was listed a moment ago
+  const auto done = keep(home("one", 1), first, false);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(done->newest, 10);
+  EXPECT_EQ(done->said.size(), 1U);
+  const std::string later = kept("one", 1, done->manifest);
+  brought("two", 2, later);
+  EXPECT_EQ(steps("two"), std::vector<std::uint64_t>{10});
+}
+
+TEST_F(HomeInS3, TakesNothingOfAnotherHomeOfThatName) {
+  brought("one", 1, "");
+  write("one", ".spotter/ledger.json", "done");
+  save("one", 10);
+  write("one", "result/weights", "of the first");
+  const std::string manifest = kept("one", 1, "");
+  id_ = "4567";  // the head was removed, and its first epoch is 1 again
+  brought("one", 1, "");
+  for (const char* path : {".spotter/ledger.json", "result/weights"})
+    EXPECT_FALSE(fs::exists(root_ / "one" / path)) << path;
+  EXPECT_EQ(steps("one"), std::vector<std::uint64_t>{});
+}
+
+TEST_F(HomeInS3, BringsAgainWhatHasAllButItsBytes) {
+  brought("one", 1, "");
+  write("one", "result/weights", "all of them");
+  const std::string manifest = kept("one", 1, "");
+  const fs::path file = root_ / "one/result/weights";
+  const auto time = fs::last_write_time(file);
+  write("one", "result/weights", std::string(11, '\0'));  // as a power cut leaves it
+  fs::last_write_time(file, time);
+  write("one", "result/more", "newer");
+  brought("one", 2, manifest, 1);
+  EXPECT_EQ(text_of("one", "result/weights"), "all of them");
+  EXPECT_EQ(text_of("one", "result/more"), "newer");
+}
+
 TEST_F(HomeInS3, IsNotSaidToBeKeptWhenS3TakesNothing) {
   brought("one", 1, "");
   save("one", 10);
@@ -183,7 +249,14 @@ TEST_F(HomeInS3, IsNotSaidToBeKeptWhenS3TakesNothing) {
   });
   const auto done = keep(home("one", 1), "", false);
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().kind, "s3");
+  EXPECT_EQ(done.error().kind, "s3-refused");
+  server_.refuse([](const s3_test::Request& request) -> std::optional<s3_test::Reply> {
+    if (request.method != "PUT") return std::nullopt;
+    return s3_test::refusal(503, "SlowDown");
+  });
+  const auto later = keep(home("one", 1), "", false);
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.error().kind, "s3");
 }
 
 TEST(HomeManifest, IsReadAsItWasWrittenAndNothingElseIsTakenForOne) {

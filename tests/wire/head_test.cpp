@@ -14,6 +14,7 @@ Head a_head() {
   head.epoch.state = decide::Epoch::State::Using;
   head.epoch.holder = "i-0123";
   head.job = "mnist";
+  head.id = "00112233445566778899aabbccddeeff";
   head.commits = 12;
   head.manifest = a_manifest;
   head.newest = 1500;
@@ -49,6 +50,7 @@ TEST(Head, IsNotReadOfAnythingElse) {
   EXPECT_FALSE(parse_head(with("i-0123", std::string(40, 'i'))));
   EXPECT_FALSE(parse_head(with(a_manifest, "manifests/../x")));
   EXPECT_FALSE(parse_head(with("\"version\":1", "\"version\":2")));
+  EXPECT_FALSE(parse_head(with("00112233", "../../..")));
 }
 
 TEST(Head, NamesNoManifestOutsideOfTheHome) {

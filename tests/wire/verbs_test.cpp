@@ -33,9 +33,16 @@ std::vector<Verb> make_all() {
   all.emplace_back(ReleaseShare{share, "job", "/run/x", "/opt/ml"});
   all.emplace_back(LookShare{share});
   all.emplace_back(ProbeShare{"/mnt/s/job", "/mnt/s"});
-  const Home home{"/c/job",      "job", "checkpoints",
-                  "*.pt",        "",    "result/w",
-                  "s3://b/job/", 7,     {"AWS_PROFILE=", "AWS_REGION=x"}};
+  const Home home{"/c/job",
+                  "job",
+                  "checkpoints",
+                  "*.pt",
+                  "",
+                  "result/w",
+                  "s3://b/job/",
+                  7,
+                  "0f",
+                  {"AWS_PROFILE=", "AWS_REGION=x"}};
   all.emplace_back(BringHome{home, "manifests/6-00.json", 6});
   all.emplace_back(KeepHome{home, "manifests/7-00.json", true});
   all.emplace_back(ReadLedger{"/mnt/x"});

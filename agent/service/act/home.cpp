@@ -1,9 +1,12 @@
 #include "agent/service/act/home.hpp"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -12,7 +15,10 @@
 #include "agent/aws/formats/ec2_words.hpp"
 #include "agent/aws/s3/objects.hpp"
 #include "agent/base/clock_text.hpp"
+#include "agent/base/json.hpp"
+#include "agent/decide/policy.hpp"
 #include "agent/io/log.hpp"
+#include "agent/io/random.hpp"
 #include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/trainer.hpp"
 #include "agent/supervise/here.hpp"
@@ -57,6 +63,22 @@ InstanceId name_of_run(const std::string& run_directory) {
   char hash[20];
   std::snprintf(hash, sizeof hash, "-%016zx", std::hash<std::string>()(of));
   return InstanceId(("run-" + host.substr(0, 9)) + hash);
+}
+
+// The program that answered has the trainer's rights: nothing in its answer is believed.
+std::uint64_t count_of(const json& answer, const char* key) {
+  const auto found = answer.find(key);
+  const bool is_count = found != answer.end() && found->is_number_unsigned();
+  return is_count ? found->get<std::uint64_t>() : 0;
+}
+
+std::vector<std::string> texts_of(const json& answer, const char* key) {
+  std::vector<std::string> texts;
+  const auto found = answer.find(key);
+  if (found == answer.end() || !found->is_array()) return texts;
+  for (const json& each : *found)
+    if (each.is_string()) texts.push_back(each.get<std::string>());
+  return texts;
 }
 
 }  // namespace
@@ -166,6 +188,7 @@ Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
                       "another epoch was written before " + std::to_string(epoch.number))};
     wire::Head head = before->head;
     head.epoch = epoch;
+    if (head.id.empty()) head.id = io::random_hex(32);
     head.job = parts_.job.volumes_owner();
     ++head.commits;
     const s3::Condition condition{.absent = before->etag.empty(), .etag = before->etag};
@@ -183,6 +206,7 @@ Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
 }
 
 Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
+  if (epoch.state != decide::Epoch::State::Using) end_renewing();
   std::function<Replaced()> work = [this, epoch, limit] { return replace(epoch, limit); };
   auto writing = apart_.run(std::move(work), limit, the_home);
   auto answer = co_await std::move(writing);
@@ -195,7 +219,8 @@ Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
 }
 
 // Who the trainer is at AWS reads and writes the files; the head is the agent's.
-asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t epoch) {
+asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t epoch,
+                                                                   std::string id) {
   const config::Job& job = parts_.job;
   verbs::Home home{.folder = job.home(),
                    .job = job.volumes_owner(),
@@ -205,6 +230,7 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
                    .result = job.trainer.result,
                    .at = wire::to_url(at_),
                    .epoch = epoch,
+                   .id = std::move(id),
                    .identity = {}};
   auto offering = parts_.keys.offer();
   const auto offered = co_await std::move(offering);
@@ -219,6 +245,18 @@ asio::awaitable<Result<verbs::Home, EffectFailed>> Home::described(std::uint32_t
   co_return home;
 }
 
+// Two agents of one machine have different run directories where their sessions have.
+std::optional<EffectFailed> Home::claim_folder() {
+  if (folder_) return std::nullopt;
+  const std::string path = parts_.job.home();
+  io::Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return at_home(Failure::MountFailed,
+                   "another agent has " + path + ": end it, or give this one its own cache");
+  folder_ = std::move(folder);
+  return std::nullopt;
+}
+
 Home::Answer Home::bring(Duration limit) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + limit;
@@ -228,8 +266,10 @@ Home::Answer Home::bring(Duration limit) {
   const decide::Epoch& now = found->head.epoch;
   if (now.holder != self() || now.state != decide::Epoch::State::Using)
     co_return at_home(Failure::Conflict, "another machine has taken it");
+  if (auto had = claim_folder()) co_return *had;
+  begin_renewing(co_await asio::this_coro::executor, now.number);
   const std::uint32_t held = now.number == epoch_ ? held_ : now.number;
-  auto describing = described(now.number);
+  auto describing = described(now.number, found->head.id);
   auto home = co_await std::move(describing);
   if (!home) co_return home.error();
   const auto began = Clock::now();
@@ -239,22 +279,25 @@ Home::Answer Home::bring(Duration limit) {
   const auto brought = co_await std::move(bringing);
   if (!brought) co_return brought.error();
   const json answer = json::parse(*brought, nullptr, false);
-  for (const json& each : answer.value("torn", json::array()))
-    io::note(wire::event("torn-checkpoint"), spdlog::level::warn, "torn checkpoint: {}",
-             each.get<std::string>());
+  for (const std::string& each : texts_of(answer, "torn"))
+    io::note(wire::event("torn-checkpoint"), spdlog::level::warn, "torn checkpoint: {}", each);
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  const double megabytes = static_cast<double>(answer.value("bytes", std::uint64_t{0})) / 1e6;
+  const double megabytes = static_cast<double>(count_of(answer, "bytes")) / 1e6;
   spdlog::info("the home is here: {} files and {:.1f} MB came from {} in {:.1f} s",
-               answer.value("files", std::uint64_t{0}), megabytes, wire::to_url(at_), seconds);
+               count_of(answer, "files"), megabytes, wire::to_url(at_), seconds);
   co_return decide::Mounted{};
 }
 
-decide::Happening Home::commit(std::uint32_t epoch, const std::string& holder,
+// One that nobody waits for any more must not put an older manifest in the place of a newer one:
+// it ends when the next one has begun. Which one that is it asks after it has read the head, so
+// that a write of the next one in between makes its own fail.
+decide::Happening Home::commit(std::uint64_t turn, std::uint32_t epoch, const std::string& holder,
                                const wire::Head& content, Duration limit) const {
   s3::Client client(s3_settings(limit));
   for (int i = 0;; ++i) {
     const Finding before = read_head(limit);
     if (!before) return before.error();
+    if (turn != turn_) return at_home(Failure::Unavailable, "a later commit has begun");
     const decide::Epoch& now = before->head.epoch;
     const bool ours = now.number == epoch && now.holder.view() == holder &&
                       now.state == decide::Epoch::State::Using;
@@ -290,11 +333,14 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   const Finding found = co_await std::move(finding);
   if (!found) co_return found.error();
   const decide::Epoch& now = found->head.epoch;
+  if (epoch == 0) epoch = now.number;
   if (now.number != epoch || now.holder != self() || now.state != decide::Epoch::State::Using) {
     kept.outcome = Outcome::Lost;
     co_return at_home(Failure::Conflict, "another machine has taken it");
   }
-  auto describing = described(epoch);
+  if (auto had = claim_folder()) co_return *had;
+  begin_renewing(co_await asio::this_coro::executor, epoch);
+  auto describing = described(epoch, found->head.id);
   auto home = co_await std::move(describing);
   if (!home) co_return home.error();
   auto keeping = parts_.local.home_verb(
@@ -302,23 +348,23 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   const auto answered = co_await std::move(keeping);
   if (!answered) co_return answered.error();
   const json answer = json::parse(*answered, nullptr, false);
-  for (const json& each : answer.value("said", json::array()))
-    spdlog::warn("{}", each.get<std::string>());
+  for (const std::string& each : texts_of(answer, "said")) spdlog::warn("{}", each);
   wire::Head content;
-  content.manifest = answer.value("manifest", "");
-  content.newest = answer.value("newest", std::int64_t{-1});
-  content.bytes = answer.value("bytes", std::uint64_t{0});
+  content.manifest = wire::text_field(answer, "manifest");
+  const json newest = answer.is_object() ? answer.value("newest", json()) : json();
+  content.newest = newest.is_number_integer() ? newest.get<std::int64_t>() : -1;
+  content.bytes = count_of(answer, "bytes");
   if (!wire::is_manifest_name(content.manifest))
     co_return at_home(Failure::Rejected, "the program that copies it gave no manifest");
-  std::function<decide::Happening()> work = [this, epoch, holder = self().str(), content,
-                                             limit = call()] {
-    return commit(epoch, holder, content, limit);
+  std::function<decide::Happening()> work = [this, turn = ++turn_, epoch, holder = self().str(),
+                                             content, limit = call()] {
+    return commit(turn, epoch, holder, content, limit);
   };
   auto committing = apart_.run(std::move(work), call(), the_home);
   auto committed = co_await std::move(committing);
   decide::Happening what = committed ? std::move(*committed) : decide::Happening(committed.error());
   kept.newest = content.newest;
-  kept.bytes = answer.value("sent", std::uint64_t{0});
+  kept.bytes = count_of(answer, "sent");
   kept.took = std::chrono::duration_cast<Duration>(Clock::now() - began);
   const auto* why = std::get_if<EffectFailed>(&what);
   if (why == nullptr) kept.outcome = Outcome::Committed;

@@ -2,13 +2,17 @@
 // and back (tier/home.hpp, by the verbs of a process with the trainer's rights).
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "agent/aws/aws_client.hpp"
 #include "agent/decide/effect.hpp"
 #include "agent/decide/event.hpp"
 #include "agent/io/asio.hpp"
+#include "agent/io/descriptor.hpp"
 #include "agent/job/job.hpp"
 #include "agent/service/act/apart.hpp"
 #include "agent/service/act/local.hpp"
@@ -32,6 +36,10 @@ class Home {
     head_.key += wire::head_name;
   }
 
+  ~Home() { end_renewing(); }
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+
   using Answer = asio::awaitable<decide::Happening>;
 
   // This machine, as the metadata service says; the holder's name from then on, unless it has one.
@@ -45,7 +53,8 @@ class Home {
   // Makes the folder here what is committed. Mounted.
   Answer bring(Duration limit);
   // Brings what is not in the bucket yet and commits it. LedgerWritten; Failure::Conflict when the
-  // head is of another epoch. `kept` is what to say of it.
+  // head is of another epoch than `epoch`, or (0: of an earlier session's trainer, before anybody
+  // looked) of another holder. `kept` is what to say of it.
   Answer keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept);
 
   // Between two writes of a holder that is no instance; after three of them without one it is Gone.
@@ -62,24 +71,43 @@ class Home {
   InstanceId self();
   asio::awaitable<Finding> find(Duration limit);
   asio::awaitable<decide::HolderState> state_of(InstanceId holder, Duration age, Duration limit);
-  asio::awaitable<Result<verbs::Home, decide::EffectFailed>> described(std::uint32_t epoch);
+  asio::awaitable<Result<verbs::Home, decide::EffectFailed>> described(std::uint32_t epoch,
+                                                                       std::string id);
   Finding read_head(Duration limit) const;
   struct Replaced {
     decide::Happening what;
     std::uint32_t held = 0;  // as held_
   };
   Replaced replace(const decide::Epoch& epoch, Duration limit) const;
-  decide::Happening commit(std::uint32_t epoch, const std::string& holder,
+  decide::Happening commit(std::uint64_t turn, std::uint32_t epoch, const std::string& holder,
                            const wire::Head& content, Duration limit) const;
+
+  // Where another agent has the folder here: why nothing may be done in it.
+  std::optional<decide::EffectFailed> claim_folder();
+  // Once a lease, as long as the epoch is ours, whatever else goes on.
+  struct Renewal {
+    explicit Renewal(const asio::any_io_executor& executor) : timer(executor) {}
+    asio::steady_timer timer;
+    std::uint32_t epoch = 0;
+    bool over = false;
+  };
+  void begin_renewing(const asio::any_io_executor& executor, std::uint32_t epoch);
+  void end_renewing();
+  asio::awaitable<void> renew(std::shared_ptr<Renewal> renewal);
+  // false: the epoch is not ours any more.
+  bool touch(std::uint32_t epoch, const std::string& holder, Duration limit) const;
 
   Parts parts_;
   wire::S3Location at_;
   wire::S3Location head_;
+  std::atomic<std::uint64_t> turn_ = 0;  // of the last commit that began
   Apart apart_;
   InstanceId instance_;
   InstanceId self_;
   std::uint32_t epoch_ = 0;  // that we wrote last
-  std::uint32_t held_ = 0;   // the epoch before it, where that was ours and nobody came between
+  std::shared_ptr<Renewal> renewal_;
+  io::Descriptor folder_;   // of the home here, locked as long as this lives
+  std::uint32_t held_ = 0;  // the epoch before it, where that was ours and nobody came between
 };
 
 }  // namespace spotter::act

@@ -40,6 +40,8 @@ constexpr KindOfFailure kKinds[] = {
     {"revision-missing", Failure::CodeMissing},
     {"gpus-absent", Failure::GpusAbsent},
     {"s3", Failure::Unavailable},
+    {"s3-refused", Failure::Refused},
+    {"s3-rejected", Failure::Rejected},
     {"home-changed", Failure::Unavailable},
 };
 
