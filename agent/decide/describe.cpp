@@ -297,7 +297,7 @@ std::string_view words(Block why) {
     case Block::NotFilled:
       return "what `prepare:` names is not all there; what has come stays, run it again";
     case Block::NotPermitted:
-      return "AWS refuses a call, or its server is not trusted: allow it, or mend the trust";
+      return "AWS refuses a permission, or its server is not trusted: add it, or mend the trust";
   }
   return "";
 }
