@@ -25,11 +25,15 @@ WriteLedger ledger_to_write(Context& c) {
   return {c.facts.progress.ledger, in_bucket(c) ? c.facts.fence.ours : 0};
 }
 
-// A quarter more than the last one took: the road is not always as wide. Who is only asked to leave
-// has the time that it takes.
+// A quarter more than the last one took: the road is not always as wide. One that is under way
+// comes to its end before. Who is only asked to leave has the time that it takes.
 Duration upload_needs(const Context& c) {
-  const Duration upload = c.facts.home.upload;
-  return in_bucket(c) && c.facts.exit.notice ? upload + upload / 4 : Duration(0);
+  if (!in_bucket(c) || !c.facts.exit.notice) return Duration(0);
+  const Facts::Home& home = c.facts.home;
+  Duration behind{0};
+  if (home.keeping_since != kNever)
+    behind = std::max<Duration>(home.upload - (c.now - home.keeping_since), behind);
+  return home.upload + home.upload / 4 + behind;
 }
 
 // One write at a time: what comes meanwhile goes with the next one.
@@ -46,7 +50,7 @@ void remember_kept(Context& c, const HomeKept& kept) {
   Facts::Home& home = c.facts.home;
   home.keeping_since = kNever;
   if (kept.outcome != HomeKept::Outcome::Committed) return;
-  if (kept.newest > home.kept_step) {
+  if (kept.newest > home.kept_step && kept.bytes > 0) {  // else it was there already
     home.upload = kept.took;
     home.upload_bytes = kept.bytes;
   }
@@ -114,7 +118,12 @@ Stage lose_home(Context& c) {
   return next_release_step(c, After::Survey);
 }
 
+// What is wrong with the folder here, such as too many files, no time mends.
 Stage home_failed(Context& c, const EffectFailed& failed) {
+  if (failed.failure == Failure::MountFailed) {
+    if (Next end = leaving(c)) return *end;
+    return block(c, Block::ShareUnusable, failed.detail);
+  }
   if (failed.failure != Failure::Conflict) {
     EffectFailed settled = failed;
     settled.unsettled = false;  // the next look settles it, and no bound

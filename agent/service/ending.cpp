@@ -91,7 +91,10 @@ std::string of_run(const Policy& policy, const Facts& facts, const SessionsEnd& 
   if (facts.exit.unfit)
     return "this machine lacks the GPUs that trainer.gpus names, see `nvidia-smi -L`: " +
            std::string(end.of_worker ? "another one is to train this" : "run it on another one");
-  const char* why = facts.exit.notice ? "the machine is about to end: " : "stopped as asked: ";
+  const bool lost = policy.storage == decide::StorageKind::Bucket && !facts.exit.leave;
+  const char* why = facts.exit.notice ? "the machine is about to end: "
+                    : lost            ? "another machine has taken the job's home: "
+                                      : "stopped as asked: ";
   return why + (end.of_worker ? "the next attempt goes on " + newest(facts) : again);
 }
 

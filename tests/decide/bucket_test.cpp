@@ -152,6 +152,19 @@ TEST(Bucket, LeavesTheTimeThatACheckpointsUploadTakes) {
   EXPECT_LE(stop->usable_until, story.now + seconds(120 - 75));
 }
 
+TEST(Bucket, LeavesTimeForTheUploadThatIsUnderWay) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  story.kept(10, seconds(40));
+  story.checkpoint(20);  // its upload begins
+  story.pass(seconds(5));
+  story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(120)});
+  const auto* stop = story.did<StopTrainer>();
+  ASSERT_TRUE(stop);
+  EXPECT_LE(stop->usable_until, story.now + seconds(120 - 35 - 50));
+}
+
 TEST(Bucket, BeginsNoCheckpointThatCannotMakeIt) {
   BucketStory story;
   story.begin();
@@ -181,6 +194,29 @@ TEST(Bucket, SaysDoneAfterTheResultIsThereAndOnlyThenTheFleetGoes) {
   EXPECT_EQ(story.asked(), "release-share");
   story.answer(Unmounted{});
   EXPECT_TRUE(story.did<CancelFleet>());
+}
+
+TEST(Bucket, ThatNoTimeMendsIsAPersonsToMend) {
+  BucketStory story;
+  story.boot();
+  story.look({});
+  story.answer(EpochWritten{});
+  story.answer(Mounted{});
+  story.answer(LedgerRead{});
+  story.answer(CheckpointsVerified{});
+  story.answer(EffectFailed{Failure::MountFailed, false, "too many files"});
+  ASSERT_EQ(story.stage(), "blocked");
+  EXPECT_EQ(std::get<Blocked>(story.state.stage).why, Block::ShareUnusable);
+}
+
+TEST(Bucket, LearnsOfAnUploadOnlyWhatOneTook) {
+  BucketStory story;
+  story.begin();
+  story.checkpoint(10);
+  story.kept(10, seconds(60));
+  story.checkpoint(20);
+  story.sense(HomeKept{HomeKept::Outcome::Committed, 20, 0, seconds(1)});  // an older one's bytes
+  EXPECT_EQ(story.state.facts.home.upload, seconds(60));
 }
 
 TEST(Bucket, WhoseHeadIsGoneIsAPersonsToMend) {
