@@ -101,7 +101,7 @@ const std::map<std::string, Names> kAnswers = {
     {"unmounting", {"unmounted"}},
     {"final-snapshot", {"snapshot-started"}},
     {"detaching", {"call-accepted"}},
-    {"marking-done", {"call-accepted"}},
+    {"marking-done", {"call-accepted", "epoch-written"}},
     {"tidying", {"storage-surveyed", "call-accepted", "epoch-written"}},
     {"cancelling-fleet", {"identity-read", "fleet-read", "call-accepted"}},
     {"scaling-to-zero", {"identity-read", "fleet-read", "call-accepted"}},
@@ -122,6 +122,7 @@ const std::map<std::string, Names> kSensed = {
     {"trainer-progressed", {"training", "stopping"}},
     {"trainer-resumed", {"training"}},
     {"checkpoint-made", {"training", "stopping"}},
+    {"home-kept", {"training", "stopping"}},  // later it is the answer that closes the ledger
     {"rebalance-recommended", {"training"}},  // nothing else could be done sooner
     {"ruled-out", {"training"}},              // by a trainer's report; it is repeated with each
 };
