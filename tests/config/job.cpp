@@ -274,7 +274,7 @@ const Wrong storages[] = {
     {WITH_STORAGE("{tag: &a {Name: v}, mount: *a}"),
      ":3:43: an alias (*name) is not supported: write the value out"},
     {"!job: a\ntrainer: {command: x}\nstorage: {}\n",
-     ":3:10: storage: expected exactly one of ebs, folder, nfs, efs, sshfs, found 0"},
+     ":3:10: storage: expected exactly one of ebs, folder, nfs, efs, sshfs, s3, found 0"},
 };
 INSTANTIATE_TEST_SUITE_P(Storages, WrongJob, testing::ValuesIn(storages));
 

@@ -158,7 +158,7 @@ TEST_P(WrongShares, AreExplained) {
 
 const WrongShare wrong_shares[] = {
     {"folder: {path: /a}, ebs: {tag: {Name: v}}",
-     "exactly one of ebs, folder, nfs, efs, sshfs, found 2"},
+     "exactly one of ebs, folder, nfs, efs, sshfs, s3, found 2"},
     {"folder: {path: data}", "storage.folder.path: 'data' is relative"},
     {"folder: {path: /a/../etc}", "must not have '..'"},
     {"folder: {}", "the key 'path' is missing"},
