@@ -64,7 +64,7 @@ struct Policy {
   // another instance writes meanwhile is lost (migrate.cpp). A job's shorter bound shortens it, but
   // not below what a look of four calls takes.
   Duration commit_call = seconds(5);
-  Duration commit_call_least = seconds(2);
+  Duration commit_call_least = seconds(3);
   // S3 answers within a second; a write that takes longer is settled by the next read.
   Duration epoch_call = seconds(10);
   // While a state change is awaited (attach takes 1 to 4 s, a snapshot with little that is new from

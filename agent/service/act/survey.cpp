@@ -1,6 +1,7 @@
 // One look at the job's storage: its volumes, its snapshots, and whether their holders run.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <optional>
 #include <set>
 
@@ -204,7 +205,13 @@ bool is_foreign(const wire::Volume& volume, const config::Job& job) {
 }
 
 Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
-  const Duration limit = whole / (fence_ ? 5 : 4);  // so many calls
+  // Each call may take what the ones before it have left: where one is slow, another is quick.
+  const auto end = std::chrono::steady_clock::now() + whole;
+  const auto left = [end] {
+    const auto rest = end - std::chrono::steady_clock::now();
+    return std::max<Duration>(std::chrono::duration_cast<Duration>(rest),
+                              std::chrono::milliseconds(1));
+  };
   decide::Survey survey;
   const config::Tag& found_by = job_.storage.ebs.tag;
   const std::vector<wire::Filter> filters = {wire::tagged(found_by.key, found_by.value),
@@ -213,7 +220,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   for (const wire::Filter& filter : filters) {
     wire::DescribeVolumes request;
     request.filters = {filter};
-    auto call = aws_.call_all(std::move(request), limit);
+    auto call = aws_.call_all(std::move(request), left());
     const auto volumes = co_await std::move(call);
     if (!volumes) co_return as_failure(volumes.error());
     for (const wire::Volume& volume : volumes->items) {
@@ -228,7 +235,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   // A user's backup may have the job's tag, too: only snapshots that we took for a move are ours.
   request.filters = {wire::tagged(tag::job, job_.volumes_owner()),
                      wire::tagged(tag::role, "snapshot")};
-  auto call = aws_.call_all(std::move(request), limit);
+  auto call = aws_.call_all(std::move(request), left());
   const auto snapshots = co_await std::move(call);
   if (!snapshots) co_return as_failure(snapshots.error());
   for (const wire::Snapshot& snapshot : snapshots->items) {
@@ -240,7 +247,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   wire::Filter holders{"instance-id", {}};
   if (fence_) {
     survey.epoch_line = decide::line_in(survey, line);
-    auto reading = fence_->read(survey.epoch_line, limit);
+    auto reading = fence_->read(survey.epoch_line, std::min<Duration>(left(), whole / 5));
     const auto epoch = co_await std::move(reading);
     if (!epoch) co_return epoch.error();
     survey.epoch = *epoch;
@@ -251,7 +258,7 @@ Cloud::Answer Cloud::survey(VolumeId line, Duration whole) {
   if (!holders.values.empty()) {
     wire::DescribeInstances lookup;
     lookup.filters = {holders};
-    auto look = aws_.call_all(std::move(lookup), limit);
+    auto look = aws_.call_all(std::move(lookup), left());
     const auto instances = co_await std::move(look);
     if (!instances) co_return as_failure(instances.error());
     set_holder_states(survey.volumes, instances->items);
@@ -268,7 +275,7 @@ asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t 
   wire::DescribeVolumes request;
   request.filters = {{"tag:" + found_by.key, {wire::exactly(prefix) + "*"}},
                      {"availability-zone", {zone.str()}}};
-  auto call = aws_.call_all(std::move(request), limit);
+  auto call = aws_.call_all(std::move(request), left());
   const auto volumes = co_await std::move(call);
   if (!volumes) co_return std::vector<bool>();
   std::vector<bool> there(count, false);
