@@ -275,7 +275,7 @@ asio::awaitable<std::vector<bool>> Cloud::experiments_in(Zone zone, std::size_t 
   wire::DescribeVolumes request;
   request.filters = {{"tag:" + found_by.key, {wire::exactly(prefix) + "*"}},
                      {"availability-zone", {zone.str()}}};
-  auto call = aws_.call_all(std::move(request), left());
+  auto call = aws_.call_all(std::move(request), limit);
   const auto volumes = co_await std::move(call);
   if (!volumes) co_return std::vector<bool>();
   std::vector<bool> there(count, false);
