@@ -50,10 +50,7 @@ void remember_kept(Context& c, const HomeKept& kept) {
   Facts::Home& home = c.facts.home;
   home.keeping_since = kNever;
   if (kept.outcome != HomeKept::Outcome::Committed) return;
-  if (kept.newest > home.kept_step && kept.bytes > 0) {  // else it was there already
-    home.upload = kept.took;
-    home.upload_bytes = kept.bytes;
-  }
+  if (kept.newest > home.kept_step && kept.bytes > 0) home.upload = kept.took;  // else it was there
   home.kept_step = kept.newest;
 }
 
@@ -142,18 +139,8 @@ Stage mark_home_done(Context& c) {
   return MarkingDone{};
 }
 
-// Once, whatever comes of it: the next machine then waits for the end of this one.
 std::optional<Stage> release_home(Context& c, After then) {
-  Facts::Fence& fence = c.facts.fence;
-  if (!is_ours(fence) || then == After::Survey || then == After::Finish) return std::nullopt;
-  Duration limit = c.policy.epoch_call;
-  if (c.facts.exit.notice) limit = std::min<Duration>(limit, c.facts.exit.notice->deadline - c.now);
-  if (limit <= Duration::zero()) return std::nullopt;
-  fence.ours = 0;
-  ++fence.epoch.number;
-  fence.epoch.state = Epoch::State::Released;
-  c.ask(WriteEpoch{fence.epoch}, limit);
-  return ReleasingEpoch{then};
+  return is_ours(c.facts.fence) ? write_released(c, then, 1) : std::nullopt;
 }
 
 }  // namespace spotter::decide

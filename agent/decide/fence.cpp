@@ -156,25 +156,29 @@ std::optional<Command> forget_left(const Survey& survey) {
   return WriteEpoch{next};
 }
 
-// Once, whatever comes of it: the next instance then waits for the end of this one.
-std::optional<Stage> release_epoch(Context& c, After then) {
-  if (in_bucket(c)) return release_home(c, then);
-  Facts::Fence& fence = c.facts.fence;
-  const bool holds = fence.epoch.number != 0 && fence.epoch.holder == c.facts.identity.instance;
-  const bool open =
-      fence.epoch.state == Epoch::State::Using || fence.epoch.state == Epoch::State::Moving;
-  if (!c.policy.fence || !holds || !open) return std::nullopt;
+// Once, whatever comes of it: the next one then waits for the end of this instance. It may take
+// that part of a notice.
+std::optional<Stage> write_released(Context& c, After then, std::uint32_t share_of_notice) {
   if (then == After::Survey || then == After::Finish) return std::nullopt;
   Duration limit = c.policy.epoch_call;
   if (c.facts.exit.notice)
-    limit = std::min<Duration>(
-        limit, (c.facts.exit.notice->deadline - c.now) / c.policy.final_snapshot_share);
+    limit = std::min<Duration>(limit, (c.facts.exit.notice->deadline - c.now) / share_of_notice);
   if (limit <= Duration::zero()) return std::nullopt;
+  Facts::Fence& fence = c.facts.fence;
   fence.ours = 0;
   ++fence.epoch.number;
   fence.epoch.state = Epoch::State::Released;
   c.ask(WriteEpoch{fence.epoch}, limit);
   return ReleasingEpoch{then};
+}
+
+std::optional<Stage> release_epoch(Context& c, After then) {
+  if (in_bucket(c)) return release_home(c, then);
+  const Epoch& epoch = c.facts.fence.epoch;
+  const bool holds = epoch.number != 0 && epoch.holder == c.facts.identity.instance;
+  const bool open = epoch.state == Epoch::State::Using || epoch.state == Epoch::State::Moving;
+  if (!c.policy.fence || !holds || !open) return std::nullopt;
+  return write_released(c, then, c.policy.final_snapshot_share);
 }
 
 std::optional<Command> epoch_of_the_end(const Survey& survey, const Facts& facts) {

@@ -34,8 +34,11 @@ void write_ledger(Training& stage, Context& c) {
   if (c.facts.progress.ledger_known) {
     count_spending(c);
     keep_pace(c);
-    if (in_bucket(c)) keep_home(c);
-    if (!in_bucket(c)) c.issue(ledger_to_write(c), c.policy.ledger);
+    if (in_bucket(c)) {
+      keep_home(c);
+    } else {
+      c.issue(ledger_to_write(c), c.policy.ledger);
+    }
   } else if (!c.state.awaited) {
     c.ask(ReadLedger{}, c.policy.ledger);
   }

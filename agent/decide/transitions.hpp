@@ -56,6 +56,7 @@ Stage enter_home(Context&);
 Next watch_home(const Training&, const Survey&, Context&);  // of an adopted trainer
 Stage mark_home_done(Context&);
 std::optional<Stage> release_home(Context&, After);
+std::optional<Stage> write_released(Context&, After, std::uint32_t share_of_notice);  // fence.cpp
 // The home is another's, or S3 does not answer: what becomes of the stage that wanted it kept.
 Stage home_failed(Context&, const EffectFailed&);
 Stage lose_home(Context&);  // stops what is done here, and looks again
