@@ -9,15 +9,7 @@ namespace {
 const Scalar<wire::S3Location> prefix{"where in S3, such as s3://bucket/claims", parse_s3_prefix};
 
 // Several writes to S3, each with retries, must fit into a lease.
-constexpr Duration shortest{1'000};
-constexpr Duration longest{3'600'000};
-
-Result<Duration> parse_lease(std::string_view text) {
-  auto lease = duration.parse(text);
-  if (!lease || (*lease >= shortest && *lease <= longest)) return lease;
-  return failure(std::string(text) + " is no lease: it lasts from 1s to 1h");
-}
-const Scalar<Duration> lease{"a duration such as 60s", parse_lease};
+const Scalar<Duration> lease{"a duration such as 60s", parse_lease<1>};
 
 }  // namespace
 

@@ -15,15 +15,7 @@ const Scalar<wire::S3Location> gang_prefix{"where in S3, such as s3://bucket/gan
 const Scalar<int> machine_count{"a number of machines", parse_between<1, 128>};
 
 // A beat is a sixth of it, and several reads and writes have to fit into that.
-constexpr Duration shortest_gang_lease{6'000};
-constexpr Duration longest_gang_lease{3'600'000};
-
-Result<Duration> parse_gang_lease(std::string_view text) {
-  auto lease = duration.parse(text);
-  if (!lease || (*lease >= shortest_gang_lease && *lease <= longest_gang_lease)) return lease;
-  return failure(std::string(text) + " is no lease: it lasts from 6s to 1h");
-}
-const Scalar<Duration> gang_lease{"a duration such as 60s", parse_gang_lease};
+const Scalar<Duration> gang_lease{"a duration such as 60s", parse_lease<6>};
 
 // Keys whose work nobody shares out among the members yet, and why.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> refused_with_gang{{

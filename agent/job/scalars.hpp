@@ -46,6 +46,17 @@ Result<int> parse_between(std::string_view text) {
                  std::to_string(most));
 }
 
+// At least so many seconds: what renews it has to fit into it.
+template <int least>
+Result<Duration> parse_lease(std::string_view text) {
+  auto lease = duration.parse(text);
+  const bool fits =
+      lease && *lease >= std::chrono::seconds(least) && *lease <= std::chrono::hours(1);
+  if (!lease || fits) return lease;
+  return failure(std::string(text) + " is no lease: it lasts from " + std::to_string(least) +
+                 "s to 1h");
+}
+
 // As a folder: the key gets a slash at its end.
 inline Result<wire::S3Location> parse_s3_prefix(std::string_view text) {
   auto location = wire::parse_s3_url(text);
