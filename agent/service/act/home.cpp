@@ -95,8 +95,7 @@ InstanceId Home::self() {
   return self_;
 }
 
-Home::Finding Home::read_head(Duration limit) const {
-  s3::Client client(s3_settings(limit));
+Home::Finding Home::read_head(s3::Client& client) const {
   const wire::S3Location& where = head_;
   const auto answer = client.perform({.bucket = where.bucket, .key = where.key});
   if (!answer && answer.error().kind == s3::Failure::Kind::NoSuchKey) {
@@ -134,7 +133,10 @@ Home::Finding Home::read_head(Duration limit) const {
 }
 
 asio::awaitable<Home::Finding> Home::find(Duration limit) {
-  std::function<Finding()> work = [this, limit]() -> Finding { return read_head(limit); };
+  std::function<Finding()> work = [this, limit]() -> Finding {
+    s3::Client client(s3_settings(limit));
+    return read_head(client);
+  };
   auto reading = apart_.run(std::move(work), limit, the_home);
   auto answer = co_await std::move(reading);
   if (!answer) co_return tl::unexpected(answer.error());
@@ -180,7 +182,7 @@ Home::Answer Home::survey(Duration limit) {
 Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
   s3::Client client(s3_settings(limit));
   for (int i = 0;; ++i) {
-    const Finding before = read_head(limit);
+    const Finding before = read_head(client);
     if (!before) return {before.error()};
     const decide::Epoch& old = before->head.epoch;
     if (old.number + 1 != epoch.number)
@@ -295,7 +297,7 @@ decide::Happening Home::commit(std::uint64_t turn, std::uint32_t epoch, const st
                                const wire::Head& content, Duration limit) const {
   s3::Client client(s3_settings(limit));
   for (int i = 0;; ++i) {
-    const Finding before = read_head(limit);
+    const Finding before = read_head(client);
     if (!before) return before.error();
     if (turn != turn_) return at_home(Failure::Unavailable, "a later commit has begun");
     const decide::Epoch& now = before->head.epoch;

@@ -19,6 +19,10 @@
 #include "agent/service/act/trainer_keys.hpp"
 #include "agent/wire/head.hpp"
 
+namespace spotter::s3 {
+class Client;
+}
+
 namespace spotter::act {
 
 class Home {
@@ -73,7 +77,7 @@ class Home {
   asio::awaitable<decide::HolderState> state_of(InstanceId holder, Duration age, Duration limit);
   asio::awaitable<Result<verbs::Home, decide::EffectFailed>> described(std::uint32_t epoch,
                                                                        std::string id);
-  Finding read_head(Duration limit) const;
+  Finding read_head(s3::Client& client) const;
   struct Replaced {
     decide::Happening what;
     std::uint32_t held = 0;  // as held_

@@ -9,7 +9,7 @@ namespace spotter::act {
 
 bool Home::touch(std::uint32_t epoch, const std::string& holder, Duration limit) const {
   s3::Client client(s3_settings(limit));
-  const Finding before = read_head(limit);
+  const Finding before = read_head(client);
   if (!before) return true;  // nobody knows: the next time
   wire::Head head = before->head;
   const bool ours = head.epoch.number == epoch && head.epoch.holder.view() == holder &&
