@@ -183,11 +183,7 @@ TEST(Data, ThatIsLateIsAskedForAgainAndTheTimeCounts) {
 TEST(Data, IsLookedForAgainByTheNextAgent) {
   Story story;
   story.policy.data = 1;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.mounted = kVolume;
-  seen.trainer = HostLooked::Trainer::Running;
-  story.answer(seen);
+  story.adopt();
   EXPECT_TRUE(story.state.facts.holding.data);
 }
 

@@ -264,11 +264,7 @@ TEST_F(FenceTest, ForgetsTheOriginalWhenItIsDeleted) {
 }
 
 TEST_F(FenceTest, OfAnAdoptedTrainerIsReadAtOnceSoThatANoticeFindsIt) {
-  story_.sense(Started{});
-  HostLooked host;
-  host.trainer = HostLooked::Trainer::Running;
-  host.mounted = kVolume;
-  story_.answer(host);
+  story_.adopt();
   story_.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story_.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
   story_.answer(LedgerRead{});

@@ -194,11 +194,7 @@ TEST(Finish, AResultThatCannotBeSyncedIsNotDone) {
 
 TEST(Finish, AFleetThatCouldNotBeAskedForAtTheStartIsAskedForAtTheEnd) {
   Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Running;
-  seen.mounted = kVolume;
-  story.answer(seen);
+  story.adopt();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(EffectFailed{});
   story.answer(LedgerRead{});

@@ -119,11 +119,7 @@ TEST(Stop, ASIGINTReleasesEverythingAndLeaves) {
 
 TEST(Release, AnAdoptedTrainerGetsANoticeEvenWhileTheMetadataServiceIsDown) {
   Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Running;
-  seen.mounted = kVolume;
-  story.answer(seen);
+  story.adopt();
   story.sense(NoticeSeen{InterruptionAction::Terminate, story.now + seconds(100)});
   story.answer(EffectFailed{});
   EXPECT_EQ(story.asked(), "read-ledger");

@@ -40,6 +40,14 @@ std::string Story::asked() const {
   return names;
 }
 
+void Story::adopt() {
+  sense(Started{});
+  HostLooked seen;
+  seen.trainer = HostLooked::Trainer::Running;
+  seen.mounted = kVolume;
+  answer(seen);
+}
+
 void Story::boot(Zone zone) {
   sense(Started{});
   answer(HostLooked{});

@@ -46,6 +46,7 @@ class Story {
   void take(Event event);
 
   // --- chapters ---
+  void adopt();                         // a trainer of an earlier session runs on the volume
   void boot(Zone zone = "us-west-2a");  // up to the first look at the storage
   void survey(std::vector<SeenVolume> volumes, std::vector<SeenSnapshot> snapshots = {});
   void claim_volume();  // vol-1, in our zone: attached, claimed, and the claim seen

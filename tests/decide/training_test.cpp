@@ -66,11 +66,7 @@ TEST(Training, AnEndThatAnEarlierAgentAskedForIsNoFailureOfTheJob) {
 
 TEST(Crash, ARestartedAgentAdoptsTheRunningTrainer) {
   Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Running;
-  seen.mounted = kVolume;
-  story.answer(seen);
+  story.adopt();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{});
   EXPECT_EQ(story.asked(), "read-ledger");
@@ -81,11 +77,7 @@ TEST(Crash, ARestartedAgentAdoptsTheRunningTrainer) {
 // A notice may come soon, and then it matters.
 TEST(Crash, TheLineOfAnAdoptedTrainerIsAskedForUntilItIsKnown) {
   Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Running;
-  seen.mounted = kVolume;
-  story.answer(seen);
+  story.adopt();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 1.0});
   story.answer(LedgerRead{});
@@ -130,11 +122,7 @@ TEST(Crash, ARestartedAgentFindsThatTheTrainerFinishedMeanwhile) {
 
 TEST(Crash, AnAdoptedTrainerThatFailsAtOnceIsNotForgotten) {
   Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Running;
-  seen.mounted = kVolume;
-  story.answer(seen);
+  story.adopt();
   story.sense(TrainerEnded{});
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{});
@@ -159,11 +147,7 @@ TEST(Training, AnInstanceLostWithoutNoticeIsNoFailureOfTheJob) {
 
 TEST(Training, AnAccountThatCouldNotBeReadIsNotOverwritten) {
   Story story;
-  story.sense(Started{});
-  HostLooked seen;
-  seen.trainer = HostLooked::Trainer::Running;
-  seen.mounted = kVolume;
-  story.answer(seen);
+  story.adopt();
   story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
   story.answer(FleetRead{});
   story.answer(EffectFailed{});
