@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "agent/host/formats.hpp"
@@ -232,9 +233,12 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
   if (!user) return tl::unexpected<Error>(user.error());
   const verbs::Share& share = request.share;
   Prepared prepared;
+  // A cache may lie in a folder of the user's own, who could lead root elsewhere by a link.
+  std::optional<AsUser> as;
   if (is_folder(share)) {
     std::error_code error;
     if (share.kind == "s3") {
+      if (may_redirect(*user, share.mount_point)) as.emplace(*user);
       const auto made = io::make_directories(share.mount_point, 0755);
       if (!made) return fail_errno(made.error(), "cannot make " + share.mount_point);
     }
@@ -254,6 +258,7 @@ Result<Prepared> prepare_share(const verbs::PrepareShare& request, const Machine
   if (const auto room = probe_share(fs::path(share.mount_point) / request.job); !room) {
     return tl::unexpected<Error>(room.error());
   }
+  as.reset();
   if (!request.cache.empty()) {
     const auto made = make_cache({request.cache, machine.devices}, *user);
     prepared.cache = made ? *made : made.error().message;

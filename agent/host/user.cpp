@@ -1,7 +1,9 @@
 #include "agent/host/user.hpp"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -67,6 +69,32 @@ AsUser::~AsUser() {
   must(::seteuid(0));
   must(::setegid(0));
   must(::setgroups(groups_.size(), groups_.data()));
+}
+
+bool may_redirect(const User& user, const std::filesystem::path& path) {
+  std::error_code error;
+  // With the links' targets, as far as it exists.
+  const auto whole = std::filesystem::weakly_canonical(path, error);
+  if (error) return true;
+  const AsUser as(user);
+  for (const auto& way : {path.lexically_normal(), whole}) {
+    std::filesystem::path above = "/";
+    for (const auto& part : way.relative_path()) {
+      struct stat folder {
+      }, next{};
+      const bool may_write = ::faccessat(AT_FDCWD, above.c_str(), W_OK, AT_EACCESS) == 0;
+      if (::stat(above.c_str(), &folder) != 0) return may_write;
+      above /= part;
+      const bool is_there = ::lstat(above.c_str(), &next) == 0;
+      // In a folder like /tmp only who owns one of the two may change what is there.
+      const bool sticky = (folder.st_mode & S_ISVTX) != 0;
+      const bool may_replace =
+          !is_there || !sticky || next.st_uid == user.uid || folder.st_uid == user.uid;
+      if (may_write && may_replace) return true;
+      if (!is_there) break;
+    }
+  }
+  return false;
 }
 
 }  // namespace spotter::act::host

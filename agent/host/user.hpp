@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,9 @@ class AsUser {
   bool changed_ = false;
   std::vector<gid_t> groups_;
 };
+
+// Could that user put a link, or another folder, in the place of a part of this path? Also where a
+// part is not there yet. Then root does nothing by this path that the user may not do himself.
+bool may_redirect(const User& user, const std::filesystem::path& path);
 
 }  // namespace spotter::act::host

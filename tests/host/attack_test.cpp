@@ -167,6 +167,47 @@ TEST_F(Attack, ALinkInThePlaceOfTheJobsFolderIsRefused) {
 }
 
 // The job's folder changes places with a link to a folder of the system's.
+// The folder for the working copies of a bucket's home may lie in a folder of the user's own.
+TEST_F(Attack, ALinkInThePlaceOfTheCacheLeadsRootNowhere) {
+  const fs::path own = directory_ / "own";
+  fs::create_directory(own);
+  give(own, trainer_.uid);
+  request_.share.kind = "s3";
+  request_.share.mount_point = own / "cache/deep";
+  const auto laid = prepare_share(request_, {});
+  ASSERT_TRUE(laid) << laid.error().message;
+  EXPECT_EQ(status_of(own / "cache").st_uid, trainer_.uid) << "made with the user's rights";
+  EXPECT_EQ(status_of(own / "cache/deep/mnist/checkpoints").st_uid, trainer_.uid);
+
+  fs::remove_all(own / "cache");
+  fs::create_directory_symlink(directory_ / "system", own / "cache");
+  request_.share.mount_point = own / "cache";
+  EXPECT_FALSE(prepare_share(request_, {}));
+  request_.share.mount_point = own / "cache/deep";
+  EXPECT_FALSE(prepare_share(request_, {}));
+  EXPECT_FALSE(fs::exists(directory_ / "system/mnist"));
+  EXPECT_FALSE(fs::exists(directory_ / "system/deep"));
+}
+
+TEST_F(Attack, TheWayToRootsOwnCacheIsRootsAlone) {
+  const fs::path open = directory_ / "open";
+  fs::create_directory(open);
+  ASSERT_EQ(::chmod(open.c_str(), 01777), 0);
+  EXPECT_TRUE(may_redirect(trainer_, open / "cache")) << "nobody has made it yet";
+  fs::create_directory(open / "cache");
+  EXPECT_FALSE(may_redirect(trainer_, open / "cache"));
+  EXPECT_FALSE(may_redirect(trainer_, open / "cache/deep"));
+  ASSERT_EQ(::chmod(open.c_str(), 0777), 0);
+  EXPECT_TRUE(may_redirect(trainer_, open / "cache"));
+  ASSERT_EQ(::chmod(open.c_str(), 01777), 0);
+  give(open / "cache", trainer_.uid);
+  EXPECT_TRUE(may_redirect(trainer_, open / "cache"));
+  fs::create_directory_symlink(open / "cache", directory_ / "system/link");
+  EXPECT_TRUE(may_redirect(trainer_, directory_ / "system/link/deep"));
+  fs::remove(directory_ / "system/link");
+  EXPECT_FALSE(may_redirect(trainer_, directory_ / "system/conf"));
+}
+
 TEST_F(Attack, NoRaceHandsAFolderOfTheSystemOver) {
   ASSERT_EQ(::chmod(share().c_str(), 0755), 0);  // the trainer may not: root makes the folder
   fs::create_directory_symlink(directory_ / "system", directory_ / "link");
