@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
+#include <deque>
 #include <memory>
-#include <set>
+#include <mutex>
 #include <system_error>
+#include <thread>
 
 #include "agent/tier/store.hpp"
 #include "trainer/library/files.hpp"
@@ -21,7 +24,7 @@ namespace fs = std::filesystem;
 using guard::Refusal;
 
 constexpr std::size_t piece_bytes = 8U << 20;
-constexpr std::size_t bytes_at_once = 64U << 20;  // in memory
+constexpr std::size_t bytes_at_once = 64U << 20;  // in memory, received or not
 constexpr std::size_t pieces_at_once = 256;
 
 tl::unexpected<Refusal> failed(std::string words) {
@@ -124,16 +127,102 @@ Download::Done Download::fetch(const Manifest& manifest) {
   return done;
 }
 
-Download::Done Download::fetch_files(const Manifest& manifest, const fs::path& folder) {
-  std::vector<std::optional<File>> files(manifest.parts.size());
-  std::vector<Piece> pieces;
-  std::size_t bytes = 0;
-  const auto flush = [&] {
-    auto done = fetch_pieces(pieces, files, manifest, folder);
-    pieces.clear();
-    bytes = 0;
-    return done;
+// Takes pieces in the order in which they are to be written, each once its bytes are here. Summing
+// and writing take as long as receiving does: a thread of its own does them meanwhile.
+class Download::Writer {
+ public:
+  Writer(const Manifest& manifest, const fs::path& folder)
+      : manifest_(manifest), folder_(folder), files_(manifest.parts.size()) {
+    thread_ = std::thread([this] { work(); });
+  }
+  ~Writer() {
+    if (thread_.joinable()) (void)finish();
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  void take(const Piece& piece, std::string bytes) {
+    const std::lock_guard lock(mutex_);
+    waiting_.emplace_back(piece, std::move(bytes));
+    changed_.notify_all();
+  }
+  // What was taken and is not written yet.
+  struct Held {
+    std::size_t pieces = 0;
+    std::size_t bytes = 0;
+    bool failed = false;
   };
+  Held held() const {
+    const std::lock_guard lock(mutex_);
+    return holds();
+  }
+  // Until something is written, or there is nothing to write.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    const Held before = holds();
+    changed_.wait(lock, [&] { return holds().pieces < before.pieces || before.pieces == 0; });
+  }
+  // All that was taken is written, unless something failed.
+  Done finish() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+    return done_;
+  }
+
+ private:
+  Held holds() const {  // REQUIRES: the mutex is held
+    Held held{.pieces = waiting_.size(), .failed = !done_};
+    for (const auto& [piece, bytes] : waiting_) held.bytes += bytes.size();
+    return held;
+  }
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      // It stays in the queue, as its bytes stay in memory.
+      const auto& [piece, bytes] = waiting_.front();
+      const bool goes_on = done_.has_value();
+      lock.unlock();
+      Done written = goes_on ? write(piece, bytes) : Done();
+      lock.lock();
+      if (!written) done_ = std::move(written);
+      waiting_.pop_front();
+      changed_.notify_all();
+    }
+  }
+  Done write(const Piece& piece, std::string_view bytes) {
+    const guard::Part& part = manifest_.parts[piece.file];
+    std::optional<File>& file = files_[piece.file];
+    if (piece.offset == 0) {
+      auto made = File::make(part, folder_ / part.name);
+      if (!made) return tl::unexpected(made.error());
+      file.emplace(*std::move(made));
+    }
+    if (auto added = file->add(bytes); !added) return added;
+    if (!file->is_complete()) return {};
+    auto finished = file->finish();
+    file.reset();
+    return finished;
+  }
+
+  const Manifest& manifest_;
+  const fs::path& folder_;
+  std::vector<std::optional<File>> files_;  // of the thread alone
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<Piece, std::string>> waiting_;
+  Done done_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+Download::Done Download::fetch_files(const Manifest& manifest, const fs::path& folder) {
+  std::vector<Piece> pieces;
   for (std::size_t i = 0; i < manifest.parts.size(); ++i) {
     const std::uint64_t size = manifest.parts[i].bytes;
     std::uint64_t offset = 0;
@@ -142,61 +231,61 @@ Download::Done Download::fetch_files(const Manifest& manifest, const fs::path& f
           static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, size - offset));
       pieces.push_back({i, offset, next});
       offset += next;
-      bytes += next;
-      const bool full = bytes + piece_bytes > bytes_at_once || pieces.size() >= pieces_at_once;
-      if (!full) continue;
-      if (auto done = flush(); !done) return done;
     } while (offset < size);
   }
-  return flush();
+  Writer writer(manifest, folder);
+  auto received = receive(pieces, manifest, writer);
+  auto written = writer.finish();
+  return written ? received : written;
 }
 
-Download::Done Download::fetch_pieces(const std::vector<Piece>& pieces,
-                                      std::vector<std::optional<File>>& files,
-                                      const Manifest& manifest, const fs::path& folder) {
-  std::string buffer;
-  if (auto asked = ask(pieces, manifest, buffer); !asked) return asked;
-  std::string_view rest = buffer;
-  for (const Piece& piece : pieces) {
-    const guard::Part& part = manifest.parts[piece.file];
-    std::optional<File>& file = files[piece.file];
-    if (piece.offset == 0) {
-      auto made = File::make(part, folder / part.name);
-      if (!made) return tl::unexpected(made.error());
-      file.emplace(*std::move(made));
-    }
-    if (auto added = file->add(rest.substr(0, piece.bytes)); !added) return added;
-    rest.remove_prefix(piece.bytes);
-    if (!file->is_complete()) continue;
-    if (auto finished = file->finish(); !finished) return finished;
-    file.reset();
-  }
-  return {};
-}
-
-Download::Done Download::ask(const std::vector<Piece>& pieces, const Manifest& manifest,
-                             std::string& buffer) {
-  std::size_t all = 0;
-  for (const Piece& piece : pieces) all += piece.bytes;
-  buffer.resize(all);
+// Asks for so many pieces at once as there is memory for, and hands them on in their order.
+Download::Done Download::receive(const std::vector<Piece>& pieces, const Manifest& manifest,
+                                 Writer& writer) {
+  struct Asked {
+    std::string bytes;
+    s3::Client::CallId call = 0;
+    bool is_here = false;
+  };
+  std::deque<Asked> asked;  // the first is of pieces[given]
   std::optional<s3::Failure> failure;
-  std::vector<s3::Client::CallId> calls;
-  std::size_t open = 0;
-  std::size_t at = 0;
-  for (const Piece& piece : pieces) {
-    if (piece.bytes == 0) continue;
+  std::size_t given = 0, bytes_asked = 0;
+  const auto ask = [&](const Piece& piece) {
+    Asked& next = asked.emplace_back(Asked{.bytes = std::string(piece.bytes, '\0')});
+    next.is_here = piece.bytes == 0;
+    if (next.is_here) return;
+    bytes_asked += piece.bytes;
     s3::Request request{.bucket = from_.bucket, .key = from_.key + manifest.parts[piece.file].name};
-    request.into = std::span(buffer).subspan(at, piece.bytes);
+    request.into = std::span(next.bytes);
     request.offset = piece.offset;
-    at += piece.bytes;
-    ++open;
-    calls.push_back(client_.start(std::move(request), [&](const auto& answer) {
-      --open;
+    next.call = client_.start(std::move(request), [&failure, &next](const auto& answer) {
+      next.is_here = answer.has_value();
+      next.call = 0;
       if (!answer && !failure) failure = answer.error();
-    }));
+    });
+  };
+  while (given < pieces.size() && !failure) {
+    const Writer::Held held = writer.held();
+    if (held.failed) break;  // finish() says why
+    while (given + asked.size() < pieces.size()) {
+      const Piece& next = pieces[given + asked.size()];
+      const bool is_full = bytes_asked + held.bytes + next.bytes > bytes_at_once ||
+                           asked.size() + held.pieces >= pieces_at_once;
+      if (is_full) break;
+      ask(next);
+    }
+    if (asked.empty()) {
+      writer.wait();
+      continue;
+    }
+    if (!asked.front().is_here) client_.turn(std::chrono::seconds(1));
+    for (; !asked.empty() && asked.front().is_here; asked.pop_front(), ++given) {
+      bytes_asked -= pieces[given].bytes;
+      writer.take(pieces[given], std::move(asked.front().bytes));
+    }
   }
-  while (open > 0 && !failure) client_.turn(std::chrono::seconds(1));
-  for (const auto call : calls) client_.drop(call);
+  for (const Asked& each : asked)
+    if (each.call != 0) client_.drop(each.call);
   return failure ? Done(refused(*failure)) : Done();
 }
 

@@ -26,17 +26,15 @@ class Download {
 
  private:
   class File;
-  // A range of a file, asked for beside others, and written once all of them are here.
-  struct Piece {
+  class Writer;
+  struct Piece {  // a range of a file
     std::size_t file;
     std::uint64_t offset;
     std::size_t bytes;
   };
 
   Done fetch_files(const Manifest& manifest, const std::filesystem::path& folder);
-  Done fetch_pieces(const std::vector<Piece>& pieces, std::vector<std::optional<File>>& files,
-                    const Manifest& manifest, const std::filesystem::path& folder);
-  Done ask(const std::vector<Piece>& pieces, const Manifest& manifest, std::string& buffer);
+  Done receive(const std::vector<Piece>& pieces, const Manifest& manifest, Writer& writer);
 
   s3::Client& client_;
   const guard::Place& place_;
