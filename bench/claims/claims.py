@@ -14,7 +14,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "pipe"))
-from server import BIN, Server  # noqa: E402
+from server import BIN, Emulator  # noqa: E402
 
 
 def boto3_writes(url, agents, count):
@@ -35,7 +35,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="spotter-claims-", dir="/dev/shm") as folder:
-        server = Server(folder)
+        server = Emulator(folder)
         try:
             os.environ.update(AWS_ENDPOINT_URL_S3=server.url, AWS_REGION="us-west-2",
                               AWS_ACCESS_KEY_ID="AKIAEMULATOR00000000",

@@ -1,9 +1,13 @@
 #!/usr/bin/python3
-"""Epochs of spotter-train on MNIST: from Pipe channels against from memory, the same examples in
-the same order, to the same bits.
+"""Epochs of a training.
 
-The time between the ends of two epochs, the first one left out (it has the start in it);
-interleaved rounds, medians. The S3 server (the emulator) and the data plane run on the same cores.
+  mnist  spotter-train on MNIST: from Pipe channels against from memory, the same examples in the
+         same order, to the same bits. The time between the ends of two epochs, the first one left
+         out (it has the start in it)
+  modes  from the start to the end of epochs 1 and 10 in Pipe mode, file mode and fast_file, of
+         three file types over TLS, and its picture (modes.py)
+
+Interleaved rounds, medians. The S3 server (the emulator) and the data plane run on the same cores.
 """
 
 import argparse
@@ -19,7 +23,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/pipe"))
-from server import BIN, Server  # noqa: E402
+from server import BIN, Emulator  # noqa: E402
+import modes  # noqa: E402
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 TARGET, EPOCHS = 1.05, 4
@@ -62,20 +67,14 @@ def measure(server, scratch, data, rounds):
     return taken
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--data", type=pathlib.Path, default=CACHE / "spotter/mnist")
-    parser.add_argument("--json", type=pathlib.Path)
-    arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder and the server go, too
+def mnist(arguments):
     subprocess.run([ROOT / "scripts/fetch-mnist", arguments.data], check=True)
     with tempfile.TemporaryDirectory(prefix="spotter-bench-", dir="/dev/shm") as folder:
         scratch = pathlib.Path(folder) / "scratch"
         scratch.mkdir()
         subprocess.run([ROOT / "scripts/pack-records", arguments.data, f"{folder}/s3/mnist"],
                        check=True, stdout=subprocess.DEVNULL)
-        server = Server(folder)
+        server = Emulator(folder)
         try:
             taken = measure(server, scratch, arguments.data, arguments.rounds)
         finally:
@@ -86,9 +85,29 @@ def main():
         print(f"{name:7} {medians[name]:.3f} s an epoch (median of {len(each)}, "
               f"{min(each):.3f} to {max(each):.3f})")
     print(f"from Pipe {ratio:.3f} x from memory; target {TARGET}")
+    return {**medians, "ratio": ratio, "all": taken}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=["mnist", "modes"], choices=["mnist", "modes"])
+    parser.add_argument("--data", type=pathlib.Path, default=CACHE / "spotter/mnist")
+    parser.add_argument("--svg", type=pathlib.Path, default=ROOT / "bench/epoch/modes.svg")
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the folder and the server go, too
+    figures = {}
+    if "mnist" in arguments.only:
+        figures["mnist"] = mnist(arguments)
+    if "modes" in arguments.only:
+        with tempfile.TemporaryDirectory(prefix="spotter-bench-", dir="/dev/shm") as folder:
+            figures["modes"] = modes.figures(folder, arguments.rounds)
+        arguments.svg.write_text(modes.picture(figures["modes"]))
     if arguments.json:
-        arguments.json.write_text(json.dumps({**medians, "ratio": ratio, "all": taken}) + "\n")
-    return 1 if ratio > TARGET else 0
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+    return 1 if figures.get("mnist", {"ratio": 0})["ratio"] > TARGET else 0
 
 
 if __name__ == "__main__":
