@@ -46,6 +46,7 @@ def train_script():
 
 class Demo:
     zones = ("us-west-2a", "us-west-2b")
+    kept_volumes = 1
     broken = "user data ended with (status [1-9]|signal)"  # what a console says of its agent
 
     def __init__(self, arguments):
@@ -118,9 +119,15 @@ class Demo:
                              fence=f"s3://{PUBLISHED}/fence",
                              publish=f"s3://{PUBLISHED}/demo")
 
+    def make_storage(self):
+        """What the job's state is on, in words."""
+        zone = self.emulator.zones[0]
+        return f"volume {self.emulator.ec2.create_volume(zone, jobs.volume_tags(jobs.TAG, JOB))} " \
+               f"in {zone}"
+
     def launch(self):
         emulator, client = self.emulator, self.emulator.ec2
-        self.volume = client.create_volume(emulator.zones[0], jobs.volume_tags(jobs.TAG, JOB))
+        storage = self.make_storage()
         text = jobs.yaml(self.job())
         script = jobs.user_data(emulator.bin, text)
         template = client.create_template(JOB, script)
@@ -128,7 +135,7 @@ class Demo:
         self.fleet = client.request_spot_fleet(template, emulator.zones,
                                                tags={"spotter:job": JOB})
         self.watch = Watch(emulator)
-        self.say(f"volume {self.volume} in {emulator.zones[0]}, fleet {self.fleet} of one")
+        self.say(f"{storage}, fleet {self.fleet} of one")
 
     # The story
 
@@ -179,6 +186,7 @@ class Demo:
         self.say(f"{two.id} resumed at step {two.status.get('resumed_step')}; "
                  "it is killed without notice")
         self.emulator.kill(two.id)
+        self.newest = self.newest_durable(two)
         self.until(f"the end of {two.id}", lambda: not two.alive(), 10)
 
     def third(self):
@@ -195,6 +203,11 @@ class Demo:
     def not_terminated(self):
         return [one.text("instanceId") for one in self.emulator.ec2.instances()
                 if one.text("instanceState/name") != "terminated"]
+
+    def newest_durable(self, two):
+        """The step of the newest checkpoint that the death of this instance cannot take."""
+        self.watch.look()
+        return two.status.get("checkpoint_step") or 0
 
     # The reckoning
 
@@ -217,10 +230,9 @@ class Demo:
                      set(flat) == set(range(1, max(flat, default=0) + 1)) and total)
         self.promise(f"after the notice it went on at the very step ({last[0]}, then {first[1]})",
                      first[1] == last[0] + 1 and resumed[1] == last[0])
-        newest = instances[1].status.get("checkpoint_step") or 0
-        self.promise(f"after the kill it went on from the newest durable checkpoint, step {newest}"
-                     f" ({last[1] - newest} steps repeated)",
-                     first[2] == resumed[2] + 1 and newest <= resumed[2] <= last[1])
+        self.promise("after the kill it went on from the newest durable checkpoint, step "
+                     f"{resumed[2]} ({last[1] - resumed[2]} steps repeated)",
+                     first[2] == resumed[2] + 1 and self.newest <= resumed[2] <= last[1])
 
     def judge_world(self):
         client = self.emulator.ec2
@@ -229,11 +241,14 @@ class Demo:
         state = client.fleet_state(self.fleet)
         alive = self.not_terminated()
         self.facts.update(
-            fleet_state=state, leaked_volumes=len(kept) - 1, leaked_snapshots=len(snapshots),
+            fleet_state=state, leaked_volumes=len(kept) - self.kept_volumes,
+            leaked_snapshots=len(snapshots),
             leaked_instances=len(alive), interruptions=len(self.watch.in_order()) - 1)
         self.promise("the fleet is cancelled and its instances are terminated",
                      state == "cancelled" and not alive)
-        self.promise("nothing is left but one volume", len(kept) == 1 and not snapshots)
+        self.promise("nothing is left but one volume" if self.kept_volumes else
+                     "no volume and no snapshot is left",
+                     len(kept) == self.kept_volumes and not snapshots)
         return kept
 
     def reference(self):
@@ -267,11 +282,15 @@ class Demo:
                          + (place / "output").read_text(errors="replace")[-2000:])
         return place
 
-    def compare(self, kept):
-        self.emulator.stop()
+    def result(self, kept):
+        """The folder of the job's result, where the job left it."""
         if len(kept) != 1:
             raise Failed(f"cannot compare: the volumes are {kept}")
-        result = volumes.copy_out(self.emulator, kept[0], "result")
+        return volumes.copy_out(self.emulator, kept[0], "result")
+
+    def compare(self, kept):
+        self.emulator.stop()
+        result = self.result(kept)
         metrics = json.loads((result / "metrics.json").read_text())
         self.facts["final_accuracy"] = metrics.get("accuracy", metrics.get("test_accuracy"))
         accuracy = self.facts["final_accuracy"]
