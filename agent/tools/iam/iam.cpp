@@ -13,90 +13,15 @@
 #include "agent/io/complain.hpp"
 #include "agent/job/trainer_role.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/tools/iam/iam_places.hpp"
 #include "agent/tools/iam/iam_sizes.hpp"
 
 namespace spotter::command {
 namespace {
 
-constexpr const char* all_roles = "roles";  // not a document: the commands that make all roles
-
-// The objects, buckets and prefixes of several places in S3, for `<name>-objects` and so on. What
-// lies below another of the places is not named again.
-class Places {
- public:
-  void add(const wire::S3Location& where) { all_[where.bucket].insert(where.key); }
-  void give(const std::string& arn, const std::string& name, wire::IamValues& to) const {
-    auto& objects = to.many[name + "-objects"] = {};
-    auto& buckets = to.many[name + "-buckets"] = {};
-    std::set<std::string> prefixes;
-    for (const auto& [bucket, keys] : all_) {
-      const std::string* above = nullptr;
-      buckets.push_back(arn + bucket);
-      for (const std::string& key : keys) {  // a prefix comes before what it begins
-        if (above != nullptr && key.starts_with(*above)) continue;
-        above = &key;
-        objects.push_back(arn + bucket + "/" + wire::literally(key) + "*");
-        prefixes.insert(wire::literally(key) + "*");
-      }
-    }
-    to.many[name + "-prefixes"] = {prefixes.begin(), prefixes.end()};
-  }
-
- private:
-  std::map<std::string, std::set<std::string>> all_;  // bucket -> keys' prefixes
-};
-
-void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values) {
-  const std::string s3 = "arn:" + values.one["partition"] + ":s3:::";
-  Places channels;
-  for (const wire::Channel& channel : job.channels.all)
-    if (!channel.anonymous) channels.add(channel.source);
-  for (const wire::S3Location& where : scope.read) channels.add(where);
-  channels.give(s3, "channel", values);
-  Places prepared;
-  Places sent;
-  for (const config::Source& source : job.prepare) {
-    if (const auto where = wire::parse_s3_url(source.from)) prepared.add(*where);
-    if (source.via) prepared.add(*source.via);
-    if (source.via) sent.add(*source.via);
-  }
-  const bool sends = job.launch && job.launch->package.is_sent();
-  if (sends) sent.add(wire::parse_s3_url(job.launch->package.source).value());
-  prepared.give(s3, "prepared", values);
-  sent.give(s3, "sent", values);
-  Places checkpoints;
-  for (const wire::S3Location& where : scope.checkpoints) checkpoints.add(where);
-  if (job.checkpoints.s3) checkpoints.add(*job.checkpoints.s3);
-  const auto copied = job.trainer.env.find("SPOTTER_CHECKPOINTS_S3");  // read by libspotter
-  if (copied != job.trainer.env.end())
-    if (const auto where = wire::parse_s3_url(copied->second)) checkpoints.add(*where);
-  if (const auto where = job.kept_at()) checkpoints.add(*where);
-  checkpoints.give(s3, "checkpoint", values);
-  Places heads;
-  if (const auto where = job.headed_at()) heads.add(*where);
-  heads.give(s3, "head", values);
-  Places homes;  // is there one, where there is no head?
-  if (const auto where = job.headed_at()) homes.add(*where);
-  if (const auto where = job.kept_at()) homes.add(*where);
-  homes.give(s3, "home", values);
-  Places claims;
-  if (job.claims) claims.add(job.claims->at);
-  claims.give(s3, "claim", values);
-  Places fence;
-  if (const auto where = job.fenced_at()) fence.add(*where);
-  fence.give(s3, "fence", values);
-  Places published;
-  if (const auto where = job.published_at()) published.add(*where);
-  published.give(s3, "published", values);
-  auto& package = values.many["package-objects"];
-  if (job.launch)
-    if (const auto where = wire::parse_s3_url(job.launch->package.source))
-      package = {s3 + where->bucket + "/" + wire::literally(where->key) + (sends ? "*" : "")};
-  auto& list = values.many["list-objects"];
-  if (job.sweep && !job.sweep->source.empty())
-    if (const auto where = wire::parse_s3_url(job.sweep->source))
-      list = {s3 + where->bucket + "/" + wire::literally(where->key)};
-}
+// Not documents, but commands: that make all roles, or give the buckets their lifecycle's rules.
+constexpr const char* all_roles = "roles";
+constexpr const char* all_rules = "lifecycle";
 
 // In a sweep each experiment has its own volume, whose name ends with the index.
 std::vector<std::string> names_of(const config::Job& job, const std::string& name) {
@@ -310,6 +235,7 @@ int print(IamOptions options) {
   options.scope.checkpoints = *checkpoints;
   options.scope.read = *read;
   if (options.document == all_roles) return print_roles(*job, options.scope);
+  if (options.document == all_rules) return print_lifecycle(*job, options.scope);
   const wire::IamValues values = iam_values(*job, options.scope);
   for (const wire::IamDocument& document : wire::iam_documents()) {
     if (document.name != options.document) continue;
@@ -336,7 +262,7 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
                 {"role", scope.role},
                 {"job", job.name.str()}};
   const auto service = [&](const char* name) { return "arn:" + partition + ":" + name + ":"; };
-  const std::string here = region + ":" + scope.account + ":";
+  const auto here = region + ":" + scope.account + ":";
   values.many["owners"] = names_of(job, job.name.str());
   values.many["volume-keys"] = scope.volume_keys;
   const std::string ec2 = "ec2." + region + ".";
@@ -362,11 +288,12 @@ void add_iam(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "iam",
       "Prints a role's or user's policy, or a role's trust policy, for the job of job.yaml; "
-      "`roles`: the commands of `aws` that make them all");
+      "`roles`: the commands of `aws` that make them all; `lifecycle`: those that have S3 remove "
+      "what is left of uploads");
   auto options = std::make_shared<IamOptions>();
-  std::set<std::string> names{all_roles};
+  std::set<std::string> names{all_roles, all_rules};
   for (const auto& document : wire::iam_documents()) names.emplace(document.name);
-  command->add_option("document", options->document, "Which of scripts/iam, or roles")
+  command->add_option("document", options->document, "Which of scripts/iam, roles, or lifecycle")
       ->required()
       ->check(CLI::IsMember(names));
   command->add_option("job", options->job, "The job's description")->capture_default_str();
@@ -380,8 +307,8 @@ void add_iam(CLI::App& app, int& status) {
           },
           "NUMBER"));
   command->add_option("--region", options->region, "Default: AWS_REGION");
-  command->add_option("--role", options->scope.role, "Of the instances, as their profile is named")
-      ->capture_default_str();
+  const char* role = "Of the instances, as their profile is named";
+  command->add_option("--role", options->scope.role, role)->capture_default_str();
   command->add_option("--volume-key", options->scope.volume_keys,
                       "ARN of a KMS key with which the volume is encrypted; repeatable");
   command->add_option("--checkpoints", options->checkpoints,

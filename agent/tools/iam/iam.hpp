@@ -32,6 +32,10 @@ struct RoleCommands {
 };
 RoleCommands role_commands(const config::Job& job, const IamScope& scope);
 
+// Prints the commands of `aws`, one a bucket, that have S3 remove what uploads that were broken off
+// left, and old versions. The exit status: 1, with the reason, where the job writes none of these.
+int print_lifecycle(const config::Job& job, const IamScope& scope);
+
 void add_iam(CLI::App& app, int& status);
 
 }  // namespace spotter::command

@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes until_it_is_there{2};
-constexpr std::chrono::seconds between_looks{3};
+constexpr std::chrono::seconds between_descriptions{3};
 
 std::string mark_of(const wire::Volume& volume) {
   return wire::value_of(volume.tags, tag::prepared);
@@ -68,7 +68,7 @@ Result<std::vector<InstanceId>, CallError> Preparer::await_instance() {
   for (const auto until = Clock::now() + until_it_is_there; Clock::now() < until;) {
     auto there = preparing(calls_, key_of(job_));
     if (!there || !there->empty()) return there;
-    std::this_thread::sleep_for(between_looks);
+    std::this_thread::sleep_for(between_descriptions);
   }
   return failed("no instance of type " + options_.type +
                 " came: is there capacity, and may the account launch it? Try --instance-type");
@@ -128,7 +128,7 @@ Result<void, CallError> Preparer::run(const std::atomic<bool>& stop) {
   const std::string id = there->front().str();
   while (!there->empty()) {
     if (stop) return failed(id + " goes on without us; run this again to see its end");
-    std::this_thread::sleep_for(between_looks);
+    std::this_thread::sleep_for(between_descriptions);
     const auto seen = preparing(calls_, key_of(job_));
     if (seen) there = seen;  // keeps the last answer while the network is down
   }

@@ -14,7 +14,7 @@ namespace spotter::command {
 namespace {
 
 constexpr std::chrono::seconds detach_looked_at_every{1};
-constexpr std::chrono::seconds patience{120};  // a detach usually takes seconds
+constexpr std::chrono::seconds volume_patience{120};  // a detach usually takes seconds
 
 using wire::AttachmentState;
 using wire::value_of;
@@ -79,7 +79,7 @@ Result<std::optional<wire::Volume>, CallError> free_volume(AwsCalls& calls, cons
 
 Result<void, CallError> await_free(AwsCalls& calls, const VolumeId& id, const InstanceId& self) {
   using Clock = std::chrono::steady_clock;
-  for (const auto until = Clock::now() + patience; Clock::now() < until;) {
+  for (const auto until = Clock::now() + volume_patience; Clock::now() < until;) {
     const auto seen =
         calls.ask_all(wire::DescribeVolumes{.volumes = {}, .filters = {{"volume-id", {id.str()}}}});
     if (!seen) return tl::unexpected(seen.error());

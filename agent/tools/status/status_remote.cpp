@@ -28,13 +28,13 @@ namespace {
 using nlohmann::json;
 using Experiment = std::optional<std::size_t>;
 
-struct Asked {
+struct AskedJob {
   std::string name;
   std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
 };
 
-Result<Asked> asked_of(const RemoteStatus& options) {
-  Asked asked;
+Result<AskedJob> asked_of(const RemoteStatus& options) {
+  AskedJob asked;
   std::optional<wire::S3Location> prefix;
   if (is_a_file(options.job)) {
     const auto job = read_description(options.job);
@@ -71,7 +71,7 @@ using Jobs = std::map<Experiment, JobSeen>;
 
 class Looker {
  public:
-  explicit Looker(const Asked& asked) : asked_(asked) {}
+  explicit Looker(const AskedJob& asked) : asked_(asked) {}
 
   // False: something could not be read, which was printed.
   bool look() {
@@ -221,13 +221,13 @@ class Looker {
     return all;
   }
 
-  const Asked& asked_;
+  const AskedJob& asked_;
   Jobs jobs_;
   std::set<std::string> known_;
   std::string region_;
 };
 
-std::string unknown_job(const Asked& asked, const Looker& looker) {
+std::string unknown_job(const AskedJob& asked, const Looker& looker) {
   std::string words = "no volume, instance or fleet has the tag spotter:job=" + asked.name +
                       (looker.region().empty() ? "" : " in " + looker.region());
   if (asked.place) words += ", and nothing is published below " + wire::to_url(*asked.place);

@@ -1,0 +1,11 @@
+// Of each place in S3 that a job uses what a policy names: objects, buckets, prefixes.
+#pragma once
+
+#include "agent/tools/iam/iam.hpp"
+
+namespace spotter::command {
+
+// For the values `<name>-objects`, `<name>-buckets` and `<name>-prefixes` of scripts/iam.
+void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& values);
+
+}  // namespace spotter::command
