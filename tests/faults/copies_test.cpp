@@ -26,13 +26,13 @@ using guard::Keeper;
 constexpr const char* name = "last.bin";
 const std::string first(300'000, '1'), second(300'000, '2'), torn(100'000, '3');
 
-enum class Fault {
+enum class CopyFault {
   Once,
   Lasting,
   Short  // a part is written, and no more
 };
 
-class Copies : public testing::TestWithParam<Fault> {
+class Copies : public testing::TestWithParam<CopyFault> {
  protected:
   Copies() {
     std::string place = (fs::temp_directory_path() / "copies-XXXXXX").string();
@@ -89,16 +89,16 @@ class Copies : public testing::TestWithParam<Fault> {
     bool reached = false, full = false;
     Shim shim;
     shim.shorten = [&](const Call& call) {
-      const bool part = GetParam() == Fault::Short && calls == at && call.bytes.size() > 1;
+      const bool part = GetParam() == CopyFault::Short && calls == at && call.bytes.size() > 1;
       return part ? call.bytes.size() / 2 : call.bytes.size();
     };
     shim.before = [&](const Call& call) {
       const int number = calls++;
       reached = reached || number == at;
       const bool writes = call.kind == Call::Kind::Write;
-      if (GetParam() == Fault::Short)
+      if (GetParam() == CopyFault::Short)
         return std::exchange(full, full || (number == at && writes)) && writes ? error : 0;
-      return number == at || (GetParam() == Fault::Lasting && number > at) ? error : 0;
+      return number == at || (GetParam() == CopyFault::Lasting && number > at) ? error : 0;
     };
     shim.install(mount_.string());
     shim.follow(mount_.string());
@@ -206,7 +206,8 @@ TEST(FullDisk, TheCopyItselfIsPutBack) {
   fs::remove_all(mount);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Copies, testing::Values(Fault::Once, Fault::Lasting, Fault::Short));
+INSTANTIATE_TEST_SUITE_P(Each, Copies,
+                         testing::Values(CopyFault::Once, CopyFault::Lasting, CopyFault::Short));
 
 }  // namespace
 }  // namespace spotter::test

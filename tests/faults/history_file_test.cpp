@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Fault { Once, Lasting, Short };
+enum class FileFault { Once, Lasting, Short };
 
-class FailingDisk : public testing::TestWithParam<Fault> {
+class FailingDisk : public testing::TestWithParam<FileFault> {
  protected:
   FailingDisk() {
     std::string name = (fs::temp_directory_path() / "history-XXXXXX").string();
@@ -56,7 +56,7 @@ bool FailingDisk::with_fault(int at, int error, const std::function<void()>& lif
   bool reached = false;
   Shim shim;
   shim.shorten = [&](const Call& call) {
-    const bool part = GetParam() != Fault::Lasting && calls == at && call.bytes.size() > 1;
+    const bool part = GetParam() != FileFault::Lasting && calls == at && call.bytes.size() > 1;
     return part ? call.bytes.size() / 2 : call.bytes.size();
   };
   bool shortened = false;
@@ -66,12 +66,12 @@ bool FailingDisk::with_fault(int at, int error, const std::function<void()>& lif
         shortened && (call.kind == Call::Kind::Write || call.kind == Call::Kind::Truncate);
     const int number = calls++;
     reached = reached || number == at;
-    if (GetParam() == Fault::Short) {
+    if (GetParam() == FileFault::Short) {
       const bool writes = number == at && call.kind == Call::Kind::Write;
       shortened = writes || (rest && call.kind == Call::Kind::Write);
       return rest ? error : 0;
     }
-    return number == at || (GetParam() == Fault::Lasting && number > at) ? error : 0;
+    return number == at || (GetParam() == FileFault::Lasting && number > at) ? error : 0;
   };
   shim.install(folder_.string());
   shim.follow(folder_.string());
@@ -140,7 +140,7 @@ TEST_P(FailingDisk, ForgetsNoneThatIsNotOnTheStorage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, FailingDisk,
-                         testing::Values(Fault::Once, Fault::Lasting, Fault::Short));
+                         testing::Values(FileFault::Once, FileFault::Lasting, FileFault::Short));
 
 TEST(MachinesHistory, GoesOnAfterAnAgentThatDiedInTheMiddleOfALine) {
   std::string name = (fs::temp_directory_path() / "history-XXXXXX").string();

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "agent/base/exit_status.hpp"
 #include "agent/io/local_server.hpp"
 #include "agent/io/random.hpp"
 #include "agent/tools/gang/gang_clerk.hpp"
@@ -24,7 +25,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int wrong_arguments = 2;
 constexpr milliseconds tick_every{50};
 constexpr milliseconds notice_every{200};
 // To take its name from the record, when it leaves.
@@ -305,7 +305,7 @@ int run_gang(GangOptions options) {
   auto at = wire::parse_s3_url(options.at);
   if (!at) {
     say("--at: " + at.error().message);
-    return wrong_arguments;
+    return wrong_input;
   }
   const auto id = gang_home(options.home, options.checkpoints);
   if (!id) {
@@ -346,7 +346,7 @@ int gang(int argc, char** argv) {
     app.parse(static_cast<int>(end - argv), argv);
     if (options.command.empty()) throw CLI::RequiredError("a command behind --");
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : wrong_arguments;
+    return app.exit(error) == 0 ? 0 : wrong_input;
   }
   return run_gang(std::move(options));
 }

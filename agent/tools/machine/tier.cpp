@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/base/exit_status.hpp"
 #include "agent/host/user.hpp"
 #include "agent/io/child.hpp"
 #include "agent/tier/tier.hpp"
@@ -22,7 +23,6 @@
 namespace spotter::command {
 namespace {
 
-constexpr int wrong_arguments = 2;
 constexpr int not_fetched_status = 74;  // EX_IOERR, as of `spotter pipe`
 constexpr int stopped_status = 75;      // of a trainer that was asked to stop, and can go on
 
@@ -113,12 +113,12 @@ int tier(int argc, char** argv) {
     if (fetching->parsed() && options.command.empty())
       throw CLI::RequiredError("a command behind --");
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : wrong_arguments;
+    return app.exit(error) == 0 ? 0 : wrong_input;
   }
   auto to = wire::parse_s3_url(options.to);
   if (!to) {
     std::fprintf(stderr, "spotter tier: --to: %s\n", to.error().message.c_str());
-    return wrong_arguments;
+    return wrong_input;
   }
   options.tier.to = *std::move(to);
   options.tier.where.mount = options.mount;
