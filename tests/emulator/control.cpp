@@ -93,10 +93,33 @@ world::Expected<void> Control::interrupt(const InstanceId& id, const json& body)
   if (action == actions.end())
     return world::refusal("InvalidParameterValue",
                           "'" + name + "' is not one of terminate, stop, hibernate");
-  auto lead = parts_.world.settings().interruption_lead;
-  if (const auto given = body.find("in_ms"); given != body.end() && given->is_number_integer())
-    lead = Duration{given->get<Duration::rep>()};
-  return parts_.world.interrupt(id, action->second, lead, parts_.now());
+  return parts_.world.interrupt(id, action->second, lead_of(body), parts_.now());
+}
+
+Duration Control::lead_of(const json& body) const {
+  const auto given = body.find("in_ms");
+  if (given == body.end() || !given->is_number_integer())
+    return parts_.world.settings().interruption_lead;
+  return Duration{given->get<Duration::rep>()};
+}
+
+world::Expected<void> Control::market(const json& body) {
+  const auto malformed = [] {
+    return world::refusal("InvalidParameterValue",
+                          "each of pools has a type, a zone, available and dollars");
+  };
+  const auto pools = body.find("pools");
+  if (pools == body.end() || !pools->is_array()) return malformed();
+  std::vector<world::PoolChange> changes;
+  for (const json& it : *pools) {
+    const bool whole = it.is_object() && it.contains("available") && it["available"].is_boolean() &&
+                       it.contains("dollars") && it["dollars"].is_number();
+    const std::string type = whole ? text(it, "type") : "", zone = whole ? text(it, "zone") : "";
+    if (!InstanceType::fits(type) || !Zone::fits(zone)) return malformed();
+    changes.push_back(
+        {InstanceType(type), Zone(zone), it["available"].get<bool>(), it["dollars"].get<double>()});
+  }
+  return parts_.world.set_pools(changes, lead_of(body), parts_.now());
 }
 
 std::vector<std::string> Control::fault_names() {
@@ -129,6 +152,7 @@ world::Expected<void> Control::change(std::string_view what, const json& body) {
   if (what == "withdraw") return world.withdraw(id, now);
   if (what == "kill") return world.kill(id, now);
   if (what == "fault") return fault(body);
+  if (what == "market") return market(body);
   if (what == "policy") {
     const auto documents = body.value("documents", std::vector<std::string>());
     return world.set_policies(text(body, "who"), documents);

@@ -1,9 +1,12 @@
 // The control API, /_spotter/... on the API port, JSON. Not for instances: they get 404.
-//   GET  /_spotter/state
-//   POST /_spotter/interrupt  {"instance","action"?,"in_ms"?}     /rebalance /withdraw /kill
-//   {"instance"} POST /_spotter/instance   {"zone","type"?}  -> {"instance","metadata"} POST
-//   /_spotter/fault      {"name", "arguments": {...}}        GET /_spotter/faults POST
-//   /_spotter/stop
+//   GET  state, faults
+//   POST interrupt  {"instance","action"?,"in_ms"?}
+//   POST rebalance, withdraw, kill  {"instance"}
+//   POST instance   {"zone","type"?} -> {"instance","metadata"}
+//   POST fault      {"name","arguments": {...}}
+//   POST market     {"pools": [{"type","zone","available","dollars"}],"in_ms"?}
+//   POST policy     {"who","documents": [...]}
+//   POST stop
 // Errors: 400 or 404 with {"error": "..."}.
 #pragma once
 
@@ -41,6 +44,8 @@ class Control {
   HttpResponse post(std::string_view what, const nlohmann::json& body);
   HttpResponse add_instance(const nlohmann::json& body);
   world::Expected<void> change(std::string_view what, const nlohmann::json& body);
+  world::Expected<void> market(const nlohmann::json& body);
+  Duration lead_of(const nlohmann::json& body) const;
   world::Expected<void> fault(const nlohmann::json& body);
   world::Expected<void> interrupt(const InstanceId& id, const nlohmann::json& body);
 

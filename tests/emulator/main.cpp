@@ -13,6 +13,7 @@
 #include "tests/emulator/duration.hpp"
 #include "tests/emulator/emulator.hpp"
 #include "tests/emulator/init.hpp"
+#include "tests/emulator/market.hpp"
 
 namespace spotter::emulator {
 namespace {
@@ -40,6 +41,7 @@ struct Arguments {
   std::vector<std::string> fault;
   std::string who;
   std::vector<std::string> policies;
+  MarketOptions market;
   bool as_json = false;
   bool list = false;
 };
@@ -128,6 +130,13 @@ int set_policies(const Arguments& arguments) {
     documents.push_back(text.str());
   }
   return ask(arguments, "policy", json{{"who", arguments.who}, {"documents", documents}}, nothing);
+}
+
+int play_market(const Arguments& arguments) {
+  const auto client = Client::find(arguments.api);
+  if (!client) return complain(client.error().message, 2);
+  const auto played = replay(*client, arguments.market);
+  return played ? 0 : complain(played.error().message);
 }
 
 int show_state(const Arguments& arguments) {
@@ -229,12 +238,40 @@ void describe_control(CLI::App& app, Arguments& to) {
   app.add_subcommand("stop", "Ends the emulator and all its instances; waits for it");
 }
 
+void describe_market(CLI::App& app, Arguments& to) {
+  auto* market = app.add_subcommand(
+      "market",
+      "Replays a spot market: pools get and lose capacity, and their prices move, as "
+      "traces say; instances of a pool that loses it get the interruption notice");
+  MarketOptions& options = to.market;
+  market
+      ->add_option("trace", options.places,
+                   "Files, or folders of them, a pool each, as g5.xlarge_us-west-2a.csv: lines of "
+                   "time,available,dollars")
+      ->required();
+  market->add_option("--speed", options.speed, "Seconds of the trace in one")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  market
+      ->add_option("--tick", options.tick,
+                   "How often the trace is looked at; capacity that goes within it is not there")
+      ->capture_default_str();
+  market->add_option("--from", options.from, "Where in the trace it begins, as in 90m")
+      ->capture_default_str();
+  market->add_option("--until", options.until, "Where in the trace it ends");
+  market->add_option("--in", options.lead, "From a notice to the end, in the emulator's time");
+  market->add_option("--spot", options.usual, "Dollars an hour where a trace has no prices")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
 int dispatch(const CLI::App& app, Arguments& arguments) {
   const std::string command = app.get_subcommands().at(0)->get_name();
   if (command == "serve") return serve(arguments);
   if (command == "instance") return add_instance(arguments);
   if (command == "fault") return inject_fault(arguments);
   if (command == "policy") return set_policies(arguments);
+  if (command == "market") return play_market(arguments);
   if (command == "state") return show_state(arguments);
   if (command == "stop") return stop(arguments);
   return control_instance(arguments, command);
@@ -248,6 +285,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   describe_serve(app, arguments);
   describe_control(app, arguments);
+  describe_market(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

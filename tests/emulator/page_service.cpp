@@ -95,16 +95,17 @@ PageService::Shown PageService::shown(const std::string& job) {
   return shown;
 }
 
-// The world's prices do not move; on demand costs three times as much (ec2_spot.cpp).
+// As the price list has it, on demand costs three times as much (parameters.cpp).
 report::Prices PageService::prices(const json& state) const {
   report::Prices prices;
-  const auto since = std::chrono::floor<std::chrono::seconds>(world_.wall(Time{}));
   for (const json& each : state["instances"]) {
     const InstanceType type(each.value("type", ""));
     const Zone zone(each.value("zone", ""));
-    const double price = world::spot_price(type, zone);
-    prices.on_demand[type.str()] = std::max(prices.on_demand[type.str()], 3 * price);
-    prices.spot.push_back({zone, type, "Linux/UNIX", price, since});
+    double& on_demand = prices.on_demand[type.str()];
+    on_demand = std::max(on_demand, 3 * world::usual_price(type, zone));
+    for (const auto& it : world_.prices(type, zone))
+      prices.spot.push_back({zone, type, "Linux/UNIX", it.dollars,
+                             std::chrono::floor<std::chrono::seconds>(it.since)});
   }
   return prices;
 }

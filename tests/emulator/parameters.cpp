@@ -84,7 +84,7 @@ world::Reply products(const fs::path& directory, const std::string& body) {
     return problem("InvalidParameterException", "ServiceCode");
   const std::string type = filter(asked, "instanceType"), region = filter(asked, "regionCode");
   const auto file = content(directory, type);
-  const double spot = world::spot_price(InstanceType(type), Zone(region + "a"));
+  const double spot = world::usual_price(InstanceType(type), Zone(region + "a"));
   const double dollars = file ? std::stod(*file) : spot * on_demand_factor;
   const Json rate = {{"unit", "Hrs"}, {"pricePerUnit", {{"USD", std::to_string(dollars)}}}};
   const Json offer = {{"sku", "EMULATED"}, {"priceDimensions", {{"EMULATED.J.6", rate}}}};

@@ -113,6 +113,12 @@ struct Capacity {
   Time empty_until{};            // an interruption took the spot capacity away until then
 };
 
+// An instance type in a zone, once a market was set (pools.hpp).
+struct SpotPool {
+  bool available = true;
+  std::vector<std::pair<Time, double>> prices;  // dollars an hour, and since when; never empty
+};
+
 class Access;  // access.hpp
 
 struct Cloud {
@@ -134,6 +140,7 @@ struct Cloud {
   std::map<std::string, std::string> volume_token_digests;  // ClientToken -> the call's parameters
   std::map<VolumeId, std::vector<Time>> snapshot_times;     // the calls, for the limits
   std::map<Zone, Capacity> capacity;
+  std::map<std::pair<InstanceType, Zone>, SpotPool> pools;
   std::map<std::string, MetadataToken> metadata_tokens;
   std::map<std::string, Credential> credentials;  // by access key
 

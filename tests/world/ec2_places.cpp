@@ -323,7 +323,6 @@ Answer describe_instance_type_offerings(Session& session) {
 }
 
 // 9 where a zone has capacity, 1 where it has none; for one or two types "always low", here 3.
-// Instance requirements are not modelled, nor is any other region.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
 Answer get_spot_placement_scores(Session& session) {
   const Query& query = session.query;
@@ -351,12 +350,13 @@ Answer get_spot_placement_scores(Session& session) {
   };
   std::vector<Score> scores;
   const int best = wanted.size() < 3 ? 3 : 9;
-  for (std::size_t i = 0; i < cloud.settings.zones.size(); ++i) {
-    const Zone& zone = cloud.settings.zones[i];
+  for (const Zone& zone : cloud.settings.zones) {
     const bool offered = std::ranges::any_of(wanted, [&](const std::string& type) {
       return !cloud.not_offered.contains({type, zone.str()});
     });
-    const bool has = Instances(session.cloud).has_capacity(zone, true);
+    const bool has = std::ranges::any_of(wanted, [&](const std::string& it) {
+      return Instances(session.cloud).has_capacity({.type = InstanceType(it), .zone = zone}, true);
+    });
     if (offered) scores.push_back({zone_id(cloud, zone), has ? best : 1});
   }
   if (!query.boolean("SingleAvailabilityZone")) {

@@ -1,4 +1,5 @@
 #include "tests/world/ec2_api.hpp"
+#include "tests/world/pools.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -38,7 +39,8 @@ void write_row(Xml& xml, const Cloud& cloud, const SpotRow& row) {
   const Instance& it = row.instance;
   const std::string time = xml_time(cloud.wall(it.launched));
   xml.text("spotInstanceRequestId", it.spot_request);
-  xml.text("spotPrice", std::to_string(spot_price(it.type, it.zone) * 3));
+  const double on_demand = usual_price(it.type, it.zone) * 3;
+  xml.text("spotPrice", it.max_price.empty() ? std::to_string(on_demand) : it.max_price);
   xml.text("type", "one-time");
   xml.text("state", row.state);
   xml.element("status", [&] {
@@ -97,6 +99,7 @@ Answer describe_spot_instance_requests(Session& session) {
 struct PriceRow {
   Zone zone;
   std::string type;
+  std::string dollars, since;
   Tags tags;
 };
 
@@ -105,11 +108,12 @@ bool is_type_name(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isgraph(c); });
 }
 
-// The prices do not move: one record a type and zone. It is older than any instance, as the price
-// that is in force at StartTime is at AWS, whenever it was set.
+// Of each pool the price that is in force at StartTime, whenever it was set, and the later ones.
 Answer describe_spot_price_history(Session& session) {
   const Cloud& cloud = session.cloud;
-  const std::string since = xml_time(cloud.settings.origin - std::chrono::hours(24));
+  constexpr std::chrono::hours kept{90 * 24};
+  const auto from = time_parameter(session, "StartTime").value_or(cloud.now - kept);
+  const auto until = time_parameter(session, "EndTime").value_or(cloud.now);
   auto types = session.query.list("InstanceType");
   if (types.empty()) types.push_back(cloud.settings.default_type);
   const std::string only = session.query.text("AvailabilityZone");
@@ -120,7 +124,11 @@ Answer describe_spot_price_history(Session& session) {
       continue;
     }
     for (const Zone& zone : cloud.settings.zones) {
-      if (only.empty() || zone.view() == only) rows.push_back({zone, type, {}});
+      if (!only.empty() && zone.view() != only) continue;
+      for (const Pools::Price& it :
+           Pools(session.cloud)
+               .prices(InstanceType(type), zone, cloud.wall(from), cloud.wall(until)))
+        rows.push_back({zone, type, std::to_string(it.dollars), xml_time(it.since), {}});
     }
   }
   const auto page = select<PriceRow>(
@@ -130,8 +138,8 @@ Answer describe_spot_price_history(Session& session) {
         return {{"availability-zone", it.zone.str()},
                 {"instance-type", it.type},
                 {"product-description", "Linux/UNIX"},
-                {"spot-price", std::to_string(spot_price(InstanceType(it.type), it.zone))},
-                {"timestamp", since}};
+                {"spot-price", it.dollars},
+                {"timestamp", it.since}};
       },
       [](const PriceRow& it) { return it.type; });
   if (!page) return tl::unexpected(page.error());
@@ -145,8 +153,8 @@ Answer describe_spot_price_history(Session& session) {
   xml.items("spotPriceHistorySet", page->rows, [&](const PriceRow& it) {
     xml.text("instanceType", it.type);
     xml.text("productDescription", "Linux/UNIX");
-    xml.text("spotPrice", std::to_string(spot_price(InstanceType(it.type), it.zone)));
-    xml.text("timestamp", since);
+    xml.text("spotPrice", it.dollars);
+    xml.text("timestamp", it.since);
     xml.text("availabilityZone", it.zone.view());
   });
   xml.text("nextToken", page->next);

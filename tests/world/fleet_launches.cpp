@@ -4,6 +4,7 @@
 #include "tests/world/fleets.hpp"
 #include "tests/world/groups.hpp"
 #include "tests/world/instances.hpp"
+#include "tests/world/pools.hpp"
 
 namespace spotter::world {
 
@@ -125,7 +126,7 @@ bool Fleets::restart_one(FleetRequest& fleet, bool spot) {
 std::vector<const LaunchOption*> Fleets::open_pools(const FleetRequest& fleet, bool spot) const {
   std::vector<const LaunchOption*> pools;
   for (const LaunchOption& option : fleet.options) {
-    if (Instances(cloud_).has_capacity(option.zone, spot) && !refuse_launch(cloud_, option))
+    if (Instances(cloud_).has_capacity(option, spot) && !refuse_launch(cloud_, option))
       pools.push_back(&option);
   }
   return pools;
@@ -145,7 +146,7 @@ bool Fleets::launch_one(FleetRequest& fleet, bool spot) {
       }));
     }
     const bool by_price = fleet.allocation == "lowestPrice" || fleet.allocation == "lowest-price";
-    return by_price ? spot_price(pool.type, pool.zone) / pool.weight : 0;
+    return by_price ? Pools(cloud_).price(pool.type, pool.zone) / pool.weight : 0;
   };
   for (std::size_t i = 0; i < pools.size(); ++i) {
     if (rank(*pools[i]) < rank(*pools[chosen])) chosen = i;

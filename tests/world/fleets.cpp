@@ -46,7 +46,7 @@ std::string_view name(FleetState state, FleetKind kind) {
   return (kind == FleetKind::SpotFleet ? spot : ec2)[static_cast<std::size_t>(state)];
 }
 
-double spot_price(const InstanceType& type, const Zone& zone) {
+double usual_price(const InstanceType& type, const Zone& zone) {
   std::uint64_t mixed = 14695981039346656037u;  // FNV-1a: the same everywhere
   for (const char letter : type.str() + zone.str()) {
     mixed = (mixed ^ static_cast<unsigned char>(letter)) * 1099511628211u;

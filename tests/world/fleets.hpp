@@ -67,7 +67,8 @@ class Fleets {
 };
 
 std::string_view name(FleetState state, FleetKind kind);
-// The present price of a type in a zone, dollars an hour; fixed by the names, not by the seed.
-double spot_price(const InstanceType& type, const Zone& zone);
+// Of spot capacity in a pool whose price nobody set (pools.hpp), dollars an hour; fixed by the
+// names, not by the seed. On-demand capacity costs three times as much.
+double usual_price(const InstanceType& type, const Zone& zone);
 
 }  // namespace spotter::world

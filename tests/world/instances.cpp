@@ -5,6 +5,7 @@
 #include "tests/world/fleets.hpp"
 #include "tests/world/iam.hpp"
 #include "tests/world/offers.hpp"
+#include "tests/world/pools.hpp"
 #include "tests/world/volumes.hpp"
 
 namespace spotter::world {
@@ -91,7 +92,12 @@ Expected<Instance*> Instances::reach(const InstanceId& id) {
   return instance;
 }
 
-bool Instances::has_capacity(const Zone& zone, bool spot) const {
+bool Instances::has_capacity(const LaunchOption& option, bool spot) const {
+  if (!has_room(option.zone, spot)) return false;
+  return !spot || Pools(cloud_).has_room(option.type, option.zone, option.max_price);
+}
+
+bool Instances::has_room(const Zone& zone, bool spot) const {
   const auto found = cloud_.capacity.find(zone);
   if (found == cloud_.capacity.end()) return false;
   if (spot && cloud_.now < found->second.empty_until) return false;
@@ -135,7 +141,7 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
                    "Invalid availability zone: [" + option.zone.str() + "]");
   }
   if (auto refused = refuse_launch(cloud_, option)) return tl::unexpected(std::move(*refused));
-  if (!has_capacity(option.zone, request.spot)) {
+  if (!has_capacity(option, request.spot)) {
     return refusal("InsufficientInstanceCapacity",
                    "We currently do not have sufficient " + option.type.str() +
                        " capacity in the Availability Zone you requested (" + option.zone.str() +
@@ -157,6 +163,7 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
       .client_token = request.client_token,
       .fleet = request.fleet,
       .spot_request = request.spot ? "sir-" + random.hex(8) : "",
+      .max_price = option.max_price,
       .template_id = option.template_id,
       .tags = option.instance_tags,
       .process = request.process,
@@ -180,7 +187,8 @@ Expected<Instance> Instances::launch(const LaunchInstance& request) {
 bool Instances::restart(const InstanceId& stopped) {
   const Instance* found = cloud_.instances.find(stopped);
   if (!found || found->state != InstanceState::Stopped) return false;
-  if (!has_capacity(found->zone, is_spot(*found))) return false;
+  const LaunchOption same{.type = found->type, .zone = found->zone, .max_price = found->max_price};
+  if (!has_capacity(same, is_spot(*found))) return false;
   Instance& instance = change(stopped);
   instance.state = InstanceState::Pending;
   instance.launched = cloud_.now;  // "the time that the instance was last launched": API_Instance
@@ -227,16 +235,25 @@ Expected<void> Instances::interrupt(const InstanceId& id, InterruptionAction act
   }
   if (!is_spot(*found)) return not_spot(id);
   if (action == InterruptionAction::Hibernate) lead = Duration{0};
+  notify(id, action, lead);
+  // The capacity is what AWS wants back: nothing new starts in this zone for a while.
+  const Duration lost = lead + cloud_.random.within(cloud_.settings.capacity_lost);
+  Capacity& capacity = cloud_.capacity[found->zone];
+  capacity.empty_until = std::max(capacity.empty_until, cloud_.now + lost);
+  cloud_.schedule(lost, CapacityReturns{found->zone});
+  return {};
+}
+
+void Instances::give_notice(const InstanceId& id, Duration lead) {
+  const InterruptionAction action = cloud_.instances.find(id)->when_interrupted;
+  notify(id, action, action == InterruptionAction::Hibernate ? Duration{0} : lead);
+}
+
+void Instances::notify(const InstanceId& id, InterruptionAction action, Duration lead) {
   Instance& instance = *cloud_.instances.find(id);
   instance.notice = Notice{action, cloud_.now + lead, cloud_.number()};
   cloud_.schedule(lead, InterruptionDue{id, instance.notice->number});
-  // The capacity is what AWS wants back: nothing new starts in this zone for a while.
-  const Duration lost = lead + cloud_.random.within(cloud_.settings.capacity_lost);
-  Capacity& capacity = cloud_.capacity[instance.zone];
-  capacity.empty_until = std::max(capacity.empty_until, cloud_.now + lost);
-  cloud_.schedule(lost, CapacityReturns{instance.zone});
   cloud_.record("interruption-notice", id.str(), std::to_string(lead.count()) + " ms");
-  return {};
 }
 
 Expected<void> Instances::rebalance(const InstanceId& id) {

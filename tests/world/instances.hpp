@@ -31,11 +31,13 @@ class Instances {
 
   // Of spot instances alone: on demand none gets a notice or a recommendation.
   Expected<void> interrupt(const InstanceId& id, InterruptionAction action, Duration lead);
+  // A notice alone, with the action that its request asked for. REQUIRES: a living spot instance.
+  void give_notice(const InstanceId& id, Duration lead);
   Expected<void> rebalance(const InstanceId& id);
   Expected<void> withdraw(const InstanceId& id);
   Expected<void> kill(const InstanceId& id, const std::string& reason);
 
-  bool has_capacity(const Zone& zone, bool spot) const;
+  bool has_capacity(const LaunchOption& option, bool spot) const;  // of its type, zone and price
   const Instance* seen(const InstanceId& id) const;
   std::vector<Instance> list() const;  // those that DescribeInstances would show
 
@@ -45,6 +47,8 @@ class Instances {
   void on(const InterruptionDue& happening);
 
  private:
+  bool has_room(const Zone& zone, bool spot) const;
+  void notify(const InstanceId& id, InterruptionAction action, Duration lead);
   Expected<Instance*> reach(const InstanceId& id);
   Instance& change(const InstanceId& id);
   void tag_of_fleet(Instance& instance, const std::string& key, const FleetId& fleet);

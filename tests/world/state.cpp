@@ -86,6 +86,7 @@ std::string World::state_json(Time now) {
                 {"volumes", json::array()},
                 {"snapshots", json::array()},
                 {"fleets", json::array()},
+                {"pools", json::array()},
                 {"events", json::array()}};
   for (const Zone& zone : cloud_.settings.zones) state["zones"].push_back(zone.str());
   cloud_.instances.each([&](const Instance& it) { state["instances"].push_back(describe(it)); });
@@ -96,6 +97,10 @@ std::string World::state_json(Time now) {
     if (it.state != SnapshotState::Deleted) state["snapshots"].push_back(describe(it));
   });
   cloud_.fleets.each([&](const FleetRequest& it) { state["fleets"].push_back(describe(it)); });
+  for (const auto& [pool, it] : cloud_.pools)
+    state["pools"].push_back({{"id", pool.first.str() + " " + pool.second.str()},
+                              {"available", it.available},
+                              {"dollars", it.prices.back().second}});
   for (const HistoryEvent& it : cloud_.history) {
     state["events"].push_back({{"at", seconds(it.at)},
                                {"kind", it.kind},

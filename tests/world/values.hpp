@@ -120,6 +120,7 @@ struct Instance {
   std::string client_token;
   Fleet fleet;               // kind None: run by hand
   std::string spot_request;  // sir-...; empty: on demand
+  std::string max_price;     // dollars an hour; empty: none
   std::string template_id;
   InstanceState state = InstanceState::Pending;
   std::optional<Notice> notice;

@@ -104,4 +104,13 @@ void World::set_on_demand(const Zone& zone, std::optional<int> instances_that_fi
   Fleets(cloud_).capacity_changed();
 }
 
+Expected<void> World::set_pools(const std::vector<PoolChange>& changes, Duration lead, Time now) {
+  enter(now);
+  return Pools(cloud_).set(changes, lead);
+}
+
+std::vector<Pools::Price> World::prices(const InstanceType& type, const Zone& zone) {
+  return Pools(cloud_).prices(type, zone, WallTime{}, cloud_.wall(cloud_.now));
+}
+
 }  // namespace spotter::world

@@ -21,6 +21,7 @@
 #include "tests/world/fleets.hpp"
 #include "tests/world/instances.hpp"
 #include "tests/world/occurrence.hpp"
+#include "tests/world/pools.hpp"
 #include "tests/world/settings.hpp"
 #include "tests/world/snapshots.hpp"
 #include "tests/world/templates.hpp"
@@ -106,12 +107,17 @@ class World {
   void set_capacity(const Zone& zone, std::optional<int> instances, Time now);
   // The same of on-demand instances: those have capacity of their own.
   void set_on_demand(const Zone& zone, std::optional<int> instances, Time now);
+  // Pools' spot capacity and prices, all at once (pools.hpp).
+  Expected<void> set_pools(const std::vector<PoolChange>& changes, Duration lead, Time now);
   // The host tells that a volume's file system is mounted: its detach stays "busy" until it is not.
   void set_mounted(const VolumeId& volume, bool mounted, Time now);
   // A fault by name (see fault_names()), with its arguments as text: durations "30s" or "250ms".
   Expected<void> fault(const std::string& name, const std::map<std::string, std::string>& arguments,
                        Time now);
   static std::vector<std::string> fault_names();  // "throttle action=A for=30s", one line each
+
+  // Of a pool, all until now.
+  std::vector<Pools::Price> prices(const InstanceType& type, const Zone& zone);
 
   // {"now", "wall", "region", and lists: "instances", "volumes", "snapshots", "fleets", "events"}
   std::string state_json(Time now);

@@ -12,6 +12,10 @@ import launched
 from emulator import wait
 
 PLACE = "s3://seen/jobs"
+# An hour of a market: dear capacity that goes after ten minutes, and cheap capacity that comes
+# elsewhere half an hour after the beginning.
+TRACES = {"g5.xlarge_us-west-2a": "0,1,0.30 600,0,0.30 3600,0,0.30",
+          "g5.xlarge_us-west-2b": "0,0,0.50 1800,1,0.12 3600,1,0.12"}
 
 
 class FinishBy(launched.Launched):
@@ -25,8 +29,9 @@ class FinishBy(launched.Launched):
         (self.world.directory / "s3/seen").mkdir(parents=True)
 
     def job(self, **more):
-        due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=self.time)
-        return super().job(publish=PLACE, finish_by=due.strftime("%Y-%m-%dT%H:%MZ"), **more)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        self.due = now + datetime.timedelta(minutes=self.time)
+        return super().job(publish=PLACE, finish_by=self.due.strftime("%Y-%m-%dT%H:%MZ"), **more)
 
     def begin_on_spot(self, minutes):
         self.time = minutes
@@ -44,6 +49,13 @@ class FinishBy(launched.Launched):
 
     def trains_on(self, instance):
         self.wait_stage(instance, "training", 120)
+
+    def zone_of(self, instance):
+        return next(one.text("placement/availabilityZone") for one in self.ec2.instances()
+                    if one.text("instanceId") == instance)
+
+    def play(self, *words):
+        return self.world.control("market", self.world.workplace / "market", "--in", "5s", *words)
 
     def fleets(self):
         return {one["on_demand"]: one for one in self.listed()[self.job_name]["fleets"]
@@ -78,6 +90,41 @@ class FinishBy(launched.Launched):
                          r"for the deadline an on-demand instance is asked for; (9\d|100) % left",
                          r"the on-demand instance ends: the spot instance \S+ is there; \d+ % left",
                          r"spot in us-west-2\w is \d+ % cheaper and lasted [\d.]+ h on average"):
+            self.assertTrue(re.search(decision, self.said), decision + "\n" + self.said)
+        self.assert_ended_well()
+
+    def test_it_follows_a_market_and_is_in_time(self):
+        (self.world.workplace / "market").mkdir()
+        for pool, lines in TRACES.items():
+            file = self.world.workplace / "market" / f"{pool}.csv"
+            file.write_text("seconds,available,dollars\n" + "\n".join(lines.split()) + "\n")
+        (self.world.directory / "prices").mkdir()
+        (self.world.directory / "prices/g5.xlarge").write_text("0.60")
+        self.play("--until", "1m", "--speed", "60")
+        one = self.begin_on_spot(36)
+        self.assertEqual(self.zone_of(one), "us-west-2a")
+        self.wait_training(one, 15)
+        self.watch()
+        said = self.play("--from", "1m", "--until", "15m", "--speed", "600")
+        self.assertIn("00:10:00 g5.xlarge us-west-2a: no capacity at $0.3 an hour", said)
+        wait("the spot instance to be gone",
+             lambda: not self.listed()[self.job_name]["instances"], 90)
+        wait("it to ask for an on-demand instance", lambda: "asks for it" in self.watch(), 60)
+        paid = self.wait_instance([one], 60)
+        self.assertEqual(self.lifecycle(paid), "")
+        self.trains_on(paid)
+        self.play("--from", "15m", "--speed", "600")
+        back = self.wait_instance([one, paid], 90)
+        self.assertEqual((self.lifecycle(back), self.zone_of(back)), ("spot", "us-west-2b"))
+        wait("the on-demand instance to end", lambda: "is ended" in self.watch(), 90)
+        self.trains_on(back)
+        self.gate.touch()
+        self.wait_end()
+        self.assertLess(datetime.datetime.now(datetime.timezone.utc), self.due)
+        for decision in (rf"the job has the spot instance {one}; .*us-west-2a is 50 % cheaper",
+                         r"no spot instance since \S+: for the deadline an on-demand instance",
+                         rf"the on-demand instance ends: the spot instance {back} is there;"
+                         r".* spot in us-west-2b is 80 % cheaper"):
             self.assertTrue(re.search(decision, self.said), decision + "\n" + self.said)
         self.assert_ended_well()
 
