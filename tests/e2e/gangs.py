@@ -13,7 +13,8 @@ import harness
 from emulator import ROOT, Failed, wait
 
 TRAINER = harness.TRAINERS / "gang_digits.py"
-PYTHON = "/usr/bin/python3"
+# Whose torch the members have.
+PYTHON = os.environ.get("SPOTTER_TEST_PYTHON", "/usr/bin/python3")
 
 
 def has_torch():
