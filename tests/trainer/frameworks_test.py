@@ -8,6 +8,7 @@ Environment: as for api_test.py.
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -203,7 +204,7 @@ class Lightning(Stubbed):
         """Lightning's, with one step an epoch."""
 
         world_size, global_step, current_epoch, should_stop = 1, 0, 0, False
-        sanity_checking = False
+        sanity_checking, sigterm_at = False, None
         callback_metrics = {"val/loss": torch.tensor(0.25) if torch else 0.25, "lr": 0.1}
 
         def __init__(self):
@@ -216,12 +217,22 @@ class Lightning(Stubbed):
         def fit(self, callback, steps, ckpt_path=None):
             if ckpt_path:
                 self.global_step = int(torch.load(ckpt_path)["state_dict"]["w"][0])
+            self.received_sigterm = False
+            before = signal.signal(signal.SIGTERM, self.on_sigterm)
             callback.on_train_start(self, None)
             while self.global_step < steps and not self.should_stop:
+                if self.received_sigterm:  # as the real one does: it ends here
+                    return
                 self.global_step += 1
+                if self.global_step == self.sigterm_at:
+                    os.kill(os.getpid(), signal.SIGTERM)
                 callback.on_train_batch_end(self, None, {"loss": torch.tensor(0.5)}, None, 0)
                 callback.on_validation_end(self, None)
             callback.on_train_end(self, None)
+            signal.signal(signal.SIGTERM, before)
+
+        def on_sigterm(self, *_):
+            self.received_sigterm = True
 
     def callback(self, **options):
         import spotter.lightning
@@ -267,6 +278,17 @@ class Lightning(Stubbed):
         with self.assertRaises(SystemExit) as end:
             callback.exit_if_stopped()
         self.assertEqual(end.exception.code, spotter.STOPPED)
+
+    def test_the_sigterm_that_lightning_takes_for_itself_is_ours(self):
+        child = os.fork()  # a process that was asked to stop stays so
+        if child == 0:
+            callback = self.callback()
+            trainer = self.Trainer()
+            trainer.sigterm_at = 3
+            trainer.fit(callback, 100, callback.ckpt_path())
+            is_durable = (trainer.global_step, callback.run.durable_step) == (3, 3)
+            os._exit(spotter.STOPPED if is_durable and callback.stopped else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), spotter.STOPPED)
 
     def test_the_processes_of_the_other_devices_find_the_same_file(self):
         callback = self.callback(every=1e-6)

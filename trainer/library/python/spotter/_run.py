@@ -68,12 +68,12 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     """
     library = _library_of_all()
     ranks = Ranks()
-    for number in signals:
-        if signal.getsignal(number) == signal.SIG_DFL:
-            library.spotter_catch_signal(number)
+    caught = [number for number in signals if signal.getsignal(number) is signal.SIG_DFL]
+    for number in caught:
+        library.spotter_catch_signal(number)
     directory = directory if directory is not None else os.environ.get("SPOTTER_CHECKPOINTS")
     if not ranks.leads:
-        return Run(None, ranks, directory, keep_last)
+        return Run(None, ranks, directory, keep_last, caught)
     options = _library.Options()
     options.size = _library.ctypes.sizeof(options)
     options.directory = os.fsencode(directory) if directory is not None else None
@@ -82,7 +82,7 @@ def open(directory=None, *, faster=None, keep_last=2, keep_every=0, keep_best=0,
     options.lower_is_better = lower_is_better
     options.every_seconds = 0 if every is None else (every if every > 0 else -1)
     handle = _open_alone(library, options)
-    return Run(handle, ranks, directory, keep_last)
+    return Run(handle, ranks, directory, keep_last, caught)
 
 
 def _open_alone(library, options):
@@ -132,8 +132,8 @@ def _replace(made, path):
 class Run:
     """One training run: its checkpoints, its progress, and the agent's requests."""
 
-    def __init__(self, handle, ranks, directory, keep_last):
-        self.directory, self.keep_last = directory, keep_last
+    def __init__(self, handle, ranks, directory, keep_last, caught=()):
+        self.directory, self.keep_last, self._caught = directory, keep_last, caught
         self._handle, self._ranks, self._lib, self._owner = handle, ranks, _lib, os.getpid()
         self._positions = Positions(ranks)
         self._staging = Staging()
@@ -266,6 +266,15 @@ class Run:
         """Call it after each step. True: save() now."""
         return self._ranks.agree(
             lambda: self._lib.spotter_should_checkpoint(self._open_handle()) == 1)
+
+    def catch_signals(self):
+        """Again those that open() caught: a framework has put its own handlers in their place.
+        For the main thread, as all of Python's handlers."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, self._caught)
+        for number in self._caught:
+            signal.signal(number, signal.SIG_DFL)  # a program's own would be left
+            self._lib.spotter_catch_signal(number)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def should_stop(self):
         """Call it after that. True: call leave() and exit with STOPPED."""

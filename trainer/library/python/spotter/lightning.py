@@ -10,6 +10,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import threading
 
 from . import _run
 
@@ -52,6 +53,10 @@ class Callback(_Base):
             sys.exit(_run.STOPPED)
 
     def on_train_start(self, trainer, pl_module):
+        # Lightning's own handler of SIGTERM, which it has put there by now, ends the training before
+        # the next batch, without a checkpoint and with status 0.
+        if threading.current_thread() is threading.main_thread():
+            self.run.catch_signals()
         if trainer.world_size > 1:
             trainer.strategy.barrier()
         if self._folder:  # all ranks have read it
