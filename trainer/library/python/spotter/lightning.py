@@ -4,6 +4,10 @@
     trainer = Trainer(callbacks=[callback])
     trainer.fit(model, data, ckpt_path=callback.ckpt_path())
     callback.exit_if_stopped()
+
+Lightning begins its loader's epoch again where it goes on in the middle of one: the same bits as
+without an interruption come from a loader that has state (Lightning calls its state_dict()), or of
+one that was interrupted between two epochs.
 """
 
 import os
@@ -53,8 +57,8 @@ class Callback(_Base):
             sys.exit(_run.STOPPED)
 
     def on_train_start(self, trainer, pl_module):
-        # Lightning's own handler of SIGTERM, which it has put there by now, ends the training before
-        # the next batch, without a checkpoint and with status 0.
+        # Lightning's own handler of SIGTERM, which it has put there by now, ends the training
+        # before the next batch, without a checkpoint and with status 0.
         if threading.current_thread() is threading.main_thread():
             self.run.catch_signals()
         if trainer.world_size > 1:
