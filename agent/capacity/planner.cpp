@@ -135,17 +135,30 @@ const Values& Planner::values(const Terms& terms, double work, double slack) {
                        rounded(terms.returns_an_hour),
                        static_cast<int>(std::lround(terms.replaced * 10)), hours_of_table(work),
                        hours_of_table(slack));
-  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  ++asked_;
+  if (const auto known = known_.find(key); known != known_.end()) {
+    known->second.asked = asked_;
+    return known->second.values;
+  }
   const auto& [spot, losses, returns, replaced, columns, rows] = key;
   Terms round = terms;
   round.spot = unrounded(spot) * terms.on_demand;
   round.losses_an_hour = unrounded(losses);
   round.returns_an_hour = unrounded(returns);
   round.replaced = replaced / 10.0;
+  const double most_work = std::exp2(columns / 2.0), most_slack = std::exp2(rows / 2.0);
   constexpr std::size_t most_tables = 8;  // of up to 13 MB each
-  if (known_.size() >= most_tables) known_.clear();
-  return known_.emplace(key, Values(round, std::exp2(columns / 2.0), std::exp2(rows / 2.0)))
-      .first->second;
+  if (known_.size() < most_tables)
+    return known_.emplace(key, Table{Values(round, most_work, most_slack), asked_})
+        .first->second.values;
+  // The one that was not asked for the longest gives its memory, which is costly to get.
+  const auto oldest =
+      std::ranges::min_element(known_, {}, [](const auto& it) { return it.second.asked; });
+  auto node = known_.extract(oldest);
+  node.key() = key;
+  Values spare = std::move(node.mapped().values);
+  node.mapped() = {Values(round, most_work, most_slack, std::move(spare)), asked_};
+  return known_.insert(std::move(node)).position->second.values;
 }
 
 Choice Planner::choose(const Standing& standing) {

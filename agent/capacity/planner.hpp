@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -80,7 +81,12 @@ class Planner {
   // it is believed that one was, half replaced; also with one pool, where it stands for a loss that
   // is over before the next tick.
   double losses_ = 1, replaced_ = 0.5;
-  std::map<std::tuple<int, int, int, int, int, int>, Values> known_;
+  struct Table {
+    Values values;
+    std::uint64_t asked;
+  };
+  std::map<std::tuple<int, int, int, int, int, int>, Table> known_;
+  std::uint64_t asked_ = 0;  // how often a table was asked for
 };
 
 }  // namespace spotter::capacity

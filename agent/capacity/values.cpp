@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace spotter::capacity {
 namespace {
@@ -13,26 +14,41 @@ constexpr std::size_t kRowsOfStart = 2;  // the slack that a start takes
 constexpr std::size_t kMostRows = 1000 * kRowsOfStart;
 constexpr double kLate = 1000;  // what missing the deadline costs, in hours on demand
 
-// What runs for `hours` at `dollars` an hour, and leads to `after`; when something that happens
-// `rate` times an hour comes before, to `instead`.
-double run(double dollars, double rate, double hours, double after, double instead) {
-  const double stays = std::exp(-rate * hours);
-  return instead + dollars / rate + (after - instead - dollars / rate) * stays;
+// While it runs on demand, spot capacity that is not used goes as well.
+double goes_an_hour(const Terms& terms) {
+  return std::max(terms.losses_an_hour * (1 - terms.replaced), 1e-9);
 }
 
 }  // namespace
 
 double Terms::chance(double an_hour, double hours) { return 1 - std::exp(-an_hour * hours); }
 
+Values::Run::Run(double dollars, double rate, double hours)
+    : until_(dollars / rate), stays_(std::exp(-rate * hours)) {}
+
 Values::Values(const Terms& terms, double work, double slack)
+    : Values(terms, work, slack, std::vector<Cell>()) {}
+
+Values::Values(const Terms& terms, double work, double slack, Values&& spare)
+    : Values(terms, work, slack, std::move(spare.cells_)) {}
+
+Values::Values(const Terms& terms, double work, double slack, std::vector<Cell> memory)
     : terms_(terms),
       work_step_(std::max(work, terms.start) / (kColumns - 1)),
       slack_step_(terms.start / kRowsOfStart),
       rows_(std::min(static_cast<std::size_t>(std::max(slack, 0.0) / slack_step_) + 2, kMostRows)),
-      cells_(rows_ * kColumns) {
+      start_fails_(Terms::chance(terms.losses_an_hour, terms.start)),
+      found_waiting_(Terms::chance(terms.returns_an_hour, slack_step_)),
+      on_spot_(terms.spot, terms.losses_an_hour, work_step_),
+      paid_(terms.on_demand, terms.returns_an_hour, work_step_),
+      paid_beside_spot_(terms.on_demand, goes_an_hour(terms), work_step_),
+      cells_(std::move(memory)) {
   assert(terms.losses_an_hour > 0 && terms.returns_an_hour > 0 && terms.start > 0);
-  for (std::size_t row = 0; row < rows_; ++row)
+  cells_.resize(rows_ * kColumns);
+  for (std::size_t row = 0; row < rows_; ++row) {
+    cells_[row * kColumns] = {};  // no work is left
     for (std::size_t column = 1; column < kColumns; ++column) fill(row, column);
+  }
 }
 
 const Values::Cell& Values::cell(std::size_t row, std::size_t column) const {
@@ -49,14 +65,13 @@ void Values::fill(std::size_t row, std::size_t column) {
   double start_spot = late, start_paid = late, wait = late;
   if (row >= kRowsOfStart) {
     const Cell& started = cell(row - kRowsOfStart, column);
-    const double fails = Terms::chance(t.losses_an_hour, t.start);
-    start_spot = t.spot * t.start + fails * lost(started) + (1 - fails) * started.on_spot;
+    start_spot =
+        t.spot * t.start + start_fails_ * lost(started) + (1 - start_fails_) * started.on_spot;
     start_paid = t.on_demand * t.start + started.paid;
   }
   if (row > 0) {
     const Cell& later = cell(row - 1, column);
-    const double found = Terms::chance(t.returns_an_hour, slack_step_);
-    wait = found * later.none_beside_spot + (1 - found) * later.none;
+    wait = found_waiting_ * later.none_beside_spot + (1 - found_waiting_) * later.none;
   }
   const Cell& next = cell(row, column - 1);  // a step of the work later
   Cell& it = cells_[row * kColumns + column];
@@ -64,16 +79,12 @@ void Values::fill(std::size_t row, std::size_t column) {
   it.none_beside_spot = std::min(it.none, start_spot);
   // What comes within the step comes on the average when half of it is done.
   const double lost_within = std::midpoint(lost(it), lost(next));
-  it.on_spot =
-      std::min(run(t.spot, t.losses_an_hour, work_step_, next.on_spot, lost_within), start_paid);
-  // While it runs on demand, spot capacity that is not used goes as well.
-  const double goes = std::max(t.losses_an_hour * (1 - t.replaced), 1e-9);
+  it.on_spot = std::min(on_spot_.cost(next.on_spot, lost_within), start_paid);
   const double gone_within = next.paid + t.on_demand * work_step_ / 2;
-  const double stays = run(t.on_demand, goes, work_step_, next.paid_beside_spot, gone_within);
+  const double stays = paid_beside_spot_.cost(next.paid_beside_spot, gone_within);
   it.paid_beside_spot = std::min({stays, start_spot, it.none});
   const double found_within = std::midpoint(it.paid_beside_spot, next.paid_beside_spot);
-  it.paid =
-      std::min(run(t.on_demand, t.returns_an_hour, work_step_, next.paid, found_within), it.none);
+  it.paid = std::min(paid_.cost(next.paid, found_within), it.none);
 }
 
 double Values::of(Use use, bool spot, double work, double slack) const {

@@ -32,6 +32,8 @@ class Values {
   // Answers for so much work and slack at most; more slack than 1,000 starts is worth no more than
   // those. REQUIRES: all of them > 0, but `replaced`.
   Values(const Terms& terms, double work, double slack);
+  // The same in the memory of a table that nobody needs any more.
+  Values(const Terms& terms, double work, double slack, Values&& spare);
 
   // What it costs from now on, if this is what runs, with spot capacity there to start on or not;
   // `slack` < 0 counts as 0. A deadline that may be missed costs more than any that is kept.
@@ -43,6 +45,20 @@ class Values {
     double paid = 0, paid_beside_spot = 0;  // on demand
     double none = 0, none_beside_spot = 0;  // nothing runs
   };
+  // What runs for a step of the work, while something may happen at a rate: each cell of a table
+  // has the same ones.
+  struct Run {
+    Run(double dollars, double rate, double hours);
+    // The cost when `after` follows, or `instead` what happened.
+    double cost(double after, double instead) const {
+      return instead + until_ + (after - instead - until_) * stays_;
+    }
+
+   private:
+    double until_;  // dollars until it happens, however late
+    double stays_;  // how likely it has not happened within the step
+  };
+  Values(const Terms& terms, double work, double slack, std::vector<Cell> memory);
   void fill(std::size_t row, std::size_t column);
   // When spot capacity is lost.
   double lost(const Cell& at) const;
@@ -51,6 +67,8 @@ class Values {
   Terms terms_;
   double work_step_, slack_step_;
   std::size_t rows_;
+  double start_fails_, found_waiting_;  // chances: in a start, and in a step of the slack
+  Run on_spot_, paid_, paid_beside_spot_;
   std::vector<Cell> cells_;  // row by row; a row has one slack
 };
 
