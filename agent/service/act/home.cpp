@@ -32,9 +32,6 @@ using decide::Failure;
 using nlohmann::json;
 
 constexpr const char* the_home = "the home";
-// One lost renewal more, and the second that Last-Modified cuts off.
-constexpr Duration lease_margin{30'000};
-constexpr int leases_in_span = 3;
 constexpr int most_tries = 4;  // of a write that another one of ours overtook
 
 EffectFailed at_home(Failure failure, const std::string& words) {
@@ -108,7 +105,7 @@ Home::Finding Home::read_head(s3::Client& client) const {
     };
     const auto listed = s3::list(client, {at_.bucket, at_.key + "manifests/"}, first);
     if (!listed) return tl::unexpected(failed_at_s3(listed.error(), the_home));
-    if (!any) return Found{};
+    if (!any) return wire::SeenHead{};
     return tl::unexpected(at_home(
         Failure::Rejected, "the object " + wire::to_url(where) +
                                " is gone, and what it names is there: put it back, or remove "
@@ -126,7 +123,7 @@ Home::Finding Home::read_head(s3::Client& client) const {
   if (head->job != parts_.job.volumes_owner())
     return tl::unexpected(
         at_home(Failure::Rejected, wire::to_url(where) + " is of the job " + head->job));
-  Found found{*std::move(head), etag, Duration(0)};
+  wire::SeenHead found{*std::move(head), etag, Duration(0)};
   if (date && modified && *date > *modified)
     found.age = std::chrono::duration_cast<Duration>(*date - *modified);
   return found;
@@ -146,7 +143,7 @@ asio::awaitable<Home::Finding> Home::find(Duration limit) {
 asio::awaitable<decide::HolderState> Home::state_of(InstanceId holder, Duration age,
                                                     Duration limit) {
   using State = decide::HolderState;
-  const bool over = age > lease * leases_in_span + lease_margin;
+  const bool over = wire::is_lease_over(age);
   if (!holder.view().starts_with("i-")) co_return over ? State::Gone : State::Alive;
   wire::DescribeInstances lookup;
   lookup.filters = {{"instance-id", {holder.str()}}};
@@ -179,32 +176,38 @@ Home::Answer Home::survey(Duration limit) {
   co_return seen;
 }
 
-Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
+Home::Finding Home::change(const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of,
+                           Duration limit) const {
+  using Kind = wire::HeadChange::Kind;
   s3::Client client(s3_settings(limit));
   for (int i = 0;; ++i) {
-    const Finding before = read_head(client);
-    if (!before) return {before.error()};
-    const decide::Epoch& old = before->head.epoch;
-    if (old.number + 1 != epoch.number)
-      return {at_home(Failure::Conflict,
-                      "another epoch was written before " + std::to_string(epoch.number))};
-    wire::Head head = before->head;
-    head.epoch = epoch;
-    if (head.id.empty()) head.id = io::random_hex(32);
-    head.job = parts_.job.volumes_owner();
-    ++head.commits;
+    Finding before = read_head(client);
+    if (!before) return before;
+    const wire::HeadChange made = made_of(*before);
+    if (made.kind == Kind::Enough) return before;
+    if (made.kind == Kind::Overtaken)
+      return tl::unexpected(at_home(Failure::Unavailable, "a later commit has begun"));
+    if (made.kind == Kind::Lost)
+      return tl::unexpected(at_home(Failure::Conflict, "another epoch was written first"));
     const s3::Condition condition{.absent = before->etag.empty(), .etag = before->etag};
-    const auto written = s3::put(client, head_, wire::to_json(head), condition);
-    if (written) {
-      const bool ours = old.holder == epoch.holder && old.state == decide::Epoch::State::Using;
-      return {decide::EpochWritten{}, ours ? old.number : 0};
-    }
+    const auto written = s3::put(client, head_, wire::to_json(made.next), condition);
+    if (written) return before;
     EffectFailed why = failed_at_s3(written.error(), the_home);
-    // A commit of ours that was late; one of another holder shows that it lives.
-    if (why.failure == Failure::Conflict && old.holder == epoch.holder && i < most_tries) continue;
+    if (why.failure == Failure::Conflict && made.again && i < most_tries) continue;
+    if (made.again && why.failure == Failure::Conflict) why.failure = Failure::Unavailable;
     why.unsettled = why.failure == Failure::Unavailable;
-    return {why};
+    return tl::unexpected(why);
   }
+}
+
+Home::Replaced Home::replace(const decide::Epoch& epoch, Duration limit) const {
+  const wire::HomeNames names{parts_.job.volumes_owner(), io::random_hex(32)};
+  const auto next = [&](const wire::SeenHead& seen) { return wire::to_epoch(seen, epoch, names); };
+  const Finding before = change(next, limit);
+  if (!before) return {before.error()};
+  const decide::Epoch& old = before->head.epoch;
+  const bool ours = old.holder == epoch.holder && old.state == decide::Epoch::State::Using;
+  return {decide::EpochWritten{}, ours ? old.number : 0};
 }
 
 Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
@@ -266,7 +269,7 @@ Home::Answer Home::bring(Duration limit) {
   const Finding found = co_await std::move(finding);
   if (!found) co_return found.error();
   const decide::Epoch& now = found->head.epoch;
-  if (now.holder != self() || now.state != decide::Epoch::State::Using)
+  if (!wire::is_held(found->head, {now.number, self()}))
     co_return at_home(Failure::Conflict, "another machine has taken it");
   if (auto had = claim_folder()) co_return *had;
   begin_renewing(co_await asio::this_coro::executor, now.number);
@@ -290,35 +293,14 @@ Home::Answer Home::bring(Duration limit) {
   co_return decide::Mounted{};
 }
 
-// One that nobody waits for any more must not put an older manifest in the place of a newer one:
-// it ends when the next one has begun. Which one that is it asks after it has read the head, so
-// that a write of the next one in between makes its own fail.
-decide::Happening Home::commit(std::uint64_t turn, std::uint32_t epoch, const std::string& holder,
+decide::Happening Home::commit(std::uint64_t turn, const wire::HeadHolder& holder,
                                const wire::Head& content, Duration limit) const {
-  s3::Client client(s3_settings(limit));
-  for (int i = 0;; ++i) {
-    const Finding before = read_head(client);
-    if (!before) return before.error();
-    if (turn != turn_) return at_home(Failure::Unavailable, "a later commit has begun");
-    const decide::Epoch& now = before->head.epoch;
-    const bool ours = now.number == epoch && now.holder.view() == holder &&
-                      now.state == decide::Epoch::State::Using;
-    if (!ours) return at_home(Failure::Conflict, "another machine has taken it");
-    wire::Head head = before->head;
-    ++head.commits;
-    head.manifest = content.manifest;
-    head.newest = content.newest;
-    head.bytes = content.bytes;
-    const auto written =
-        s3::put(client, head_, wire::to_json(head), {.absent = false, .etag = before->etag});
-    if (written) return decide::LedgerWritten{};
-    // One of ours that was late: no other machine writes in this epoch.
-    EffectFailed why = failed_at_s3(written.error(), the_home);
-    if (why.failure == Failure::Conflict && i < most_tries) continue;
-    if (why.failure == Failure::Conflict) why.failure = Failure::Unavailable;
-    why.unsettled = why.failure == Failure::Unavailable;
-    return why;
-  }
+  const auto next = [&](const wire::SeenHead& seen) {
+    return wire::to_content(seen, holder, content, turn != turn_);
+  };
+  const Finding before = change(next, limit);
+  if (!before) return before.error();
+  return decide::LedgerWritten{};
 }
 
 Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept) {
@@ -334,9 +316,8 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   auto finding = find(call());
   const Finding found = co_await std::move(finding);
   if (!found) co_return found.error();
-  const decide::Epoch& now = found->head.epoch;
-  if (epoch == 0) epoch = now.number;
-  if (now.number != epoch || now.holder != self() || now.state != decide::Epoch::State::Using) {
+  if (epoch == 0) epoch = found->head.epoch.number;
+  if (!wire::is_held(found->head, {epoch, self()})) {
     kept.outcome = Outcome::Lost;
     co_return at_home(Failure::Conflict, "another machine has taken it");
   }
@@ -358,9 +339,9 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   content.bytes = count_of(answer, "bytes");
   if (!wire::is_manifest_name(content.manifest))
     co_return at_home(Failure::Rejected, "the program that copies it gave no manifest");
-  std::function<decide::Happening()> work = [this, turn = ++turn_, epoch, holder = self().str(),
-                                             content, limit = call()] {
-    return commit(turn, epoch, holder, content, limit);
+  std::function<decide::Happening()> work = [this, turn = ++turn_, content, limit = call(),
+                                             holder = wire::HeadHolder{epoch, self()}] {
+    return commit(turn, holder, content, limit);
   };
   auto committing = apart_.run(std::move(work), call(), the_home);
   auto committed = co_await std::move(committing);

@@ -17,7 +17,7 @@
 #include "agent/service/act/apart.hpp"
 #include "agent/service/act/local.hpp"
 #include "agent/service/act/trainer_keys.hpp"
-#include "agent/wire/head.hpp"
+#include "agent/wire/head_change.hpp"
 
 namespace spotter::s3 {
 class Client;
@@ -61,16 +61,8 @@ class Home {
   // looked) of another holder. `kept` is what to say of it.
   Answer keep(std::uint32_t epoch, bool whole, Duration limit, decide::HomeKept& kept);
 
-  // Between two writes of a holder that is no instance; after three of them without one it is Gone.
-  static constexpr Duration lease{60'000};
-
  private:
-  struct Found {
-    wire::Head head;   // number 0: there is none
-    std::string etag;  // empty: there is none
-    Duration age{0};   // since S3 received it, by S3's clock
-  };
-  using Finding = Result<Found, decide::EffectFailed>;
+  using Finding = Result<wire::SeenHead, decide::EffectFailed>;
 
   InstanceId self();
   asio::awaitable<Finding> find(Duration limit);
@@ -78,12 +70,16 @@ class Home {
   asio::awaitable<Result<verbs::Home, decide::EffectFailed>> described(std::uint32_t epoch,
                                                                        std::string id);
   Finding read_head(s3::Client& client) const;
+  // Reads the head, and writes what is made of it in the place of what was read. What was there
+  // before; Failure::Conflict: another epoch is there.
+  Finding change(const std::function<wire::HeadChange(const wire::SeenHead&)>& made_of,
+                 Duration limit) const;
   struct Replaced {
     decide::Happening what;
     std::uint32_t held = 0;  // as held_
   };
   Replaced replace(const decide::Epoch& epoch, Duration limit) const;
-  decide::Happening commit(std::uint64_t turn, std::uint32_t epoch, const std::string& holder,
+  decide::Happening commit(std::uint64_t turn, const wire::HeadHolder& holder,
                            const wire::Head& content, Duration limit) const;
 
   // Where another agent has the folder here: why nothing may be done in it.
@@ -99,7 +95,7 @@ class Home {
   void end_renewing();
   asio::awaitable<void> renew(std::shared_ptr<Renewal> renewal);
   // false: the epoch is not ours any more.
-  bool touch(std::uint32_t epoch, const std::string& holder, Duration limit) const;
+  bool touch(const wire::HeadHolder& holder, Duration limit) const;
 
   Parts parts_;
   wire::S3Location at_;
@@ -110,7 +106,7 @@ class Home {
   InstanceId self_;
   std::uint32_t epoch_ = 0;  // that we wrote last
   std::shared_ptr<Renewal> renewal_;
-  io::Descriptor folder_;   // of the home here, locked as long as this lives
+  io::Descriptor folder_;  // of the home here, locked as long as this lives
   std::uint32_t held_ = 0;  // the epoch before it, where that was ours and nobody came between
 };
 

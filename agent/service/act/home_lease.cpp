@@ -1,36 +1,26 @@
 // The lease of a home: renewed once a minute, also while files are on their way or code is fetched,
 // for a holder that is no instance is Gone without it.
-#include "agent/aws/s3/objects.hpp"
 #include "agent/decide/policy.hpp"
-#include "agent/service/act/at_s3.hpp"
 #include "agent/service/act/home.hpp"
 
 namespace spotter::act {
 
-bool Home::touch(std::uint32_t epoch, const std::string& holder, Duration limit) const {
-  s3::Client client(s3_settings(limit));
-  const Finding before = read_head(client);
-  if (!before) return true;  // nobody knows: the next time
-  wire::Head head = before->head;
-  const bool ours = head.epoch.number == epoch && head.epoch.holder.view() == holder &&
-                    head.epoch.state == decide::Epoch::State::Using;
-  if (!ours) return false;
-  if (before->age < lease / 2) return true;  // a commit came just now
-  ++head.commits;
-  // Whatever comes of it: where another write was first, that one renewed it.
-  (void)s3::put(client, head_, wire::to_json(head), {.absent = false, .etag = before->etag});
-  return true;
+// Of what fails nobody knows: the next time.
+bool Home::touch(const wire::HeadHolder& holder, Duration limit) const {
+  const auto renewed = [&](const wire::SeenHead& seen) { return wire::to_renewed(seen, holder); };
+  const Finding before = change(renewed, limit);
+  return before || before.error().failure != decide::Failure::Conflict;
 }
 
 asio::awaitable<void> Home::renew(std::shared_ptr<Renewal> renewal) {
   for (;;) {
-    renewal->timer.expires_after(lease);
+    renewal->timer.expires_after(wire::head_lease);
     boost::system::error_code woken;
     co_await renewal->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     if (renewal->over) co_return;
     const Duration limit = decide::Policy().epoch_call;
-    std::function<bool()> work = [this, epoch = renewal->epoch, holder = self().str(), limit] {
-      return touch(epoch, holder, limit);
+    std::function<bool()> work = [this, limit, holder = wire::HeadHolder{renewal->epoch, self()}] {
+      return touch(holder, limit);
     };
     auto touching = apart_.run(std::move(work), limit, "the home");
     const auto ours = co_await std::move(touching);
