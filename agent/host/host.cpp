@@ -155,8 +155,8 @@ struct Host {
   }
   json operator()(const verbs::KeepHome& it) const {
     const auto home = work::home_of(it.home);
-    const auto kept =
-        home ? tier::keep(*home, it.committed, it.whole) : tl::unexpected<Error>(home.error());
+    const auto kept = home ? tier::keep(*home, {it.committed, it.whole, it.trims})
+                           : tl::unexpected<Error>(home.error());
     if (!kept) return failed(kept.error());
     return {{"ok", true},           {"manifest", kept->manifest}, {"newest", kept->newest},
             {"bytes", kept->bytes}, {"sent", kept->sent},         {"said", kept->said}};

@@ -41,11 +41,17 @@ struct Kept {
   std::vector<std::string> said;  // for a person: what could not be taken along
 };
 
-// Brings what is not there yet. `committed`: the manifest that the head names now; what no manifest
-// needs any more is removed first, as far as this epoch and those before it brought it. `whole`: no
-// trainer runs, and what changes under our hands is an error. Where no finished checkpoint could be
-// taken, those that are committed stay.
-Result<Kept> keep(const Home& home, const std::string& committed, bool whole);
+struct KeepRequest {
+  std::string committed;  // the manifest that the head names now; empty: none
+  bool whole = false;     // no trainer runs, and what changes under our hands is an error
+  // What no manifest needs any more is removed first, as far as this epoch and those before it
+  // brought it. Not as long as the head may come to name another manifest that was brought before.
+  bool trims = true;
+};
+
+// Brings what is not there yet. Where no finished checkpoint could be taken, those that are
+// committed stay.
+Result<Kept> keep(const Home& home, const KeepRequest& request);
 
 struct Brought {
   std::uint64_t files = 0;

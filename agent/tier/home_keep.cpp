@@ -107,7 +107,7 @@ class Keeping {
   Keeping(const Home& home, const io::Beneath& folder)
       : home_(home), folder_(folder), client_(home.s3) {}
 
-  Result<Kept> keep(const std::string& committed, bool whole);
+  Result<Kept> keep(const KeepRequest& request);
 
  private:
   using Files = std::map<std::string, KeptFile>;
@@ -272,11 +272,12 @@ Keeping::Files Keeping::committed_checkpoints() const {
   return files;
 }
 
-Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
+Result<Kept> Keeping::keep(const KeepRequest& request) {
+  const auto& [committed, whole, trims] = request;
   if (auto learned = learn(committed); !learned) return tl::unexpected(learned.error());
   const auto inventory = look_over(home_, folder_, whole);
   if (!inventory) return tl::unexpected(inventory.error());
-  if (!committed.empty()) trim(committed);
+  if (!committed.empty() && trims) trim(committed);
   HomeManifest manifest{home_.job, -1, {}};
   const auto take = [&](Files files) {
     for (auto& [path, file] : files) manifest.files.insert_or_assign(path, std::move(file));
@@ -340,11 +341,11 @@ Result<Kept> Keeping::keep(const std::string& committed, bool whole) {
 
 }  // namespace
 
-Result<Kept> keep(const Home& home, const std::string& committed, bool whole) {
+Result<Kept> keep(const Home& home, const KeepRequest& request) {
   const auto folder = io::Beneath::open(home.folder);
   if (!folder)
     return failure("cannot open " + home.folder.string() + ": " + folder.error().message());
-  return Keeping(home, *folder).keep(committed, whole);
+  return Keeping(home, *folder).keep(request);
 }
 
 }  // namespace spotter::tier

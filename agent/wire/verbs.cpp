@@ -128,6 +128,7 @@ void each_field(Of<KeepHome> auto& it, const auto& visit) {
   visit("home", it.home, required);
   visit("committed", it.committed);
   visit("whole", it.whole);
+  visit("trims", it.trims);
 }
 
 void each_field(Of<ReadLedger> auto& it, const auto& visit) {

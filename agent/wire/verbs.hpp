@@ -172,6 +172,7 @@ struct KeepHome {
   Home home;
   std::string committed;  // the manifest that the head names; empty: none
   bool whole = false;     // no trainer runs
+  bool trims = false;     // nothing else can be committed any more but what this sends
   bool operator==(const KeepHome&) const = default;
 };
 

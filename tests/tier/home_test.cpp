@@ -44,7 +44,7 @@ class HomeInS3 : public ::testing::Test {
   }
   std::string kept(const std::string& machine, std::uint32_t epoch, const std::string& committed,
                    bool whole = false) {
-    const auto done = keep(home(machine, epoch), committed, whole);
+    const auto done = keep(home(machine, epoch), {committed, whole});
     EXPECT_TRUE(done) << done.error().message;
     if (done) sent_ = done->sent;
     return done ? done->manifest : "";
@@ -204,7 +204,7 @@ TEST_F(HomeInS3, KeepsWhatIsCommittedWhenTheTrainerRemovesWhatIsBeingCopied) {
   save("one", 20);
   fs::remove_all(root_ / "one/checkpoints/step-000000000010");
   fs::remove(root_ / "one/checkpoints/step-000000000020/weights");  // it was listed a moment ago
-  const auto done = keep(home("one", 1), first, false);
+  const auto done = keep(home("one", 1), {first, false});
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(done->newest, 10);
   EXPECT_EQ(done->said.size(), 1U);
@@ -247,14 +247,14 @@ TEST_F(HomeInS3, IsNotSaidToBeKeptWhenS3TakesNothing) {
     if (request.method != "PUT") return std::nullopt;
     return s3_test::refusal(403, "AccessDenied");
   });
-  const auto done = keep(home("one", 1), "", false);
+  const auto done = keep(home("one", 1), {"", false});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, "s3-refused");
   server_.refuse([](const s3_test::Request& request) -> std::optional<s3_test::Reply> {
     if (request.method != "PUT") return std::nullopt;
     return s3_test::refusal(503, "SlowDown");
   });
-  const auto later = keep(home("one", 1), "", false);
+  const auto later = keep(home("one", 1), {"", false});
   ASSERT_FALSE(later);
   EXPECT_EQ(later.error().kind, "s3");
 }
@@ -280,6 +280,19 @@ TEST(HomeManifest, IsReadAsItWasWrittenAndNothingElseIsTakenForOne) {
   std::string flipped = encode(manifest);
   flipped[flipped.size() / 2] ^= 1;
   EXPECT_FALSE(decode_home(flipped));
+}
+
+TEST_F(HomeInS3, WhatMayStillBeCommittedStaysInTheBucket) {
+  save("one", 1);
+  const std::string first = kept("one", 1, "");
+  save("one", 2);
+  const std::string late = kept("one", 1, first);  // the head may come to name it
+  brought("one", 1, first, 1);
+  save("one", 3);
+  const auto next = keep(home("one", 1), {first, false, false});
+  ASSERT_TRUE(next) << next.error().message;
+  brought("two", 2, late);
+  EXPECT_EQ(steps("two"), std::vector<std::uint64_t>{2});
 }
 
 }  // namespace

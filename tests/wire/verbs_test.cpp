@@ -44,7 +44,7 @@ std::vector<Verb> make_all() {
                   "0f",
                   {"AWS_PROFILE=", "AWS_REGION=x"}};
   all.emplace_back(BringHome{home, "manifests/6-00.json", 6});
-  all.emplace_back(KeepHome{home, "manifests/7-00.json", true});
+  all.emplace_back(KeepHome{home, "manifests/7-00.json", true, true});
   all.emplace_back(ReadLedger{"/mnt/x"});
   all.emplace_back(
       WriteLedger{"/mnt/x", {.ledger = {.newest_step = 7, .done = true}, .failures = 1}});

@@ -219,6 +219,7 @@ Home::Answer Home::write(decide::Epoch epoch, Duration limit) {
   if (std::holds_alternative<decide::EpochWritten>(answer->what)) {
     epoch_ = epoch.number;
     held_ = answer->held;
+    unsure_ = false;
   }
   co_return std::move(answer->what);
 }
@@ -327,7 +328,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   auto home = co_await std::move(describing);
   if (!home) co_return home.error();
   auto keeping = parts_.local.home_verb(
-      verbs::KeepHome{std::move(*home), found->head.manifest, whole}, left());
+      verbs::KeepHome{std::move(*home), found->head.manifest, whole, !unsure_}, left());
   const auto answered = co_await std::move(keeping);
   if (!answered) co_return answered.error();
   const json answer = json::parse(*answered, nullptr, false);
@@ -343,6 +344,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
                                              holder = wire::HeadHolder{epoch, self()}] {
     return commit(turn, holder, content, limit);
   };
+  unsure_ = true;
   auto committing = apart_.run(std::move(work), call(), the_home);
   auto committed = co_await std::move(committing);
   decide::Happening what = committed ? std::move(*committed) : decide::Happening(committed.error());
@@ -350,6 +352,7 @@ Home::Answer Home::keep(std::uint32_t epoch, bool whole, Duration limit, decide:
   kept.bytes = count_of(answer, "sent");
   kept.took = std::chrono::duration_cast<Duration>(Clock::now() - began);
   const auto* why = std::get_if<EffectFailed>(&what);
+  unsure_ = why != nullptr;
   if (why == nullptr) kept.outcome = Outcome::Committed;
   if (why != nullptr && why->failure == Failure::Conflict) kept.outcome = Outcome::Lost;
   co_return what;

@@ -107,6 +107,9 @@ class Home {
   std::uint32_t epoch_ = 0;  // that we wrote last
   std::shared_ptr<Renewal> renewal_;
   io::Descriptor folder_;  // of the home here, locked as long as this lives
+  // A commit without an answer, of this session or the one before it, may still be carried out:
+  // until a write of the head is known to have followed it.
+  bool unsure_ = true;
   std::uint32_t held_ = 0;  // the epoch before it, where that was ours and nobody came between
 };
 
