@@ -69,12 +69,14 @@ Stage take_home(const Survey& survey, Context& c) {
     c.facts.exit.done = true;
     return c.facts.holding.mounted ? release(c, After::Finish) : settle(c, After::Finish);
   }
+  c.facts.exit.done = false;  // what was here may be older than what is there
+  const bool still = epoch.holder == fence.self && epoch.state == Epoch::State::Using;
+  if (!still) c.facts.trainer.ended_success = false;  // of no history, if another was here
   const bool held = epoch.number != 0 && epoch.state != Epoch::State::Released &&
                     epoch.holder != fence.self && survey.epoch_holder != HolderState::Gone &&
                     survey.epoch_holder != HolderState::Stopped;
   if (held && c.facts.holding.mounted) return release(c, After::Survey);  // it was ours
   if (held) return wait(c, Wait::HomeHeld, c.policy.poll_held);
-  c.facts.exit.done = false;  // what was here may be older than what is there
   Epoch next = epoch;
   ++next.number;
   next.state = Epoch::State::Using;
@@ -85,8 +87,10 @@ Stage take_home(const Survey& survey, Context& c) {
 
 // What is here and ours still is not brought again; who asks for it says so by the ledger.
 Stage enter_home(Context& c) {
-  if (c.facts.exit.done && c.facts.holding.mounted && c.facts.progress.ledger_known)
+  if (c.facts.progress.ledger.done && c.facts.holding.mounted && c.facts.progress.ledger_known) {
+    c.facts.exit.done = true;
     return release_storage(c, After::Finish);
+  }
   c.ask(PrepareShare{}, c.policy.bring_home);
   return Preparing{};
 }
@@ -115,8 +119,10 @@ Stage lose_home(Context& c) {
   return next_release_step(c, After::Survey);
 }
 
-// What is wrong with the folder here, such as too many files, no time mends.
+// What is wrong with the folder here, such as too many files, no time mends. A result is not
+// durable yet: the ledger here says that it is one, should the home be ours still.
 Stage home_failed(Context& c, const EffectFailed& failed) {
+  c.facts.exit.done = false;
   if (failed.failure == Failure::MountFailed) {
     if (Next end = leaving(c)) return *end;
     return block(c, Block::ShareUnusable, failed.detail);

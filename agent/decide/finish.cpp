@@ -122,6 +122,7 @@ Next on(const MarkingDone&, const EpochWritten&, Context& c) {
 Next on(const MarkingDone&, const EffectFailed& failed, Context& c) {
   if (!in_bucket(c)) return release(c, After::Finish);
   // Whether it was written the next look says; who has to leave does not wait for that.
+  c.facts.exit.done = false;
   if (c.facts.exit.notice || c.facts.exit.leave)
     return release(c, c.facts.exit.notice ? After::Release : After::Exit);
   return home_failed(c, failed);

@@ -196,6 +196,68 @@ TEST(Bucket, SaysDoneAfterTheResultIsThereAndOnlyThenTheFleetGoes) {
   EXPECT_TRUE(story.did<CancelFleet>());
 }
 
+TEST(Bucket, LostBeforeTheResultIsThereIsNotDone) {
+  BucketStory story;
+  story.begin();
+  story.policy.once = true;
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(EffectFailed{Failure::Conflict, false, {}});
+  story.look(epoch_of(Epoch::State::Using, kOtherHolder, 2));
+  EXPECT_EQ(story.asked(), "release-share");
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.stage(), "leaving");
+  EXPECT_FALSE(story.state.facts.exit.done);
+}
+
+TEST(Bucket, ThatS3DidNotTakeIsNotDoneWhenTheSessionHasToLeave) {
+  BucketStory story;
+  story.begin();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  ASSERT_EQ(story.stage(), "waiting");
+  story.sense(StopRequested{story.now + seconds(2)});
+  EXPECT_EQ(story.stage(), "closing-ledger") << "it is tried once more";
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  story.answer(Unmounted{});
+  story.answer(EpochWritten{});
+  EXPECT_EQ(story.stage(), "leaving");
+  EXPECT_FALSE(story.state.facts.exit.done);
+}
+
+TEST(Bucket, WhoseLastWriteHasNoAnswerIsNotSaidToBeDone) {
+  BucketStory story;
+  story.begin();
+  story.sense(TrainerEnded{true, false});
+  story.answer(StorageSynced{});
+  story.answer(LedgerWritten{});
+  ASSERT_EQ(story.stage(), "marking-done");
+  story.sense(StopRequested{story.now + seconds(2)});
+  story.answer(EffectFailed{Failure::Unavailable, true, {}});
+  story.answer(Unmounted{});
+  EXPECT_EQ(story.stage(), "leaving");
+  EXPECT_FALSE(story.state.facts.exit.done) << "the next look says";
+}
+
+TEST(Bucket, OfAnotherHistoryTakesNoResultThatATrainerLeftHere) {
+  BucketStory story;
+  story.sense(Started{});
+  HostLooked seen;
+  seen.share = true;
+  seen.trainer = HostLooked::Trainer::Ended;
+  seen.ended = {true, false};
+  story.answer(seen);
+  story.answer(IdentityRead{kMe, "p3.2xlarge", "us-west-2a", "us-west-2"});
+  story.answer(FleetRead{{FleetKind::SpotFleet, "sfr-1"}, 0.9});
+  story.look(epoch_of(Epoch::State::Released, kOtherHolder, 7));
+  story.answer(EpochWritten{});
+  story.answer(Mounted{});
+  story.answer(LedgerRead{});
+  story.answer(CheckpointsVerified{});
+  EXPECT_EQ(story.stage(), "counting-attempt") << "it trains on from what the bucket has";
+}
+
 TEST(Bucket, ThatNoTimeMendsIsAPersonsToMend) {
   BucketStory story;
   story.boot();
