@@ -44,6 +44,7 @@ void Simulation::look_at_metadata(Host& host, Duration delay) {
   at(delay, [this, id = host.id, run = host.agent.run] {
     Host* its = agent_of(id, run);
     if (!its) return;
+    if (now_ < its->paused_until) return look_at_metadata(*its, its->paused_until - now_);
     const Duration blind = metadata_fails_for(id);
     if (blind > Duration{0}) return look_at_metadata(*its, blind + random_.up_to(seconds(1)));
     const world::Instance* instance = world_.cloud().instances.find(id);
@@ -81,6 +82,11 @@ void Simulation::sense(Host& host, decide::Happening what) {
 }
 
 void Simulation::take(Host& host, const decide::Event& event) {
+  if (now_ < host.paused_until) {
+    return at_time(host.paused_until, [this, id = host.id, run = host.agent.run, event] {
+      if (Host* its = agent_of(id, run)) take(*its, {now_, event.effect, event.what});
+    });
+  }
   decide::State& state = host.agent.state;
   const Time woken = state.wake_at;
   const bool counts = !std::holds_alternative<decide::TrainerProgressed>(event.what);
@@ -137,6 +143,8 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
   if (std::holds_alternative<Exit>(command)) {
     host.agent.alive = false;
     say(host.id.view(), "agent leaves");
+    const bool says_done = in_bucket() && host.agent.state.facts.exit.done;
+    if (says_done && !is_result_there()) broken("a session says done, and the head does not");
     if (share_.once) run_ended(host);
     preparer_left(host);
     return;
@@ -165,8 +173,10 @@ void Simulation::perform(Host& host, const decide::Effect& effect) {
     return answer_later(host, effect.id, between(milliseconds(20), milliseconds(40)),
                         IdentityRead{host.id, host.type, host.zone, "us-west-2"});
   }
-  if (std::holds_alternative<SurveyStorage>(command)) return survey(host, effect);
-  if (std::holds_alternative<WriteEpoch>(command)) return write_epoch(host, effect);
+  if (std::holds_alternative<SurveyStorage>(command))
+    return in_bucket() ? survey_home(host, effect) : survey(host, effect);
+  if (std::holds_alternative<WriteEpoch>(command))
+    return in_bucket() ? write_home_epoch(host, effect) : write_epoch(host, effect);
   const bool local =
       std::holds_alternative<PrepareShare>(command) ||
       std::holds_alternative<ReleaseShare>(command) ||

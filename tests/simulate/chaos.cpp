@@ -50,7 +50,8 @@ constexpr Fault kTimedFaults[] = {Fault::Notice,
                                   Fault::ShareDies,
                                   Fault::ShareDenied,
                                   Fault::ShareHeldOff,
-                                  Fault::GpuLost};
+                                  Fault::GpuLost,
+                                  Fault::Paused};
 
 // In one run of so many: these end the job early, or undo what it did.
 constexpr std::pair<Fault, std::uint64_t> kRare[] = {
@@ -78,7 +79,8 @@ bool is_of_share(Fault fault) {
 }
 
 bool is_of_instance(Fault fault) {
-  return fault <= Fault::AgentKill || fault == Fault::Hangs || fault == Fault::GpuLost;
+  return fault <= Fault::AgentKill || fault == Fault::Hangs || fault == Fault::GpuLost ||
+         fault == Fault::Paused;
 }
 
 }  // namespace
@@ -169,7 +171,7 @@ void Simulation::inject_later() {
     std::array<Fault, std::size(kTimedFaults)> wanted{};
     std::size_t count = 0;
     for (const Fault it : kTimedFaults) {
-      if (menu_.has(it) && !(on_share() && is_of_volume(it))) wanted[count++] = it;
+      if (menu_.has(it) && (on_volume() || !is_of_volume(it))) wanted[count++] = it;
     }
     if (count > 0) {
       const Fault fault = wanted[luck_.below(count)];

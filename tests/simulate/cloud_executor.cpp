@@ -222,8 +222,8 @@ Happening Simulation::read_fleet(const InstanceId& instance) {
   if (read.fleet.kind == FleetKind::None) return read;  // its tags are not written yet
   const world::FleetRequest* fleet = world_.fleets(now_).seen(seen->fleet.id);
   const bool unseen = !fleet || seen->state == world::InstanceState::Stopped;
-  if (on_share() && unseen) return lost("not to be seen yet", false);
-  if (on_share()) count_writers(*seen, *fleet, read);
+  if (!on_volume() && unseen) return lost("not to be seen yet", false);
+  if (!on_volume()) count_writers(*seen, *fleet, read);
   return read;
 }
 

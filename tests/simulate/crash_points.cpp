@@ -176,6 +176,8 @@ int run_crash_points(const CrashOptions& options) {
   for (Story& story : base_stories()) {
     Script& script = story.scenario.script;
     script.fence = options.fence && !script.share;
+    script.bucket = options.bucket;
+    if (options.bucket && (script.share || script.data || script.prepare)) continue;
     explorer.explore(story);
     const Figures& it = story.figures;
     std::printf(row, story.scenario.title.c_str(), number(it.points), number(it.instance_lost),

@@ -10,6 +10,7 @@ struct CrashOptions {
   bool pairs = false;   // two instances lost in one story
   bool agents = false;  // and one of the two, or both, only as agents
   bool fence = false;   // the jobs on a volume have one
+  bool bucket = false;  // the jobs on a volume have their home in one instead
   unsigned jobs = 1;    // threads
   std::string json;     // write the figures to this file; empty: nowhere
 };

@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 // Drawn from a sequence of their own: runs without data stay the same for each seed.
 void Simulation::choose_data() {
-  if (!on_share() && shelf_.below(4) == 0) policy_.data = 1;
+  if (on_volume() && shelf_.below(4) == 0) policy_.data = 1;
 }
 
 void Simulation::make_source() {

@@ -60,6 +60,10 @@ void Simulation::inject_instance_fault(Fault fault, Host& host) {
     sense(host, decide::RebalanceRecommended{});
   }
   if (fault == Fault::GpuLost) lose_gpu(host);
+  if (fault == Fault::Paused) {
+    say(host.id.view(), "STANDS STILL");
+    host.paused_until = now_ + luck_.within({seconds(5), minutes(luck_.below(2) ? 1 : 20)});
+  }
   if (fault == Fault::AgentKill && host.agent.alive) {
     kill_agent(host);
     restart_later(host);

@@ -67,7 +67,8 @@ std::string_view name(Fault fault) {
                                                            "gpu-lost",
                                                            "namesake",
                                                            "restored",
-                                                           "fleet-tags-late"};
+                                                           "fleet-tags-late",
+                                                           "paused"};
   static_assert(!names.back().empty());
   return names[static_cast<std::size_t>(fault)];
 }

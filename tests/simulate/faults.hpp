@@ -85,6 +85,8 @@ enum class Fault : std::uint8_t {
   Restored,  // what was deleted for its copy comes back from EC2's recycle bin, with its tags
   // --- of a fleet; drawn from a sequence of its own ---
   FleetTagsLate,  // its tags come 5 to 90 s after its instance
+  // --- of a machine whose job's home is in a bucket; drawn from a sequence of their own ---
+  Paused,  // it stands still, and wakes up as if nothing had been
   Count
 };
 

@@ -18,8 +18,8 @@ using std::chrono::seconds;
 // Drawn from a sequence of their own. A volume that a person deletes is a person's to replace,
 // together with the fence's object: that is no run of an agent.
 void Simulation::choose_fence() {
-  policy_.fence = choice_.fence && !on_share();
-  if (!policy_.fence) return;
+  policy_.fence = choice_.fence && on_volume();
+  if (!policy_.fence && !in_bucket()) return;
   menu_.set(Fault::VolumeDeleted, false);
   constexpr double rates[] = {0, 0.05, 0.2, 0.5};
   fence_.fails = rates[fence_dice_.below(std::size(rates))];

@@ -64,7 +64,7 @@ void Simulation::judge_give_back(const InstanceId& caller) {
   const Trainer& trainer = host.trainer;
   if (trainer.state == Trainer::State::Running && !trainer.killed)
     broken("a machine is given back that trains");
-  if (!on_share() && host.mounted) broken("a machine is given back with the volume mounted");
+  if (on_volume() && host.mounted) broken("a machine is given back with the volume mounted");
   if (share_.once) broken("somebody else's machine is given back");
 }
 

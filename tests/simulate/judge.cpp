@@ -48,6 +48,7 @@ void Simulation::judge_start(const Host& host) {
     ++running;
     hidden = hidden && is_target_hidden(other);
   }
+  if (running > 1 && in_bucket()) running = 1;  // what counts there is what is committed
   if (running > 1 && hidden)
     verdict_.outcome = "two writers, of a target raised unseen";
   else if (running > 1)
@@ -55,9 +56,10 @@ void Simulation::judge_start(const Host& host) {
   if (policy_.gpus > 0 && !host.saw_gpus) broken("a trainer is started before its GPUs were seen");
   if (policy_.data > 0) judge_data(host);
   if (on_share()) judge_many(host);
+  if (in_bucket()) judge_start_at_home(host);
   const Disk& disk = disks_[host.mounted];
   if (prepared_ && !disk.filled) broken("a trainer is started without what was prepared");
-  if (disk.newest() < durable_) {
+  if (disk.newest() < durable_ && !in_bucket()) {
     broken("a durable checkpoint is lost: step " + std::to_string(durable_) +
            " was, the trainer resumes at " + std::to_string(disk.newest()));
   }
@@ -71,6 +73,7 @@ void Simulation::judge_start(const Host& host) {
 // 1 and 2: only the job's one volume is written to, and only by its holder.
 void Simulation::judge_write(const Host& host, const char* what) {
   if (on_share()) return judge_share_write(host, what);
+  if (in_bucket()) return;  // the folder here is this machine's own
   const world::Volume* volume = world_.cloud().volumes.find(host.mounted);
   if (!volume || !exists(*volume) || !is_held_by(*volume, host.id)) {
     return broken(std::string(what) + " is written to a volume that is not attached here");
@@ -91,6 +94,7 @@ void Simulation::judge_write(const Host& host, const char* what) {
 void Simulation::judge_effect(const Host& host, const decide::Command& command) {
   using namespace decide;
   if (on_share()) judge_on_share(command);
+  if (in_bucket()) judge_in_bucket(command);
   if (is<CancelFleet>(command)) judge_cancel(host.id);
   if (is<ScaleFleetToZero>(command)) judge_surrender(host.id);
   if (is<GiveBackInstance>(command)) judge_give_back(host.id);
@@ -129,6 +133,7 @@ void Simulation::judge_removal(const VolumeId& removed) {
 
 // 3: somewhere is a volume with all that was ever called durable.
 void Simulation::judge_durable(const char* what) {
+  if (in_bucket()) return judge_progress(what);
   std::int64_t best = on_share() ? disks_[kShare].newest() : -1;
   world_.cloud().volumes.each([&](const world::Volume& other) {
     if (exists(other)) best = std::max(best, disks_[other.id].newest());
@@ -155,6 +160,10 @@ void Simulation::judge_cancel(const InstanceId& caller) {
 }
 
 bool Simulation::is_result_there() const {
+  if (in_bucket()) {
+    const Disk* there = committed();
+    return there && there->result && head_now().epoch.state == decide::Epoch::State::Done;
+  }
   const auto on = [this](const VolumeId& disk) {
     const auto found = disks_.find(disk);
     return found != disks_.end() && found->second.result;
@@ -227,7 +236,7 @@ void Simulation::judge_end() {
   if (!result) broken("the end without a result");
   // The stated end: who was kept from tidying for so long, by faults, cancels all the same.
   const bool kept = cancelled_ - tidying_since_ >= policy_.tidy_limit && tidying_since_ < calm_;
-  if (!kept && (volumes != (on_share() ? 0 : 1) || snapshots != 0))
+  if (!kept && (volumes != (on_volume() ? 1 : 0) || snapshots != 0))
     broken("something is left behind:" + names);
   if (kept) verdict_.outcome = "finished, not tidied";
 }
@@ -241,7 +250,7 @@ void Simulation::judge_rest() {
   const std::uint64_t most = policy_.attempts_without_progress;
   // What could not be written to the ledger before the instance was lost is tried once more.
   const std::uint64_t slack = verdict_.instances;
-  if (starts_in_vain_ > most * policy_.starts_per_attempt + slack) {
+  if (!in_bucket() && starts_in_vain_ > most * policy_.starts_per_attempt + slack) {
     broken("it was tried far too often");
   }
 }

@@ -103,7 +103,8 @@ void Simulation::expect_release(const Host& host, Time deadline) {
 // What `spotter run` says to its owner.
 void Simulation::judge_run(const Host& host) {
   if (!host.agent.state.facts.exit.done) return judge_surrender(host.id);
-  if (!disks_[kShare].result) broken("a run says that it is done, and there is no result");
+  const bool there = in_bucket() ? is_result_there() : disks_[kShare].result;
+  if (!there) broken("a run says that it is done, and there is no result");
 }
 
 }  // namespace spotter::simulate

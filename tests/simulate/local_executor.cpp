@@ -24,18 +24,17 @@ void Simulation::begin_work(Host& host) {
   agent.waiting.pop_front();
   agent.work = ++numbers_;
   if (on_share()) return begin_on_share(host);
+  if (in_bucket() && begin_at_home(host)) return;
   const bool of_data = std::holds_alternative<decide::PrepareData>(agent.working->what) ||
                        std::holds_alternative<decide::ReleaseData>(agent.working->what);
   if (of_data) return begin_on_data(host);
   bool absent = false;
   const Duration lasts = duration_of(host, agent.working->what, absent);
-  at(lasts, [this, id = host.id, run = agent.run, number = agent.work, absent] {
-    Host* its = agent_of(id, run);
-    if (!its || !its->agent.working || its->agent.work != number) return;
-    const decide::Command asked = its->agent.working->what;
+  go_on_at_home(host, lasts, [this, absent](Host& its) {
+    const decide::Command asked = its.agent.working->what;
     const Happening outcome =
-        absent ? Happening(failure(Failure::DeviceAbsent, "no device")) : work(*its, asked);
-    if (survives(*its, Side::AfterEffect, name(asked))) end_work(*its, outcome);
+        absent ? Happening(failure(Failure::DeviceAbsent, "no device")) : work(its, asked);
+    if (survives(its, Side::AfterEffect, name(asked))) end_work(its, outcome);
   });
 }
 
@@ -99,6 +98,11 @@ void Simulation::lose_work(Host& host) {
   if (!host.agent.working) return;
   const decide::Command command = host.agent.working->what;
   if (is_left_waiting(host, command)) return;
+  // Each of its steps was carried out, or never will be.
+  if (in_bucket() && (std::holds_alternative<decide::PrepareShare>(command) ||
+                      std::holds_alternative<decide::WriteLedger>(command))) {
+    return;
+  }
   if (const auto* it = std::get_if<decide::MakeFilesystem>(&command)) {
     const Node* node = host.node_at(it->device);
     if (!node || disks_[node->volume].content != Disk::Content::Blank || chance(0.5)) return;
@@ -147,7 +151,7 @@ Happening Simulation::work(Host& host, const decide::Command& command) {
 Happening Simulation::look(Host& host) {
   using decide::HostLooked;
   HostLooked seen;
-  seen.share = host.mounted == kShare;
+  seen.share = host.mounted == kShare || in_bucket();
   if (!seen.share) seen.mounted = host.mounted;
   seen.ended = host.trainer.ended;
   // Whether the result is there is asked of the server.

@@ -22,7 +22,7 @@ struct Options {
   std::size_t most_failures = 20;
   std::size_t tail = 60;
   std::string json;
-  bool fence = false;
+  Choice choice;
 };
 
 unsigned long long number(std::uint64_t it) { return it; }
@@ -46,9 +46,9 @@ void print(const Verdict& verdict) {
 }
 
 // The transcript of a broken run, its end only, and of the shortest that breaks the same promise.
-void print_broken(std::uint64_t seed, std::size_t tail, bool fence) {
-  print(play(seed, true, tail, {.fence = fence}));
-  const Shrunk shrunk = shrink(seed, {.fence = fence});
+void print_broken(std::uint64_t seed, std::size_t tail, const Choice& choice) {
+  print(play(seed, true, tail, choice));
+  const Shrunk shrunk = shrink(seed, choice);
   Simulation again(seed, true, shrunk.choice);
   const Verdict verdict = again.run();
   std::printf("\nthe same with %zu of its %zu faults (%llu runs tried):\n%s",
@@ -56,7 +56,10 @@ void print_broken(std::uint64_t seed, std::size_t tail, bool fence) {
               condensed(again.transcript()).c_str());
   print(verdict);
   const std::string only = shrunk.choice.numbers.empty() ? "0" : text_of(shrunk.choice.numbers);
-  std::printf("again: simulate %s--replay %llu --only %s\n\n", fence ? "--fence " : "",
+  std::printf("again: simulate %s--replay %llu --only %s\n\n",
+              choice.fence    ? "--fence "
+              : choice.bucket ? "--bucket "
+                              : "",
               number(seed), only.c_str());
 }
 
@@ -66,12 +69,12 @@ int run_range(const Options& options) {
   std::map<std::string, std::uint64_t> outcomes;
   std::uint64_t played = 0, instances = 0, steps = 0;
   for (std::uint64_t seed = options.first; seed < options.last; ++seed, ++played) {
-    const Verdict verdict = play(seed, false, 0, {.fence = options.fence});
+    const Verdict verdict = play(seed, false, 0, options.choice);
     ++outcomes[verdict.broken.empty() ? verdict.outcome : "BROKEN"];
     instances += verdict.instances;
     steps += verdict.steps;
     if (verdict.broken.empty()) continue;
-    if (failures.empty() && options.tail > 0) print_broken(seed, options.tail, options.fence);
+    if (failures.empty() && options.tail > 0) print_broken(seed, options.tail, options.choice);
     print(verdict);
     failures.push_back({{"seed", seed}, {"broken", verdict.broken}});
     if (failures.size() >= options.most_failures) break;
@@ -106,7 +109,7 @@ int replay(std::uint64_t seed, const Choice& choice, const std::string& file) {
   const Verdict verdict = play(seed, true, static_cast<std::size_t>(-1), choice);
   print(verdict);
   if (verdict.broken.empty()) return 0;
-  if (whole) print_broken(seed, 0, choice.fence);
+  if (whole) print_broken(seed, 0, choice);
   return 1;
 }
 
@@ -124,8 +127,11 @@ int run(int argc, char** argv) {
   CLI::Option* few = app.add_option("--only", only, "leave out all other faults")->needs(one);
   CLI::Option* scenario = app.add_option(
       "--scenario", file, "replay a file of tests/scenarios; with --replay: write it");
-  app.add_flag("--fence", options.fence,
-               "with --seeds, --replay, --crash-points: the job has a fence");
+  CLI::Option* fence = app.add_flag("--fence", options.choice.fence,
+                                    "with --seeds, --replay, --crash-points: the job has a fence");
+  app.add_flag("--bucket", options.choice.bucket,
+               "with --seeds, --replay, --crash-points: the job's home is in a bucket")
+      ->excludes(fence);
   app.add_flag("--crash-points", crash_points, "lose the instance at every point of base stories");
   app.add_flag("--pairs", crash.pairs, "with --crash-points: also at every two points");
   app.add_flag("--agents", crash.agents, "with --pairs: also the agent alone, first or second");
@@ -141,7 +147,8 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (crash_points) {
     crash.json = options.json;
-    crash.fence = options.fence;
+    crash.fence = options.choice.fence;
+    crash.bucket = options.choice.bucket;
     return run_crash_points(crash);
   }
   if (*trace) {
@@ -149,8 +156,9 @@ int run(int argc, char** argv) {
     return replay_markets(market);
   }
   if (*one) {
-    const Choice choice{few->count() > 0, numbers_in(*few ? only : without), options.fence};
-    return replay(seed, choice, file);
+    options.choice.only = few->count() > 0;
+    options.choice.numbers = numbers_in(*few ? only : without);
+    return replay(seed, options.choice, file);
   }
   if (*scenario) return replay_scenario(file);
   const auto dots = seeds.find("..");

@@ -10,10 +10,16 @@
 
 #include "agent/decide/data_volume.hpp"
 #include "agent/decide/step.hpp"
+#include "agent/wire/head_change.hpp"
 #include "tests/simulate/faults.hpp"
 #include "tests/world/world.hpp"
 
 namespace spotter::simulate {
+
+constexpr const char* kDiscoveryKey = "Name";
+constexpr const char* kDiscoveryValue = "mnist-volume";
+constexpr const char* kJob = "mnist-mlp";
+constexpr const char* kStorage = "Name=mnist-volume";  // spotter:storage
 
 inline decide::EffectFailed failure(decide::Failure kind, const char* detail,
                                     bool unsettled = false) {
@@ -72,6 +78,16 @@ struct Trainer {
   std::uint64_t write = 0;       // and the end of one checkpoint from that of one given up
 };
 
+// What an agent's process knows of a home in a bucket, beside its state (act::Home).
+struct AtHome {
+  std::uint64_t turn = 0;      // of the last commit that began
+  std::uint32_t epoch = 0;     // that it wrote last
+  std::uint32_t held = 0;      // the one before it, where that was its own
+  std::uint32_t renewing = 0;  // the lease of this epoch
+  std::uint64_t renewal = 0;
+  bool unsure = true;  // whether a commit without an answer will still be carried out
+};
+
 // The agent's process. `run` tells the answers to one from those to its successor.
 struct Agent {
   bool alive = false;
@@ -86,6 +102,7 @@ struct Agent {
   bool released = false;                   // of the share, or it was tried
   std::uint64_t work = 0;
   Time started;
+  AtHome home;
   std::deque<decide::Effect> waiting;
 };
 
@@ -103,6 +120,7 @@ struct Host {
   bool alive = false;
   std::uint64_t boot = 0;
   Time booted;
+  Time paused_until;
   std::vector<Node> nodes;
   VolumeId mounted;
   VolumeId data;         // the volume of data that is mounted
@@ -155,6 +173,26 @@ struct Fence {
   double fails = 0;                          // share of requests
   std::vector<std::pair<Time, Time>> outages;
 };
+
+// Which epoch brought or sent the files of a home in a bucket that lie on a machine, and as what.
+struct Mark {
+  std::uint32_t epoch = 0;
+  std::string manifest;
+};
+
+struct Bucket {
+  struct Object {
+    std::string body, etag;
+    Time written;
+  };
+  std::optional<Object> head;
+  std::map<std::string, Disk> manifests;  // each with all that it names
+  std::map<InstanceId, std::optional<Mark>> marks;
+  Duration transfer{0};  // of a checkpoint
+};
+using Found = Result<wire::SeenHead, decide::EffectFailed>;
+using FoundThen = std::function<void(Host&, const Found&)>;
+using HeadMaker = std::function<wire::HeadChange(const Host&, const wire::SeenHead&)>;
 
 struct Work {
   std::int64_t steps = 60;

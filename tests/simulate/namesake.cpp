@@ -10,7 +10,7 @@ using std::chrono::seconds;
 
 // Drawn from a sequence of their own: runs without others stay the same for each seed.
 void Simulation::choose_others() {
-  if (on_share()) return;
+  if (!on_volume()) return;
   menu_.set(Fault::Namesake, others_.below(6) == 0);
   // Whose volume a person deletes by hand goes on from the one that is back.
   menu_.set(Fault::Restored, others_.below(3) == 0 && !menu_.has(Fault::VolumeDeleted));

@@ -118,6 +118,10 @@ void Simulation::come_back() {
 void Simulation::mend() {
   git_back_ = revision_back_ = now_;
   if (on_share()) return mend_share();
+  if (in_bucket()) {
+    for (auto& [id, disk] : disks_) disk.full = false;
+    return;
+  }
   end_namesake();
   bool any = false;
   for (const bool stray : {true, false}) {

@@ -9,7 +9,7 @@ using std::chrono::seconds;
 
 void Simulation::choose_preparer() {
   world::Random dice(verdict_.seed * 7919 + 7);
-  if (!on_share() && dice.below(4) == 0) to_prepare_ = 1 + static_cast<int>(dice.below(3));
+  if (on_volume() && dice.below(4) == 0) to_prepare_ = 1 + static_cast<int>(dice.below(3));
   // Before the job is launched, if often too shortly; or when one of its machines is lost, while
   // the next one looks for the volume.
   const bool before = to_prepare_ > 0 && dice.below(2) == 0;

@@ -63,6 +63,10 @@ void read_line(Scenario& scenario, const std::string& line) {
     script.fence = scenario.choice.fence = true;
     return;
   }
+  if (key == "bucket") {
+    script.bucket = scenario.choice.bucket = true;
+    return;
+  }
   words >> value;
   if (key == "seed") {
     scenario.seed = std::stoull(value);
@@ -172,6 +176,7 @@ std::string Scenario::header() const {
   if (dice) {
     text << "dice\n";
     if (choice.fence) text << "fence\n";
+    if (choice.bucket) text << "bucket\n";
     if (choice.only || !choice.numbers.empty()) {
       text << (choice.only ? "only " : "without ") << text_of(choice.numbers) << "\n";
     }
@@ -183,6 +188,7 @@ std::string Scenario::header() const {
        << script.attempts << "\n";
   if (script.gpus > 0) text << "gpus " << script.gpus << "\nlacking " << script.lacking << "\n";
   if (script.fence) text << "fence\n";
+  if (script.bucket) text << "bucket\n";
   if (script.data) text << "data yes\n";
   if (script.prepare) text << "prepare yes\n";
   if (script.share) {

@@ -10,6 +10,7 @@
 //   gpus 8                              that the trainer needs (the next one only then)
 //   lacking 1                           so many machines have too few of them
 //   fence                               the job has one
+//   bucket                              the job's home is in one
 //   storage share                       (the next two only then)
 //   once no                             yes: `spotter run`, which somebody else starts again
 //   silence 60                          seconds, of a fault share-silent

@@ -35,6 +35,7 @@ bool touches_server(const decide::Command& command) {
 
 // Drawn from a sequence of their own: runs on a volume stay the same for each seed.
 void Simulation::choose_share() {
+  if (choice_.bucket) return choose_bucket();
   world::Random dice(verdict_.seed * 7919 + 3);
   if (dice.below(4) != 0) return;
   policy_.storage = decide::StorageKind::Share;

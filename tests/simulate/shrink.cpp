@@ -24,7 +24,7 @@ std::string promise(const std::string& broken) {
 
 class Shrinker {
  public:
-  Shrinker(std::uint64_t seed, const Choice& choice) : seed_(seed), fence_(choice.fence) {
+  Shrinker(std::uint64_t seed, const Choice& choice) : seed_(seed), all_(choice) {
     Simulation simulation(seed, false, choice);
     promise_ = promise(simulation.run().broken);
     keep_allowed(simulation.fired(), choice);
@@ -40,7 +40,7 @@ class Shrinker {
       again = size > 1 || fewer;
       size = std::max<std::size_t>(1, size / 2);
     }
-    result_.choice = {true, {faults_.begin(), faults_.end()}, fence_};
+    result_.choice = of(faults_);
     return result_;
   }
 
@@ -50,6 +50,13 @@ class Shrinker {
     for (const std::uint64_t number : fired) {
       if (choice.allows(number)) faults_.push_back(number);
     }
+  }
+
+  Choice of(const Numbers& faults) const {
+    Choice choice = all_;
+    choice.only = true;
+    choice.numbers = {faults.begin(), faults.end()};
+    return choice;
   }
 
   bool leave_out(std::size_t size) {
@@ -65,7 +72,7 @@ class Shrinker {
   }
 
   bool fails_without(std::size_t first, std::size_t size) {
-    Choice choice{true, {faults_.begin(), faults_.end()}, fence_};
+    Choice choice = of(faults_);
     for (std::size_t i = first; i < std::min(first + size, faults_.size()); ++i) {
       choice.numbers.erase(faults_[i]);
     }
@@ -77,7 +84,7 @@ class Shrinker {
   }
 
   std::uint64_t seed_;
-  bool fence_;
+  Choice all_;
   std::string promise_;
   Numbers faults_;
   Shrunk result_;

@@ -54,6 +54,8 @@ Simulation::Simulation(std::uint64_t seed, bool record, Script script)
   share_ = Share{};
   share_.once = policy_.once = script.once;
   if (script.share) policy_.storage = decide::StorageKind::Share;
+  if (script.bucket) choose_bucket();
+  share_.once = policy_.once = script.once;
   to_prepare_ = script.prepare ? 1 : 0;
   prepared_from_ = now_;
   launched_after_ = seconds(script.prepare ? 45 : 0);
@@ -90,7 +92,7 @@ void Simulation::drain() {
 }
 
 void Simulation::submit_job() {
-  if (!on_share()) {
+  if (on_volume()) {
     make_volume(world_.settings().zones.front(), !menu_.has(Fault::UntaggedBlank));
   }
   if (policy_.data > 0) make_source();
@@ -184,7 +186,7 @@ void Simulation::on(const world::InstanceStarted& it) {
   host.booted = now_;
   host.boot = ++numbers_;
   host.agent.run = before;
-  if (share_.folder) host.mounted = kShare;
+  if (share_.folder) host.mounted = in_bucket() ? folder_of(it.id) : kShare;
   boot_gpus(host);
   ++verdict_.instances;
   say(it.id.view(), "boots in ", it.zone);
@@ -217,7 +219,7 @@ void Simulation::on(const world::InstanceKilled& it) {
     instance_time_ += now_ - host.booted;
     prepare_after_loss();
   }
-  if (host.mounted && !on_share()) {
+  if (host.mounted && on_volume()) {
     disks_[host.mounted].dirty = !host.read_only;
     world_.set_mounted(host.mounted, false, now_);
   }

@@ -8,17 +8,6 @@
 
 namespace spotter::simulate {
 
-struct Verdict {
-  std::uint64_t seed = 0;
-  std::string broken;  // empty: nothing
-  std::string outcome;
-  Duration took{0};
-  std::uint64_t steps = 0;      // of the core
-  std::uint64_t instances = 0;  // that ran
-  std::uint64_t faults = 0;
-  std::uint64_t points = 0;  // at which an agent could have been lost (story.hpp)
-};
-
 class Simulation {
  public:
   // A run whose faults the seed draws, those that `choice` allows.
@@ -191,6 +180,54 @@ class Simulation {
   void judge_fenced_write(const Host& host, const char* what);
   void judge_fenced_removal(const VolumeId& removed);
 
+  // --- bucket.cpp: the job's home in a bucket ---
+  bool in_bucket() const { return policy_.storage == decide::StorageKind::Bucket; }
+  bool on_volume() const { return policy_.storage == decide::StorageKind::Volume; }
+  void choose_bucket();
+  static VolumeId folder_of(const InstanceId& id);
+  InstanceId self_of(const Host& host) const;
+  const Host* host_named(const InstanceId& self) const;
+  void when_awake(const InstanceId& id, std::uint64_t run, std::function<void(Host&)> then);
+  Found head_there() const;
+  Found put_head(const wire::Head& head, const std::string& etag, const InstanceId& author);
+  void ask_s3(const Host& host, std::function<Found()> carry_out, FoundThen then);
+  FoundThen by_the_limit(const Host& host, Duration limit, FoundThen then);
+  void read_head(const Host& host, FoundThen then);
+  void change_head(const Host& host, const HeadMaker& make, FoundThen then, int tries = 0);
+
+  // --- home.cpp: an agent's work on it ---
+  void answer_from_home(Host& host, const decide::Effect& effect, decide::Happening what);
+  decide::HolderState state_of_holder(const InstanceId& holder, Duration age);
+  void survey_home(Host& host, const decide::Effect& effect);
+  void write_home_epoch(Host& host, const decide::Effect& effect);
+  void begin_renewing(Host& host, std::uint32_t epoch);
+  void renew_later(const Host& host);
+  bool begin_at_home(Host& host);
+  std::function<void(Host&)> while_at_work(const Host& host, std::function<void(Host&)> then);
+  void go_on_at_home(const Host& host, Duration later, std::function<void(Host&)> then);
+  void find_head(const Host& host, FoundThen then);
+  void finish_at_home(Host& host, const decide::Happening& what);
+  void transfer(const Host& host, bool much, std::function<void(Host&)> then,
+                std::function<void(Host&, decide::EffectFailed)> failed);
+  void bring_home(Host& host);
+  void fetch_home(Host& host, const wire::Head& head, std::uint32_t held);
+  void tell_kept(Host& host, const decide::HomeKept& kept, const decide::Happening& outcome);
+  void keep_home(Host& host);
+  void send_home(Host& host, const wire::Head& head, std::uint32_t epoch, Time began);
+  void trim_home(const std::string& committed, const std::string& marked, std::uint32_t epoch);
+  void commit_home(Host& host, const std::string& manifest, std::uint32_t epoch,
+                   const decide::HomeKept& sent, Time began);
+
+  // --- judge_bucket.cpp ---
+  wire::Head head_now() const;
+  const Disk* committed() const;
+  void judge_head(const wire::Head& before, const wire::Head& after, const InstanceId& author);
+  void judge_manifests();
+  void judge_progress(const char* what);
+  void judge_taken(const decide::Epoch& from);
+  void judge_start_at_home(const Host& host);
+  void judge_in_bucket(const decide::Command& command);
+
   // --- preparer.cpp: `spotter prepare` beside the job ---
   void choose_preparer();
   void expect_preparer();
@@ -332,6 +369,7 @@ class Simulation {
   std::map<VolumeId, Disk> disks_;
   Share share_;
   Fence fence_;
+  Bucket bucket_;
   Time target_since_ = kBegin;  // of the fleet
   std::map<SnapshotId, Disk> images_;
   SnapshotId source_;                       // of the data; the user's
@@ -356,10 +394,5 @@ class Simulation {
   std::deque<std::string> transcript_;
   Verdict verdict_;
 };
-
-constexpr const char* kDiscoveryKey = "Name";
-constexpr const char* kDiscoveryValue = "mnist-volume";
-constexpr const char* kJob = "mnist-mlp";
-constexpr const char* kStorage = "Name=mnist-volume";  // spotter:storage
 
 }  // namespace spotter::simulate

@@ -49,6 +49,7 @@ struct Script {
   bool prepare = false;       // `spotter prepare` begins with the fleet's first instance
   bool fence = false;         // the job has one
   bool share = false;         // the job's storage is a share
+  bool bucket = false;        // or a bucket
   bool once = false;          // and somebody else starts it again: `spotter run`
   Duration silence = std::chrono::seconds(60);
 };
@@ -58,9 +59,21 @@ struct Script {
 struct Choice {
   bool only = false;  // those of `numbers`; else all but those
   std::set<std::uint64_t> numbers;
-  bool fence = false;  // the job has one, and S3 its faults
+  bool fence = false;   // the job has one, and S3 its faults
+  bool bucket = false;  // the job's home is in one, and S3 has its faults
   bool allows(std::uint64_t number) const { return only == (numbers.count(number) != 0); }
 };
 constexpr std::uint64_t kFirstSingleFault = 10'001;
+
+struct Verdict {
+  std::uint64_t seed = 0;
+  std::string broken;  // empty: nothing
+  std::string outcome;
+  Duration took{0};
+  std::uint64_t steps = 0;      // of the core
+  std::uint64_t instances = 0;  // that ran
+  std::uint64_t faults = 0;
+  std::uint64_t points = 0;  // at which an agent could have been lost (story.hpp)
+};
 
 }  // namespace spotter::simulate

@@ -16,6 +16,8 @@ Host* Simulation::trainer_of(const InstanceId& id, std::uint64_t run) {
 void Simulation::tick(const InstanceId& id, std::uint64_t run) {
   Host* host = trainer_of(id, run);
   if (!host || host->trainer.stopping || host->trainer.hung) return;
+  if (now_ < host->paused_until)
+    return at_time(host->paused_until, [this, id, run] { tick(id, run); });
   const std::int64_t step = ++host->trainer.step;
   if (!work_.mute) sense(*host, decide::TrainerProgressed{step});
   if (work_.doomed || (menu_.has(Fault::Crashes) && fires(0.01))) {
@@ -59,6 +61,8 @@ void Simulation::end_write(const Write& write) {
   Host* its = trainer_of(write.host, write.run);
   const bool goes_on = its && its->trainer.writing && its->trainer.write == write.number;
   if (!goes_on || (its->trainer.hung && !its->trainer.stuck)) return;
+  if (now_ < its->paused_until)
+    return at_time(its->paused_until, [this, write] { end_write(write); });
   if (waits_in_kernel(*its, [this, write] { end_write(write); })) return;
   if (ends_in_kernel(*its) || its->trainer.hung) return;
   its->trainer.writing = false;
@@ -70,7 +74,7 @@ void Simulation::end_write(const Write& write) {
   }
   disk.checkpoints.push_back({write.step, false});
   while (disk.checkpoints.size() > 3) disk.checkpoints.erase(disk.checkpoints.begin());
-  if (write.step > durable_) {
+  if (write.step > durable_ && !in_bucket()) {  // there what is committed counts
     durable_ = write.step;
     starts_in_vain_ = ends_in_vain_ = 0;
   }

@@ -1,0 +1,117 @@
+// What must hold of a home in a bucket: of each version of its head, when S3 takes it, and of what
+// the head names. Machines may stand still and wake up, and two may train at once: what counts is
+// what is committed.
+#include <algorithm>
+
+#include "tests/simulate/simulation.hpp"
+
+namespace spotter::simulate {
+
+using std::chrono::minutes;
+using State = decide::Epoch::State;
+
+namespace {
+
+// As long as neither a machine nor S3 was out of order for so long, a lease is renewed.
+constexpr Duration kInOrder = minutes(6);
+
+}  // namespace
+
+wire::Head Simulation::head_now() const {
+  if (!bucket_.head) return {};
+  return wire::parse_head(bucket_.head->body).value_or(wire::Head{});
+}
+
+// What the bucket has of the job; nullptr: nothing is committed.
+const Disk* Simulation::committed() const {
+  const auto found = bucket_.manifests.find(head_now().manifest);
+  return found == bucket_.manifests.end() ? nullptr : &found->second;
+}
+
+// `before`: number 0: there was none.
+void Simulation::judge_head(const wire::Head& before, const wire::Head& after,
+                            const InstanceId& author) {
+  const decide::Epoch& was = before.epoch;
+  const decide::Epoch& is = after.epoch;
+  if (was.state == State::Done && was.number != 0)
+    return broken("the head of a job that is done is written again");
+  if (is.number != was.number) {
+    if (is.number != was.number + 1) broken("an epoch follows that is not the next one");
+    if (before.manifest != after.manifest) broken("a new epoch changes what is committed");
+    const bool taken = was.number != 0 && was.state == State::Using && is.holder != was.holder;
+    if (taken) judge_taken(was);
+    if (is.holder != author) broken("an epoch is written for another machine");
+  } else if (was.holder != author || was.state != State::Using || is.state != State::Using ||
+             is.holder != was.holder) {
+    broken("a machine commits to a home that it does not have");
+  }
+  judge_manifests();
+  judge_progress("the head is written");
+  if (const Disk* there = committed()) durable_ = std::max(durable_, there->newest());
+  if (is.state != State::Done) return;
+  if (was.holder != author || was.state != State::Using)
+    broken("a machine says done of a home that it does not have");
+  const Disk* there = committed();
+  if (!there || !there->result) broken("done is said before the result is in the bucket");
+}
+
+void Simulation::judge_manifests() {
+  if (!head_now().manifest.empty() && !committed())
+    broken("the home's head names what is not in the bucket");
+}
+
+void Simulation::judge_progress(const char* what) {
+  const Disk* there = committed();
+  const std::int64_t newest = there ? there->newest() : -1;
+  if (newest < durable_) {
+    broken(std::string(what) + ": step " + std::to_string(durable_) +
+           " was committed; the newest left is " + std::to_string(newest));
+  }
+}
+
+// EC2 may show an instance as stopped for a while after it was started again; and a lease is not
+// renewed by who stands still, nor while S3 answers nobody.
+void Simulation::judge_taken(const decide::Epoch& from) {
+  const Host* its = host_named(from.holder);
+  if (!its || !its->alive || !its->agent.alive) return;
+  const bool s3_works = now_ > calm_ + kInOrder ||
+                        (fence_.fails <= 0 &&
+                         std::none_of(fence_.outages.begin(), fence_.outages.end(), [&](auto& it) {
+                           return it.first <= now_ && now_ <= it.second + kInOrder;
+                         }));
+  const bool awake = now_ > its->paused_until + kInOrder;
+  const bool settled = now_ > its->agent.started + kInOrder;
+  const bool renews = its->agent.home.renewing == from.number;
+  if (s3_works && awake && settled && renews) broken("the home is taken from a machine that works");
+}
+
+// What a session begins with is all that is committed, as long as the home is its own.
+void Simulation::judge_start_at_home(const Host& host) {
+  const wire::Head head = head_now();
+  if (!wire::is_held(head, {head.epoch.number, self_of(host)})) return;
+  const std::int64_t here = disks_[host.mounted].newest();
+  if (here < durable_) {
+    broken("a committed checkpoint is lost: step " + std::to_string(durable_) +
+           " was, the trainer resumes at " + std::to_string(here));
+  }
+}
+
+void Simulation::judge_in_bucket(const decide::Command& command) {
+  using namespace decide;
+  const bool of_fleet = std::holds_alternative<ReadFleet>(command) ||
+                        std::holds_alternative<CancelFleet>(command) ||
+                        std::holds_alternative<GiveBackInstance>(command) ||
+                        std::holds_alternative<ScaleFleetToZero>(command);
+  if (of_fleet && share_.once) broken("a run of somebody else's has to do with a fleet");
+  const bool of_volume =
+      std::holds_alternative<decide::AttachVolume>(command) ||
+      std::holds_alternative<decide::DetachVolume>(command) ||
+      std::holds_alternative<ClaimVolume>(command) ||
+      std::holds_alternative<decide::CreateSnapshot>(command) ||
+      std::holds_alternative<decide::CreateVolume>(command) ||
+      std::holds_alternative<MarkDone>(command) || std::holds_alternative<FindDevice>(command) ||
+      std::holds_alternative<decide::Mount>(command) || std::holds_alternative<Unmount>(command);
+  if (of_volume) broken("a job in a bucket asks for a volume");
+}
+
+}  // namespace spotter::simulate
