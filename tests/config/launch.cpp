@@ -120,6 +120,17 @@ TEST(Deadline, IsATimeWithItsZone) {
             std::string::npos);
 }
 
+TEST(Deadline, IsATimeFromTheFirstLaunch) {
+  const Deadline deadline = deadline_in(smallest_and("within: 36h\n"));
+  EXPECT_EQ(deadline.within, std::chrono::hours(36));
+  EXPECT_FALSE(deadline.finish_by) << "it is no moment before the job is launched";
+  const auto wrong = [](const char* text) {
+    return problems_of(smallest_and("within: " + std::string(text) + "\n"));
+  };
+  EXPECT_NE(wrong("soon").find("within: 'soon' is not a duration"), std::string::npos);
+  EXPECT_NE(wrong("0s"), "") << "that is no time at all";
+}
+
 TEST(Deadline, WhatGivesWayIsOfADeadlineAndABudget) {
   const auto limit = [](const char* first) {
     const auto job = parse_job(
