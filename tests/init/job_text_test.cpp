@@ -32,6 +32,15 @@ TEST(FirstJob, IsValidWhereNothingWasAnswered) {
   EXPECT_FALSE(job.published_at());
 }
 
+TEST(FirstJob, NeedsNoVolumeWhereTheBucketIsItsHome) {
+  const config::Job job = job_of({.bucket = "mine", .volume_size = "none"});
+  EXPECT_TRUE(job.storage.in_bucket());
+  ASSERT_TRUE(job.kept_at());
+  EXPECT_EQ(wire::to_url(*job.kept_at()), "s3://mine/jobs/homes/training/");
+  ASSERT_TRUE(job.launch);
+  EXPECT_FALSE(job.launch->volume);
+}
+
 TEST(FirstJob, HasTheAnswers) {
   const config::Job job = job_of({.name = "mnist-2",
                                   .repository = "https://github.com/me/x.git",

@@ -206,8 +206,15 @@ Result<void> ask_for_machines(Interview& interview, const InitOptions& options,
                          [&](const auto& text) { to.bucket = bucket_of(text); });
       !done)
     return done;
-  return interview.fill(to, {"Volume's size in GiB", to.volume_size, options.volume_size},
-                        [&](const auto& text) { to.volume_size = text; });
+  const auto take_size = [&](const std::string& text) {
+    to.volume_size = text;
+    if (to.in_bucket() && to.bucket.empty())
+      return std::string("without a volume it needs a bucket: --bucket NAME");
+    return problems_of(to);
+  };
+  return interview.ask(
+      {"Volume's size in GiB, or none: only the bucket", to.volume_size, options.volume_size},
+      take_size);
 }
 
 void remark_checkout(const GitCheckout& here, const JobAnswers& answers) {
@@ -242,7 +249,7 @@ std::string one_word(const std::string& text) {
 }
 
 void print_next(const std::string& named, const std::string& account, const Region& region,
-                bool configured) {
+                bool configured, bool has_volume) {
   const std::string file = one_word(named);
   const std::string number =
       account.empty() ? "$(aws sts get-caller-identity --query Account --output text)" : account;
@@ -252,9 +259,11 @@ void print_next(const std::string& named, const std::string& account, const Regi
       {"iam roles " + file + " --account " + number + " --region " + region.str(),
        "prints the commands of `aws` that make the roles"},
       {"doctor " + file, "says what is missing"},
-      {"launch " + file, "makes the volume, requests an instance"},
+      {"launch " + file,
+       has_volume ? "makes the volume, requests an instance" : "requests an instance"},
       {"status --job " + file, "shows progress and cost"},
-      {"stop " + file, "ends fleet and instances; the volume stays"}};
+      {"stop " + file, has_volume ? "ends fleet and instances; the volume stays"
+                                  : "ends fleet and instances; the bucket stays"}};
   for (const auto& [command, what] : commands)
     std::printf("  spotter %s   # %s\n", command.c_str(), what);
 }
@@ -284,7 +293,7 @@ Result<void> write_first_job(const InitOptions& options) {
   if (const auto job = job_of(text)) std::fputs(account.remarks(*job).c_str(), stderr);
   remark_checkout(here, answers);
   remark_what_to_change(options.file, options, answers);
-  print_next(options.file, account.number(), *region, configured == *region);
+  print_next(options.file, account.number(), *region, configured == *region, !answers.in_bucket());
   return {};
 }
 
@@ -314,7 +323,8 @@ void add_init(CLI::App& app, int& status) {
                       "PyTorch, for types without a GPU Ubuntu 22.04");
   command->add_option("--bucket", options->bucket,
                       "To which the job's progress is published; default: none");
-  command->add_option("--volume-size", options->volume_size, "GiB; default: 100");
+  command->add_option("--volume-size", options->volume_size,
+                      "GiB, or none: checkpoints are kept in the bucket alone; default: 100");
   command->add_flag("--yes", options->all_defaults, "Asks nothing: takes the defaults");
   command->callback([options, &status] {
     const auto done = write_first_job(*options);

@@ -72,6 +72,16 @@ struct Lines {
   std::string text;
 };
 
+void add_storage(Lines& lines, const JobAnswers& answers) {
+  if (answers.in_bucket())
+    return lines.add("  s3: " + quoted("s3://" + answers.bucket + "/jobs"),
+                     "a bucket and no volume: an instance in any zone brings them from there");
+  lines.add("  ebs:", "an EBS volume: it is brought to where the job goes on");
+  lines.add("    tag: {Name: " + quoted(answers.name) + "}",
+            "the one volume with this tag; `spotter launch` makes it");
+  lines.add("    mount: /mnt/spotter", "where an instance mounts it");
+}
+
 void add_code(Lines& lines, const JobAnswers& answers) {
   lines.add("code:", "which program is trained");
   lines.add("  repository: " + quoted(answers.repository), "each instance fetches it");
@@ -91,10 +101,10 @@ void add_trainer(Lines& lines, const JobAnswers& answers) {
   lines.add("  gpus: " + std::string(gpus_of(answers.types)),
             "a machine with fewer that work is given back; auto: all that it has");
   if (answers.result.empty())
-    lines.add("  # result: weights.pt", "finished only if this file is there, on the volume");
+    lines.add("  # result: weights.pt", "finished only if this file is there, in the storage");
   else
     lines.add("  result: " + quoted(answers.result),
-              "finished only if this file is there, on the volume");
+              "finished only if this file is there, in the storage");
 }
 
 // Where an instance gets Spotter from. The image of the answers has none.
@@ -111,10 +121,12 @@ void add_launch(Lines& lines, const JobAnswers& answers) {
   lines.add("  image: " + quoted(answers.image), "what instances start from; latest: each time");
   lines.add("  instance_types: " + in_list(answers.types), "any of these, the more the better");
   lines.add("  zones: " + in_list(answers.zones),
-            "it goes on in any of them; the volume in the first");
+            answers.in_bucket() ? "it goes on in any of them"
+                                : "it goes on in any of them; the volume in the first");
   lines.add("  profile: spotter", "the instances' role, which `spotter iam roles` makes");
-  lines.add("  volume: {size: " + quoted(answers.volume_size) + "}",
-            "GiB, for checkpoints and log");
+  if (!answers.in_bucket())
+    lines.add("  volume: {size: " + quoted(answers.volume_size) + "}",
+              "GiB, for checkpoints and log");
   add_package(lines, answers);
 }
 
@@ -127,10 +139,7 @@ std::string job_text(const JobAnswers& answers) {
       "# `spotter agent --check --job FILE` says what is wrong with it.\n";
   lines.add("job: " + quoted(answers.name), "its name at AWS: [a-z0-9-], at most 63");
   lines.add("storage:", "where checkpoints, result and log are kept");
-  lines.add("  ebs:", "an EBS volume: it is brought to where the job goes on");
-  lines.add("    tag: {Name: " + quoted(answers.name) + "}",
-            "the one volume with this tag; `spotter launch` makes it");
-  lines.add("    mount: /mnt/spotter", "where an instance mounts it");
+  add_storage(lines, answers);
   add_code(lines, answers);
   add_trainer(lines, answers);
   add_launch(lines, answers);

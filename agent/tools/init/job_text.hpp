@@ -33,7 +33,9 @@ struct JobAnswers {
   std::vector<std::string> zones{"us-west-2a", "us-west-2b"};
   std::string image{deep_learning_image};
   std::string bucket;  // its name; empty: none
-  std::string volume_size = "100";
+  std::string volume_size = "100";  // "none": no volume, checkpoints are kept in the bucket
+
+  bool in_bucket() const { return volume_size == "none"; }
 };
 
 // Valid for config::parse_job() if the answers are. Every line has a comment, behind it or above.
