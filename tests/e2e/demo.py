@@ -21,7 +21,7 @@ import time
 import job as jobs
 import picture
 import volumes
-from emulator import ROOT, Emulator, Failed
+from emulator import PATIENCE, ROOT, Emulator, Failed
 from watch import Watch, steps_of
 
 JOB = "mnist-mlp"
@@ -67,6 +67,7 @@ class Demo:
 
     def until(self, what, condition, seconds):
         """Watches until condition() holds. What happens meanwhile is seen, drawn and remembered."""
+        seconds *= PATIENCE
         end = time.monotonic() + seconds
         while True:
             self.watch.look()

@@ -36,8 +36,13 @@ class Failed(Exception):
     """A promise that was not kept, in words for a person."""
 
 
+# On a slow machine all that is waited for may take so many times as long.
+PATIENCE = float(os.environ.get("SPOTTER_PATIENCE", "1"))
+
+
 def wait(what, condition, seconds, every=0.1):
     """The first true value of condition(), within the time; `what` names it when it never came."""
+    seconds *= PATIENCE
     end = time.monotonic() + seconds
     while True:
         value = condition()
