@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import unittest
+import unittest.mock
 
 from api_test import PYTHON, Api, boot_ms, spotter, torch
 from spotter._folders import Folders
@@ -309,6 +310,15 @@ class Lightning(Stubbed):
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Ranks(Api):
     """Two processes that train one model."""
+
+    def test_torchrun_says_the_rank_and_not_the_engine_below_it(self):
+        from spotter import _ranks
+
+        for rank, task in (("0", "1"), ("1", "0")):
+            with unittest.mock.patch.dict(os.environ, RANK=rank, SLURM_PROCID=task):
+                self.assertEqual(_ranks.rank(), int(rank))
+        with unittest.mock.patch.dict(os.environ, SLURM_PROCID="3"):
+            self.assertEqual(_ranks.rank(), 3)
 
     PROGRAM = """
         import atexit, os, sys, torch, spotter

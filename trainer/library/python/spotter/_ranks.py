@@ -12,7 +12,10 @@ def rank():
     distributed = _distributed()
     if distributed and distributed.is_initialized():
         return distributed.get_rank()
-    said = (os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK"))
+    # torchrun's, 0 too: in a gang of Slurm's rank 0 may be in any task.
+    if torchruns := os.environ.get("RANK"):
+        return int(torchruns)
+    said = (os.environ.get(name) for name in ("SLURM_PROCID", "NODE_RANK", "LOCAL_RANK"))
     return next((int(number) for number in said if number and int(number)), 0)
 
 
