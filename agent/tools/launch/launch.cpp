@@ -20,6 +20,7 @@
 #include "agent/tools/jobs/launched_job.hpp"
 #include "agent/tools/jobs/machines.hpp"
 #include "agent/tools/jobs/sent_packages.hpp"
+#include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/prospects.hpp"
 
 namespace spotter::command {
@@ -312,17 +313,15 @@ int run(const LaunchOptions& options) {
 }  // namespace
 
 void add_launch(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "launch",
+  const auto [command, options] = add_job_command<LaunchOptions>(
+      app, "launch",
       "Requests the fleet of job.yaml's `launch:`, and makes what it needs: the volume, the launch "
-      "template; if something has changed since, the job continues in a new fleet");
-  auto options = std::make_shared<LaunchOptions>();
-  command->add_option("job", options->job, "The job's description")->capture_default_str();
+      "template; if something has changed since, the job continues in a new fleet",
+      status, run);
   command->add_flag("--dry-run", options->dry_run,
                     "Prints the requests, as commands of `aws`, and does nothing");
   command->add_flag("--skip-checks", options->skip_checks,
                     "Launches even if a check of `spotter doctor` fails");
-  command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace spotter::command

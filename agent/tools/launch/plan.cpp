@@ -1,6 +1,5 @@
 // `spotter plan`: what a job with a deadline will cost, and when it will end, on demand, on spot in
 // one pool, and as `spotter watch` will have it: played on traces, or on markets that are made up.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include "agent/market/made_up.hpp"
 #include "agent/market/trace.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/launch.hpp"
 #include "agent/tools/launch/prospects.hpp"
 
@@ -338,15 +338,14 @@ int run(const PlanOptions& options) {
 }  // namespace
 
 void add_plan(CLI::App& app, int& status) {
-  auto* command =
-      app.add_subcommand("plan",
-                         "What a job with a deadline will cost and when it will end, before it is "
-                         "launched: on demand, "
-                         "on spot in the best single pool, and as `spotter watch` decides with "
-                         "on_demand: when-needed; "
-                         "with prices of AWS, and capacity of traces or of made-up markets");
-  auto options = std::make_shared<PlanOptions>();
-  command->add_option("job", options->job, "The job's description")->capture_default_str();
+  const auto [command, options] = add_job_command<PlanOptions>(
+      app, "plan",
+      "What a job with a deadline will cost and when it will end, before it is "
+      "launched: on demand, "
+      "on spot in the best single pool, and as `spotter watch` decides with "
+      "on_demand: when-needed; "
+      "with prices of AWS, and capacity of traces or of made-up markets",
+      status, run);
   command->add_option(
       "--traces", options->traces,
       "Files, or folders of them, a pool each, with lines of time,available,dollars; "
@@ -367,7 +366,6 @@ void add_plan(CLI::App& app, int& status) {
       ->check(CLI::Range(1, 10'000));
   command->add_flag("--json", options->json, "With all figures");
   command->add_option("--svg", options->svg, "Also draws a picture into this file");
-  command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace spotter::command

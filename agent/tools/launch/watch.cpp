@@ -1,5 +1,4 @@
 // `spotter watch`: carries out what launch/fallback.hpp decides.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,6 +17,7 @@
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"
+#include "agent/tools/launch/job_command.hpp"
 #include "agent/tools/launch/launch.hpp"
 #include "agent/tools/launch/prospects.hpp"
 
@@ -268,7 +268,8 @@ int watch(Watcher& watcher, Duration interval) {
   return 0;
 }
 
-int run(WatchOptions options) {
+int run(const WatchOptions& given) {
+  WatchOptions options = given;
   auto job = job_to_launch(options.job);
   if (!job) return io::complain("watch", job.error().message, wrong_input);
   const auto deadline = config::load_deadline(options.job);
@@ -291,20 +292,18 @@ int run(WatchOptions options) {
 }  // namespace
 
 void add_watch(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand(
-      "watch",
+  const auto [command, options] = add_job_command<WatchOptions>(
+      app, "watch",
       "For `launch: {on_demand: after 20m}`: asks for an on-demand instance when the job has had "
       "no spot instance for so long, and ends it when there is one again; for `when-needed` it "
       "does so when the job's deadline asks for it; runs until the job is over, on any machine "
-      "that has the launcher's permissions");
-  auto options = std::make_shared<WatchOptions>();
-  command->add_option("job", options->job, "The job's description")->capture_default_str();
+      "that has the launcher's permissions",
+      status, run);
   command->add_flag("--once", options->once, "Looks and acts once: for a timer");
   command->add_option("--interval", options->interval, "How often it looks: 1s to 10m")
       ->capture_default_str();
   command->add_flag("--dry-run", options->dry_run,
                     "Looks once, prints what it would do, and does nothing");
-  command->callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace spotter::command
