@@ -4,7 +4,7 @@
 //   limits: {dollars: 50, gives_way: deadline | dollars}
 //   launch: {on_demand: when-needed, work: 40h, start: 15m}
 //
-// Apart from Job, as no agent uses it: `spotter watch` and `spotter plan` do.
+// Apart from Job: `spotter watch` and `spotter plan` keep it, and who shows it reads it.
 #pragma once
 
 #include <cstdint>

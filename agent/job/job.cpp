@@ -83,6 +83,7 @@ Fields prometheus_fields(Reader& reader, Prometheus& prometheus) {
 }
 
 Fields notify_fields(Reader& reader, Notify& notify) {
+  notify.on.push_back("deadline");  // who says nothing gets all
   return {{"webhook", optional, reader.scalar(notify.webhook, secret_reference)},
           {"topic", optional, reader.expanded(notify.topic, topic)},
           {"on", optional, reader.texts(notify.on, notified_event)}};

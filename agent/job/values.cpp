@@ -276,9 +276,10 @@ Result<std::string> parse_topic(std::string_view text) {
 }
 
 Result<std::string> parse_notified_event(std::string_view text) {
-  for (const std::string_view each : {"notice", "resumed", "finished", "failed"})
+  for (const std::string_view each : {"notice", "resumed", "finished", "failed", "deadline"})
     if (text == each) return std::string(text);
-  return failure("expected notice, resumed, finished or failed, found " + in_quotes(text));
+  return failure("expected notice, resumed, finished, failed or deadline, found " +
+                 in_quotes(text));
 }
 
 Result<FleetKind> parse_fleet_kind(std::string_view text) {
@@ -334,7 +335,7 @@ const Scalar<bool> imds_access{"allow or refuse", parse_imds_access};
 const Scalar<GiveUp> give_up{"scale-to-zero, hold or cancel", parse_give_up};
 const Scalar<double> positive_number{"a number above 0", parse_positive_number};
 const Scalar<std::string> topic{"a topic's ARN", parse_topic};
-const Scalar<std::string> notified_event{"notice, resumed, finished or failed",
+const Scalar<std::string> notified_event{"notice, resumed, finished, failed or deadline",
                                          parse_notified_event};
 const Scalar<FleetKind> fleet_kind{"spot-fleet, ec2-fleet or auto-scaling-group", parse_fleet_kind};
 const Scalar<FleetId> fleet_id{"a fleet's id or a group's name", parse_fleet_id};

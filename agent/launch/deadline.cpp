@@ -14,10 +14,11 @@ namespace {
 using capacity::Use;
 using Trouble = Outlook::Trouble;
 
-constexpr double kUnseen = 1.0 / 60;      // hours: EC2 may show a change so late
-constexpr double kLongestGap = 1;         // between two looks; of a longer one nothing is known
-constexpr double kPaceIsKnown = 1.0 / 6;  // after so many hours of training
-constexpr double kLeastPart = 0.02;       // of launch.work, when that was too little
+constexpr double kUnseen = 1.0 / 60;         // hours: EC2 may show a change so late
+constexpr double kUsualInterval = 1.0 / 60;  // between two looks of a watcher
+constexpr double kLongestGap = 1;            // between two looks; of a longer one nothing is known
+constexpr double kPaceIsKnown = 1.0 / 6;     // after so many hours of training
+constexpr double kLeastPart = 0.02;          // of launch.work, when that was too little
 
 constexpr std::array<const char*, 3> use_words{"wait", "spot", "on-demand"};
 constexpr std::array<const char*, 3> trouble_words{"none", "late", "budget"};
@@ -48,6 +49,20 @@ capacity::Spells spells_at(const Sight& sight, const capacity::Settings& setting
   const double gap = hours_between(sight.looked, sight.now);
   if (gap > 0 && gap <= kLongestGap) spells.pass(gap);
   return spells;
+}
+
+std::string left_text(const Remaining& work) {
+  return number("%.0f", work.part * 100) + " % left, about " + number("%.1f", work.hours) + " h";
+}
+
+// Without launch.work, as an agent needs none, by the job's own pace alone.
+std::optional<Remaining> known_work(const Progress& progress, const config::Deadline& deadline) {
+  if (deadline.work) return work_left(progress, deadline);
+  const bool has_pace = progress.trained >= kPaceIsKnown && progress.step + progress.repeated > 0;
+  if (progress.total <= 0 || !has_pace) return std::nullopt;
+  config::Deadline paced = deadline;
+  paced.work = Duration{1};
+  return work_left(progress, paced);
 }
 
 // What the work takes on what runs already, or with a start.
@@ -119,9 +134,44 @@ Outlook look_ahead(const Prospect& it, const Sight& sight) {
   return outlook;
 }
 
+std::string_view words_of(Trouble trouble) {
+  if (trouble == Trouble::Late) return "THE DEADLINE CANNOT BE KEPT";
+  return trouble == Trouble::Budget ? "NOT BOTH, DEADLINE AND BUDGET, CAN BE KEPT" : "";
+}
+
+std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Deadline& deadline,
+                                      const std::optional<Progress>& progress,
+                                      double dollars_an_hour, wire::WallTime now) {
+  if (!deadline.is_set()) return std::nullopt;
+  OwnOutlook own{.work = progress ? known_work(*progress, deadline) : std::nullopt,
+                 .due = deadline.finish_by,
+                 .within = deadline.within,
+                 .latest = {}};
+  if (!own.work) return own;
+  const double work = own.work->hours;
+  if (own.due) {
+    const double time = hours_between(now, *own.due);
+    if (time < work) own.trouble = Trouble::Late;
+    const double margins = 2 * kUsualInterval + kUnseen + hours_of(start_of(job, deadline));
+    if (job.launch && is_when_needed(job.launch->on_demand))
+      own.latest = later(now, time - margins - work);
+  }
+  if (deadline.dollars && progress->dollars + work * dollars_an_hour > *deadline.dollars)
+    own.trouble = Trouble::Budget;
+  return own;
+}
+
+std::string text_of(const OwnOutlook& it) {
+  std::string text = it.due ? "by " + wire::to_rfc3339(*it.due) : "";
+  if (it.within) text = "within " + number("%.4g", hours_of(*it.within)) + " h of its first launch";
+  if (it.work) text += "; " + left_text(*it.work);
+  if (it.latest) text += "; on demand from " + wire::to_rfc3339(*it.latest) + " at the latest";
+  if (it.trouble != Trouble::None) text += "; " + std::string(words_of(it.trouble));
+  return text;
+}
+
 std::string text_of(const Outlook& it) {
-  std::string text = number("%.0f", it.work.part * 100) + " % left, about " +
-                     number("%.1f", it.work.hours) + " h; ";
+  std::string text = left_text(it.work) + "; ";
   text += it.choice == Use::OnDemand
               ? "on demand now"
               : "on demand from " + wire::to_rfc3339(it.latest) + " at the latest";
@@ -133,8 +183,7 @@ std::string text_of(const Outlook& it) {
       text +=
           " and lasted " + number("%.1f", it.available.hours / it.available.ends) + " h on average";
   }
-  if (it.trouble == Trouble::Late) text += "; THE DEADLINE CANNOT BE KEPT";
-  if (it.trouble == Trouble::Budget) text += "; NOT BOTH, DEADLINE AND BUDGET, CAN BE KEPT";
+  if (it.trouble != Trouble::None) text += "; " + std::string(words_of(it.trouble));
   return text;
 }
 

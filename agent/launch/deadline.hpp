@@ -85,6 +85,24 @@ Outlook look_ahead(const Prospect& prospect, const Sight& sight);
 // and lasted 5.2 h on average", and what cannot be kept.
 std::string text_of(const Outlook& outlook);
 
+// What the agent of an instance knows of the deadline without asking AWS: by the steps that it
+// counts, and at the price of its own machine. The watcher knows more.
+struct OwnOutlook {
+  Outlook::Trouble trouble = Outlook::Trouble::None;
+  std::optional<Remaining> work;      // none: there is no pace yet
+  std::optional<wire::WallTime> due;  // none: `within`, as no instance knows the first launch
+  std::optional<Duration> within;
+  std::optional<wire::WallTime> latest;  // on demand from then on; of `when-needed`
+};
+// `progress`: none: this machine trains nothing yet. None: the job has no deadline.
+std::optional<OwnOutlook> own_outlook(const config::Job& job, const config::Deadline& deadline,
+                                      const std::optional<Progress>& progress,
+                                      double dollars_an_hour, wire::WallTime now);
+// "by 2026-12-04T18:00:00Z; 34 % left, about 5.2 h; on demand from ... at the latest"
+std::string text_of(const OwnOutlook& outlook);
+// "the deadline cannot be kept"; empty: it can.
+std::string_view words_of(Outlook::Trouble trouble);
+
 // As words of a tag: letters, digits and +-=._:/@ only, as a group's may have no others.
 std::string tag_of(const Outlook& outlook);
 std::optional<Outlook> outlook_of(std::string_view tag);

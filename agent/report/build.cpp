@@ -260,6 +260,8 @@ class Builder {
         state = "waiting";
     } else if (!boots_.empty() && boot_to_show(boots_)->shown.end == End::Running) {
       if (const auto said = wire::text_field(status, "says"); !said.empty()) says = said;
+      if (const auto due = wire::text_field(status, "outlook"); !due.empty())
+        says += (says.empty() ? "" : "; ") + due;
     }
     model_.state = std::move(state);
     model_.says = std::move(says);

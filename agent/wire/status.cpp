@@ -80,6 +80,23 @@ std::string joined(const std::string& one, const char* between, const std::strin
   return one + (one.empty() || other.empty() ? "" : between) + other;
 }
 
+// A sentence of parts, as many of them in a line as there is room for.
+void add_parts(Page& page, const std::string& label, const std::string& parts) {
+  constexpr std::string_view between = "; ";
+  std::string line, of_line = label;
+  for (std::size_t begin = 0; begin < parts.size();) {
+    const std::size_t end = std::min(parts.find(between, begin), parts.size());
+    const std::string part = parts.substr(begin, end - begin);
+    if (!line.empty() && line.size() + between.size() + part.size() > page.room()) {
+      page.line(std::exchange(of_line, ""), line + ";");
+      line.clear();
+    }
+    line = joined(line, "; ", part);
+    begin = end + between.size();
+  }
+  page.line(of_line, line);
+}
+
 std::string of_total(const char* word, const std::string& number, const std::string& total) {
   if (number.empty()) return "";
   return word + number + (total.empty() ? "" : " of " + total);
@@ -212,7 +229,7 @@ std::optional<std::string> status_text(std::string_view bytes, Time now, std::si
   std::string instance = joined(is.text("instance"), ", ", is.text("type"));
   page.line("instance", joined(instance, " in ", is.text("zone")));
   page.line("on demand", is.text("on_demand"));
-  page.line("deadline", is.text("outlook"));
+  add_parts(page, "deadline", is.text("outlook"));
   page.line("volume", is.text("volume"));
   page.line("fleet", is.text("fleet"));
   add_what_comes(page, is);

@@ -194,7 +194,7 @@ const Wrong shapes[] = {
      ":4:17: notify.topic: the topics of cn-north-1 have the partition aws-cn: expected "
      "arn:aws-cn:sns:cn-north-1:123456789012:t, found 'arn:aws:sns:cn-north-1:123456789012:t'"},
     {"notify: {on: [notice, often]}",
-     ":4:23: notify.on: expected notice, resumed, finished or failed, found 'often'"},
+     ":4:23: notify.on: expected notice, resumed, finished, failed or deadline, found 'often'"},
     {"limits: {hours: 1, hours: 2}",
      ":4:20: limits: 'hours' is given twice; the first is in line 4"},
     {"trainer: {command: x}", ":4:1: 'trainer' is given twice; the first is in line 3"},

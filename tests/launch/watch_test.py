@@ -187,7 +187,7 @@ class Watch(launching.LaunchTest):
                                          r"left=1.00/1.000 latest=\S+Z ")
         self.assertIn("100 % left", str(self.listed()[self.name]))
         shown = self.spotter("status", "--job", self.folder / "job.yaml", code=None).stdout
-        self.assertRegex(shown, r"(?m)^deadline +100 % left")
+        self.assertRegex(shown, r"(?m)^deadline +by \S+Z; 100 % left")
 
     def test_a_deadline_that_is_past_is_refused(self):
         past = "finish_by: 2020-01-01T00:00Z\n"

@@ -116,5 +116,24 @@ TEST(NotificationRules, given_up) {
   EXPECT_EQ(life.step(decide::GaveUp{}), "");
 }
 
+TEST(NotificationRules, that_the_deadline_cannot_be_kept_is_sent_at_once_and_once) {
+  NotificationRules rules;
+  launch::OwnOutlook outlook{.work = launch::Remaining{5.2, 0.34},
+                             .due = wire::WallTime(std::chrono::seconds(0)),
+                             .within = {},
+                             .latest = {}};
+  EXPECT_FALSE(rules.of_deadline(outlook));
+  outlook.trouble = launch::Outlook::Trouble::Late;
+  const auto sent = rules.of_deadline(outlook);
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->event, "deadline");
+  EXPECT_NE(sent->words.find("34 % left, about 5.2 h; THE DEADLINE CANNOT BE KEPT"),
+            std::string::npos)
+      << sent->words;
+  EXPECT_FALSE(rules.of_deadline(outlook));
+  outlook.trouble = launch::Outlook::Trouble::Budget;
+  EXPECT_TRUE(rules.of_deadline(outlook)) << "that is another matter";
+}
+
 }  // namespace
 }  // namespace spotter

@@ -26,6 +26,16 @@ TEST(Model, Nothing) {
   EXPECT_TRUE(json["sweep"].is_null());
 }
 
+TEST(Model, AJobWithADeadlineSaysItUntilItIsOver) {
+  Input input = input_at(100, Lines("i-1").began(0).trains(20, 0).text());
+  input.status = R"({"says":"training on vol-1","outlook":"by noon; 34 % left"})";
+  EXPECT_EQ(build(input).says, "training on vol-1; by noon; 34 % left");
+  EXPECT_NE(to_markdown(build(input)).find("by noon; 34 % left"), std::string::npos);
+  input = input_at(9000, two_hours());
+  input.status = R"({"outlook":"by noon"})";
+  EXPECT_EQ(build(input).says.find("by noon"), std::string::npos);
+}
+
 TEST(Model, HalfWrittenAndForeignLinesAreCounted) {
   const auto model = built(100, Lines("i-1").began(0).trains(20, 0).text() +
                                     "[]\n{\"what\":\"ended\"}\n{\"time\":1700000099,\"wh");

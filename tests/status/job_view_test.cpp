@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/tools/jobs/due.hpp"
 #include "agent/wire/status.hpp"
 
 namespace spotter::command {
@@ -114,6 +115,38 @@ TEST(JobView, AMachineThatEndsWithoutHavingSpokenDoesNotStart) {
   seen.published.reset();
   EXPECT_EQ(stage(seen), "starting");
   EXPECT_EQ(says(seen), "i-3 is pending, launched 40 s ago");
+}
+
+JobFleet fleet_made_at(std::int64_t second, const char* role = "") {
+  JobFleet it;
+  it.created = wire::WallTime(std::chrono::seconds(second));
+  it.role = role;
+  return it;
+}
+
+TEST(JobView, SaysByWhenAJobIsToHaveFinished) {
+  JobFleet fleet = fleet_made_at(100);
+  fleet.state = wire::FleetState::Active;
+  fleet.target = 1;
+  fleet.watched =
+      "2025-11-24T16:00:00Z no spot since 2025-11-24T16:00:00Z use=wait trouble=none "
+      "left=5.20/0.340 latest=2025-11-24T21:10:00Z dollars=0.39/1 zone=us-west-2b had=2/10.4 "
+      "lacked=1/3";
+  JobSeen seen{.job = "mnist", .fleets = {fleet}, .now = now};
+  seen.due = wire::WallTime(std::chrono::seconds(static_cast<std::int64_t>(now)));
+  EXPECT_EQ(view_of(seen)["outlook"],
+            "by 2023-11-14T22:13:20Z; 34 % left, about 5.2 h; on demand from 2025-11-24T21:10:00Z "
+            "at the latest; spot in us-west-2b is 61 % cheaper and lasted 5.2 h on average");
+}
+
+TEST(JobView, OfAMachineThatIsGoneNoOutlookIsLeft) {
+  JobSeen seen{.job = "mnist", .published = published(now - 1000), .now = now};
+  auto status = json::parse(seen.published->status);
+  status["outlook"] = "34 % left";
+  seen.published->status = status.dump();
+  EXPECT_FALSE(view_of(seen).contains("outlook"));
+  seen.instances = {instance("i-1", State::Running)};
+  EXPECT_EQ(view_of(seen)["outlook"], "34 % left");
 }
 
 TEST(JobView, OfAnOnDemandMachineSaysWhatItCosts) {

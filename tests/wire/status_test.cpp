@@ -30,6 +30,16 @@ TEST(StatusText, CutsNoCharacterApart) {
   EXPECT_EQ(*text, "job         한국어한\n");
 }
 
+TEST(StatusText, HasAllOfTheDeadline) {
+  const std::string json =
+      R"({"version":1,"outlook":"by 2026-12-04T18:00:00Z; 34 % left; on demand from 21:10"})";
+  EXPECT_EQ(*status_text(json, Time(), 80),
+            "deadline    by 2026-12-04T18:00:00Z; 34 % left; on demand from 21:10\n");
+  EXPECT_EQ(*status_text(json, Time(), 50),
+            "deadline    by 2026-12-04T18:00:00Z; 34 % left;\n"
+            "            on demand from 21:10\n");
+}
+
 TEST(StatusText, OfOurVersionOnly) {
   EXPECT_FALSE(status_text(R"({"version":2,"job":"a"})", Time()));
   EXPECT_FALSE(status_text(R"({"job":"a"})", Time()));

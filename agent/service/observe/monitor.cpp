@@ -50,6 +50,22 @@ void add_calls(wire::Exposition& to, const act::CallTallies* calls) {
          &act::CallTally::failures);
 }
 
+void add_outlook(wire::Exposition& to, const launch::OwnOutlook* it) {
+  if (it == nullptr) return;
+  const auto at = [&to](const std::optional<wire::WallTime>& time) {
+    if (time) to.sample(static_cast<double>(time->time_since_epoch().count()));
+  };
+  to.gauge("finish_by_timestamp_seconds", "By when the job is to have finished.");
+  at(it->due);
+  to.gauge("work_left_seconds", "How long the training that is left takes, at its pace.");
+  if (it->work) to.sample(it->work->hours * 3600);
+  to.gauge("on_demand_by_timestamp_seconds", "On demand from then on, for the deadline.");
+  at(it->latest);
+  to.gauge("deadline_trouble", "1: the deadline, or not both it and the budget, can be kept.");
+  to.sample(it->trouble == launch::Outlook::Trouble::Late ? 1 : 0, {{"kind", "late"}});
+  to.sample(it->trouble == launch::Outlook::Trouble::Budget ? 1 : 0, {{"kind", "budget"}});
+}
+
 void add_ledger(wire::Exposition& to, const decide::Facts& facts) {
   if (!facts.progress.ledger_known) return;
   const decide::Ledger& ledger = facts.progress.ledger;
@@ -190,6 +206,7 @@ std::string Monitor::text(Time now) const {
   if (facts.trainer.checkpoint_at != decide::kNever)
     to.sample(wall(facts.trainer.checkpoint_at, now));
   add_ledger(to, facts);
+  if (sources_.outlook) add_outlook(to, sources_.outlook());
   add_calls(to, sources_.calls());
   return to.take();
 }

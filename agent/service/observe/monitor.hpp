@@ -12,6 +12,7 @@
 #include "agent/decide/state.hpp"
 #include "agent/io/local_server.hpp"
 #include "agent/job/job.hpp"
+#include "agent/launch/deadline.hpp"
 #include "agent/wire/datagram.hpp"
 #include "agent/wire/prometheus.hpp"
 
@@ -23,6 +24,7 @@ class Monitor {
   struct Sources {
     std::function<const decide::State*()> state;  // nullptr: there is no state yet
     std::function<const act::CallTallies*()> calls;
+    std::function<const launch::OwnOutlook*()> outlook = {};  // nullptr: no deadline
   };
 
   // Opens the port, if configured; on failure logs a warning.

@@ -26,14 +26,19 @@ bool represents_job(const decide::State& state) {
          is(decide::Blocked{}) || facts.exit.surrender != decide::Surrender::None;
 }
 
+Monitor::Sources with_outlook(Monitor::Sources sources, const Status& status) {
+  sources.outlook = [&status] { return status.outlook() ? &*status.outlook() : nullptr; };
+  return sources;
+}
+
 }  // namespace
 
 Observers::Observers(asio::io_context& context, const config::Job& job,
-                     const decide::Policy& policy, const std::string& run_directory,
-                     Monitor::Sources sources)
+                     const Result<config::Deadline>& deadline, const decide::Policy& policy,
+                     const std::string& run_directory, Monitor::Sources sources)
     : policy_(policy),
-      status_(run_directory + "/status.json", job.name.str()),
-      monitor_(context, job, std::move(sources)),
+      status_(run_directory + "/status.json", job, deadline.value_or(config::Deadline{})),
+      monitor_(context, job, with_outlook(std::move(sources), status_)),
       best_values_(context, job, run_directory),
       history_({run_directory, job.volumes_owner(), index_of(job), command::host_name(),
                 io::wall_clock() - std::chrono::duration<double>(io::boot_time()).count(),
@@ -68,8 +73,10 @@ void Observers::on_event(const decide::Event& event, const decide::State& state,
   monitor_.update(event.at, moved);
   if (publisher_) publisher_->publish_status(represents_job(state));
   history_.on_event(event, state, policy_, before);
-  const auto notification = rules_.after(event, before, state, policy_);
-  if (notification && notifier_) notifier_->send(*notification);
+  if (const auto it = rules_.after(event, before, state, policy_); it && notifier_)
+    notifier_->send(*it);
+  if (!notifier_ || !represents_job(state) || !status_.outlook()) return;
+  if (const auto it = rules_.of_deadline(*status_.outlook())) notifier_->send(*it);
 }
 
 asio::awaitable<void> Observers::finish(Duration at_most) {

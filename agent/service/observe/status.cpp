@@ -1,5 +1,6 @@
 #include "agent/service/observe/status.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "agent/decide/describe.hpp"
@@ -44,6 +45,18 @@ json problems(Time now) {
   return list;
 }
 
+double unix_seconds(wire::WallTime at) {
+  return static_cast<double>(at.time_since_epoch().count());
+}
+
+void add_outlook(json& status, const launch::OwnOutlook& it) {
+  status["outlook"] = launch::text_of(it);
+  status["finish_by"] = it.due ? json(unix_seconds(*it.due)) : json();
+  status["work_left_seconds"] = it.work ? json(it.work->hours * 3600) : json();
+  status["on_demand_by"] = it.latest ? json(unix_seconds(*it.latest)) : json();
+  status["deadline_trouble"] = launch::words_of(it.trouble);
+}
+
 }  // namespace
 
 void Status::observe(const wire::TrainerMessage& message, Time now) {
@@ -72,6 +85,23 @@ std::optional<double> StepPace::per_second() const {
   return static_cast<double>(last_.step - older_->step) / took.count();
 }
 
+// Before the trainer has said its step, what is left is not known.
+void Status::look_ahead(const decide::Facts& facts) {
+  outlook_.reset();
+  if (facts.exit.done) return;
+  const decide::Ledger& ledger = facts.progress.ledger;
+  std::optional<launch::Progress> progress;
+  if (facts.trainer.running && facts.trainer.step >= 0)
+    progress = {.step = std::max(0.0, static_cast<double>(facts.progress.checkpoint_step)),
+                .total = static_cast<double>(progress_.steps_total.value_or(0)),
+                .repeated = static_cast<double>(ledger.repeated),
+                .trained = ledger.trained / 3600,
+                .steps_an_hour = pace_.per_second().value_or(0) * 3600,
+                .dollars = ledger.dollars};
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  outlook_ = launch::own_outlook(job_, deadline_, progress, facts.identity.dollars_per_hour, now);
+}
+
 void Status::update(const decide::State& state, const std::string& says, Time now,
                     bool stage_changed) {
   if (!stage_changed && now - written_ < kEvery) return;
@@ -79,7 +109,7 @@ void Status::update(const decide::State& state, const std::string& says, Time no
   const decide::Facts& facts = state.facts;
   json status = {{"version", wire::status_version},
                  {"spotter", SPOTTER_VERSION},
-                 {"job", job_},
+                 {"job", job_.name.str()},
                  {"stage", decide::name(state.stage)},
                  {"says", says},
                  {"instance", facts.identity.instance.view()},
@@ -115,6 +145,8 @@ void Status::update(const decide::State& state, const std::string& says, Time no
     status["notice_deadline_ms"] = facts.exit.notice->deadline.time_since_epoch().count();
     status["deadline"] = wall(facts.exit.notice->deadline, now);
   }
+  look_ahead(facts);
+  if (outlook_) add_outlook(status, *outlook_);
   if (!storage_says_.empty()) status["storage_says"] = storage_says_;
   if (window_trained_) status["window_trained_seconds"] = *window_trained_;
   if (const auto* blocked = std::get_if<decide::Blocked>(&state.stage)) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "agent/decide/state.hpp"
+#include "agent/launch/deadline.hpp"
 #include "agent/wire/datagram.hpp"
 
 namespace spotter {
@@ -27,8 +28,9 @@ class StepPace {
 
 class Status {
  public:
-  explicit Status(std::string path, std::string job)
-      : path_(std::move(path)), job_(std::move(job)) {}
+  // REQUIRES: the job outlives it.
+  Status(std::string path, const config::Job& job, const config::Deadline& deadline)
+      : path_(std::move(path)), job_(job), deadline_(deadline) {}
 
   void observe(const wire::TrainerMessage& message, Time now);
   // What is wrong with the storage (it hangs or fails), for a person; empty: nothing.
@@ -36,10 +38,16 @@ class Status {
   // Writes the file, at most five times a second unless the stage has changed. `says`: the stage in
   // a sentence.
   void update(const decide::State& state, const std::string& says, Time now, bool stage_changed);
+  // As the file has it. None: the job has no deadline, or its result is safe.
+  const std::optional<launch::OwnOutlook>& outlook() const { return outlook_; }
 
  private:
+  void look_ahead(const decide::Facts& facts);
+
   std::string path_;
-  std::string job_;
+  const config::Job& job_;
+  config::Deadline deadline_;
+  std::optional<launch::OwnOutlook> outlook_;
   wire::Progress progress_;
   StepPace pace_;
   std::string trainer_says_;

@@ -14,6 +14,7 @@
 #include "agent/job/storage_name.hpp"
 #include "agent/launch/requests.hpp"
 #include "agent/tools/doctor/doctor.hpp"
+#include "agent/tools/jobs/due.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/instance_profile.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"

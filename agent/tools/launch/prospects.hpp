@@ -33,12 +33,6 @@ struct PublishedProgress {
 };
 Result<std::optional<PublishedProgress>> published_progress(const config::Job& job);
 
-// By when the job is to have finished: finish_by, or so long after its first launch, by the fleets
-// of its that EC2 still shows (for two days after their end). None: it has no deadline, or was not
-// launched.
-std::optional<wire::WallTime> due_of(const config::Deadline& deadline,
-                                     const std::vector<JobFleet>& fleets);
-
 // What is left to do; when that cannot be read now, what was left at the look before.
 // REQUIRES: deadline.work.
 launch::Remaining work_of(const config::Deadline& deadline,

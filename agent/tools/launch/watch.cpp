@@ -14,6 +14,7 @@
 #include "agent/io/complain.hpp"
 #include "agent/job/values.hpp"
 #include "agent/launch/fallback.hpp"
+#include "agent/tools/jobs/due.hpp"
 #include "agent/tools/jobs/fleets.hpp"
 #include "agent/tools/jobs/job_volumes.hpp"
 #include "agent/tools/jobs/launched_job.hpp"

@@ -60,7 +60,8 @@ class View {
     if (!is_live()) {
       // Fields of a trainer that no longer runs.
       for (const char* gone : {"steps_per_second", "wake_boottime_ms", "wake", "deadline",
-                               "notice_deadline_ms", "storage_says", "blocked", "detail"})
+                               "notice_deadline_ms", "storage_says", "blocked", "detail", "outlook",
+                               "work_left_seconds", "on_demand_by", "deadline_trouble"})
         view_.erase(gone);
     }
     show_stage();
@@ -179,7 +180,8 @@ class View {
     for (const JobFleet& it : seen_.fleets) {
       const auto mark = launch::mark_of(it.watched);
       if (mark && mark->outlook && it.is_own() && it.is_at_work() && !is_done())
-        view_["outlook"] = launch::text_of(*mark->outlook);
+        view_["outlook"] = (seen_.due ? "by " + wire::to_rfc3339(*seen_.due) + "; " : "") +
+                           launch::text_of(*mark->outlook);
     }
   }
 

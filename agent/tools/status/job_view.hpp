@@ -22,7 +22,8 @@ struct JobSeen {
   std::vector<JobFleet> fleets;
   std::map<std::string, double> on_demand_prices;  // dollars an hour of types that run on demand
   std::optional<Published> published;
-  double now = 0;  // seconds since 1970
+  std::optional<wire::WallTime> due;  // by when it is to have finished
+  double now = 0;                     // seconds since 1970
 
   bool is_nothing() const {
     return volumes.empty() && instances.empty() && fleets.empty() && !published;

@@ -18,6 +18,7 @@
 #include "agent/job/job.hpp"
 #include "agent/job/scalars.hpp"
 #include "agent/launch/requests.hpp"
+#include "agent/tools/jobs/due.hpp"
 #include "agent/tools/report/report_place.hpp"
 #include "agent/tools/status/job_view.hpp"
 #include "agent/wire/status.hpp"
@@ -31,6 +32,7 @@ using Experiment = std::optional<std::size_t>;
 struct AskedJob {
   std::string name;
   std::optional<wire::S3Location> place;  // where it is published; ends with the job's name
+  config::Deadline deadline;              // of a description
 };
 
 Result<AskedJob> asked_of(const RemoteStatus& options) {
@@ -41,6 +43,7 @@ Result<AskedJob> asked_of(const RemoteStatus& options) {
     if (!job) return tl::unexpected(job.error());
     asked.name = job->name.str();
     prefix = job->publish;
+    if (const auto deadline = config::load_deadline(options.job)) asked.deadline = *deadline;
   } else if (const auto name = config::job_name.parse(options.job); name) {
     asked.name = name->str();
   } else {
@@ -158,7 +161,10 @@ class Looker {
     if (!fleets) return tl::unexpected(fleets.error());
     if (fleets->empty()) return {};
     if (jobs_.empty()) job({});
-    for (auto& [index, seen] : jobs_) seen.fleets = *fleets;
+    for (auto& [index, seen] : jobs_) {
+      seen.fleets = *fleets;
+      seen.due = due_of(asked_.deadline, *fleets);
+    }
     return {};
   }
 

@@ -76,7 +76,8 @@ class FinishBy(launched.Launched):
         self.trains_on(paid)
         self.assertRegex(self.watch(), "on demand, by fleet-.*, until there is spot capacity|^$")
         shown = self.spotter("status", "--job", self.file).stdout
-        self.assertRegex(shown, r"(?m)^deadline +\d+ % left, about [\d.]+ h; on demand now; spot")
+        self.assertRegex(shown, r"(?m)^deadline +by \S+Z; \d+ % left, about [\d.]+ h; on demand "
+                                r"now; spot")
         # A spot instance comes, and the job returns to it.
         self.room(*self.world.zones)
         back = self.wait_instance([one, paid], 90)

@@ -52,7 +52,7 @@ class Notify(harness.Story):
                         "-keyout", folder / "key.pem", "-out", folder / "certificate.pem"],
                        check=True, capture_output=True, timeout=60)
 
-    def begin(self, statuses=(), on=None, env=None, region="us-west-2"):
+    def begin(self, statuses=(), on=None, env=None, region="us-west-2", **more):
         folder = self.world.workplace
         (folder / "receiver.py").write_text(RECEIVER.format(
             statuses=list(statuses), log=self.log, port=PORT, key=folder / "key.pem",
@@ -62,7 +62,7 @@ class Notify(harness.Story):
                   **({"on": on} if on else {})}
         before = f"/usr/bin/python3 {folder}/receiver.py &\n" \
                  f"export SSL_CERT_FILE={folder}/certificate.pem"
-        return self.launch(self.job(env=env, notify=notify), before=before)
+        return self.launch(self.job(env=env, notify=notify, **more), before=before)
 
     def posted(self):
         if not self.log.exists():
@@ -101,6 +101,21 @@ class Notify(harness.Story):
         self.assertEqual(["*story*: " + one["Message"].removeprefix("story: ")
                           for one in self.published()], self.delivered())
         self.assertNotIn(SECRET, self.world.logs())
+
+    def test_a_deadline_that_cannot_be_kept_is_said_at_once(self):
+        """An hour of work was left when the time was over."""
+        self.volume()
+        launch = {"image": "ami-0123", "instance_types": ["g5.xlarge"], "profile": "spotter-role",
+                  "work": "1h"}
+        instance = self.begin(on=["deadline"], env={"STEPS": "100000"}, launch=launch,
+                              finish_by="2020-01-01T00:00Z")
+        wait("the message", self.delivered, 90)
+        said = r"by 2020-01-01T00:00:00Z; 100 % left, about 1.0 h; THE DEADLINE CANNOT BE KEPT"
+        self.assertRegex(self.delivered()[0], rf"^\*story\*: {said}$")
+        status = self.wait_training(instance, 20)
+        self.assertRegex(status["outlook"], said)
+        self.assertEqual(status["finish_by"], 1577836800)
+        self.assertEqual(len(self.delivered()), 1, "once")
 
     def test_a_hook_that_fails_is_tried_again_and_costs_the_job_nothing(self):
         self.volume()

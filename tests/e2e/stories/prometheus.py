@@ -51,7 +51,8 @@ class Prometheus(harness.Story):
         file = folder / "spotter-story.prom"
         self.volume()
         job = self.job(env={"STEPS": "100000"},
-                       prometheus={"port": PORT, "textfile": str(folder)})
+                       prometheus={"port": PORT, "textfile": str(folder)},
+                       finish_by="2040-01-01T00:00Z")
         instance = self.launch(job)
         self.wait_training(instance, 4)
         wait("a checkpoint", lambda: value(self.scrape(instance)[1], "checkpoints_total"), 60)
@@ -66,6 +67,9 @@ class Prometheus(harness.Story):
         self.assertEqual(value(text, "steps_expected"), 100000)
         self.assertEqual(value(text, "aws_requests_total", action="AttachVolume", service="ec2"), 1)
         self.assertIsNone(value(text, "deadline_seconds"))
+        self.assertEqual(value(text, "finish_by_timestamp_seconds"), 2208988800)
+        self.assertEqual(value(text, "deadline_trouble", kind="late"), 0)
+        self.assertEqual(self.world.status(instance)["outlook"], "by 2040-01-01T00:00:00Z")
         self.assertEqual(self.scrape(instance, "/other"), ("404", "ask for /metrics\n"))
         wait("the file", lambda: file.exists() and value(file.read_text(), "training") == 1, 60)
         self.assert_well_formed(file.read_text())
