@@ -189,6 +189,21 @@ class Watch(launching.LaunchTest):
         shown = self.spotter("status", "--job", self.folder / "job.yaml", code=None).stdout
         self.assertRegex(shown, r"(?m)^deadline +by \S+Z; 100 % left")
 
+    def test_a_time_within_counts_from_the_first_launch(self):
+        own = self.launch_limited(DEADLINE)
+
+        def due():
+            self.watch()
+            shown = self.spotter("status", "--job", self.folder / "job.yaml", code=None).stdout
+            return re.search(r"(?m)^deadline +by (\S+Z); 100 % left", shown)[1]
+        made = next(it["CreateTime"] for it in self.fleets() if it["Id"] == own)
+        first = due()
+        self.assertEqual(first, (made + datetime.timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        time.sleep(1.1)  # a fleet's time is of whole seconds
+        changed = DEADLINE + "limits: {hours: 100}\n"
+        self.assertNotEqual(self.launch(changed), own)
+        self.assertEqual(due(), first, "and not from the second")
+
     def test_a_deadline_that_is_past_is_refused(self):
         past = "finish_by: 2020-01-01T00:00Z\n"
         self.assertIn("the job was to finish by 2020-01-01T00:00:00Z, which is past",

@@ -124,6 +124,18 @@ JobFleet fleet_made_at(std::int64_t second, const char* role = "") {
   return it;
 }
 
+TEST(Due, OfATimeWithinCountsFromTheFirstLaunch) {
+  config::Deadline deadline;
+  const std::vector<JobFleet> fleets{fleet_made_at(50, "on-demand"), fleet_made_at(200),
+                                     fleet_made_at(100)};
+  EXPECT_FALSE(due_of(deadline, fleets));
+  deadline.within = std::chrono::minutes(1);
+  EXPECT_EQ(due_of(deadline, fleets), wire::WallTime(std::chrono::seconds(160)));
+  EXPECT_FALSE(due_of(deadline, {})) << "it was not launched";
+  deadline = {.finish_by = wire::WallTime(std::chrono::seconds(7)), .within = {}};
+  EXPECT_EQ(due_of(deadline, fleets), deadline.finish_by);
+}
+
 TEST(JobView, SaysByWhenAJobIsToHaveFinished) {
   JobFleet fleet = fleet_made_at(100);
   fleet.state = wire::FleetState::Active;
