@@ -1,6 +1,7 @@
 // What `spotter watch` and `spotter plan` ask of AWS for a job with a deadline.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,13 @@ struct PoolPrices {
   };
   std::vector<Pool> pools;  // whose price is known
   std::string trouble;      // what could not be read; then there are guesses in its place
+
+  const Pool* find(const Pool& where) const {
+    const auto it = std::ranges::find_if(pools, [&](const Pool& each) {
+      return each.type == where.type && each.zone == where.zone;
+    });
+    return it == pools.end() ? nullptr : &*it;
+  }
 };
 // Of the job's types in its zones.
 PoolPrices prices_now(AwsCalls& calls, const config::Launch& launch);

@@ -51,8 +51,9 @@ State state_of(wire::InstanceState state) {
 struct Seen {
   launch::Watched watched;
   std::vector<JobFleet> all;
-  std::vector<JobFleet> fleets;  // at work, none of `spotter prepare`
-  std::string ended;             // fleets that are not: of an on-demand one the token is used up
+  std::vector<JobFleet> fleets;          // at work, none of `spotter prepare`
+  std::optional<PoolPrices::Pool> spot;  // where a spot instance is, without its price
+  std::string ended;  // fleets that are not: of an on-demand one the token is used up
   const JobFleet* own() const {
     const auto it = std::ranges::find_if(fleets, &JobFleet::is_own);
     return it == fleets.end() ? nullptr : &*it;
@@ -82,9 +83,12 @@ Result<Seen, CallError> look_once(AwsCalls& calls, const config::Job& job) {
   const auto machines = all_job_instances(calls, key_of(job));
   if (!machines) return tl::unexpected(machines.error());
   for (const wire::Instance& it : *machines)
-    if (wire::value_of(it.tags, tag::role) != launch::role_of_preparers)
-      seen.watched.machines.push_back(
-          {it.id, it.lifecycle == "spot", state_of(it.state), it.launch_time});
+    if (wire::value_of(it.tags, tag::role) != launch::role_of_preparers) {
+      const bool spot = it.lifecycle == "spot";
+      seen.watched.machines.push_back({it.id, spot, state_of(it.state), it.launch_time});
+      if (spot && state_of(it.state) <= State::Running)
+        seen.spot = PoolPrices::Pool{it.type.str(), it.zone.str(), 0};
+    }
   const auto done = is_done(calls, job);
   if (!done) return tl::unexpected(done.error());
   seen.watched.done = *done;
@@ -227,6 +231,10 @@ class Watcher {
                               .zone = prices_.zone,
                               .dollars_left = {},
                               .gives_way = deadline_.gives_way};
+    if (const auto* pool = seen.spot ? prices_.find(*seen.spot) : nullptr) {
+      prospect.spot = pool->dollars;
+      prospect.zone = pool->zone;
+    }
     const bool spent = published && *published;
     if (deadline_.dollars)
       prospect.dollars_left =
