@@ -25,6 +25,17 @@ std::optional<std::uint64_t> number(const Json& json, const char* field,
   return value <= most ? std::optional(value) : std::nullopt;
 }
 
+// For logs and terminals, too.
+bool is_plain(std::string_view text) {
+  return text.size() <= longest_text &&
+         std::ranges::none_of(text, [](unsigned char each) { return each < ' ' || each == 0x7f; });
+}
+
+bool has_twice(std::vector<std::string> texts) {
+  std::ranges::sort(texts);
+  return std::ranges::adjacent_find(texts) != texts.end();
+}
+
 Result<Member> parse_member(const Json& json) {
   if (!json.is_object()) return failure("a member of the gang is no object");
   Member member{.id = wire::text_field(json, "id"),
@@ -35,6 +46,8 @@ Result<Member> parse_member(const Json& json) {
   const auto ready = json.find("ready");
   if (member.id.empty() || !beats || !port || ready == json.end() || !ready->is_boolean())
     return failure("a member of the gang has no id, beats, port or ready");
+  if (!is_plain(member.id) || !is_plain(member.name) || !is_plain(member.address))
+    return failure("a member of the gang has an id, a name or an address that is none");
   member.beats = *beats;
   member.port = static_cast<std::uint16_t>(*port);
   member.ready = ready->get<bool>();
@@ -81,23 +94,28 @@ std::string to_json(const Record& record) {
 }
 
 Result<Record> parse_record(std::string_view text) {
+  if (text.size() > longest_record) return failure("it is too long for a gang's record");
   const auto json = wire::parse_json_object(text);
   if (!json) return tl::unexpected(json.error());
   if (auto newer = wire::newer(*json, "version", known_record, "the gang's record"))
     return tl::unexpected<Error>(std::move(*newer));
   Record record{.job = wire::text_field(*json, "job"), .writer = wire::text_field(*json, "writer")};
+  if (!is_plain(record.job) || !is_plain(record.writer))
+    return failure("its job or writer is none that a gang has");
   const std::string phase = wire::text_field(*json, "phase");
   const auto which = std::ranges::find(phases, phase);
   if (which == phases.end()) return failure("'" + phase + "' is no phase of a gang");
   record.phase = static_cast<Record::Phase>(which - phases.begin());
   const auto round = number(*json, "round");
   const auto failures = number(*json, "failures", UINT32_MAX);
+  const auto step = number(*json, "progress");
   const auto progress = json->find("progress");
-  if (!round || !failures || progress == json->end() || !progress->is_number_integer())
+  const bool none = progress != json->end() && *progress == -1;
+  if (!round || !failures || (!step && !none))
     return failure("its round, failures or progress is no number that a gang has");
   record.round = *round;
   record.failures = static_cast<std::uint32_t>(*failures);
-  record.progress = progress->get<std::int64_t>();
+  record.progress = step ? static_cast<std::int64_t>(*step) : -1;
   const auto ranks = json->find("ranks");
   const auto members = json->find("members");
   if (ranks == json->end() || !ranks->is_array() || members == json->end() ||
@@ -106,7 +124,10 @@ Result<Record> parse_record(std::string_view text) {
   for (const Json& rank : *ranks) {
     if (!rank.is_string()) return failure("a rank of the gang is no member's id");
     record.ranks.push_back(rank.get<std::string>());
+    if (record.ranks.back().empty() || !is_plain(record.ranks.back()))
+      return failure("a rank of the gang is no member's id");
   }
+  if (has_twice(record.ranks)) return failure("a member of the gang has two ranks");
   for (const Json& each : *members) {
     auto member = parse_member(each);
     if (!member) return tl::unexpected(member.error());

@@ -52,10 +52,14 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
+// Limits of what is read: whoever may write to the bucket may have written the record.
 inline constexpr std::size_t most_members = 256;
+inline constexpr std::size_t longest_text = 256;         // an id, a name, an address
+inline constexpr std::size_t longest_record = 1U << 20;  // in bytes
 
 std::string to_json(const Record& record);
-// Fails for what is no record, and for a later `version` (absent: 1).
+// Fails for what is no record, for one beyond these limits or with control characters in it, and
+// for a later `version` (absent: 1).
 Result<Record> parse_record(std::string_view json);
 
 }  // namespace spotter::gang

@@ -53,13 +53,22 @@ TEST(GangRecord, ThatIsNoneIsRefused) {
            {"\"id\":\"b\"", "\"id\":\"\""},
            {"\"port\":4000", "\"port\":70000"},
            {"\"ready\":true", "\"ready\":1"},
-           {"\"leaves_in_ms\":90000", "\"leaves_in_ms\":-1"}}) {
+           {"\"leaves_in_ms\":90000", "\"leaves_in_ms\":-1"},
+           {"\"progress\":1200", "\"progress\":-2"},
+           {"\"progress\":1200", "\"progress\":18446744073709551615"},
+           {"\"ranks\":[\"b\",\"a\"]", "\"ranks\":[\"b\",\"b\"]"},
+           {"\"ranks\":[\"b\",\"a\"]", "\"ranks\":[\"b\",\"\"]"},
+           {"\"name\":\"host-b\"", "\"name\":\"\\u001b[2J\""}}) {
     std::string text = good;
     ASSERT_NE(text.find(from), text.npos) << from;
     text.replace(text.find(from), std::string_view(from).size(), to);
     EXPECT_FALSE(parse_record(text)) << to;
   }
   EXPECT_FALSE(parse_record("[]"));
+  EXPECT_FALSE(parse_record(good + std::string(longest_record, ' ')));
+  Record named = full();
+  named.members[1].name = std::string(longest_text + 1, 'x');
+  EXPECT_FALSE(parse_record(to_json(named)));
   EXPECT_FALSE(parse_record(""));
 }
 
