@@ -18,7 +18,7 @@ const Scalar<int> machine_count{"a number of machines", parse_between<1, 128>};
 const Scalar<Duration> gang_lease{"a duration such as 60s", parse_lease<6>};
 
 // Keys whose work nobody shares out among the members yet, and why.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> refused_with_gang{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> refused_with_gang{{
     {"sweep", "each experiment of a sweep is trained by one machine"},
     {"claims", "with a gang the record at gang.at says who trains; leave it out"},
     {"fence", "a gang has no volume"},
@@ -28,9 +28,30 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> refused_
     {"limits", "no machine knows yet what the others have cost"},
     {"cache", "there is nothing to fetch"},
     {"prepare", "there is no volume to fill"},
-    {"fleet", "a gang is run by `spotter run`, on machines that you start"},
-    {"launch", "a gang is run by `spotter run`, on machines that you start"},
+    {"publish", "its machines would overwrite one another's status and history"},
 }};
+
+// A fleet of as many instances as the gang has machines, near one another where that can be had.
+void finish_launch(Reader& reader, const Node& node, Job& job) {
+  Launch& launch = *job.launch;
+  const Node* capacity = child(node, "capacity");
+  if (capacity != nullptr && launch.capacity != job.gang->size)
+    reader.problem(*capacity, "launch.capacity",
+                   "is not gang.size: a fleet has as many instances as its gang has machines; "
+                   "leave it out");
+  launch.capacity = job.gang->size;
+  if (launch.on_demand.when == OnDemand::When::After)
+    reader.problem(*child(node, "on_demand"), "launch.on_demand",
+                   "is `never` or `always` for a job with `gang:`: one instance on demand is no "
+                   "gang");
+  const auto places = std::max(launch.zones.size(), launch.subnets.size());
+  if (places > 1 && launch.type == FleetKind::AutoScalingGroup)
+    reader.problem(node, "launch",
+                   "an Auto Scaling group spreads its instances over all its zones: give a gang "
+                   "one zone or subnet, or take another type of fleet");
+  if (places > 1 && child(node, "allocation") == nullptr)
+    launch.allocation = Allocation::CapacityOptimized;  // which alone has priorities
+}
 
 struct Word {
   std::string text;
@@ -89,7 +110,9 @@ void finish_gang(Reader& reader, const Node& root, Job& job) {
     if (const Node* other = child(root, std::string(name)))
       reader.problem(*other, std::string(name),
                      "is not for a job with `gang:`: " + std::string(why));
-  if (!job.storage.share)
+  if (const Node* launch = child(root, "launch"); launch != nullptr && job.launch)
+    finish_launch(reader, *launch, job);
+  if (!job.storage.share || job.storage.in_bucket())
     reader.problem(*node, "gang",
                    "needs a home that all its machines reach: storage.folder, nfs, efs or sshfs");
   if (job.checkpoints.guarded())
@@ -140,6 +163,11 @@ std::string in_gang(const Job& job, const std::string& program, const std::strin
         {" --processes ", processes}})
     words += option + wire::shell_quoted(value);
   return words + " -- \"$SHELL\" -c " + wire::shell_quoted(line);
+}
+
+void join_gang(Job& job, std::string_view name) {
+  job.member = member_name(name);
+  job.trainer.command = with_torchrun(job.trainer.command);
 }
 
 std::string member_name(std::string_view host) {

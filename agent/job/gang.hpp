@@ -23,4 +23,7 @@ std::string in_gang(const Job& job, const std::string& program, const std::strin
 // A machine's name as a member: of its letters, digits, dots, underscores and dashes.
 std::string member_name(std::string_view host);
 
+// The job as this machine, a member of that name, runs it. REQUIRES: job.gang.
+void join_gang(Job& job, std::string_view name);
+
 }  // namespace spotter::config

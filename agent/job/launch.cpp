@@ -277,12 +277,12 @@ void check_launch(Reader& reader, const Node& root, const Job& job) {
   const Node* node = child(root, "launch");
   if (node == nullptr || !job.launch) return;
   const Launch& launch = *job.launch;
-  if (launch.capacity > 1 && !job.claims)
+  if (launch.capacity > 1 && !job.claims && !job.gang)
     reader.problem(*node, "launch.capacity",
-                   "more than one instance needs `claims:`, which say who does what");
+                   "more than one instance needs `claims:`, which say who does what, or `gang:`");
   // EBS attaches a volume to one of the two fleets' instances; on a share nothing else tells them
   // who writes.
-  const bool unlocked = job.storage.share && !job.storage.in_bucket() && !job.claims;
+  const bool unlocked = job.storage.share && !job.storage.in_bucket() && !job.claims && !job.gang;
   if (launch.on_demand.when == OnDemand::When::After && unlocked)
     reader.problem(*node, "launch.on_demand",
                    "on demand after a while needs `claims:` here, which say who writes while an "

@@ -85,10 +85,7 @@ Result<config::Job, std::vector<config::Problem>> job_of(const RunRequest& reque
   }
   if (!request.member.empty() && !job->gang)
     return problem("--gang is for a job with `gang:`, which says how many machines it has");
-  if (job->gang) {
-    job->member = config::member_name(request.member.empty() ? host_name() : request.member);
-    job->trainer.command = config::with_torchrun(job->trainer.command);
-  }
+  if (job->gang) config::join_gang(*job, request.member.empty() ? host_name() : request.member);
   job->trainer.inherits = true;
   // A login shell sets a PATH of its own; the trainer starts in the current folder, unless its code
   // is fetched.

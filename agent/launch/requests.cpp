@@ -1,5 +1,7 @@
 #include "agent/launch/requests.hpp"
 
+#include <algorithm>
+
 #include "agent/aws/formats/sigv4.hpp"
 #include "agent/aws/formats/tags.hpp"
 #include "agent/job/storage_name.hpp"
@@ -46,9 +48,20 @@ OrderedJson template_data(const config::Job& job, const Template& content) {
   return data;
 }
 
+// A gang's machines talk much, and between two zones slowly, at a price: of places with capacity
+// the one named first is preferred.
+bool has_priorities(const config::Job& job) {
+  const config::Launch& launch = *job.launch;
+  return job.gang && launch.allocation == config::Allocation::CapacityOptimized &&
+         std::max(launch.zones.size(), launch.subnets.size()) > 1;
+}
+
+std::string strategy(const config::Job& job) {
+  return hyphenated(job.launch->allocation) + (has_priorities(job) ? "-prioritized" : "");
+}
+
 // Spot Fleet's spelling: lowestPrice.
-std::string capitalized(config::Allocation allocation) {
-  std::string text = hyphenated(allocation);
+std::string capitalized(std::string text) {
   for (auto hyphen = text.find('-'); hyphen != text.npos; hyphen = text.find('-')) {
     text.erase(hyphen, 1);
     text[hyphen] = static_cast<char>(text[hyphen] - 'a' + 'A');
@@ -56,17 +69,21 @@ std::string capitalized(config::Allocation allocation) {
   return text;
 }
 
-// All types in all zones or subnets.
-OrderedJson overrides(const config::Launch& launch, const char* price) {
+// All types in all zones or subnets; with priorities a place's is its number, and so each type's in
+// it.
+OrderedJson overrides(const config::Job& job, const char* price) {
+  const config::Launch& launch = *job.launch;
   const bool in_subnets = !launch.subnets.empty();
   Texts places = in_subnets ? launch.subnets : launch.zones;
   if (places.empty()) places = {""};
   OrderedJson list = OrderedJson::array();
   for (const std::string& type : launch.instance_types) {
-    for (const std::string& place : places) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::string& place = places[i];
       OrderedJson one = {{"InstanceType", type}};
       if (!place.empty()) one[in_subnets ? "SubnetId" : "AvailabilityZone"] = place;
       if (!launch.max_price.empty()) one[price] = launch.max_price;
+      if (has_priorities(job)) one["Priority"] = i;
       list.push_back(std::move(one));
     }
   }
@@ -92,13 +109,14 @@ AwsCommand ec2_fleet(const config::Job& job, const TemplateVersion& it, const st
       {"Type", "maintain"},
       {"TargetCapacitySpecification",
        {{"TotalTargetCapacity", launch.capacity}, {"DefaultTargetCapacityType", "spot"}}},
-      {"SpotOptions", {{"AllocationStrategy", hyphenated(launch.allocation)}}},
+      {"SpotOptions", {{"AllocationStrategy", strategy(job)}}},
       {"ExcessCapacityTerminationPolicy", "termination"},
-      {"LaunchTemplateConfigs", configs(it, overrides(launch, "MaxPrice"))},
+      {"LaunchTemplateConfigs", configs(it, overrides(job, "MaxPrice"))},
       {"TagSpecifications", OrderedJson::array({specification("fleet", tags)})}};
   if (is_always_on_demand(launch)) {
     input["TargetCapacitySpecification"] = all_on_demand(launch.capacity);
     input.erase("SpotOptions");
+    if (has_priorities(job)) input["OnDemandOptions"] = {{"AllocationStrategy", "prioritized"}};
   }
   return command("ec2", "CreateFleet", input, Repeatable::Token);
 }
@@ -110,12 +128,14 @@ AwsCommand spot_fleet(const config::Job& job, const TemplateVersion& it, const s
       {"ClientToken", token},
       {"Type", "maintain"},
       {"TargetCapacity", launch.capacity},
-      {"AllocationStrategy", capitalized(launch.allocation)},
+      {"AllocationStrategy", capitalized(strategy(job))},
       {"IamFleetRole", launch.fleet_role},
       {"ExcessCapacityTerminationPolicy", "default"},
-      {"LaunchTemplateConfigs", configs(it, overrides(launch, "SpotPrice"))},
+      {"LaunchTemplateConfigs", configs(it, overrides(job, "SpotPrice"))},
       {"TagSpecifications", OrderedJson::array({specification("spot-fleet-request", tags)})}};
-  if (is_always_on_demand(launch)) config["OnDemandTargetCapacity"] = launch.capacity;
+  const bool on_demand = is_always_on_demand(launch);
+  if (on_demand) config["OnDemandTargetCapacity"] = launch.capacity;
+  if (on_demand && has_priorities(job)) config["OnDemandAllocationStrategy"] = "prioritized";
   return command("ec2", "RequestSpotFleet", {{"SpotFleetRequestConfig", config}},
                  Repeatable::Token);
 }
@@ -225,8 +245,8 @@ AwsCommand request_on_demand(const config::Job& job, const TemplateVersion& laun
   wire::Tags tags = fleet_tags(job, digest);
   tags[tag::role] = tag::role_on_demand;
   tags[tag::beside] = own.str();
-  config::Launch one = *job.launch;
-  one.max_price.clear();  // is of spot instances
+  config::Job one = job;
+  one.launch->max_price.clear();  // is of spot instances
   const OrderedJson input = {
       {"ClientToken", token},
       {"Type", "maintain"},

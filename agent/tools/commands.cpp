@@ -1,4 +1,5 @@
 // `spotter agent` and `spotter run` as commands of CLI11.
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,8 +11,10 @@
 
 #include "agent/aws/formats/batch_values.hpp"
 #include "agent/io/child.hpp"
+#include "agent/job/gang.hpp"
 #include "agent/job/run.hpp"
 #include "agent/service/agent.hpp"
+#include "agent/service/member.hpp"
 #include "agent/service/sweep/worker.hpp"
 #include "agent/supervise/here.hpp"
 #include "agent/sweep/sweep_sets.hpp"
@@ -65,11 +68,13 @@ void add_agent(CLI::App& app, int& status) {
       return;
     }
     if (read && read->gang) {
-      std::cerr << *job
-                << ": gang: `spotter agent` runs none yet: `spotter run --job` on each of "
-                   "its machines does\n";
-      status = 2;
-      return;
+      const auto name = member_here();
+      if (!name) {
+        std::cerr << *job << ": gang: " << name.error().message << "\n";
+        status = EX_TEMPFAIL;
+        return;
+      }
+      config::join_gang(*read, *name);
     }
     if (*once) leave_when_asked();
     read = command::with_experiment(std::move(read), environment, command::sets_of);

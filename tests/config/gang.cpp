@@ -54,6 +54,8 @@ TEST(Gang, ThatIsWrongIsExplained) {
   says("gang: {size: 2, at: /mnt/b}\n", "gang.at");
   says("gang: {size: 2, at: 's3://b'}\nclaims: {at: 's3://b'}\n",
        "claims: is not for a job with `gang:`");
+  says("gang: {size: 2, at: 's3://b'}\npublish: 's3://b'\n",
+       "publish: is not for a job with `gang:`");
   says("gang: {size: 2, at: 's3://b'}\nlimits: {hours: 3}\n",
        "limits: is not for a job with `gang:`");
   says("gang: {size: 2, at: 's3://b'}\ncheckpoints: {files: '*.pt'}\n",
@@ -63,6 +65,40 @@ TEST(Gang, ThatIsWrongIsExplained) {
       "'s3://b'}\n");
   EXPECT_NE(on_volume.find("needs a home that all its machines reach"), on_volume.npos)
       << on_volume;
+  const auto in_bucket = gang_problem(
+      "job: a\nstorage: {s3: 's3://b/p'}\ntrainer: {command: x}\ngang: {size: 2, at: 's3://b'}\n");
+  EXPECT_NE(in_bucket.find("needs a home that all its machines reach"), in_bucket.npos)
+      << in_bucket;
+}
+
+const std::string gang_on_fleet = gang_on_folder +
+                                  "gang: {size: 4, min: 2, at: 's3://bucket/all'}\n"
+                                  "launch: {image: ami-1, instance_types: g5.xlarge, profile: p";
+
+TEST(Gang, IsLaunchedAsOneFleetWithTheZoneFirstNamedPreferred) {
+  const auto launched = [](const std::string& more) {
+    const auto job = parse_job(gang_on_fleet + more + "}\n", as_root);
+    EXPECT_TRUE(job) << describe(job.error(), "job.yaml");
+    return job ? *job->launch : Launch{};
+  };
+  EXPECT_EQ(launched("").capacity, 4);
+  EXPECT_EQ(launched(", capacity: 4").capacity, 4);
+  EXPECT_EQ(launched(", zones: [a, b]").allocation, Allocation::CapacityOptimized);
+  EXPECT_EQ(launched(", subnets: [a, b]").allocation, Allocation::CapacityOptimized);
+  EXPECT_EQ(launched(", zones: [a]").allocation, Allocation::PriceCapacityOptimized);
+  EXPECT_EQ(launched(", zones: [a, b], allocation: lowestPrice").allocation,
+            Allocation::LowestPrice);
+}
+
+TEST(Gang, IsNotLaunchedAsWhatCannotBeOne) {
+  const auto says = [](const std::string& more, const std::string& words) {
+    const auto problem = gang_problem(gang_on_fleet + more + "}\n");
+    EXPECT_NE(problem.find(words), problem.npos) << more << "\n" << problem;
+  };
+  says(", capacity: 3", "launch.capacity: is not gang.size");
+  says(", on_demand: after 5m", "one instance on demand is no gang");
+  says(", type: auto-scaling-group, zones: [a, b]", "give a gang one zone or subnet");
+  EXPECT_EQ(gang_problem(gang_on_fleet + ", type: auto-scaling-group, zones: [a]}\n"), "");
 }
 
 TEST(Gang, TakesTorchrunWithItsRendezvous) {

@@ -22,7 +22,58 @@ def has_torch():
                           capture_output=True).returncode == 0
 
 
-class Gang:
+def variables(journal, scratch):
+    """The trainer's, on an instance."""
+    return {"JOURNAL": str(journal), "TMPDIR": str(scratch), "HOME": str(scratch),
+            "PYTHONPATH": str(ROOT / "trainer/library/python"), "PYTHONDONTWRITEBYTECODE": "1",
+            "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+
+
+def command(binaries):
+    """As it is with the package: here the library lies elsewhere."""
+    library = pathlib.Path(binaries).parent / "lib/libspotter.so.1"
+    return (f"export SPOTTER_LIBRARY={library} SPOTTER_CHECKPOINT_EVERY=2; "
+            f"exec {PYTHON} -m spotter.torchrun train.py")
+
+
+class Journal:
+    """What the ranks have written down. Subclasses have `journal`, and words() for a failure."""
+
+    def notes(self, kind="step"):
+        """(number, ranks, when, member), in the order of their time."""
+        lines = []
+        for path in self.journal.iterdir():
+            for line in path.read_text().splitlines():
+                word, number, ranks, when = line.split()
+                if word == kind:
+                    member = path.name.rsplit("-", 1)[0]
+                    lines.append((int(number), int(ranks), float(when), member))
+        return sorted(lines, key=lambda line: line[2])
+
+    def step(self):
+        return max((line[0] for line in self.notes()), default=0)
+
+    def wait_step(self, step, seconds=240):
+        self._wait(f"step {step}", lambda: self.step() >= step, seconds)
+
+    def wait_ranks(self, ranks, since, seconds=240):
+        """Until so many train together; gives the time of the last one's first step."""
+        def all_step():
+            firsts = {}
+            for _, those, when, member in self.notes():
+                if when > since and those == ranks:
+                    firsts.setdefault(member, when)
+            return max(firsts.values()) if len(firsts) == ranks else None
+        return self._wait(f"{ranks} ranks", all_step, seconds)
+
+    def _wait(self, what, condition, seconds):
+        try:
+            return wait(what, condition, seconds)
+        except Failed as failed:
+            raise Failed(f"{failed}\n{self.words()}") from None
+
+
+class Gang(Journal):
     """`world`: the emulator, whose workplace has all of it."""
 
     def __init__(self, world, size=4, least=2, name="gang", every=2, **environment):
@@ -121,33 +172,6 @@ class Gang:
         except (OSError, ValueError):
             return {}
 
-    def notes(self, kind="step"):
-        """(number, ranks, when, member), in the order of their time."""
-        lines = []
-        for path in self.journal.iterdir():
-            for line in path.read_text().splitlines():
-                word, number, ranks, when = line.split()
-                if word == kind:
-                    member = path.name.rsplit("-", 1)[0]
-                    lines.append((int(number), int(ranks), float(when), member))
-        return sorted(lines, key=lambda line: line[2])
-
-    def step(self):
-        return max((line[0] for line in self.notes()), default=0)
-
-    def wait_step(self, step, seconds=240):
-        self._wait(f"step {step}", lambda: self.step() >= step, seconds)
-
-    def wait_ranks(self, ranks, since, seconds=240):
-        """Until so many train together; gives the time of the last one's first step."""
-        def all_step():
-            firsts = {}
-            for _, those, when, member in self.notes():
-                if when > since and those == ranks:
-                    firsts.setdefault(member, when)
-            return max(firsts.values()) if len(firsts) == ranks else None
-        return self._wait(f"{ranks} ranks", all_step, seconds)
-
     def end(self, member, seconds=300):
         """Its exit status."""
         self._wait(f"{member} to end", lambda: self.members[member].poll() is not None, seconds)
@@ -158,12 +182,6 @@ class Gang:
         digest, least, most, right = (
             self.storage / self.name / "result/weights.txt").read_text().split()
         return digest, int(least), int(most), float(right)
-
-    def _wait(self, what, condition, seconds):
-        try:
-            return wait(what, condition, seconds)
-        except Failed as failed:
-            raise Failed(f"{failed}\n{self.words()}") from None
 
     def words(self):
         return json.dumps(self.record()) + "\n" + "\n".join(

@@ -20,8 +20,8 @@ UNITS = ("agent/tools/machine", "agent/tools/pipe")
 # What only a person runs; what these and the service share fetches the sweep's list, and asks AWS.
 COMMANDS = ("doctor", "iam", "init", "jobs", "launch", "prepare", "report", "status", "sweep")
 FOR_BOTH = ("agent/sweep",)
-# What runs as the trainer's user where a person starts it, with that person's rights.
-BY_HAND = ("gang",)
+# What runs as the trainer's user, with the trainer's role.
+THE_TRAINERS = ("gang",)
 
 # agent/aws/s3/objects.hpp, upload.hpp -> actions. HeadObject is GetObject's; the parts of an upload
 # are PutObject's: docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
@@ -178,8 +178,9 @@ class Actions(unittest.TestCase):
         self.judge("agent", [*commands, *(each for folder in folders for each in sources(folder))])
 
     def test_trainer(self):
+        tools = [each for tool in THE_TRAINERS for each in sources(f"agent/tools/{tool}")]
         self.judge("trainer", [*sources("agent/data"), *sources("agent/data/fast_file"),
-                               *sources("trainer/library")])
+                               *sources("trainer/library"), *tools])
 
     def test_launcher(self):
         folders = [f"agent/tools/{command}" for command in COMMANDS]
@@ -190,7 +191,7 @@ class Actions(unittest.TestCase):
     def test_no_folder_is_forgotten(self):
         tools = {each.name for each in (ROOT / "agent/tools").iterdir() if each.is_dir()}
         units = (pathlib.PurePath(each).name for each in UNITS)
-        self.assertEqual(tools, {*COMMANDS, *BY_HAND, *units})
+        self.assertEqual(tools, {*COMMANDS, *THE_TRAINERS, *units})
         for file in ON_THE_INSTANCE:
             self.assertTrue((ROOT / "agent/tools" / file).exists(), file)
 

@@ -124,6 +124,13 @@ class Doctor(DoctorTest):
         found = self.findings(self.job("claims: {at: s3://bucket/claims}"))
         self.expect(found, "storage", "ok", "/data")
 
+    def test_a_gangs_record_needs_conditional_writes(self):
+        job = self.job("gang: {size: 4, at: s3://bucket/gangs}")
+        found = self.findings(job)
+        self.expect(found, "storage", "ok", "/data")
+        self.expect(found, "bucket", "ok",
+                    "gang: s3://bucket/gangs/mine/ takes conditional writes alone")
+
     def test_a_volume_of_data_needs_its_snapshot(self):
         found = self.findings(self.job(storage=(
             "storage: [{state: {ebs: {tag: {Name: v}}}}, "
@@ -249,6 +256,13 @@ class Permissions(DoctorTest):
             self.limit(job, drop)
             if check:
                 self.expect(self.findings(job), check, "fail", drop)
+
+    def test_who_launches_a_gang_may_try_its_record(self):
+        job = self.job("gang: {size: 4, at: s3://bucket/gangs}")
+        self.limit(job)
+        self.expect(self.findings(job), "bucket", "ok", "gang: s3://bucket/gangs/mine/ takes")
+        self.limit(job, "TryAndRemoveTheGangsRecord")
+        self.expect(self.findings(job), "bucket", "fail", "gangs/mine/doctor")
 
     def test_what_is_no_policy_is_refused(self):
         file = self.folder / "wrong.json"

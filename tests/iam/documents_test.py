@@ -147,6 +147,17 @@ class Documents(unittest.TestCase):
         self.assertEqual(many["Condition"]["StringLike"],
                          {"ec2:ResourceTag/spotter:job": ["mine", "mine-*"]})
 
+    def test_a_gangs_record_is_the_trainers_to_write(self):
+        gang = "gang: {size: 4, min: 2, at: s3://data/gangs}"
+        document = self.document("trainer", SHARE, gang)
+        self.assertEqual(self.statement(document, "WriteTheGangsRecord")["Resource"],
+                         ["arn:aws:s3:::data/gangs/mine/*"])
+        seen = self.statement(document, "SeeThatThereIsNoGang")
+        self.assertEqual(seen["Condition"], {"StringLike": {"s3:prefix": ["gangs/mine/*"]}})
+        agent = self.document("agent", SHARE, gang)
+        self.assertNotIn("s3:", json.dumps(agent))
+        self.assertIsNotNone(self.statement(agent, "LeaveTheFleet"))
+
     def test_secrets(self):
         code = "code: {repository: /r, revision: " + "0" * 40 + ", token: 'ssm:/a/b'}"
         one = self.statement(self.document("agent", VOLUME, code), "ReadSecrets")

@@ -9,7 +9,7 @@ import unittest
 
 import launching
 import served
-from launching import JOB, KEYS, SPOT_FLEET, SPOTTER
+from launching import GANG, JOB, KEYS, SPOT_FLEET, SPOTTER
 
 setUpModule = launching.setUpModule
 
@@ -35,6 +35,31 @@ class Launch(launching.LaunchTest):
         config = printed["RequestSpotFleet"][1]["SpotFleetRequestConfig"]
         self.assertEqual(config["AllocationStrategy"], "lowestPrice")
         self.assertEqual(config["LaunchTemplateConfigs"][0]["Overrides"][0]["SpotPrice"], "0.75")
+
+    def of_a_gang(self, more):
+        """What `aws` would take for its fleet."""
+        self.text = GANG
+        printed = self.printed(more)
+        for operation, (service, value) in printed.items():
+            self.assert_valid(service, operation, value)
+        return list(printed.values())[-1][1]
+
+    def test_a_gang_is_one_fleet_in_the_first_zone_where_that_can_be_had(self):
+        for more, allocation in (("", "capacity-optimized-prioritized"),
+                                 (SPOT_FLEET, "capacityOptimizedPrioritized")):
+            fleet = self.of_a_gang(more)
+            fleet = fleet.get("SpotFleetRequestConfig", fleet)
+            capacity = fleet.get("TargetCapacitySpecification", {}).get("TotalTargetCapacity")
+            self.assertEqual(capacity or fleet["TargetCapacity"], 3)
+            self.assertEqual(fleet.get("SpotOptions", fleet)["AllocationStrategy"], allocation)
+            self.assertEqual([(it["AvailabilityZone"], it["Priority"])
+                              for it in fleet["LaunchTemplateConfigs"][0]["Overrides"]],
+                             [("us-west-2a", 0), ("us-west-2b", 1)] * 2)
+
+    def test_a_gang_always_on_demand_prefers_a_zone_too(self):
+        fleet = self.of_a_gang("  on_demand: always\n")
+        self.assertEqual(fleet["OnDemandOptions"], {"AllocationStrategy": "prioritized"})
+        self.assertEqual(fleet["TargetCapacitySpecification"]["OnDemandTargetCapacity"], 3)
 
     def test_what_is_printed_is_sent_always_on_demand(self):
         printed = self.assert_printed_is_sent("  on_demand: always\n")

@@ -36,6 +36,16 @@ launch:
   profile: spotter-role
   volume: {{size: 2, iops: 4000, throughput: 200}}
 """
+GANG = """job: {name}
+storage: {{folder: {{path: /data}}}}
+trainer: {{command: python train.py}}
+gang: {{size: 3, min: 2, at: 's3://bucket/gangs'}}
+launch:
+  image: resolve:ssm:/aws/service/debian/12
+  instance_types: [g5.xlarge, g4dn.xlarge]
+  zones: [us-west-2a, us-west-2b]
+  profile: spotter-role
+"""
 SPOT_FLEET = ("  type: spot-fleet\n"
               "  fleet_role: arn:aws:iam::123456789012:role/aws-ec2-spot-fleet-tagging-role\n")
 
@@ -54,6 +64,8 @@ def setUpModule():
 
 
 class LaunchTest(served.ServedTest):
+    text = JOB
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="spotter-launch-"))
         self.addCleanup(shutil.rmtree, self.folder)
@@ -68,9 +80,9 @@ class LaunchTest(served.ServedTest):
             aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
         self.addCleanup(self.scaling.close)
 
-    def job(self, more="", text=JOB):
+    def job(self, more="", text=None):
         path = self.folder / "job.yaml"
-        path.write_text(text.format(name=self.name) + more)
+        path.write_text((text or self.text).format(name=self.name) + more)
         return path
 
     def spotter(self, *words, api=None, code=0, program=SPOTTER):
@@ -96,7 +108,7 @@ class LaunchTest(served.ServedTest):
     def launch(self, more="", **options):
         return self.spotter("launch", self.job(more), **options).stdout.strip()
 
-    def refused(self, more="", text=JOB, code=1):
+    def refused(self, more="", text=None, code=1):
         return self.spotter("launch", self.job(more, text), code=code).stderr
 
     def limit(self, job, drop=None):

@@ -145,12 +145,14 @@ Cloud::Answer Cloud::read_fleet(InstanceId instance, Duration whole) {
   if (job_.storage.share || job_.claims || fleet.kind == FleetKind::Ec2Fleet) {
     auto asking = status_of(fleet, limit);
     const auto status = co_await std::move(asking);
-    if (status) read.target = static_cast<std::uint32_t>(std::max(0, status->target_capacity));
+    // Of a gang all work, and it is nobody's trouble how many there are.
+    if (status && !job_.gang)
+      read.target = static_cast<std::uint32_t>(std::max(0, status->target_capacity));
     // A group's own may be shown before the group's tag: what is not known is not taken for final.
     const bool of_ec2 = read.fleet.kind == FleetKind::Ec2Fleet;
     read.instant = of_ec2 && (!status || status->type == "instant");
   }
-  if (!job_.storage.share || job_.claims) co_return read;
+  if (!job_.storage.share || job_.claims || job_.gang) co_return read;
   auto counting = count_earlier(read, self, limit);
   co_return co_await std::move(counting);
 }
@@ -171,8 +173,8 @@ asio::awaitable<double> Cloud::price_of(wire::Instance self, Duration limit) {
   co_return std::ranges::max(history->items, {}, &wire::SpotPrice::since).dollars_per_hour;
 }
 
-// EBS attaches a volume to one instance, a claim gives an experiment to one; on a share the
-// instance that was launched first writes.
+// EBS attaches a volume to one instance, a claim gives an experiment to one, of a gang all work; on
+// a share the instance that was launched first writes.
 Cloud::Answer Cloud::count_earlier(decide::FleetRead read, wire::Instance self, Duration limit) {
   if (self.state == wire::InstanceState::Stopped) {  // nor, then, when it was started again
     decide::EffectFailed unseen;

@@ -235,7 +235,7 @@ std::vector<std::string> Trainer::in_unit() const {
   std::vector<std::string> words = {paths_.program, "unit", "trainer", "--name", name};
   for (const auto& [option, value] :
        {std::pair<std::string, std::string>{"--run-directory=", paths_.run_directory},
-        {"--home=", job_.home()},
+        {"--home=", job_.trainers_home()},
         {"--user=", trainer.user},
         {"--memory-max=", trainer.memory_max},
         {"--cpu-quota=", trainer.cpu_quota},

@@ -55,7 +55,7 @@ Findings examine_as(const Result<wire::CallerIdentity, CallError>& who, AwsCalls
     // An instance checks only itself; its role need not know about other places.
     append(findings, here ? examine_permissions(calls, job) : examine_places(calls, job, scope));
     if (!here) append(findings, examine_file_system(calls, job, scope));
-    append(findings, examine_buckets(job));
+    append(findings, examine_buckets(job, here));
     append(findings, examine_policies(*who, calls.region(), job));
     append(findings, examine_batch(job));
   }

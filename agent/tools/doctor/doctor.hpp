@@ -48,7 +48,8 @@ Findings examine_batch(const config::Job& job);
 // Asks EC2, by DryRun, whether it would carry these out. `advice`: what to do if not.
 Findings examine_calls(AwsCalls& calls, const std::vector<wire::Query>& queries,
                        const std::string& advice);
-Findings examine_buckets(const config::Job& job);
+// `on_instance`: with its role, which has no part in a gang's record.
+Findings examine_buckets(const config::Job& job, bool on_instance = false);
 // Is launch.package there, or can it be sent? For who launches.
 Findings examine_package(const LaunchedJob& launched);
 Findings examine_code(AwsCalls& calls, const config::Job& job, bool on_instance);

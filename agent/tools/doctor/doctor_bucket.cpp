@@ -79,8 +79,9 @@ Finding conditional(const wire::S3Location& below, const std::string& what) {
   if (!now) return refused(now.error());
   const auto stale = s3::put(client, probe, s3::new_writer(), {.absent = false, .etag = *first});
   (void)s3::remove(client, probe);
+  // A write that a condition refuses fails as Exists, whichever condition that is.
   const bool absent = !second && second.error().kind == Kind::Exists;
-  const bool same = !stale && stale.error().kind == Kind::Changed;
+  const bool same = !stale && stale.error().kind == Kind::Exists;
   if (absent && same)
     return {"bucket", Verdict::Ok,
             what + ": " + wire::to_url(below) + " takes conditional writes alone", ""};
@@ -88,7 +89,7 @@ Finding conditional(const wire::S3Location& below, const std::string& what) {
   if (!stale && !same) return refused(stale.error());
   return {"bucket", Verdict::Fail,
           what + ": the store of " + wire::to_url(below) + " passes over " +
-              (absent ? "If-Match" : "If-None-Match") + ": two machines could write one home",
+              (absent ? "If-Match" : "If-None-Match") + ": two machines could write at once",
           "take a store that honours conditional writes, as S3 does, or other storage"};
 }
 
@@ -131,7 +132,7 @@ Findings examine_package(const LaunchedJob& launched) {
   return {there({.source = *where}, "launch.package")};
 }
 
-Findings examine_buckets(const config::Job& job) {
+Findings examine_buckets(const config::Job& job, bool on_instance) {
   Findings findings;
   for (const wire::Channel& channel : job.channels.all) {
     const bool one_object = channel.type != wire::S3DataType::S3Prefix;
@@ -142,6 +143,7 @@ Findings examine_buckets(const config::Job& job) {
     if (const auto where = wire::parse_s3_url(job.sweep->source))
       findings.push_back(there({.source = *where}, "sweep.parameters"));
   if (job.claims) findings.push_back(writable(job.claims->at, "claims"));
+  if (job.gang && !on_instance) findings.push_back(conditional(job.gang->at, "gang"));
   if (const auto where = job.fenced_at()) findings.push_back(puttable(*where, "fence"));
   if (const auto where = job.headed_at()) findings.push_back(conditional(*where, "storage.s3"));
   if (const auto where = job.published_at()) findings.push_back(puttable(*where, "publish"));

@@ -231,12 +231,13 @@ Findings examine_storage(AwsCalls& calls, const config::Job& job, const DoctorSc
   }
   const config::Share& share = *job.storage.share;
   if (job.storage.in_bucket()) return {{"storage", Verdict::Ok, config::describe(share), ""}};
-  if (scope.capacity.value_or(1) > 1 && !job.claims)
+  const bool shared_out = job.claims || job.gang;
+  if (scope.capacity.value_or(1) > 1 && !shared_out)
     return {{"storage", Verdict::Fail,
              std::to_string(*scope.capacity) + " instances at once would write to " +
                  config::describe(share),
              "launch one, or let them share out the work: `claims: {at: s3://...}`"}};
-  if (!job.claims)
+  if (!shared_out)
     return {{"storage", Verdict::Warn, config::describe(share) + ", and nothing locks it",
              "launch one instance at a time, or add `claims:`"}};
   return {{"storage", Verdict::Ok, config::describe(share), ""}};

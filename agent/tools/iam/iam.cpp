@@ -272,8 +272,8 @@ wire::IamValues iam_values(const config::Job& job, const IamScope& scope) {
   values.many["claimants"] = {};
   values.many["topics"] = {};
   if (!job.notify.topic.empty()) values.many["topics"] = {job.notify.topic};
-  const bool may_leave = job.claims || job.trainer.gpus != 0;  // if it lacks GPUs
-  if (may_leave) values.many["claimants"] = {service("ec2") + here + "instance/*"};
+  if (job.claims || job.gang || job.trainer.gpus != 0)  // which it may lack
+    values.many["claimants"] = {service("ec2") + here + "instance/*"};
   add_volumes(job, service("ec2") + region, values);
   add_file_system(job, service("elasticfilesystem") + here, values);
   add_secrets(job, service("ssm") + here, values);

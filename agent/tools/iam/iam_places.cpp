@@ -70,6 +70,9 @@ void add_places(const config::Job& job, const IamScope& scope, wire::IamValues& 
   Places claims;
   if (job.claims) claims.add(job.claims->at);
   claims.give(s3, "claim", values);
+  Places gang;
+  if (job.gang) gang.add(job.gang->at);
+  gang.give(s3, "gang", values);
   Places fence;
   if (const auto where = job.fenced_at()) fence.add(*where);
   fence.give(s3, "fence", values);

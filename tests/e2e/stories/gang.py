@@ -122,9 +122,9 @@ class Gang(GangStory):
             self.assertIn("round", (home / "members" / member / "log/trainer.log").read_text())
         agent = subprocess.run([f"{harness.BINARIES}/spotter", "agent", "--job",
                                 str(gang.job_file)], env=gang.environment, capture_output=True,
-                               text=True, timeout=30, check=False)
-        self.assertEqual(agent.returncode, 2)
-        self.assertIn("`spotter agent` runs none yet", agent.stderr)
+                               text=True, timeout=90, check=False)
+        self.assertEqual(agent.returncode, 75, "it does not know whose member it is")
+        self.assertIn("`spotter run --job job.yaml --gang NAME` joins", agent.stderr)
 
     def test_a_life_drawn_from_a_seed(self):
         gang_lives.live(3, events=2)

@@ -19,6 +19,8 @@ from spotter.batches import Batches, sum_in_order
 SAMPLES, EPOCHS, BATCH, MICRO = (int(os.environ.get(name, default)) for name, default in (
     ("SAMPLES", 320), ("EPOCHS", 4), ("BATCH", 32), ("MICRO", 4)))
 PACE = float(os.environ.get("PACE", "0.1"))
+# From this step on it does one step each time that it is started, until there is the file GATE.
+HOLD, GATE = int(os.environ.get("HOLD", "1000000")), pathlib.Path(os.environ.get("GATE", "/"))
 
 
 def digits():
@@ -34,6 +36,13 @@ def note(text):
     name = f"{os.environ['SPOTTER_GANG_MEMBER']}-{os.environ['LOCAL_RANK']}"
     with open(pathlib.Path(os.environ["JOURNAL"]) / name, "a") as file:
         file.write(text + "\n")
+
+
+def gate_is_open():
+    """For all ranks, or for none."""
+    is_open = torch.tensor(int(GATE.exists()))
+    torch.distributed.all_reduce(is_open, op=torch.distributed.ReduceOp.MIN)
+    return bool(is_open)
 
 
 def main():
@@ -75,10 +84,14 @@ def main():
             sys.exit(9)
         time.sleep(PACE)
         run.progress(batch.step, steps_total=batches.steps_total, loss=loss.detach())
-        if run.should_checkpoint():
-            run.save(batch.step, network=network.state_dict(), optimizer=optimizer.state_dict(),
-                     counts=counts)
-        run.stop_if_asked()
+        while True:
+            if run.should_checkpoint():
+                run.save(batch.step, network=network.state_dict(),
+                         optimizer=optimizer.state_dict(), counts=counts)
+            run.stop_if_asked()
+            if batch.step < HOLD or gate_is_open():
+                break
+            time.sleep(0.2)
     if rank == 0:
         weights = b"".join(value.numpy().tobytes() for value in network.state_dict().values())
         right = (network(images).argmax(1) == labels).float().mean().item()

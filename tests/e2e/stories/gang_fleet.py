@@ -1,0 +1,109 @@
+"""A gang that `spotter launch` starts, on one fleet: one of its instances is noticed and
+replaced, and when the result is there the fleet is cancelled. Each role may do what `spotter iam`
+prints for it, and nothing else."""
+
+import json
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import gangs
+import harness
+import job as jobs
+import launched
+from emulator import Emulator, wait
+
+
+class GangFleet(launched.Launched, gangs.Journal):
+    job_name = "gang"
+    trainer = gangs.TRAINER
+    size = 3
+
+    def make_world(self):
+        # With a network of its own none would reach another.
+        return Emulator(harness.BINARIES, name="gang", mode="user")
+
+    def setUp(self):
+        if not gangs.has_torch():
+            self.skipTest("python3-torch is not installed (scripts/setup)")
+        if pathlib.Path(harness.BINARIES).parent.name == "asan":
+            self.skipTest("the sanitizers' runtime would have to be preloaded into python3")
+        super().setUp()
+        self.folder, scratch = (self.world.workplace / name for name in ("shared", "scratch"))
+        for folder, mode in ((self.folder, 0o755), (scratch, 0o777)):
+            folder.mkdir()
+            folder.chmod(mode)
+        (self.world.directory / "s3/gangs").mkdir(parents=True)
+        self.gate = self.world.workplace / "gate"
+        self.variables = {**gangs.variables(self.journal, scratch),
+                          "PACE": "0.1", "HOLD": "8", "GATE": str(self.gate)}
+
+    def words(self):
+        return json.dumps(self.record()) + "\n" + self.world.logs(60)
+
+    def record(self):
+        try:
+            return json.loads(
+                (self.world.directory / f"s3/gangs/all/{self.job_name}/gang").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def described(self):
+        return jobs.yaml(jobs.document(
+            self.job_name, self.repository, self.revision, gangs.command(harness.BINARIES),
+            trainer={"env": self.variables, "result": "result/weights.txt"},
+            storage={"folder": {"path": str(self.folder)}},
+            gang={"size": self.size, "min": 1, "at": "s3://gangs/all", "lease": "20s"},
+            launch={"type": self.kind, "image": "resolve:ssm:/aws/service/debian/12",
+                    "instance_types": ["g5.xlarge"], "zones": self.world.zones,
+                    "profile": "spotter-role"})) + "\n"
+
+    def go(self, *_, **__):
+        self.file = self.world.workplace / "job.yaml"
+        text = self.described()
+        self.file.write_text(text)
+        self.world.allow_only(text)
+        self.fleet = self.spotter("launch", self.file).stdout.strip()
+        return self._wait(f"{self.size} instances", lambda: self.size == len(self.running()) and
+                          self.running(), 60)
+
+    def running(self):
+        return [one.text("instanceId") for one in self.ec2.instances()
+                if one.text("instanceState/name") == "running"]
+
+    def assert_done(self):
+        wait("the fleet to be cancelled", self.fleet_is_cancelled, 120)
+        wait("the instances to be gone", lambda: all(
+            one.text("instanceState/name") == "terminated" for one in self.ec2.instances()), 30)
+        _, least, most, right = (
+            self.folder / self.job_name / "result/weights.txt").read_text().split()
+        self.assertEqual((least, most), ("4", "4"), "each sample once an epoch")
+        self.assertGreater(float(right), 0.9)
+        self.assertEqual(self.record()["phase"], "done")
+
+    def test_one_is_noticed_and_replaced_and_the_end_cancels_the_fleet(self):
+        first = self.go()
+        self.wait_ranks(3, 0)
+        self.assertEqual({member for _, _, _, member in self.notes()}, set(first),
+                         "members are named after their instances")
+        fleet, = self.listed()[self.job_name]["fleets"]
+        self.assertEqual((fleet["id"], fleet["target"]), (self.fleet, 3))
+        self.assertEqual({one["id"] for one in self.listed()[self.job_name]["instances"]},
+                         set(first))
+        self.wait_step(8)
+        noticed = time.time()
+        self.world.interrupt(first[0], 40)
+        wait("it to be released", lambda: self.world.status(first[0]).get("released"), 40)
+        self.wait_ranks(3, noticed)
+        resumed = min(step for step, _, when, _ in self.notes("resumed") if when > noticed)
+        self.assertGreaterEqual(resumed, 8, "what it was noticed in is not lost")
+        self.assertNotIn(first[0], {member for _, _, when, member in self.notes("resumed")
+                                    if when > noticed})
+        self.assertFalse(self.fleet_is_cancelled())
+        self.gate.touch()
+        self.assert_done()
+
+
+if __name__ == "__main__":
+    harness.main()
