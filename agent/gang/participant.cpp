@@ -103,6 +103,7 @@ void Participant::looked(Time now, const std::optional<Seen>& seen) {
 void Participant::wrote(Time now, const std::string& etag) {
   awaited_ = false;
   accepted_ = sent_;
+  sooner_ = false;
   record_ = writing_;
   etag_ = etag;
   was_open_ = true;
@@ -122,9 +123,20 @@ void Participant::unanswered(Time now) {
 void Participant::ready(std::uint16_t port, std::int64_t progress) {
   ready_ = true;
   works_ = finished_ = false;
+  place_.reset();
   port_ = port;
   progress_ = progress;
   over_since_.reset();
+}
+
+void Participant::idle() {
+  works_ = ready_ = false;
+  place_.reset();
+}
+
+void Participant::leave(Time until) {
+  sooner_ = sooner_ || (leaves_at_ && until < *leaves_at_);
+  leaves_at_ = leaves_at_ ? std::min(*leaves_at_, until) : until;
 }
 
 void Participant::saw(Time before, Duration passed) {
@@ -133,6 +145,8 @@ void Participant::saw(Time before, Duration passed) {
   watch_leavers(before);
   const bool over = works_ && record_.phase != Phase::Done &&
                     (record_.phase != Phase::Training || record_.round != in_round_);
+  if (!is_done()) done_since_.reset();
+  if (is_done() && !done_since_) done_since_ = looked_at_;
   if (!over) over_since_.reset();
   if (over && !over_since_) over_since_ = looked_at_;
 }
@@ -174,7 +188,9 @@ void Participant::watch_leavers(Time before) {
   for (const Member& each : record_.members) {
     if (!each.leaves_in || each.id == settings_.id || !is_ranked(record_, each.id)) continue;
     const bool now = *each.leaves_in == Duration(0);
-    leavers_.try_emplace(each.id, now ? std::nullopt : std::optional(before + *each.leaves_in));
+    const auto until = now ? std::nullopt : std::optional(before + *each.leaves_in);
+    auto& known = leavers_.try_emplace(each.id, until).first->second;
+    if (known && (!until || *until < *known)) known = until;  // it has less time than it said
   }
 }
 
@@ -185,7 +201,12 @@ bool Participant::is_gone() const {
 }
 
 std::optional<std::string> Participant::must_end(Time now) const {
-  if (!works_ || is_done()) return std::nullopt;
+  if (!works_) return std::nullopt;
+  if (is_done()) {
+    // Its own workers have nothing to wait for but a machine that is gone.
+    if (done_since_ && now - *done_since_ >= settings_.last_grace) return "the gang is done";
+    return std::nullopt;
+  }
   if (now - accepted_ > settings_.lease)
     return "S3 has taken nothing from this machine for a lease: the others may go on without it";
   if (over_since_ && now - *over_since_ >= settings_.grace)
@@ -226,13 +247,13 @@ std::string Participant::waits_for() const {
 Record Participant::wanted(Time now) const {
   Record record = record_;
   if (record.phase == Phase::Done) return record;
-  if (gone_) {
-    give_up(record, settings_.id);
-    return record;
-  }
-  // Also where a member has left the round since: no later one has begun.
+  // Also where a member has left the round since, or this one has to leave: no later one has begun.
   if (finished_ && works_ && leads_ && record.round == in_round_) {
     record.phase = Phase::Done;
+    return record;
+  }
+  if (gone_) {
+    give_up(record, settings_.id);
     return record;
   }
   if (record.phase == Phase::Failed) {
@@ -257,7 +278,8 @@ void Participant::join(Record& record, Time now) const {
     me->address = settings_.address;
     me->port = port_;
   }
-  if (leaves_at_ && !me->leaves_in) me->leaves_in = std::max(*leaves_at_ - now, Duration(0));
+  if (leaves_at_ && (!me->leaves_in || sooner_))
+    me->leaves_in = std::max(*leaves_at_ - now, Duration(0));
   if (now - accepted_ >= settings_.beat_every()) ++me->beats;
 }
 

@@ -35,9 +35,10 @@ struct Settings {
   Duration margin{15'000};
   Duration look_every{1'000};
   Duration look_every_forming{300};
-  Duration first_call{30'000};  // of the first round: so long for others once there are `min`
-  Duration last_call{5'000};    // of a later one: for a member that lives, or seems to
-  Duration grace{5'000};        // for workers to end by themselves when their round is over
+  Duration first_call{30'000};   // of the first round: so long for others once there are `min`
+  Duration last_call{5'000};     // of a later one: for a member that lives, or seems to
+  Duration grace{5'000};         // for workers to end by themselves when their round is over
+  Duration last_grace{300'000};  // ... when the gang is done
   // Rounds in succession that end with nobody lost and no new checkpoint, until the gang has
   // failed: one may be the network's fault.
   std::uint32_t most_failures = 2;
@@ -89,10 +90,10 @@ class Participant {
   // of the newest checkpoint; -1: there is none. Answered by place(), or by refuses().
   void ready(std::uint16_t port, std::int64_t progress);
   // Its workers have ended, and its launcher is not yet ready().
-  void idle() { works_ = false; }
+  void idle();
   // A notice: it trains on until then, and is in no further round. A time that is over: it stops
-  // now.
-  void leave(Time until) { leaves_at_ = until; }
+  // now. Of several the soonest counts.
+  void leave(Time until);
   bool is_leaving() const { return leaves_at_.has_value(); }
   // Its workers have ended well. When it leads, the gang is done.
   void finished() { finished_ = true; }
@@ -154,9 +155,10 @@ class Participant {
   std::uint16_t port_ = 0;
   std::int64_t progress_ = -1;
   std::optional<Time> leaves_at_;
+  bool sooner_ = false;  // than the record says
   std::uint64_t in_round_ = 0;
   std::optional<Place> place_;
-  std::optional<Time> over_since_;
+  std::optional<Time> over_since_, done_since_;
   // Of the round: until when they can be counted on; none: not at all.
   std::map<std::string, std::optional<Time>> leavers_;
 };

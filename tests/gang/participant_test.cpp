@@ -90,6 +90,33 @@ TEST_F(Gang, TellsTheOthersUntilWhenALeaverCanBeCountedOn) {
   EXPECT_GE(*stop->by, until - seconds(3));
 }
 
+TEST_F(Gang, SaysWhenALeaverHasLessTimeThanItSaid) {
+  begin(1, 1, 1);
+  until_one(seconds(5));
+  at(0).self->leave(world->now + seconds(60));
+  const auto said = [&] { return world->bucket.record->find("m1")->leaves_in; };
+  for (int i = 0; i < 20 && !said(); ++i) world->turn();
+  ASSERT_GT(said(), seconds(50));
+  at(0).self->leave(world->now + seconds(15));
+  at(0).self->leave(world->now + seconds(90));  // the soonest counts
+  for (int i = 0; i < 20 && said() > seconds(50); ++i) world->turn();
+  EXPECT_LE(said(), seconds(15));
+}
+
+TEST_F(Gang, HearsWhenALeaverHasLessTimeThanItSaid) {
+  begin(2, 2, 1);
+  until_one(seconds(5));
+  Record record = *world->bucket.record;
+  const auto hear = [&](Duration left) {
+    record.find("m2")->leaves_in = left;
+    at(0).self->looked(world->now, Seen{record, world->bucket.etag()});
+    return at(0).self->must_stop()->by.value() - world->now;
+  };
+  EXPECT_GT(hear(seconds(60)), seconds(50));
+  EXPECT_LE(hear(seconds(10)), seconds(10));
+  EXPECT_LE(hear(seconds(30)), seconds(10));
+}
+
 TEST_F(Gang, GoesOnSoonWithoutOneThatWasKilled) {
   begin(4, 4, 2);
   until_one(seconds(5));
@@ -206,6 +233,50 @@ TEST_F(Gang, IsDoneWhenItsLeaderIs) {
   Machine& late = world->arrive();
   world->run(seconds(2));
   EXPECT_TRUE(late.self->is_done());
+}
+
+// Its trainer completes within its notice: another machine must not train it all again.
+TEST_F(Gang, IsDoneThoughItsLeaderHasToLeave) {
+  begin(2, 2, 1);
+  until_one(seconds(5));
+  at(0).self->leave(world->now + seconds(60));
+  at(0).self->finished();
+  at(0).self->go();
+  world->run(seconds(3));
+  EXPECT_EQ(world->bucket.record->phase, Record::Phase::Done);
+  EXPECT_TRUE(at(0).self->is_gone());
+}
+
+TEST_F(Gang, EndsWorkersThatOutliveItByLong) {
+  begin(2, 2, 1);
+  until_one(seconds(5));
+  at(0).self->finished();
+  world->run(seconds(100));
+  EXPECT_FALSE(at(1).self->must_end(world->now));
+  world->run(seconds(300));
+  EXPECT_EQ(at(1).self->must_end(world->now), "the gang is done");
+}
+
+TEST_F(Gang, ALauncherThatFollowsGetsNoPlaceOfTheOneBefore) {
+  Participant self(Settings{.job = "home", .id = "m1", .name = "m1", .address = "a"});
+  Time now = Time() + seconds(1000);
+  Seen seen;
+  self.ready(1, -1);
+  for (int i = 0; i < 20; ++i) {
+    const auto ask = self.next(now);
+    if (ask && std::holds_alternative<Write>(*ask)) {
+      seen = {std::get<Write>(*ask).record, std::to_string(i)};
+      self.wrote(now, seen.etag);
+    } else if (ask) {
+      self.looked(now, seen.etag.empty() ? std::nullopt : std::optional(seen));
+    }
+    now += Duration(100);
+  }
+  ASSERT_EQ(seen.record.round, 1U);
+  self.idle();
+  EXPECT_FALSE(self.place());
+  self.ready(2, -1);
+  EXPECT_FALSE(self.place());
 }
 
 TEST_F(Gang, IsDoneThoughAMemberLeftInTheLastMoment) {

@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds tick_every{50};
 constexpr milliseconds notice_every{200};
+constexpr int most_launches = 3;  // in succession that ask for no round
 // To take its name from the record, when it leaves.
 constexpr Duration patience_to_go{5'000};
 // From its workers' end until it asks for the next round.
@@ -109,6 +110,8 @@ class Gang {
   std::optional<int> ended_;    // the launcher's exit status
   std::optional<Time> ending_;  // since when its workers are ended
   bool again_ = false;          // it was killed, to be started again
+  bool has_asked_ = false;      // ever, for a round
+  int launches_ = 0;            // of torchrun, since one of them asked
   std::optional<Time> go_until_;
   int status_ = EX_SOFTWARE;
 };
@@ -142,16 +145,18 @@ void Gang::await_signal() {
 
 void Gang::look_for_notice() {
   looked_for_notice_ = gang_now();
-  if (own_) return;
-  own_ = read_notice(agents_notice_);
-  if (!own_) return;
-  say("this machine leaves");
+  // The agent may write another one, which leaves less time.
+  const auto notice = read_notice(agents_notice_);
+  if (!notice) return;
+  if (!own_) say("this machine leaves");
+  own_ = earlier(own_, notice);
   participant_.leave(own_->by.value_or(gang_now()));
 }
 
 void Gang::launch() {
   ended_.reset();
   torchrun_ = 0;
+  ++launches_;
   participant_.idle();
   const std::string endpoint = "127.0.0.1:" + std::to_string(server_.port());
   std::map<std::string, std::string> variables = {
@@ -193,13 +198,20 @@ void Gang::decide_end() {
   }
   if (participant_.is_done()) return end(0);
   const bool well = *ended_ == 0;
+  if (well && !has_asked_) {
+    say("the command ended without torchrun having asked for a round: each machine would have "
+        "trained alone. It must run torchrun, or be a program of Python (man spotter-gang)");
+    participant_.go();
+    return end(EX_CONFIG);
+  }
   if (well && participant_.leads()) participant_.finished();
   // Its part is done. Until the leader's is, the gang may need it again.
   const bool waits = well && !participant_.is_leaving() && !participant_.must_end(gang_now());
   if (waits) return;
-  // Also where torchrun failed, when it lost the store of a round: it never ends for its workers.
-  const bool lost = participant_.round() != 0 && participant_.is_over(participant_.round());
-  if ((well || lost) && !participant_.refuses()) {
+  // Also where torchrun failed once it was in a round: a machine that is gone takes the store with
+  // it, or never comes to the meeting. Who fails by itself is counted by the record, or never asks.
+  const bool again = (well || participant_.round() != 0) && launches_ <= most_launches;
+  if (again && !participant_.refuses()) {
     say("torchrun ended with its round: starting it again");
     return launch();
   }
@@ -214,7 +226,7 @@ void Gang::tick() {
   tell(participant_.must_stop());
   decide_end();
   if (go_until_ && (participant_.is_gone() || gang_now() >= *go_until_))
-    return end(participant_.is_leaving() ? EX_TEMPFAIL : *ended_);
+    return end(participant_.is_done() ? 0 : participant_.is_leaving() ? EX_TEMPFAIL : *ended_);
   timer_.expires_after(tick_every);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) tick();
@@ -259,6 +271,8 @@ asio::awaitable<io::LocalResponse> Gang::answer(io::LocalRequest request) {
     co_return io::LocalResponse{404, "{}"};
   // Only its own children are ended: never a process that a number happens to name.
   torchrun_ = launcher_.has(torchrun) ? torchrun : 0;
+  has_asked_ = true;
+  launches_ = 0;
   const std::uint64_t asking = ++asked_;
   participant_.ready(static_cast<std::uint16_t>(port),
                      newest_step(options_.home + "/" + options_.checkpoints));
