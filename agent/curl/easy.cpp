@@ -210,9 +210,11 @@ CURLcode Easy::send(std::string_view bytes, std::size_t& sent) {
 }
 
 CURLcode Easy::receive(std::span<char> into, std::size_t& got) {
-  if (!records_ && handover_) records_ = handover_->take();
   if (records_) return receive_records(into, got);
-  return curl_easy_recv(easy_, into.data(), into.size(), &got);
+  const auto code = curl_easy_recv(easy_, into.data(), into.size(), &got);
+  // Only then OpenSSL has read a record to its end, and nothing of the next one.
+  if (code == CURLE_OK && got > 0 && handover_) records_ = handover_->take();
+  return code;
 }
 
 // As libcurl has it: no bytes when the server says that it closes; a mere end is an error.

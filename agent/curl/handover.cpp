@@ -22,6 +22,7 @@ int index_of_held() {
 
 std::string from_hex(std::string_view text) {
   std::string bytes;
+  bytes.reserve(text.size() / 2);  // no block that is freed has a part of a secret
   for (; text.size() >= 2; text.remove_prefix(2)) {
     unsigned char byte = 0;
     std::from_chars(text.data(), text.data() + 2, byte, 16);
@@ -63,7 +64,6 @@ void Handover::on_message(int written, int, int type, const void* bytes, std::si
   Handover& it = *of(tls);
   const auto first = *static_cast<const unsigned char*>(bytes);
   if (type == SSL3_RT_HEADER) ++it.read_;
-  if (type == SSL3_RT_INNER_CONTENT_TYPE && first == SSL3_RT_APPLICATION_DATA) it.answered_ = true;
   if (type == SSL3_RT_HANDSHAKE && first == SSL3_MT_KEY_UPDATE) it.never_ = true;
 }
 
@@ -75,12 +75,17 @@ void Handover::on_secret(const SSL* tls, const char* text) {
 }
 
 std::unique_ptr<Records> Handover::take() {
-  if (never_ || tls_ == nullptr || !answered_ || SSL_has_pending(tls_) != 0) return nullptr;
+  if (never_ || tls_ == nullptr || SSL_has_pending(tls_) != 0) return nullptr;
   const SSL_CIPHER* const cipher = SSL_get_current_cipher(tls_);
   never_ = true;
   if (SSL_version(tls_) != TLS1_3_VERSION || cipher == nullptr) return nullptr;
-  return Records::make(EVP_get_cipherbynid(SSL_CIPHER_get_cipher_nid(cipher)),
-                       SSL_CIPHER_get_handshake_digest(cipher), secret_, read_);
+  auto records = Records::make(EVP_get_cipherbynid(SSL_CIPHER_get_cipher_nid(cipher)),
+                               SSL_CIPHER_get_handshake_digest(cipher), secret_, read_);
+  OPENSSL_cleanse(secret_.data(), secret_.size());
+  // libcurl reads once more when it closes: of a stream of which OpenSSL knows nothing any more
+  // that would be an error, which spoils the session for those that would resume it.
+  if (records) SSL_set_shutdown(tls_, SSL_get_shutdown(tls_) | SSL_RECEIVED_SHUTDOWN);
+  return records;
 }
 
 }  // namespace spotter::curl

@@ -21,9 +21,10 @@ class Handover {
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
-  // REQUIRES: the connection is open. Null: not now, as OpenSSL has read what it has not handed out
-  // yet; or never, as this is no TLS 1.3. Once it is not, nothing may be read from OpenSSL any
-  // more.
+  // REQUIRES: the connection is open, and bytes of an answer were read last: else OpenSSL may have
+  // read a record's header and not the rest. Null: not now, as OpenSSL has read what it has not
+  // handed out yet; or never, as this is no TLS 1.3. Once it is not, OpenSSL reads nothing any
+  // more, not even when libcurl closes the connection.
   std::unique_ptr<Records> take();
 
  private:
@@ -37,7 +38,6 @@ class Handover {
   SSL* tls_ = nullptr;  // once its handshake is done
   std::string secret_;
   std::uint64_t read_ = 0;  // records, since then
-  bool answered_ = false;   // one of them had content
   bool never_ = false;
 };
 

@@ -19,6 +19,8 @@ constexpr std::size_t least_record = 1 + tag_bytes;  // its type
 // RFC 8446, 5.2: more is a fault of who sends it.
 constexpr std::size_t most_record = (16U << 10) + 256;
 constexpr char new_session_ticket = 4;
+constexpr std::size_t message_header = 4;  // its type, and three bytes of its length
+constexpr int most_empty = 32;  // records without content in succession, as OpenSSL has it
 
 // HKDF-Expand-Label with an empty context. Empty: it failed.
 std::string derive(const EVP_MD* digest, std::string_view secret, std::string_view label,
@@ -42,7 +44,8 @@ std::string derive(const EVP_MD* digest, std::string_view secret, std::string_vi
           0 &&
       EVP_PKEY_CTX_add1_hkdf_info(context.get(), text(info), static_cast<int>(info.size())) > 0 &&
       EVP_PKEY_derive(context.get(), out, &bytes) > 0;
-  return done ? derived : std::string();
+  if (!done) derived.clear();
+  return derived;
 }
 
 }  // namespace
@@ -56,10 +59,11 @@ std::unique_ptr<Records> Records::make(const EVP_CIPHER* cipher, const EVP_MD* d
   if (!fits) return nullptr;
   std::string key =
       derive(digest, secret, "key", static_cast<std::size_t>(EVP_CIPHER_get_key_length(cipher)));
-  const std::string vector = derive(digest, secret, "iv", vector_bytes);
+  std::string vector = derive(digest, secret, "iv", vector_bytes);
   std::unique_ptr<Records> records;
   if (!key.empty() && !vector.empty()) records.reset(new Records(cipher, key, vector, sequence));
   OPENSSL_cleanse(key.data(), key.size());
+  OPENSSL_cleanse(vector.data(), vector.size());
   return records && records->context_ != nullptr ? std::move(records) : nullptr;
 }
 
@@ -73,7 +77,10 @@ Records::Records(const EVP_CIPHER* cipher, std::string_view key, std::string_vie
   context_ = nullptr;
 }
 
-Records::~Records() { EVP_CIPHER_CTX_free(context_); }
+Records::~Records() {
+  EVP_CIPHER_CTX_free(context_);
+  OPENSSL_cleanse(vector_.data(), vector_.size());
+}
 
 std::span<char> Records::room() {
   // What is left of the last record, which is less than one, goes to the begin.
@@ -95,16 +102,22 @@ Records::State Records::take(std::span<char> into, std::size_t& got) {
     return State::Some;
   }
   got = 0;
+  if (over_) return *over_;
   while (end_ - begin_ >= header_bytes) {
     const auto* const record = reinterpret_cast<const unsigned char*>(received_.data()) + begin_;
     const std::size_t body = std::size_t{record[3]} << 8 | record[4];
     const bool is_one =
         record[0] == SSL3_RT_APPLICATION_DATA && body >= least_record && body <= most_record;
-    if (!is_one) return State::Broken;
+    if (!is_one) return *(over_ = State::Broken);
     if (end_ - begin_ < header_bytes + body) return State::Lacking;
     begin_ += header_bytes + body;
     const State state = take_record({record, header_bytes + body}, into, got);
-    if (state != State::Some || got > 0) return state;
+    if (state != State::Some) return *(over_ = state);
+    if (got > 0) {
+      empty_ = 0;
+      return state;
+    }
+    if (++empty_ > most_empty) return *(over_ = State::Broken);
   }
   return State::Lacking;
 }
@@ -152,9 +165,19 @@ Records::State Records::take_message(std::string_view content, unsigned char typ
   constexpr char close_notify = 0;
   if (type == SSL3_RT_ALERT && content.size() == 2 && content[1] == close_notify)
     return State::Closed;
-  const bool is_ticket =
-      type == SSL3_RT_HANDSHAKE && !content.empty() && content.front() == new_session_ticket;
-  return is_ticket ? State::Some : State::Broken;
+  if (type != SSL3_RT_HANDSHAKE || content.empty()) return State::Broken;
+  // Whole tickets and nothing else: what changes keys would be missed in a fragment.
+  while (!content.empty()) {
+    if (content.size() < message_header || content.front() != new_session_ticket)
+      return State::Broken;
+    const auto byte = [&](std::size_t i) {
+      return std::size_t{static_cast<unsigned char>(content[i])};
+    };
+    const std::size_t size = byte(1) << 16 | byte(2) << 8 | byte(3);
+    if (content.size() - message_header < size) return State::Broken;
+    content.remove_prefix(message_header + size);
+  }
+  return State::Some;
 }
 
 }  // namespace spotter::curl

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -56,6 +57,8 @@ class Records {
   std::size_t end_ = 0;
   std::size_t spare_begin_ = 0;  // of what had no room in `into`
   std::size_t spare_end_ = 0;
+  int empty_ = 0;              // records without content since the last one that had some
+  std::optional<State> over_;  // nothing follows
   std::array<char, most_plain> spare_;
   std::array<char, at_once> received_;
 };

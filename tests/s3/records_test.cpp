@@ -53,6 +53,8 @@ std::string sealed(std::uint64_t sequence, std::string content, unsigned char ty
   return record + out + tag;
 }
 
+const std::string ticket("\x04\x00\x00\x06ticket", 10);
+
 std::unique_ptr<Records> opened(std::uint64_t sequence = 0) {
   return Records::make(EVP_aes_128_gcm(), EVP_sha256(), secret, sequence);
 }
@@ -146,9 +148,39 @@ TEST(Records, ThatAreNoneOrTooLongAreBroken) {
 
 TEST(Records, WithTicketsAreReadOn) {
   auto records = opened();
+  const std::string two_tickets = ticket + ticket;
   const std::string bytes =
-      sealed(0, "one ") + sealed(1, "\x04ticket", of_handshake) + sealed(2, "") + sealed(3, "two");
+      sealed(0, "one ") + sealed(1, two_tickets, of_handshake) + sealed(2, "") + sealed(3, "two");
   EXPECT_EQ(read(bytes, bytes.size(), 100, *records).content, "one two");
+}
+
+// New keys that come behind a ticket, or of which a fragment could be taken for one.
+TEST(Records, WithMoreOrLessThanATicketAreBroken) {
+  const std::string new_keys("\x18\x00\x00\x01\x00", 5);
+  for (const std::string& message : {ticket + new_keys, ticket.substr(0, 9), ticket + "\x04"}) {
+    auto records = opened();
+    const std::string bytes = sealed(0, message, of_handshake) + sealed(1, "content");
+    const Read all = read(bytes, bytes.size(), 100, *records);
+    EXPECT_EQ(all.state, State::Broken);
+    EXPECT_EQ(all.content, "");
+  }
+}
+
+TEST(Records, WithoutContentAreNotReadForEver) {
+  auto records = opened();
+  std::string bytes;
+  for (std::uint64_t i = 0; i < 40; ++i) bytes += sealed(i, "");
+  EXPECT_EQ(read(bytes, bytes.size(), 100, *records).state, State::Broken);
+}
+
+TEST(Records, BehindABrokenOneStayUnread) {
+  auto records = opened();
+  std::string forged = sealed(0, "forged");
+  forged.back() = static_cast<char>(forged.back() ^ 1);
+  EXPECT_EQ(read(forged + sealed(1, "behind"), 1000, 100, *records).state, State::Broken);
+  const Read all = read("", 1, 100, *records);
+  EXPECT_EQ(all.state, State::Broken);
+  EXPECT_EQ(all.content, "");
 }
 
 TEST(Records, ThatSayTheEndAreClosedAndNewKeysBroken) {

@@ -62,6 +62,11 @@ void Connection::begin(Plan plan, Done done) {
   done_ = std::move(done);
   sent_ = 0;
   silent_ = 0;
+  // What the server has sent since the last answer is none to this request: bytes that were too
+  // many, or its farewell.
+  std::size_t stray = 0;
+  char byte = 0;
+  if (is_open() && receive({&byte, 1}, stray) != CURLE_AGAIN) disconnect();
   if (is_open()) {
     send();
   } else {
