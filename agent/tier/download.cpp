@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -144,7 +145,7 @@ class Download::Writer {
   void take(const Piece& piece, std::string bytes) {
     const std::lock_guard lock(mutex_);
     waiting_.emplace_back(piece, std::move(bytes));
-    changed_.notify_all();
+    tell();
   }
   // What was taken and is not written yet.
   struct Held {
@@ -160,21 +161,34 @@ class Download::Writer {
   void wait() {
     std::unique_lock lock(mutex_);
     const Held before = holds();
-    changed_.wait(lock, [&] { return holds().pieces < before.pieces || before.pieces == 0; });
+    await(lock, [&] { return holds().pieces < before.pieces || before.pieces == 0; });
   }
   // All that was taken is written, unless something failed.
   Done finish() {
     {
       const std::lock_guard lock(mutex_);
       ends_ = true;
-      changed_.notify_all();
+      tell();
     }
     thread_.join();
     return done_;
   }
 
  private:
-  Held holds() const {  // REQUIRES: the mutex is held
+  // A condition variable, whose newest version older distributions lack.
+  void tell() {  // REQUIRES: the mutex is held, as of the next two
+    ++changes_;
+    changes_.notify_all();
+  }
+  void await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& holds) {
+    while (!holds()) {
+      const unsigned before = changes_;
+      lock.unlock();
+      changes_.wait(before);
+      lock.lock();
+    }
+  }
+  Held holds() const {
     Held held{.pieces = waiting_.size(), .failed = !done_};
     for (const auto& [piece, bytes] : waiting_) held.bytes += bytes.size();
     return held;
@@ -182,7 +196,7 @@ class Download::Writer {
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+      await(lock, [this] { return ends_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
       // It stays in the queue, as its bytes stay in memory.
       const auto& [piece, bytes] = waiting_.front();
@@ -192,7 +206,7 @@ class Download::Writer {
       lock.lock();
       if (!written) done_ = std::move(written);
       waiting_.pop_front();
-      changed_.notify_all();
+      tell();
     }
   }
   Done write(const Piece& piece, std::string_view bytes) {
@@ -214,7 +228,7 @@ class Download::Writer {
   const fs::path& folder_;
   std::vector<std::optional<File>> files_;  // of the thread alone
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::atomic<unsigned> changes_ = 0;
   std::deque<std::pair<Piece, std::string>> waiting_;
   Done done_;
   bool ends_ = false;
